@@ -1,4 +1,4 @@
-//! The node of each rank.
+//! The node of each rank, stored as runs of consecutive ranks.
 
 use mpisee_profile::{RankSet, WorldRank};
 use std::collections::HashMap;

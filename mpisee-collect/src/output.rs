@@ -1,4 +1,4 @@
-//! The places where a profile may be written, one after the other.
+//! Directories to which a profile may be written: the requested one, then fallbacks.
 
 use mpisee_profile::ProfileError;
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,4 @@
-//! Turns the segments of one world into its profile, of ranks that reached the end of MPI, or that ended before.
+//! Writes the profile of one world from its segments, at `MPI_Finalize` and after a crash.
 
 use crate::Aggregate;
 use crate::files::{Files, parts};

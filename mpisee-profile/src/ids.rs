@@ -1,4 +1,5 @@
-//! Numbers that one process gives to things, each a type of its own, so that a mix-up does not compile.
+//! Identifiers: of communicators and regions in a process, of ranks in the world and in a communicator. Each is a type
+//! of its own, so that a mix-up does not compile.
 
 use std::fmt;
 

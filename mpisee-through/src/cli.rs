@@ -1,4 +1,4 @@
-//! The command line: which command, and usage errors as one sentence.
+//! The command line: chooses the command, and reports usage errors in one sentence.
 
 use crate::command::{
     Outcome, advise, check, comms, diff, efficiency, expect, gpu, gpu_records, locality, matrix, ops, ranks,

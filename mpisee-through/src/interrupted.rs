@@ -1,4 +1,4 @@
-//! Runs that ended without `MPI_Finalize`: what of their time is not counted.
+//! Runs that ended without `MPI_Finalize`: where their ranks were, and what of their time is not counted.
 
 use crate::view::ProfileView;
 use mpisee_profile::run::EndedIn;

@@ -1,7 +1,7 @@
-//! Counts of runs without a profile on this node, for those who look for their profiles.
+//! Ended runs that left segments and no profile, for messages that point to `recover`.
 //!
-//! Nothing can say at the time that a killed run has left its counts: its processes are gone, and the launcher became the
-//! program. So whoever looks for the profile hears of them.
+//! Nothing can say so when a program is killed: its processes are gone, and the launcher became the program. So the
+//! next command that looks for a profile does.
 
 use crate::similar::similar;
 use crate::units::natural_order;

@@ -1,4 +1,4 @@
-//! Names of functions as people write them.
+//! Demangles and shortens the names of functions.
 
 use cpp_demangle::{DemangleOptions, Symbol};
 use std::collections::HashMap;

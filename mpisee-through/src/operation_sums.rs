@@ -1,4 +1,4 @@
-//! Per communicator, or family of like ones, and operation: time over ranks, bytes, calls.
+//! Sums by communicator, or family of like ones, and operation: time over ranks, bytes, calls.
 
 use crate::family::{self, Family};
 use crate::filter::CallFilter;

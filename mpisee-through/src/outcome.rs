@@ -1,4 +1,4 @@
-//! How a command ended.
+//! The outcome of a command, from which the exit code follows.
 
 /// How a command ended, when it could do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Shades in a terminal.
+//! Characters that shade a cell by its amount, for terminals.
 
 /// From nothing to the largest, a quarter each.
 pub const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];

@@ -1,4 +1,4 @@
-//! What a communicator is, seen from its parent: a row of a grid, the processes of a node, a duplicate.
+//! Shapes of communicators within their parents: a row of a grid, the processes of a node, a duplicate.
 //!
 //! A profile has the members of a communicator, but not their ranks in it. They are assumed to be in the order of their
 //! world ranks, which holds unless the program sorted them otherwise or MPI reordered them.

@@ -1,4 +1,4 @@
-//! Names that a misspelt one may stand for.
+//! Finds the names that a misspelt one may stand for.
 
 use std::collections::BTreeMap;
 

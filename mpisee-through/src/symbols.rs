@@ -1,5 +1,5 @@
-//! Call stacks of return addresses, resolved when the program is gone: functions and lines from the binaries' debug
-//! information, if they still are what ran.
+//! Resolves return addresses after the run: to functions and lines, from the debug information of binaries that still
+//! are those that ran.
 
 use crate::names::short;
 use addr2line::Loader;

@@ -1,8 +1,9 @@
-//! Accesses of GPU kernels, over ranks: by kernel and line, and by how the owner of the memory is related to the rank.
+//! Accesses of GPU kernels, summed over ranks: by kernel and line, and by how the owner of the memory is related to the
+//! rank.
 //!
-//! Nothing of it grows with the ranks. Devices are given by whether they are the kernel's own, owners by how far their rank
-//! is; and where names differ from rank to rank, numbers in them are left out. Which names that are is decided by how many
-//! there are: more ranks never make them fewer, so that the order of merging makes no difference.
+//! The sums do not grow with the number of ranks. A device is only the kernel's own or another, an owner only so far
+//! away; and where names differ from rank to rank, the numbers in them are left out. Which names do follows from how
+//! many there are: more ranks never make them fewer, so that the order of merging makes no difference.
 
 mod own;
 mod wire;

@@ -1,4 +1,4 @@
-//! From sums to the rows of the profile directory.
+//! Turns sums over ranks into the rows of an aggregate profile.
 
 use super::sums::Spread;
 use super::{ALL, Aggregate, Cell, CellKey, Comm, Node, Region, Traffic};

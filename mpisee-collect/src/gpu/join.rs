@@ -1,5 +1,5 @@
-//! Finds the owners of imported memory. The rank that exported it has the same handle, so no communication is needed
-//! while the program runs.
+//! Finds the owners of imported memory. The rank that exported it has the same handle, so that ranks need not
+//! communicate while the program runs.
 
 use super::{Import, Part, part};
 use mpisee_profile::gpu::{Handle, Owners, common};

@@ -1,4 +1,5 @@
-//! Accesses of GPU kernels: from the file of a process to rows, and rows of all ranks joined with the owners of memory.
+//! Accesses of GPU kernels: turns the files of processes into rows, and joins the rows of all ranks with the owners of
+//! memory.
 
 mod join;
 mod part;

@@ -1,4 +1,5 @@
-//! From the file of a process to what it contributes to gpu.csv.
+//! Turns the file of one process's GPU accesses into its part of gpu.csv: rows, exported memory, and counts of what was
+//! lost.
 
 use mpisee_profile::gpu::{Access, GpuFile, Handle, Record, RemoteMemory, Values};
 use mpisee_profile::rows::{BinaryRow, GpuMemory, GpuRow};

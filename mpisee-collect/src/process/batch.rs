@@ -1,4 +1,4 @@
-//! The job of a batch system that this process belongs to, by the name that users see.
+//! The batch job of this process, by the name that users see: `Slurm 4711.0`.
 
 /// `Slurm 4711.0`, as `sacct` names a job and its step; `Slurm 4711_3.0` for a task of an array; `PBS 4711.server`;
 /// `LSF 4711[3]`. `None` outside of any.

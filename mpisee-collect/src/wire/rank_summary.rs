@@ -1,4 +1,4 @@
-//! Summary of all ranks, gathered before their rows.
+//! The summary that each rank sends before its rows, and its sum over ranks.
 
 use super::Ranks;
 use crate::run::RunSums;

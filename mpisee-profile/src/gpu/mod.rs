@@ -1,8 +1,8 @@
 //! Accesses of GPU kernels: the file in which a process counts them.
 //!
-//! The file lies beside the process's segment and outlives the process as that does. It is a header and blocks, each
-//! a kind, a length and so many bytes: records, as JSON, that are written once, and values of counters, which are
-//! written over in place. It grows at the end; nothing moves.
+//! The file lies beside the process's segment and outlives the process as that does. It is a header, then blocks of a
+//! kind, a length and that many bytes: records, as JSON, which are written once, and values of counters, which are
+//! overwritten in place. It grows at the end; nothing moves.
 
 mod owners;
 pub mod records;

@@ -1,5 +1,5 @@
-//! Handles that both the exporter and the importer of memory have, so that no communication is needed while the program
-//! runs.
+//! Owners of memory that several processes share: the exporter and the importer have the same handle, so that they need
+//! not communicate while the program runs.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! Members of communicators: who reports one, and whether its name stands for the same ones on all of them.
+//! Membership: which process reports a communicator, and a sum over all ranks that shows whether each name stands for
+//! the same members everywhere.
 
 use super::log::{Created, Runs};
 use super::names::names;

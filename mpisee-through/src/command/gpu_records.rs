@@ -1,4 +1,4 @@
-//! `gpu-records`: every access of GPU kernels that `mpisee --gpu-records` wrote down.
+//! `gpu-records`: prints every access in a file of `mpisee --gpu-records` as CSV.
 
 use super::Outcome;
 use crate::recorded;

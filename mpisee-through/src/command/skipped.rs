@@ -1,4 +1,4 @@
-//! Messages about segments that are skipped.
+//! Messages about segments that were skipped: one for each, or one for many.
 
 use crate::output::printable;
 use crate::units::count;

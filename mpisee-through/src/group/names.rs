@@ -1,4 +1,4 @@
-//! Numbers for the names and sizes of groups.
+//! Interns the names and sizes of groups as numbers.
 
 use crate::scan::BadField;
 use hashbrown::HashMap;

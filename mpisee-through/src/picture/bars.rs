@@ -1,4 +1,4 @@
-//! Amounts as bars, of three kinds each: one below the other, with their names before and their shares behind.
+//! Bar charts: a bar per row, of up to three kinds, with its name before and its shares behind it.
 
 use super::heat::{LETTERS, MARGIN, TITLE, WIDTH};
 use super::{Anchor, Colour, DARKEST, Face, GREY, Picture, Shape, Text, width};

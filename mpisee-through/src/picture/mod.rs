@@ -1,5 +1,5 @@
-//! Pictures: what is in them, in SVG with the numbers behind the fields, and in PNG with letters from a font of the
-//! program's own, so that no machine has to have one.
+//! Pictures, as SVG with numbers that show on hovering, and as PNG with a font of the program's own, so that no machine
+//! needs one.
 
 mod bars;
 mod font;

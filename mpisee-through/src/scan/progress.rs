@@ -1,4 +1,4 @@
-//! Progress of reading, on stderr if that is a terminal.
+//! Shows the progress of reading, on stderr if that is a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! A record of a table: its fields, and the numbers in them.
+//! Splits a record of a table into fields, and reads the numbers in them.
 
 use super::BadField;
 use super::blocks::Columns;

@@ -1,4 +1,4 @@
-//! The tables that are read on all cores, and their rows without a copy.
+//! The tables that are read on all cores, with rows that borrow from the block.
 
 use super::BadField;
 use super::record::{Cursor, Record, shown};

@@ -1,4 +1,4 @@
-//! The sums of one rank.
+//! The sums that one rank contributes, from its own rows of accesses.
 
 use super::super::sums::{Spread, merge_equal_keys};
 use super::{Code, Detail, GpuSums, Key, Line, Note, Sum};

@@ -1,4 +1,4 @@
-//! The form of the sums of GPU kernels' accesses in messages: each text once, and its number where it is used.
+//! The sums of GPU kernels' accesses as a message: each text once, and its number where it is used.
 
 use super::super::check::is_sorted;
 use super::{Code, Detail, GpuSums, Key, Line, Name, Note, Sum};

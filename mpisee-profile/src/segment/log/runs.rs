@@ -1,4 +1,4 @@
-//! Lists of world ranks as arithmetic runs.
+//! Lists of world ranks, stored as arithmetic runs.
 
 use crate::{CommRank, RankSet, WorldRank};
 use smallvec::{SmallVec, smallvec};

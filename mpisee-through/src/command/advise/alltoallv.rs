@@ -1,7 +1,7 @@
-//! MPI_Alltoallv by size of communicator, and the settings of MPI libraries that choose its algorithm.
+//! The rule about MPI_Alltoallv, by size of communicator, and the settings of MPI libraries that choose its algorithm.
 //!
-//! Section IV-C of the mpisee paper did this by hand: of communicators of 256 processes alone the other algorithm of Open
-//! MPI made the program faster.
+//! Section IV-C of the mpisee paper did this by hand: another algorithm of Open MPI made the program faster on
+//! communicators of 256 processes alone.
 
 use super::facts::{Facts, Family, Used};
 use super::finding::{Finding, percent};

@@ -1,4 +1,4 @@
-//! A finding of a rule.
+//! A finding: what a rule reports, with its evidence, its threshold and what to try.
 
 /// A finding of a rule.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Polling: calls that return at once and are made again and again, for requests and for messages that are not there yet.
+//! The rule about polling: tests and probes that are made far more often than requests or messages are there to find.
 
 use super::facts::{Facts, Family, PROBING, TESTING, Used};
 use super::finding::{Finding, percent};

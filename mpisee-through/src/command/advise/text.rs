@@ -1,4 +1,4 @@
-//! Findings for reading.
+//! Prints findings as a numbered list.
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};

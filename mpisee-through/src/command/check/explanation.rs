@@ -1,4 +1,4 @@
-//! Why sent and received may differ without a mistake in the profile.
+//! Explains differences between sent and received that are no mistake in the profile.
 
 use mpisee_profile::RunInfo;
 use mpisee_profile::segment::NotSeen;

@@ -1,4 +1,4 @@
-//! What the checks found: differences, and those that `run.json` explains.
+//! The findings of the checks: differences, and those of them that `run.json` explains.
 
 /// What a difference is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

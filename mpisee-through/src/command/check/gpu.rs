@@ -1,4 +1,4 @@
-//! What GPU kernels accessed: rows name ranks of the run, and their bytes are those of their accesses.
+//! Checks accesses of GPU kernels: their rows name ranks of the run, and bytes agree with accesses.
 
 use super::findings::{Check, Findings};
 use anyhow::Result;

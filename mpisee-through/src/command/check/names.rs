@@ -1,4 +1,4 @@
-//! Communicators: their names, parents and members, and the rows that refer to them.
+//! Checks communicators: their names, parents and members, and the rows that refer to them.
 
 use super::findings::{Check, Findings};
 use crate::load::is_one_per_process;

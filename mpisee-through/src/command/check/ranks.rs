@@ -1,4 +1,4 @@
-//! Every rank of `MPI_COMM_WORLD` has one row in `ranks.csv`.
+//! Checks that every rank of `MPI_COMM_WORLD` has one row in `ranks.csv`.
 
 use super::findings::{Check, Findings};
 use mpisee_profile::RunInfo;

@@ -1,4 +1,4 @@
-//! The findings as text, as CSV and as JSON.
+//! Prints the findings as text, CSV and JSON.
 
 use super::findings::{Check, Finding, Findings};
 use crate::output::{self, Format, OutputArgs};

@@ -1,4 +1,4 @@
-//! A profile with a row of each rank.
+//! The checks of a profile with a row of each rank.
 
 use super::findings::{Claims, Findings};
 use super::{explanation, gpu, names, ranks, times, traffic};

@@ -1,4 +1,4 @@
-//! A profile whose rows are sums over ranks: what of it can be checked.
+//! The checks of a profile whose rows are sums over ranks.
 
 use super::findings::{Check, Claims, Findings};
 use super::times::{NOT_COMPARED, ROUNDING_S, SUMMATION, Times};

@@ -1,4 +1,4 @@
-//! The MPI time of a rank is that of its calls, and fits into its wall time.
+//! Checks that the MPI time of a rank is that of its calls, and fits into its wall time.
 
 use super::findings::{Check, Findings};
 use mpisee_profile::rows::{CallRow, RankRow, Seconds};

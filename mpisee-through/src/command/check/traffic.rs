@@ -1,4 +1,4 @@
-//! Point-to-point: what a rank sent to another is what the other received from it.
+//! Checks point-to-point messages: what a rank sent to another is what the other received from it.
 
 use super::findings::{Check, Findings};
 use crate::units::{count, natural_order};

@@ -1,4 +1,4 @@
-//! Who descends from whom, as lines of text.
+//! The tree of communicators as lines of text, with branches drawn before the names.
 
 use crate::family::parents;
 use crate::units::natural_order;

@@ -1,4 +1,4 @@
-//! The runs as a whole, and how much they may differ.
+//! Totals of both runs, and the bounds of `--fail-if` on how they may differ.
 
 use crate::sheet::{self, Sheet, Value};
 use crate::units::time;

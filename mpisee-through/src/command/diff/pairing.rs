@@ -1,4 +1,4 @@
-//! Which communicator of one run is which of the other.
+//! Pairs the communicators of two runs: by name, else by how they were made, size and shape.
 
 use crate::processes::Processes;
 use crate::shape::{self, Shape};

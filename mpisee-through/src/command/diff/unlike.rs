@@ -1,4 +1,4 @@
-//! What differs between the runs before anything is counted: program, MPI library, ranks, nodes.
+//! Differences between the runs themselves: program, MPI library, ranks, nodes.
 
 use crate::sheet::Value;
 use crate::view::ProfileView;

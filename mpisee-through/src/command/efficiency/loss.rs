@@ -1,4 +1,4 @@
-//! The time in which ranks do not compute, by communicator or family.
+//! The time in which ranks do not compute, by communicator or family: the second table of `efficiency`.
 
 use super::{Efficiency, ratio};
 use crate::family;

@@ -1,4 +1,4 @@
-//! A line of a file of expectations.
+//! One line of a file of expectations: its grammar.
 
 use crate::comm_pattern::CommPattern;
 use crate::siblings::FamilyMembers;

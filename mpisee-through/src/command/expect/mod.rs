@@ -1,4 +1,4 @@
-//! `expect`: what must hold of a profile, in a file that is checked with every change of the program.
+//! `expect`: checks a profile against a file of expectations, such as in CI.
 
 mod clause;
 

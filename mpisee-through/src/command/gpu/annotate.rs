@@ -1,4 +1,4 @@
-//! The source, with what each line accesses.
+//! `gpu --annotate`: the source text, with the accesses of each line.
 
 use super::label::Label;
 use super::sums::{self, Key, Sum, Sums};

@@ -1,4 +1,4 @@
-//! Pictures of what tables list: kernels, lines, objects and kinds of access as bars, and of what each of them consists.
+//! Pictures of the tables of `gpu`: kernels, lines, objects and kinds of access as bars, each divided into its parts.
 
 use super::heat::short_ids;
 use super::label::Label;

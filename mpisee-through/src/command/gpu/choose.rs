@@ -1,4 +1,4 @@
-//! Which accesses are of interest.
+//! The filters of `gpu`: which accesses are counted.
 
 use super::rows::Accessed;
 use crate::names::short;

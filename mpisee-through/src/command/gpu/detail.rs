@@ -1,4 +1,4 @@
-//! The rows of a table in detail: kinds of access, objects, lines, devices.
+//! `gpu --detail`: each row divided by kind of access, object, line and device.
 
 use super::label::Label;
 use super::rows::{Accessed, Ends};

@@ -1,4 +1,4 @@
-//! Pictures of who moves data to whom: by kernels, and by MPI beside it.
+//! Heat maps of data moved between ranks or devices: by kernels, and by MPI beside it.
 
 use super::label::{Label, or_unknown};
 use super::mpi::Mpi;

@@ -1,4 +1,4 @@
-//! A label in a column of a key.
+//! Labels in the key columns of `gpu`: numbers, which come first, and texts.
 
 use crate::sheet::Value;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! `gpu`: what kernels accessed by themselves.
+//! `gpu`: accesses of GPU kernels to memory on other devices, in other ranks and on the host.
 
 mod address;
 mod annotate;

@@ -1,4 +1,4 @@
-//! What kernels accessed, from a profile with rows of each rank or with sums over ranks.
+//! Reads the accesses of GPU kernels from a profile of either layout.
 
 use super::label::{Label, or_unknown};
 use crate::processes::ProcessRows;

@@ -1,4 +1,4 @@
-//! Accesses summed up by what they have in common.
+//! Sums of accesses by the columns that a table groups by.
 
 use super::label::{Label, or_unknown};
 use super::rows::{Accessed, Ends};

@@ -1,4 +1,4 @@
-//! The neighbours on a Cartesian grid of processes.
+//! Neighbours on a Cartesian grid of processes, for the collectives of neighbourhoods.
 
 /// A grid whose processes are numbered row by row, as MPI does.
 pub struct Cart {

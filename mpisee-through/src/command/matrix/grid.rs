@@ -1,4 +1,4 @@
-//! The matrix as shades in a terminal.
+//! The matrix as shades of characters, for terminals.
 
 use super::axis::Axis;
 use super::traffic::{Of, Traffic};

@@ -1,4 +1,4 @@
-//! Who sends to whom, where rows are sums over ranks: how far away.
+//! The matrix of an aggregate profile: traffic by the distance between sender and receiver.
 
 use super::traffic::Traffic;
 use super::{Beside, MatrixArgs};

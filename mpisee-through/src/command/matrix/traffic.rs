@@ -1,4 +1,4 @@
-//! Traffic from one field of the matrix to another.
+//! Traffic between the fields of the matrix, summed up from `peers.csv`.
 
 use super::axis::Axis;
 use crate::scan::{BadField, Fold, Peer};

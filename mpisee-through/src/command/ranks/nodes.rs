@@ -1,4 +1,4 @@
-//! The processes of an aggregate profile, a node in each row.
+//! `ranks` of an aggregate profile: a row for each node.
 
 use super::{RanksArgs, SortKey};
 use crate::command::Outcome;

@@ -1,4 +1,4 @@
-//! The summary for reading.
+//! The summary as a table for people.
 
 use super::{SMALL_SHARE, Summary};
 use crate::family::EACH_HINT;

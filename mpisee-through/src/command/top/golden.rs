@@ -1,4 +1,4 @@
-//! The report of a job that stands still in time, compared with files: of a running one no two looks are alike.
+//! Golden files of the report, from a made-up job: of a running one no two looks are alike.
 
 use super::job::{Comm, Job, Rank};
 use super::report::{JobDocument, Report, SortKey};

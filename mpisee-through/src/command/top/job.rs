@@ -1,4 +1,4 @@
-//! A job as the segments of its ranks on this node show it at one moment.
+//! A job at one moment, read from the segments of its ranks on this node.
 
 use anyhow::Result;
 use mpisee_collect::rank_tables::members;

@@ -1,4 +1,4 @@
-//! The report on a job: rates and times by communicator, places, hangs; as text and as JSON.
+//! The report on a job: rates and times by communicator, current calls, hangs; as text and as JSON.
 
 use super::hang::{Hang, hangs, line};
 use super::job::Job;

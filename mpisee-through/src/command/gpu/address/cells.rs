@@ -1,4 +1,4 @@
-//! Accesses by where in an object they are.
+//! Sums of accesses by their position in an object.
 
 use super::super::choose::Choice;
 use super::super::label::or_unknown;

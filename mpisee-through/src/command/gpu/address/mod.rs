@@ -1,4 +1,4 @@
-//! Where in an object accesses are: from the records of all of them.
+//! `gpu --by address`: positions of accesses within an object, from the records of all accesses.
 
 mod cells;
 
