@@ -30,6 +30,9 @@ fn completions_over_communicators_are_named_below_the_table() {
     };
     let on_both = waits("W_a1", [0, 1]).write().run(&["ops", "app.mpisee"]);
     assert!(on_both.exits(0).stdout.contains(note), "{}", on_both.stdout);
+    let json = waits("W_a1", [0, 1]).write().run(&["ops", "app.mpisee", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&json.exits(0).stdout).unwrap();
+    assert!(document["note_on_calls"].as_str().is_some_and(|said| said.starts_with(note)), "{document}");
     let apart = waits("W_a1", [0, 2]).write().run(&["ops", "app.mpisee"]);
     assert!(!apart.exits(0).stdout.contains(note), "no rank is on both: {}", apart.stdout);
     let hidden = waits("W_a1", [0, 1]).write().run(&["ops", "app.mpisee", "--top", "1"]);

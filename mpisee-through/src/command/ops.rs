@@ -97,10 +97,12 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
     let mut closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
     let shown = &calls[..rows.len()];
     let on_each = shown.iter().filter(|of| of.is_counted_on_each).map(|of| of.call.as_str());
-    closing.extend(several_comms::sentence(on_each).map(|sentence| sentence + "\n"));
+    let note = several_comms::sentence(on_each);
+    closing.extend(note.as_ref().map(|sentence| format!("{sentence}\n")));
     let sheet = Sheet { name: "operations", heads: HEADS.to_vec(), rows };
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
     answer.closing = closing;
+    answer.values = vec![("note_on_calls", note.as_deref().map_or(Value::Nothing, Value::from))];
     answer.write(&args.output)
 }
 
