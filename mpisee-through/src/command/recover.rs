@@ -110,7 +110,7 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         ))?;
     }
     let runs = worlds.iter().filter(|world| world.ended().next().is_some()).count();
-    if runs > 1 {
+    if runs > 1 && !args.clean {
         say(&format!("these were {runs} runs; --list shows them, --only NAME|PID|JOB chooses"))?;
     }
     match failures {
@@ -290,9 +290,12 @@ fn tell_recovered(world: &WorldSegments, recovered: &Recovered) -> Result<()> {
     let ranks: RankSet = recovered.segments.iter().map(|segment| segment.header.world_rank).collect();
     let since = since_taken(&recovered.wanted, &recovered.directory);
     let directory = recovered.directory.display();
+    // Runs of one name are told apart by their command lines.
+    let command =
+        profile::describe(world).map_or(String::new(), |it| format!(" by '{}'", it.command.join(" ")));
     let start = recovered.segments.iter().map(|segment| segment.header.start_realtime_ns).min().unwrap_or(0);
     say(&format!(
-        "incomplete profile of {} of {}, begun {}, in {directory}{since}; read it with: mpisee-through {directory}",
+        "incomplete profile of {} of {}, begun {}{command}, in {directory}{since}; read it with: mpisee-through {directory}",
         ranks.named(),
         world.size(),
         rfc3339(start)
