@@ -148,7 +148,7 @@ impl<'a> Facts<'a> {
         let mut groups = view.group(&of_ranks, by)?;
         let by_size = By { size: true, without_times: true, ..by };
         let sizes = view.group(&of_ranks, by_size)?;
-        let mut comms = known_comms(processes);
+        let mut comms = listed_comms(processes);
         for (key, cell) in &groups.cells {
             let name = groups.comm(key);
             if may_be_of_hang(groups.call(key), name, &view.run().ended_in) {
@@ -289,7 +289,7 @@ fn sums(comms: &[&Comm<'_>]) -> Vec<Used> {
     sums.into_values().collect()
 }
 
-fn known_comms(processes: &Processes) -> BTreeMap<String, Comm<'_>> {
+fn listed_comms(processes: &Processes) -> BTreeMap<String, Comm<'_>> {
     let rows: Vec<CommRow> = processes.comms.values().cloned().collect();
     let shapes = shape::shapes(&rows, processes);
     let comm = |(row, shape): (&CommRow, Shape)| {
