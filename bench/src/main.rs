@@ -5,6 +5,7 @@ mod calls;
 mod overhead;
 mod scale;
 mod simulated;
+mod stated;
 
 use anyhow::Result;
 use clap::Parser;
@@ -26,6 +27,8 @@ enum Benchmark {
     },
     /// Measure what the profiler adds to a whole program; after `cargo xtask dist`
     Overhead(overhead::Measured),
+    /// Compare what the profiler states as its overhead with what it adds, for calls in a loop and with other work between
+    Stated(stated::Compared),
     /// Measure what collecting the profile adds to MPI_Finalize, over the number of ranks; after `cargo xtask dist`
     Scale(scale::Scaled),
     /// Play very many ranks without MPI, aggregate their profile, and measure that and mpisee-through on the result
@@ -64,6 +67,7 @@ fn run(benchmark: Benchmark) -> Result<()> {
     match benchmark {
         Benchmark::Calls { wanted, rounds } => calls::calls(&wanted, rounds),
         Benchmark::Overhead(measured) => overhead::overhead(&measured),
+        Benchmark::Stated(compared) => stated::stated(&compared),
         Benchmark::Scale(scaled) => scale::scale(&scaled),
         Benchmark::ScaleSimulated(played) => simulated::measure(played),
         Benchmark::Through { rows, rounds } => big_profile::compare(rows, rounds),

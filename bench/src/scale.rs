@@ -1,5 +1,5 @@
 //! Cost of collecting the profile in `MPI_Finalize`, over the number of ranks: `bench/finalize.c`, without and with the
-//! profiler in turns; and to `MPI_Init`, by its own account.
+//! profiler in turns; and to `MPI_Init`, by its own account. Then the messages that the profiler sends, by `bench/messages.c`.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -70,10 +70,12 @@ pub fn scale(scaled: &Scaled) -> Result<()> {
     );
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     let mut passed = Vec::new();
+    let mut programs = Vec::new();
     for flavour in mpi::find(scaled.wanted.mpicc())? {
         let program = Compiled {
             finalize: launch::compile(&flavour, "finalize")?,
             pause: launch::compile_library(&flavour, "pause")?,
+            messages: launch::compile_library(&flavour, "messages")?,
         };
         for &ranks in &scaled.ranks {
             let (mut plain, mut profiled) = (Vec::new(), Vec::new());
@@ -83,7 +85,9 @@ pub fn scale(scaled: &Scaled) -> Result<()> {
             }
             passed.extend(print(&flavour.name, ranks, &plain, &profiled));
         }
+        programs.push((flavour, program));
     }
+    print_messages(&programs, scaled)?;
     ensure!(passed.is_empty(), "{}", passed.join("; "));
     Ok(())
 }
@@ -130,6 +134,87 @@ struct Compiled {
     finalize: PathBuf,
     /// `bench/pause.c`, to be preloaded where that MPI has nothing like it.
     pause: PathBuf,
+    /// `bench/messages.c`, to be preloaded to count.
+    messages: PathBuf,
+}
+
+impl Compiled {
+    /// What is preloaded besides the profiler, as `LD_PRELOAD` has it.
+    fn preloaded(&self, flavour: &Flavour, counts: bool) -> String {
+        let pause = (flavour.family != Family::OpenMpi).then_some(&self.pause);
+        let libraries = pause.into_iter().chain(counts.then_some(&self.messages));
+        libraries.map(|library| library.display().to_string()).collect::<Vec<_>>().join(":")
+    }
+}
+
+/// Messages, their bytes, and collective calls, in `MPI_Init`, in the calls that create communicators, in other calls, and in
+/// `MPI_Finalize`.
+type Phases = [[u64; 3]; 4];
+
+/// Prints what the profiler sends, in either way of collecting the profile.
+fn print_messages(programs: &[(Flavour, Compiled)], scaled: &Scaled) -> Result<()> {
+    println!();
+    println!(
+        "| MPI | ranks | collected by | MPI_Init: messages, collectives | creating {0} communicators: messages, collectives \
+         besides its own | MPI_Finalize: collectives | messages of all ranks | of a rank, at most | bytes of all ranks | \
+         of a rank, at most |",
+        scaled.communicators - 1
+    );
+    println!("| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    for (flavour, program) in programs {
+        for &ranks in &scaled.ranks {
+            for way in ["node", "tree"] {
+                let counted = counted(flavour, program, ranks, scaled, way)?;
+                let of = |phase: usize, what: usize| counted.iter().map(move |rank| rank[phase][what]);
+                let most = |phase, what| of(phase, what).max().unwrap_or(0);
+                let own = u64::from(scaled.communicators) - 1;
+                println!(
+                    "| {} | {ranks} | {way} | {}, {} | {}, {} | {} | {} | {} | {} | {} |",
+                    flavour.name,
+                    of(0, 0).sum::<u64>(),
+                    most(0, 2),
+                    of(1, 0).sum::<u64>(),
+                    most(1, 2) as i64 - own as i64,
+                    most(3, 2),
+                    of(3, 0).sum::<u64>(),
+                    most(3, 0),
+                    of(3, 1).sum::<u64>(),
+                    most(3, 1),
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What each rank of a run counts.
+fn counted(
+    flavour: &Flavour,
+    program: &Compiled,
+    ranks: u32,
+    scaled: &Scaled,
+    way: &str,
+) -> Result<Vec<Phases>> {
+    let folder = tempfile::tempdir()?;
+    let counts = folder.path().join("messages");
+    std::fs::create_dir(&counts)?;
+    let mut command = launch::launcher(flavour, ranks, Some(&folder.path().join("run.mpisee")));
+    command.env("LD_PRELOAD", program.preloaded(flavour, true));
+    command.env("MESSAGES_TO", &counts).env("MPISEE_COLLECT", way);
+    command.arg(&program.finalize).arg(scaled.communicators.to_string());
+    let output = command.stdin(Stdio::null()).output().context("starting mpirun")?;
+    ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+    (0..ranks)
+        .map(|rank| {
+            let text = std::fs::read_to_string(counts.join(rank.to_string()))?;
+            let mut phases = Phases::default();
+            let figures = phases.as_flattened_mut().iter_mut().zip(text.split_whitespace());
+            for (figure, word) in figures {
+                *figure = word.parse()?;
+            }
+            Ok(phases)
+        })
+        .collect()
 }
 
 fn run(flavour: &Flavour, program: &Compiled, ranks: u32, scaled: &Scaled, profiled: bool) -> Result<Seen> {
@@ -138,9 +223,7 @@ fn run(flavour: &Flavour, program: &Compiled, ranks: u32, scaled: &Scaled, profi
     std::fs::create_dir(&memory)?;
     let profile = folder.path().join("run.mpisee");
     let mut command = launch::launcher(flavour, ranks, profiled.then_some(&profile));
-    if flavour.family != Family::OpenMpi {
-        command.env("LD_PRELOAD", &program.pause);
-    }
+    command.env("LD_PRELOAD", program.preloaded(flavour, false));
     for set in scaled.set.iter().filter(|_| profiled) {
         let (name, value) = set.split_once('=').with_context(|| format!("--set {set} is not NAME=VALUE"))?;
         command.env(name, value);

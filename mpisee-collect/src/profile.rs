@@ -4,7 +4,8 @@ use crate::Aggregate;
 use crate::files::{Files, parts};
 use crate::gpu::{Exports, Part};
 use crate::nodes::Nodes;
-use crate::rank_tables::{RankTables, call_ns, is_merged};
+use crate::overhead::call_ns;
+use crate::rank_tables::{RankTables, is_merged};
 use crate::run::{FirstRank, RunSums, set_incomplete};
 use crate::segments::{
     Clock, Collected, CurrentCall, Segment, WorldSegments, collected, missing, of_snapshot,
@@ -14,7 +15,6 @@ use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::options::Options;
 use mpisee_profile::rows::{CommRow, Members, RankRow, Seconds};
 use mpisee_profile::run::{EndedIn, RunInfo, rfc3339};
-use mpisee_profile::segment::layout::overhead;
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::segment::{NotSeen, Snapshot};
@@ -218,7 +218,6 @@ impl Writing {
             start_realtime_ns: first.start_realtime_ns,
             ticks_are_tsc: first.ticks_are_tsc,
             call_ns: call_ns(first, first.last_known()),
-            init_ns: first.overhead[overhead::INIT_NS],
         }
         .run_info(world.size(), nodes.count());
         let files = Files::create(&wanted, world.size(), fold, || nodes)?;
@@ -241,7 +240,7 @@ impl Writing {
         mut tables: RankTables,
         sums: impl FnOnce(&RankTables) -> Aggregate,
     ) -> Result<()> {
-        self.sums.add(&RunSums::of_header(snapshot, snapshot.end).with_rows(&tables.rank, snapshot));
+        self.sums.add(&RunSums::of_header(snapshot, snapshot.end).with_rows(&tables, snapshot));
         match &mut self.files {
             Files::Rows(files) => files.append(&parts(&tables))?,
             Files::Sums(files) => {

@@ -1,10 +1,11 @@
 //! From a snapshot to the rows of the profile directory.
 
 use crate::gpu::Part;
+use crate::overhead::Overhead;
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds};
 use mpisee_profile::segment::key::{CallKey, Key, Meaning, PeerKey, class_bounds};
-use mpisee_profile::segment::layout::{call, overhead, peer, region, shared_row};
+use mpisee_profile::segment::layout::{call, peer, region, shared_row};
 use mpisee_profile::segment::log::{Created, Runs};
 use mpisee_profile::segment::membership::{has_elided_members, reports, reports_side};
 use mpisee_profile::segment::names::{names, parent_name};
@@ -28,6 +29,8 @@ pub struct RankTables {
     pub outside: Vec<OutsideRow>,
     /// Its regions.
     pub regions: Vec<RegionRow>,
+    /// The time that recording its calls took.
+    pub overhead: Overhead,
     /// Accesses of its GPU kernels, which the caller reads from another file than the segment.
     pub gpu: Vec<Part>,
 }
@@ -107,13 +110,15 @@ impl RankTables {
             let Some(Meaning::Region(id)) = key.meaning() else { return None };
             rows.region(id, values, *mpi_ticks_by_region.get(id.index())?)
         });
+        let overhead = Overhead::of(snapshot, &rows.seconds);
         RankTables {
-            rank: rows.rank(mpi_ticks),
+            rank: rows.rank(mpi_ticks, overhead.estimate_s),
             comms: comms(snapshot, &rows.names, is_reported),
             regions: regions.collect(),
             calls,
             peers,
             outside,
+            overhead,
             gpu: Vec::new(),
         }
     }
@@ -132,7 +137,7 @@ struct Rows<'a, F> {
 }
 
 impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
-    fn rank(&self, mpi_ticks: Ticks) -> RankRow {
+    fn rank(&self, mpi_ticks: Ticks, profiler_s: Seconds) -> RankRow {
         RankRow {
             rank: self.snapshot.world_rank.get(),
             host: self.snapshot.host.clone(),
@@ -140,7 +145,7 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             wall_s: (self.seconds)(self.end.saturating_sub(self.snapshot.start_ticks)),
             mpi_s: (self.seconds)(mpi_ticks),
             gpu: String::new(),
-            profiler_s: (self.seconds)(price_of(self.snapshot)),
+            profiler_s,
         }
     }
 
@@ -197,39 +202,8 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
     }
 }
 
-/// Nanoseconds that a recorded call of the simplest kind costs beyond the call itself.
-pub fn call_ns(snapshot: &Snapshot, end: Moment) -> f64 {
-    seconds_per_tick(snapshot, end)(Ticks::new(snapshot.overhead[overhead::THOUSAND_CALLS])).0 * 1e6
-}
-
-/// The profiler's overhead.
-fn price_of(snapshot: &Snapshot) -> Ticks {
-    let (mut calls, mut messages, mut requests) = (0u64, 0u64, 0u64);
-    for (key, values) in &snapshot.counters {
-        match key.meaning() {
-            Some(Meaning::Call(key)) => {
-                calls = calls.wrapping_add(values[call::CALLS]);
-                let operation = Operation::from_index(u64::from(key.operation));
-                if operation.is_some_and(Operation::starts_request) {
-                    requests = requests.wrapping_add(values[call::CALLS]);
-                }
-            }
-            Some(Meaning::Peer(_)) => {
-                messages = messages.wrapping_add(values[peer::SENT_MESSAGES]);
-                messages = messages.wrapping_add(values[peer::RECEIVED_MESSAGES]);
-            }
-            _ => {}
-        }
-    }
-    let of = |count: u64, which: usize| u128::from(count) * u128::from(snapshot.overhead[which]) / 1000;
-    let counted = of(calls, overhead::THOUSAND_CALLS)
-        + of(messages, overhead::THOUSAND_MESSAGES)
-        + of(requests, overhead::THOUSAND_REQUESTS);
-    let counted = Ticks::new(u64::try_from(counted).unwrap_or(u64::MAX));
-    counted.saturating_add(Ticks::new(snapshot.overhead[overhead::NAMING]))
-}
-
-fn seconds_per_tick(snapshot: &Snapshot, end: Moment) -> impl Fn(Ticks) -> Seconds + use<> {
+/// How long a tick took between the begin of recording and `end`.
+pub(crate) fn seconds_per_tick(snapshot: &Snapshot, end: Moment) -> impl Fn(Ticks) -> Seconds + use<> {
     let ticks = end.ticks.saturating_sub(snapshot.start_ticks).get();
     let elapsed_ns = end.monotonic_ns.saturating_sub(snapshot.start_monotonic_ns);
     let ns_per_tick =

@@ -1,12 +1,14 @@
 //! `run.json`: what is known of a run as a whole, from one rank and as sums over ranks.
 
+use crate::RankTables;
 use mpisee_profile::FORMAT_VERSION;
-use mpisee_profile::rows::RankRow;
 use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
+use mpisee_profile::segment::layout::overhead;
 use mpisee_profile::segment::membership::membership_sum;
 use mpisee_profile::segment::snapshot::{End, Program};
 use mpisee_profile::segment::{NotSeen, Snapshot};
 use serde::{Deserialize, Serialize};
+use std::time::SystemTime;
 
 /// The facts about the run that one rank has.
 pub struct FirstRank {
@@ -18,8 +20,6 @@ pub struct FirstRank {
     pub ticks_are_tsc: bool,
     /// Nanoseconds that a recorded call of the simplest kind costs.
     pub call_ns: f64,
-    /// Nanoseconds that the profiler added to `MPI_Init`.
-    pub init_ns: u64,
 }
 
 impl FirstRank {
@@ -37,11 +37,7 @@ impl FirstRank {
             nodes,
             complete: true,
             clock: if self.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
-            profiler: ProfilerInfo {
-                call_ns: self.call_ns,
-                init_s: self.init_ns as f64 * 1e-9,
-                ..ProfilerInfo::default()
-            },
+            profiler: ProfilerInfo { call_ns: self.call_ns, ..ProfilerInfo::default() },
             notes,
             ..RunInfo::default()
         }
@@ -59,8 +55,18 @@ pub struct RunSums {
     pub unsteady_clocks: u64,
     /// Wall time.
     pub wall_ns: u64,
-    /// The profiler's own time.
+    /// The time that recording took: the estimate, and the range in which it lies.
     pub profiler_ns: u64,
+    /// See `profiler_ns`.
+    pub profiler_low_ns: u64,
+    /// See `profiler_ns`.
+    pub profiler_high_ns: u64,
+    /// Calls of which that was measured.
+    pub sampled_calls: u64,
+    /// The longest time that the profiler added to `MPI_Init`.
+    pub init_ns: u64,
+    /// When the last rank came to the end of MPI, nanoseconds since 1970, UTC; 0 if none did.
+    pub last_end_ns: u64,
     /// The sum of [`membership_sum`], modulo 2^64.
     pub membership: u64,
 }
@@ -74,15 +80,20 @@ impl RunSums {
             not_seen,
             recording_was_off: header.recording_was_off.into(),
             unsteady_clocks: end.is_some_and(|end| end.is_unsteady).into(),
+            init_ns: header.overhead[overhead::INIT_NS],
+            last_end_ns: end.map_or(0, |end| end.realtime_ns),
             ..RunSums::default()
         }
     }
 
-    /// With what the rank's row of `ranks.csv` and its communicators add.
-    pub fn with_rows(self, rank: &RankRow, snapshot: &Snapshot) -> RunSums {
+    /// With what the rank's rows and its communicators add.
+    pub fn with_rows(self, tables: &RankTables, snapshot: &Snapshot) -> RunSums {
         RunSums {
-            wall_ns: rank.wall_s.to_ns(),
-            profiler_ns: rank.profiler_s.to_ns(),
+            wall_ns: tables.rank.wall_s.to_ns(),
+            profiler_ns: tables.rank.profiler_s.to_ns(),
+            profiler_low_ns: tables.overhead.low_s.to_ns(),
+            profiler_high_ns: tables.overhead.high_s.to_ns(),
+            sampled_calls: tables.overhead.samples,
             membership: membership_sum(snapshot),
             ..self
         }
@@ -96,6 +107,11 @@ impl RunSums {
         add(&mut self.unsteady_clocks, other.unsteady_clocks);
         add(&mut self.wall_ns, other.wall_ns);
         add(&mut self.profiler_ns, other.profiler_ns);
+        add(&mut self.profiler_low_ns, other.profiler_low_ns);
+        add(&mut self.profiler_high_ns, other.profiler_high_ns);
+        add(&mut self.sampled_calls, other.sampled_calls);
+        self.init_ns = self.init_ns.max(other.init_ns);
+        self.last_end_ns = self.last_end_ns.max(other.last_end_ns);
         self.membership = self.membership.wrapping_add(other.membership);
     }
 
@@ -104,12 +120,29 @@ impl RunSums {
         let seconds = |ns: u64| ns as f64 * 1e-9;
         run.recording_was_off = self.recording_was_off > 0;
         run.not_seen = NotSeen::named(&self.not_seen);
-        run.profiler.time_s = seconds(self.profiler_ns);
-        run.profiler.share_of_wall =
-            if self.wall_ns > 0 { seconds(self.profiler_ns) / seconds(self.wall_ns) } else { 0.0 };
-        collected.clone_into(&mut run.profiler.collected);
+        let finalize_ns = now_ns().saturating_sub(self.last_end_ns);
+        run.profiler = ProfilerInfo {
+            call_ns: run.profiler.call_ns,
+            init_s: seconds(self.init_ns),
+            finalize_s: (collected != "recover" && self.last_end_ns > 0).then(|| seconds(finalize_ns)),
+            time_s: seconds(self.profiler_ns),
+            low_s: seconds(self.profiler_low_ns),
+            high_s: seconds(self.profiler_high_ns),
+            sampled_calls: self.sampled_calls,
+            share_of_wall: if self.wall_ns > 0 {
+                seconds(self.profiler_ns) / seconds(self.wall_ns)
+            } else {
+                0.0
+            },
+            collected: collected.to_owned(),
+        };
         run.notes.extend(unsteady_clocks(self.unsteady_clocks));
     }
+}
+
+/// Nanoseconds since 1970, UTC.
+fn now_ns() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |passed| passed.as_nanos() as u64)
 }
 
 /// A sentence on clocks, if some jumped.

@@ -14,16 +14,30 @@ pub struct MpiInfo {
     pub thread_level: String,
 }
 
-/// The profiler's overhead. Time added to `MPI_Init` and `MPI_Finalize` is in neither `time_s` nor the wall time; the
-/// rest is estimated from the calibrated cost of recording on the machine that ran.
+/// The profiler's overhead. Time added to `MPI_Init` and `MPI_Finalize` is in neither `time_s` nor the wall time. What recording
+/// costs is measured in the run, of one call in some thousand; if too few calls were, it is what they cost in a loop at
+/// the begin of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProfilerInfo {
-    /// Nanoseconds that a recorded call of the simplest kind costs, on rank 0.
+    /// Nanoseconds that a recorded call of the simplest kind costs in a loop, on rank 0.
     pub call_ns: f64,
-    /// Seconds that the profiler added to `MPI_Init`, on rank 0.
+    /// Seconds that the profiler added to `MPI_Init`, on the rank where that was most.
     pub init_s: f64,
-    /// Seconds that the profiler took, summed over ranks.
+    /// Seconds from the moment when the last rank came to the end of MPI until the profile was written. None in profiles that were
+    /// recovered, and in those of earlier versions.
+    #[serde(default)]
+    pub finalize_s: Option<f64>,
+    /// Seconds that recording took, summed over ranks: the best estimate.
     pub time_s: f64,
+    /// The same: at least and at most so many. Both are `time_s` if too few calls were measured.
+    #[serde(default)]
+    pub low_s: f64,
+    /// See `low_s`.
+    #[serde(default)]
+    pub high_s: f64,
+    /// Calls of which the overhead was measured, over all ranks; 0 if there were too few of them.
+    #[serde(default)]
+    pub sampled_calls: u64,
     /// The same by the wall time of all ranks, from 0 to 1.
     pub share_of_wall: f64,
     /// The method of collecting rows: `node`, from the segments of a node's ranks, by the last that came to the end of MPI;

@@ -20,16 +20,17 @@ use crate::state::world::{self, World};
 use crate::storage::message::say;
 use crate::storage::segment::has_memory;
 use crate::storage::{clock, descriptors, signals};
+use mpisee_collect::RankTables;
 use mpisee_collect::files::{AggregateFiles, Files, ProfileFiles, parts};
 use mpisee_collect::gpu::Part;
 use mpisee_collect::nodes::Nodes;
+use mpisee_collect::overhead::call_ns;
 use mpisee_collect::process as identity;
-use mpisee_collect::rank_tables::{RankTables, call_ns};
 use mpisee_collect::run::{RunSums, in_numbers};
 use mpisee_collect::wire::pieces::TABLES;
 use mpisee_collect::wire::{RankSummary, Ranks, RootCommand};
 use mpisee_profile::segment::fact::Fact;
-use mpisee_profile::segment::layout::{Header, overhead};
+use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::snapshot::End;
 use mpisee_profile::segment::{Moment, Snapshot};
 use mpisee_profile::writer::since_taken;
@@ -178,8 +179,6 @@ pub struct Own {
     sums: RunSums,
     /// Nanoseconds that a recorded call costs.
     call_ns: f64,
-    /// Nanoseconds that the profiler added to `MPI_Init`.
-    init_ns: u64,
     /// When it entered `MPI_Finalize`; `None` if its counters cannot be read.
     end: Option<End>,
 }
@@ -207,9 +206,8 @@ fn own_rows(world: &World, end: End, absent: &RankSet) -> Own {
         let snapshot = Snapshot::read(&world.segment).map_err(|error| error.to_string())?;
         let tables = RankTables::without(absent, &snapshot, end.moment).with_kernels(gpu::parts(world));
         Ok(Own {
-            sums: sums.with_rows(&tables.rank, &snapshot),
+            sums: sums.with_rows(&tables, &snapshot),
             call_ns: call_ns(&snapshot, end.moment),
-            init_ns: snapshot.overhead[overhead::INIT_NS],
             parts: Some(parts(&tables)),
             kernels: tables.gpu,
             end: Some(end),

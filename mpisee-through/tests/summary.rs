@@ -101,7 +101,9 @@ fn json_has_the_run_and_units_in_its_names() {
         "mpi_library": "Open MPI v5.0.3", "mpi_flavour": "openmpi-5", "mpi_thread_level": "funneled",
         "ranks": 8, "nodes": 2, "job": null, "gpus": null, "start": "2025-06-01T12:00:00Z", "end": "2025-06-01T12:00:10Z",
         "clock": "tsc", "wall_mean_s": 10.3125, "wall_max_s": 12.5, "mpi_mean_s": 1.984625, "mpi_s": 15.877, "mpi_share_of_wall": 0.192_448_485,
-        "profiler_mean_s": 0.0, "profiler_share_of_wall": 0.0, "profiler_call_ns": 0.0,
+        "profiler_mean_s": 0.0, "profiler_mean_range_s": null, "profiler_sampled_calls": 0,
+        "profiler_init_s": 0.0, "profiler_finalize_s": null,
+        "profiler_share_of_wall": 0.0, "profiler_call_ns": 0.0,
         "folded": false, "complete": true, "incomplete_because": null, "ended_in": [], "recording_was_off": false, "names_agree": null, "not_seen_calls": {},
         "notes": [],
     });
@@ -265,18 +267,28 @@ fn the_result_goes_into_the_file_that_is_named() {
 }
 
 #[test]
-fn the_profilers_own_price_is_among_the_first_lines() {
+fn the_profilers_own_overhead_is_among_the_first_lines() {
     let mut builder = splatt();
     builder.run.profiler = ProfilerInfo {
         call_ns: 16.6,
         init_s: 0.0002,
+        finalize_s: Some(0.0125),
         time_s: 0.04,
+        low_s: 0.032,
+        high_s: 0.048,
+        sampled_calls: 1234,
         share_of_wall: 0.000_532,
         collected: "tree".to_owned(),
     };
+    let measured = "\nProfiler   4.00 ms to 6.00 ms (mean over ranks), about 0.05 % of wall time; MPI_Init 200 µs, \
+                    MPI_Finalize 12.5 ms longer\n";
     let ran = builder.write().run(&["app.mpisee"]);
-    let price = "\nProfiler   5.00 ms (mean over ranks), 0.05 % of wall time; 17 ns a call\n";
-    assert!(ran.exits(0).stdout.contains(price), "{}", ran.stdout);
+    assert!(ran.exits(0).stdout.contains(measured), "{}", ran.stdout);
+    builder.run.profiler.sampled_calls = 0;
+    builder.run.profiler.finalize_s = None;
+    let calibrated = "\nProfiler   5.00 ms (mean over ranks), 0.05 % of wall time; MPI_Init 200 µs longer\n";
+    let ran = builder.write().run(&["app.mpisee"]);
+    assert!(ran.exits(0).stdout.contains(calibrated), "{}", ran.stdout);
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn a_program_without_communication_has_a_profile() {
 
 /// Each rank's part is at least what its calls cost, and the parts make the whole.
 #[test]
-fn the_profiler_states_its_own_price() {
+fn the_profiler_states_its_own_overhead() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "collectives/collectives").ranks(2).profiled();
         let tables = finished.tables();

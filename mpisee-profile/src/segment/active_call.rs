@@ -2,6 +2,8 @@
 //!
 //! Before a call the thread writes when it began, then the place; after it, that there is none. A reader that sees a
 //! place, then the tick, then the same place again has a pair that belongs together.
+//!
+//! The other values are the thread's alone: of some calls it measures what recording them takes, see [`super::layout::sampled`].
 
 use crate::{CommId, Operation, Ticks};
 
@@ -9,6 +11,14 @@ use crate::{CommId, Operation, Ticks};
 pub const PLACE: usize = 0;
 /// In a slot's values: when the call began, in ticks.
 pub const SINCE: usize = 1;
+/// In a slot's values: when the call to MPI returned, in ticks.
+pub const RETURNED: usize = 2;
+/// In a slot's values: calls until the next one that is measured; negative in that one.
+pub const COUNTDOWN: usize = 3;
+/// In a slot's values: when the library began to record the call that is measured, in ticks.
+pub const SAMPLED_SINCE: usize = 4;
+/// In a slot's values: for how many calls the one that is measured stands, and what of it is hidden; the recorder's own words.
+pub const STANDS_FOR: usize = 5;
 
 /// In no call that is recorded.
 pub const NOWHERE: u64 = 0;

@@ -73,7 +73,9 @@ pub struct Header {
     pub end_ticks: AtomicU64,
     /// 1 if the clock jumped.
     pub is_unsteady: AtomicU64,
-    spare: [AtomicU64; 8],
+    /// What recording takes, of some calls, see [`sampled`].
+    pub sampled: [AtomicU64; 5],
+    spare: [AtomicU64; 3],
 }
 
 /// Values of [`Header::state`].
@@ -156,6 +158,22 @@ pub mod overhead {
     pub const NAMING: usize = 3;
     /// Nanoseconds that the profiler added to `MPI_Init`.
     pub const INIT_NS: usize = 4;
+}
+
+/// Indices into [`Header::sampled`]: what calls took that were measured, one of some, between the begin of recording and the call
+/// to MPI, and between that and the end of recording. Ticks may be negative: what measuring itself takes is subtracted.
+pub mod sampled {
+    /// Calls that were measured.
+    pub const SAMPLES: usize = 0;
+    /// Calls for which they stand.
+    pub const CALLS: usize = 1;
+    /// Ticks of these.
+    pub const TICKS: usize = 2;
+    /// The sum of the squares of a call's ticks over these: the bits of an `f64`.
+    pub const SQUARES: usize = 3;
+    /// Ticks of these that no clock can show, as they pass before recording begins or overlap with MPI: those of as many cache lines
+    /// and pages which were touched in the call before, too.
+    pub const HIDDEN_TICKS: usize = 4;
 }
 
 /// Values of a slot that counts messages.

@@ -163,6 +163,8 @@ pub struct Snapshot {
     pub not_seen: Vec<u64>,
     /// The costs of recording, by [`super::layout::overhead`].
     pub overhead: [u64; 5],
+    /// What recording took of some calls, by [`super::layout::sampled`].
+    pub sampled: [u64; 5],
     /// A number shared by the processes of one world.
     pub job: u64,
     /// When the process was started, in ticks of the kernel since the system was.
@@ -237,6 +239,7 @@ impl Snapshot {
             recording_was_off: field(offset_of!(Header, recording_was_off)) != 0,
             not_seen: (0..super::NotSeen::ALL.len()).map(|reason| field(reasons + reason * 8)).collect(),
             overhead: std::array::from_fn(|which| field(offset_of!(Header, overhead) + which * 8)),
+            sampled: std::array::from_fn(|which| field(offset_of!(Header, sampled) + which * 8)),
             job: field(offset_of!(Header, job)),
             process_start: field(offset_of!(Header, process_start)),
             boot: field(offset_of!(Header, boot)),

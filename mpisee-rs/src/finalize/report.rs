@@ -27,7 +27,6 @@ pub fn run_info(
         start_realtime_ns: world.start_realtime_ns,
         ticks_are_tsc: world.ticks_are_tsc,
         call_ns: own.call_ns,
-        init_ns: own.init_ns,
     };
     let mut run = first.run_info(world.size, nodes.count());
     run.notes.extend(open_sessions());

@@ -13,6 +13,7 @@ use crate::mpi::argument::HandlePtr;
 use crate::state::call_sample::CallSample;
 use crate::state::communicator::Members;
 use crate::state::request::{Kind, REQUESTS, Started};
+use crate::state::sampled_overhead;
 use crate::state::thread::{self, Inside};
 use crate::storage::clock;
 use crate::storage::hot::HOT;
@@ -101,7 +102,9 @@ impl CommCall {
         values[active_call::SINCE].store(start.get(), Ordering::Release);
         values[active_call::PLACE].store(self.counter.0.place.get(), Ordering::Release);
         let result = returning(make);
-        (result, clock::since(start))
+        let end = clock::ticks();
+        values[active_call::RETURNED].store(end.get(), Ordering::Relaxed);
+        (result, clock::between(start, end))
     }
 
     /// Counts the call, as [`CachedCounter::count`].
@@ -152,6 +155,7 @@ impl Drop for CommCall {
     #[inline(always)]
     fn drop(&mut self) {
         self.active_call.values[active_call::PLACE].store(active_call::NOWHERE, Ordering::Release);
+        sampled_overhead::call_ends(self.active_call);
     }
 }
 

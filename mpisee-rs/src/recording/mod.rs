@@ -108,7 +108,8 @@ impl Call {
         let start = clock::ticks();
         self.inside.publish(active_call::Call::Counted(operation), communicator, start);
         let result = returning(call);
-        (result, clock::since(start))
+        let end = self.inside.returned();
+        (result, clock::between(start, end))
     }
 
     /// Makes a call that cannot be recorded. The segment still shows the call that the thread is in.

@@ -8,6 +8,8 @@ use crate::recording::comm_call::{CommCall, NO_SPREAD};
 use crate::state::communicator::{COMMUNICATORS, Communicator};
 use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
+use crate::state::sampled_overhead;
+use crate::state::thread;
 use crate::state::world::World;
 use crate::storage::clock;
 use mpisee_profile::segment::Key;
@@ -71,15 +73,18 @@ fn time_calls(comm: Raw<Comm>) -> (u64, u64) {
     let (Some(calls), Some(messages)) = (slot(CALIBRATED_CALL), slot(CALIBRATED_MESSAGE)) else {
         return (0, 0);
     };
-    let time = |message: bool| {
-        per_thousand(|| {
-            let Ok(call) = CommCall::begin(Operation::Barrier, black_box(comm), NO_SPREAD) else { return };
-            let (bytes, ticks) = call.time(|| black_box(1u64));
-            call.calibrate(black_box(calls), bytes, ticks);
-            if message {
-                add_sent(black_box(messages), 1, bytes);
-            }
-        })
+    let call = |message: bool| {
+        let Ok(call) = CommCall::begin(Operation::Barrier, black_box(comm), NO_SPREAD) else { return };
+        let (bytes, ticks) = call.time(|| black_box(1u64));
+        call.calibrate(black_box(calls), bytes, ticks);
+        if message {
+            add_sent(black_box(messages), 1, bytes);
+        }
     };
-    (time(false), time(true))
+    let Some(thread) = thread::own() else { return (0, 0) };
+    sampled_overhead::rest(thread.active_call);
+    let of_calls = per_thousand(|| call(false));
+    let with_messages = per_thousand(|| call(true));
+    sampled_overhead::calibrate(thread.active_call, of_calls / 1000, || call(false));
+    (of_calls, with_messages)
 }

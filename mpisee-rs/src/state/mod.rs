@@ -11,6 +11,7 @@ pub mod played;
 pub mod process;
 pub mod region;
 pub mod request;
+pub mod sampled_overhead;
 pub mod scratch;
 pub mod stack;
 pub mod thread;

@@ -1,12 +1,14 @@
 //! Per-thread state: the counters, and whether the thread is inside a recorded call.
 
 use super::cached_call::{CachedCall, KEPT};
+use super::sampled_overhead;
 use super::scratch::Scratch;
 use crate::mpi::abi::Comm;
 use crate::state::communicator::Communicator;
 use crate::state::process;
 use crate::state::stack::{self, Nesting};
 use crate::state::world::{self, World};
+use crate::storage::clock;
 use crate::storage::counters::Counters;
 use crate::storage::hot::HOT;
 use crate::storage::memory;
@@ -114,8 +116,11 @@ pub fn cached_call(
     let generation = HOT.generation()?;
     let (thread, active_call) = both()?;
     let cached = &thread.cached[CachedCall::index(operation, comm, spread)];
-    let is_idle = own_value(&active_call.values[active_call::PLACE]) == active_call::NOWHERE;
-    (cached.is_of(generation, operation, comm) && is_idle).then_some((cached, active_call))
+    if own_value(&active_call.values[active_call::PLACE]) != active_call::NOWHERE {
+        return None;
+    }
+    sampled_overhead::call_begins(active_call);
+    cached.is_of(generation, operation, comm).then_some((cached, active_call))
 }
 
 /// Prepares for threads, before the first call is counted.
@@ -244,6 +249,7 @@ impl Inside {
             return None;
         }
         place.store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
+        sampled_overhead::call_begins(active_call);
         Some(Inside { thread, active_call })
     }
 
@@ -254,6 +260,14 @@ impl Inside {
         // A reader that sees the new tick sees the old place cleared; one that sees the new place sees its tick.
         values[active_call::SINCE].store(since.get(), Ordering::Release);
         values[active_call::PLACE].store(active_call::pack(call, communicator), Ordering::Release);
+    }
+
+    /// Notes that the call to MPI has returned, and when.
+    #[inline]
+    pub fn returned(&self) -> Ticks {
+        let now = clock::ticks();
+        self.active_call.values[active_call::RETURNED].store(now.get(), Ordering::Relaxed);
+        now
     }
 
     #[cold]
@@ -322,6 +336,7 @@ impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {
         self.active_call.values[active_call::PLACE].store(active_call::NOWHERE, Ordering::Release);
+        sampled_overhead::call_ends(self.active_call);
     }
 }
 

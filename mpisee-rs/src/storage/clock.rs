@@ -60,7 +60,13 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
 /// Ticks since `start`; 0 if the clock went back, as it may where the counters of two cores differ slightly.
 #[inline(always)]
 pub fn since(start: Ticks) -> Ticks {
-    let elapsed = ticks().signed_since(start);
+    between(start, ticks())
+}
+
+/// Ticks from `start` to `end`, as [`since`].
+#[inline(always)]
+pub fn between(start: Ticks, end: Ticks) -> Ticks {
+    let elapsed = end.signed_since(start);
     if elapsed < 0 { went_back(elapsed.unsigned_abs()) } else { Ticks::new(elapsed as u64) }
 }
 

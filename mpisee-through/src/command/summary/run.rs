@@ -37,8 +37,15 @@ pub struct RunSummary<'a> {
     mpi_s: f64,
     /// MPI time of all ranks by wall time of all ranks, from 0 to 1.
     mpi_share_of_wall: f64,
-    /// The time of the profiler: seconds, mean over ranks, by the ranks' wall time, and in nanoseconds per simple call.
+    /// The time of the profiler: seconds, mean over ranks, with the range in which it lies if calls were measured; by the ranks' wall
+    /// time; and in nanoseconds per simple call in a loop.
     profiler_mean_s: f64,
+    profiler_mean_range_s: Option<[f64; 2]>,
+    /// Calls of which the overhead was measured.
+    profiler_sampled_calls: u64,
+    /// What it added to `MPI_Init` and `MPI_Finalize`.
+    profiler_init_s: f64,
+    profiler_finalize_s: Option<f64>,
     profiler_share_of_wall: f64,
     profiler_call_ns: f64,
     /// Whether rows are sums over ranks.
@@ -66,6 +73,7 @@ impl<'a> RunSummary<'a> {
     pub fn new(view: &'a ProfileView) -> Self {
         let (run, processes): (&RunInfo, _) = (view.run(), view.processes());
         let (wall_s, mpi_s) = (processes.wall_s(), processes.mpi_s());
+        let mean = |over_all_s: f64| to_nine_decimals(over_all_s / f64::from(run.ranks.max(1)));
         RunSummary {
             profile: view.profile().directory().display().to_string(),
             command: &run.command,
@@ -87,7 +95,12 @@ impl<'a> RunSummary<'a> {
             mpi_mean_s: to_nine_decimals(mpi_s / processes.count().max(1) as f64),
             mpi_s: to_nine_decimals(mpi_s),
             mpi_share_of_wall: if wall_s > 0.0 { to_nine_decimals(mpi_s / wall_s) } else { 0.0 },
-            profiler_mean_s: to_nine_decimals(run.profiler.time_s / f64::from(run.ranks.max(1))),
+            profiler_mean_s: mean(run.profiler.time_s),
+            profiler_mean_range_s: (run.profiler.sampled_calls > 0)
+                .then(|| [run.profiler.low_s, run.profiler.high_s].map(mean)),
+            profiler_sampled_calls: run.profiler.sampled_calls,
+            profiler_init_s: to_nine_decimals(run.profiler.init_s),
+            profiler_finalize_s: run.profiler.finalize_s.map(to_nine_decimals),
             profiler_share_of_wall: to_nine_decimals(run.profiler.share_of_wall),
             profiler_call_ns: to_nine_decimals(run.profiler.call_ns),
             is_aggregate: run.is_aggregate,
@@ -134,15 +147,27 @@ impl<'a> RunSummary<'a> {
             ),
         ]);
         if self.profiler_call_ns > 0.0 {
-            let price = format!(
-                "{} (mean over ranks), {:.2} % of wall time; {:.0} ns a call",
-                time(self.profiler_mean_s),
-                100.0 * self.profiler_share_of_wall,
-                self.profiler_call_ns
-            );
-            lines.push(("Profiler", price));
+            lines.push(("Profiler", self.overhead()));
         }
         lines
+    }
+
+    fn overhead(&self) -> String {
+        let share = format!("{:.2} % of wall time", 100.0 * self.profiler_share_of_wall);
+        let mut text = match self.profiler_mean_range_s {
+            Some([low_s, high_s]) => {
+                format!("{} to {} (mean over ranks), about {share}", time(low_s), time(high_s))
+            }
+            None => format!("{} (mean over ranks), {share}", time(self.profiler_mean_s)),
+        };
+        if self.profiler_init_s > 0.0 {
+            text += &format!("; MPI_Init {}", time(self.profiler_init_s));
+            if let Some(finalize_s) = self.profiler_finalize_s {
+                text += &format!(", MPI_Finalize {}", time(finalize_s));
+            }
+            text += " longer";
+        }
+        text
     }
 
     /// The library without details of its build, and the flavour.

@@ -1,0 +1,98 @@
+//! What recording took of a rank's time.
+
+use crate::rank_tables::seconds_per_tick;
+use mpisee_profile::rows::Seconds;
+use mpisee_profile::segment::key::Meaning;
+use mpisee_profile::segment::layout::{call, overhead, peer, sampled};
+use mpisee_profile::segment::{Moment, Snapshot};
+use mpisee_profile::{Operation, Ticks};
+
+/// Measured calls from which on a mean says something.
+const ENOUGH: u64 = 8;
+/// Standard errors to each side of a mean within which the true one lies 95 times of 100.
+const ERRORS: f64 = 1.96;
+
+/// The part of what may be hidden that was, in pairs of runs whose calls came after walks through nothing to 64 MiB
+/// (docs/cost.md).
+const HIDDEN_PART: f64 = 0.75;
+/// Processors work on several instructions at once, so that two readings of the clock show more or less than what lies between
+/// them takes: in pairs of runs of loops of calls, so much at most.
+const OVERLAP: f64 = 0.15;
+
+/// The time that recording took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Overhead {
+    /// The best estimate.
+    pub estimate_s: Seconds,
+    /// The true time is not less.
+    pub low_s: Seconds,
+    /// Nor more.
+    pub high_s: Seconds,
+    /// Calls that were measured in the run. If there were too few of them, 0: it is what the calls take in a loop at the begin,
+    /// and there is no range.
+    pub samples: u64,
+}
+
+impl Overhead {
+    /// Of the calls in a snapshot.
+    pub fn of(snapshot: &Snapshot, seconds: impl Fn(Ticks) -> Seconds) -> Overhead {
+        let samples = snapshot.sampled[sampled::SAMPLES];
+        let stand_for = snapshot.sampled[sampled::CALLS] as f64;
+        if samples < ENOUGH || stand_for <= 0.0 {
+            let all_s = seconds(calibrated(snapshot));
+            return Overhead { estimate_s: all_s, low_s: all_s, high_s: all_s, samples: 0 };
+        }
+        let signed = |which: usize| snapshot.sampled[which].cast_signed() as f64;
+        let mean = signed(sampled::TICKS) / stand_for;
+        let hidden = (signed(sampled::HIDDEN_TICKS) / stand_for).max(0.0);
+        let variance = f64::from_bits(snapshot.sampled[sampled::SQUARES]) / stand_for - mean * mean;
+        let error = ERRORS * (variance.max(0.0) / samples as f64).sqrt();
+        let calls = calls(snapshot) as f64;
+        let all = |of_one: f64| seconds(Ticks::new((of_one.max(0.0) * calls) as u64));
+        Overhead {
+            estimate_s: all(mean + HIDDEN_PART * hidden),
+            low_s: all((1.0 - OVERLAP) * (mean - error)),
+            high_s: all((1.0 + OVERLAP) * (mean + error) + hidden),
+            samples,
+        }
+    }
+}
+
+/// Nanoseconds that a recorded call of the simplest kind costs beyond the call itself, in a loop.
+pub fn call_ns(snapshot: &Snapshot, end: Moment) -> f64 {
+    seconds_per_tick(snapshot, end)(Ticks::new(snapshot.overhead[overhead::THOUSAND_CALLS])).0 * 1e6
+}
+
+fn calls(snapshot: &Snapshot) -> u64 {
+    let counts = snapshot.counters.iter().filter_map(|(key, values)| match key.meaning() {
+        Some(Meaning::Call(_)) => Some(values[call::CALLS]),
+        _ => None,
+    });
+    counts.fold(0, u64::wrapping_add)
+}
+
+/// By what calls, messages and requests cost in a loop.
+fn calibrated(snapshot: &Snapshot) -> Ticks {
+    let (mut messages, mut requests) = (0u64, 0u64);
+    for (key, values) in &snapshot.counters {
+        match key.meaning() {
+            Some(Meaning::Call(key)) => {
+                let operation = Operation::from_index(u64::from(key.operation));
+                if operation.is_some_and(Operation::starts_request) {
+                    requests = requests.wrapping_add(values[call::CALLS]);
+                }
+            }
+            Some(Meaning::Peer(_)) => {
+                messages = messages.wrapping_add(values[peer::SENT_MESSAGES]);
+                messages = messages.wrapping_add(values[peer::RECEIVED_MESSAGES]);
+            }
+            _ => {}
+        }
+    }
+    let of = |count: u64, which: usize| u128::from(count) * u128::from(snapshot.overhead[which]) / 1000;
+    let counted = of(calls(snapshot), overhead::THOUSAND_CALLS)
+        + of(messages, overhead::THOUSAND_MESSAGES)
+        + of(requests, overhead::THOUSAND_REQUESTS);
+    let counted = Ticks::new(u64::try_from(counted).unwrap_or(u64::MAX));
+    counted.saturating_add(Ticks::new(snapshot.overhead[overhead::NAMING]))
+}

@@ -1,0 +1,76 @@
+//! The overhead of recording, from what a rank measured of it.
+
+use mpisee_collect::overhead::Overhead;
+use mpisee_profile::rows::{Memory, Seconds};
+use mpisee_profile::segment::layout::{Header, overhead, sampled};
+use mpisee_profile::segment::words::{Owner, Words};
+use mpisee_profile::segment::{CallKey, Snapshot};
+use mpisee_profile::{CommId, Operation, RegionId, Ticks};
+use std::mem::offset_of;
+
+const CALLS: u64 = 1000;
+
+/// What a rank with a thousand Barriers that measured `measured` of them, each of `ticks`, and `hidden` ticks for each.
+fn overhead_of(measured: &[i64], hidden: i64) -> Overhead {
+    let owner = Owner { pid: 1, host: "node0", world_rank: 0, world_size: 1 };
+    let key = CallKey {
+        communicator: CommId::WORLD,
+        region: RegionId::OUTSIDE,
+        operation: Operation::Barrier as u16,
+        size_class: 0,
+        memory: Memory::Host,
+    };
+    let mut words = Words::new(owner).counters(&[(key.pack(), [CALLS, 0, 70_000, 8, 900, 0])]);
+    let mut set = |which: usize, value: u64| words.set(offset_of!(Header, sampled) + 8 * which, value);
+    let count = measured.len() as i64;
+    set(sampled::SAMPLES, measured.len() as u64);
+    // Each stands for 50.
+    set(sampled::CALLS, 50 * measured.len() as u64);
+    set(sampled::TICKS, (50 * measured.iter().sum::<i64>()).cast_unsigned());
+    set(
+        sampled::SQUARES,
+        (50.0 * measured.iter().map(|&ticks| (ticks * ticks) as f64).sum::<f64>()).to_bits(),
+    );
+    set(sampled::HIDDEN_TICKS, (50 * count * hidden).cast_unsigned());
+    words.set(offset_of!(Header, overhead) + 8 * overhead::THOUSAND_CALLS, 33_000);
+    let snapshot = Snapshot::read(words.words()).unwrap();
+    Overhead::of(&snapshot, |ticks: Ticks| Seconds(ticks.get() as f64))
+}
+
+#[test]
+fn few_measured_calls_are_no_range() {
+    let overhead = overhead_of(&[40; 7], 0);
+    let in_a_loop = Seconds(33_000.0);
+    assert_eq!(overhead, Overhead { estimate_s: in_a_loop, low_s: in_a_loop, high_s: in_a_loop, samples: 0 });
+}
+
+#[test]
+fn calls_that_cost_the_same_leave_what_clocks_do_not_show() {
+    let overhead = overhead_of(&[40; 8], 0);
+    assert_eq!(
+        overhead,
+        Overhead { estimate_s: Seconds(40e3), low_s: Seconds(34e3), high_s: Seconds(46e3), samples: 8 }
+    );
+    // 20 ticks more may be hidden.
+    let overhead = overhead_of(&[40; 8], 20);
+    assert_eq!(
+        overhead,
+        Overhead { estimate_s: Seconds(55e3), low_s: Seconds(34e3), high_s: Seconds(66e3), samples: 8 }
+    );
+}
+
+#[test]
+fn calls_that_differ_widen_the_range() {
+    // A standard deviation of 30, of the mean of 9 one of 10.
+    let overhead = overhead_of(&[10, 10, 70, 70, 10, 70, 40, 70, 10], 0);
+    let mean = 360.0 / 9.0;
+    assert!((overhead.estimate_s.0 - 1e3 * mean).abs() < 1.0, "{overhead:?}");
+    let error = (overhead.high_s.0 / 1.15 - 1e3 * mean) / 1.96;
+    assert!((9000.0..10_000.0).contains(&error), "{error}");
+}
+
+#[test]
+fn what_measuring_takes_may_be_more_than_what_was_measured() {
+    let overhead = overhead_of(&[-3; 16], -2);
+    assert_eq!([overhead.estimate_s, overhead.low_s, overhead.high_s], [Seconds(0.0); 3]);
+}

@@ -1,0 +1,194 @@
+//! The overhead of recording, measured while the program runs.
+//!
+//! Of one call in some thousand a thread measures the time that it spends in the library and not in MPI. So the overhead is that of
+//! the program's own calls, with caches as cold as the program leaves them.
+//!
+//! Part of it no clock can show: what passes before recording reads one, and what overlaps with the call to MPI. That part is
+//! cache lines and pages that have to come from memory. In its place stands the time that as many others take, which
+//! were touched last when ours were, in the call before: the [`stand_in`].
+
+use super::world;
+use crate::storage::clock;
+use crate::storage::sync::own_value;
+use mpisee_profile::Ticks;
+use mpisee_profile::segment::active_call::{COUNTDOWN, RETURNED, SAMPLED_SINCE, SINCE, STANDS_FOR};
+use mpisee_profile::segment::layout::{Slot, sampled};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+/// Calls for which a measured one stands: few at first, so that short programs have some; at most a thousand.
+const FIRST_STANDS_FOR: u64 = 16;
+const MEASURED_PER_DOUBLING: u64 = 8;
+const DOUBLINGS: u64 = 6;
+/// Ticks, some ten microseconds: what takes longer was interrupted.
+const LONGEST: u64 = 1 << 15;
+
+/// What measuring adds to the ticks of a call in a loop, and to those of the stand-in.
+static OWN_TICKS: [AtomicI64; 2] = [const { AtomicI64::new(0) }; 2];
+
+fn value(active_call: &Slot, which: usize) -> Ticks {
+    Ticks::new(own_value(&active_call.values[which]))
+}
+
+fn set(active_call: &Slot, which: usize, value: u64) {
+    active_call.values[which].store(value, Ordering::Relaxed);
+}
+
+#[inline(always)]
+fn countdown(active_call: &Slot) -> i64 {
+    own_value(&active_call.values[COUNTDOWN]).cast_signed()
+}
+
+/// A call begins.
+#[inline(always)]
+pub fn call_begins(active_call: &Slot) {
+    let left = countdown(active_call) - 1;
+    active_call.values[COUNTDOWN].store(left.cast_unsigned(), Ordering::Relaxed);
+    if left <= 0 {
+        turn(active_call, true);
+    }
+}
+
+/// It ends.
+#[inline(always)]
+pub fn call_ends(active_call: &Slot) {
+    if countdown(active_call) < 0 {
+        turn(active_call, false);
+    }
+}
+
+/// Begins to measure, or ends it.
+///
+/// PERF: one function, so that the code which reads the clock at the end has been run at the begin.
+#[cold]
+#[inline(never)]
+fn turn(active_call: &Slot, begins: bool) {
+    let now = clock::ticks();
+    if !begins {
+        return end(active_call, now);
+    }
+    stand_in::touch();
+    if countdown(active_call) == 0 {
+        return; // the next call is measured
+    }
+    let hidden = clock::since(now).get().min(u64::from(u32::MAX));
+    let stands_for = value(active_call, STANDS_FOR).get() & u64::from(u32::MAX);
+    set(active_call, STANDS_FOR, hidden << 32 | stands_for);
+    set(active_call, RETURNED, 0);
+    set(active_call, SAMPLED_SINCE, clock::ticks().get());
+}
+
+fn end(active_call: &Slot, now: Ticks) {
+    let packed = value(active_call, STANDS_FOR).get();
+    let (hidden, stands_for) = (packed >> 32, packed & u64::from(u32::MAX));
+    let [began, since, returned] = [SAMPLED_SINCE, SINCE, RETURNED].map(|which| value(active_call, which));
+    // No call to MPI was made, or a callback left it.
+    let is_whole = began <= since && since <= returned && returned <= now;
+    let Some(world) = world::world() else { return };
+    let sums = &world.segment.header().sampled;
+    if is_whole {
+        let outside = clock::between(began, since).saturating_add(clock::between(returned, now)).get();
+        if outside.max(hidden) <= LONGEST {
+            note(sums, stands_for, [outside, hidden]);
+        }
+    }
+    let doublings = sums[sampled::SAMPLES].load(Ordering::Relaxed) / MEASURED_PER_DOUBLING;
+    let mean = FIRST_STANDS_FOR << doublings.min(DOUBLINGS);
+    // Programs repeat sequences of calls: without chance it could be the same one each time.
+    let chance = (now.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % mean;
+    let stands_for = mean / 2 + chance;
+    set(active_call, STANDS_FOR, stands_for);
+    set(active_call, COUNTDOWN, stands_for);
+}
+
+/// Adds a call that was measured.
+fn note(sums: &[AtomicU64; 5], stands_for: u64, ticks: [u64; 2]) {
+    let relaxed = Ordering::Relaxed;
+    let own = |which: usize| OWN_TICKS[which].load(relaxed);
+    let [outside, hidden] = [0, 1].map(|which| ticks[which].cast_signed().saturating_sub(own(which)));
+    let weighted = |ticks: i64| (stands_for.cast_signed().wrapping_mul(ticks)).cast_unsigned();
+    sums[sampled::SAMPLES].fetch_add(1, relaxed);
+    sums[sampled::CALLS].fetch_add(stands_for, relaxed);
+    sums[sampled::TICKS].fetch_add(weighted(outside), relaxed);
+    sums[sampled::HIDDEN_TICKS].fetch_add(weighted(hidden), relaxed);
+    let square = stands_for as f64 * (outside as f64).powi(2);
+    let added = |bits| Some((f64::from_bits(bits) + square).to_bits());
+    // Never refused.
+    let _ = sums[sampled::SQUARES].fetch_update(relaxed, relaxed, added);
+}
+
+/// Measures nothing until [`calibrate`] is called.
+pub fn rest(active_call: &Slot) {
+    set(active_call, COUNTDOWN, i64::MAX.cast_unsigned());
+}
+
+/// Finds out what measuring itself takes, by a loop of calls that are all measured, where one takes `ticks` otherwise.
+pub fn calibrate(active_call: &Slot, ticks: u64, mut call: impl FnMut()) {
+    const TRIES: usize = 65;
+    let relaxed = Ordering::Relaxed;
+    let Some(world) = world::world() else { return };
+    let sums = &world.segment.header().sampled;
+    let none = || sums.iter().for_each(|sum| sum.store(0, relaxed));
+    let mut tries = [[0; 2]; TRIES];
+    for measured in &mut tries {
+        for left in [1, 0] {
+            set(active_call, COUNTDOWN, left);
+            set(active_call, STANDS_FOR, 1);
+            none();
+            call();
+        }
+        *measured =
+            [sampled::TICKS, sampled::HIDDEN_TICKS].map(|which| sums[which].load(relaxed).cast_signed());
+    }
+    let median = |which: usize| {
+        let mut all = tries.map(|measured| measured[which]);
+        all.sort_unstable();
+        all[TRIES / 2]
+    };
+    OWN_TICKS[0].store(median(0) - ticks.cast_signed(), relaxed);
+    OWN_TICKS[1].store(median(1), relaxed);
+    none();
+    set(active_call, COUNTDOWN, FIRST_STANDS_FOR);
+    set(active_call, STANDS_FOR, FIRST_STANDS_FOR);
+}
+
+/// Memory in place of that which a call touches where no clock sees it: ten cache lines on four pages. Of the lines of a common
+/// call so many at most are touched before the first reading or after the one with which the call to MPI begins
+/// (docs/cost.md).
+mod stand_in {
+    use std::ptr;
+
+    const PAGES: usize = 4;
+    const LINES: usize = 10;
+    /// In words.
+    const PAGE: usize = 4096 / size_of::<usize>();
+    const LINE: usize = 64 / size_of::<usize>();
+
+    #[repr(align(4096))]
+    struct Memory([usize; PAGES * PAGE]);
+
+    /// The first word of each line that is touched has the place of the next one, so that the processor cannot ask for them
+    /// all at once.
+    static MEMORY: Memory = {
+        let mut words = [0; PAGES * PAGE];
+        let mut line = 0;
+        while line + 1 < LINES {
+            words[place(line)] = place(line + 1);
+            line += 1;
+        }
+        Memory(words)
+    };
+
+    /// Lines follow one another on different pages, and no line is behind another's: processors fetch ahead.
+    const fn place(line: usize) -> usize {
+        line % PAGES * PAGE + line * 5 * LINE
+    }
+
+    #[inline(always)]
+    pub fn touch() {
+        let mut at = place(0);
+        for _ in 0..LINES {
+            // SAFETY: the word is a valid reference's; the places in the table are within it.
+            at = unsafe { ptr::read_volatile(&raw const MEMORY.0[at % MEMORY.0.len()]) };
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What the profiler states as its overhead is what it adds.
+
+use mpisee_tests::{Mpi, Run, on_each_mpi};
+
+const PAIRS: usize = 5;
+
+/// Seconds in the calls of a run of `bench/stated_overhead.c`; with the profiler also the least and the most that it states.
+fn seconds(mpi: &Mpi, arguments: [&str; 3], profiled: bool) -> (f64, [f64; 2]) {
+    let run = arguments
+        .iter()
+        .fold(Run::of(mpi, mpi.compile_benchmark("stated_overhead")), |run, &it| run.argument(it));
+    let finished = if profiled { run.profiled() } else { run.plain() };
+    let took = finished.stdout.trim().parse().expect("the program prints seconds");
+    if !profiled {
+        return (took, [0.0; 2]);
+    }
+    let stated = &finished.tables().run.profiler;
+    let calls: u64 = arguments[1].parse().expect("a number of calls");
+    assert_eq!(finished.tables().sum_where(|_| true).calls, calls);
+    assert!(
+        stated.sampled_calls > 8 && stated.low_s < stated.time_s && stated.time_s < stated.high_s,
+        "{stated:?}"
+    );
+    (took, [stated.low_s, stated.high_s])
+}
+
+/// Runs without and with the profiler in turns: what it adds lies within what it states, as far as the runs show. Nothing is said
+/// of how much that is.
+fn states_what_it_adds(arguments: [&str; 3]) {
+    on_each_mpi(|mpi| {
+        let (mut added, mut stated) = ([f64::MAX, f64::MIN], [f64::MAX, f64::MIN]);
+        for _ in 0..PAIRS {
+            let (without, _) = seconds(mpi, arguments, false);
+            let (with, [low, high]) = seconds(mpi, arguments, true);
+            added = [added[0].min(with - without), added[1].max(with - without)];
+            stated = [stated[0].min(low), stated[1].max(high)];
+        }
+        let shown = format!("{} {arguments:?}: {added:?} s were added, {stated:?} s stated", mpi.name);
+        assert!(added[0] <= stated[1] && stated[0] <= added[1], "{shown}");
+    });
+}
+
+#[test]
+fn in_a_loop_of_calls() {
+    states_what_it_adds(["allreduce", "10000000", "0"]);
+}
+
+#[test]
+fn in_a_loop_of_messages() {
+    states_what_it_adds(["messages", "3000000", "0"]);
+}
+
+#[test]
+fn where_the_program_works_between_calls() {
+    states_what_it_adds(["barrier", "20000", "1024"]);
+}
+
+#[test]
+fn where_all_caches_are_cold() {
+    states_what_it_adds(["allreduce", "1000", "16384"]);
+}
