@@ -15,8 +15,8 @@ use crate::state::communicator::Members;
 use crate::state::request::{Kind, REQUESTS, Started};
 use crate::state::sampled_overhead;
 use crate::state::thread::{self, Inside};
-use crate::storage::clock;
 use crate::storage::hot::HOT;
+use crate::storage::{clock, prefetch};
 use mpisee_profile::segment::active_call;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::{CommId, Operation, Ticks};
@@ -101,6 +101,8 @@ impl CommCall {
         let values = &self.active_call.values;
         values[active_call::SINCE].store(start.get(), Ordering::Release);
         values[active_call::PLACE].store(self.counter.0.place.get(), Ordering::Release);
+        prefetch::data(self.counter.0.slot.get());
+        prefetch::code();
         let result = returning(make);
         let end = clock::ticks();
         values[active_call::RETURNED].store(end.get(), Ordering::Relaxed);

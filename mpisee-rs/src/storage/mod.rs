@@ -8,6 +8,7 @@ pub mod hot;
 mod libc_functions;
 pub mod memory;
 pub mod message;
+pub mod prefetch;
 pub mod segment;
 pub mod signals;
 pub mod slot;
