@@ -12,15 +12,17 @@ use crate::storage::clock;
 use crate::storage::counters::Counters;
 use crate::storage::hot::HOT;
 use crate::storage::memory;
+use crate::storage::prefetch;
+use crate::storage::segment::Segment;
 use crate::storage::sync::own_value;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{Key, NotSeen, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
-use std::cell::Cell;
-use std::mem::ManuallyDrop;
+use std::cell::{Cell, UnsafeCell};
+use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::ops::{Deref, DerefMut};
 use std::ptr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A thread's own state. It outlives the thread: the next thread that begins takes it over.
@@ -113,15 +115,44 @@ pub fn cached_call(
     comm: Comm,
     spread: i32,
 ) -> Option<(&'static CachedCall, &'static Slot)> {
+    let index = CachedCall::index(operation, comm, spread);
+    // PERF: each is on a page of its own, whose entry in the page table may have to come from memory first.
+    prefetch::data(FIRST.cached(index));
+    Segment::prefetch_first_slot();
+    prefetch::thread_local();
     let generation = HOT.generation()?;
     let (thread, active_call) = both()?;
-    let cached = &thread.cached[CachedCall::index(operation, comm, spread)];
+    let cached = &thread.cached[index];
     if own_value(&active_call.values[active_call::PLACE]) != active_call::NOWHERE {
         return None;
     }
     sampled_overhead::call_begins(active_call);
     cached.is_of(generation, operation, comm).then_some((cached, active_call))
 }
+
+/// The first thread's state: at an address that the code knows, so that it can be asked for in advance.
+struct First(UnsafeCell<MaybeUninit<Thread>>);
+
+static FIRST: First = First(UnsafeCell::new(MaybeUninit::zeroed()));
+
+// SAFETY: it is given away once, and used as a `Thread` from then on, which is.
+unsafe impl Sync for First {}
+
+impl First {
+    /// The memory, the first time.
+    fn take(&self) -> Option<*mut Thread> {
+        static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+        (!IS_TAKEN.swap(true, Ordering::Relaxed)).then(|| self.0.get().cast())
+    }
+
+    /// The address of a cached call.
+    #[inline(always)]
+    fn cached(&self, index: usize) -> *const CachedCall {
+        self.0.get().cast::<CachedCall>().wrapping_add(index)
+    }
+}
+
+const _: () = assert!(mem::offset_of!(Thread, cached) == 0);
 
 /// Prepares for threads, before the first call is counted.
 pub fn prepare() {
@@ -147,7 +178,10 @@ impl Thread {
             // Without room in the segment, other processes cannot see the call in progress.
             None => Box::leak(memory::boxed(Slot::default())?),
         };
-        let thread = Box::leak(memory::zeroed::<Thread>()?).as_mut_ptr();
+        let thread = match FIRST.take() {
+            Some(first) => first,
+            None => Box::leak(memory::zeroed::<Thread>()?).as_mut_ptr(),
+        };
         // SAFETY: the place is a thread's; cached calls are none where they are zero, and the others are written.
         Some(unsafe {
             (&raw mut (*thread).active_call).write(active_call);

@@ -1,13 +1,16 @@
 //! The segment's file: created under an unpredictable name, and grown only by space that is reserved first.
 
+use super::extents::GRANULE;
 use crate::storage::descriptors;
 use mpisee_profile::segment::file_name;
+use std::cell::UnsafeCell;
 use std::ffi::{CString, c_int};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Limit on retries of a system call that a signal interrupts, and on attempts to find a free name.
 const MOST_TRIES: u32 = 100;
@@ -20,6 +23,36 @@ pub struct SharedFile {
     identity: (u64, u64),
     /// The process that made it.
     owner: u32,
+}
+
+/// A place in the library's own data for the segment's first extent: beside what each call reads, and at an address that the code
+/// knows, so that it can be asked for in advance.
+#[derive(Clone, Copy)]
+pub struct Place(*mut u8);
+
+/// Aligned to pages of any size.
+#[cfg_attr(target_arch = "x86_64", repr(align(4096)))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(align(65536)))]
+struct Memory(UnsafeCell<[u8; GRANULE]>);
+
+// SAFETY: nobody uses it but as the place of a mapping.
+unsafe impl Sync for Memory {}
+
+static MEMORY: Memory = Memory(UnsafeCell::new([0; GRANULE]));
+
+impl Place {
+    /// The place for an extent; `None` if it does not fit there, or after the first time.
+    pub fn of(from: usize, bytes: usize) -> Option<Place> {
+        static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+        let is_first = from == 0 && bytes == GRANULE && !IS_TAKEN.swap(true, Ordering::Relaxed);
+        is_first.then(|| Place(MEMORY.0.get().cast()))
+    }
+
+    /// The address of a byte of it.
+    #[inline(always)]
+    pub fn address(offset: usize) -> *const u8 {
+        MEMORY.0.get().cast::<u8>().wrapping_add(offset)
+    }
 }
 
 /// Why no extent was mapped.
@@ -55,12 +88,13 @@ pub fn create_file(directory: &Path, mut number: impl FnMut() -> u64) -> io::Res
 impl SharedFile {
     /// Reserves `from..to` in the file and maps it. The file is opened anew each time: a descriptor that is
     /// kept may be closed by the application, which closes all there are, and then stand for a file of its own.
-    pub fn map(&self, from: usize, to: usize) -> Result<*mut u8, Refusal> {
+    /// It is mapped at `place`, or wherever the kernel puts it.
+    pub fn map(&self, from: usize, to: usize, place: Option<Place>) -> Result<*mut u8, Refusal> {
         let file = self.reserve(from, to).map_err(Refusal::File)?;
         // PERF: the space is allocated, so a page fault only adds an entry to the page table; adding many at once costs
         // as much as one or two faults.
         let kind = libc::MAP_SHARED | libc::MAP_POPULATE;
-        map(to - from, kind, file.as_raw_fd(), from).map_err(|error| match error.raw_os_error() {
+        map(to - from, kind, place, file.as_raw_fd(), from).map_err(|error| match error.raw_os_error() {
             // EAGAIN is for what `mlockall` would have locked, beyond the limit.
             Some(libc::ENOMEM | libc::EAGAIN) => Refusal::Space(error),
             _ => Refusal::File(error),
@@ -104,15 +138,16 @@ impl SharedFile {
     }
 }
 
-/// Maps anonymous memory, initially zero.
-pub fn map_private(bytes: usize) -> io::Result<*mut u8> {
-    map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+/// Maps anonymous memory, initially zero, at `place`, or wherever the kernel puts it.
+pub fn map_private(bytes: usize, place: Option<Place>) -> io::Result<*mut u8> {
+    map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, place, -1, 0)
 }
 
-fn map(bytes: usize, kind: c_int, file: c_int, offset: usize) -> io::Result<*mut u8> {
+fn map(bytes: usize, kind: c_int, place: Option<Place>, file: c_int, offset: usize) -> io::Result<*mut u8> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping at an address of the kernel's choice.
-    let base = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, file, offset as libc::off_t) };
+    let (at, fixed) = place.map_or((ptr::null_mut(), 0), |place| (place.0.cast(), libc::MAP_FIXED));
+    // SAFETY: a new mapping at an address of the kernel's choice, or in place of memory that nobody uses, see `Place::of`.
+    let base = unsafe { libc::mmap(at, bytes, access, kind | fixed, file, offset as libc::off_t) };
     if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base.cast()) }
 }
 
@@ -183,7 +218,7 @@ mod tests {
         // One that took the name since is neither written nor removed.
         // (While it is mapped, no other file gets its number.)
         std::fs::rename(path(6), &file.path).unwrap();
-        assert!(matches!(file.map(0, 1 << 16), Err(Refusal::File(_))));
+        assert!(matches!(file.map(0, 1 << 16, None), Err(Refusal::File(_))));
         file.remove();
         assert_eq!(std::fs::read_to_string(&file.path).unwrap(), "planted");
         std::fs::remove_dir_all(&scratch).unwrap();

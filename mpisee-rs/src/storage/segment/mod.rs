@@ -3,8 +3,9 @@
 mod extents;
 mod file;
 
+use crate::storage::prefetch;
 use extents::{Extents, GRANULE, MOST_BYTES};
-use file::{Refusal, SharedFile, create_file, limit_of, map_private};
+use file::{Place, Refusal, SharedFile, create_file, limit_of, map_private};
 use mpisee_profile::segment::Source;
 use mpisee_profile::segment::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG,
@@ -24,6 +25,8 @@ const ALWAYS_ALLOWED: u64 = 1 << 22;
 const MOST_GROWTH: usize = 1 << 20;
 /// Bytes of a log chunk, unless one record needs more.
 const LOG_CHUNK_BYTES: usize = 1 << 13;
+/// Bytes of the first chunk of counters: what the first page has besides the header.
+const FIRST_COUNTERS_BYTES: usize = (1 << 12) - HEADER_BYTES;
 /// A chunk of counters is this large at least: 15 slots.
 const LEAST_COUNTERS_BYTES: usize = 1 << 10;
 /// While address space is exhausted, one request in this many is tried: the program may free some, but a try takes
@@ -49,6 +52,8 @@ struct Growth {
     /// Requests for an extent since address space ran out, the first included.
     refused: u64,
     log: Option<&'static ChunkHeader>,
+    /// The first chunk of counters, until a thread has it.
+    first_counters: Option<&'static ChunkHeader>,
     /// Room for the words of a record.
     record: Vec<u64>,
     has_said_full: bool,
@@ -67,6 +72,7 @@ impl Segment {
             full: None,
             refused: 0,
             log: None,
+            first_counters: None,
             record: Vec::new(),
             has_said_full: false,
             has_said_refused: false,
@@ -92,7 +98,21 @@ impl Segment {
         let header = extents.address(0)?.cast::<Header>();
         // SAFETY: the first extent begins here, stays mapped, and is zero, which is a valid header of atomics.
         let header = unsafe { &*header };
-        Some((Segment { header, extents, growth: Mutex::new(growth) }, complaint))
+        let segment = Segment { header, extents, growth: Mutex::new(growth) };
+        segment.begin_counters();
+        Some((segment, complaint))
+    }
+
+    /// Makes the first chunk of counters, on the header's page.
+    fn begin_counters(&self) {
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        growth.first_counters = self.chunk(&mut growth, COUNTERS, FIRST_COUNTERS_BYTES, FIRST_COUNTERS_BYTES);
+    }
+
+    /// Asks for the first slot of the first thread, that of its call in progress, wherever the segment is one day.
+    #[inline(always)]
+    pub fn prefetch_first_slot() {
+        prefetch::data(Place::address(HEADER_BYTES + CHUNK_HEADER_BYTES));
     }
 
     /// The header.
@@ -103,7 +123,8 @@ impl Segment {
     /// A new chunk for counters, of `bytes` bytes or what the last extent has left; `None` if there is no room.
     pub fn counters(&self, bytes: usize) -> Option<&'static ChunkHeader> {
         let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        self.chunk(&mut growth, COUNTERS, LEAST_COUNTERS_BYTES, bytes)
+        let first = growth.first_counters.take();
+        first.or_else(|| self.chunk(&mut growth, COUNTERS, LEAST_COUNTERS_BYTES, bytes))
     }
 
     /// Appends to the log; false if there is no room.
@@ -265,8 +286,9 @@ impl Growth {
         if to > most_bytes() || !extents.make_room(from, to) {
             return Err(io::Error::from_raw_os_error(libc::ENOMEM));
         }
-        let in_file = match self.file.as_ref().filter(|_| self.full.is_none()).map(|file| file.map(from, to))
-        {
+        let place = Place::of(from, bytes);
+        let file = self.file.as_ref().filter(|_| self.full.is_none());
+        let in_file = match file.map(|file| file.map(from, to, place)) {
             Some(Ok(base)) => Some(base),
             Some(Err(Refusal::Space(error))) => return Err(error),
             Some(Err(Refusal::File(error))) => {
@@ -278,7 +300,7 @@ impl Growth {
         };
         let base = match in_file {
             Some(base) => base,
-            None => map_private(bytes)?,
+            None => map_private(bytes, place)?,
         };
         extents.enter(from, bytes, base);
         self.mapped = to;
@@ -323,7 +345,7 @@ fn most_bytes() -> usize {
 
 /// Whether the process may have as much more memory.
 pub fn has_memory(bytes: usize) -> bool {
-    let Ok(room) = map_private(bytes) else { return false };
+    let Ok(room) = map_private(bytes, None) else { return false };
     // SAFETY: it was mapped here, and nothing is in it.
     unsafe { libc::munmap(room.cast(), bytes) };
     true
