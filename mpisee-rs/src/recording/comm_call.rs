@@ -102,7 +102,6 @@ impl CommCall {
         values[active_call::SINCE].store(start.get(), Ordering::Release);
         values[active_call::PLACE].store(self.counter.0.place.get(), Ordering::Release);
         prefetch::data(self.counter.0.slot.get());
-        prefetch::code_ahead::<4>();
         let result = returning(make);
         let end = clock::ticks();
         values[active_call::RETURNED].store(end.get(), Ordering::Relaxed);

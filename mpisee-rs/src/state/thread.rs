@@ -118,8 +118,7 @@ pub fn cached_call(
     let index = CachedCall::index(operation, comm, spread);
     // PERF: each is on a page of its own, whose entry in the page table may have to come from memory first.
     prefetch::data(FIRST.cached(index));
-    Segment::prefetch_first_slot();
-    prefetch::thread_local();
+    prefetch_state();
     let generation = HOT.generation()?;
     let (thread, active_call) = both()?;
     let cached = &thread.cached[index];
@@ -128,6 +127,13 @@ pub fn cached_call(
     }
     sampled_overhead::call_begins(active_call);
     cached.is_of(generation, operation, comm).then_some((cached, active_call))
+}
+
+/// Asks for the thread's own words, and for where it says in which call it is if it is the first one.
+#[inline(always)]
+fn prefetch_state() {
+    Segment::prefetch_first_slot();
+    prefetch::thread_local();
 }
 
 /// The first thread's state: at an address that the code knows, so that it can be asked for in advance.
@@ -269,6 +275,7 @@ impl Inside {
     /// `None` if the thread is inside already, or ending.
     #[inline]
     pub fn enter() -> Option<Inside> {
+        prefetch_state();
         match both() {
             Some((thread, active_call)) => Inside::of(thread, active_call),
             None => Inside::enter_first(),

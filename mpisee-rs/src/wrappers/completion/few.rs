@@ -168,17 +168,26 @@ pub unsafe fn complete(thread: &'static Thread, found: &RequestRef, status: *con
         RequestRef::Aliased(key, place) => return REQUESTS.complete_by_variable(*key, *place),
         RequestRef::Nothing | RequestRef::Unknown => return,
     };
-    REQUESTS.complete(known, None, |started| {
-        if started.kind == Kind::Receive {
-            // SAFETY: the caller's promise.
-            let filled = unsafe { read_status(status) };
-            if !received(thread, started, filled.MPI_SOURCE, received_bytes(&filled)) {
-                settle_rarely(started, status);
-            }
-        } else if started.kind.has_more_to_record() {
+    // SAFETY: the caller's promise.
+    REQUESTS.complete(known, None, |started| unsafe { record(thread, started, status) });
+}
+
+/// Records what is known of a simple request only when it is complete.
+///
+/// # Safety
+/// See [`complete`].
+#[inline(never)]
+#[unsafe(link_section = ".text.hot")]
+unsafe fn record(thread: &'static Thread, started: &RequestState, status: *const Status) {
+    if started.kind == Kind::Receive {
+        // SAFETY: the caller's promise.
+        let filled = unsafe { read_status(status) };
+        if !received(thread, started, filled.MPI_SOURCE, received_bytes(&filled)) {
             settle_rarely(started, status);
         }
-    });
+    } else if started.kind.has_more_to_record() {
+        settle_rarely(started, status);
+    }
 }
 
 /// Counts what a receive got where the call that started it was counted. False if that is another call's by now, or the
