@@ -118,6 +118,17 @@ fn the_first_extent_is_small() {
     segment.remove();
 }
 
+/// Where [`Segment::prefetch_first_slot`] asks for it.
+#[test]
+fn the_first_counters_follow_the_header() {
+    let folder = Folder::new("counters");
+    let segment = folder.segment();
+    let chunk = segment.counters(1 << 12).expect("there is room");
+    assert_eq!(ptr::from_ref(chunk).addr(), ptr::from_ref(segment.header()).addr() + HEADER_BYTES);
+    assert_eq!(chunk.bytes.load(Ordering::Relaxed) as usize, FIRST_COUNTERS_BYTES);
+    segment.remove();
+}
+
 #[test]
 fn without_the_file_growth_goes_on_in_private_memory_and_the_file_is_whole() {
     let folder = Folder::new("private");
@@ -145,6 +156,7 @@ fn without_the_file_growth_goes_on_in_private_memory_and_the_file_is_whole() {
 fn without_address_space_chunks_are_refused_and_now_and_then_tried_again() {
     let folder = Folder::new("refused");
     let segment = folder.segment();
+    assert!(segment.counters(1 << 12).is_some(), "the first is there");
     let before = {
         let mut growth = segment.growth.lock().unwrap();
         growth.used = growth.mapped;
