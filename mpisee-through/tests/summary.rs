@@ -280,13 +280,14 @@ fn the_profilers_own_overhead_is_among_the_first_lines() {
         share_of_wall: 0.000_532,
         collected: "tree".to_owned(),
     };
-    let measured = "\nProfiler   4.00 ms to 6.00 ms (mean over ranks), about 0.05 % of wall time; MPI_Init 200 µs, \
+    let measured = "\nProfiler   4.00 ms to 6.00 ms (mean over ranks), about 0.05 % of wall time\n           MPI_Init 200 µs, \
                     MPI_Finalize 12.5 ms longer\n";
     let ran = builder.write().run(&["app.mpisee"]);
     assert!(ran.exits(0).stdout.contains(measured), "{}", ran.stdout);
     builder.run.profiler.sampled_calls = 0;
     builder.run.profiler.finalize_s = None;
-    let calibrated = "\nProfiler   5.00 ms (mean over ranks), 0.05 % of wall time; MPI_Init 200 µs longer\n";
+    let calibrated =
+        "\nProfiler   5.00 ms (mean over ranks), 0.05 % of wall time\n           MPI_Init 200 µs longer\n";
     let ran = builder.write().run(&["app.mpisee"]);
     assert!(ran.exits(0).stdout.contains(calibrated), "{}", ran.stdout);
 }

@@ -3,7 +3,7 @@
 
 use mpisee_collect::RankTables;
 use mpisee_profile::segment::Snapshot;
-use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, COUNTERS, HEADER_BYTES, Header};
+use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, COUNTERS, HEADER_BYTES, Header, LOG};
 use mpisee_profile::segment::names::names_can_be;
 use mpisee_tests::{Mpi, Place, on_each_mpi, within};
 use std::collections::BTreeMap;
@@ -120,16 +120,16 @@ fn one_broken_segment_costs_a_sentence_and_its_own_rank() {
         let bytes = std::fs::read(&paths[2]).expect("it can be read");
         let rank = u64_at(&bytes, offset_of!(Header, world_rank)) as u32;
         let used = u64_at(&bytes, offset_of!(Header, used)) as usize;
-        let counters = (HEADER_BYTES..used).step_by(64).find(|&at| {
-            u64_at(&bytes, at) == COUNTERS && u64_at(&bytes, at + 8) as usize > CHUNK_HEADER_BYTES
-        });
-        let counters = counters.expect("there are counters");
+        let next = |&at: &usize| Some(at + u64_at(&bytes, at + 8) as usize);
+        let chunks: Vec<usize> =
+            std::iter::successors(Some(HEADER_BYTES), next).take_while(|&at| at < used).collect();
+        let [counters, log] = [COUNTERS, LOG]
+            .map(|kind| *chunks.iter().find(|&&at| u64_at(&bytes, at) == kind).expect("there is one"));
         let with = |at: usize, value: u64| {
             let mut changed = bytes.clone();
             changed[at..at + 8].copy_from_slice(&value.to_ne_bytes());
             changed
         };
-        let log = HEADER_BYTES;
         for (number, (changed, why)) in [
             (bytes[..0].to_vec(), "nothing is in it"),
             (bytes[..HEADER_BYTES - 64].to_vec(), "a header has 512"),

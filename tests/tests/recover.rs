@@ -36,6 +36,8 @@ fn run(place: &Place, mpi: &Mpi, name: &str, arguments: [&str; 3]) {
     let output = within(LIMIT, &mut command(place, mpi, name, arguments));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && !said.contains("not so"), "{arguments:?}\n{said}");
+    let tells = said.contains(" aborts the run; what the ranks counted is kept in ");
+    assert_eq!(tells, arguments[0] == "abort", "{arguments:?}\n{said}");
     place.wait_for_ranks(&others);
 }
 

@@ -69,8 +69,26 @@ pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn abort(make: impl FnOnce() -> c_int) -> c_int {
-    let _inside = publish_place(active_call::Call::Abort, CommId::NONE);
+    let inside = publish_place(active_call::Call::Abort, CommId::NONE);
+    if inside.is_some()
+        && let Some(world) = world::world()
+    {
+        say_kept(world);
+    }
     make()
+}
+
+/// Prints that a run which ends here leaves its counts.
+fn say_kept(world: &World) {
+    // A lock may be held by the call in which a signal came whose handler aborts.
+    let is_in_file = world.segment.header().shared.load(Ordering::Relaxed) > 0;
+    if is_in_file && !world.options.quiet {
+        say(format_args!(
+            "rank {} aborts the run; what the ranks counted is kept in {1}: for a profile, run: mpisee-through recover {1}",
+            world.rank,
+            world.options.segments.display()
+        ));
+    }
 }
 
 /// Publishes the call that the thread is in, until the returned guard is dropped.

@@ -148,26 +148,27 @@ impl<'a> RunSummary<'a> {
         ]);
         if self.profiler_call_ns > 0.0 {
             lines.push(("Profiler", self.overhead()));
+            lines.extend(self.longer().map(|longer| ("", longer)));
         }
         lines
     }
 
     fn overhead(&self) -> String {
         let share = format!("{:.2} % of wall time", 100.0 * self.profiler_share_of_wall);
-        let mut text = match self.profiler_mean_range_s {
+        match self.profiler_mean_range_s {
             Some([low_s, high_s]) => {
                 format!("{} to {} (mean over ranks), about {share}", time(low_s), time(high_s))
             }
             None => format!("{} (mean over ranks), {share}", time(self.profiler_mean_s)),
-        };
-        if self.profiler_init_s > 0.0 {
-            text += &format!("; MPI_Init {}", time(self.profiler_init_s));
-            if let Some(finalize_s) = self.profiler_finalize_s {
-                text += &format!(", MPI_Finalize {}", time(finalize_s));
-            }
-            text += " longer";
         }
-        text
+    }
+
+    /// What the profiler adds before and after the wall time.
+    fn longer(&self) -> Option<String> {
+        let init = (self.profiler_init_s > 0.0).then(|| format!("MPI_Init {}", time(self.profiler_init_s)));
+        let finalize = self.profiler_finalize_s.map(|longer_s| format!("MPI_Finalize {}", time(longer_s)));
+        let parts: Vec<String> = init.into_iter().chain(finalize).collect();
+        (!parts.is_empty()).then(|| parts.join(", ") + " longer")
     }
 
     /// The library without details of its build, and the flavour.
