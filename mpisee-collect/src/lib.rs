@@ -19,6 +19,7 @@ pub mod rank_tables;
 pub mod roll;
 pub mod run;
 pub mod segments;
+mod ticks;
 pub mod wire;
 
 pub use aggregate::Aggregate;

@@ -1,6 +1,6 @@
 //! What recording took of a rank's time.
 
-use crate::rank_tables::seconds_per_tick;
+use crate::ticks::seconds_per_tick;
 use mpisee_profile::rows::Seconds;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::{call, overhead, peer, sampled};

@@ -2,6 +2,7 @@
 
 use crate::gpu::Part;
 use crate::overhead::Overhead;
+use crate::ticks::seconds_per_tick;
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds};
 use mpisee_profile::segment::key::{CallKey, Key, Meaning, PeerKey, class_bounds};
@@ -200,15 +201,6 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             entries: values[region::ENTRIES],
         })
     }
-}
-
-/// How long a tick took between the begin of recording and `end`.
-pub(crate) fn seconds_per_tick(snapshot: &Snapshot, end: Moment) -> impl Fn(Ticks) -> Seconds + use<> {
-    let ticks = end.ticks.saturating_sub(snapshot.start_ticks).get();
-    let elapsed_ns = end.monotonic_ns.saturating_sub(snapshot.start_monotonic_ns);
-    let ns_per_tick =
-        if snapshot.ticks_are_tsc && ticks > 0 { elapsed_ns as f64 / ticks as f64 } else { 1.0 };
-    move |ticks: Ticks| Seconds(ticks.get() as f64 * ns_per_tick * 1e-9)
 }
 
 /// Paths by region number: `solver/halo`; "" for 0.

@@ -47,6 +47,8 @@ const COLLECTION: House = House {
     layers: &[
         "process",
         "gpu",
+        "ticks",
+        "overhead",
         "rank_tables",
         "aggregate",
         "nodes",
