@@ -17,7 +17,7 @@ const ERRORS: f64 = 1.96;
 const HIDDEN_PART: f64 = 0.75;
 /// Processors work on several instructions at once, so that two readings of the clock show more or less than what lies between
 /// them takes: in pairs of runs of loops of calls, so much at most.
-const OVERLAP: f64 = 0.15;
+const OVERLAP: f64 = 0.2;
 
 /// The time that recording took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -49,13 +49,13 @@ fn calls_that_cost_the_same_leave_what_clocks_do_not_show() {
     let overhead = overhead_of(&[40; 8], 0);
     assert_eq!(
         overhead,
-        Overhead { estimate_s: Seconds(40e3), low_s: Seconds(34e3), high_s: Seconds(46e3), samples: 8 }
+        Overhead { estimate_s: Seconds(40e3), low_s: Seconds(32e3), high_s: Seconds(48e3), samples: 8 }
     );
     // 20 ticks more may be hidden.
     let overhead = overhead_of(&[40; 8], 20);
     assert_eq!(
         overhead,
-        Overhead { estimate_s: Seconds(55e3), low_s: Seconds(34e3), high_s: Seconds(66e3), samples: 8 }
+        Overhead { estimate_s: Seconds(55e3), low_s: Seconds(32e3), high_s: Seconds(68e3), samples: 8 }
     );
 }
 
@@ -65,7 +65,7 @@ fn calls_that_differ_widen_the_range() {
     let overhead = overhead_of(&[10, 10, 70, 70, 10, 70, 40, 70, 10], 0);
     let mean = 360.0 / 9.0;
     assert!((overhead.estimate_s.0 - 1e3 * mean).abs() < 1.0, "{overhead:?}");
-    let error = (overhead.high_s.0 / 1.15 - 1e3 * mean) / 1.96;
+    let error = (overhead.high_s.0 / 1.2 - 1e3 * mean) / 1.96;
     assert!((9000.0..10_000.0).contains(&error), "{error}");
 }
 
