@@ -47,7 +47,8 @@ impl Overhead {
         let hidden = (signed(sampled::HIDDEN_TICKS) / stand_for).max(0.0);
         let variance = f64::from_bits(snapshot.sampled[sampled::SQUARES]) / stand_for - mean * mean;
         let error = ERRORS * (variance.max(0.0) / samples as f64).sqrt();
-        let calls = calls(snapshot) as f64;
+        // Not those of the rows, which count a call on requests of several communicators on each.
+        let calls = snapshot.sampled[sampled::ALL_CALLS].saturating_add(snapshot.calls_since_sample) as f64;
         let all = |of_one: f64| seconds(Ticks::new((of_one.max(0.0) * calls) as u64));
         Overhead {
             estimate_s: all(mean + HIDDEN_PART * hidden),

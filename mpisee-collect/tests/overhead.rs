@@ -24,6 +24,7 @@ fn overhead_of(measured: &[i64], hidden: i64) -> Overhead {
     let mut set = |which: usize, value: u64| words.set(offset_of!(Header, sampled) + 8 * which, value);
     let count = measured.len() as i64;
     set(sampled::SAMPLES, measured.len() as u64);
+    set(sampled::ALL_CALLS, CALLS);
     // Each stands for 50.
     set(sampled::CALLS, 50 * measured.len() as u64);
     set(sampled::TICKS, (50 * measured.iter().sum::<i64>()).cast_unsigned());

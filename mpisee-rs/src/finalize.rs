@@ -114,7 +114,8 @@ static AFTER_EXIT_HANDLERS: extern "C" fn() = {
 /// other ranks may have exited without ending MPI. Counts of a process that never ends MPI are left to
 /// `mpisee-through recover`.
 pub extern "C" fn at_exit() {
-    let Some(world) = world::world() else { return };
+    // A child may lack the memory that it would have to read.
+    let Some(world) = world::world().filter(|_| !process::is_forked()) else { return };
     let is_over = || match process::has_world() {
         true => is_finalized(),
         false => process::open_sessions() == 0,

@@ -20,6 +20,15 @@ pub const SAMPLED_SINCE: usize = 4;
 /// In a slot's values: for how many calls the one that is measured stands, and what of it is hidden; the recorder's own words.
 pub const STANDS_FOR: usize = 5;
 
+/// In a slot's values: the bits of [`STANDS_FOR`] that have the number of calls.
+pub const STANDS_FOR_MASK: u64 = u32::MAX as u64;
+
+/// Calls since the last one that was to be measured, from a slot's values.
+pub(crate) fn calls_since_sample(values: &[u64]) -> u64 {
+    let left = values[COUNTDOWN].cast_signed().max(0).cast_unsigned();
+    (values[STANDS_FOR] & STANDS_FOR_MASK).saturating_sub(left)
+}
+
 /// In no call that is recorded.
 pub const NOWHERE: u64 = 0;
 /// In a recorded call whose place is not written yet.

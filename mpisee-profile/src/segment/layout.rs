@@ -74,8 +74,8 @@ pub struct Header {
     /// 1 if the clock jumped.
     pub is_unsteady: AtomicU64,
     /// What recording takes, of some calls, see [`sampled`].
-    pub sampled: [AtomicU64; 5],
-    spare: [AtomicU64; 3],
+    pub sampled: [AtomicU64; 6],
+    spare: [AtomicU64; 2],
 }
 
 /// Values of [`Header::state`].
@@ -174,6 +174,8 @@ pub mod sampled {
     /// Ticks of these that no clock can show, as they pass before recording begins or overlap with MPI: those of as many cache lines
     /// and pages which were touched in the call before, too.
     pub const HIDDEN_TICKS: usize = 4;
+    /// All calls up to the last that was to be measured, with those for which the measure failed.
+    pub const ALL_CALLS: usize = 5;
 }
 
 /// Values of a slot that counts messages.

@@ -164,7 +164,9 @@ pub struct Snapshot {
     /// The costs of recording, by [`super::layout::overhead`].
     pub overhead: [u64; 5],
     /// What recording took of some calls, by [`super::layout::sampled`].
-    pub sampled: [u64; 5],
+    pub sampled: [u64; 6],
+    /// Calls of all threads since the last one of each that was to be measured.
+    pub calls_since_sample: u64,
     /// A number shared by the processes of one world.
     pub job: u64,
     /// When the process was started, in ticks of the kernel since the system was.
@@ -239,6 +241,7 @@ impl Snapshot {
             recording_was_off: field(offset_of!(Header, recording_was_off)) != 0,
             not_seen: (0..super::NotSeen::ALL.len()).map(|reason| field(reasons + reason * 8)).collect(),
             overhead: std::array::from_fn(|which| field(offset_of!(Header, overhead) + which * 8)),
+            calls_since_sample: 0,
             sampled: std::array::from_fn(|which| field(offset_of!(Header, sampled) + which * 8)),
             job: field(offset_of!(Header, job)),
             process_start: field(offset_of!(Header, process_start)),
@@ -336,6 +339,8 @@ impl Snapshot {
         let values = &words[VALUES..];
         let key = Key(words[offset_of!(Slot, key) / 8]);
         if key == Key::ACTIVE_CALL {
+            self.calls_since_sample =
+                self.calls_since_sample.saturating_add(active_call::calls_since_sample(values));
             self.active_calls.extend(ActiveCall::from_words(
                 values[active_call::PLACE],
                 Ticks::new(values[active_call::SINCE]),

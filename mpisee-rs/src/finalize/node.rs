@@ -64,6 +64,9 @@ pub fn arrive(world: &World, end: End) {
     if roll.failure.is_some() {
         return say_unread(world, &roll);
     }
+    if roll.entries.get(&world.rank).is_some_and(|own| own.header.state != state::ARRIVED) {
+        return leave_apart(world);
+    }
     if !roll.entries.contains_key(&world.rank) {
         // If this rank's segment is gone, the profile is written already.
         if world.segment.is_there() {
@@ -147,6 +150,22 @@ fn leave_copy(world: &World, end: End) {
         Err(why) => {
             say(format_args!("no profile of rank {rank}: it found no room for its counters ({why:#})"));
         }
+    }
+}
+
+/// Saves the counters of a rank whose memory is not its file's any more: something has moved the library's data, of which the
+/// segment's begin is a part, to memory of its own.
+fn leave_apart(world: &World) {
+    let (rank, folder) = (world.rank, world.options.segments.display());
+    match save_copy(&world.segment) {
+        Ok(copies) => say(format_args!(
+            "the counters of rank {rank} are no longer in its segment in {folder}, as if the program had moved the memory \
+             of its libraries; they are in {0}: for a profile, run: mpisee-through recover {0}",
+            copies.display()
+        )),
+        Err(why) => say(format_args!(
+            "no profile of rank {rank}: its counters are no longer in its segment, and find no other place ({why:#})"
+        )),
     }
 }
 

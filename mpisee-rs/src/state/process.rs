@@ -27,6 +27,19 @@ pub fn is_tracking() -> bool {
     HOT.mode.load(Ordering::Relaxed) != Mode::Bystander as u8
 }
 
+/// Whether this is a forked child of the process that started the profiler.
+pub fn is_forked() -> bool {
+    IS_FORKED.load(Ordering::Relaxed)
+}
+
+/// In a forked child: it passes all calls through.
+pub fn note_fork() {
+    IS_FORKED.store(true, Ordering::Relaxed);
+    set_mode(Mode::Bystander);
+}
+
+static IS_FORKED: AtomicBool = AtomicBool::new(false);
+
 /// Changes the mode.
 pub fn set_mode(mode: Mode) {
     HOT.mode.store(mode as u8, Ordering::Relaxed);

@@ -11,7 +11,9 @@ use super::world;
 use crate::storage::clock;
 use crate::storage::sync::own_value;
 use mpisee_profile::Ticks;
-use mpisee_profile::segment::active_call::{COUNTDOWN, RETURNED, SAMPLED_SINCE, SINCE, STANDS_FOR};
+use mpisee_profile::segment::active_call::{
+    COUNTDOWN, RETURNED, SAMPLED_SINCE, SINCE, STANDS_FOR, STANDS_FOR_MASK,
+};
 use mpisee_profile::segment::layout::{Slot, sampled};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -19,8 +21,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 const FIRST_STANDS_FOR: u64 = 16;
 const MEASURED_PER_DOUBLING: u64 = 8;
 const DOUBLINGS: u64 = 6;
-/// Ticks, some ten microseconds: what takes longer was interrupted.
-const LONGEST: u64 = 1 << 15;
+/// Ticks, about a millisecond: what takes longer was interrupted, as a rule by another process on the same core.
+const LONGEST: u64 = 1 << 21;
 
 /// What measuring adds to the ticks of a call in a loop, and to those of the stand-in.
 static OWN_TICKS: [AtomicI64; 2] = [const { AtomicI64::new(0) }; 2];
@@ -48,6 +50,13 @@ pub fn call_begins(active_call: &Slot) {
     }
 }
 
+/// It begins again, by the way of calls that are not in the thread's cache.
+#[cold]
+pub fn call_begins_anew(active_call: &Slot) {
+    let left = countdown(active_call) + 1;
+    set(active_call, COUNTDOWN, left.cast_unsigned());
+}
+
 /// It ends.
 #[inline(always)]
 pub fn call_ends(active_call: &Slot) {
@@ -71,7 +80,7 @@ fn turn(active_call: &Slot, begins: bool) {
         return; // the next call is measured
     }
     let hidden = clock::since(now).get().min(u64::from(u32::MAX));
-    let stands_for = value(active_call, STANDS_FOR).get() & u64::from(u32::MAX);
+    let stands_for = value(active_call, STANDS_FOR).get() & STANDS_FOR_MASK;
     set(active_call, STANDS_FOR, hidden << 32 | stands_for);
     set(active_call, RETURNED, 0);
     set(active_call, SAMPLED_SINCE, clock::ticks().get());
@@ -79,12 +88,13 @@ fn turn(active_call: &Slot, begins: bool) {
 
 fn end(active_call: &Slot, now: Ticks) {
     let packed = value(active_call, STANDS_FOR).get();
-    let (hidden, stands_for) = (packed >> 32, packed & u64::from(u32::MAX));
+    let (hidden, stands_for) = (packed >> 32, packed & STANDS_FOR_MASK);
     let [began, since, returned] = [SAMPLED_SINCE, SINCE, RETURNED].map(|which| value(active_call, which));
     // No call to MPI was made, or a callback left it.
     let is_whole = began <= since && since <= returned && returned <= now;
     let Some(world) = world::world() else { return };
     let sums = &world.segment.header().sampled;
+    sums[sampled::ALL_CALLS].fetch_add(stands_for, Ordering::Relaxed);
     if is_whole {
         let outside = clock::between(began, since).saturating_add(clock::between(returned, now)).get();
         if outside.max(hidden) <= LONGEST {
@@ -101,7 +111,7 @@ fn end(active_call: &Slot, now: Ticks) {
 }
 
 /// Adds a call that was measured.
-fn note(sums: &[AtomicU64; 5], stands_for: u64, ticks: [u64; 2]) {
+fn note(sums: &[AtomicU64; 6], stands_for: u64, ticks: [u64; 2]) {
     let relaxed = Ordering::Relaxed;
     let own = |which: usize| OWN_TICKS[which].load(relaxed);
     let [outside, hidden] = [0, 1].map(|which| ticks[which].cast_signed().saturating_sub(own(which)));
@@ -114,6 +124,12 @@ fn note(sums: &[AtomicU64; 5], stands_for: u64, ticks: [u64; 2]) {
     let added = |bits| Some((f64::from_bits(bits) + square).to_bits());
     // Never refused.
     let _ = sums[sampled::SQUARES].fetch_update(relaxed, relaxed, added);
+}
+
+/// Begins to count down, in a thread that begins.
+pub fn start(active_call: &Slot) {
+    set(active_call, STANDS_FOR, FIRST_STANDS_FOR);
+    set(active_call, COUNTDOWN, FIRST_STANDS_FOR);
 }
 
 /// Measures nothing until [`calibrate`] is called.
@@ -147,8 +163,7 @@ pub fn calibrate(active_call: &Slot, ticks: u64, mut call: impl FnMut()) {
     OWN_TICKS[0].store(median(0) - ticks.cast_signed(), relaxed);
     OWN_TICKS[1].store(median(1), relaxed);
     none();
-    set(active_call, COUNTDOWN, FIRST_STANDS_FOR);
-    set(active_call, STANDS_FOR, FIRST_STANDS_FOR);
+    start(active_call);
 }
 
 /// Memory in place of that which a call touches where no clock sees it: ten cache lines on four pages. Of the lines of a common

@@ -126,7 +126,11 @@ pub fn cached_call(
         return None;
     }
     sampled_overhead::call_begins(active_call);
-    cached.is_of(generation, operation, comm).then_some((cached, active_call))
+    if !cached.is_of(generation, operation, comm) {
+        sampled_overhead::call_begins_anew(active_call);
+        return None;
+    }
+    Some((cached, active_call))
 }
 
 /// Asks for the thread's own words, and for where it says in which call it is if it is the first one.
@@ -188,6 +192,7 @@ impl Thread {
             Some(first) => first,
             None => Box::leak(memory::zeroed::<Thread>()?).as_mut_ptr(),
         };
+        sampled_overhead::start(active_call);
         // SAFETY: the place is a thread's; cached calls are none where they are zero, and the others are written.
         Some(unsafe {
             (&raw mut (*thread).active_call).write(active_call);

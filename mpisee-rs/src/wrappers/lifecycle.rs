@@ -290,7 +290,7 @@ fn share() {
 
 /// A forked child shares the segment's memory, and is not a rank.
 extern "C" fn in_forked_child() {
-    process::set_mode(Mode::Bystander);
+    process::note_fork();
 }
 
 /// Switches recording on or off.

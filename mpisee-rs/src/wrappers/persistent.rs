@@ -52,9 +52,8 @@ unsafe fn start_many(
         if code != constant::SUCCESS {
             return;
         }
-        let (mut opened, mut communicators) = (Vec::new(), Vec::new());
-        let has_room =
-            opened.try_reserve_exact(count).is_ok() && communicators.try_reserve_exact(count).is_ok();
+        let mut opened = Vec::new();
+        let has_room = opened.try_reserve_exact(count).is_ok();
         for at in 0..count {
             let request = handle(at);
             // While a buffered message is on its way, Open MPI starts another request in place of the persistent one.
@@ -74,7 +73,7 @@ unsafe fn start_many(
             if !has_room {
                 return world::not_seen(NotSeen::NoRoom);
             }
-            note_opened(recorder, operation, &opened, communicators, ticks);
+            note_opened(recorder, operation, &mut opened, ticks);
         } else {
             opened.iter().for_each(|(found, started)| open_unseen(found, started));
         }
@@ -88,29 +87,28 @@ fn open_unseen(found: &Found<RequestState>, started: &RequestState) {
 }
 
 /// Counts one call on each communicator of the requests, its time split equally among them, and the bytes that they
-/// contribute. Receives add their bytes to the same rows when they complete. In `communicators` is room for those of all.
+/// contribute. Receives add their bytes to the same rows when they complete.
 fn note_opened(
     recorder: &Recorder,
     operation: Operation,
-    opened: &[(Found<RequestState>, RequestState)],
-    mut communicators: Vec<CommId>,
+    opened: &mut [(Found<RequestState>, RequestState)],
     ticks: Ticks,
 ) {
-    communicators.extend(opened.iter().map(|(_, started)| started.sample.communicator()));
-    communicators.sort_unstable();
-    communicators.dedup();
-    for (&communicator, ticks) in communicators.iter().zip(shares(communicators.len(), ticks)) {
-        let here = || opened.iter().filter(move |(_, started)| started.sample.communicator() == communicator);
-        let message: u64 = here().map(|(_, started)| started.message).sum();
-        let bytes: u64 = here().map(|(_, started)| started.at_start).sum();
+    let communicator_of = |(_, started): &(_, RequestState)| started.sample.communicator();
+    opened.sort_unstable_by_key(communicator_of);
+    let by_communicator = || opened.chunk_by(|one, next| communicator_of(one) == communicator_of(next));
+    for (here, ticks) in by_communicator().zip(shares(by_communicator().count(), ticks)) {
+        let communicator = communicator_of(&here[0]);
+        let message: u64 = here.iter().map(|(_, started)| started.message).sum();
+        let bytes: u64 = here.iter().map(|(_, started)| started.at_start).sum();
         let sample = recorder.count(communicator, operation, message, bytes, ticks);
-        for (found, template) in here() {
+        // The size class can follow the message that arrives only if the call started nothing else on the
+        // communicator.
+        let reclassed = here.len() == 1;
+        for (found, template) in here {
             if template.kind == Kind::Send {
                 recorder.sent(communicator, template.peer, 1, template.message);
             }
-            // The size class can follow the message that arrives only if the call started nothing else on the
-            // communicator.
-            let reclassed = here().count() == 1;
             REQUESTS
                 .change(found, RequestState { active: true, recorded: true, reclassed, sample, ..*template });
         }
