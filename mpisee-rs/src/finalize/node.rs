@@ -272,9 +272,9 @@ fn why_absent(world: &World, roll: &Roll, absent: &RankSet) -> String {
     let are_elsewhere = here > 0 && here < u64::from(world.size);
     let has_lacking = here > roll.entries.len() as u64;
     match (has_lacking, are_elsewhere) {
-        (true, false) => format!("{ranks} ran without an active profiler"),
+        (true, false) => format!("{ranks} ran without an active profiler, or in another container"),
         (false, true) => format!("{ranks} ran on other nodes"),
-        _ => format!("{ranks} ran without an active profiler, or on other nodes"),
+        _ => format!("{ranks} ran without an active profiler, on other nodes, or in another container"),
     }
 }
 
