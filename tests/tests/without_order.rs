@@ -5,6 +5,7 @@ mod sums;
 
 use exact::assert_all_seen;
 use mpisee_profile::rows::CommRow;
+use mpisee_profile::segment::owner_of;
 use mpisee_tests::place::{Staying, until};
 use mpisee_tests::signal::SIGTERM;
 use mpisee_tests::{Mpi, Place, Run, Tables, dist, on_each_mpi, through, within};
@@ -107,7 +108,9 @@ fn of_a_killed_run_those_are_members_that_left_a_segment_and_the_others_are_coun
 
         // Rank 3 is the first in the shuffled order: without it, and the smallest, others still say who they are.
         for path in place.left() {
-            let rank = all.ranks.iter().find(|row| path.to_string_lossy().contains(&row.pid.to_string()));
+            let name = path.file_name().expect("it is a file").to_string_lossy();
+            let (_, pid) = owner_of(&name).expect("it is a segment's name");
+            let rank = all.ranks.iter().find(|row| row.pid == pid);
             if rank.is_some_and(|row| [1, 3, 6].contains(&row.rank)) {
                 std::fs::remove_file(path).expect("it is there");
             }
