@@ -139,7 +139,7 @@ struct Compiled {
 }
 
 impl Compiled {
-    /// What is preloaded besides the profiler, as `LD_PRELOAD` has it.
+    /// The libraries that are preloaded besides the profiler, as `LD_PRELOAD` has them.
     fn preloaded(&self, flavour: &Flavour, counts: bool) -> String {
         let pause = (flavour.family != Family::OpenMpi).then_some(&self.pause);
         let libraries = pause.into_iter().chain(counts.then_some(&self.messages));
@@ -187,7 +187,7 @@ fn print_messages(programs: &[(Flavour, Compiled)], scaled: &Scaled) -> Result<(
     Ok(())
 }
 
-/// What each rank of a run counts.
+/// The counts of each rank of a run.
 fn counted(
     flavour: &Flavour,
     program: &Compiled,

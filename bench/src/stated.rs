@@ -1,4 +1,4 @@
-//! What the profiler states as its overhead, beside what it adds: `bench/stated_overhead.c` without and with it in turns.
+//! The overhead that the profiler states, beside the time that it adds: `bench/stated_overhead.c` without and with it in turns.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -32,7 +32,7 @@ pub struct Compared {
     pairs: usize,
 }
 
-/// What a run costs per call, in nanoseconds.
+/// A run, in nanoseconds per call.
 struct Ran {
     took: f64,
     /// The profiler's statement: least, estimate, most.

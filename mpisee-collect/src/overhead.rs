@@ -1,4 +1,4 @@
-//! What recording took of a rank's time.
+//! The time that recording took from a rank.
 
 use crate::ticks::seconds_per_tick;
 use mpisee_profile::rows::Seconds;

@@ -10,7 +10,7 @@ use std::mem::offset_of;
 
 const CALLS: u64 = 1000;
 
-/// What a rank with a thousand Barriers that measured `measured` of them, each of `ticks`, and `hidden` ticks for each.
+/// The overhead of a rank with a thousand Barriers that measured `measured` of them, each of `ticks`, and `hidden` ticks for each.
 fn overhead_of(measured: &[i64], hidden: i64) -> Overhead {
     let owner = Owner { pid: 1, host: "node0", world_rank: 0, world_size: 1 };
     let key = CallKey {

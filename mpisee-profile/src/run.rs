@@ -29,7 +29,7 @@ pub struct ProfilerInfo {
     pub finalize_s: Option<f64>,
     /// Seconds that recording took, summed over ranks: the best estimate.
     pub time_s: f64,
-    /// The same: at least and at most so many. Both are `time_s` if too few calls were measured.
+    /// The same, at the least and at the most. Both are `time_s` if too few calls were measured.
     #[serde(default)]
     pub low_s: f64,
     /// See `low_s`.

@@ -1,4 +1,4 @@
-//! What the profiler states as its overhead is what it adds.
+//! The overhead that the profiler states is the time that it adds.
 
 use mpisee_tests::{Mpi, Run, on_each_mpi};
 

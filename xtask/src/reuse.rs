@@ -15,7 +15,7 @@ use std::path::Path;
 const FOLDERS: [&str; 3] = [".fingerprint", "build", DEPS];
 /// The one of compiled crates.
 const DEPS: &str = "deps";
-/// What crates of the workspace begin with; cargo compiles them anew when their sources have changed.
+/// The begin of the names of the workspace's own crates; cargo compiles them anew when their sources have changed.
 const OWN_CRATES: &str = "libmpisee";
 /// The packages that are compiled for an MPI, and their crates.
 const OF_ONE_MPI: [&str; 4] = ["mpisee-rs", "mpisee", "mpi-sys", "mpi_sys"];

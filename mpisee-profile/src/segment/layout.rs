@@ -73,7 +73,7 @@ pub struct Header {
     pub end_ticks: AtomicU64,
     /// 1 if the clock jumped.
     pub is_unsteady: AtomicU64,
-    /// What recording takes, of some calls, see [`sampled`].
+    /// The time that recording took of some calls, see [`sampled`].
     pub sampled: [AtomicU64; 6],
     spare: [AtomicU64; 2],
 }

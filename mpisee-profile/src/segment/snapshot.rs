@@ -163,7 +163,7 @@ pub struct Snapshot {
     pub not_seen: Vec<u64>,
     /// The costs of recording, by [`super::layout::overhead`].
     pub overhead: [u64; 5],
-    /// What recording took of some calls, by [`super::layout::sampled`].
+    /// The time that recording took of some calls, by [`super::layout::sampled`].
     pub sampled: [u64; 6],
     /// Calls of all threads since the last one of each that was to be measured.
     pub calls_since_sample: u64,

@@ -24,7 +24,7 @@ const DOUBLINGS: u64 = 6;
 /// Ticks, about a millisecond: what takes longer was interrupted, as a rule by another process on the same core.
 const LONGEST: u64 = 1 << 21;
 
-/// What measuring adds to the ticks of a call in a loop, and to those of the stand-in.
+/// The ticks that measuring adds to a call in a loop, and to the stand-in.
 static OWN_TICKS: [AtomicI64; 2] = [const { AtomicI64::new(0) }; 2];
 
 fn value(active_call: &Slot, which: usize) -> Ticks {
@@ -167,7 +167,7 @@ pub fn calibrate(active_call: &Slot, ticks: u64, mut call: impl FnMut()) {
 }
 
 /// Memory in place of that which a call touches where no clock sees it: ten cache lines on four pages. Of the lines of a common
-/// call so many at most are touched before the first reading or after the one with which the call to MPI begins
+/// call ten at most are touched before the first reading or after the one with which the call to MPI begins
 /// (docs/cost.md).
 mod stand_in {
     use std::ptr;

@@ -4,7 +4,7 @@
 //! address of one thing is mostly read from another, so that they come one after the other; what is asked for at once comes
 //! together.
 
-/// What will be read or written.
+/// Memory that will be read or written.
 #[inline(always)]
 pub fn data<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
