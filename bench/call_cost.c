@@ -14,6 +14,7 @@
  * profiler that times a call pays.
  */
 #define _GNU_SOURCE
+#include "tick.h"
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -21,9 +22,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
 
 enum { BATCHES = 31, CALLS = 2000, COMMUNICATORS = 256, FEW_OPEN = 64, MANY_OPEN = 10000, CREATIONS = 100, MANY_COMMUNICATORS = 100 };
 /* Cold calls of each operation, and the bytes between two of them. */
@@ -82,18 +80,6 @@ static void name_operation(const char *name) {
         }                                                                                 \
         if (speaks) report(NAME, batch, BATCHES);                                         \
     } while (0)
-
-static unsigned long long tick(void) {
-#if defined(__x86_64__)
-    return __rdtsc();
-#elif defined(__aarch64__)
-    unsigned long long count;
-    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
-    return count;
-#else
-    return (unsigned long long)now_ns();
-#endif
-}
 
 /* Communication on one communicator of one process. */
 static void calls(MPI_Comm comm, int speaks) {

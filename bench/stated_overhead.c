@@ -1,19 +1,17 @@
 /* Seconds that calls take, one after the other or with other work between them: the difference between a run without and one with
  * the profiler is what the profiler costs, which it states itself, too.
  *
- *   stated_overhead barrier|allreduce|messages CALLS KIB
+ *   stated_overhead barrier|allreduce|iprobe|messages CALLS KIB
  *
  * CALLS calls, each after a walk through KIB KiB of memory; with `messages` an Irecv, an Isend and a Waitall take turns. One process
  * on MPI_COMM_WORLD. Prints the seconds in them. */
 #define _GNU_SOURCE
+#include "tick.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
 
 enum { LINE = 64 };
 
@@ -23,24 +21,12 @@ static double now_s(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static unsigned long long tick(void) {
-#if defined(__x86_64__)
-    return __rdtsc();
-#elif defined(__aarch64__)
-    unsigned long long count;
-    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
-    return count;
-#else
-    return (unsigned long long)(1e9 * now_s());
-#endif
-}
-
 int main(int argc, char **argv) {
     double in[8] = {0}, out[8] = {0};
     MPI_Request requests[2];
     MPI_Status statuses[2];
     if (argc != 4) {
-        fprintf(stderr, "stated_overhead barrier|allreduce|messages CALLS KIB\n");
+        fprintf(stderr, "stated_overhead barrier|allreduce|iprobe|messages CALLS KIB\n");
         return 2;
     }
     const char *kind = argv[1];
@@ -50,6 +36,8 @@ int main(int argc, char **argv) {
     if (memory == NULL) return 2;
     MPI_Init(&argc, &argv);
     const int messages = strcmp(kind, "messages") == 0, barrier = strcmp(kind, "barrier") == 0;
+    const int probe = strcmp(kind, "iprobe") == 0;
+    int flag;
     unsigned long long ticks = 0;
     const double start_s = now_s();
     const unsigned long long start = tick();
@@ -58,6 +46,8 @@ int main(int argc, char **argv) {
         const unsigned long long before = tick();
         if (barrier)
             MPI_Barrier(MPI_COMM_WORLD);
+        else if (probe)
+            MPI_Iprobe(0, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
         else if (!messages)
             MPI_Allreduce(in, out, 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         else if (i % 3 == 0)
