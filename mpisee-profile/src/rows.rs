@@ -10,10 +10,12 @@ use std::fmt;
 use std::str::FromStr;
 
 pub mod aggregate;
+pub mod arrivals;
 
 pub use aggregate::{
     GpuTotalRow, NodeRow, OffsetRow, OutsideTotalRow, PeerDevice, Ranks, RegionTotalRow, SpreadRow, TotalRow,
 };
+pub use arrivals::{ArrivalRow, CollectiveRow};
 
 /// A record type: the file that holds it. Its columns are its fields.
 pub trait Row: Serialize + DeserializeOwned {
