@@ -6,10 +6,13 @@ use crate::nodes::Nodes;
 use crate::rank_tables::{RankTables, is_merged, merge};
 use crate::wire::pieces::{Frame, TABLES, frames};
 use mpisee_profile::comm_name::is_shared_row;
-use mpisee_profile::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Row};
+use mpisee_profile::rows::{
+    ArrivalRow, CallRow, CollectiveRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Row,
+};
 use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
 use mpisee_profile::{ProfileError, RunInfo};
 use std::collections::HashMap;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 const RANKS: usize = 0;
@@ -19,6 +22,8 @@ const PEERS: usize = 3;
 const REGIONS: usize = 4;
 const OUTSIDE: usize = 5;
 const GPU: usize = 6;
+const ARRIVALS: usize = 7;
+const COLLECTIVES: usize = 8;
 
 /// The rows of a rank as CSV text, by table; what its GPU kernels accessed as lines of JSON.
 pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
@@ -30,6 +35,8 @@ pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
         to_csv(&tables.regions),
         to_csv(&tables.outside),
         to_lines(&tables.gpu),
+        to_csv(&tables.arrivals.samples),
+        to_csv(&tables.arrivals.collectives),
     ]
 }
 
@@ -53,8 +60,9 @@ pub struct ProfileFiles {
     calls: TableWriter,
     peers: TableWriter,
     regions: TableWriter,
-    /// Made when there is a first row.
-    outside: Option<TableWriter>,
+    outside: OptionalTable<OutsideRow>,
+    arrivals: OptionalTable<ArrivalRow>,
+    collectives: OptionalTable<CollectiveRow>,
     /// Accesses of GPU kernels, as received; the owners of the memory are known when all ranks are there.
     gpu: Vec<u8>,
     /// Communicators that several ranks report, by name; with the order in which they came.
@@ -77,7 +85,9 @@ impl ProfileFiles {
             calls: directory.table::<CallRow>()?,
             peers: directory.table::<PeerRow>()?,
             regions: directory.table::<RegionRow>()?,
-            outside: None,
+            outside: OptionalTable::default(),
+            arrivals: OptionalTable::default(),
+            collectives: OptionalTable::default(),
             gpu: Vec::new(),
             directory,
             merged: HashMap::new(),
@@ -89,15 +99,16 @@ impl ProfileFiles {
 
     /// Appends the rows of one rank.
     pub fn append(&mut self, parts: &[Vec<u8>; TABLES]) -> Result<(), ProfileError> {
-        let [ranks, comms, calls, peers, regions, outside, gpu] = parts;
+        let [ranks, comms, calls, peers, regions, outside, gpu, arrivals, collectives] = parts;
         self.ranks.append(ranks)?;
         self.append_comms(comms)?;
         self.calls.append(calls)?;
         self.peers.append(peers)?;
         self.regions.append(regions)?;
-        self.append_outside(outside)?;
+        self.outside.append(&self.directory, outside)?;
         self.gpu.extend(gpu);
-        Ok(())
+        self.arrivals.append(&self.directory, arrivals)?;
+        self.collectives.append(&self.directory, collectives)
     }
 
     /// Appends a piece of the rows of one or more ranks. The rows of a rank in a table arrive in order, and complete
@@ -121,22 +132,14 @@ impl ProfileFiles {
             CALLS => self.calls.append(text),
             PEERS => self.peers.append(text),
             REGIONS => self.regions.append(text),
-            OUTSIDE => self.append_outside(text),
+            OUTSIDE => self.outside.append(&self.directory, text),
+            ARRIVALS => self.arrivals.append(&self.directory, text),
+            COLLECTIVES => self.collectives.append(&self.directory, text),
             GPU => {
                 self.gpu.extend(text);
                 Ok(())
             }
             _ => Ok(()),
-        }
-    }
-
-    fn append_outside(&mut self, rows: &[u8]) -> Result<(), ProfileError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        match &mut self.outside {
-            Some(table) => table.append(rows),
-            none => none.insert(self.directory.table::<OutsideRow>()?).append(rows),
         }
     }
 
@@ -183,7 +186,8 @@ impl ProfileFiles {
         let rows: Vec<CommRow> = merged.into_iter().map(|(_, row)| row).collect();
         self.comms.append(&to_csv(&rows))?;
         let tables = [self.ranks, self.comms, self.calls, self.peers, self.regions];
-        for table in tables.into_iter().chain(self.outside) {
+        let optional = [self.outside.table, self.arrivals.table, self.collectives.table];
+        for table in tables.into_iter().chain(optional.into_iter().flatten()) {
             table.close()?;
         }
         let parts = from_lines(&self.gpu)?;
@@ -201,6 +205,30 @@ impl ProfileFiles {
         run.notes.extend(shared_rows_note(self.shared_rows));
         run.notes.extend(notes);
         self.directory.finish(&run)
+    }
+}
+
+/// A table that is made when there is a first row.
+struct OptionalTable<R> {
+    table: Option<TableWriter>,
+    rows: PhantomData<R>,
+}
+
+impl<R> Default for OptionalTable<R> {
+    fn default() -> Self {
+        OptionalTable { table: None, rows: PhantomData }
+    }
+}
+
+impl<R: Row> OptionalTable<R> {
+    fn append(&mut self, directory: &ProfileWriter, rows: &[u8]) -> Result<(), ProfileError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        match &mut self.table {
+            Some(table) => table.append(rows),
+            none => none.insert(directory.table::<R>()?).append(rows),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! From a snapshot to the rows of the profile directory.
 
+use crate::arrivals::Arrivals;
 use crate::gpu::Part;
 use crate::overhead::Overhead;
 use crate::ticks::seconds_per_tick;
@@ -30,6 +31,8 @@ pub struct RankTables {
     pub outside: Vec<OutsideRow>,
     /// Its regions.
     pub regions: Vec<RegionRow>,
+    /// When it entered and left collective calls; none of a process whose clock cannot be compared with others.
+    pub arrivals: Arrivals,
     /// The time that recording its calls took.
     pub overhead: Overhead,
     /// Accesses of its GPU kernels, which the caller reads from another file than the segment.
@@ -45,7 +48,8 @@ impl RankTables {
     /// The rows of a process that ended without `MPI_Finalize`, up to its last sign of life. It reports every
     /// communicator that it has, since it is unknown which other members can.
     pub fn of_ended(snapshot: &Snapshot) -> RankTables {
-        RankTables::reporting(snapshot, snapshot.last_known(), |_, _| true)
+        let tables = RankTables::reporting(snapshot, snapshot.last_known(), |_, _| true);
+        RankTables { arrivals: Arrivals::of_ended(snapshot), ..tables }
     }
 
     /// As [`RankTables::new`], in a run in which the ranks `absent` report nothing, and others take their place.
@@ -113,6 +117,7 @@ impl RankTables {
         });
         let overhead = Overhead::of(snapshot, &rows.seconds);
         RankTables {
+            arrivals: Arrivals::new(snapshot, &rows.names, end),
             rank: rows.rank(mpi_ticks, overhead.estimate_s),
             comms: comms(snapshot, &rows.names, is_reported),
             regions: regions.collect(),

@@ -1,8 +1,8 @@
-//! From ticks of a rank's clock to seconds.
+//! From ticks of a rank's clock to seconds, and the clocks of this process.
 
-use mpisee_profile::Ticks;
 use mpisee_profile::rows::Seconds;
 use mpisee_profile::segment::{Moment, Snapshot};
+use mpisee_profile::{Ticks, counter};
 
 /// How long a tick took between the begin of recording and `end`.
 pub(crate) fn seconds_per_tick(snapshot: &Snapshot, end: Moment) -> impl Fn(Ticks) -> Seconds + use<> {
@@ -11,4 +11,24 @@ pub(crate) fn seconds_per_tick(snapshot: &Snapshot, end: Moment) -> impl Fn(Tick
     let ns_per_tick =
         if snapshot.ticks_are_tsc && ticks > 0 { elapsed_ns as f64 / ticks as f64 } else { 1.0 };
     move |ticks: Ticks| Seconds(ticks.get() as f64 * ns_per_tick * 1e-9)
+}
+
+/// Now, on the clocks of this process, which are those of a process of the same system.
+pub(crate) fn moment() -> Moment {
+    const READINGS: u32 = 8;
+    let read = |_| {
+        let before = counter::read();
+        let monotonic_ns = monotonic_ns();
+        let took = counter::read().wrapping_sub(before);
+        (took, Moment { monotonic_ns, ticks: Ticks::new(before.wrapping_add(took / 2)) })
+    };
+    (1..READINGS).map(read).fold(read(0), |best, next| if next.0 < best.0 { next } else { best }).1
+}
+
+/// Nanoseconds of the monotonic clock.
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing; the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -66,6 +66,8 @@ pub struct Options {
     pub listed: u32,
     /// Ranks above which the profile is aggregated over ranks.
     pub fold: u32,
+    /// Instances of each collective operation on a communicator of which arrival and departure are kept.
+    pub instances: u64,
     /// The method by which rows are collected.
     pub collect: Collect,
     /// Whether rank 0 says at the end where the profile is.
@@ -96,6 +98,7 @@ impl Default for Options {
             alike: 1000,
             listed: 1024,
             fold: 4096,
+            instances: 256,
             collect: Collect::Auto,
             quiet: false,
             gpu: false,
@@ -199,6 +202,20 @@ pub const SETTINGS: &[Setting] = &[
         help: "Aggregate over ranks, and over communicators of one shape, in jobs with more than N ranks",
         apply: |options, text| {
             options.fold = text.parse().map_err(|_| "is not a number of ranks".to_owned())?;
+            Ok(())
+        },
+    },
+    Setting {
+        variable: "MPISEE_INSTANCES",
+        option: "instances",
+        value: "N|all",
+        default: "256",
+        help: "Of each collective operation on a communicator, keep when N calls began and ended, to tell who waited; 0 for none",
+        apply: |options, text| {
+            options.instances = match text {
+                "all" => u64::MAX,
+                _ => text.parse().map_err(|_| "is neither a number of calls nor all".to_owned())?,
+            };
             Ok(())
         },
     },

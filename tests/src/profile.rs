@@ -1,6 +1,6 @@
 //! A whole profile in memory, with the questions that tests ask.
 
-use mpisee_profile::rows::{CallRow, CommRow, PeerRow, RankRow, RegionRow, Row};
+use mpisee_profile::rows::{ArrivalRow, CallRow, CollectiveRow, CommRow, PeerRow, RankRow, RegionRow, Row};
 use mpisee_profile::{Profile, RunInfo};
 use std::path::Path;
 
@@ -18,6 +18,10 @@ pub struct Tables {
     pub peers: Vec<PeerRow>,
     /// `regions.csv`.
     pub regions: Vec<RegionRow>,
+    /// `arrivals.csv`.
+    pub arrivals: Vec<ArrivalRow>,
+    /// `collectives.csv`.
+    pub collectives: Vec<CollectiveRow>,
 }
 
 /// Sums over the rows that a question selects.
@@ -40,6 +44,8 @@ impl Tables {
             calls: rows(&profile),
             peers: rows(&profile),
             regions: rows(&profile),
+            arrivals: rows_if_any(&profile),
+            collectives: rows_if_any(&profile),
         }
     }
 
@@ -132,6 +138,12 @@ const DIGITS: usize = 8;
 /// All rows of a table.
 pub fn rows<R: Row>(profile: &Profile) -> Vec<R> {
     let read = profile.rows().and_then(Iterator::collect);
+    read.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The rows of a table that a profile may lack.
+fn rows_if_any<R: Row>(profile: &Profile) -> Vec<R> {
+    let read = profile.rows_if_any().and_then(Iterator::collect);
     read.unwrap_or_else(|error| panic!("{error}"))
 }
 

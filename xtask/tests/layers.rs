@@ -49,6 +49,7 @@ const COLLECTION: House = House {
         "gpu",
         "ticks",
         "overhead",
+        "arrivals",
         "rank_tables",
         "aggregate",
         "nodes",

@@ -1,5 +1,6 @@
 //! Reading a segment while its owner writes it.
 
+use crate::ticks::monotonic_ns;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::snapshot::{SLOT_WORDS, Source, settled};
 use mpisee_profile::{Ticks, counter};
@@ -77,13 +78,6 @@ impl Clock {
     pub fn since(&self, ticks: Ticks) -> f64 {
         self.seconds(self.ticks.saturating_sub(ticks))
     }
-}
-
-fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writing; the clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The whole words.

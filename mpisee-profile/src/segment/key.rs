@@ -8,10 +8,13 @@ const PEER: u64 = 2;
 const REGION: u64 = 3;
 /// With the tag of a region: the key counts communicators of one row.
 const SHARED_ROW: u64 = 1 << 32;
+/// With the tag of a region: the key counts instances of a collective operation.
+const INSTANCES: u64 = 1 << 61;
 const TAG_SHIFT: u32 = 62;
 const COMMUNICATOR_SHIFT: u32 = 31;
 const REGION_SHIFT: u32 = 19;
 const OPERATION_SHIFT: u32 = 9;
+const OPERATION_BITS: u32 = 10;
 const SIZE_CLASS_SHIFT: u32 = 2;
 const SIZE_CLASS_BITS: u32 = 7;
 const SIZE_CLASS_MASK: u64 = ((1 << SIZE_CLASS_BITS) - 1) << SIZE_CLASS_SHIFT;
@@ -32,6 +35,8 @@ pub enum Meaning {
     Region(RegionId),
     /// Communicators in one row, by the row.
     SharedRow(CommId),
+    /// Instances of a collective operation.
+    Instances(InstancesKey),
 }
 
 /// One cell of the table of calls.
@@ -56,6 +61,23 @@ pub struct PeerKey {
     pub communicator: CommId,
     /// The peer; in a row of changing members, its rank in `MPI_COMM_WORLD`.
     pub peer: CommRank,
+}
+
+/// A collective operation on a communicator, of which each process counts the instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InstancesKey {
+    /// The communicator.
+    pub communicator: CommId,
+    /// `Operation as u16`.
+    pub operation: u16,
+}
+
+impl InstancesKey {
+    /// The word: tag 2, one bit, and at the end communicator 28, operation 10 bits.
+    pub fn pack(self) -> Key {
+        let operation = u64::from(self.communicator.get()) << OPERATION_BITS | u64::from(self.operation);
+        Key(REGION << TAG_SHIFT | INSTANCES | operation)
+    }
 }
 
 impl CallKey {
@@ -131,13 +153,17 @@ impl Key {
             CALL => Some(Meaning::Call(CallKey {
                 communicator: self.communicator_of_call(),
                 region: RegionId::new(bits(REGION_SHIFT, RegionId::BITS) as u32),
-                operation: bits(OPERATION_SHIFT, 10) as u16,
+                operation: bits(OPERATION_SHIFT, OPERATION_BITS) as u16,
                 size_class: bits(SIZE_CLASS_SHIFT, SIZE_CLASS_BITS) as u8,
                 memory: Memory::from_number(bits(0, 2))?,
             })),
             PEER => Some(Meaning::Peer(PeerKey {
                 communicator: CommId::new(bits(32, CommId::BITS) as u32),
                 peer: CommRank::new(bits(0, 32) as u32),
+            })),
+            REGION if self.0 & INSTANCES != 0 => Some(Meaning::Instances(InstancesKey {
+                communicator: CommId::new(bits(OPERATION_BITS, CommId::BITS) as u32),
+                operation: bits(0, OPERATION_BITS) as u16,
             })),
             REGION if self.0 & SHARED_ROW != 0 => Some(Meaning::SharedRow(CommId::new(bits(0, 32) as u32))),
             REGION => Some(Meaning::Region(RegionId::new(bits(0, 32) as u32))),
@@ -182,6 +208,8 @@ mod tests {
             let peer = PeerKey { communicator, peer: CommRank::new(peer) };
             prop_assert_eq!(peer.pack().meaning(), Some(Meaning::Peer(peer)));
             prop_assert_eq!(Key::region(region).meaning(), Some(Meaning::Region(region)));
+            let instances = InstancesKey { communicator, operation };
+            prop_assert_eq!(instances.pack().meaning(), Some(Meaning::Instances(instances)));
             prop_assert_eq!(Key::shared_row(communicator).meaning(), Some(Meaning::SharedRow(communicator)));
         }
 

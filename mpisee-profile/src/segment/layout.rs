@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 8;
+pub const VERSION: u64 = 9;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -96,13 +96,15 @@ const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct ChunkHeader {
-    /// [`COUNTERS`] or [`LOG`].
+    /// [`COUNTERS`], [`LOG`] or [`SAMPLES`].
     pub kind: AtomicU64,
     /// Bytes of the chunk, this header included; a multiple of 64.
     pub bytes: AtomicU64,
-    /// Slots, or bytes of log, that are complete.
+    /// Slots, bytes of log, or samples, that are complete.
     pub used: AtomicU64,
-    spare: [AtomicU64; 5],
+    /// Of a chunk of samples, the key of the slot that counts the instances.
+    pub key: AtomicU64,
+    spare: [AtomicU64; 4],
 }
 
 /// Bytes of a chunk's header.
@@ -113,6 +115,8 @@ const _: () = assert!(size_of::<ChunkHeader>() == CHUNK_HEADER_BYTES);
 pub const COUNTERS: u64 = 1;
 /// A chunk of log records.
 pub const LOG: u64 = 2;
+/// A chunk of sampled instances of one collective operation, see [`super::instances`].
+pub const SAMPLES: u64 = 3;
 
 /// One counter.
 #[repr(C, align(64))]
@@ -123,7 +127,7 @@ pub struct Slot {
     /// Odd while the values change.
     pub sequence: AtomicU64,
     /// Their meaning depends on the key: see [`call`], [`peer`], [`region`],
-    /// [`shared_row`], [`super::active_call`].
+    /// [`shared_row`], [`super::active_call`], [`super::instances`].
     pub values: [AtomicU64; 6],
 }
 

@@ -3,7 +3,8 @@
 //! ```text
 //! Header │ chunk │ chunk │ chunk │ …            grows at the end, nothing ever moves
 //!          ├ counters: slots of 64 bytes, written by one thread each; one of them says where the thread is now
-//!          └ log: what happened once (a communicator was created, named, freed; a region appeared)
+//!          ├ log: what happened once (a communicator was created, named, freed; a region appeared)
+//!          └ samples: when the process entered and left some of its collective calls
 //! ```
 //!
 //! Every number is a 64-bit word in native byte order. A slot has a sequence number that is odd while its
@@ -12,6 +13,7 @@
 
 pub mod active_call;
 pub mod fact;
+pub mod instances;
 pub mod key;
 pub mod layout;
 pub mod log;
@@ -21,7 +23,7 @@ pub mod snapshot;
 #[cfg(feature = "testing")]
 pub mod words;
 
-pub use key::{CallKey, Key, PeerKey};
+pub use key::{CallKey, InstancesKey, Key, PeerKey};
 pub use snapshot::{Moment, Snapshot, Source};
 use std::collections::BTreeMap;
 

@@ -2,10 +2,11 @@
 
 use super::active_call::{self, ActiveCall};
 use super::fact::Fact;
+use super::instances::{SAMPLE_WORDS, Sample};
 use super::key::{Key, Meaning};
 use super::layout::{
-    self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SLOT_BYTES, Slot,
-    call, peer,
+    self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SAMPLES,
+    SLOT_BYTES, Slot, call, peer,
 };
 use super::log::{Created, Record, Runs};
 use crate::error::ProfileError;
@@ -197,6 +198,8 @@ pub struct Snapshot {
     pub regions: Vec<Region>,
     /// Counters, summed over threads.
     pub counters: HashMap<Key, [u64; 6]>,
+    /// Sampled instances of collective operations, by the key that counts these.
+    pub samples: HashMap<Key, Vec<Sample>>,
     /// The recorded calls in progress, one entry per thread that is in one.
     pub active_calls: Vec<ActiveCall>,
 }
@@ -261,6 +264,7 @@ impl Snapshot {
             communicators: Vec::new(),
             regions: Vec::new(),
             counters: HashMap::new(),
+            samples: HashMap::new(),
             active_calls: Vec::new(),
         };
         Ok((snapshot, field(offset_of!(Header, used))))
@@ -313,10 +317,19 @@ impl Snapshot {
             let used = field(offset_of!(ChunkHeader, used));
             let room = at + words - body;
             match field(offset_of!(ChunkHeader, kind)) {
-                COUNTERS if !counters => {}
+                COUNTERS | SAMPLES if !counters => {}
                 COUNTERS => {
                     let slots = usize::try_from(used).unwrap_or(usize::MAX).min(room * 8 / SLOT_BYTES);
                     (0..slots).for_each(|slot| self.read_slot(source, body + slot * SLOT_BYTES / 8));
+                }
+                SAMPLES => {
+                    let samples = usize::try_from(used).unwrap_or(usize::MAX).min(room / SAMPLE_WORDS);
+                    let sample = |at: usize| {
+                        let word = |word| source.word(body + at * SAMPLE_WORDS + word);
+                        Sample::from_words(std::array::from_fn(word))
+                    };
+                    let key = Key(field(offset_of!(ChunkHeader, key)));
+                    self.samples.entry(key).or_default().extend((0..samples).map(sample));
                 }
                 LOG => {
                     let words = usize::try_from(used / 8).unwrap_or(usize::MAX).min(room);

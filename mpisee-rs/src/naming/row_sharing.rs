@@ -274,6 +274,12 @@ impl RowSharing {
         self.state().known(id)
     }
 
+    /// Whether a communicator has a row of its own.
+    pub fn has_own_row(&self, id: CommId) -> bool {
+        !id.is_temporary()
+            && self.state().rows.get(id.index()).is_some_and(|row| row.sharing == Sharing::Single)
+    }
+
     /// The number that the next communicator in the log will have.
     pub fn next_id(&self) -> CommId {
         self.state().next_id()
@@ -311,7 +317,9 @@ impl RowSharing {
                 }
                 Some(Lasting { key, world_rank: Some(self.elided_rank(world, peer)?) })
             }
-            Meaning::Call(_) | Meaning::Region(_) | Meaning::SharedRow(_) => Some(Lasting::of(key)),
+            Meaning::Call(_) | Meaning::Region(_) | Meaning::SharedRow(_) | Meaning::Instances(_) => {
+                Some(Lasting::of(key))
+            }
         }
     }
 

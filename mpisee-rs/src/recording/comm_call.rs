@@ -7,11 +7,12 @@
 //! [`world::guarded`]: crate::state::world::guarded
 
 use super::cached_counter::CachedCounter;
-use super::{Call, add_call, returning};
+use super::{Call, add_call, instances, returning};
 use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status};
 use crate::mpi::argument::HandlePtr;
 use crate::state::call_sample::CallSample;
 use crate::state::communicator::Members;
+use crate::state::process;
 use crate::state::request::{Kind, REQUESTS, Started};
 use crate::state::sampled_overhead;
 use crate::state::thread::{self, Inside};
@@ -81,6 +82,25 @@ impl CommCall {
         Ok(CommCall { counter: CachedCounter(cached), active_call: thread.active_call })
     }
 
+    /// Begins a call on a known communicator while recording is off. `None` while it is on: the MPI library itself makes the call.
+    pub fn begin_while_off(operation: Operation, comm: Raw<Comm>) -> Option<CommCall> {
+        if process::is_recording() || !process::is_tracking() {
+            return None;
+        }
+        let comm = comm.get();
+        if let Some((cached, active_call)) = thread::cached_call_while_off(operation, comm) {
+            active_call.values[active_call::PLACE].store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
+            return Some(CommCall { counter: CachedCounter(cached), active_call });
+        }
+        let generation = HOT.generation_while_off();
+        let call = Call::if_tracking()?;
+        let known = call.find(comm)?;
+        let thread = call.inside.thread;
+        mem::forget(call);
+        let cached = thread.cache(generation, operation, &known.get(), NO_SPREAD);
+        Some(CommCall { counter: CachedCounter(cached), active_call: thread.active_call })
+    }
+
     /// The communicator's number.
     #[inline(always)]
     pub fn id(&self) -> CommId {
@@ -106,6 +126,18 @@ impl CommCall {
         let end = clock::ticks();
         values[active_call::RETURNED].store(end.get(), Ordering::Relaxed);
         (result, clock::between(start, end))
+    }
+
+    /// Counts the instance of a collective operation that this call is, before it is made.
+    #[inline(always)]
+    pub fn begin_instance(&self) {
+        instances::begin(self.counter.0);
+    }
+
+    /// Notes when that instance began and ended.
+    #[inline(always)]
+    pub fn end_instance(&self, has_succeeded: bool, root: Option<u32>) {
+        instances::end(self.counter.0, self.active_call, has_succeeded, root);
     }
 
     /// Counts the call, as [`CachedCounter::count`].

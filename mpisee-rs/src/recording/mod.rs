@@ -5,6 +5,7 @@
 
 pub mod cached_counter;
 pub mod comm_call;
+pub mod instances;
 pub mod overhead;
 pub mod volume;
 

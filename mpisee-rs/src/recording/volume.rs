@@ -15,16 +15,27 @@ pub struct Volume {
     pub message: u64,
     /// The bytes that this process contributes to the bound.
     pub bytes: u64,
+    /// The rank of the root, where there is one in the communicator.
+    pub root: Option<u32>,
+}
+
+impl Volume {
+    /// Nothing is communicated.
+    pub const NOTHING: Volume = Volume { message: 0, bytes: 0, root: None };
+
+    fn rooted(self, root: c_int) -> Volume {
+        Volume { root: u32::try_from(root).ok(), ..self }
+    }
 }
 
 /// The same number for both.
 fn plain(bytes: u64) -> Volume {
-    Volume { message: bytes, bytes }
+    Volume { message: bytes, bytes, root: None }
 }
 
 /// A message of which this process contributes nothing.
 fn contributes_nothing(message: u64) -> Volume {
-    Volume { message, bytes: 0 }
+    Volume { message, bytes: 0, root: None }
 }
 
 /// A count: `int`, or `MPI_Count` in the large-count variants.
@@ -122,7 +133,7 @@ fn is_root_or_bystander(comm: &Members, root: c_int) -> bool {
 /// # Safety
 /// None is needed; the shims call all rules alike.
 pub unsafe fn nothing(_comm: &Members) -> Volume {
-    plain(0)
+    Volume::NOTHING
 }
 
 /// Bcast: every process but the root gets `block`.
@@ -131,11 +142,12 @@ pub unsafe fn nothing(_comm: &Members) -> Volume {
 /// The arguments are those of a call that succeeded; so for every rule below.
 pub unsafe fn broadcast<C: Number>(comm: &Members, block: Block<C>, root: c_int) -> Volume {
     let gives = if comm.is_inter() { root == constant::ROOT } else { root == comm.rank.to_mpi() };
-    match root {
-        constant::PROC_NULL if comm.is_inter() => plain(0),
+    let volume = match root {
+        constant::PROC_NULL if comm.is_inter() => Volume::NOTHING,
         _ if gives => contributes_nothing(block.bytes()),
         _ => plain(block.bytes()),
-    }
+    };
+    volume.rooted(root)
 }
 
 /// Gather and Gatherv: what this process contributes.
@@ -150,10 +162,10 @@ pub unsafe fn gather(
     root: c_int,
 ) -> Volume {
     if is_root_or_bystander(comm, root) {
-        return plain(0);
+        return Volume::NOTHING;
     }
     // SAFETY: the receive side is significant at the root, which is where IN_PLACE may stand.
-    unsafe { allgather(comm, sendbuf, send, recv) }
+    unsafe { allgather(comm, sendbuf, send, recv) }.rooted(root)
 }
 
 /// Allgather and Allgatherv: what this process contributes.
@@ -179,12 +191,13 @@ pub unsafe fn scatter(
     root: c_int,
 ) -> Volume {
     if is_root_or_bystander(comm, root) {
-        return plain(0);
+        return Volume::NOTHING;
     }
     // SAFETY: the send side is significant at the root, which is where IN_PLACE may stand.
-    plain(unsafe {
+    let own = unsafe {
         if recvbuf == IN_PLACE { send.block(comm.rank.get()) } else { recv.block(comm.rank.get()) }
-    })
+    };
+    plain(own).rooted(root)
 }
 
 /// Alltoall, Alltoallv and Alltoallw: what this process sends to all.
@@ -202,7 +215,7 @@ pub unsafe fn alltoall(comm: &Members, sendbuf: *const c_void, send: impl Part, 
 /// # Safety
 /// See [`broadcast`].
 pub unsafe fn reduce<C: Number>(comm: &Members, block: Block<C>, root: c_int) -> Volume {
-    if is_root_or_bystander(comm, root) { plain(0) } else { plain(block.bytes()) }
+    if is_root_or_bystander(comm, root) { Volume::NOTHING } else { plain(block.bytes()).rooted(root) }
 }
 
 /// Allreduce, Reduce_scatter_block: `block` on every process.

@@ -34,7 +34,7 @@ pub struct CachedCall {
     pub key: Cell<Key>,
     /// The slot of that key.
     pub slot: Cell<*const Slot>,
-    /// The slot of messages to and from the last peer.
+    /// The slot of messages to and from the last peer; of a collective operation, see [`CachedCall::instances`].
     pub peer_slot: Cell<*const Slot>,
 }
 
@@ -100,6 +100,12 @@ impl CachedCall {
     #[inline(always)]
     pub fn id(&self) -> CommId {
         CommId::new(self.place.get() as u32)
+    }
+
+    /// The slot that counts the instances of a collective operation, which has no peer; null until it is found.
+    #[inline(always)]
+    pub fn instances(&self) -> &Cell<*const Slot> {
+        &self.peer_slot
     }
 
     /// The communicator's members.

@@ -133,6 +133,18 @@ pub fn cached_call(
     Some((cached, active_call))
 }
 
+/// The same while calls are not counted, for a call without a peer.
+pub fn cached_call_while_off(
+    operation: Operation,
+    comm: Comm,
+) -> Option<(&'static CachedCall, &'static Slot)> {
+    let (thread, active_call) = both()?;
+    let cached = &thread.cached[CachedCall::index(operation, comm, 0)];
+    let is_outermost = own_value(&active_call.values[active_call::PLACE]) == active_call::NOWHERE;
+    (is_outermost && cached.is_of(HOT.generation_while_off(), operation, comm))
+        .then_some((cached, active_call))
+}
+
 /// Asks for the thread's own words, and for where it says in which call it is if it is the first one.
 #[inline(always)]
 fn prefetch_state() {

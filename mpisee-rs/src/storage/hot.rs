@@ -54,6 +54,11 @@ impl Hot {
         (generation < OFF).then_some(generation)
     }
 
+    /// The same number while calls are not counted.
+    pub fn generation_while_off(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed) & !OFF
+    }
+
     /// Invalidates all cached calls: a handle may stand for another communicator from now on.
     pub fn invalidate_handles(&self) {
         self.generation.fetch_add(ONE_LATER, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use crate::mpi::abi::{Comm, Raw, Request, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::Call;
-use crate::recording::comm_call::{CommCall, NO_SPREAD, record_on};
+use crate::recording::comm_call::{CommCall, NO_SPREAD, Uncounted, record_on};
 use crate::recording::volume::Volume;
 use crate::state::communicator::Members;
 use crate::state::request::REQUESTS;
@@ -22,10 +22,29 @@ pub unsafe fn collective(
     volume: impl FnOnce(&Members) -> Volume,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_on(operation, comm, NO_SPREAD, make, |call, code, ticks| {
-        let volume = volume_if(code, volume, call);
-        call.count(volume.message, volume.bytes, ticks);
-    })
+    match CommCall::begin(operation, comm, NO_SPREAD) {
+        Ok(call) => {
+            call.begin_instance();
+            let (code, ticks) = call.time(make);
+            let volume = volume_if(code, volume, &call);
+            call.count(volume.message, volume.bytes, ticks);
+            call.end_instance(code == constant::SUCCESS, volume.root);
+            code
+        }
+        Err(Uncounted::Passed) => pass(operation, comm, make),
+        Err(unseen) => unseen.make(make),
+    }
+}
+
+/// Makes a collective call that is not counted. While recording is off, its instance is.
+#[cold]
+#[inline(never)]
+fn pass(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+    let call = CommCall::begin_while_off(operation, comm);
+    if let Some(call) = &call {
+        call.begin_instance();
+    }
+    make()
 }
 
 /// A nonblocking collective operation on `comm`, completed by `request`.
@@ -72,7 +91,7 @@ pub unsafe fn prepare_collective(
         let communicator = known.get();
         recorder.count_time(id, operation, ticks);
         if code == constant::SUCCESS {
-            let Volume { message, bytes } = volume(&Members::of(&communicator));
+            let Volume { message, bytes, .. } = volume(&Members::of(&communicator));
             let template = recorder.sample(id, operation, message, 0, Ticks::ZERO);
             let started = RequestState::persistent(Kind::Collective, template, message, bytes);
             // SAFETY: the call succeeded, so it stored a request.
@@ -85,5 +104,5 @@ pub unsafe fn prepare_collective(
 /// A call that failed communicated nothing.
 #[inline(always)]
 fn volume_if(code: c_int, volume: impl FnOnce(&Members) -> Volume, call: &CommCall) -> Volume {
-    if code == constant::SUCCESS { volume(&call.members()) } else { Volume { message: 0, bytes: 0 } }
+    if code == constant::SUCCESS { volume(&call.members()) } else { Volume::NOTHING }
 }

@@ -6,14 +6,15 @@ mod file;
 use crate::storage::prefetch;
 use extents::{Extents, GRANULE, MOST_BYTES};
 use file::{Place, Refusal, SharedFile, create_file, limit_of, map_private};
-use mpisee_profile::segment::Source;
 use mpisee_profile::segment::layout::{
-    self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG,
+    self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, SAMPLES,
 };
 use mpisee_profile::segment::log::Record;
+use mpisee_profile::segment::{Key, Source};
 use std::io;
 use std::path::Path;
 use std::ptr;
+use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -127,6 +128,15 @@ impl Segment {
         first.or_else(|| self.chunk(&mut growth, COUNTERS, LEAST_COUNTERS_BYTES, bytes))
     }
 
+    /// A new chunk for samples of at least `words` words, of what `key` counts; `None` if there is no room.
+    pub fn samples(&self, key: Key, words: usize) -> Option<Words> {
+        let bytes = (CHUNK_HEADER_BYTES + words * 8).next_multiple_of(64);
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let chunk = self.chunk(&mut growth, SAMPLES, bytes, bytes)?;
+        chunk.key.store(key.0, Ordering::Release);
+        Some(Words(chunk))
+    }
+
     /// Appends to the log; false if there is no room.
     pub fn log(&self, record: &Record) -> bool {
         let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,12 +168,8 @@ impl Segment {
             }
         };
         let used = chunk.used.load(Ordering::Relaxed);
-        for (index, word) in words.iter().enumerate() {
-            let at = CHUNK_HEADER_BYTES / 8 + used as usize / 8 + index;
-            // SAFETY: the record fits into the chunk, as checked above, so the word lies in mapped memory.
-            let place = unsafe { &*ptr::from_ref(chunk).cast::<AtomicU64>().add(at) };
-            place.store(*word, Ordering::Relaxed);
-        }
+        let body = &Words(chunk).body()[used as usize / 8..];
+        body.iter().zip(words).for_each(|(place, word)| place.store(*word, Ordering::Relaxed));
         chunk.used.store(used + bytes as u64, Ordering::Release);
         true
     }
@@ -235,6 +241,25 @@ impl Segment {
     /// Removes the file. Only the process that made it may.
     pub fn remove(&self) {
         self.growth.lock().unwrap_or_else(PoisonError::into_inner).remove();
+    }
+}
+
+/// A chunk whose body is words.
+#[derive(Clone, Copy)]
+pub struct Words(&'static ChunkHeader);
+
+impl Words {
+    /// The words behind the header.
+    pub fn body(self) -> &'static [AtomicU64] {
+        let words = (self.0.bytes.load(Ordering::Relaxed) as usize - CHUNK_HEADER_BYTES) / 8;
+        let first = ptr::from_ref(self.0).cast::<AtomicU64>().wrapping_add(CHUNK_HEADER_BYTES / 8);
+        // SAFETY: a chunk lies in one extent with all its bytes, aligned to words, and is never unmapped.
+        unsafe { slice::from_raw_parts(first, words) }
+    }
+
+    /// How much of it readers are to take, in the unit of its kind.
+    pub fn used(self) -> &'static AtomicU64 {
+        &self.0.used
     }
 }
 

@@ -1,0 +1,147 @@
+//! From the sampled instances of a rank's collective calls to rows.
+
+use crate::process::boot;
+use crate::ticks::moment;
+use mpisee_profile::rows::{ArrivalRow, CollectiveRow, Seconds};
+use mpisee_profile::segment::instances::{ARRIVALS, ARRIVALS_CARRIED, INSTANCES, Sample};
+use mpisee_profile::segment::key::Meaning;
+use mpisee_profile::segment::layout::call;
+use mpisee_profile::segment::names::names;
+use mpisee_profile::segment::snapshot::{Moment, Snapshot};
+use mpisee_profile::segment::{InstancesKey, Key};
+use mpisee_profile::{CommRank, Operation, Ticks, WorldRank};
+use std::collections::HashMap;
+
+/// The rows of a rank.
+#[derive(Debug, Default)]
+pub struct Arrivals {
+    /// When it entered and left.
+    pub samples: Vec<ArrivalRow>,
+    /// How many instances there were.
+    pub collectives: Vec<CollectiveRow>,
+}
+
+impl Arrivals {
+    /// The rows of a process whose recording ended at `end`; `names` are those of its communicators.
+    pub(crate) fn new(snapshot: &Snapshot, names: &[String], end: Moment) -> Arrivals {
+        let mut counted: Vec<(Key, InstancesKey)> = snapshot
+            .counters
+            .keys()
+            .filter_map(|&key| match key.meaning() {
+                Some(Meaning::Instances(instances)) => Some((key, instances)),
+                _ => None,
+            })
+            .collect();
+        counted.sort_unstable();
+        if counted.is_empty() {
+            return Arrivals::default();
+        }
+        let rank = Rank { snapshot, names, clock: NodeClock::new(snapshot, end), calls: calls(snapshot) };
+        let mut rows = Arrivals::default();
+        for (key, instances) in counted {
+            rank.add(key, instances, &mut rows);
+        }
+        rows
+    }
+
+    /// The rows of a process that ended without `MPI_Finalize`. Its clock can be compared with that of others only where both still
+    /// run: on the same system.
+    pub(crate) fn of_ended(snapshot: &Snapshot) -> Arrivals {
+        let end = match snapshot.end {
+            Some(end) => Some(end.moment),
+            None if !snapshot.ticks_are_tsc => Some(snapshot.last_known()),
+            None => (snapshot.boot == boot()).then(moment),
+        };
+        end.map_or_else(Arrivals::default, |end| Arrivals::new(snapshot, &names(snapshot), end))
+    }
+}
+
+/// Calls and ticks of each operation on each communicator.
+fn calls(snapshot: &Snapshot) -> HashMap<InstancesKey, (u64, u64)> {
+    let mut sums: HashMap<InstancesKey, (u64, u64)> = HashMap::new();
+    for (key, values) in &snapshot.counters {
+        let Some(Meaning::Call(key)) = key.meaning() else { continue };
+        let key = InstancesKey { communicator: key.communicator, operation: key.operation };
+        let (calls, ticks) = sums.entry(key).or_default();
+        *calls = calls.wrapping_add(values[call::CALLS]);
+        *ticks = ticks.wrapping_add(values[call::TICKS]);
+    }
+    sums
+}
+
+/// The monotonic clock of a rank's node, by the rank's ticks. Ranks of one node agree on it as well as both clocks can be read at
+/// once, some 100 ns.
+struct NodeClock {
+    start: Moment,
+    ns_per_tick: f64,
+}
+
+impl NodeClock {
+    fn new(snapshot: &Snapshot, end: Moment) -> NodeClock {
+        let start = Moment { monotonic_ns: snapshot.start_monotonic_ns, ticks: snapshot.start_ticks };
+        let ticks = end.ticks.saturating_sub(start.ticks).get();
+        let ns = end.monotonic_ns.saturating_sub(start.monotonic_ns);
+        let ns_per_tick = if snapshot.ticks_are_tsc && ticks > 0 { ns as f64 / ticks as f64 } else { 1.0 };
+        NodeClock { start, ns_per_tick }
+    }
+
+    /// Seconds since the clock's begin, from ticks.
+    fn seconds(&self, ticks: f64) -> Seconds {
+        let since_start_ns = (ticks - self.start.ticks.get() as f64) * self.ns_per_tick;
+        Seconds(((self.start.monotonic_ns as f64 + since_start_ns) * 1e-9).max(0.0))
+    }
+
+    fn moment(&self, moment: Ticks) -> Seconds {
+        let since_start_ns = moment.signed_since(self.start.ticks) as f64 * self.ns_per_tick;
+        let ns = self.start.monotonic_ns.cast_signed().saturating_add(since_start_ns.round() as i64);
+        Seconds(ns.max(0) as f64 / 1e9)
+    }
+}
+
+struct Rank<'s> {
+    snapshot: &'s Snapshot,
+    names: &'s [String],
+    clock: NodeClock,
+    calls: HashMap<InstancesKey, (u64, u64)>,
+}
+
+impl Rank<'_> {
+    /// Adds the rows of one operation on a communicator.
+    fn add(&self, key: Key, instances: InstancesKey, rows: &mut Arrivals) -> Option<()> {
+        let comm = self.names.get(instances.communicator.index())?;
+        let operation = Operation::from_index(u64::from(instances.operation))?.name();
+        let values = self.snapshot.counters.get(&key)?;
+        let samples = self.snapshot.samples.get(&key).map_or(&[][..], Vec::as_slice);
+        let (calls, ticks) = self.calls.get(&instances).copied().unwrap_or_default();
+        let sum = values[ARRIVALS_CARRIED] as f64 * 2f64.powi(64) + values[ARRIVALS] as f64;
+        let mean = |sum: f64| self.clock.seconds(if calls > 0 { sum / calls as f64 } else { 0.0 });
+        rows.collectives.push(CollectiveRow {
+            comm: comm.clone(),
+            call: operation.to_owned(),
+            rank: self.snapshot.world_rank.get(),
+            instances: values[INSTANCES],
+            sampled: samples.len() as u64,
+            mean_arrival_s: mean(sum),
+            mean_departure_s: mean(sum + ticks as f64),
+        });
+        let mut samples = samples.to_vec();
+        samples.sort_unstable_by_key(|sample| sample.instance);
+        rows.samples.extend(samples.iter().map(|sample| ArrivalRow {
+            comm: comm.clone(),
+            call: operation.to_owned(),
+            instance: sample.instance,
+            rank: self.snapshot.world_rank.get(),
+            root: self.root(instances, sample),
+            arrival_s: self.clock.moment(sample.arrival),
+            departure_s: self.clock.moment(sample.departure),
+        }));
+        Some(())
+    }
+
+    /// The root's rank in the world.
+    fn root(&self, instances: InstancesKey, sample: &Sample) -> Option<u32> {
+        let group = &self.snapshot.communicators.get(instances.communicator.index())?.created.group;
+        let root = group.get(CommRank::new(sample.root?))?;
+        (root != WorldRank::OUTSIDE && root != WorldRank::ELIDED).then_some(root.get())
+    }
+}

@@ -1,0 +1,120 @@
+//! Instances of collective operations, and the sample of them of which a process keeps when it entered and left the call.
+//!
+//! All members of a communicator make its collective calls in the same order (MPI 4.1, 6.14), so the k-th `MPI_Allreduce` is the
+//! same one on each of them: they number their instances alike without a message. An instance is kept if a [`hash`] of its
+//! number has zeros under a mask. The mask gets a bit more whenever the room is full, and what it excludes is dropped.
+//! So all members keep the same instances, whatever pattern the program has.
+
+use crate::Ticks;
+
+/// In a slot's values: instances so far, those while recording was off included.
+pub const INSTANCES: usize = 0;
+/// In a slot's values: the bits that the hash of a kept instance must not have.
+pub const MASK: usize = 1;
+/// In a slot's values: the sum of the ticks at which the process entered recorded calls, modulo 2^64.
+pub const ARRIVALS: usize = 2;
+/// In a slot's values: how often 2^64 was subtracted from that sum.
+pub const ARRIVALS_CARRIED: usize = 3;
+
+/// Words of a sample.
+pub const SAMPLE_WORDS: usize = 3;
+
+const INSTANCE_BITS: u32 = 40;
+const MOST_ROOT_PLUS_1: u64 = (1 << (u64::BITS - INSTANCE_BITS)) - 1;
+
+/// An instance that was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Its number among the calls of its operation on the communicator, from 0.
+    pub instance: u64,
+    /// The root's rank in the communicator; `None` where there is no root, or one that has no room here.
+    pub root: Option<u32>,
+    /// When the process entered the call.
+    pub arrival: Ticks,
+    /// When it left it.
+    pub departure: Ticks,
+}
+
+impl Sample {
+    /// As words: instance 40 bits, root plus 1 24 bits from the lowest; arrival; departure.
+    pub fn words(&self) -> [u64; SAMPLE_WORDS] {
+        let root = self.root.map_or(0, |root| u64::from(root) + 1);
+        let root = if root > MOST_ROOT_PLUS_1 { 0 } else { root };
+        let instance = self.instance & ((1 << INSTANCE_BITS) - 1);
+        [instance | root << INSTANCE_BITS, self.arrival.get(), self.departure.get()]
+    }
+
+    /// From words; the root is none that does not fit a rank.
+    pub fn from_words([instance, arrival, departure]: [u64; SAMPLE_WORDS]) -> Sample {
+        Sample {
+            instance: instance & ((1 << INSTANCE_BITS) - 1),
+            root: (instance >> INSTANCE_BITS).checked_sub(1).map(|root| root as u32),
+            arrival: Ticks::new(arrival),
+            departure: Ticks::new(departure),
+        }
+    }
+}
+
+/// Spreads the numbers of instances evenly over all values, so that no pattern of a program meets that of the sample.
+#[inline(always)]
+pub const fn hash(instance: u64) -> u64 {
+    let mixed = (instance ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    (mixed ^ mixed >> 32).wrapping_mul(0xc4ce_b9fe_1a85_ec53) >> 16
+}
+
+/// Whether an instance is kept under a mask.
+#[inline(always)]
+pub const fn is_kept(instance: u64, mask: u64) -> bool {
+    hash(instance) & mask == 0
+}
+
+/// The next mask: half of what this one keeps is kept under it.
+pub const fn narrower(mask: u64) -> u64 {
+    mask << 1 | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn words_lead_back(
+            instance in 0u64..1 << INSTANCE_BITS,
+            root in proptest::option::of(0u32..(1 << 24) - 1),
+            arrival: u64,
+            departure: u64,
+        ) {
+            let sample = Sample { instance, root, arrival: Ticks::new(arrival), departure: Ticks::new(departure) };
+            prop_assert_eq!(Sample::from_words(sample.words()), sample);
+        }
+    }
+
+    #[test]
+    fn a_root_without_room_is_none() {
+        let sample =
+            Sample { instance: 7, root: Some(1 << 24), arrival: Ticks::ZERO, departure: Ticks::ZERO };
+        assert_eq!(Sample::from_words(sample.words()), Sample { root: None, ..sample });
+    }
+
+    /// For every mask and period, each residue has its share, within four standard deviations.
+    #[test]
+    fn no_period_meets_that_of_the_sample() {
+        const INSTANCES: u64 = 200_000;
+        for mask in [1, 7, 63, 255] {
+            let share = 1.0 / (mask + 1) as f64;
+            for period in [1, 2, 3, 4, 8, 10, 16, 64, 100, 987] {
+                let mut kept = vec![0u64; period as usize];
+                (0..INSTANCES).filter(|&instance| is_kept(instance, mask)).for_each(|instance| {
+                    kept[(instance % period) as usize] += 1;
+                });
+                let mean = INSTANCES as f64 / period as f64 * share;
+                let most = 4.5 * (mean * (1.0 - share)).sqrt() + 1.0;
+                for (residue, &count) in kept.iter().enumerate() {
+                    assert!((count as f64 - mean).abs() < most, "{residue} of {period}: {count}, not {mean}");
+                }
+            }
+        }
+    }
+}
