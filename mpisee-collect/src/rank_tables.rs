@@ -144,7 +144,27 @@ struct Rows<'a, F> {
 
 impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
     fn rank(&self, mpi_ticks: Ticks, profiler_s: Seconds) -> RankRow {
+        let Snapshot { cpu_at_start, cpu_at_end, node_cpus, cpu_quota, program, .. } = self.snapshot;
+        let used = cpu_at_end.zip(*cpu_at_start).map(|(end, start)| end.since(start));
+        let of_us = |us: u64| Seconds(us as f64 * 1e-6);
+        let cpus_allowed = program.cpus.last().cloned().unwrap_or_default();
         RankRow {
+            cpu_user_s: used.map(|used| of_us(used.user_us)),
+            cpu_system_s: used.map(|used| of_us(used.system_us)),
+            cpu_wait_s: used.and_then(|used| used.wait_ns).map(|wait_ns| Seconds(wait_ns as f64 * 1e-9)),
+            involuntary_switches: used.map(|used| used.involuntary_switches),
+            voluntary_switches: used.map(|used| used.voluntary_switches),
+            minor_faults: used.map(|used| used.minor_faults),
+            major_faults: used.map(|used| used.major_faults),
+            cpus_at_start: program
+                .cpus
+                .first()
+                .filter(|&at_start| *at_start != cpus_allowed)
+                .cloned()
+                .unwrap_or_default(),
+            cpus_allowed,
+            node_cpus: Some(*node_cpus).filter(|&cpus| cpus > 0),
+            cpu_quota: cpu_quota.map(|thousandths| thousandths.get() as f64 * 1e-3),
             rank: self.snapshot.world_rank.get(),
             host: self.snapshot.host.clone(),
             pid: self.snapshot.pid,

@@ -5,13 +5,16 @@ use mpisee_collect::wire::Message;
 use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::rows::{CommRow, Memory, Row};
 use mpisee_profile::segment::Moment;
+use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::key::size_class;
+use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::log::{Created, NONE, Record};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, Key, PeerKey, Snapshot};
+use mpisee_profile::segment::{CallKey, CpuReading, Key, PeerKey, Snapshot};
 use mpisee_profile::writer::to_csv;
 use mpisee_profile::{CommId, CommRank, Operation, RankSet, RegionId, Ticks, WorldRank};
 use proptest::prelude::*;
+use std::mem::offset_of;
 
 const END: Moment = Moment { monotonic_ns: 5_000_000_000, ticks: Ticks::new(5_000_000_000) };
 const RANKS: u32 = 12;
@@ -63,10 +66,21 @@ fn rank(rank: u32) -> Aggregate {
         Record::Label { id: CommId::new(2), text: "third".to_owned() },
         Record::Label { id: CommId::new(3), text: format!("pair {pair}") },
         Record::Region { id: RegionId::new(1), parent: RegionId::OUTSIDE, name: "solver".to_owned() },
+        Fact::Cpus.record(format!("{}", rank % 4)),
     ];
     let host = format!("node{}", rank / 4);
     let owner = Owner { pid: 1, host: &host, world_rank: rank, world_size: RANKS };
-    let words = Words::new(owner).log(&records).counters(&counters);
+    let mut words = Words::new(owner).log(&records).counters(&counters);
+    // Of one rank nothing is known.
+    for (at, reading) in [(offset_of!(Header, cpu_at_start), 1), (offset_of!(Header, cpu_at_end), 3)] {
+        let reading = CpuReading {
+            user_us: reading * 1_000_000,
+            wait_ns: Some(reading * u64::from(rank % 5) * 1_000_000_000),
+            ..CpuReading::default()
+        };
+        let stored = reading.to_words(0).into_iter().enumerate().filter(|_| rank != 6);
+        stored.for_each(|(which, word)| words.set(at + 8 * which, word));
+    }
     let snapshot = Snapshot::read(words.words()).unwrap();
     let none = RankSet::default();
     Aggregate::of(&snapshot, &RankTables::new(&snapshot, END), &none)
@@ -110,6 +124,23 @@ fn like_communicators_are_one_row() {
             ("W_s2.*@4", "W", 4, 3, everybody(), "third", 3),
             ("W_s2.*_d4@4", "W_s2.*@4", 4, 3, everybody(), "", 3),
             ("W_s2.*_s3.*@2", "W_s2.*@4", 2, 6, everybody(), "", 3),
+        ]
+    );
+}
+
+#[test]
+fn nodes_have_the_cpu_use_of_their_ranks() {
+    let tables = all().tables();
+    let cores = tables.nodes.iter().map(|row| {
+        let seconds = [row.cpu_s, row.cpu_wait_s, row.cpu_wait_max_s].map(|time_s| time_s.unwrap().0);
+        (row.host.as_str(), seconds, row.cpu_wait_max_rank.unwrap(), row.cpus_allowed.to_string())
+    });
+    assert_eq!(
+        cores.collect::<Vec<_>>(),
+        [
+            ("node0", [8.0, 2.0 * (1.0 + 2.0 + 3.0), 6.0], 3, "0-3".to_owned()),
+            ("node1", [6.0, 2.0 * (4.0 + 0.0 + 2.0), 8.0], 4, "0-3".to_owned()),
+            ("node2", [8.0, 2.0 * (3.0 + 4.0 + 0.0 + 1.0), 8.0], 9, "0-3".to_owned()),
         ]
     );
 }

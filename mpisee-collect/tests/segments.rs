@@ -4,10 +4,11 @@
 use mpisee_collect::RankTables;
 use mpisee_collect::rank_tables::merge;
 use mpisee_profile::rows::{CommRow, Members};
-use mpisee_profile::segment::layout::{HEADER_BYTES, Slot};
+use mpisee_profile::segment::fact::Fact;
+use mpisee_profile::segment::layout::{HEADER_BYTES, Header, Slot};
 use mpisee_profile::segment::log::{Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, Key, Moment, PeerKey, Snapshot};
+use mpisee_profile::segment::{CallKey, CpuReading, Key, Moment, PeerKey, Snapshot};
 use mpisee_profile::writer::to_csv;
 use mpisee_profile::{CommId, CommRank, Operation, ProfileError, RegionId, Ticks, WorldRank, rows::Memory};
 use proptest::prelude::*;
@@ -220,6 +221,61 @@ fn a_slot_that_its_owner_never_finished_is_read_as_it_is() {
     let slot = words.words().iter().position(|&word| Key(word) == Key::region(RegionId::new(1))).unwrap();
     words.words_mut()[slot + offset_of!(Slot, sequence) / 8] = 1;
     assert_eq!(read(words.words()).unwrap().regions.len(), 2);
+}
+
+/// CPU use at the begin or the end, as a rank stores it.
+fn store(words: &mut Words, byte: usize, reading: CpuReading) {
+    for (which, word) in reading.to_words(1000).into_iter().enumerate() {
+        words.set(byte + 8 * which, word);
+    }
+}
+
+#[test]
+fn cpu_use_is_that_between_begin_and_end() {
+    let start = CpuReading {
+        user_us: 500_000,
+        system_us: 20_000,
+        wait_ns: Some(3_000),
+        involuntary_switches: 4,
+        voluntary_switches: 5,
+        minor_faults: 600,
+        major_faults: 7,
+    };
+    let end = CpuReading {
+        user_us: 1_500_000,
+        system_us: 30_000,
+        wait_ns: Some(2_000_003_000),
+        involuntary_switches: 14,
+        voluntary_switches: 25,
+        minor_faults: 630,
+        major_faults: 47,
+    };
+    let mut words = valid().log(&[Fact::Cpus.record("0-3"), Fact::Cpus.record("2")]);
+    words.set(offset_of!(Header, node_cpus), 8);
+    words.set(offset_of!(Header, cpu_quota), 1500);
+    store(&mut words, offset_of!(Header, cpu_at_start), start);
+    store(&mut words, offset_of!(Header, cpu_at_end), end);
+    let rank = read(words.words()).unwrap().rank;
+    let seconds = [rank.cpu_user_s, rank.cpu_system_s, rank.cpu_wait_s].map(|time_s| time_s.unwrap().0);
+    assert_eq!(seconds, [1.0, 0.01, 2.0]);
+    let counts = [rank.involuntary_switches, rank.voluntary_switches, rank.minor_faults, rank.major_faults];
+    assert_eq!(counts, [10, 20, 30, 40].map(Some));
+    assert_eq!((rank.cpus_allowed.to_string(), rank.cpus_at_start.to_string()), ("2".into(), "0-3".into()));
+    assert_eq!((rank.node_cpus, rank.cpu_quota), (Some(8), Some(1.5)));
+}
+
+#[test]
+fn cpu_use_of_a_rank_without_an_end_is_unknown() {
+    let mut words = valid().log(&[Fact::Cpus.record("0-3")]);
+    store(&mut words, offset_of!(Header, cpu_at_start), CpuReading { user_us: 5, ..CpuReading::default() });
+    let rank = RankTables::of_ended(&Snapshot::read(words.words()).unwrap()).rank;
+    assert_eq!((rank.cpu_s(), rank.cpu_wait_s, rank.minor_faults), (None, None, None));
+    assert_eq!((rank.cpus_allowed.to_string(), rank.cpus_at_start.is_empty()), ("0-3".to_owned(), true));
+    assert_eq!((rank.node_cpus, rank.cpu_quota), (None, None));
+    // The kernel counts no waits.
+    store(&mut words, offset_of!(Header, cpu_at_end), CpuReading { user_us: 9, ..CpuReading::default() });
+    let rank = read(words.words()).unwrap().rank;
+    assert_eq!((rank.cpu_user_s.map(|user_s| user_s.to_ns()), rank.cpu_wait_s), (Some(4000), None));
 }
 
 /// A word as chance, or a writer that failed, may leave it.

@@ -36,4 +36,4 @@ pub use run::RunInfo;
 pub use ticks::Ticks;
 
 /// Version of the profile directory's format, in `run.json`. Every version ever written stays readable.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;

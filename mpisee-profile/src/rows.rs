@@ -11,11 +11,13 @@ use std::str::FromStr;
 
 pub mod aggregate;
 pub mod arrivals;
+mod cpus;
 
 pub use aggregate::{
     GpuTotalRow, NodeRow, OffsetRow, OutsideTotalRow, PeerDevice, Ranks, RegionTotalRow, SpreadRow, TotalRow,
 };
 pub use arrivals::{ArrivalRow, CollectiveRow};
+pub use cpus::Cpus;
 
 /// A record type: the file that holds it. Its columns are its fields.
 pub trait Row: Serialize + DeserializeOwned {
@@ -242,7 +244,10 @@ fn one() -> u64 {
 }
 
 /// `ranks.csv`: one row per process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+///
+/// What it used of its node is empty where that is unknown: of a process that did not come to the end of MPI, and in
+/// profiles of earlier formats.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RankRow {
     /// The process.
     pub rank: u32,
@@ -260,6 +265,39 @@ pub struct RankRow {
     /// Of `wall_s`, what the profiler itself took: an estimate from what a recorded call costs on this machine.
     #[serde(default)]
     pub profiler_s: Seconds,
+    /// Time on a core between the begin and the end of `wall_s`, by all threads, outside of the kernel.
+    #[serde(default)]
+    pub cpu_user_s: Option<Seconds>,
+    /// The same in the kernel.
+    #[serde(default)]
+    pub cpu_system_s: Option<Seconds>,
+    /// Time in which threads were ready to run and had no core, summed over those that lived at the end.
+    #[serde(default)]
+    pub cpu_wait_s: Option<Seconds>,
+    /// Times that the kernel took the core from a thread that was not done.
+    #[serde(default)]
+    pub involuntary_switches: Option<u64>,
+    /// Times that a thread gave up its core to wait.
+    #[serde(default)]
+    pub voluntary_switches: Option<u64>,
+    /// Page faults that the kernel served from memory.
+    #[serde(default)]
+    pub minor_faults: Option<u64>,
+    /// Page faults for which the kernel read from a disk.
+    #[serde(default)]
+    pub major_faults: Option<u64>,
+    /// The CPUs that its threads may use, `0-3,8`: at the end of MPI, of a process that did not come to it at the begin.
+    #[serde(default)]
+    pub cpus_allowed: Cpus,
+    /// Those when recording began, if they differ.
+    #[serde(default)]
+    pub cpus_at_start: Cpus,
+    /// CPUs of its node that are online.
+    #[serde(default)]
+    pub node_cpus: Option<u32>,
+    /// The CPU quota of its cgroup in cores; empty if there is none.
+    #[serde(default)]
+    pub cpu_quota: Option<f64>,
 }
 
 impl RankRow {
@@ -267,11 +305,29 @@ impl RankRow {
     pub fn gpus(&self) -> impl Iterator<Item = &str> {
         self.gpu.split('|').filter(|gpu| !gpu.is_empty())
     }
+
+    /// Time on a core, in seconds.
+    pub fn cpu_s(&self) -> Option<f64> {
+        Some(self.cpu_user_s?.0 + self.cpu_system_s?.0)
+    }
 }
 
 impl Row for RankRow {
     const FILE: &'static str = "ranks.csv";
-    const OPTIONAL: &'static [&'static str] = &["profiler_s"];
+    const OPTIONAL: &'static [&'static str] = &[
+        "cpu_quota",
+        "cpu_system_s",
+        "cpu_user_s",
+        "cpu_wait_s",
+        "cpus_allowed",
+        "cpus_at_start",
+        "involuntary_switches",
+        "major_faults",
+        "minor_faults",
+        "node_cpus",
+        "profiler_s",
+        "voluntary_switches",
+    ];
 }
 
 /// `comms.csv`: one row per communicator.
@@ -510,6 +566,7 @@ mod tests {
     #[test]
     fn columns_are_the_fields_in_their_order() {
         assert_eq!(RegionRow::columns(), ["rank", "region", "wall_s", "mpi_s", "entries"]);
+        assert!(NodeRow::OPTIONAL.iter().all(|column| NodeRow::columns().contains(column)));
         assert!(RankRow::OPTIONAL.iter().all(|column| RankRow::columns().contains(column)));
         assert!(CommRow::OPTIONAL.iter().all(|column| CommRow::columns().contains(column)));
         assert!(GpuRow::OPTIONAL.iter().all(|column| GpuRow::columns().contains(column)));

@@ -14,6 +14,7 @@
 
 use crate::generated::pmpi;
 use crate::mpi::abi::is_fault_tolerant;
+use crate::state::cpu;
 use crate::state::gpu;
 use crate::state::process;
 use crate::state::world::{self, World};
@@ -63,6 +64,7 @@ pub fn write_profile() {
     if !has_memory(LEAST_MEMORY) {
         return node::leave_in_want(world, end);
     }
+    cpu::note_end(world);
     if !(meets_by_messages(world) && write_over(world, end)) {
         node::arrive(world, end);
     }
@@ -125,7 +127,9 @@ pub extern "C" fn at_exit() {
         if !process::is_tracking() {
             node::look_again(world);
         } else if is_over() && process::end() {
-            node::arrive(world, end_of(world));
+            let end = end_of(world);
+            cpu::note_end(world);
+            node::arrive(world, end);
         }
     };
     if catch_unwind(AssertUnwindSafe(write)).is_err() {

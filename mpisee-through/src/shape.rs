@@ -279,8 +279,7 @@ mod tests {
             pid: 1,
             wall_s: Seconds(1.0),
             mpi_s: Seconds(0.0),
-            gpu: String::new(),
-            profiler_s: Seconds(0.0),
+            ..RankRow::default()
         };
         let ranks: Vec<RankRow> = (0..16).map(rank).collect();
         shapes_on(rows, &ranks).iter().map(Shape::to_string).collect()

@@ -6,11 +6,14 @@
 
 mod check;
 mod gpu;
+mod node;
 mod sums;
 mod tables;
 
 use gpu::GpuSums;
 pub use gpu::MOST_OBJECTS;
+use node::Node;
+pub use node::node_rows;
 pub use tables::AggregateTables;
 
 use crate::rank_tables::{Membership, RankTables, is_merged, memberships, merge_degrees};
@@ -48,26 +51,6 @@ pub struct Aggregate {
 impl Join for Ranks {
     fn join(&mut self, other: Self) {
         Ranks::join(self, other);
-    }
-}
-
-/// A host and the ranks on it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Node {
-    ranks: Ranks,
-    wall: Spread,
-    mpi: Spread,
-    useful: Spread,
-    profiler_ns: u128,
-}
-
-impl Join for Node {
-    fn join(&mut self, other: Self) {
-        self.ranks.join(other.ranks);
-        self.wall.join(other.wall);
-        self.mpi.join(other.mpi);
-        self.useful.join(other.useful);
-        self.profiler_ns = self.profiler_ns.saturating_add(other.profiler_ns);
     }
 }
 
@@ -313,17 +296,8 @@ impl Aggregate {
         let (comms, numbers) = own_comms(memberships, &tables.comms, added);
         let regions = own_regions(rank, tables);
         let cells = own_cells(tables, &numbers, &regions);
-        let of_rank = |number: u64| Spread::of(rank, number);
-        let useful_s = Seconds((tables.rank.wall_s.0 - tables.rank.mpi_s.0).max(0.0));
-        let node = Node {
-            ranks: Ranks::one(rank),
-            wall: of_rank(tables.rank.wall_s.to_ns()),
-            mpi: of_rank(tables.rank.mpi_s.to_ns()),
-            useful: of_rank(useful_s.to_ns()),
-            profiler_ns: tables.rank.profiler_s.to_ns().into(),
-        };
         Aggregate {
-            nodes: vec![(tables.rank.host.clone(), node)],
+            nodes: vec![(tables.rank.host.clone(), Node::of(&tables.rank))],
             comms,
             regions,
             wholes: own_wholes(rank, &cells),

@@ -27,16 +27,6 @@ impl Spread {
         Spread { sum: wide, squares: wide * wide, min: number, min_rank: rank, max: number, max_rank: rank }
     }
 
-    /// Adds that of other ranks.
-    pub fn join(&mut self, other: Self) {
-        self.sum = self.sum.saturating_add(other.sum);
-        self.squares = self.squares.saturating_add(other.squares);
-        (self.min, self.min_rank) = (self.min, self.min_rank).min((other.min, other.min_rank));
-        if (other.max, self.max_rank) > (self.max, other.max_rank) {
-            (self.max, self.max_rank) = (other.max, other.max_rank);
-        }
-    }
-
     /// The standard deviation over `ranks` ranks.
     pub fn deviation(&self, ranks: u64) -> f64 {
         let ranks = u128::from(ranks.max(1));
@@ -54,6 +44,17 @@ impl Spread {
 pub trait Join {
     /// Adds the other's.
     fn join(&mut self, other: Self);
+}
+
+impl Join for Spread {
+    fn join(&mut self, other: Self) {
+        self.sum = self.sum.saturating_add(other.sum);
+        self.squares = self.squares.saturating_add(other.squares);
+        (self.min, self.min_rank) = (self.min, self.min_rank).min((other.min, other.min_rank));
+        if (other.max, self.max_rank) > (self.max, other.max_rank) {
+            (self.max, self.max_rank) = (other.max, other.max_rank);
+        }
+    }
 }
 
 impl<T: Join> Join for Option<T> {

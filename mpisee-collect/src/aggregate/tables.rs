@@ -1,7 +1,7 @@
 //! Turns sums over ranks into the rows of an aggregate profile.
 
 use super::sums::Spread;
-use super::{ALL, Aggregate, Cell, CellKey, Comm, Node, Region, Traffic};
+use super::{ALL, Aggregate, Cell, CellKey, Comm, Region, Traffic};
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{
     BinaryRow, CommRow, GpuTotalRow, Members, NodeRow, OffsetRow, OutsideTotalRow, Ranks, RegionTotalRow,
@@ -42,7 +42,7 @@ impl Aggregate {
         let names = self.names();
         let total = |(key, cell): &(CellKey, Cell)| self.total_row(*key, cell, name_of(&names, key.comm));
         AggregateTables {
-            nodes: self.nodes.iter().map(node_row).collect(),
+            nodes: self.nodes.iter().map(|(host, node)| node.row(host)).collect(),
             comms: self.comm_rows(&names),
             totals: self.cells.iter().map(total).collect(),
             spread: self.spread_rows(&names),
@@ -182,12 +182,12 @@ impl Aggregate {
     }
 }
 
-fn seconds(nanoseconds: u128) -> Seconds {
+pub fn seconds(nanoseconds: u128) -> Seconds {
     Seconds(nanoseconds as f64 * 1e-9)
 }
 
 /// Sum, least and most of a time over ranks.
-fn seconds_of(time_ns: &Spread) -> [Seconds; 3] {
+pub fn seconds_of(time_ns: &Spread) -> [Seconds; 3] {
     [time_ns.sum, time_ns.min.into(), time_ns.max.into()].map(seconds)
 }
 
@@ -197,29 +197,6 @@ fn name_of(names: &[String], number: u32) -> String {
 
 fn call_name(operation: u32) -> String {
     Operation::from_index(operation.into()).map_or_else(String::new, |operation| operation.name().to_owned())
-}
-
-fn node_row((host, node): &(String, Node)) -> NodeRow {
-    let [wall_s, wall_min_s, wall_max_s] = seconds_of(&node.wall);
-    let [mpi_s, mpi_min_s, mpi_max_s] = seconds_of(&node.mpi);
-    let [useful_s, _, useful_max_s] = seconds_of(&node.useful);
-    NodeRow {
-        host: host.clone(),
-        members: node.ranks.clone(),
-        ranks: node.ranks.len(),
-        wall_s,
-        wall_min_s,
-        wall_max_s,
-        wall_max_rank: node.wall.max_rank,
-        mpi_s,
-        mpi_min_s,
-        mpi_min_rank: node.mpi.min_rank,
-        mpi_max_s,
-        mpi_max_rank: node.mpi.max_rank,
-        useful_s,
-        useful_max_s,
-        profiler_s: seconds(node.profiler_ns),
-    }
 }
 
 fn region_row((path, region): &(String, Region)) -> Option<RegionTotalRow> {

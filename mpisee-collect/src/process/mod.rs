@@ -5,6 +5,7 @@
 use std::os::unix::fs::MetadataExt;
 
 mod batch;
+pub mod cpu;
 
 pub use batch::batch_job;
 

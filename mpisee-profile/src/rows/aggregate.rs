@@ -4,7 +4,7 @@
 //! `ranks` is the number of ranks that have a row of the kind in a profile by rank; least, most and standard deviation are
 //! over these. Where several ranks have the least or the most, the first of them is named.
 
-use super::{GpuMemory, Memory, Row, Seconds};
+use super::{Cpus, GpuMemory, Memory, Row, Seconds};
 use crate::RankSet;
 use crate::gpu::Access;
 use crate::ranks::Range;
@@ -165,10 +165,40 @@ pub struct NodeRow {
     pub useful_max_s: Seconds,
     /// Of `wall_s`, what the profiler itself took, see [`super::RankRow`].
     pub profiler_s: Seconds,
+    /// Sum of the times on a core, over the ranks that have one; empty if none has.
+    #[serde(default)]
+    pub cpu_s: Option<Seconds>,
+    /// Sum of the times in which ranks were ready to run and had no core, see [`super::RankRow::cpu_wait_s`].
+    #[serde(default)]
+    pub cpu_wait_s: Option<Seconds>,
+    /// The most of it.
+    #[serde(default)]
+    pub cpu_wait_max_s: Option<Seconds>,
+    /// The rank that has it.
+    #[serde(default)]
+    pub cpu_wait_max_rank: Option<u32>,
+    /// The CPUs that some rank may use.
+    #[serde(default)]
+    pub cpus_allowed: Cpus,
+    /// CPUs of the node that are online.
+    #[serde(default)]
+    pub node_cpus: Option<u32>,
+    /// The least CPU quota of a rank's cgroup in cores; empty if no rank has one.
+    #[serde(default)]
+    pub cpu_quota: Option<f64>,
 }
 
 impl Row for NodeRow {
     const FILE: &'static str = "nodes.csv";
+    const OPTIONAL: &'static [&'static str] = &[
+        "cpu_quota",
+        "cpu_s",
+        "cpu_wait_max_rank",
+        "cpu_wait_max_s",
+        "cpu_wait_s",
+        "cpus_allowed",
+        "node_cpus",
+    ];
 }
 
 /// `totals.csv`: one row per communicator or family, region, operation, size class and kind of memory, over ranks.

@@ -24,6 +24,8 @@ pub enum Fact {
     Job = 8,
     /// The absolute paths of the wanted profile and of the working directory, with a zero between them.
     Wanted = 9,
+    /// The CPUs that the process may use, `0-3,8`: when recording began, and again at the end of MPI if they differ then.
+    Cpus = 10,
 }
 
 impl Fact {

@@ -75,7 +75,14 @@ pub struct Header {
     pub is_unsteady: AtomicU64,
     /// The time that recording took of some calls, see [`sampled`].
     pub sampled: [AtomicU64; 6],
-    spare: [AtomicU64; 2],
+    /// CPUs of the node that are online; 0 if that is unknown.
+    pub node_cpus: AtomicU64,
+    /// The CPU quota of the process's cgroup, in thousandths of a core; 0 if there is none.
+    pub cpu_quota: AtomicU64,
+    /// CPU use of the process when recording began, see [`cpu`].
+    pub cpu_at_start: [AtomicU64; cpu::WORDS],
+    /// The same at the end of MPI; zeros before.
+    pub cpu_at_end: [AtomicU64; cpu::WORDS],
 }
 
 /// Values of [`Header::state`].
@@ -89,7 +96,7 @@ pub mod state {
 }
 
 /// Bytes of the header.
-pub const HEADER_BYTES: usize = 512;
+pub const HEADER_BYTES: usize = 640;
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
 
 /// The begin of a chunk.
@@ -180,6 +187,28 @@ pub mod sampled {
     pub const HIDDEN_TICKS: usize = 4;
     /// All calls up to the last that was to be measured, with those for which the measure failed.
     pub const ALL_CALLS: usize = 5;
+}
+
+/// Indices into [`Header::cpu_at_start`] and [`Header::cpu_at_end`]: what the process used since it was started.
+pub mod cpu {
+    /// Words of a reading.
+    pub const WORDS: usize = 8;
+    /// Microseconds on a core outside of the kernel, by all threads.
+    pub const USER_US: usize = 0;
+    /// Microseconds in the kernel.
+    pub const SYSTEM_US: usize = 1;
+    /// Nanoseconds, plus 1, in which threads that have not ended were ready to run and had no core; 0 if that is unknown.
+    pub const WAIT_NS_PLUS_1: usize = 2;
+    /// Times that the kernel took the core from a thread that was not done.
+    pub const INVOLUNTARY_SWITCHES: usize = 3;
+    /// Times that a thread gave up its core to wait.
+    pub const VOLUNTARY_SWITCHES: usize = 4;
+    /// Page faults that the kernel served from memory.
+    pub const MINOR_FAULTS: usize = 5;
+    /// Page faults for which the kernel read from a disk.
+    pub const MAJOR_FAULTS: usize = 6;
+    /// Nanoseconds that the reading took, plus 1; 0 if nothing was read. Written last.
+    pub const READING_NS_PLUS_1: usize = 7;
 }
 
 /// Values of a slot that counts messages.

@@ -12,6 +12,7 @@
 //! rank leaves what it had counted. The library reads its own segment at `MPI_Finalize` through the same code.
 
 pub mod active_call;
+pub mod cpu;
 pub mod fact;
 pub mod instances;
 pub mod key;
@@ -23,6 +24,7 @@ pub mod snapshot;
 #[cfg(feature = "testing")]
 pub mod words;
 
+pub use cpu::CpuReading;
 pub use key::{CallKey, InstancesKey, Key, PeerKey};
 pub use snapshot::{Moment, Snapshot, Source};
 use std::collections::BTreeMap;

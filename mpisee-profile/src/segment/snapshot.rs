@@ -1,6 +1,7 @@
 //! The content of a segment, read while its owner may be writing.
 
 use super::active_call::{self, ActiveCall};
+use super::cpu::CpuReading;
 use super::fact::Fact;
 use super::instances::{SAMPLE_WORDS, Sample};
 use super::key::{Key, Meaning};
@@ -10,10 +11,11 @@ use super::layout::{
 };
 use super::log::{Created, Record, Runs};
 use crate::error::ProfileError;
-use crate::rows::MOST_PROCESSES;
+use crate::rows::{Cpus, MOST_PROCESSES};
 use crate::{CommId, RegionId, Ticks, WorldRank};
 use std::collections::HashMap;
 use std::mem::offset_of;
+use std::num::NonZero;
 use std::path::PathBuf;
 
 /// One moment on two clocks.
@@ -126,6 +128,8 @@ pub struct Program {
     pub fold: Option<u32>,
     /// The absolute path wanted for the profile, and the working directory; known once the process has arrived.
     pub wanted: Option<[PathBuf; 2]>,
+    /// The CPUs that the process may use: when recording began, and at the end of MPI if they differ then.
+    pub cpus: Vec<Cpus>,
 }
 
 /// The end of MPI in a process.
@@ -186,6 +190,14 @@ pub struct Snapshot {
     pub by_messages: bool,
     /// When it came to the end of MPI, if it did.
     pub end: Option<End>,
+    /// CPU use when recording began.
+    pub cpu_at_start: Option<CpuReading>,
+    /// CPU use at the end of MPI; `None` if the process did not come to it.
+    pub cpu_at_end: Option<CpuReading>,
+    /// CPUs of its node that are online; 0 if that is unknown.
+    pub node_cpus: u32,
+    /// The CPU quota of its cgroup, in thousandths of a core, if there is one.
+    pub cpu_quota: Option<NonZero<u64>>,
     /// A moment before recording began.
     before: Moment,
     /// When something was last counted or logged for the first time.
@@ -255,6 +267,10 @@ impl Snapshot {
             local_size: narrow(offset_of!(Header, local_size))?,
             by_messages: field(offset_of!(Header, by_messages)) != 0,
             end: end(source),
+            cpu_at_start: CpuReading::at(source, offset_of!(Header, cpu_at_start)),
+            cpu_at_end: CpuReading::at(source, offset_of!(Header, cpu_at_end)),
+            node_cpus: narrow(offset_of!(Header, node_cpus))?,
+            cpu_quota: NonZero::new(field(offset_of!(Header, cpu_quota))),
             before: Moment {
                 monotonic_ns: field(offset_of!(Header, before_monotonic_ns)),
                 ticks: ticks(offset_of!(Header, before_ticks)),
@@ -441,6 +457,7 @@ impl Program {
             which if which == Fact::Note as u32 => self.notes.push(text),
             which if which == Fact::Fold as u32 => self.fold = text.parse().ok(),
             which if which == Fact::Job as u32 => self.job = Some(text),
+            which if which == Fact::Cpus as u32 => self.cpus.extend(text.parse()),
             which if which == Fact::Wanted as u32 => {
                 let paths = text.split_once('\0');
                 self.wanted = paths.map(|(wanted, folder)| [wanted, folder].map(PathBuf::from));

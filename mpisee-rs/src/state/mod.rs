@@ -3,6 +3,7 @@
 pub mod cached_call;
 pub mod call_sample;
 pub mod communicator;
+pub mod cpu;
 pub mod datatype;
 pub mod gpu;
 pub mod handles;

@@ -10,6 +10,7 @@ use crate::naming;
 use crate::recording::overhead;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
+use crate::state::cpu;
 use crate::state::datatype::FREED;
 use crate::state::handles;
 use crate::state::process::{self, Mode};
@@ -316,6 +317,7 @@ fn fill_header(world: &World, before: Moment) {
     }
     set(&header.before_monotonic_ns, before.monotonic_ns);
     set(&header.before_ticks, before.ticks.get());
+    cpu::note_start(world);
     let now = clock::moment();
     set(&header.start_monotonic_ns, now.monotonic_ns);
     set(&header.start_ticks, now.ticks.get());

@@ -57,8 +57,7 @@ impl Builder {
             pid: 1000 + rank,
             wall_s: Seconds(10.0),
             mpi_s: Seconds(0.0),
-            gpu: String::new(),
-            profiler_s: Seconds(0.0),
+            ..RankRow::default()
         };
         let empty = Builder {
             run,
