@@ -122,7 +122,7 @@ pub struct Facts<'a> {
     pub library: String,
     pub flavour: String,
     /// The number of chosen ranks × the wall time of the longest rank.
-    run_s: f64,
+    pub run_s: f64,
     /// The time in MPI of the chosen ranks, over all of them.
     pub mpi_s: f64,
     /// The operations of which one call may count on several communicators.

@@ -7,6 +7,7 @@ mod finding;
 mod polling;
 mod rules;
 mod text;
+mod verdict;
 
 use super::Outcome;
 use crate::filter::CommFilter;
@@ -28,8 +29,8 @@ EXAMPLES:
   mpisee-through advise app.mpisee --format json               for other programs
   mpisee-through advise app.mpisee --write-rules rules.conf    a rules file for Open MPI to try";
 
-/// What takes most time and what to try, in plain words; each finding with its evidence and the
-/// rule's threshold.
+/// What takes most time and what to try, in plain words: first what dominates, then findings, each with
+/// its evidence and the rule's threshold.
 ///
 /// dominating: collectives, or point-to-point messages, of one communicator that take much of the MPI
 /// time.
@@ -102,6 +103,7 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
         let rules = alltoallv::open_mpi_rules(&facts)?;
         std::fs::write(file, rules).with_context(|| format!("cannot write '{}'", file.display()))?;
     }
+    let verdict = verdict::verdict(&facts);
     let rows = findings.iter().map(|finding| row(finding, &facts)).collect();
     let sheet = Sheet { name: "findings", heads: HEADS.to_vec(), rows };
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
@@ -110,8 +112,9 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     }
     if args.output.format() == Format::Table {
         answer.sheets.clear();
-        answer.lead = text::numbered(&findings, &facts, args.output.page());
+        answer.lead = text::numbered(&verdict, &findings, &facts, args.output.page());
     }
+    answer.values.push(("verdict", verdict.as_str().into()));
     answer.write(&args.output)
 }
 

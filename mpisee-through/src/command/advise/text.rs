@@ -9,13 +9,22 @@ use crate::units::time;
 /// Where lines end if the page does not say.
 const WIDTH: usize = 100;
 const HEADINGS: usize = 11;
+/// The share of the run in MPI from which on it is said that no cause was found.
+const MUCH: f64 = 0.2;
+const NO_CAUSE: &str = "No rule found a cause. How it is spread shows mpisee-through ranks PROFILE, what messages there are mpisee-through sizes \
+                        PROFILE; mpisee-through advise --help lists the rules.";
 
 /// A numbered list, each finding with its evidence, threshold and advice.
-pub fn numbered(findings: &[Finding], facts: &Facts<'_>, page: Page) -> String {
-    if findings.is_empty() {
-        return "No rule found anything; mpisee-through advise --help lists the rules.\n".to_owned();
-    }
+pub fn numbered(verdict: &str, findings: &[Finding], facts: &Facts<'_>, page: Page) -> String {
     let width = page.width.map_or(WIDTH, |width| usize::from(width).clamp(40, 120));
+    let verdict = lines::broken(verdict, width).join("\n") + "\n\n";
+    if findings.is_empty() {
+        let why = match facts.share_of_run(facts.mpi_s) >= MUCH {
+            true => NO_CAUSE,
+            false => "No rule found anything; mpisee-through advise --help lists the rules.",
+        };
+        return verdict + &lines::broken(why, width).join("\n") + "\n";
+    }
     let blocks = findings.iter().zip(1..).map(|(finding, number)| {
         let share = percent(facts.share_of_run(finding.cost_s));
         let title = lines::beside(&format!("{number}. "), &finding.what, width);
@@ -34,5 +43,5 @@ pub fn numbered(findings: &[Finding], facts: &Facts<'_>, page: Page) -> String {
         }
         block
     });
-    blocks.collect::<Vec<_>>().join("\n")
+    verdict + &blocks.collect::<Vec<_>>().join("\n")
 }

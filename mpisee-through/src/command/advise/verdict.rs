@@ -1,0 +1,90 @@
+//! The verdict: what dominates the run, in a sentence or two with numbers.
+
+use super::facts::{Facts, Family, OfSize, Used};
+use super::finding::percent;
+use crate::units::{human_bytes, time};
+
+/// The share of the run in MPI below which there is little to gain.
+const LITTLE: f64 = 0.05;
+/// Of the time in MPI, what is named has at least this share, and all of it together as much as is said enough.
+const NAMED: f64 = 0.1;
+const ENOUGH: f64 = 0.75;
+const MOST_NAMED: usize = 3;
+
+/// An operation on like communicators.
+struct Part<'f> {
+    used: &'f Used,
+    title: &'f str,
+    label: Option<&'f str>,
+}
+
+/// What dominates.
+pub fn verdict(facts: &Facts<'_>) -> String {
+    let of_run = facts.share_of_run(facts.mpi_s);
+    let whole = format!(
+        "MPI takes {} of the run: {} of {}, summed over ranks.",
+        percent(of_run),
+        time(facts.mpi_s),
+        time(facts.run_s)
+    );
+    if of_run < LITTLE {
+        return format!("{whole} No more than that can be gained in it.");
+    }
+    let families: Vec<Family<'_>> = facts.families().collect();
+    let mut parts: Vec<Part<'_>> = families.iter().flat_map(parts).collect();
+    parts.sort_by(|left, right| right.used.time_s.total_cmp(&left.used.time_s));
+    let of_mpi = |part: &Part<'_>| part.used.time_s / facts.mpi_s.max(f64::MIN_POSITIVE);
+    let mut named = Vec::new();
+    let mut share = 0.0;
+    for part in parts.iter().take(MOST_NAMED) {
+        if !named.is_empty() && (of_mpi(part) < NAMED || share >= ENOUGH) {
+            break;
+        }
+        share += of_mpi(part);
+        named.push(format!("{}, {:.0} % of the MPI time", part.said(), 100.0 * of_mpi(part)));
+    }
+    match named.split_first() {
+        None => whole,
+        Some((first, others)) => {
+            let others: String = others.iter().map(|other| format!("; then {other}")).collect();
+            format!("{whole} The largest part is {first}{others}.")
+        }
+    }
+}
+
+fn parts<'f>(family: &'f Family<'_>) -> impl Iterator<Item = Part<'f>> {
+    let mut labels = family.comms.iter().map(|comm| comm.row.map_or("", |row| row.label.as_str()));
+    let first = labels.next().filter(|label| !label.is_empty());
+    let label = first.filter(|&first| labels.all(|label| label == first));
+    family.used.iter().map(move |used| Part { used, title: family.title, label })
+}
+
+impl Part<'_> {
+    /// `MPI_Alltoall of 4 to 8 MiB on W_s1.* (2 × 4), "fft"`.
+    fn said(&self) -> String {
+        let label = self.label.map_or(String::new(), |label| format!(", \"{label}\""));
+        format!("{}{} on {}{label}", self.used.call, self.size().unwrap_or_default(), self.title)
+    }
+
+    /// The size of the messages that take most of the time.
+    fn size(&self) -> Option<String> {
+        let mut by_size: Vec<OfSize> = Vec::new();
+        for of in &self.used.sizes {
+            match by_size.iter_mut().find(|known| known.size_min == of.size_min) {
+                Some(known) => known.time_s += of.time_s,
+                None => by_size.push(*of),
+            }
+        }
+        let most = by_size.into_iter().max_by(|left, right| left.time_s.total_cmp(&right.time_s))?;
+        match (most.size_min, most.size_max) {
+            (_, 0) => None,
+            (least, most) if least == most => Some(format!(" of {}", human_bytes(least))),
+            (least, most) => Some(format!(" of {} to {}", whole(least), whole(most.saturating_add(1)))),
+        }
+    }
+}
+
+/// A power of two.
+fn whole(bytes: u64) -> String {
+    human_bytes(bytes).replace(".00", "").replace(".0 ", " ")
+}
