@@ -2,7 +2,7 @@
 
 use crate::command::{
     Outcome, advise, check, comms, diff, efficiency, expect, gpu, gpu_records, locality, matrix, ops, ranks,
-    recover, regions, sizes, summary, top,
+    recover, regions, sizes, summary, top, waits,
 };
 use crate::left_behind;
 use crate::similar::similar;
@@ -39,6 +39,7 @@ enum Command {
     Sizes(sizes::SizesArgs),
     Matrix(matrix::MatrixArgs),
     Efficiency(efficiency::EfficiencyArgs),
+    Waits(waits::WaitsArgs),
     Locality(locality::LocalityArgs),
     Gpu(gpu::GpuArgs),
     GpuRecords(gpu_records::GpuRecordsArgs),
@@ -59,6 +60,7 @@ EXAMPLES:
   mpisee-through sizes app.mpisee           message sizes of each operation
   mpisee-through matrix app.mpisee          who sends to whom
   mpisee-through efficiency app.mpisee      how much is lost, and on which communicators
+  mpisee-through waits app.mpisee           who waits for whom in collective operations
   mpisee-through gpu app.mpisee             what GPU kernels accessed elsewhere, with mpisee --gpu
   mpisee-through advise app.mpisee          findings in plain words, and what to try
   mpisee-through diff a.mpisee b.mpisee     what changed between two runs
@@ -100,6 +102,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Sizes(args) => sizes::run(args),
         Command::Matrix(args) => matrix::run(args),
         Command::Efficiency(args) => efficiency::run(args),
+        Command::Waits(args) => waits::run(args),
         Command::Locality(args) => locality::run(args),
         Command::Gpu(args) => gpu::run(args),
         Command::GpuRecords(args) => gpu_records::run(args),

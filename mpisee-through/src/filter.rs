@@ -70,6 +70,11 @@ impl CommFilter {
         CommFilter { comm: Vec::new(), ..self.clone() }
     }
 
+    /// The same for all ranks.
+    pub fn without_ranks(&self) -> Self {
+        CommFilter { ranks: None, ..self.clone() }
+    }
+
     /// Whether ranks are chosen.
     pub fn names_ranks(&self) -> bool {
         self.ranks.is_some()
@@ -148,6 +153,11 @@ impl CallFilter {
     /// All operations on these communicators and ranks.
     pub fn of(comms: CommFilter) -> Self {
         CallFilter { comms, ..CallFilter::default() }
+    }
+
+    /// Operations of these names, as [`parse_lowercase`] reads them, on these communicators and ranks; without names all.
+    pub fn of_calls(comms: CommFilter, call: &[Glob]) -> Self {
+        CallFilter { comms, call: call.to_vec(), ..CallFilter::default() }
     }
 
     /// Whether the operation is chosen.
@@ -373,7 +383,7 @@ fn quoted(value: &str) -> String {
 }
 
 /// A pattern for names that are compared without regard to case.
-fn parse_lowercase(text: &str) -> Result<Glob, Infallible> {
+pub fn parse_lowercase(text: &str) -> Result<Glob, Infallible> {
     Ok(Glob::new(&text.to_lowercase()))
 }
 

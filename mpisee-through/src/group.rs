@@ -16,7 +16,8 @@ mod names;
 mod times;
 
 pub use aggregate::of_sums;
-use names::{Names, Numbers};
+pub use names::Names;
+use names::Numbers;
 pub use times::{OverRanks, Times};
 
 /// The columns to group by; all other columns are ignored.

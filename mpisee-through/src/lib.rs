@@ -35,6 +35,7 @@ mod similar;
 mod symbols;
 mod units;
 mod view;
+mod waits;
 
 use outcome::Outcome;
 use std::ffi::OsString;

@@ -18,5 +18,6 @@ pub mod sizes;
 mod skipped;
 pub mod summary;
 pub mod top;
+pub mod waits;
 
 pub use crate::outcome::Outcome;

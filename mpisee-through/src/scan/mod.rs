@@ -8,7 +8,7 @@ mod progress;
 mod record;
 mod table;
 
-pub use table::{Call, Peer, Table};
+pub use table::{Arrival, Call, Peer, Table};
 
 use anyhow::Result;
 use blocks::Blocks;

@@ -202,6 +202,15 @@ impl<'a> Cursor<'a> {
         (digits > 0 && self.next()? == b',').then_some(number)
     }
 
+    /// A whole number that ends with a comma, or nothing before the comma.
+    pub fn number_if_any(&mut self) -> Option<Option<u64>> {
+        if self.block.get(self.at) == Some(&b',') {
+            self.at += 1;
+            return Some(None);
+        }
+        self.number().map(Some)
+    }
+
     /// A time in seconds with nine decimals and this after it, as nanoseconds.
     pub fn nanoseconds(&mut self, end: u8) -> Option<u64> {
         let (whole, digits) = self.digits(10)?;

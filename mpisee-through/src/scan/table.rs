@@ -2,7 +2,7 @@
 
 use super::BadField;
 use super::record::{Cursor, Record, shown};
-use mpisee_profile::rows::{CallRow, Memory, PeerRow, Row};
+use mpisee_profile::rows::{ArrivalRow, CallRow, Memory, PeerRow, Row};
 
 /// A table and what its rows look like.
 pub trait Table {
@@ -114,6 +114,52 @@ impl Table for Peer<'static> {
             peer: record.rank(2, "peer")?,
             sent_messages: record.number(3, "sent_messages")?,
             sent_bytes: record.number(4, "sent_bytes")?,
+        })
+    }
+}
+
+/// A row of `arrivals.csv`; the fields are those of [`ArrivalRow`], times in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    pub comm: &'a [u8],
+    pub call: &'a [u8],
+    pub instance: u64,
+    pub rank: u32,
+    pub root: Option<u32>,
+    pub arrival_ns: u64,
+    pub departure_ns: u64,
+}
+
+impl Table for Arrival<'static> {
+    type Of = ArrivalRow;
+    type Row<'a> = Arrival<'a>;
+
+    fn quick(block: &[u8], at: usize) -> Option<(Arrival<'_>, usize)> {
+        let mut next = Cursor::new(block, at);
+        let arrival = Arrival {
+            comm: next.text()?,
+            call: next.text()?,
+            instance: next.number()?,
+            rank: u32::try_from(next.number()?).ok()?,
+            root: match next.number_if_any()? {
+                Some(root) => Some(u32::try_from(root).ok()?),
+                None => None,
+            },
+            arrival_ns: next.nanoseconds(b',')?,
+            departure_ns: next.nanoseconds(b'\n')?,
+        };
+        Some((arrival, next.at()))
+    }
+
+    fn parse<'a>(record: &Record<'a>) -> Result<Arrival<'a>, BadField> {
+        Ok(Arrival {
+            comm: record.text(0),
+            call: record.text(1),
+            instance: record.number(2, "instance")?,
+            rank: record.rank(3, "rank")?,
+            root: if record.text(4).is_empty() { None } else { Some(record.rank(4, "root")?) },
+            arrival_ns: record.nanoseconds(5, "arrival_s")?,
+            departure_ns: record.nanoseconds(6, "departure_s")?,
         })
     }
 }

@@ -4,7 +4,8 @@
 #![allow(dead_code)]
 
 use mpisee_profile::rows::{
-    CallRow, CommRow, Members, Memory, OutsideRow, PeerRow, RankRow, RegionRow, Row, Seconds,
+    ArrivalRow, CallRow, CollectiveRow, CommRow, Members, Memory, OutsideRow, PeerRow, RankRow, RegionRow,
+    Row, Seconds,
 };
 use mpisee_profile::run::MpiInfo;
 use mpisee_profile::writer::{ProfileWriter, to_csv};
@@ -23,6 +24,9 @@ pub struct Builder {
     /// Written if there are any.
     pub outside: Vec<OutsideRow>,
     pub regions: Vec<RegionRow>,
+    /// Written if there are any.
+    pub arrivals: Vec<ArrivalRow>,
+    pub collectives: Vec<CollectiveRow>,
 }
 
 /// A profile on disk, in a directory of its own.
@@ -67,6 +71,8 @@ impl Builder {
             peers: vec![],
             outside: vec![],
             regions: vec![],
+            arrivals: vec![],
+            collectives: vec![],
         };
         empty.comm("W", "", "", &format!("0-{}", ranks - 1), |_| {})
     }
@@ -180,6 +186,10 @@ impl Builder {
             write_table(&writer, &self.outside);
         }
         write_table(&writer, &self.regions);
+        if !self.arrivals.is_empty() {
+            write_table(&writer, &self.arrivals);
+            write_table(&writer, &self.collectives);
+        }
         let directory = writer.finish(&self.run).unwrap();
         Written { scratch, directory }
     }

@@ -1,0 +1,65 @@
+//! Which members of a communicator a member of a collective operation has to wait for (MPI 4.1, chapter 6).
+
+/// On whom the members depend: nobody can leave before those on whom it depends have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dependence {
+    /// Every member on every other.
+    All,
+    /// Every member on the root.
+    OnRoot,
+    /// The root on every member, nobody else on anybody.
+    OfRoot,
+    /// Every member on those of lower rank in the communicator.
+    OnLower,
+}
+
+impl Dependence {
+    /// Of an operation by its name in the standard; none of one whose members depend on neighbours, and of one that is not
+    /// collective.
+    pub fn of(call: &str) -> Option<Self> {
+        Some(match call {
+            "MPI_Barrier"
+            | "MPI_Allreduce"
+            | "MPI_Allgather"
+            | "MPI_Allgatherv"
+            | "MPI_Alltoall"
+            | "MPI_Alltoallv"
+            | "MPI_Alltoallw"
+            | "MPI_Reduce_scatter"
+            | "MPI_Reduce_scatter_block" => Dependence::All,
+            "MPI_Bcast" | "MPI_Scatter" | "MPI_Scatterv" => Dependence::OnRoot,
+            "MPI_Reduce" | "MPI_Gather" | "MPI_Gatherv" => Dependence::OfRoot,
+            "MPI_Scan" | "MPI_Exscan" => Dependence::OnLower,
+            _ => return None,
+        })
+    }
+
+    /// Whether no member can leave before all have arrived, whatever the counts of the call are: with counts of zero, which
+    /// the variants with a count for each member allow, a member depends on nobody.
+    pub fn is_strict(call: &str) -> bool {
+        Self::of(call) == Some(Dependence::All)
+            && !["MPI_Allgatherv", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce_scatter"].contains(&call)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_depend_as_the_standard_says() {
+        for (call, expected) in [
+            ("MPI_Barrier", Some(Dependence::All)),
+            ("MPI_Reduce_scatter_block", Some(Dependence::All)),
+            ("MPI_Scatterv", Some(Dependence::OnRoot)),
+            ("MPI_Gatherv", Some(Dependence::OfRoot)),
+            ("MPI_Exscan", Some(Dependence::OnLower)),
+            ("MPI_Neighbor_alltoall", None),
+            ("MPI_Send", None),
+        ] {
+            assert_eq!(Dependence::of(call), expected, "{call}");
+        }
+        let strict = |call| Dependence::is_strict(call);
+        assert!(strict("MPI_Alltoall") && !strict("MPI_Alltoallv") && !strict("MPI_Bcast"));
+    }
+}

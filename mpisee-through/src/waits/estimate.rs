@@ -1,0 +1,258 @@
+//! Sums over all instances from a sample of them, with intervals of 95 %.
+//!
+//! The time of a rank in all instances and its mean time of arrival are known exactly. Where they differ from those of the
+//! sample, so does the sum that is estimated: rare long waits that the sample lacks show in them. The estimate is that of a
+//! regression on such known sums (the generalised regression estimator of survey sampling; W. G. Cochran, *Sampling
+//! Techniques*, chapter 7), its error comes from the residuals, each divided by one minus its leverage.
+//!
+//! A regression follows the ordinary instances of the sample. The interval also has the values that follow where the sample
+//! lacks rare ones: that a known difference is wholly of what is estimated, and, at the low end, that it is nothing of that.
+
+/// The fewest instances from which an interval is given.
+pub const FEWEST: usize = 20;
+
+/// Standard errors on each side of an interval of 95 %.
+const INTERVAL: f64 = 2.0;
+
+/// Standard errors from an estimate to the high end, for quantities whose distribution has a long tail.
+pub const SKEWED: f64 = 3.0;
+
+/// Standard errors for a bound that is the best one of several.
+const BEST_OF_SEVERAL: f64 = 3.0;
+
+/// From this many standard errors between a known sum and the sample on, the sample lacks rare instances.
+const UNLIKE: f64 = 2.5;
+
+/// A quantity whose sum over all instances is known.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// By sampled instance.
+    pub values: Vec<f64>,
+    /// The mean over all instances.
+    pub mean: f64,
+    /// The change of what is estimated by the change of this quantity, in an instance in which one rank is very late.
+    pub slope: f64,
+}
+
+/// An estimated sum over all instances.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    pub total: f64,
+    /// The ends of the interval.
+    pub low: f64,
+    pub high: f64,
+    /// The standard error; 0 where all instances were sampled.
+    pub error: f64,
+}
+
+impl Estimate {
+    /// A sum that is known.
+    pub fn exact(total: f64) -> Self {
+        Estimate { total, low: total, high: total, error: 0.0 }
+    }
+
+    /// The same within bounds.
+    pub fn clamped(self, least: f64, most: f64) -> Self {
+        let within = |value: f64| value.max(least).min(most.max(least));
+        Estimate {
+            total: within(self.total),
+            low: within(self.low),
+            high: within(self.high),
+            error: self.error,
+        }
+    }
+
+    /// The sum of two. Samples of several operations have the same instances, so that their errors may add up.
+    pub fn plus(self, other: Estimate) -> Self {
+        Estimate {
+            total: self.total + other.total,
+            low: self.low + other.low,
+            high: self.high + other.high,
+            error: self.error + other.error,
+        }
+    }
+
+    /// The rest of an exact whole.
+    pub fn rest_of(self, whole: f64) -> Self {
+        Estimate { total: whole - self.total, low: whole - self.high, high: whole - self.low, ..self }
+    }
+}
+
+/// The sum over all `instances` of a quantity that is never negative, from its values in the sampled ones.
+///
+/// `known` are at most two. `floors` are quantities that in no instance are larger than the one that is estimated: the sums of
+/// them that the sample lacks are a part of what it lacks. None if the sample is too small to tell.
+pub fn total(values: &[f64], known: &[Known], floors: &[Known], instances: u64) -> Option<Estimate> {
+    let sum: f64 = values.iter().sum();
+    if values.len() as u64 >= instances {
+        return Some(Estimate::exact(sum));
+    }
+    if values.len() < FEWEST {
+        return None;
+    }
+    let sample = Sample { values, mean: sum / values.len() as f64, instances: instances as f64 };
+    let fit = Fit::of(&sample, known);
+    let (mut total, error) = sample.moved(known, &fit.slopes, |at| 1.0 - fit.leverage(known, at));
+    let (mut low, mut high) = (total - INTERVAL * error, total + INTERVAL * error);
+    let plain = |_: usize| 1.0;
+    if known.iter().any(|known| sample.is_unlike(known)) {
+        let slopes: Vec<f64> = known.iter().map(|known| known.slope).collect();
+        let (late, late_error) = sample.moved(known, &slopes, plain);
+        total = late;
+        low = low.min(late - INTERVAL * late_error);
+        high = high.max(late + INTERVAL * late_error);
+    }
+    if let [_] = known {
+        let (without, without_error) = sample.moved(&[], &[], plain);
+        let floor = |floor: &Known| {
+            let (least, least_error) = sample.moved(std::slice::from_ref(floor), &[1.0], plain);
+            least - BEST_OF_SEVERAL * least_error
+        };
+        let lowest = floors.iter().map(floor).fold(without - INTERVAL * without_error, f64::max);
+        low = low.min(lowest);
+    }
+    // The sampled instances are a part of all.
+    let estimate = Estimate { total, low, high, error };
+    Some(estimate.clamped(sum, f64::INFINITY))
+}
+
+/// How many standard errors the mean over all instances is above that of the sample.
+pub fn excess(known: &Known, instances: u64) -> f64 {
+    let mean = mean(&known.values);
+    let sample = Sample { values: &known.values, mean, instances: instances as f64 };
+    let (total, error) = sample.moved(&[], &[], |_| 1.0);
+    let excess = known.mean * sample.instances - total;
+    if error > 0.0 { excess / error } else { 0.0 }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+struct Sample<'a> {
+    values: &'a [f64],
+    mean: f64,
+    /// All instances.
+    instances: f64,
+}
+
+impl Sample<'_> {
+    /// The sum over all instances and its standard error, if the quantity changes with the known ones by these slopes;
+    /// residuals are divided by `weight`.
+    fn moved(&self, known: &[Known], slopes: &[f64], weight: impl Fn(usize) -> f64) -> (f64, f64) {
+        let sampled = self.values.len() as f64;
+        let means: Vec<f64> = known.iter().map(|known| mean(&known.values)).collect();
+        let moves = known.iter().zip(&means).zip(slopes);
+        let moved: f64 = moves.map(|((known, mean), slope)| slope * (known.mean - mean)).sum();
+        let square = |(at, value): (usize, &f64)| {
+            let of_known = known.iter().zip(&means).zip(slopes);
+            let explained: f64 =
+                of_known.map(|((known, mean), slope)| slope * (known.values[at] - mean)).sum();
+            ((value - self.mean - explained) / weight(at)).powi(2)
+        };
+        let squares: f64 = self.values.iter().enumerate().map(square).sum();
+        let missing = 1.0 - sampled / self.instances;
+        let variance = squares / (sampled - 1.0) / sampled * missing;
+        ((self.mean + moved) * self.instances, variance.sqrt() * self.instances)
+    }
+
+    /// Whether the mean over all instances is far from that of the sample.
+    fn is_unlike(&self, known: &Known) -> bool {
+        excess(known, self.instances as u64).abs() > UNLIKE
+    }
+}
+
+/// The slopes of a least-squares fit on up to two known quantities.
+struct Fit {
+    slopes: [f64; 2],
+    means: [f64; 2],
+    /// The inverse of the matrix of their products; zero for a quantity that does not vary.
+    inverse: [[f64; 2]; 2],
+    sampled: f64,
+}
+
+impl Fit {
+    fn of(sample: &Sample<'_>, known: &[Known]) -> Self {
+        let (mut products, mut with_values, mut means) = ([[0.0; 2]; 2], [0.0; 2], [0.0; 2]);
+        for (mean_of, known) in means.iter_mut().zip(known) {
+            *mean_of = mean(&known.values);
+        }
+        for (at, value) in sample.values.iter().enumerate() {
+            for (row, one) in known.iter().enumerate().take(2) {
+                let difference = one.values[at] - means[row];
+                with_values[row] += difference * (value - sample.mean);
+                for (column, other) in known.iter().enumerate().take(2) {
+                    products[row][column] += difference * (other.values[at] - means[column]);
+                }
+            }
+        }
+        let inverse = inverse(products);
+        let slope = |row: [f64; 2]| row[0] * with_values[0] + row[1] * with_values[1];
+        Fit { slopes: inverse.map(slope), means, inverse, sampled: sample.values.len() as f64 }
+    }
+
+    /// The weight that an instance has in its own fitted value, below 1.
+    fn leverage(&self, known: &[Known], at: usize) -> f64 {
+        let mut differences = [0.0; 2];
+        for ((difference, known), mean) in differences.iter_mut().zip(known).zip(self.means) {
+            *difference = known.values[at] - mean;
+        }
+        let [one, other] = differences;
+        let [[first, mixed], [_, second]] = self.inverse;
+        let leverage =
+            1.0 / self.sampled + one * one * first + 2.0 * one * other * mixed + other * other * second;
+        leverage.min(0.9)
+    }
+}
+
+/// The inverse of a symmetric matrix; of one without any, of its larger element alone.
+fn inverse([[first, mixed], [_, second]]: [[f64; 2]; 2]) -> [[f64; 2]; 2] {
+    let determinant = first * second - mixed * mixed;
+    let one = |value: f64| if value > 0.0 { 1.0 / value } else { 0.0 };
+    if determinant > 1e-9 * first * second {
+        let over = |value: f64| value / determinant;
+        [[over(second), over(-mixed)], [over(-mixed), over(first)]]
+    } else if first >= second {
+        [[one(first), 0.0], [0.0, 0.0]]
+    } else {
+        [[0.0, 0.0], [0.0, one(second)]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(values: &[f64], mean: f64) -> Known {
+        Known { values: values.to_vec(), mean, slope: 1.0 }
+    }
+
+    #[test]
+    fn all_instances_need_no_interval() {
+        let all = total(&[1.0, 2.0, 4.0], &[], &[], 3);
+        assert_eq!(all, Some(Estimate::exact(7.0)));
+        assert_eq!(total(&[1.0; 19], &[], &[], 20), None, "too few to tell");
+    }
+
+    #[test]
+    fn known_sums_correct_the_sample() {
+        // Three times the known quantity, and one: exact whatever the sample.
+        let values: Vec<f64> = (0..40).map(|at| 1.0 + 3.0 * f64::from(at % 7)).collect();
+        let times: Vec<f64> = (0..40).map(|at| f64::from(at % 7)).collect();
+        let found = total(&values, &[known(&times, 3.5)], &[], 1000).unwrap();
+        assert!((found.total - 1000.0 * (1.0 + 3.0 * 3.5)).abs() < 1e-6, "{found:?}");
+        assert!(found.error < 1e-6, "{found:?}");
+        assert!(found.low < found.total - 100.0, "what the sample lacks may be no wait: {found:?}");
+    }
+
+    #[test]
+    fn rare_instances_that_the_sample_lacks_are_in_the_interval() {
+        // One call of 1 s among 20,000; all others wait 1 ms of 2 ms.
+        let waits: Vec<f64> = (0..200).map(|at| 1e-3 + 1e-6 * f64::from(at % 3)).collect();
+        let times: Vec<f64> = (0..200).map(|at| 2e-3 + 1e-6 * f64::from(at % 5)).collect();
+        let found = total(&waits, &[known(&times, (20_000.0 * 2.002e-3 + 1.0) / 20_000.0)], &[], 20_000);
+        let found = found.unwrap();
+        assert!((20.9..21.1).contains(&found.total), "{found:?}");
+        assert!(found.low < 20.1 && found.high > 21.0, "{found:?}");
+    }
+}

@@ -1,0 +1,162 @@
+//! The clocks of all hosts, from the strict operations of the whole profile.
+
+use super::arrivals::Joined;
+use super::clocks::{Bound, Link, Offset, fit, join};
+use std::collections::{BTreeMap, HashMap};
+
+/// The hosts of a run, and how their clocks are joined.
+#[derive(Clone, Debug, Default)]
+pub struct Clocks {
+    pub names: Vec<String>,
+    of_rank: HashMap<u32, usize>,
+    /// By host, its first moment in nanoseconds, from which seconds are counted.
+    bases_ns: Vec<u64>,
+    /// By host, the first host to which it is joined, and the offset beside that one.
+    offsets: Vec<(usize, Offset)>,
+}
+
+impl Clocks {
+    /// The hosts by the ranks that they have; clocks are joined later.
+    pub fn new<'h>(ranks: impl Iterator<Item = (u32, &'h str)>) -> Self {
+        let mut clocks = Clocks::default();
+        let mut numbers: HashMap<&str, usize> = HashMap::new();
+        for (rank, host) in ranks {
+            let number = *numbers.entry(host).or_insert_with(|| {
+                clocks.names.push(host.to_owned());
+                clocks.names.len() - 1
+            });
+            clocks.of_rank.insert(rank, number);
+        }
+        clocks.bases_ns = vec![u64::MAX; clocks.names.len()];
+        clocks.offsets = (0..clocks.names.len()).map(|host| (host, Offset::NONE)).collect();
+        clocks
+    }
+
+    /// The host of a rank.
+    pub fn host(&self, rank: u32) -> Option<usize> {
+        self.of_rank.get(&rank).copied()
+    }
+
+    /// Moves the first moments of hosts to those of these instances, if they are earlier.
+    pub fn begin_with(&mut self, joined: &Joined, members: &[u32]) {
+        for instance in joined.arrivals_ns.chunks_exact(members.len().max(1)) {
+            for (rank, &arrival_ns) in members.iter().zip(instance) {
+                if let Some(&host) = self.of_rank.get(rank) {
+                    self.bases_ns[host] = self.bases_ns[host].min(arrival_ns);
+                }
+            }
+        }
+    }
+
+    /// Seconds since the host's first moment.
+    fn seconds(&self, host: usize, time_ns: u64) -> f64 {
+        time_ns.saturating_sub(self.bases_ns[host]) as f64 / 1e9
+    }
+
+    /// A moment in nanoseconds on the clock of the host, in seconds on the common clock.
+    pub fn common_s(&self, host: usize, time_ns: u64) -> f64 {
+        self.offsets[host].1.correct(self.seconds(host, time_ns))
+    }
+
+    /// The same of a moment in seconds, which may be before the first sampled one.
+    pub fn common_of_mean_s(&self, host: usize, time_s: f64) -> f64 {
+        self.offsets[host].1.correct(time_s - self.bases_ns[host] as f64 / 1e9)
+    }
+
+    /// How far off the common clock may be on the host, in seconds.
+    pub fn uncertainty_s(&self, host: usize) -> f64 {
+        self.offsets[host].1.uncertainty_s
+    }
+
+    /// Whether the clocks of all these hosts are joined.
+    pub fn are_joined(&self, mut hosts: impl Iterator<Item = usize>) -> bool {
+        let first = hosts.next().map(|host| self.offsets[host].0);
+        hosts.all(|host| Some(self.offsets[host].0) == first)
+    }
+
+    /// Joins the clocks from the instances of strict operations, each with its members.
+    pub fn join<'j>(&mut self, strict: impl Iterator<Item = (&'j Joined, &'j [u32])>) {
+        let mut bounds: BTreeMap<[usize; 2], Vec<Bound>> = BTreeMap::new();
+        for (joined, members) in strict {
+            let hosts: Option<Vec<usize>> = members.iter().map(|&rank| self.host(rank)).collect();
+            let Some(hosts) = hosts else { continue };
+            if hosts.iter().any(|host| *host != hosts[0]) {
+                self.add_bounds(joined, &hosts, &mut bounds);
+            }
+        }
+        let link = |(&hosts, bounds): (&[usize; 2], &Vec<Bound>)| Some(Link { hosts, offset: fit(bounds)? });
+        let links: Vec<Link> = bounds.iter().filter_map(link).collect();
+        self.offsets = join(self.names.len(), &links);
+    }
+
+    /// Compares each host of an operation with the first of them.
+    fn add_bounds(&self, joined: &Joined, hosts: &[usize], bounds: &mut BTreeMap<[usize; 2], Vec<Bound>>) {
+        let mut used: Vec<usize> = hosts.to_vec();
+        used.sort_unstable();
+        used.dedup();
+        let members = hosts.len();
+        let times = joined.arrivals_ns.chunks_exact(members).zip(joined.departures_ns.chunks_exact(members));
+        for (arrivals, departures) in times {
+            // By host, the last arrival and the first departure.
+            let ends = |host: usize| {
+                let here = || hosts.iter().enumerate().filter(move |(_, other)| **other == host);
+                let last_ns = here().map(|(member, _)| arrivals[member]).max().unwrap_or(0);
+                let first_ns = here().map(|(member, _)| departures[member]).min().unwrap_or(0);
+                (self.seconds(host, last_ns), self.seconds(host, first_ns))
+            };
+            let (last_s, first_s) = ends(used[0]);
+            for &other in &used[1..] {
+                let (arrival_s, departure_s) = ends(other);
+                let bounds = bounds.entry([used[0], other]).or_default();
+                bounds.push(Bound { at_s: arrival_s, offset_s: first_s - arrival_s, is_upper: true });
+                bounds.push(Bound { at_s: departure_s, offset_s: last_s - departure_s, is_upper: false });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Barriers of ranks 0 and 1 on one host, 2 and 3 on another, whose clock shows 5 s less and runs 20 ppm fast.
+    fn barriers() -> Joined {
+        let mut joined = Joined::default();
+        let clock = |rank: u32, true_ns: u64| match rank {
+            0 | 1 => true_ns + 7_000_000_000,
+            _ => true_ns + true_ns / 50_000 + 2_000_000_000,
+        };
+        for number in 0..400u64 {
+            let arrival = |rank: u32| {
+                number * 50_000_000 + (number.wrapping_mul(2_654_435_761) >> (4 * rank)) % 300_000
+            };
+            let last = (0..4).map(arrival).max().unwrap_or(0);
+            joined.instances.push(number);
+            joined.roots.push(None);
+            for rank in 0..4 {
+                joined.arrivals_ns.push(clock(rank, arrival(rank)));
+                let jitter = (number * 7919 + u64::from(rank) * 104_729) % 20_000;
+                joined.departures_ns.push(clock(rank, last + 3_000 + jitter));
+            }
+        }
+        joined
+    }
+
+    #[test]
+    fn clocks_are_joined_by_the_calls_of_the_program() {
+        let hosts = ["a", "a", "b", "b", "c"];
+        let mut clocks = Clocks::new((0..).zip(hosts));
+        let (joined, members) = (barriers(), [0, 1, 2, 3]);
+        clocks.begin_with(&joined, &members);
+        clocks.join(std::iter::once((&joined, &members[..])));
+        assert!(clocks.are_joined([0, 1].into_iter()) && !clocks.are_joined([1, 2].into_iter()));
+        let uncertainty_s = clocks.uncertainty_s(1);
+        assert!((1e-7..5e-6).contains(&uncertainty_s), "{uncertainty_s}");
+        for true_ns in [0u64, 10_000_000_000, 19_000_000_000] {
+            let one_s = clocks.common_s(0, true_ns + 7_300_000_000);
+            let other_ns = true_ns + 300_000_000;
+            let other_s = clocks.common_s(1, other_ns + other_ns / 50_000 + 2_000_000_000);
+            assert!((one_s - other_s).abs() <= uncertainty_s, "{one_s} {other_s}");
+        }
+    }
+}

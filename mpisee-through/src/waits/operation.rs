@@ -1,0 +1,290 @@
+//! The waits of one operation on one communicator: of the sampled instances, and from these of all.
+
+use super::dependence::Dependence;
+use super::estimate::{self, Estimate, Known};
+use super::instance::{Hosts, Instance, Waits};
+
+/// The sampled instances that all members have; times are seconds on one clock, by instance and member.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// The numbers of the instances, ascending.
+    pub numbers: Vec<u64>,
+    /// The position of each instance's root.
+    pub roots: Vec<Option<usize>>,
+    pub arrivals: Vec<f64>,
+    pub departures: Vec<f64>,
+    pub hosts: Hosts,
+}
+
+/// What is known of all instances.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// The number of recorded instances.
+    pub instances: u64,
+    /// By member, the mean time in one call, in seconds.
+    pub mean_times_s: Vec<f64>,
+    /// By member, the mean arrival over the same instances on the clock of the sample, if that is known.
+    pub mean_arrivals_s: Option<Vec<f64>>,
+}
+
+/// Times by member, and for each by sampled instance.
+pub type Columns = Vec<Vec<f64>>;
+
+/// What members waited and caused in the sampled instances.
+#[derive(Clone, Debug, Default)]
+pub struct Sampled {
+    pub waited: Columns,
+    pub caused: Columns,
+    /// The member that arrived last in each instance.
+    pub last: Vec<usize>,
+}
+
+/// What members waited and caused in all instances, in seconds.
+#[derive(Clone, Debug, Default)]
+pub struct Estimated {
+    /// The waiting of all members together.
+    pub waiting: Estimate,
+    pub suffered: Vec<Estimate>,
+    /// Sums to the waiting.
+    pub caused: Vec<Estimate>,
+}
+
+impl Sample {
+    /// The number of members.
+    pub fn members(&self) -> usize {
+        self.hosts.of_member.len()
+    }
+
+    /// The instances one after the other.
+    pub fn instances(&self) -> impl Iterator<Item = Instance<'_>> {
+        let members = self.members().max(1);
+        let times = self.arrivals.chunks_exact(members).zip(self.departures.chunks_exact(members));
+        times.zip(&self.roots).map(|((arrivals, departures), &root)| Instance { arrivals, departures, root })
+    }
+
+    /// The root of all instances, if it is the same one.
+    pub fn only_root(&self) -> Option<usize> {
+        let first = self.roots.first().copied().flatten()?;
+        self.roots.iter().all(|root| *root == Some(first)).then_some(first)
+    }
+
+    /// The waits in each instance.
+    pub fn waits(&self, dependence: Dependence) -> Sampled {
+        let members = self.members();
+        let column = || vec![Vec::with_capacity(self.numbers.len()); members];
+        let mut sampled = Sampled { waited: column(), caused: column(), last: Vec::new() };
+        let mut waits = Waits::default();
+        for instance in self.instances() {
+            waits.compute(instance, dependence, &self.hosts);
+            for member in 0..members {
+                sampled.waited[member].push(waits.waited_s[member]);
+                sampled.caused[member].push(waits.caused_s[member]);
+            }
+            let arrivals = instance.arrivals;
+            let last = (0..members).max_by(|&one, &other| arrivals[one].total_cmp(&arrivals[other]));
+            sampled.last.push(last.unwrap_or(0));
+        }
+        sampled
+    }
+
+    /// By member, the time in each call, in seconds.
+    fn times(&self) -> Columns {
+        let time = |member: usize| {
+            self.instances().map(|one| one.departures[member] - one.arrivals[member]).collect()
+        };
+        (0..self.members()).map(time).collect()
+    }
+}
+
+/// Members whose lateness may be what the sample lacks: the few whose mean arrival differs most from that of the sample.
+const SUSPECTS: usize = 3;
+
+/// From the sample to all instances.
+struct Estimator<'a> {
+    sample: &'a Sample,
+    totals: &'a Totals,
+    dependence: Dependence,
+    sampled: &'a Sampled,
+    times: Columns,
+    /// By member, how much later it arrived than all on average; none if mean arrivals are unknown.
+    lateness: Vec<Known>,
+    suspects: Vec<usize>,
+}
+
+/// Estimates the waits in all instances; none if the sample is too small to tell.
+pub fn estimate(
+    sample: &Sample,
+    totals: &Totals,
+    dependence: Dependence,
+    sampled: &Sampled,
+) -> Option<Estimated> {
+    let lateness = lateness(sample, totals);
+    let mut suspects: Vec<(f64, usize)> = lateness
+        .iter()
+        .enumerate()
+        .map(|(member, late)| (estimate::excess(late, totals.instances), member))
+        .collect();
+    suspects.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let suspects = suspects.into_iter().take(SUSPECTS).map(|(_, member)| member).collect();
+    let times = sample.times();
+    let estimator = Estimator { sample, totals, dependence, sampled, times, lateness, suspects };
+    let suffered: Option<Vec<Estimate>> =
+        (0..sample.members()).map(|member| estimator.suffered(member)).collect();
+    let suffered = suffered?;
+    let sum_s: f64 = suffered.iter().map(|suffered| suffered.total).sum();
+    let waiting = estimator.waiting()?;
+    let waiting = Estimate {
+        total: sum_s,
+        low: waiting.low.min(sum_s),
+        high: waiting.high.max(sum_s),
+        error: waiting.error,
+    };
+    let caused = estimator.caused(waiting)?;
+    Some(Estimated { waiting, suffered, caused })
+}
+
+/// By member, how much later it arrives than the mean of all.
+fn lateness(sample: &Sample, totals: &Totals) -> Vec<Known> {
+    let Some(means_s) = &totals.mean_arrivals_s else { return Vec::new() };
+    let members = sample.members() as f64;
+    let mean_s = means_s.iter().sum::<f64>() / members;
+    let centres: Vec<f64> =
+        sample.instances().map(|one| one.arrivals.iter().sum::<f64>() / members).collect();
+    let late = |(member, member_mean_s): (usize, &f64)| Known {
+        values: sample.instances().zip(&centres).map(|(one, centre)| one.arrivals[member] - centre).collect(),
+        mean: member_mean_s - mean_s,
+        slope: 0.0,
+    };
+    means_s.iter().enumerate().map(late).collect()
+}
+
+impl Estimator<'_> {
+    fn total(&self, values: &[f64], known: &[Known], floors: &[Known]) -> Option<Estimate> {
+        estimate::total(values, known, floors, self.totals.instances)
+    }
+
+    /// The time of a member in its calls.
+    fn time(&self, member: usize, slope: f64) -> Known {
+        Known { values: self.times[member].clone(), mean: self.totals.mean_times_s[member], slope }
+    }
+
+    /// The time of all who may wait.
+    fn time_of_all(&self, slope: f64) -> Known {
+        if let (Dependence::OfRoot, Some(root)) = (self.dependence, self.sample.only_root()) {
+            return self.time(root, slope);
+        }
+        let mut values = vec![0.0; self.sample.numbers.len()];
+        for times in &self.times {
+            values.iter_mut().zip(times).for_each(|(sum, time)| *sum += time);
+        }
+        Known { values, mean: self.totals.mean_times_s.iter().sum(), slope }
+    }
+
+    /// How much later those arrive who may be waited for: later than the member, or, added up, than all who may wait.
+    fn floors(&self, waiting: Option<usize>) -> Vec<Known> {
+        if self.lateness.is_empty() {
+            return Vec::new();
+        }
+        let root = self.sample.only_root();
+        let late = match (self.dependence, root) {
+            (Dependence::All, _) | (Dependence::OfRoot, Some(_)) => self.suspects.clone(),
+            (Dependence::OnRoot, Some(root)) => vec![root],
+            _ => Vec::new(),
+        };
+        let waiting = match (self.dependence, root) {
+            (Dependence::OfRoot, Some(root)) => waiting.or(Some(root)),
+            _ => waiting,
+        };
+        let members = self.sample.members() as f64;
+        let floor = |late: usize| match waiting {
+            Some(member) => difference(&self.lateness[late], &self.lateness[member]),
+            None => Known {
+                values: self.lateness[late].values.iter().map(|late_s| members * late_s).collect(),
+                mean: members * self.lateness[late].mean,
+                slope: 1.0,
+            },
+        };
+        late.into_iter().map(floor).collect()
+    }
+
+    fn suffered(&self, member: usize) -> Option<Estimate> {
+        let waited = &self.sampled.waited[member];
+        let whole_s = self.totals.mean_times_s[member] * self.totals.instances as f64;
+        if waited.iter().all(|&waited_s| waited_s == 0.0) && self.never_waits(member) {
+            return Some(Estimate::default());
+        }
+        let found =
+            self.total(waited, &[self.time(member, 1.0)], &below(waited, self.floors(Some(member))))?;
+        Some(found.clamped(0.0, whole_s.max(waited.iter().sum())))
+    }
+
+    /// Whether the member depends on nobody.
+    fn never_waits(&self, member: usize) -> bool {
+        match (self.dependence, self.sample.only_root()) {
+            (Dependence::OnRoot, Some(root)) => root == member,
+            (Dependence::OfRoot, Some(root)) => root != member,
+            (Dependence::OnLower, _) => member == 0,
+            _ => false,
+        }
+    }
+
+    fn waiting(&self) -> Option<Estimate> {
+        let mut sums = vec![0.0; self.sample.numbers.len()];
+        for waited in &self.sampled.waited {
+            sums.iter_mut().zip(waited).for_each(|(sum, waited)| *sum += waited);
+        }
+        let whole_s = self.totals.mean_times_s.iter().sum::<f64>() * self.totals.instances as f64;
+        let found = self.total(&sums, &[self.time_of_all(1.0)], &below(&sums, self.floors(None)))?;
+        Some(found.clamped(0.0, whole_s.max(sums.iter().sum())))
+    }
+
+    /// By member, with the sum of the waiting.
+    fn caused(&self, waiting: Estimate) -> Option<Vec<Estimate>> {
+        let members = self.sample.members();
+        if let (Dependence::OnRoot, Some(root)) = (self.dependence, self.sample.only_root()) {
+            let of = |member| if member == root { waiting } else { Estimate::default() };
+            return Some((0..members).map(of).collect());
+        }
+        let count = members as f64;
+        let [of_time, of_lateness] = match self.dependence {
+            Dependence::All => [1.0 / count, count - 1.0],
+            Dependence::OfRoot => [1.0 / count, 1.0],
+            Dependence::OnRoot | Dependence::OnLower => [0.0, 0.0],
+        };
+        let time = self.time_of_all(of_time);
+        let each = |member: usize| {
+            let late = self.lateness.get(member).map(|late| Known { slope: of_lateness, ..late.clone() });
+            let known: Vec<Known> = std::iter::once(time.clone()).chain(late).collect();
+            self.total(&self.sampled.caused[member], &known, &[])
+        };
+        let found: Option<Vec<Estimate>> = (0..members).map(each).collect();
+        let found = found?;
+        // A member that is seldom late may not be so in the sample: its error is at least that of others.
+        // What it caused is mostly little and seldom much, so that a sample has rather too little of it than too much.
+        let error = (found.iter().map(|one| one.error.powi(2)).sum::<f64>() / count).sqrt();
+        let sum_s: f64 = found.iter().map(|one| one.total).sum();
+        let scale = if sum_s > 0.0 { waiting.total / sum_s } else { 1.0 };
+        let scaled = |one: &Estimate| Estimate {
+            total: one.total * scale,
+            low: one.low.min(one.total * scale),
+            high: one.high.max(one.total + estimate::SKEWED * error).max(one.total * scale),
+            error: one.error.max(error),
+        };
+        Some(found.iter().map(|one| scaled(one).clamped(0.0, waiting.high)).collect())
+    }
+}
+
+/// One quantity minus another.
+fn difference(one: &Known, other: &Known) -> Known {
+    let values = one.values.iter().zip(&other.values).map(|(one, other)| one - other).collect();
+    Known { values, mean: one.mean - other.mean, slope: 1.0 }
+}
+
+/// Those that in no sampled instance are above the values, beyond what rounding explains. A member that left before another
+/// arrived has not waited for that one.
+fn below(values: &[f64], floors: Vec<Known>) -> Vec<Known> {
+    const ROUNDING_S: f64 = 1e-8;
+    let is_below =
+        |floor: &Known| floor.values.iter().zip(values).all(|(floor, value)| *floor <= value + ROUNDING_S);
+    floors.into_iter().filter(is_below).collect()
+}

@@ -1,0 +1,285 @@
+//! Who is late, and when: what stands out from the noise that any program has.
+
+use super::dependence::Dependence;
+use super::estimate::FEWEST;
+use super::operation::{Estimated, Sample, Sampled};
+
+/// A cause of waiting that stands out; members by position.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Finding {
+    /// These members are late.
+    Late(Vec<usize>),
+    /// Most members on this host are late.
+    LateHost(usize),
+    /// The root is later than those who wait for it.
+    LateRoot(usize),
+    /// Instance by instance, these members are late in turn.
+    Alternating(Vec<usize>),
+    /// Instances in the last third of the run wait this many times as long as those in the first.
+    Growing(f64),
+}
+
+/// The share from which on a member stands out: twice the even share; of few members, half of what others would have.
+fn large_share(even: f64) -> f64 {
+    (2.0 * even).min(f64::midpoint(1.0, even))
+}
+
+/// Standard errors beyond which none of this many shares is by chance; distributions with long tails included.
+fn certain(of: usize) -> f64 {
+    (2.0 * (of as f64 / 0.005).ln()).sqrt()
+}
+
+/// Fewer equal instances than this may have one late member by chance.
+const FEWEST_EFFECTIVE: f64 = 4.0;
+
+/// The share from which on a member stands out by what is known of all instances, where the sample has too few late ones.
+const DOMINANT: f64 = 0.5;
+
+/// The causes that stand out; none where the sample is too small to tell.
+pub fn findings(
+    sample: &Sample,
+    dependence: Dependence,
+    sampled: &Sampled,
+    estimated: &Estimated,
+    instances: u64,
+) -> Vec<Finding> {
+    if sample.numbers.len() < FEWEST || estimated.waiting.total <= 0.0 {
+        return Vec::new();
+    }
+    let waiting = sums(&sampled.waited);
+    let mut found = Vec::new();
+    if dependence == Dependence::OnRoot {
+        found.extend(late_root(sample));
+    } else {
+        let is_part = (sample.numbers.len() as u64) < instances / 2;
+        let shares = Shares { sample, sampled, estimated, waiting: &waiting, is_part };
+        match alternating(sample, sampled) {
+            Some(members) => found.push(Finding::Alternating(members)),
+            None => found.extend(shares.late()),
+        }
+    }
+    found.extend(growing(&waiting).map(Finding::Growing));
+    found
+}
+
+/// By instance, the sum over these columns.
+fn sums<'c>(columns: impl IntoIterator<Item = &'c Vec<f64>>) -> Vec<f64> {
+    let mut columns = columns.into_iter();
+    let mut sums = columns.next().cloned().unwrap_or_default();
+    for column in columns {
+        sums.iter_mut().zip(column).for_each(|(sum, value)| *sum += value);
+    }
+    sums
+}
+
+/// Parts of the waiting.
+struct Shares<'a> {
+    sample: &'a Sample,
+    sampled: &'a Sampled,
+    estimated: &'a Estimated,
+    /// By instance, of all members.
+    waiting: &'a [f64],
+    /// Whether the sample is a small part of all instances, so that what is known of these may tell more.
+    is_part: bool,
+}
+
+impl Shares<'_> {
+    /// The hosts and then the other members that stand out.
+    fn late(&self) -> Vec<Finding> {
+        let members = self.sample.members();
+        let each: Vec<[f64; 2]> =
+            self.sampled.caused.iter().map(|caused| share(caused, self.waiting)).collect();
+        // A member that is seldom late may not be so in the sample: its error is at least that of others.
+        let pooled = (each.iter().map(|[_, error]| error * error).sum::<f64>() / members as f64).sqrt();
+        let even = 1.0 / members as f64;
+        let late: Vec<usize> = (0..members)
+            .filter(|&member| {
+                let [share, error] = each[member];
+                self.stands_out(&[member], [share, error.max(pooled)], even, members)
+            })
+            .collect();
+        let hosts: Vec<usize> = self.late_hosts(&each, even);
+        let alone = |member: &usize| !hosts.contains(&self.sample.hosts.of_member[*member]);
+        let late: Vec<usize> = late.into_iter().filter(alone).collect();
+        let ranks = (!late.is_empty()).then_some(Finding::Late(late));
+        hosts.iter().map(|&host| Finding::LateHost(host)).chain(ranks).collect()
+    }
+
+    /// Hosts of which most members cause more than an even share, and none more than half of the host's part.
+    fn late_hosts(&self, each: &[[f64; 2]], even: f64) -> Vec<usize> {
+        let members = self.sample.members();
+        let mut on_host: Vec<Vec<usize>> = vec![Vec::new(); self.sample.hosts.uncertainty_s.len()];
+        for (member, &host) in self.sample.hosts.of_member.iter().enumerate() {
+            on_host[host].push(member);
+        }
+        let used = on_host.iter().filter(|members| !members.is_empty()).count();
+        let is_late = |here: &Vec<usize>| {
+            if here.len() < 2 || here.len() == members {
+                return false;
+            }
+            let caused = sums(here.iter().map(|&member| &self.sampled.caused[member]));
+            let part = share(&caused, self.waiting);
+            let above = here.iter().filter(|&&member| each[member][0] > even).count();
+            let most = here.iter().map(|&member| each[member][0]).fold(0.0, f64::max);
+            4 * above >= 3 * here.len()
+                && (here.len() == 2 || 2.0 * most <= part[0])
+                && self.stands_out(here, part, even * here.len() as f64, used)
+        };
+        on_host.iter().enumerate().filter(|(_, here)| is_late(here)).map(|(host, _)| host).collect()
+    }
+
+    /// Whether members together cause more than chance explains and much more than their even share; `part` is their share in
+    /// the sample and its standard error, `of` the number of those who are compared.
+    fn stands_out(&self, members: &[usize], part: [f64; 2], even: f64, of: usize) -> bool {
+        let whole = self.estimated.waiting.total;
+        let caused = || members.iter().map(|&member| self.estimated.caused[member]);
+        let estimated = caused().map(|caused| caused.total).sum::<f64>() / whole;
+        let low = caused().map(|caused| caused.low).sum::<f64>() / whole;
+        let least = caused().map(|caused| caused.total - certain(of) * caused.error).sum::<f64>() / whole;
+        let [share, error] = part;
+        let is_usual = effective(self.waiting) >= FEWEST_EFFECTIVE && share - certain(of) * error > even;
+        let is_certain = is_usual || self.is_part && least > large_share(even).max(DOMINANT);
+        estimated > large_share(even) && low > even && is_certain
+    }
+}
+
+/// The part of a whole, both by instance, and the standard error of another run's: that of the parts which are left without
+/// each of the instances (the jackknife), so that a share which one instance makes is not certain.
+fn share(part: &[f64], whole: &[f64]) -> [f64; 2] {
+    let (caused, sum, sampled) = (part.iter().sum::<f64>(), whole.iter().sum::<f64>(), whole.len() as f64);
+    if sum <= 0.0 {
+        return [0.0, 0.0];
+    }
+    let share = caused / sum;
+    let without = |(part, whole): (&f64, &f64)| {
+        let rest = sum - whole;
+        if rest > 0.0 { ((caused - part) / rest - share).powi(2) } else { share * share }
+    };
+    let squares: f64 = part.iter().zip(whole).map(without).sum();
+    [share, (squares * (sampled - 1.0) / sampled).sqrt()]
+}
+
+/// The number of equal instances that vary as much as these: few where few instances have most of the sum.
+fn effective(values: &[f64]) -> f64 {
+    let squares: f64 = values.iter().map(|value| value * value).sum();
+    if squares > 0.0 { values.iter().sum::<f64>().powi(2) / squares } else { 0.0 }
+}
+
+/// The root, if it comes after half of the others in most instances.
+fn late_root(sample: &Sample) -> Option<Finding> {
+    const MOST: f64 = 0.75;
+    const CERTAIN: f64 = 3.0;
+    let root = sample.only_root()?;
+    let is_late = |arrivals: &[f64]| {
+        let before = arrivals.iter().filter(|&&arrival_s| arrival_s < arrivals[root]).count();
+        2 * before > arrivals.len() - 1
+    };
+    let instances = sample.numbers.len() as f64;
+    let late = sample.instances().filter(|one| is_late(one.arrivals)).count() as f64;
+    let is_certain = late - instances / 2.0 > CERTAIN * (instances / 4.0).sqrt();
+    (late >= MOST * instances && is_certain).then_some(Finding::LateRoot(root))
+}
+
+/// The members that arrive last in turn, where the number of the instance says who does.
+fn alternating(sample: &Sample, sampled: &Sampled) -> Option<Vec<usize>> {
+    /// Instances by which the last member of one in a cycle is found.
+    const INSTANCES: usize = 10;
+    const LONGEST: usize = 64;
+    /// The part of the instances in which the number says who is last, and by how much it has to be larger than without it.
+    const PREDICTED: f64 = 0.8;
+    const GAIN: f64 = 0.3;
+    let members = sample.members();
+    let instances = sample.numbers.len();
+    let usual = |period: usize| -> (f64, Vec<usize>) {
+        let mut counts = vec![vec![0usize; members]; period];
+        for (number, &last) in sample.numbers.iter().zip(&sampled.last) {
+            counts[(number % period as u64) as usize][last] += 1;
+        }
+        let most = |counts: &Vec<usize>| {
+            let (member, count) =
+                counts.iter().enumerate().max_by_key(|(_, count)| **count).unwrap_or((0, &0));
+            (member, *count)
+        };
+        let (usual, counts): (Vec<usize>, Vec<usize>) = counts.iter().map(most).unzip();
+        (counts.iter().sum::<usize>() as f64 / instances as f64, usual)
+    };
+    let (without, _) = usual(1);
+    (2..=LONGEST.min(instances / INSTANCES)).find_map(|period| {
+        let (predicted, usual) = usual(period);
+        (predicted >= PREDICTED && predicted - without >= GAIN).then_some(usual)
+    })
+}
+
+/// How many times as long instances wait at the end as at the begin, where the waiting grows over the run.
+fn growing(waiting: &[f64]) -> Option<f64> {
+    const CERTAIN: f64 = 5.0;
+    const LEAST_FACTOR: f64 = 2.0;
+    let count = waiting.len();
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by(|&one, &other| waiting[one].total_cmp(&waiting[other]));
+    let squares: f64 = order.iter().enumerate().map(|(rank, &at)| (rank as f64 - at as f64).powi(2)).sum();
+    // Spearman's rank correlation of waiting and time.
+    let instances = count as f64;
+    let correlation = 1.0 - 6.0 * squares / (instances * (instances * instances - 1.0));
+    let third = count / 3;
+    let begin: f64 = waiting[..third].iter().sum();
+    let end: f64 = waiting[count - third..].iter().sum();
+    let is_certain = correlation * (instances - 1.0).sqrt() > CERTAIN;
+    (is_certain && end > LEAST_FACTOR * begin && begin > 0.0).then(|| end / begin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::waits::programs::{Arrivals, Program, Random};
+
+    /// What is found in random programs of a kind, each with its late member.
+    fn found(
+        kind: Arrivals,
+        programs: u64,
+        [least_room, least_instances]: [usize; 2],
+    ) -> Vec<(usize, Vec<Finding>)> {
+        let each = |seed: u64| {
+            let mut random = Random::new(seed << 9 | kind as u64);
+            let members = 2 + random.below(if seed.is_multiple_of(4) { 48 } else { 12 });
+            let instances = random.between(least_instances as f64, 5000.0) as usize;
+            let program = Program::new(kind, members, instances, &mut random);
+            let room = least_room + random.below(256 - least_room);
+            let (sample, sampled, estimated) = program.estimated(room, &mut random);
+            let findings = estimated.map_or(Vec::new(), |estimated| {
+                findings(&sample, Dependence::All, &sampled, &estimated, instances as u64)
+            });
+            (program.late, findings)
+        };
+        (0..programs).map(each).collect()
+    }
+
+    #[test]
+    fn nobody_is_blamed_for_noise() {
+        for kind in [Arrivals::Lognormal, Arrivals::Bimodal, Arrivals::SlowTransfer] {
+            let found = found(kind, 100, [20, 30]);
+            let blamed: Vec<_> = found.iter().filter(|(_, findings)| !findings.is_empty()).collect();
+            assert!(blamed.len() <= 1, "{kind:?}: {blamed:?}");
+        }
+    }
+
+    #[test]
+    fn a_late_rank_is_found_and_nobody_else() {
+        // In the others the member is not late enough to stand out, or seldom in the sample.
+        for (kind, least) in [(Arrivals::SeldomLate, 30), (Arrivals::Growing, 40)] {
+            let found = found(kind, 100, [128, 1000]);
+            let late = |findings: &[Finding]| {
+                findings.iter().find_map(|finding| match finding {
+                    Finding::Late(members) => Some(members.clone()),
+                    _ => None,
+                })
+            };
+            let right = found.iter().filter(|(member, found)| late(found) == Some(vec![*member])).count();
+            let wrong = found
+                .iter()
+                .filter(|(member, found)| late(found).is_some_and(|late| late != [*member]))
+                .count();
+            assert!(right >= least && wrong <= 1, "{kind:?}: {right} right, {wrong} wrong");
+        }
+    }
+}
