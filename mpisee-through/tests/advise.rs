@@ -2,6 +2,7 @@
 
 mod support;
 
+use mpisee_profile::rows::{ArrivalRow, CollectiveRow, Seconds};
 use mpisee_profile::run::EndedIn;
 use std::collections::BTreeSet;
 use support::Builder;
@@ -74,8 +75,9 @@ fn every_rule() -> Builder {
         builder = on(builder, &comm, ranks, "MPI_Allreduce", 2_000, 16_000, 0.25);
         builder = on(builder, &comm, ranks, "MPI_Alltoallv", 20, 2_000_000, 0.625);
         builder = on(builder, &comm, ranks, "MPI_Comm_dup", 12, 0, 0.003);
-        builder = on(builder, &comm, &ranks[1..], "MPI_Barrier", 50, 0, 1.75 + 0.125 * half as f64);
-        builder = builder.call(&comm, ranks[0], "MPI_Barrier", 50, 0, 0.062_5);
+        builder = arrive(builder, &comm, ranks, "MPI_Barrier", 50, |_, rank| {
+            if rank as usize == first { 0.036 + 0.002 * half as f64 } else { 0.0 }
+        });
         for n in 2..14 {
             let freed = u8::from(n < 4);
             let members = format!("{first}-{}", first + 3);
@@ -91,6 +93,16 @@ fn every_rule() -> Builder {
         builder = builder.comm(&comm, "W", "MPI_Comm_split", &text, |row| row.nodes = 2);
         builder = on(builder, &comm, &members, "MPI_Send", 100, 100 << 16, 0.75);
     }
+    builder = arrive(
+        builder.comm("W_d4", "W", "MPI_Comm_dup", "0-7", |_| {}),
+        "W_d4",
+        &ALL,
+        "MPI_Barrier",
+        200,
+        |instance, rank| {
+            if u64::from(rank) == some_rank(instance) { 0.004 } else { 0.0 }
+        },
+    );
     on(builder, "W", &ALL, "MPI_Bcast", 10, 80_000, 4.5)
 }
 
@@ -143,15 +155,12 @@ fn like_communicators_are_judged_together() {
     finds(&halves("MPI_Allreduce", 1000, 0.2), &["tiny-allreduces W_s1.*"]);
     finds(&halves("MPI_Allreduce", 999, 0.2), &[]);
     finds(&halves("MPI_Bcast", 10, 1.0), &["dominating W_s1.*"]);
-    let late = |builder: Builder, comm: &str, rank: u32, time_s: f64| {
-        builder.call(comm, rank, "MPI_Barrier", 1, 0, time_s)
-    };
-    let mut waits = halves("MPI_Bcast", 1, 0.0);
-    for rank in ALL {
-        let time_s = if rank % 4 == 2 { 0.1 } else { 0.8 };
-        waits = late(waits, &format!("W_s1.{}", rank / 4 * 4), rank, time_s);
-    }
-    finds(&waits, &["late-member W_s1.*"]);
+    let waits = (0..2).fold(halves("MPI_Bcast", 1, 0.0), |builder, half| {
+        let ranks = &ALL[4 * half..4 * half + 4];
+        let comm = format!("W_s1.{}", 4 * half);
+        arrive(builder, &comm, ranks, "MPI_Barrier", 30, |_, rank| if rank % 4 == 2 { 0.01 } else { 0.0 })
+    });
+    finds(&waits, &["late W_s1.*"]);
 }
 
 #[test]
@@ -172,31 +181,109 @@ fn reductions_of_a_few_bytes_are_counted() {
     finds(&on(run(), "W", &ALL, "MPI_Allreduce", 1000, 64_000, 0.2), &[]);
 }
 
+/// Calls of an operation, all of them sampled, one each second, to which a rank comes late by so many seconds. Nobody leaves
+/// before all have come, 1 ms after.
+fn arrive(
+    mut builder: Builder,
+    comm: &str,
+    members: &[u32],
+    call: &str,
+    instances: u64,
+    late_s: impl Fn(u64, u32) -> f64,
+) -> Builder {
+    for &rank in members {
+        let mut row = CollectiveRow {
+            comm: comm.to_owned(),
+            call: call.to_owned(),
+            rank,
+            instances,
+            sampled: instances,
+            mean_arrival_s: Seconds(0.0),
+            mean_departure_s: Seconds(0.0),
+        };
+        let mut time_s = 0.0;
+        for instance in 0..instances {
+            let at = |rank: u32| instance as f64 + late_s(instance, rank);
+            let arrival_s = at(rank);
+            let departure_s = members.iter().map(|&rank| at(rank)).fold(0.0, f64::max) + 0.001;
+            row.mean_arrival_s.0 += arrival_s / instances as f64;
+            row.mean_departure_s.0 += departure_s / instances as f64;
+            time_s += departure_s - arrival_s;
+            builder.arrivals.push(ArrivalRow {
+                comm: comm.to_owned(),
+                call: call.to_owned(),
+                instance,
+                rank,
+                root: None,
+                arrival_s: Seconds(arrival_s),
+                departure_s: Seconds(departure_s),
+            });
+        }
+        builder.collectives.push(row);
+        builder = builder.call(comm, rank, call, instances, 0, time_s);
+    }
+    builder
+}
+
+/// One of eight ranks, another one each time, without a pattern.
+fn some_rank(instance: u64) -> u64 {
+    (instance + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xd1b5_4a32_d192_ed03) >> 61
+}
+
 #[test]
-fn one_member_is_waited_for() {
-    let late = |late_s: f64, others_s: f64| {
-        on(run(), "W", &ALL[1..], "MPI_Alltoall", 10, 800, others_s).call(
+fn who_is_waited_for_was_measured() {
+    // Seven ranks wait for rank 3, so many times 10 ms of a run of 80 s.
+    let on_one_node =
+        || run().with(|profile| profile.ranks.iter_mut().for_each(|row| row.host = "node0".to_owned()));
+    let late = |instances: u64| {
+        arrive(
+            on_one_node(),
             "W",
-            0,
+            &ALL,
             "MPI_Alltoall",
-            10,
-            800,
-            late_s,
+            instances,
+            |_, rank| if rank == 3 { 0.01 } else { 0.0 },
         )
     };
-    finds(&late(0.1, 0.7), &["late-member W"]);
-    finds(&late(0.1, 0.6), &[]);
-    finds(&late(0.5, 0.95), &[]);
-    // Two that come late are not one.
-    finds(&late(0.1, 0.7).with(|profile| profile.calls[0].time_s.0 = 0.1), &[]);
-    // A root does not wait for those that it sends to.
-    let rooted = on(run(), "W", &ALL[1..], "MPI_Bcast", 10, 800, 0.7).call("W", 0, "MPI_Bcast", 10, 800, 0.1);
-    finds(&rooted, &[]);
-    let late_in_two = on(run(), "W", &ALL[2..], "MPI_Barrier", 1, 0, 0.1)
-        .comm("W_s1.0", "W", "MPI_Comm_split", "0-1", |_| {})
-        .call("W_s1.0", 0, "MPI_Barrier", 1, 0, 5.0)
-        .call("W_s1.0", 1, "MPI_Barrier", 1, 0, 0.1);
-    finds(&late_in_two, &[]);
+    finds(&late(24), &["late W"]);
+    finds(&late(22), &[]);
+    let said =
+        late(24).write().run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
+    assert!(said.contains("On W others wait for rank 3."), "{said}");
+    assert!(said.contains("it caused 100.0 % of 1.68 s of waiting in MPI_Alltoall on W"), "{said}");
+    assert!(said.contains("91 % is waiting for others"), "{said}");
+    // Sums alone accuse nobody.
+    let sums =
+        on(run(), "W", &ALL[1..], "MPI_Alltoall", 10, 800, 0.7).call("W", 0, "MPI_Alltoall", 10, 800, 0.1);
+    finds(&sums, &[]);
+}
+
+#[test]
+fn waiting_in_which_none_stands_out_is_said_so() {
+    let uneven = |late_s: f64| {
+        arrive(run(), "W", &ALL, "MPI_Barrier", 200, |instance, rank| {
+            if u64::from(rank) == some_rank(instance) { late_s } else { 0.0 }
+        })
+    };
+    finds(&uneven(0.0029), &["uneven W"]);
+    finds(&uneven(0.0028), &[]);
+}
+
+#[test]
+fn only_the_transfer_of_small_reductions_counts() {
+    // 8,000 calls of 1 ms, of which one rank is waited for or not.
+    let tiny = |late_s: f64| {
+        arrive(run(), "W", &ALL, "MPI_Allreduce", 1000, |instance, rank| {
+            if u64::from(rank) == some_rank(instance) { late_s } else { 0.0 }
+        })
+        .with(|profile| {
+            for row in &mut profile.calls {
+                (row.size_min, row.size_max) = (8, 15);
+            }
+        })
+    };
+    finds(&tiny(0.0), &["tiny-allreduces W"]);
+    finds(&tiny(0.0029), &["uneven W", "tiny-allreduces W"]);
 }
 
 #[test]

@@ -281,7 +281,7 @@ fn a_rank_without_a_segment_is_named_and_one_that_is_broken_is_skipped() {
                 // The chunk after the header has no bytes.
                 2 => {
                     let mut bytes = std::fs::read(&path).expect("it can be read");
-                    bytes[520..528].fill(0);
+                    bytes[HEADER_BYTES + 8..HEADER_BYTES + 16].fill(0);
                     std::fs::write(&path, bytes).expect("it can be written");
                 }
                 _ => {}
@@ -290,7 +290,8 @@ fn a_rank_without_a_segment_is_named_and_one_that_is_broken_is_skipped() {
         let output = place.through(&["recover", "--clean"]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("is skipped: not a readable segment: the chunk at byte 512 says"), "{said}");
+        let why = format!("is skipped: not a readable segment: the chunk at byte {HEADER_BYTES} says");
+        assert!(said.contains(&why), "{said}");
         assert_counted(&place.tables("ends.mpisee"), 6000, &[0, 3], &[0, 3]);
         let why = "ranks 0,3 ended without MPI_Finalize; rank 1 left no segment here; rank 2 left a segment that \
                    cannot be read";

@@ -2,7 +2,7 @@
 //!
 //! `arrivals` reads the samples and joins them over the members of a communicator, `hosts` and `clocks` put the times of all
 //! hosts on one clock. `dependence` says on whom a member depends, `instance` computes the waits in one call from that,
-//! `operation` and `estimate` those in all calls, and `pattern` finds who stands out.
+//! `operation` and `estimate` those in all calls, `pattern` finds who stands out, and [`sentence`] says so.
 
 mod arrivals;
 mod clocks;
@@ -14,6 +14,7 @@ mod operation;
 mod pattern;
 #[cfg(test)]
 mod programs;
+pub mod sentence;
 
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::{By, seconds};

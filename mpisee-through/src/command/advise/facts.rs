@@ -2,14 +2,15 @@
 
 use crate::family;
 use crate::filter::{CallFilter, CommFilter};
-use crate::group::{By, Cell, Groups, Key, seconds};
+use crate::group::{By, Cell, Groups, Key};
 use crate::interrupted;
 use crate::processes::Processes;
 use crate::several_comms;
 use crate::shape::{self, Shape};
 use crate::view::ProfileView;
+use crate::waits::{self, Report};
 use anyhow::Result;
-use mpisee_profile::rows::CommRow;
+use mpisee_profile::rows::{ArrivalRow, CommRow, Row};
 use mpisee_profile::run::EndedIn;
 use mpisee_profile::{Kind, Operation, ProfileError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -46,8 +47,6 @@ pub struct Used {
     pub calls: u64,
     pub bytes: u64,
     pub time_s: f64,
-    /// Rank and seconds, for the ranks that used it.
-    pub ranks: Vec<(u32, f64)>,
     pub sizes: Vec<OfSize>,
 }
 
@@ -84,7 +83,7 @@ pub struct Family<'f> {
     /// The name, of several with their number and size: `W_s2.* (4 × 8)`.
     pub title: &'f str,
     pub comms: Vec<&'f Comm<'f>>,
-    /// The sum of each operation; without ranks, which are those of each communicator.
+    /// The sum of each operation.
     pub used: Vec<Used>,
 }
 
@@ -135,6 +134,8 @@ pub struct Facts<'a> {
     families: Vec<Named>,
     /// The index of each one's family.
     family_indices: HashMap<String, usize>,
+    /// Who waits for whom in collectives, if the profile has that.
+    pub waits: Option<Report>,
     pub cut_off: Option<ProfileError>,
 }
 
@@ -190,6 +191,7 @@ impl<'a> Facts<'a> {
             family_indices: indices.collect(),
             families,
             comms,
+            waits: measured_waits(view, filter),
             cut_off: groups.cut_off.take(),
         })
     }
@@ -219,6 +221,11 @@ impl<'a> Facts<'a> {
         self.processes.takes_row(self.filter, row)
     }
 
+    /// Whether the rank is chosen.
+    pub fn takes_rank(&self, rank: u32) -> bool {
+        self.filter.takes_rank(rank)
+    }
+
     /// The chosen members of a communicator of which the profile has counts.
     pub fn members(&self, row: &CommRow) -> Vec<u32> {
         let mut members = self.processes.present_members(&row.members);
@@ -240,6 +247,13 @@ impl<'a> Facts<'a> {
     pub fn share_of_run(&self, time_s: f64) -> f64 {
         if self.run_s > 0.0 { time_s / self.run_s } else { 0.0 }
     }
+}
+
+/// The waits of a profile that has arrivals of single ranks.
+fn measured_waits(view: &ProfileView, filter: &CommFilter) -> Option<Report> {
+    let has_samples = view.profile().directory().join(ArrivalRow::FILE).exists();
+    // What cannot be computed is no finding.
+    has_samples.then(|| waits::of(view, &waits::filter(filter, &[])).ok()).flatten()
 }
 
 fn named_families(view: &ProfileView, filter: &CommFilter, comms: &BTreeMap<String, Comm<'_>>) -> Vec<Named> {
@@ -278,8 +292,7 @@ fn may_be_of_hang(call: &str, comm: &str, ended_in: &[EndedIn]) -> bool {
 fn sums(comms: &[&Comm<'_>]) -> Vec<Used> {
     let mut sums: BTreeMap<&str, Used> = BTreeMap::new();
     for used in comms.iter().flat_map(|comm| &comm.used) {
-        let nothing =
-            || Used { ranks: Vec::new(), sizes: Vec::new(), calls: 0, bytes: 0, time_s: 0.0, ..used.clone() };
+        let nothing = || Used { sizes: Vec::new(), calls: 0, bytes: 0, time_s: 0.0, ..used.clone() };
         let sum = sums.entry(&used.call).or_insert_with(nothing);
         sum.calls = sum.calls.saturating_add(used.calls);
         sum.bytes = sum.bytes.saturating_add(used.bytes);
@@ -307,7 +320,6 @@ fn used(groups: &Groups, key: &Key, cell: &Cell) -> Used {
         calls: cell.calls,
         bytes: cell.bytes,
         time_s: cell.time_s(),
-        ranks: cell.ranks.each().map(|(rank, time_ns)| (rank, seconds(time_ns))).collect(),
         sizes: Vec::new(),
     }
 }

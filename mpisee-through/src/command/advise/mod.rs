@@ -8,6 +8,7 @@ mod polling;
 mod rules;
 mod text;
 mod verdict;
+mod waiting;
 
 use super::Outcome;
 use crate::filter::CommFilter;
@@ -35,7 +36,9 @@ EXAMPLES:
 /// dominating: collectives, or point-to-point messages, of one communicator that take much of the MPI
 /// time.
 /// tiny-allreduces: very many MPI_Allreduce of a few bytes.
-/// late-member: one member spends far less time in synchronising collectives than all others.
+/// late: ranks, a node or a root for which others wait in collectives, as measured by the arrivals of all
+/// members (mpisee-through waits).
+/// uneven: members wait for each other and none of them stands out.
 /// scattered: communicators no larger than a node that span several.
 /// alltoallv: MPI_Alltoallv that takes much of the run, and for which the MPI library has another
 /// algorithm.

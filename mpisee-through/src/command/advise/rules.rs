@@ -4,17 +4,16 @@ use super::alltoallv;
 use super::creation;
 use super::facts::{Comm, Facts, Family, OfSize, Used};
 use super::finding::{Finding, percent};
-use super::polling;
+use super::{polling, waiting};
 use crate::shape::Shape;
 use crate::units::{count, count_of, human_bytes, time};
 use mpisee_profile::Kind;
-use std::collections::BTreeMap;
 
 /// Everything that the rules find.
 pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
     let rules: [fn(&Facts<'_>) -> Vec<Finding>; 8] = [
         tiny_allreduces,
-        late_member,
+        waiting::late,
         scattered,
         alltoallv::rule,
         creation::rule,
@@ -23,6 +22,8 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
         polling::rule,
     ];
     let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(facts)).collect();
+    let uneven = waiting::uneven(facts, &findings);
+    findings.extend(uneven);
     let general = dominating(facts, &findings);
     findings.extend(general);
     findings
@@ -83,7 +84,14 @@ fn dominating_on(
         about: family.name.to_owned(),
         cost_s,
         what: format!("{} of the MPI time is in {what} on {}.", percent(of_mpi), family.title),
-        evidence: largest_part(most, facts),
+        evidence: match waiting::of_family(facts, family, None).filter(|_| is_collective(most)) {
+            Some(known) => format!(
+                "{} Of the time in collectives on it {}.",
+                largest_part(most, facts),
+                waiting::share(known)
+            ),
+            None => largest_part(most, facts),
+        },
         threshold: format!(
             "{} of the MPI time and {} of the run",
             percent(DOMINATING_OF_MPI),
@@ -129,6 +137,11 @@ fn tiny_allreduces(facts: &Facts<'_>) -> Vec<Finding> {
             tiny.fold((0, 0.0), |(calls, time_s), of| (calls + of.calls, time_s + of.time_s));
         let processes = facts.processes_of(&family);
         let per_process = calls / processes;
+        // Fewer calls do not save what their members wait for each other.
+        let known = waiting::of_family(facts, &family, Some("MPI_Allreduce"));
+        let transfer = known.map_or(1.0, |(time_s, waiting)| 1.0 - (waiting.total / time_s).clamp(0.0, 1.0));
+        let all_s = cost_s;
+        let cost_s = all_s * transfer;
         let is_much = per_process >= TINY_CALLS && facts.share_of_run(cost_s) >= TINY_OF_RUN;
         (family.size() > 1 && is_much).then(|| Finding {
             rule: "tiny-allreduces",
@@ -139,139 +152,24 @@ fn tiny_allreduces(facts: &Facts<'_>) -> Vec<Finding> {
                 family.title
             ),
             evidence: format!(
-                "{} by {}, {} each on average.",
+                "{} by {}, {} each on average{}.",
                 count(calls, "call"),
                 count_of(processes, "process", "processes"),
-                time(cost_s / calls.max(1) as f64),
+                time(all_s / calls.max(1) as f64),
+                known.map_or(String::new(), |known| format!(", {}, which is not in Time", waiting::share(known))),
             ),
             threshold: format!("{TINY_CALLS} calls per process and {} of the run", percent(TINY_OF_RUN)),
-            advice: "Reduce several values at once in one array; test for convergence less often; or start it with \
-                     MPI_Iallreduce and compute meanwhile. Part of the time may be waiting for late processes, which \
-                     fewer calls do not save."
-                .to_owned(),
+            advice: format!(
+                "Reduce several values at once in one array; test for convergence less often; or start it with \
+                 MPI_Iallreduce and compute meanwhile.{}",
+                match known {
+                    Some(_) => "",
+                    None => " How much of the time is waiting for late processes, which fewer calls do not save, was not measured.",
+                }
+            ),
         })
     };
     facts.families().filter_map(finding).collect()
-}
-
-/// Synchronising collectives: no rank returns before all have entered.
-const SYNCHRONISING: [&str; 9] = [
-    "MPI_Allgather",
-    "MPI_Allgatherv",
-    "MPI_Allreduce",
-    "MPI_Alltoall",
-    "MPI_Alltoallv",
-    "MPI_Alltoallw",
-    "MPI_Barrier",
-    "MPI_Reduce_scatter",
-    "MPI_Reduce_scatter_block",
-];
-/// The least share of the run by which the other members exceed the late one.
-const LATE_OF_RUN: f64 = 0.05;
-/// The late member spends at most this share of the time of the next one.
-const LATE_OF_NEXT: f64 = 0.5;
-/// The fewest members for which the rule applies: of two processes, each may wait for the other.
-const LATE_MEMBERS: usize = 3;
-
-/// A member that spends far less time in synchronising collectives than all others, who seem to wait for it.
-struct Late<'f> {
-    comm: &'f str,
-    rank: u32,
-    host: &'f str,
-    /// Its time, the least of the others, and their mean.
-    least_s: f64,
-    next_s: f64,
-    others_s: f64,
-    /// By how much the others exceed it, together.
-    cost_s: f64,
-}
-
-fn late_member(facts: &Facts<'_>) -> Vec<Finding> {
-    let finding = |family: Family<'_>| {
-        let mut late: Vec<Late<'_>> = family.comms.iter().filter_map(|comm| late_on(comm, facts)).collect();
-        late.sort_by(|left, right| right.cost_s.total_cmp(&left.cost_s));
-        let cost_s = late.iter().map(|late| late.cost_s).sum();
-        let is_much = !late.is_empty() && facts.share_of_run(cost_s) >= LATE_OF_RUN;
-        is_much.then(|| late_finding(&family, &late, cost_s))
-    };
-    facts.families().filter_map(finding).collect()
-}
-
-fn late_on<'f>(comm: &'f Comm<'_>, facts: &'f Facts<'_>) -> Option<Late<'f>> {
-    let row = comm.row?;
-    let members = facts.members(row);
-    if members.len() < LATE_MEMBERS || row.size == 1 {
-        return None;
-    }
-    let mut times: BTreeMap<u32, f64> = members.iter().map(|&rank| (rank, 0.0)).collect();
-    for used in comm.used.iter().filter(|used| SYNCHRONISING.contains(&used.call.as_str())) {
-        for &(rank, time_s) in &used.ranks {
-            *times.entry(rank).or_default() += time_s;
-        }
-    }
-    let mut sorted: Vec<(u32, f64)> = times.into_iter().collect();
-    sorted.sort_by(|left, right| left.1.total_cmp(&right.1));
-    let [(rank, least_s), (_, next_s), ..] = sorted[..] else { return None };
-    let cost_s: f64 = sorted.iter().map(|&(_, time_s)| time_s - least_s).sum();
-    let others_s = sorted[1..].iter().map(|&(_, time_s)| time_s).sum::<f64>() / (sorted.len() - 1) as f64;
-    let host =
-        facts.processes.ranks().iter().find(|row| row.rank == rank).map_or("?", |row| row.host.as_str());
-    let is_late = cost_s > 0.0 && least_s <= LATE_OF_NEXT * next_s;
-    is_late.then_some(Late { comm: &comm.name, rank, host, least_s, next_s, others_s, cost_s })
-}
-
-/// How many late members are named.
-const LATE_NAMED: usize = 3;
-
-fn late_finding(family: &Family<'_>, late: &[Late<'_>], cost_s: f64) -> Finding {
-    let is_single = family.comms.len() == 1;
-    let of_one = |late: &Late<'_>| {
-        let place = if is_single { String::new() } else { format!("on {} ", late.comm) };
-        format!(
-            "{place}rank {} (on {}) spent {}, the others {} on average and at least {}",
-            late.rank,
-            late.host,
-            time(late.least_s),
-            time(late.others_s),
-            time(late.next_s)
-        )
-    };
-    let mut named: Vec<String> = late.iter().take(LATE_NAMED).map(of_one).collect();
-    named.extend((late.len() > LATE_NAMED).then(|| format!("and so on {} more", late.len() - LATE_NAMED)));
-    let (what, whose) = match late {
-        [only] if is_single => (
-            format!("On {} the other members seem to wait for rank {}.", family.title, only.rank),
-            format!("rank {}", only.rank),
-        ),
-        _ => (
-            format!(
-                "On {} of {} communicators {} the other members seem to wait for one rank.",
-                late.len(),
-                family.comms.len(),
-                family.name
-            ),
-            "such a rank".to_owned(),
-        ),
-    };
-    Finding {
-        rule: "late-member",
-        about: family.name.to_owned(),
-        cost_s,
-        what,
-        evidence: format!(
-            "In synchronising collectives, which no member leaves before all have entered, {}.",
-            named.join("; ")
-        ),
-        threshold: format!(
-            "{} of the run beyond the time of that rank, and each other member spends {} times as much or more",
-            percent(LATE_OF_RUN),
-            1.0 / LATE_OF_NEXT
-        ),
-        advice: format!(
-            "Who enters last is not recorded; it is inferred from these sums. Compare what {whose} does between the \
-             collectives with the others: work, input and output, or its node."
-        ),
-    }
 }
 
 /// Time on scattered communicators, of the run.
@@ -358,8 +256,8 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
                 human_bytes(SLOW_BYTES_PER_S as u64)
             ),
             advice: "MPI libraries mostly return from a send of this size when the receiver takes the message. Why that \
-                     takes long is not measured: late receivers, the network, or ranks that wait for a core. Where \
-                     receivers are late, post receives earlier, or start the send with MPI_Isend and wait for it later."
+                     takes long is not measured: late receivers, the network, or ranks that had no core (mpisee-through ranks \
+                     PROFILE). MPI_Isend, completed later, lets the sender go on meanwhile."
                 .to_owned(),
         })
     };

@@ -2,6 +2,7 @@
 
 use super::facts::{Facts, Family, OfSize, Used};
 use super::finding::percent;
+use super::waiting;
 use crate::units::{human_bytes, time};
 
 /// The share of the run in MPI below which there is little to gain.
@@ -14,7 +15,7 @@ const MOST_NAMED: usize = 3;
 /// An operation on like communicators.
 struct Part<'f> {
     used: &'f Used,
-    title: &'f str,
+    family: &'f Family<'f>,
     label: Option<&'f str>,
 }
 
@@ -41,7 +42,9 @@ pub fn verdict(facts: &Facts<'_>) -> String {
             break;
         }
         share += of_mpi(part);
-        named.push(format!("{}, {:.0} % of the MPI time", part.said(), 100.0 * of_mpi(part)));
+        let waiting = waiting::of_family(facts, part.family, Some(&part.used.call));
+        let waiting = waiting.map_or(String::new(), |known| format!(", of which {}", waiting::share(known)));
+        named.push(format!("{}, {:.0} % of the MPI time{waiting}", part.said(), 100.0 * of_mpi(part)));
     }
     match named.split_first() {
         None => whole,
@@ -52,18 +55,18 @@ pub fn verdict(facts: &Facts<'_>) -> String {
     }
 }
 
-fn parts<'f>(family: &'f Family<'_>) -> impl Iterator<Item = Part<'f>> {
+fn parts<'f>(family: &'f Family<'f>) -> impl Iterator<Item = Part<'f>> {
     let mut labels = family.comms.iter().map(|comm| comm.row.map_or("", |row| row.label.as_str()));
     let first = labels.next().filter(|label| !label.is_empty());
     let label = first.filter(|&first| labels.all(|label| label == first));
-    family.used.iter().map(move |used| Part { used, title: family.title, label })
+    family.used.iter().map(move |used| Part { used, family, label })
 }
 
 impl Part<'_> {
     /// `MPI_Alltoall of 4 to 8 MiB on W_s1.* (2 × 4), "fft"`.
     fn said(&self) -> String {
         let label = self.label.map_or(String::new(), |label| format!(", \"{label}\""));
-        format!("{}{} on {}{label}", self.used.call, self.size().unwrap_or_default(), self.title)
+        format!("{}{} on {}{label}", self.used.call, self.size().unwrap_or_default(), self.family.title)
     }
 
     /// The size of the messages that take most of the time.

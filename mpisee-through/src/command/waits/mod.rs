@@ -11,6 +11,7 @@ use crate::output::{Format, OutputArgs};
 use crate::sheet::{Answer, Sheet, Shown};
 use crate::view::ProfileView;
 use crate::waits;
+use crate::waits::sentence::sentences;
 use anyhow::Result;
 use clap::Args;
 use mpisee_profile::glob::Glob;
@@ -95,7 +96,7 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
     if nodes.rows.len() > 1 {
         sheets.push(nodes);
     }
-    let findings = text::findings(&report, takes);
+    let findings = sentences(&report, takes);
     let lead = match args.output.format() {
         Format::Table => text::lead(&findings, args.shown.limit(&args.output)),
         _ => {

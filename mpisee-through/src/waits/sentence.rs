@@ -1,0 +1,111 @@
+//! What stands out in the waits, in sentences.
+
+use super::{Estimate, Finding, Report, Waiting};
+use crate::units::{count, time};
+use mpisee_profile::RankSet;
+
+/// Something that stands out.
+pub struct Sentence {
+    pub comm: String,
+    pub call: String,
+    /// In a word or two.
+    pub kind: &'static str,
+    /// The ranks that are late, in the order in which they are named.
+    pub ranks: Vec<u32>,
+    /// All waiting in the operation on the communicator, in seconds.
+    pub waiting_s: f64,
+    /// What they caused of the waiting.
+    pub share: Option<f64>,
+    pub text: String,
+}
+
+/// What stands out, most waiting first.
+pub fn sentences(report: &Report, takes: impl Fn(u32) -> bool) -> Vec<Sentence> {
+    let mut all: Vec<Sentence> = Vec::new();
+    for operation in &report.operations {
+        let Some(waiting) = operation.waiting else { continue };
+        all.extend(operation.findings.iter().map(|finding| sentence(report, operation, waiting, finding)));
+    }
+    all.retain(|one| one.ranks.is_empty() || one.ranks.iter().any(|&rank| takes(rank)));
+    all.sort_by(|one, other| other.waiting_s.total_cmp(&one.waiting_s));
+    all
+}
+
+fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &Finding) -> Sentence {
+    let Waiting { comm, call, instances, sampled, members, .. } = operation;
+    let positions: Vec<usize> = match finding {
+        Finding::Late(members) | Finding::Alternating(members) => members.clone(),
+        Finding::LateRoot(member) => vec![*member],
+        Finding::LateHost(host) => {
+            let here = members.iter().enumerate().filter(|(_, member)| member.host == *host);
+            here.map(|(position, _)| position).collect()
+        }
+        Finding::Growing(_) => Vec::new(),
+    };
+    let mut distinct = positions.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let caused = distinct.iter().filter_map(|&position| members[position].caused);
+    let caused = caused.fold(Estimate::default(), Estimate::plus).clamped(0.0, waiting.total);
+    let share = (!positions.is_empty()).then(|| caused.total / waiting.total);
+    let ranks: Vec<u32> = positions.iter().map(|&position| members[position].rank).collect();
+    let whole = time(waiting.total);
+    let of = format!(
+        "of {whole} of waiting in {call} on {comm} ({sampled} of {} sampled)",
+        count(*instances, "call")
+    );
+    let part = match caused.high - caused.low > 1e-9 * waiting.total {
+        true => format!(
+            "{} % ({} to {} %)",
+            per_cent(caused.total, waiting),
+            per_cent(caused.low, waiting),
+            per_cent(caused.high, waiting)
+        ),
+        false => format!("{} %", per_cent(caused.total, waiting)),
+    };
+    let (kind, text) = match finding {
+        Finding::Late(late) if late.len() == 1 => {
+            ("late rank", format!("Rank {} is late: it caused {part} {of}.", ranks[0]))
+        }
+        Finding::Late(_) => {
+            ("late ranks", format!("Ranks {} are late: they caused {part} {of}.", named(&ranks)))
+        }
+        Finding::LateHost(host) => (
+            "late node",
+            format!(
+                "Node {} (ranks {}) is late: its ranks caused {part} {of}.",
+                report.hosts[*host],
+                named(&ranks)
+            ),
+        ),
+        Finding::LateRoot(_) => {
+            ("late root", format!("The root, rank {}, is late: it caused {part} {of}.", ranks[0]))
+        }
+        Finding::Alternating(_) => (
+            "alternating",
+            format!("Ranks {} are last in turn, call by call: they caused {part} {of}.", cycle(&ranks)),
+        ),
+        Finding::Growing(factor) => (
+            "growing",
+            format!(
+                "Waiting in {call} on {comm} grows: calls of the last third of the run wait {factor:.1} times as long as those of \
+                 the first ({sampled} of {} sampled).",
+                count(*instances, "call")
+            ),
+        ),
+    };
+    Sentence { comm: comm.clone(), call: call.clone(), kind, ranks, waiting_s: waiting.total, share, text }
+}
+
+fn per_cent(time_s: f64, of: Estimate) -> String {
+    format!("{:.1}", 100.0 * (time_s / of.total).min(1.0))
+}
+
+fn named(ranks: &[u32]) -> String {
+    ranks.iter().copied().collect::<RankSet>().to_string().replace(',', ", ")
+}
+
+/// The ranks in their turn.
+pub fn cycle(ranks: &[u32]) -> String {
+    ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
