@@ -115,6 +115,12 @@ impl<'r> Part<'r> {
             .then_with(|| natural_order(self.name, other.name))
     }
 
+    fn not_sampled_s(&self) -> f64 {
+        let rest_s = self.time_s - self.known_s;
+        // Sums in another order differ by rounding.
+        if rest_s > 1e-9 * self.time_s { rest_s } else { 0.0 }
+    }
+
     fn row(&self) -> Vec<Value> {
         let is_known = self.sampled > 0;
         let known = |value: Value| if is_known { value } else { Value::Nothing };
@@ -130,7 +136,7 @@ impl<'r> Part<'r> {
             seconds(transfer.total),
             seconds(transfer.low),
             seconds(transfer.high),
-            Value::Seconds((self.time_s - self.known_s).max(0.0)),
+            Value::Seconds(self.not_sampled_s()),
             known(Value::Count(self.instances)),
             known(Value::Count(self.sampled)),
         ]
