@@ -178,6 +178,16 @@ impl Sheet {
         self.rows.iter_mut().for_each(|row| drop(row.drain(columns.clone())));
     }
 
+    /// Keeps the columns that `keeps` takes, by their names and whether nothing is in them.
+    pub fn keep_columns(&mut self, keeps: impl Fn(&str, bool) -> bool) {
+        for at in (0..self.heads.len()).rev() {
+            let is_empty = |row: &Vec<Value>| row.get(at).is_none_or(|cell| *cell == Value::Nothing);
+            if !keeps(self.heads[at].name, self.rows.iter().all(is_empty)) {
+                self.remove_columns(at..at + 1);
+            }
+        }
+    }
+
     /// The rows with a header.
     pub fn csv(&self) -> Result<Vec<u8>> {
         let columns: Vec<&str> = self.heads.iter().map(|head| head.name).collect();

@@ -57,6 +57,80 @@ fn a_run_without_a_problem_has_no_findings() {
     finds(&run(), &[]);
 }
 
+/// The run with this CPU use of each rank: seconds on a core and without one, the CPUs that it may use.
+fn using(mut builder: Builder, use_of: impl Fn(u32) -> (f64, f64, &'static str)) -> Builder {
+    for row in &mut builder.ranks {
+        let (cpu_s, wait_s, cpus) = use_of(row.rank);
+        (row.cpu_user_s, row.cpu_system_s) = (Some(Seconds(cpu_s)), Some(Seconds(0.0)));
+        row.cpu_wait_s = Some(Seconds(wait_s));
+        row.cpus_allowed = cpus.parse().unwrap();
+        row.node_cpus = Some(16);
+    }
+    builder
+}
+
+#[test]
+fn ranks_without_a_core_come_first() {
+    // On the second node four ranks share two cores; there a bit of time is in MPI.
+    let crowded =
+        |rank: u32| if rank < 4 { (10.0, 0.1, "0-3") } else { (5.2 - 0.1 * f64::from(rank - 4), 4.8, "8-9") };
+    let much = on(run(), "W", &ALL, "MPI_Allreduce", 100, 800, 9.0);
+    let builder = using(much, crowded);
+    finds(&builder, &["no-core node1", "dominating W"]);
+    let written = builder.write();
+    let ran = written.run(&["advise", "app.mpisee", "--width", "120"]);
+    for expected in [
+        "1. Ranks 4-7 were ready to run and had no core 48 % of the time.",
+        "24.0 % of the run, 19.2 s summed over ranks [no-core]",
+        "On node1, ranks 4-7 (48 %): 4 ranks on 2 cores that they may use, of 16 of the node.",
+        "Look at no-core first: this may follow from it.",
+    ] {
+        assert!(ran.exits(0).stdout.contains(expected), "{expected}: {}", ran.stdout);
+    }
+    finds(&using(run(), |rank| (10.0, if rank == 3 { 0.49 } else { 0.0 }, "0-7")), &[]);
+    finds(&using(run(), |rank| (10.0, if rank == 3 { 0.5 } else { 0.0 }, "0-7")), &["no-core node0"]);
+    // Only the chosen ranks count.
+    let ran = written.run(&["advise", "app.mpisee", "--format", "csv", "--ranks", "0-3"]);
+    assert!(!ran.exits(0).stdout.contains("no-core"), "{}", ran.stdout);
+}
+
+#[test]
+fn reasons_for_the_lack_of_a_core_are_told() {
+    let told = |builder: &Builder, expected: &str| {
+        let ran = builder.write().run(&["advise", "app.mpisee", "--format", "csv"]);
+        assert!(ran.exits(0).stdout.contains(expected), "{expected}: {}", ran.stdout);
+    };
+    let bound = |rank: u32| if rank % 4 < 2 { (5.0, 5.0, "3") } else { (10.0, 0.0, "4-5") };
+    told(&using(run(), bound), "On node1, ranks 4-5 (50 %): ranks 4-5 are bound to one core (CPU 3).");
+    told(&using(run(), |_| (5.0, 5.0, "0-1")), "4 ranks on 2 cores that they may use, of 16 of the node");
+    told(
+        &using(run(), |_| (20.0, 20.0, "0-7")),
+        "16.0 threads of ranks 0-3 ran or were ready to on average, on 8 cores",
+    );
+    told(&using(run(), |_| (8.0, 2.0, "0-7")), "so that another process was on these");
+    let mut limited = using(run(), |_| (5.0, 5.0, "0-7"));
+    limited.ranks.iter_mut().for_each(|row| row.cpu_quota = Some(2.0));
+    told(&limited, "their cgroup has a quota of 2 cores, and most of it was used");
+}
+
+#[test]
+fn summary_and_ranks_show_who_had_no_core() {
+    let crowded =
+        |rank: u32| if rank < 4 { (10.0, 0.1, "0-3") } else { (5.2, 4.3 + 0.1 * f64::from(rank), "8-9") };
+    let profile = using(on(run(), "W", &ALL, "MPI_Allreduce", 100, 800, 1.0), crowded).write();
+    let ran = profile.run(&["summary", "app.mpisee"]);
+    let line = "Cores      Ranks 4-7 were ready to run and had no core 47 to 50 % of the time\n";
+    assert!(ran.exits(0).stdout.contains(line), "{}", ran.stdout);
+    profile.golden_at(120, "ranks-no-core", &["ranks", "app.mpisee", "--sort", "no-core"]);
+    profile.golden_at(160, "ranks-by-node", &["ranks", "app.mpisee", "--by", "node", "--sort", "no-core"]);
+    profile.run(&["ranks", "app.mpisee", "--by", "node", "--format", "csv"]).golden("ranks-by-node.csv");
+    profile
+        .run(&["ranks", "app.mpisee", "--by", "node", "--call", "MPI_Allreduce"])
+        .fails_with(&["a row for each node (--by node)"]);
+    let sound = using(run(), |_| (10.0, 0.1, "0-3")).write();
+    assert!(!sound.run(&["summary", "app.mpisee"]).exits(0).stdout.contains("Cores"));
+}
+
 /// A run in which each rule finds something, for like communicators together.
 fn every_rule() -> Builder {
     let mut builder = on(run(), "W", &ALL, "MPI_Comm_split", 3, 0, 0.000_25)
@@ -116,7 +190,9 @@ fn findings_are_said_in_words() {
     profile.run(&["advise", "app.mpisee", "--format", "json"]).golden("advise.json");
     profile.run(&["advise", "app.mpisee", "--comm", "W_s1.4*"]).golden("advise-comm");
     profile.run(&["advise", "app.mpisee", "--ranks", "0-3"]).golden("advise-ranks");
-    let found = profile.run(&["advise", "app.mpisee", "--format", "csv"]);
+    let crowded = using(every_rule(), |_| (5.0, 5.0, "0-1")).write();
+    crowded.golden_at(100, "advise-no-core", &["advise", "app.mpisee"]);
+    let found = crowded.run(&["advise", "app.mpisee", "--format", "csv"]);
     let rules: BTreeSet<&str> =
         found.stdout.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
     let help = profile.run(&["advise", "--help"]);
@@ -233,8 +309,12 @@ fn some_rank(instance: u64) -> u64 {
 #[test]
 fn who_is_waited_for_was_measured() {
     // Seven ranks wait for rank 3, so many times 10 ms of a run of 80 s.
-    let on_one_node =
-        || run().with(|profile| profile.ranks.iter_mut().for_each(|row| row.host = "node0".to_owned()));
+    let on_one_node = || {
+        run().with(|profile| {
+            profile.comms[0].nodes = 1;
+            profile.ranks.iter_mut().for_each(|row| row.host = "node0".to_owned());
+        })
+    };
     let late = |instances: u64| {
         arrive(
             on_one_node(),
@@ -251,7 +331,6 @@ fn who_is_waited_for_was_measured() {
         late(24).write().run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
     assert!(said.contains("On W others wait for rank 3."), "{said}");
     assert!(said.contains("it caused 100.0 % of 1.68 s of waiting in MPI_Alltoall on W"), "{said}");
-    assert!(said.contains("91 % is waiting for others"), "{said}");
     // Sums alone accuse nobody.
     let sums =
         on(run(), "W", &ALL[1..], "MPI_Alltoall", 10, 800, 0.7).call("W", 0, "MPI_Alltoall", 10, 800, 0.1);
@@ -267,6 +346,13 @@ fn waiting_in_which_none_stands_out_is_said_so() {
     };
     finds(&uneven(0.0029), &["uneven W"]);
     finds(&uneven(0.0028), &[]);
+    let said = uneven(0.0029)
+        .write()
+        .run(&["advise", "app.mpisee"])
+        .exits(0)
+        .stdout
+        .replace("\n              ", " ");
+    assert!(said.contains("in collectives 7") && said.contains(" % is waiting for others."), "{said}");
 }
 
 #[test]

@@ -62,8 +62,8 @@ fn ranks_show_how_time_is_spread() {
         .golden("ops-ranks_show_how_time_is_spread-2");
     profile.run(&["ranks", "app.mpisee", "--ranks", "5,9", "--format", "csv"]).prints(
         "\
-rank,host,wall_s,mpi_s,share_of_wall,bytes,calls,busiest_call,busiest_comm,busiest_s
-5,node0,10.000000000,2.625250000,0.262525000,3000501,18,MPI_Alltoallv,W_a1,1.625000000
+rank,host,wall_s,mpi_s,share_of_wall,cpu_share,no_core_share,cpus_allowed,bytes,calls,busiest_call,busiest_comm,busiest_s
+5,node0,10.000000000,2.625250000,0.262525000,,,,3000501,18,MPI_Alltoallv,W_a1,1.625000000
 ",
     );
 }

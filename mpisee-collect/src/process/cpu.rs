@@ -14,9 +14,19 @@ pub use cgroup::quota;
 /// may have a wider choice of cores than the program, and use none.
 const PART_OF_HELPER: u64 = 100;
 
-/// CPU use of this process so far, and the CPUs that its threads may use. Takes some microseconds, and as many for each
-/// thread.
-pub fn read() -> (CpuReading, Cpus) {
+/// CPU use of this process at one moment.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// What it used since it was started.
+    pub reading: CpuReading,
+    /// The CPUs on which those threads may run that do its work.
+    pub cpus: Cpus,
+    threads: Vec<Thread>,
+}
+
+/// Reads what this process has used, in some microseconds and as many for each thread. The threads that do its work are
+/// those that ran `since` an earlier moment.
+pub fn read(since: Option<&Sample>) -> Sample {
     let threads = threads();
     let usage = usage();
     let reading = CpuReading {
@@ -28,7 +38,8 @@ pub fn read() -> (CpuReading, Cpus) {
         minor_faults: usage.ru_minflt.try_into().unwrap_or(0),
         major_faults: usage.ru_majflt.try_into().unwrap_or(0),
     };
-    (reading, cpus_of(&threads))
+    let before = since.map_or(&[][..], |earlier| &earlier.threads);
+    Sample { reading, cpus: cpus_of(&threads, before), threads }
 }
 
 /// CPUs of this node that are online.
@@ -81,16 +92,20 @@ fn wait_ns(threads: &[Thread]) -> Option<u64> {
 }
 
 /// The CPUs on which the threads may run that do the program's work; those of the calling thread where that is unknown.
-fn cpus_of(threads: &[Thread]) -> Cpus {
+fn cpus_of(threads: &[Thread], before: &[Thread]) -> Cpus {
     const CALLING: libc::pid_t = 0;
-    let busy = busy(threads).into_iter().filter_map(affinity);
+    let busy = busy(threads, before).into_iter().filter_map(affinity);
     let cpus = busy.reduce(|one, other| one.union(&other));
     cpus.or_else(|| affinity(CALLING)).unwrap_or_default()
 }
 
-/// The threads that ran for a good part of what all of them did.
-fn busy(threads: &[Thread]) -> Vec<libc::pid_t> {
-    let ran_ns = |thread: &Thread| thread.times.map_or(0, |times| times.ran_ns);
+/// The threads that ran for a good part of what all of them did, since they were as they are in `before`.
+fn busy(threads: &[Thread], before: &[Thread]) -> Vec<libc::pid_t> {
+    let so_far_ns = |thread: &Thread| thread.times.map_or(0, |times| times.ran_ns);
+    let ran_ns = |thread: &Thread| {
+        let earlier = before.iter().find(|earlier| earlier.id == thread.id);
+        so_far_ns(thread).saturating_sub(earlier.map_or(0, so_far_ns))
+    };
     let all_ns = threads.iter().map(ran_ns).fold(0, u64::saturating_add);
     let is_busy = |thread: &&Thread| ran_ns(thread) > 0 && ran_ns(thread) >= all_ns / PART_OF_HELPER;
     threads.iter().filter(is_busy).map(|thread| thread.id).collect()
@@ -143,19 +158,22 @@ mod tests {
         let threads = [thread(7, Some((1000, 5))), thread(8, None), thread(9, Some((10, 8)))];
         assert_eq!(wait_ns(&threads), Some(13));
         assert_eq!(wait_ns(&threads[1..2]), None);
-        assert_eq!(busy(&threads), [7, 9]);
-        assert_eq!(busy(&[thread(7, Some((1000, 5))), thread(9, Some((9, 8)))]), [7]);
-        assert!(busy(&threads[1..2]).is_empty());
+        assert_eq!(busy(&threads, &[]), [7, 9]);
+        assert_eq!(busy(&[thread(7, Some((1000, 5))), thread(9, Some((9, 8)))], &[]), [7]);
+        assert_eq!(busy(&threads, &[thread(9, Some((9, 0))), thread(7, Some((300, 4)))]), [7]);
+        assert!(busy(&threads[1..2], &[]).is_empty());
     }
 
     #[test]
     fn this_process_has_used_a_core_that_it_may_use() {
         let begin = std::time::Instant::now();
         while begin.elapsed().as_millis() < 20 {}
-        let (first, cpus) = read();
-        assert!(first.user_us + first.system_us > 0 && first.minor_faults > 0, "{first:?}");
-        assert!(!cpus.is_empty() && cpus.len() <= u64::from(online().unwrap().get()), "{cpus}");
-        let (second, _) = read();
-        assert!(second.user_us + second.system_us >= first.user_us + first.system_us);
+        let first = read(None);
+        let used_us = |sample: &Sample| sample.reading.user_us + sample.reading.system_us;
+        assert!(used_us(&first) > 0 && first.reading.minor_faults > 0, "{first:?}");
+        assert!(!first.cpus.is_empty(), "{first:?}");
+        assert!(first.cpus.len() <= u64::from(online().unwrap().get()), "{first:?}");
+        let second = read(Some(&first));
+        assert!(used_us(&second) >= used_us(&first) && second.cpus == first.cpus, "{first:?} {second:?}");
     }
 }

@@ -1,7 +1,6 @@
 //! CPU use of a process, read when recording began and at the end of MPI.
 
 use super::layout::cpu;
-use super::snapshot::Source;
 
 /// What a process used since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,17 +37,16 @@ impl CpuReading {
         words
     }
 
-    /// Reads the words that begin at `byte` of the header; `None` if nothing was stored there.
-    pub(super) fn at<S: Source + ?Sized>(source: &S, byte: usize) -> Option<CpuReading> {
-        let word = |which: usize| source.word(byte / 8 + which);
-        (word(cpu::READING_NS_PLUS_1) > 0).then(|| CpuReading {
-            user_us: word(cpu::USER_US),
-            system_us: word(cpu::SYSTEM_US),
-            wait_ns: word(cpu::WAIT_NS_PLUS_1).checked_sub(1),
-            involuntary_switches: word(cpu::INVOLUNTARY_SWITCHES),
-            voluntary_switches: word(cpu::VOLUNTARY_SWITCHES),
-            minor_faults: word(cpu::MINOR_FAULTS),
-            major_faults: word(cpu::MAJOR_FAULTS),
+    /// Of the words of the header; `None` if nothing was stored there.
+    pub(super) fn from_words(words: [u64; cpu::WORDS]) -> Option<CpuReading> {
+        (words[cpu::READING_NS_PLUS_1] > 0).then(|| CpuReading {
+            user_us: words[cpu::USER_US],
+            system_us: words[cpu::SYSTEM_US],
+            wait_ns: words[cpu::WAIT_NS_PLUS_1].checked_sub(1),
+            involuntary_switches: words[cpu::INVOLUNTARY_SWITCHES],
+            voluntary_switches: words[cpu::VOLUNTARY_SWITCHES],
+            minor_faults: words[cpu::MINOR_FAULTS],
+            major_faults: words[cpu::MAJOR_FAULTS],
         })
     }
 
@@ -83,11 +81,11 @@ mod tests {
             minor_faults: 15,
             major_faults: 16,
         };
-        let stored = |reading: CpuReading| CpuReading::at(&reading.to_words(0)[..], 0);
+        let stored = |reading: CpuReading| CpuReading::from_words(reading.to_words(0));
         assert_eq!(stored(reading), Some(reading));
         let unknown = CpuReading { wait_ns: None, ..reading };
         assert_eq!(stored(unknown), Some(unknown));
-        assert_eq!(CpuReading::at(&[0; cpu::WORDS][..], 0), None);
+        assert_eq!(CpuReading::from_words([0; cpu::WORDS]), None);
     }
 
     #[test]

@@ -243,6 +243,8 @@ impl Snapshot {
                 .map_err(|_| ProfileError::Segment { why: format!("the word at {offset} is out of range") })
         };
         let ticks = |offset: usize| Ticks::new(field(offset));
+        let cpu =
+            |offset: usize| CpuReading::from_words(std::array::from_fn(|which| field(offset + which * 8)));
         let reasons = offset_of!(Header, not_seen);
         let snapshot = Snapshot {
             pid: narrow(offset_of!(Header, pid))?,
@@ -267,8 +269,8 @@ impl Snapshot {
             local_size: narrow(offset_of!(Header, local_size))?,
             by_messages: field(offset_of!(Header, by_messages)) != 0,
             end: end(source),
-            cpu_at_start: CpuReading::at(source, offset_of!(Header, cpu_at_start)),
-            cpu_at_end: CpuReading::at(source, offset_of!(Header, cpu_at_end)),
+            cpu_at_start: cpu(offset_of!(Header, cpu_at_start)),
+            cpu_at_end: cpu(offset_of!(Header, cpu_at_end)),
             node_cpus: narrow(offset_of!(Header, node_cpus))?,
             cpu_quota: NonZero::new(field(offset_of!(Header, cpu_quota))),
             before: Moment {

@@ -3,16 +3,18 @@
 mod nodes;
 
 use super::Outcome;
+use crate::cores;
 use crate::filter::CallFilter;
 use crate::group::{By, seconds};
 use crate::matched;
-use crate::output::OutputArgs;
+use crate::output::{Format, OutputArgs};
 use crate::processes::ProcessRows;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use crate::units::time;
 use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use mpisee_collect::aggregate;
 use mpisee_profile::rows::RankRow;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,24 +23,34 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through ranks app.mpisee                         the ranks with most time in MPI
   mpisee-through ranks app.mpisee --sort wait --top 5     those with most of their wall time in MPI
+  mpisee-through ranks app.mpisee --sort no-core          those that were ready to run and had no core
+  mpisee-through ranks app.mpisee --by node               nodes, with their ranks and cores
   mpisee-through ranks app.mpisee --comm 'W_s2.*' --all   time on some communicators, every rank
   mpisee-through ranks app.mpisee --format csv            for other programs";
 
 /// The processes: where they ran, their time in MPI, volume, calls, and the operation that took most of it.
 ///
 /// With filters, MPI time, volume and calls are those of the chosen calls. % of wall is MPI time by wall time of the
-/// rank. In a profile with sums over ranks, each node is a row, and there are no filters.
+/// rank. % on CPU is the rank's time on cores by its wall time, over all of its threads. % no core is the time in which
+/// it was ready to run and had no core: of several ranks on one core, or more threads than cores; CPUS, which it may use,
+/// are shown if some rank lacked a core. With --by node, and in a profile with sums over ranks, each node is a row, and
+/// there are no filters.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RanksArgs {
     /// The NAME.mpisee directory that the run left
     profile: PathBuf,
 
+    /// A row for each rank, or for each node: its ranks, the cores that they may use (CORES), and their time without one
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Rows::Rank)]
+    by: Rows,
+
     #[command(flatten)]
     shown: Shown,
 
     /// Order: most MPI time, volume or calls first; wait is the largest part of the rank's own wall time in MPI first, so
-    /// that ranks that ended early compare with the others; rank is ascending
+    /// that ranks that ended early compare with the others; no-core is the largest part without a core first; rank is
+    /// ascending
     #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
     sort: SortKey,
 
@@ -53,23 +65,39 @@ pub struct RanksArgs {
 enum SortKey {
     Time,
     Wait,
+    NoCore,
     Volume,
     Calls,
     Rank,
 }
 
-const HEADS: [sheet::Head; 10] = [
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Rows {
+    Rank,
+    Node,
+}
+
+/// The column of CPUs in tables, which is for ranks that lack a core.
+const CPUS: &str = "cpus_allowed";
+
+const HEADS: [sheet::Head; 13] = [
     sheet::number("rank", "RANK"),
     sheet::fixed("host", "HOST").hidden_at(3),
     sheet::number("wall_s", "Wall"),
     sheet::number("mpi_s", "MPI"),
     sheet::number("share_of_wall", "% of wall"),
+    sheet::number("cpu_share", "% on CPU").hidden_at(0),
+    sheet::number("no_core_share", "% no core").hidden_at(7),
+    sheet::fixed(CPUS, "CPUS").hidden_at(0),
     sheet::number("bytes", "Volume").hidden_at(4),
     sheet::number("calls", "Calls").hidden_at(1),
     sheet::fixed("busiest_call", "MOST TIME IN").hidden_at(6),
     sheet::fixed("busiest_comm", "ON").hidden_at(5),
     sheet::number("busiest_s", "Time").hidden_at(2),
 ];
+
+/// Columns that tables leave out where nothing is known.
+const CORE_COLUMNS: [&str; 2] = ["cpu_share", "no_core_share"];
 
 /// Sums of a rank.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,6 +113,9 @@ struct Sum<'a> {
 pub fn run(args: &RanksArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     match &view.processes().rows {
+        ProcessRows::Ranks(ranks) if args.by == Rows::Node => {
+            nodes::run(args, &view, &aggregate::node_rows(ranks))
+        }
         ProcessRows::Ranks(_) => of_ranks(args, &view),
         ProcessRows::Nodes(rows) => nodes::run(args, &view, rows),
     }
@@ -116,6 +147,10 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Outcome> {
         let order = match args.sort {
             SortKey::Time => other.time_ns.cmp(&one.time_ns),
             SortKey::Wait => share_of_wall(right, other).total_cmp(&share_of_wall(left, one)),
+            SortKey::NoCore => {
+                let share = |row: &RankRow| cores::share(row).unwrap_or(0.0);
+                share(right).total_cmp(&share(left))
+            }
             SortKey::Volume => other.bytes.cmp(&one.bytes),
             SortKey::Calls => other.calls.cmp(&one.calls),
             SortKey::Rank => std::cmp::Ordering::Equal,
@@ -125,11 +160,22 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Outcome> {
     let spread = spread(&ranks.iter().map(|(row, sum)| (row.rank, sum.time_ns)).collect::<Vec<_>>());
     let mut rows = ranks.iter().map(|(row, sum)| cells(row, sum)).collect();
     let closing = args.shown.cut(&args.output, &mut rows, "The profile has no rank.");
-    let sheet = Sheet { name: "ranks", heads: HEADS.to_vec(), rows };
+    let mut sheet = Sheet { name: "ranks", heads: HEADS.to_vec(), rows };
+    if args.output.format() == Format::Table {
+        hide_needless(&mut sheet, ranks.iter().any(|(row, _)| cores::is_lacking(row)));
+    }
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.lead = spread;
     answer.closing = closing;
     answer.write(&args.output)
+}
+
+/// Removes columns about cores in which nothing is, and the CPUs unless ranks lacked some.
+fn hide_needless(sheet: &mut Sheet, is_lacking: bool) {
+    sheet.keep_columns(|name, is_empty| match name {
+        CPUS => is_lacking && !is_empty,
+        name => !is_empty || !CORE_COLUMNS.contains(&name),
+    });
 }
 
 /// The part of the rank's wall time; 0 where it has none.
@@ -150,6 +196,13 @@ fn cells(row: &RankRow, sum: &Sum<'_>) -> Vec<Value> {
         Value::Seconds(row.wall_s.0),
         Value::Seconds(time_s),
         share,
+        row.cpu_s()
+            .filter(|_| row.wall_s.0 > 0.0)
+            .map_or(Value::Nothing, |cpu_s| Value::Share(cpu_s / row.wall_s.0)),
+        cores::share(row).map_or(Value::Nothing, Value::Share),
+        Some(&row.cpus_allowed)
+            .filter(|cpus| !cpus.is_empty())
+            .map_or(Value::Nothing, |cpus| Value::Text(cpus.to_string())),
         Value::Bytes(sum.bytes),
         Value::Count(sum.calls),
         call,

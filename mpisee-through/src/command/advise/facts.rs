@@ -1,5 +1,6 @@
 //! The input of the rules: a profile summed up by communicator, operation and size.
 
+use crate::cores::{self, Lack};
 use crate::family;
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::{By, Cell, Groups, Key};
@@ -128,6 +129,10 @@ pub struct Facts<'a> {
     counted_on_each: BTreeSet<String>,
     /// How many ranks the fullest node has.
     pub ranks_per_node: u32,
+    /// The chosen ranks that were ready to run and had no core.
+    pub lack: Option<Lack>,
+    /// Whether it was measured.
+    pub knows_waits: bool,
     /// All communicators with or without calls, by name, with the calls of chosen ranks.
     pub comms: BTreeMap<String, Comm<'a>>,
     /// The chosen communicators.
@@ -187,6 +192,8 @@ impl<'a> Facts<'a> {
             run_s: processes.run_s(filter),
             mpi_s: processes.chosen_mpi_s(filter),
             ranks_per_node: u32::try_from(processes.ranks_per_node()).unwrap_or(u32::MAX),
+            lack: cores::lack(processes, |rank| filter.takes_rank(rank)),
+            knows_waits: cores::is_measured(processes),
             counted_on_each: several_comms::counted_on_each(&groups),
             family_indices: indices.collect(),
             families,

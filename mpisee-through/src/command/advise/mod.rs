@@ -4,6 +4,7 @@ mod alltoallv;
 mod creation;
 mod facts;
 mod finding;
+mod no_core;
 mod polling;
 mod rules;
 mod text;
@@ -33,6 +34,8 @@ EXAMPLES:
 /// What takes most time and what to try, in plain words: first what dominates, then findings, each with
 /// its evidence and the rule's threshold.
 ///
+/// no-core: ranks that were ready to run and had no core, because of more ranks or threads than cores,
+/// ranks bound to the same core, a quota, or other processes. It comes first, whatever its time.
 /// dominating: collectives, or point-to-point messages, of one communicator that take much of the MPI
 /// time.
 /// tiny-allreduces: very many MPI_Allreduce of a few bytes.
@@ -97,9 +100,10 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     let cut_off = facts.cut_off.take();
     let mut findings = rules::all(&facts);
     findings.sort_by(|left, right| {
-        right
-            .cost_s
-            .total_cmp(&left.cost_s)
+        let comes_later = |finding: &Finding| finding.rule != no_core::RULE;
+        comes_later(left)
+            .cmp(&comes_later(right))
+            .then_with(|| right.cost_s.total_cmp(&left.cost_s))
             .then_with(|| (left.rule, &left.about).cmp(&(right.rule, &right.about)))
     });
     if let Some(file) = &args.write_rules {

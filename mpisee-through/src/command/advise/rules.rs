@@ -4,7 +4,7 @@ use super::alltoallv;
 use super::creation;
 use super::facts::{Comm, Facts, Family, OfSize, Used};
 use super::finding::{Finding, percent};
-use super::{polling, waiting};
+use super::{no_core, polling, waiting};
 use crate::shape::Shape;
 use crate::units::{count, count_of, human_bytes, time};
 use mpisee_profile::Kind;
@@ -26,6 +26,10 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
     findings.extend(uneven);
     let general = dominating(facts, &findings);
     findings.extend(general);
+    if let Some(first) = no_core::rule(facts) {
+        findings.iter_mut().for_each(no_core::put_first);
+        findings.push(first);
+    }
     findings
 }
 
@@ -255,10 +259,15 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
                 human_bytes(RENDEZVOUS_BYTES),
                 human_bytes(SLOW_BYTES_PER_S as u64)
             ),
-            advice: "MPI libraries mostly return from a send of this size when the receiver takes the message. Why that \
-                     takes long is not measured: late receivers, the network, or ranks that had no core (mpisee-through ranks \
-                     PROFILE). MPI_Isend, completed later, lets the sender go on meanwhile."
-                .to_owned(),
+            advice: format!(
+                "MPI libraries mostly return from a send of this size when the receiver takes the message. Why that takes \
+                 long is not measured: late receivers{}. MPI_Isend, completed later, lets the sender go on meanwhile.",
+                match (&facts.lack, facts.knows_waits) {
+                    (Some(_), _) => ", the network, and receivers that had no core",
+                    (None, true) => ", or the network (no rank lacked a core)",
+                    (None, false) => ", the network, or ranks that wait for a core",
+                }
+            ),
         })
     };
     facts.families().filter_map(finding).collect()

@@ -1,15 +1,20 @@
-//! `ranks` of an aggregate profile: a row for each node.
+//! `ranks` with a row for each node, as always of an aggregate profile.
 
 use super::{RanksArgs, SortKey};
 use crate::command::Outcome;
+use crate::output::Format;
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::units::time;
 use crate::view::ProfileView;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use mpisee_profile::Profile;
-use mpisee_profile::rows::{NodeRow, Row, SpreadRow};
+use mpisee_profile::rows::{NodeRow, Row, Seconds, SpreadRow};
 
-const HEADS: [Head; 10] = [
+/// Columns that tables leave out where nothing is known.
+const CORE_COLUMNS: [&str; 6] =
+    ["cores", "node_cpus", "cpu_share", "no_core_share", "no_core_max_s", "no_core_max_rank"];
+
+const HEADS: [Head; 16] = [
     sheet::fixed("host", "HOST"),
     sheet::number("ranks", "RANKS"),
     sheet::fixed("members", "PROCS").or_none(),
@@ -20,23 +25,27 @@ const HEADS: [Head; 10] = [
     sheet::number("mpi_min_rank", "of rank").or_none(),
     sheet::number("mpi_max_s", "Max"),
     sheet::number("mpi_max_rank", "of rank").or_none(),
+    sheet::number("cores", "CORES"),
+    sheet::number("node_cpus", "of node").hidden_at(0),
+    sheet::number("cpu_share", "% on CPU").hidden_at(0),
+    sheet::number("no_core_share", "% no core"),
+    sheet::number("no_core_max_s", "No core max").hidden_at(1),
+    sheet::number("no_core_max_rank", "of rank").or_none(),
 ];
 
 /// As [`super::run`].
 pub fn run(args: &RanksArgs, view: &ProfileView, nodes: &[NodeRow]) -> Result<Outcome> {
-    if args.filter.is_on() {
-        let missing = "what single ranks did on a part of the communicators or operations";
-        return Err(view.unanswerable(missing).into());
-    }
-    if matches!(args.sort, SortKey::Volume | SortKey::Calls) {
-        return Err(view.unanswerable("the volume and calls of single ranks").into());
-    }
+    let is_aggregate = !view.processes().nodes().is_empty();
+    need_whole_nodes(args, view, is_aggregate)?;
     let mut nodes: Vec<&NodeRow> = nodes.iter().collect();
-    let mean_s = |row: &NodeRow| row.mpi_s.0 / row.ranks.max(1) as f64;
     let first = |row: &NodeRow| row.wall_max_rank.min(row.mpi_min_rank).min(row.mpi_max_rank);
     nodes.sort_by(|left, right| {
         let order = match args.sort {
             SortKey::Wait => share_of_wall(right).total_cmp(&share_of_wall(left)),
+            SortKey::NoCore => {
+                let most_s = |row: &NodeRow| row.cpu_wait_max_s.map_or(0.0, |most_s| most_s.0);
+                most_s(right).total_cmp(&most_s(left))
+            }
             SortKey::Rank => std::cmp::Ordering::Equal,
             SortKey::Time | SortKey::Volume | SortKey::Calls => {
                 right.mpi_max_s.0.total_cmp(&left.mpi_max_s.0)
@@ -44,30 +53,65 @@ pub fn run(args: &RanksArgs, view: &ProfileView, nodes: &[NodeRow]) -> Result<Ou
         };
         order.then_with(|| first(left).cmp(&first(right)))
     });
-    let mut rows = nodes
-        .iter()
-        .map(|row| {
-            let share =
-                if row.wall_s.0 > 0.0 { Value::Share(row.mpi_s.0 / row.wall_s.0) } else { Value::Nothing };
-            vec![
-                row.host.as_str().into(),
-                Value::Count(row.ranks),
-                Value::Text(row.members.to_string()),
-                Value::Seconds(row.wall_max_s.0),
-                Value::Seconds(mean_s(row)),
-                share,
-                Value::Seconds(row.mpi_min_s.0),
-                Value::Count(row.mpi_min_rank.into()),
-                Value::Seconds(row.mpi_max_s.0),
-                Value::Count(row.mpi_max_rank.into()),
-            ]
-        })
-        .collect();
+    let mut rows = nodes.iter().copied().map(cells).collect();
     let closing = args.shown.cut(&args.output, &mut rows, "There is no node in the profile.");
-    let mut answer = Answer::new(view.profile(), Sheet { name: "nodes", heads: HEADS.to_vec(), rows }, None);
-    answer.lead = spread(&nodes, view.profile())?;
+    let mut sheet = Sheet { name: "nodes", heads: HEADS.to_vec(), rows };
+    if args.output.format() == Format::Table {
+        sheet.keep_columns(|name, is_empty| !is_empty || !CORE_COLUMNS.contains(&name));
+    }
+    let mut answer = Answer::new(view.profile(), sheet, None);
+    answer.lead = spread(&nodes);
+    if is_aggregate {
+        answer.lead += &most_of_all(view.profile())?;
+        answer.lead += &format!("The rows of {} are over the ranks of a node.\n", NodeRow::FILE);
+    }
     answer.closing = closing;
     answer.write(&args.output)
+}
+
+/// Fails for what sums over the ranks of a node do not answer.
+fn need_whole_nodes(args: &RanksArgs, view: &ProfileView, is_aggregate: bool) -> Result<()> {
+    let is_by_call = matches!(args.sort, SortKey::Volume | SortKey::Calls);
+    if (args.filter.is_on() || is_by_call) && !is_aggregate {
+        bail!(
+            "a row for each node (--by node) is about all that its ranks did: without filters, and not by volume or calls"
+        );
+    }
+    if args.filter.is_on() {
+        let missing = "what single ranks did on a part of the communicators or operations";
+        return Err(view.unanswerable(missing).into());
+    }
+    if is_by_call {
+        return Err(view.unanswerable("the volume and calls of single ranks").into());
+    }
+    Ok(())
+}
+
+fn cells(row: &NodeRow) -> Vec<Value> {
+    let of_wall = |time_s: Option<Seconds>| match time_s {
+        Some(time_s) if row.wall_s.0 > 0.0 => Value::Share(time_s.0 / row.wall_s.0),
+        _ => Value::Nothing,
+    };
+    let count = |number: Option<u32>| number.map_or(Value::Nothing, |number| Value::Count(number.into()));
+    let cores = row.cpus_allowed.len();
+    vec![
+        row.host.as_str().into(),
+        Value::Count(row.ranks),
+        Value::Text(row.members.to_string()),
+        Value::Seconds(row.wall_max_s.0),
+        Value::Seconds(row.mpi_s.0 / row.ranks.max(1) as f64),
+        of_wall(Some(row.mpi_s)),
+        Value::Seconds(row.mpi_min_s.0),
+        Value::Count(row.mpi_min_rank.into()),
+        Value::Seconds(row.mpi_max_s.0),
+        Value::Count(row.mpi_max_rank.into()),
+        if cores > 0 { Value::Count(cores) } else { Value::Nothing },
+        count(row.node_cpus),
+        of_wall(row.cpu_s),
+        of_wall(row.cpu_wait_s),
+        row.cpu_wait_max_s.map_or(Value::Nothing, |most_s| Value::Seconds(most_s.0)),
+        count(row.cpu_wait_max_rank),
+    ]
 }
 
 /// The part of the wall time of the node's ranks that was in MPI; 0 where they have none.
@@ -75,25 +119,30 @@ fn share_of_wall(row: &NodeRow) -> f64 {
     if row.wall_s.0 > 0.0 { row.mpi_s.0 / row.wall_s.0 } else { 0.0 }
 }
 
-/// Mean, least and most in sentences.
-fn spread(nodes: &[&NodeRow], profile: &Profile) -> Result<String> {
+/// Mean, least and most in a sentence.
+fn spread(nodes: &[&NodeRow]) -> String {
     let least = nodes.iter().min_by(|left, right| {
         left.mpi_min_s.0.total_cmp(&right.mpi_min_s.0).then(left.mpi_min_rank.cmp(&right.mpi_min_rank))
     });
     let most = nodes.iter().max_by(|left, right| {
         left.mpi_max_s.0.total_cmp(&right.mpi_max_s.0).then(right.mpi_max_rank.cmp(&left.mpi_max_rank))
     });
-    let (Some(least), Some(most)) = (least, most) else { return Ok(String::new()) };
+    let (Some(least), Some(most)) = (least, most) else { return String::new() };
     let ranks: u64 = nodes.iter().map(|row| row.ranks).sum();
     let mean_s = nodes.iter().map(|row| row.mpi_s.0).sum::<f64>() / ranks.max(1) as f64;
-    let mut text = format!(
+    format!(
         "MPI time over {ranks} ranks: mean {}, least {} (rank {}), most {} (rank {}).\n",
         time(mean_s),
         time(least.mpi_min_s.0),
         least.mpi_min_rank,
         time(most.mpi_max_s.0),
         most.mpi_max_rank,
-    );
+    )
+}
+
+/// The ranks with most calls and bytes, which sums over ranks have.
+fn most_of_all(profile: &Profile) -> Result<String> {
+    let mut text = String::new();
     // The row that is about everything.
     for row in profile.rows::<SpreadRow>()? {
         let row = row?;
@@ -104,6 +153,5 @@ fn spread(nodes: &[&NodeRow], profile: &Profile) -> Result<String> {
             );
         }
     }
-    text += &format!("The rows of {} are over the ranks of a node.\n", NodeRow::FILE);
     Ok(text)
 }

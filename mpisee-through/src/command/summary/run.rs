@@ -1,5 +1,6 @@
 //! The run as a whole: what ran where, and how much of its time was MPI.
 
+use crate::cores;
 use crate::interrupted;
 use crate::units::{count, time, to_nine_decimals};
 use crate::view::ProfileView;
@@ -37,6 +38,8 @@ pub struct RunSummary<'a> {
     mpi_s: f64,
     /// MPI time of all ranks by wall time of all ranks, from 0 to 1.
     mpi_share_of_wall: f64,
+    /// The ranks that were ready to run and had no core, with the part of their time, in a sentence.
+    no_core: Option<String>,
     /// The time of the profiler: seconds, mean over ranks, with the range in which it lies if calls were measured; by the ranks' wall
     /// time; and in nanoseconds per simple call in a loop.
     profiler_mean_s: f64,
@@ -95,6 +98,7 @@ impl<'a> RunSummary<'a> {
             mpi_mean_s: to_nine_decimals(mpi_s / processes.count().max(1) as f64),
             mpi_s: to_nine_decimals(mpi_s),
             mpi_share_of_wall: if wall_s > 0.0 { to_nine_decimals(mpi_s / wall_s) } else { 0.0 },
+            no_core: cores::lack(processes, |_| true).map(|lack| lack.sentence()),
             profiler_mean_s: mean(run.profiler.time_s),
             profiler_mean_range_s: (run.profiler.sampled_calls > 0)
                 .then(|| [run.profiler.low_s, run.profiler.high_s].map(mean)),
@@ -146,6 +150,7 @@ impl<'a> RunSummary<'a> {
                 ),
             ),
         ]);
+        lines.extend(self.no_core.clone().map(|sentence| ("Cores", sentence)));
         if self.profiler_call_ns > 0.0 {
             lines.push(("Profiler", self.overhead()));
             lines.extend(self.longer().map(|longer| ("", longer)));

@@ -1,0 +1,135 @@
+//! The rule about ranks that were ready to run and had no core. It comes first: without a core every time is longer, in
+//! MPI and outside.
+
+use super::facts::Facts;
+use super::finding::{Finding, percent};
+use crate::cores::{Crowd, LACKING_FROM, LEAST_WAIT_S, NodeLack, Reason};
+use crate::units::{count, time};
+
+/// The rule's name.
+pub const RULE: &str = "no-core";
+/// Nodes, and reasons on each, that the evidence names.
+const NAMED: usize = 3;
+
+/// The finding, where ranks lacked a core.
+pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
+    let lack = facts.lack.as_ref()?;
+    let about = match &lack.nodes[..] {
+        [only] => only.host.clone(),
+        several => format!("{} nodes", several.len()),
+    };
+    let mut evidence: Vec<String> = lack.nodes.iter().take(NAMED).map(on_node).collect();
+    let more = lack.nodes.len().saturating_sub(NAMED);
+    evidence.extend((more > 0).then(|| format!("So it is on {more} more of {} nodes.", lack.nodes_of_run)));
+    let mut advice: Vec<&str> = Vec::new();
+    for text in lack.nodes.iter().flat_map(|node| &node.reasons).map(advice_for) {
+        if !advice.contains(&text) {
+            advice.push(text);
+        }
+    }
+    Some(Finding {
+        rule: RULE,
+        about,
+        cost_s: lack.wait_s,
+        what: format!("{}.", lack.sentence()),
+        evidence: evidence.join(" "),
+        threshold: format!("{} of a rank's wall time, and {}", percent(LACKING_FROM), time(LEAST_WAIT_S)),
+        advice: format!(
+            "{} Then measure again: times in MPI are partly waiting for ranks that had no core.",
+            advice.join(" ")
+        ),
+    })
+}
+
+/// Rules about what the program asked for, which a core more would not change.
+const OF_PROGRAM: [&str; 3] = ["creation", "reorder", "scattered"];
+
+/// Sets another finding in relation to this one, from which it may follow.
+pub fn put_first(finding: &mut Finding) {
+    if !OF_PROGRAM.contains(&finding.rule) {
+        finding.advice = format!("Look at {RULE} first: this may follow from it. {}", finding.advice);
+    }
+}
+
+fn on_node(node: &NodeLack) -> String {
+    let mut reasons: Vec<String> = node.reasons.iter().take(NAMED).map(reason).collect();
+    let more = node.reasons.len().saturating_sub(NAMED);
+    reasons.extend((more > 0).then(|| format!("so it is with {more} more groups of ranks")));
+    format!("On {}, {}: {}.", node.host, node.ranks_text(), reasons.join("; "))
+}
+
+fn reason(reason: &Reason) -> String {
+    match reason {
+        Reason::Quota { cores } => {
+            format!("their cgroup has a quota of {}, and most of it was used", cores_text(*cores))
+        }
+        Reason::Ranks(crowd) => match crowd.is_whole {
+            true => format!(
+                "{} on {}{}",
+                count(crowd.count, "rank"),
+                count(crowd.cpus.len(), "core"),
+                of_node(crowd)
+            ),
+            false => format!("{} are bound to {}", crowd.ranks, cpus_text(crowd)),
+        },
+        Reason::Threads(crowd) => format!(
+            "{:.1} threads of {} ran or were ready to on average, on {}{}",
+            crowd.wanted,
+            crowd.ranks,
+            count(crowd.cpus.len(), "core"),
+            of_node(crowd)
+        ),
+        Reason::Others => {
+            "no more ranks and threads were ready than they may use cores, so that another process was on these".to_owned()
+        }
+        Reason::Unknown => "which cores they may use is not known".to_owned(),
+    }
+}
+
+/// The cores of the node, where ranks may use only some of them.
+fn of_node(crowd: &Crowd) -> String {
+    match crowd.node_cpus {
+        Some(cpus) if u64::from(cpus) > crowd.cpus.len() => {
+            format!(" that they may use, of {cpus} of the node")
+        }
+        _ => String::new(),
+    }
+}
+
+fn cpus_text(crowd: &Crowd) -> String {
+    match crowd.cpus.len() {
+        1 => format!("one core (CPU {})", crowd.cpus),
+        cores => format!("{cores} cores (CPUs {})", crowd.cpus),
+    }
+}
+
+fn cores_text(cores: f64) -> String {
+    let noun = if cores == 1.0 { "core" } else { "cores" };
+    format!("{} {noun}", (cores * 100.0).round() / 100.0)
+}
+
+fn advice_for(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::Quota { .. } => {
+            "Ask for as many cores as there are ranks and threads (Slurm: --cpus-per-task; a container: --cpus), or start \
+             fewer."
+        }
+        Reason::Ranks(Crowd { is_whole: true, .. }) => {
+            "Start no more ranks on a node than they may use cores (Open MPI: no --oversubscribe; Slurm: \
+             --ntasks-per-node; MPICH: -ppn). If the node has more cores than they may use, see how ranks are bound (Open \
+             MPI: --report-bindings; Slurm: --cpu-bind=verbose): two launches on one node may have taken the same cores."
+        }
+        Reason::Ranks(_) => {
+            "Bind each rank to cores of its own (Open MPI: --map-by core --bind-to core; MPICH: -bind-to core; Slurm: \
+             --cpu-bind=cores), or to none, and see whether the program or a script around it binds again."
+        }
+        Reason::Threads(_) => {
+            "Start fewer threads on each rank (OMP_NUM_THREADS), or give each rank as many cores as it has threads (Open \
+             MPI: --map-by slot:PE=N; MPICH: -bind-to core:N; Slurm: --cpus-per-task)."
+        }
+        Reason::Others => {
+            "See what else runs on these cores (top), such as another job, and ask for whole nodes (Slurm: --exclusive)."
+        }
+        Reason::Unknown => "See how many ranks and threads the node has, and what else runs there.",
+    }
+}

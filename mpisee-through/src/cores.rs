@@ -1,0 +1,412 @@
+//! Ranks that were ready to run and had no core, and the reasons that were measured.
+
+use crate::processes::{ProcessRows, Processes};
+use mpisee_collect::aggregate::node_rows;
+use mpisee_profile::RankSet;
+use mpisee_profile::rows::{Cpus, NodeRow, RankRow};
+use std::collections::BTreeMap;
+
+/// The share of its wall time from which on a rank lacked a core.
+pub const LACKING_FROM: f64 = 0.05;
+/// The least time without a core, in seconds: a run may be so short that its start is a good part of it.
+pub const LEAST_WAIT_S: f64 = 0.01;
+/// Cores that were wanted beyond those allowed, by those allowed, before they are said to be more: clocks differ a bit.
+const TOLERANCE: f64 = 1.05;
+/// The part of a quota that was used, before it is said to be the limit.
+const QUOTA_USED: f64 = 0.8;
+
+/// Ranks without a core, on all nodes.
+#[derive(Debug)]
+pub struct Lack {
+    /// The nodes, that with most time without a core first.
+    pub nodes: Vec<NodeLack>,
+    /// How many nodes the profile has.
+    pub nodes_of_run: usize,
+    /// The time without a core, over the ranks that lacked one.
+    pub wait_s: f64,
+}
+
+/// Ranks without a core on a node.
+#[derive(Debug)]
+pub struct NodeLack {
+    pub host: String,
+    /// The ranks; `None` where only that with the longest wait is known.
+    pub ranks: Option<RankSet>,
+    /// By wall time, the least and the most of the ranks; where these are unknown the mean and the most of the node.
+    pub shares: [f64; 2],
+    /// The rank that has most.
+    pub longest: u32,
+    pub wait_s: f64,
+    /// At least one.
+    pub reasons: Vec<Reason>,
+}
+
+/// A reason, as far as it was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// Of a quota of the cgroup, in cores, most was used.
+    Quota { cores: f64 },
+    /// More ranks than CPUs that they may use.
+    Ranks(Crowd),
+    /// No more ranks than CPUs, but more threads that ran or were ready.
+    Threads(Crowd),
+    /// Nothing of the kind: what else ran there is not measured.
+    Others,
+    /// The CPUs that the ranks may use are unknown.
+    Unknown,
+}
+
+/// Ranks that may use some CPUs and no others, and wanted to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Crowd {
+    /// The ranks, as text.
+    pub ranks: String,
+    pub count: u64,
+    pub cpus: Cpus,
+    /// Threads that ran or were ready, on average.
+    pub wanted: f64,
+    /// Whether they are all of the node that wanted a core.
+    pub is_whole: bool,
+    /// CPUs of the node, if that is known.
+    pub node_cpus: Option<u32>,
+}
+
+/// The ranks that lacked a core among those that `takes` takes; none if none did, or if it was not measured. Of sums over
+/// ranks all are taken.
+pub fn lack(processes: &Processes, takes: impl Fn(u32) -> bool) -> Option<Lack> {
+    let (mut nodes, nodes_of_run): (Vec<NodeLack>, usize) = match &processes.rows {
+        ProcessRows::Nodes(rows) => (rows.iter().filter_map(of_sums).collect(), rows.len()),
+        ProcessRows::Ranks(ranks) => {
+            let mut by_host: BTreeMap<&str, Vec<&RankRow>> = BTreeMap::new();
+            ranks.iter().for_each(|row| by_host.entry(&row.host).or_default().push(row));
+            (by_host.values().filter_map(|ranks| of_ranks(ranks, &takes)).collect(), by_host.len())
+        }
+    };
+    nodes.sort_by(|left, right| {
+        right.wait_s.total_cmp(&left.wait_s).then_with(|| left.longest.cmp(&right.longest))
+    });
+    let wait_s = nodes.iter().map(|node| node.wait_s).sum();
+    (!nodes.is_empty()).then_some(Lack { nodes, nodes_of_run, wait_s })
+}
+
+/// Whether the profile has the time that ranks were without a core.
+pub fn is_measured(processes: &Processes) -> bool {
+    processes.ranks().iter().any(|row| row.cpu_wait_s.is_some())
+        || processes.nodes().iter().any(|row| row.cpu_wait_s.is_some())
+}
+
+/// Whether a rank lacked a core.
+pub fn is_lacking(row: &RankRow) -> bool {
+    share(row).is_some_and(|share| lacks(share, row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0)))
+}
+
+/// The part of the rank's wall time in which it was ready to run and had no core.
+pub fn share(row: &RankRow) -> Option<f64> {
+    row.cpu_wait_s.filter(|_| row.wall_s.0 > 0.0).map(|wait_s| wait_s.0 / row.wall_s.0)
+}
+
+fn lacks(share: f64, wait_s: f64) -> bool {
+    share >= LACKING_FROM && wait_s >= LEAST_WAIT_S
+}
+
+fn of_sums(node: &NodeRow) -> Option<NodeLack> {
+    let (wait_s, most_s) = (node.cpu_wait_s?.0, node.cpu_wait_max_s?.0);
+    if node.wall_s.0 <= 0.0 {
+        return None;
+    }
+    let shares = [wait_s / node.wall_s.0, most_s / node.wall_max_s.0];
+    lacks(shares[1], most_s).then(|| {
+        let whole = crowd_of_node(node);
+        let reason = quota(node).or_else(|| crowded(whole)).unwrap_or(match node.cpus_allowed.is_empty() {
+            true => Reason::Unknown,
+            false => Reason::Others,
+        });
+        NodeLack {
+            host: node.host.clone(),
+            ranks: None,
+            shares,
+            longest: node.cpu_wait_max_rank.unwrap_or(0),
+            wait_s,
+            reasons: vec![reason],
+        }
+    })
+}
+
+fn of_ranks(ranks: &[&RankRow], takes: impl Fn(u32) -> bool) -> Option<NodeLack> {
+    let lacking: Vec<(&RankRow, f64)> = ranks
+        .iter()
+        .filter(|row| takes(row.rank) && is_lacking(row))
+        .filter_map(|&row| Some((row, share(row)?)))
+        .collect();
+    let most = lacking.iter().max_by(|left, right| left.1.total_cmp(&right.1))?;
+    let least = lacking.iter().map(|&(_, share)| share).fold(f64::INFINITY, f64::min);
+    let rows: Vec<&RankRow> = lacking.iter().map(|&(row, _)| row).collect();
+    Some(NodeLack {
+        host: most.0.host.clone(),
+        ranks: Some(rows.iter().map(|row| row.rank).collect()),
+        shares: [least, most.1],
+        longest: most.0.rank,
+        wait_s: rows.iter().filter_map(|row| row.cpu_wait_s).map(|wait_s| wait_s.0).sum(),
+        reasons: reasons(ranks, &rows),
+    })
+}
+
+/// The reasons for which some ranks of a node lacked a core: that of the fewest CPUs first.
+fn reasons(ranks: &[&RankRow], lacking: &[&RankRow]) -> Vec<Reason> {
+    let node = node_rows(ranks.iter().copied()).into_iter().next();
+    if let Some(reason) = node.as_ref().and_then(quota) {
+        return vec![reason];
+    }
+    let mut sets: Vec<&Cpus> =
+        lacking.iter().map(|row| &row.cpus_allowed).filter(|cpus| !cpus.is_empty()).collect();
+    let all = node.as_ref().map(|node| &node.cpus_allowed).filter(|_| !sets.is_empty());
+    sets.extend(all);
+    sets.sort_by_cached_key(|cpus| (cpus.len(), cpus.to_string()));
+    sets.dedup();
+    if sets.is_empty() {
+        return vec![Reason::Unknown];
+    }
+    let mut found: Vec<(&Cpus, Reason)> = Vec::new();
+    for cpus in sets {
+        // A set around another one that is crowded is crowded by its ranks.
+        if !found.iter().any(|(inner, _)| inner.is_within(cpus)) {
+            found.extend(crowded(crowd(ranks, cpus)).map(|reason| (cpus, reason)));
+        }
+    }
+    match found.is_empty() {
+        true => vec![Reason::Others],
+        false => found.into_iter().map(|(_, reason)| reason).collect(),
+    }
+}
+
+/// The quota, if most of it was used.
+fn quota(node: &NodeRow) -> Option<Reason> {
+    let cores = node.cpu_quota?;
+    let used = node.cpu_s?.0 / node.wall_max_s.0;
+    (cores < node.cpus_allowed.len() as f64 && used >= QUOTA_USED * cores).then_some(Reason::Quota { cores })
+}
+
+fn crowded(crowd: Crowd) -> Option<Reason> {
+    let cpus = crowd.cpus.len();
+    match cpus {
+        0 => None,
+        _ if crowd.count > cpus => Some(Reason::Ranks(crowd)),
+        _ if crowd.wanted > TOLERANCE * cpus as f64 => Some(Reason::Threads(crowd)),
+        _ => None,
+    }
+}
+
+/// The ranks that may use these CPUs and no others, without those that slept and could not be in the way.
+fn crowd(ranks: &[&RankRow], cpus: &Cpus) -> Crowd {
+    let wanted_s = |row: &RankRow| row.cpu_s().unwrap_or(0.0) + row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0);
+    let is_awake = |row: &&&RankRow| wanted_s(row) >= LACKING_FROM * row.wall_s.0;
+    let is_in = |row: &&RankRow| !row.cpus_allowed.is_empty() && row.cpus_allowed.is_within(cpus);
+    let awake: Vec<&RankRow> = ranks.iter().filter(is_awake).copied().collect();
+    let inside: Vec<&RankRow> = awake.iter().copied().filter(is_in).collect();
+    let longest_s = inside.iter().map(|row| row.wall_s.0).fold(0.0, f64::max);
+    let wanted_s: f64 = inside.iter().map(|row| wanted_s(row)).sum();
+    let set: RankSet = inside.iter().map(|row| row.rank).collect();
+    Crowd {
+        ranks: set.named(),
+        count: set.len(),
+        cpus: cpus.clone(),
+        wanted: if longest_s > 0.0 { wanted_s / longest_s } else { 0.0 },
+        is_whole: inside.len() == awake.len(),
+        node_cpus: inside.iter().find_map(|row| row.node_cpus),
+    }
+}
+
+fn crowd_of_node(node: &NodeRow) -> Crowd {
+    let wanted_s = node.cpu_s.map_or(0.0, |cpu_s| cpu_s.0) + node.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0);
+    Crowd {
+        ranks: format!("ranks {}", node.members),
+        count: node.ranks,
+        cpus: node.cpus_allowed.clone(),
+        wanted: wanted_s / node.wall_max_s.0,
+        is_whole: true,
+        node_cpus: node.node_cpus,
+    }
+}
+
+impl Lack {
+    /// Who had no core, and which part of the time: `Ranks 0-3 were ready to run and had no core 48 to 52 % of the time`.
+    pub fn sentence(&self) -> String {
+        let listed: Option<Vec<&RankSet>> = self.nodes.iter().map(|node| node.ranks.as_ref()).collect();
+        let [least, most] = self.shares();
+        let whose = if most > 1.0 { ", summed over their threads" } else { "" };
+        let Some(listed) = listed else {
+            let mean = self.nodes.iter().map(|node| node.shares[0]).fold(0.0, f64::max);
+            let longest = self.nodes.iter().max_by(|left, right| left.shares[1].total_cmp(&right.shares[1]));
+            let on = match &self.nodes[..] {
+                [only] => format!("On {}", only.host),
+                several => format!("On {} of {} nodes", several.len(), self.nodes_of_run),
+            };
+            return format!(
+                "{on} ranks were ready to run and had no core {}{} % of the time on average, rank {} {} %{whose}",
+                if self.nodes.len() > 1 { "up to " } else { "" },
+                whole_percent(mean),
+                longest.map_or(0, |node| node.longest),
+                whole_percent(most),
+            );
+        };
+        let ranks = RankSet::disjoint(listed.into_iter().cloned());
+        let ranks: RankSet = ranks.iter().collect();
+        let (noun, verb) = if ranks.len() == 1 { ("Rank", "was") } else { ("Ranks", "were") };
+        format!(
+            "{noun} {ranks} {verb} ready to run and had no core {} of the time{whose}",
+            range(least, most)
+        )
+    }
+
+    /// The least and the greatest share of a rank.
+    fn shares(&self) -> [f64; 2] {
+        let least = self.nodes.iter().map(|node| node.shares[0]).fold(f64::INFINITY, f64::min);
+        [least, self.nodes.iter().map(|node| node.shares[1]).fold(0.0, f64::max)]
+    }
+}
+
+impl NodeLack {
+    /// The ranks of the node with their shares: `ranks 0-3 (48 to 52 %)`.
+    pub fn ranks_text(&self) -> String {
+        let [least, most] = self.shares;
+        match &self.ranks {
+            Some(ranks) => format!("{} ({})", ranks.named(), range(least, most)),
+            None => format!(
+                "its ranks ({} % on average, rank {} {} %)",
+                whole_percent(least),
+                self.longest,
+                whole_percent(most)
+            ),
+        }
+    }
+}
+
+/// `48 to 52 %`.
+fn range(least: f64, most: f64) -> String {
+    match [least, most].map(whole_percent) {
+        [least, most] if least == most => format!("{most} %"),
+        [least, most] => format!("{least} to {most} %"),
+    }
+}
+
+fn whole_percent(share: f64) -> String {
+    format!("{:.0}", 100.0 * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpisee_profile::rows::Seconds;
+
+    /// A rank on a core for `cpu_s` of 10 s and without one for `wait_s`.
+    fn rank(rank: u32, cpu_s: f64, wait_s: f64, cpus: &str) -> RankRow {
+        RankRow {
+            rank,
+            host: "n1".to_owned(),
+            wall_s: Seconds(10.0),
+            cpu_user_s: Some(Seconds(cpu_s)),
+            cpu_system_s: Some(Seconds(0.0)),
+            cpu_wait_s: Some(Seconds(wait_s)),
+            cpus_allowed: cpus.parse().unwrap(),
+            node_cpus: Some(8),
+            ..RankRow::default()
+        }
+    }
+
+    fn reasons_of(ranks: &[RankRow]) -> Vec<Reason> {
+        let all: Vec<&RankRow> = ranks.iter().collect();
+        of_ranks(&all, |_| true).map(|node| node.reasons).unwrap_or_default()
+    }
+
+    /// Kind, ranks and CPUs of each reason.
+    fn shown(ranks: &[RankRow]) -> Vec<String> {
+        let of = |kind: &str, crowd: &Crowd| {
+            format!("{kind}: {} on {}, {:.1} wanted", crowd.ranks, crowd.cpus, crowd.wanted)
+        };
+        let text = |reason: &Reason| match reason {
+            Reason::Ranks(crowd) => of("ranks", crowd),
+            Reason::Threads(crowd) => of("threads", crowd),
+            other => format!("{other:?}"),
+        };
+        reasons_of(ranks).iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_rank_lacks_a_core_from_a_share_of_its_time_on() {
+        assert!(is_lacking(&rank(0, 9.0, 0.5, "0")) && !is_lacking(&rank(0, 9.0, 0.49, "0")));
+        let short = |wait_s| RankRow { wall_s: Seconds(0.02), ..rank(0, 0.01, wait_s, "0") };
+        assert!(is_lacking(&short(0.01)) && !is_lacking(&short(0.009)));
+        assert!(!is_lacking(&RankRow { cpu_wait_s: None, ..rank(0, 9.0, 0.0, "0") }));
+        assert!(!is_lacking(&RankRow { wall_s: Seconds(0.0), ..rank(0, 9.0, 5.0, "0") }));
+        assert!(shown(&[rank(0, 10.0, 0.0, "0"), rank(1, 0.0, 0.1, "0")]).is_empty());
+    }
+
+    #[test]
+    fn more_ranks_than_cores_are_told_on_the_whole_node() {
+        let ranks: Vec<RankRow> = (0..4).map(|at| rank(at, 5.0, 5.0, "0-1")).collect();
+        assert_eq!(shown(&ranks), ["ranks: ranks 0-3 on 0-1, 4.0 wanted"]);
+        assert!(
+            matches!(&reasons_of(&ranks)[..], [Reason::Ranks(crowd)] if crowd.is_whole && crowd.count == 4)
+        );
+    }
+
+    #[test]
+    fn ranks_bound_to_one_core_are_told_among_others() {
+        let mut ranks: Vec<RankRow> = (0..2).map(|at| rank(at, 5.0, 5.0, "3")).collect();
+        ranks.extend((2..4).map(|at| rank(at, 10.0, 0.0, "0-7")));
+        assert_eq!(shown(&ranks), ["ranks: ranks 0-1 on 3, 2.0 wanted"]);
+        ranks.extend((4..7).map(|at| rank(at, 6.0, 4.0, "4-5")));
+        assert_eq!(
+            shown(&ranks),
+            ["ranks: ranks 0-1 on 3, 2.0 wanted", "ranks: ranks 4-6 on 4-5, 3.0 wanted"]
+        );
+    }
+
+    #[test]
+    fn threads_beyond_the_cores_are_told() {
+        assert_eq!(shown(&[rank(0, 10.0, 30.0, "0")]), ["threads: rank 0 on 0, 4.0 wanted"]);
+        let two = [rank(0, 20.0, 20.0, "0-3"), rank(1, 20.0, 20.0, "0-3")];
+        assert_eq!(shown(&two), ["threads: ranks 0-1 on 0-3, 8.0 wanted"]);
+        // Those that sleep are in nobody's way.
+        let beside_sleepers = [rank(0, 10.0, 10.0, "0"), rank(1, 0.1, 0.1, "0"), rank(2, 0.1, 0.1, "0")];
+        assert_eq!(shown(&beside_sleepers), ["threads: rank 0 on 0, 2.0 wanted"]);
+    }
+
+    #[test]
+    fn a_quota_counts_where_it_was_used_up() {
+        let with = |quota: f64| [RankRow { cpu_quota: Some(quota), ..rank(0, 5.0, 5.0, "0-1") }];
+        assert_eq!(reasons_of(&with(0.5)), [Reason::Quota { cores: 0.5 }]);
+        assert_eq!(reasons_of(&with(1.5)), [Reason::Others]);
+    }
+
+    #[test]
+    fn others_are_suspected_where_nothing_else_explains_it() {
+        assert_eq!(reasons_of(&[rank(0, 5.0, 5.0, "0"), rank(1, 9.0, 1.0, "1")]), [Reason::Others]);
+        assert_eq!(reasons_of(&[rank(0, 5.0, 5.0, "")]), [Reason::Unknown]);
+    }
+
+    #[test]
+    fn shares_are_told_as_a_range() {
+        let node = |host: &str, ranks: &str, shares| NodeLack {
+            host: host.to_owned(),
+            ranks: Some(ranks.parse().unwrap()),
+            shares,
+            longest: 0,
+            wait_s: 1.0,
+            reasons: vec![Reason::Others],
+        };
+        let lack = |nodes: Vec<NodeLack>| Lack { nodes, nodes_of_run: 8, wait_s: 1.0 }.sentence();
+        let two = vec![node("n2", "4-5", [0.30, 0.524]), node("n1", "0-3", [0.476, 0.5])];
+        assert_eq!(lack(two), "Ranks 0-5 were ready to run and had no core 30 to 52 % of the time");
+        let one = vec![node("n1", "3", [0.5, 0.5])];
+        assert_eq!(lack(one), "Rank 3 was ready to run and had no core 50 % of the time");
+        let threads = vec![node("n1", "3-4", [0.5, 3.0])];
+        assert!(lack(threads).ends_with("50 to 300 % of the time, summed over their threads"));
+        let mut sums = node("n1", "3", [0.12, 0.5]);
+        (sums.ranks, sums.longest) = (None, 17);
+        assert_eq!(
+            lack(vec![sums]),
+            "On n1 ranks were ready to run and had no core 12 % of the time on average, rank 17 50 %"
+        );
+    }
+}
