@@ -7,7 +7,7 @@ use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::gpu::{GpuFile, MAGIC as GPU_MAGIC};
 use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::rows::{
-    BinaryRow, CallRow, CommRow, GpuRow, GpuTotalRow, Members, OffsetRow, OutsideRow, PeerRow, RankRow,
+    ArrivalRow, BinaryRow, CallRow, CollectiveRow, CommRow, GpuRow, GpuTotalRow, Members, OffsetRow, OutsideRow, PeerRow, RankRow,
     RegionRow, Row,
 };
 use mpisee_profile::segment::Snapshot;
@@ -77,7 +77,7 @@ pub fn kernels(input: &[u8]) {
 
 /// The sections of a profile as one text: each begins with a line `@` and the name of the file.
 fn sections(input: &[u8]) -> Vec<(&'static str, &[u8])> {
-    const FILES: [&str; 11] = [
+    const FILES: [&str; 13] = [
         "run.json",
         RankRow::FILE,
         CommRow::FILE,
@@ -89,6 +89,8 @@ fn sections(input: &[u8]) -> Vec<(&'static str, &[u8])> {
         GpuRow::FILE,
         GpuTotalRow::FILE,
         BinaryRow::FILE,
+        ArrivalRow::FILE,
+        CollectiveRow::FILE,
     ];
     let mut found: Vec<(&'static str, &[u8])> = Vec::new();
     let mut rest = input;
@@ -151,11 +153,13 @@ pub fn tables(input: &[u8]) {
         read::<GpuRow>(&profile);
         read::<GpuTotalRow>(&profile);
         read::<BinaryRow>(&profile);
+        read::<ArrivalRow>(&profile);
+        read::<CollectiveRow>(&profile);
     });
 }
 
 /// The commands that only read a profile; `{}` stands for it.
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 24] = [
     "summary {}",
     "summary --all {}",
     "comms {}",
@@ -178,6 +182,8 @@ const COMMANDS: [&str; 22] = [
     "gpu --by device --detail {}",
     "gpu --by object --of accesses {}",
     "gpu --annotate --format json {}",
+    "waits {}",
+    "waits --format json --each {}",
 ];
 
 /// A whole profile, through a command of mpisee-through: the first byte says which.

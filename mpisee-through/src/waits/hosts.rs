@@ -96,12 +96,16 @@ impl Clocks {
         used.dedup();
         let members = hosts.len();
         let times = joined.arrivals_ns.chunks_exact(members).zip(joined.departures_ns.chunks_exact(members));
+        let mut ends_ns = vec![(0, u64::MAX); self.names.len()];
         for (arrivals, departures) in times {
             // By host, the last arrival and the first departure.
+            used.iter().for_each(|&host| ends_ns[host] = (0, u64::MAX));
+            for (&host, (&arrival_ns, &departure_ns)) in hosts.iter().zip(arrivals.iter().zip(departures)) {
+                let (last_ns, first_ns) = ends_ns[host];
+                ends_ns[host] = (last_ns.max(arrival_ns), first_ns.min(departure_ns));
+            }
             let ends = |host: usize| {
-                let here = || hosts.iter().enumerate().filter(move |(_, other)| **other == host);
-                let last_ns = here().map(|(member, _)| arrivals[member]).max().unwrap_or(0);
-                let first_ns = here().map(|(member, _)| departures[member]).min().unwrap_or(0);
+                let (last_ns, first_ns) = ends_ns[host];
                 (self.seconds(host, last_ns), self.seconds(host, first_ns))
             };
             let (last_s, first_s) = ends(used[0]);

@@ -97,8 +97,8 @@ impl<'r> Part<'r> {
         let Some(waiting) = operation.waiting else { return };
         self.known_s += operation.time_s;
         self.waiting = self.waiting.plus(waiting);
-        self.instances += operation.instances;
-        self.sampled += operation.sampled;
+        self.instances = self.instances.saturating_add(operation.instances);
+        self.sampled = self.sampled.saturating_add(operation.sampled);
         for member in &operation.members {
             let sums = self.ranks.entry(member.rank).or_default();
             for (sum, more) in sums.iter_mut().zip([member.caused, member.suffered]) {
