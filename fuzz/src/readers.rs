@@ -7,8 +7,8 @@ use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::gpu::{GpuFile, MAGIC as GPU_MAGIC};
 use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::rows::{
-    ArrivalRow, BinaryRow, CallRow, CollectiveRow, CommRow, GpuRow, GpuTotalRow, Members, OffsetRow, OutsideRow, PeerRow, RankRow,
-    RegionRow, Row,
+    ArrivalRow, BinaryRow, CallRow, CollectiveRow, CommRow, GpuRow, GpuTotalRow, Members, OffsetRow,
+    OutsideRow, PeerRow, RankRow, RegionRow, Row,
 };
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::{Header, MAGIC, VERSION};

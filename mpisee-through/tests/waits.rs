@@ -2,7 +2,7 @@
 
 mod support;
 
-use mpisee_profile::rows::{ArrivalRow, CollectiveRow, Seconds};
+use mpisee_profile::rows::{ArrivalRow, CollectiveRow, NodeRow, Row, Seconds};
 use std::collections::BTreeMap;
 use support::{Builder, Written};
 
@@ -286,6 +286,7 @@ fn clocks_that_no_call_joins_have_no_waits_across() {
     let note =
         "1 operation left out, as MPI_Bcast on W: no call in which all ranks wait for all joins the nodes";
     assert!(said.contains(note), "{said}");
+    assert!(!said.contains("No rank stands out"), "nothing is known: {said}");
     assert_eq!(rows(&profile, &[]).len(), 0);
 }
 
@@ -349,6 +350,9 @@ fn filters_choose_communicators_operations_and_ranks() {
     profile
         .run(&["waits", "app.mpisee", "--call", "bcast"])
         .fails_with(&["no operation matches --call bcast"]);
+    let other = late_rank().call("W", 0, "MPI_Send", 1, 8, 0.5).write();
+    let said = said(&other, &["--call", "send"]);
+    assert!(said.ends_with("No time was spent in collective operations."), "{said}");
     profile.run(&["waits", "app.mpisee", "--ranks", "9"]).fails_with(&["no rank matches --ranks 9"]);
 }
 
@@ -358,6 +362,9 @@ fn profiles_without_arrivals_are_named() {
     without.run(&["waits", "app.mpisee"]).fails_with(&["has no samples of collective calls (arrivals.csv)"]);
     let cut = late_rank().write();
     cut.replace("arrivals.csv", ",0,,1000.", ",x,,1000.");
+    let sums = late_rank().with(|profile| profile.run.is_aggregate = true).write();
+    std::fs::write(sums.directory.join("nodes.csv"), NodeRow::columns().join(",") + "\n").unwrap();
+    sums.run(&["waits", "app.mpisee"]).fails_with(&["has sums over ranks", "MPISEE_FOLD=8"]);
     let ran = cut.run(&["waits", "app.mpisee"]);
     ran.exits(2).says(&["arrivals.csv", "line 2", "'x' is not a rank"]);
 }

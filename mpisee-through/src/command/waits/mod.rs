@@ -6,6 +6,7 @@ mod text;
 use super::Outcome;
 use crate::family::{self, EACH_HINT, FamilyArgs};
 use crate::filter::{CommFilter, parse_lowercase};
+use crate::group::By;
 use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{Answer, Sheet, Shown};
@@ -65,13 +66,15 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     let filter = waits::filter(&args.comms, &args.call);
     let mut report = waits::of(&view, &filter)?;
-    let is_empty = report.operations.is_empty() && report.left_out.is_empty();
-    matched::need_operation(&view, &filter, is_empty && report.collective_s.is_empty())?;
+    let is_empty = report.collective_s.is_empty() && view.group(&filter, By::default())?.cells.is_empty();
+    matched::need_operation(&view, &filter, is_empty)?;
     matched::need_chosen(&view, &args.comms)?;
     let with_families = args.families.are_on(&args.output);
     let is_kept = |comm: &str| report.collective_s.contains_key(comm);
     let families = family::of_table(&view, |row| is_kept(&row.comm), with_families);
-    let mut parts: Vec<Part<'_>> = families.iter().map(|family| Part::of(family, &report)).collect();
+    let operations = rows::by_comm(&report);
+    let of_family = |family| Part::of(family, &report, &operations);
+    let mut parts: Vec<Part<'_>> = families.iter().map(of_family).collect();
     parts.sort_by(|one, other| one.order(other));
     let mut closing = String::new();
     let mut sheets = Vec::new();
@@ -98,8 +101,11 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
     }
     let findings = sentences(&report, takes);
     let lead = match args.output.format() {
-        Format::Table => text::lead(&findings, args.shown.limit(&args.output)),
-        _ => {
+        Format::Table if report.operations.iter().any(|operation| operation.waiting.is_some()) => {
+            text::lead(&findings, args.shown.limit(&args.output))
+        }
+        Format::Table => String::new(),
+        Format::Csv | Format::Json => {
             sheets.push(text::sheet(findings));
             String::new()
         }

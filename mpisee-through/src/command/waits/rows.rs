@@ -4,8 +4,9 @@ use crate::family::Family;
 use crate::sheet::{self, Head, Sheet, Value};
 use crate::units::natural_order;
 use crate::waits::{Estimate, Report, Waiting};
+use mpisee_profile::rows::CommRow;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 const COMMUNICATORS: [Head; 12] = [
     sheet::fixed("comm", "COMM"),
@@ -61,6 +62,18 @@ const EACH: [Head; 13] = [
     sheet::number("sampled", "Sampled"),
 ];
 
+/// The operations by communicator.
+pub type ByComm<'r> = HashMap<&'r str, Vec<&'r Waiting>>;
+
+/// Puts operations on one communicator together.
+pub fn by_comm(report: &Report) -> ByComm<'_> {
+    let mut operations = ByComm::new();
+    for operation in &report.operations {
+        operations.entry(&operation.comm).or_default().push(operation);
+    }
+    operations
+}
+
 /// The waits on a communicator or on like ones.
 pub struct Part<'r> {
     name: &'r str,
@@ -77,8 +90,7 @@ pub struct Part<'r> {
 
 impl<'r> Part<'r> {
     /// Sums up the operations on the communicators of a family.
-    pub fn of(family: &'r Family<'_>, report: &Report) -> Self {
-        let has = |comm: &str| family.rows.iter().any(|row| row.comm == comm);
+    pub fn of(family: &'r Family<'_>, report: &Report, operations: &ByComm<'_>) -> Self {
         let mut part = Part {
             name: &family.name,
             size: family.size_text(),
@@ -89,7 +101,8 @@ impl<'r> Part<'r> {
             sampled: 0,
             ranks: BTreeMap::new(),
         };
-        report.operations.iter().filter(|operation| has(&operation.comm)).for_each(|one| part.add(one));
+        let of_row = |row: &&CommRow| operations.get(row.comm.as_str()).into_iter().flatten();
+        family.rows.iter().flat_map(of_row).for_each(|operation| part.add(operation));
         part
     }
 
