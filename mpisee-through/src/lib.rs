@@ -4,9 +4,8 @@
 //! rank and for those with sums over ranks; `load` and `processes` read the small tables, `scan` the large ones on all
 //! cores, `group` sums them up, `waits` joins samples of arrivals, `family` puts like communicators on one row, `filter`
 //! selects rows, `several_comms` names calls that count more than once, `cores` finds ranks that had no core, `interrupted`
-//! and `left_behind` are about runs that did not end, `output`, `sheet`, `shades`,
-//! `picture` and `units` format results, `names` and `symbols` demangle and resolve functions. The crate
-//! `mpisee-collect` reads the segments of running and killed programs.
+//! and `left_behind` are about runs that did not end, `output`, `sheet`, `shades`, `picture` and `units` format results,
+//! `names` and `symbols` demangle and resolve functions. The crate `mpisee-collect` reads the segments of running and killed programs.
 
 mod cli;
 mod comm_pattern;

@@ -243,7 +243,10 @@ mod tests {
             let mut random = Random::new(seed << 9 | kind as u64);
             let members = 2 + random.below(if seed.is_multiple_of(4) { 48 } else { 12 });
             let instances = random.between(least_instances as f64, 5000.0) as usize;
-            let program = Program::new(kind, members, instances, &mut random);
+            let mut program = Program::new(kind, members, instances, &mut random);
+            let hosts = 1 + seed as usize % 4;
+            program.all.hosts.of_member = (0..members).map(|member| member * hosts / members).collect();
+            program.all.hosts.uncertainty_s = vec![0.0; hosts];
             let room = least_room + random.below(256 - least_room);
             let (sample, sampled, estimated) = program.estimated(room, &mut random);
             let findings = estimated.map_or(Vec::new(), |estimated| {
