@@ -81,6 +81,9 @@ fn assert_counted(tables: &Tables, base: u64, ranks: &[u32], who: &[u32]) {
     assert_all_seen(tables);
     for row in &tables.ranks {
         assert!(row.mpi_s.0 > 0.0 && row.mpi_s.0 <= row.wall_s.0 && row.wall_s.0 < 60.0, "{row:?}");
+        // What it used is read at its end; what it might use, at its begin.
+        assert_eq!((row.cpu_user_s, row.cpu_wait_s, row.minor_faults), (None, None, None), "{row:?}");
+        assert!(!row.cpus_allowed.is_empty() && row.node_cpus.is_some(), "{row:?}");
     }
     assert!(!tables.run.complete);
     assert_eq!(tables.run.ranks, 4);

@@ -1,19 +1,13 @@
-/* Computes or sleeps for a second on chosen cores. HOW:
+/* Computes or sleeps for a second on chosen cores: cores HOW.
  *
- *   same     every rank is bound to one core, the same, and computes
- *   own      every rank is bound to a core of its own, and computes
- *   sleep    every rank is bound to one core, the same, and sleeps
- *   threads  rank 0 is bound to one core and computes in 2 threads, the others sleep
- *
- * The processes may use the cores 0 to N-1 of those that they were given; with fewer cores than ranks they repeat. Each rank
- * prints its core. */
+ *   same     every rank is bound to one core, the same for all, and computes
+ *   own      every rank is bound to a core of its own, as far as there are enough, and computes
+ *   sleep    every rank is bound to one core, the same for all, and sleeps
+ *   threads  all are bound to one core; rank 0 computes in two threads, the others sleep */
 #define _GNU_SOURCE
-#include <mpi.h>
+#include "program.h"
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { SECOND = 1000000000 };
@@ -24,60 +18,51 @@ static long long now(void) {
     return time.tv_sec * (long long)SECOND + time.tv_nsec;
 }
 
-static void *compute(void *unused) {
-    for (long long begin = now(); now() - begin < SECOND;) {
+static void compute(void) {
+    for (long long begin = now(); now() - begin < SECOND;)
         for (volatile int work = 0; work < 10000; work++) {
         }
-    }
+}
+
+/* Held until MPI is over: the times of a thread that has ended cannot be read any more. */
+static pthread_mutex_t until_the_end = PTHREAD_MUTEX_INITIALIZER;
+
+static void *other_thread(void *unused) {
+    compute();
+    pthread_mutex_lock(&until_the_end);
+    pthread_mutex_unlock(&until_the_end);
     return unused;
 }
 
-/* The core that is number `wanted` of those that the process may be given. */
-static int core(int wanted) {
-    cpu_set_t set;
-    memset(&set, 0xff, sizeof set);
-    sched_setaffinity(0, sizeof set, &set);
-    if (sched_getaffinity(0, sizeof set, &set) != 0) {
-        abort();
-    }
-    wanted %= CPU_COUNT(&set);
-    for (int cpu = 0;; cpu++) {
-        if (CPU_ISSET(cpu, &set) && wanted-- == 0) {
-            return cpu;
-        }
-    }
+/* Binds the process to the core that has this number among all that it may be given. */
+static void bind_to(int wanted) {
+    cpu_set_t all, one;
+    memset(&all, 0xff, sizeof all);
+    sched_setaffinity(0, sizeof all, &all);
+    EXPECT(sched_getaffinity(0, sizeof all, &all) == 0);
+    wanted %= CPU_COUNT(&all);
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &all) || wanted-- > 0) cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    EXPECT(sched_setaffinity(0, sizeof one, &one) == 0);
 }
 
 int main(int argc, char **argv) {
-    int rank;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    const char *how = argc > 1 ? argv[1] : "same";
-    int own = core(strcmp(how, "own") == 0 ? rank : 0);
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(own, &set);
-    if (sched_setaffinity(0, sizeof set, &set) != 0) {
-        abort();
-    }
-    printf("rank %d is on %d\n", rank, own);
-    int is_idle = strcmp(how, "sleep") == 0 || (strcmp(how, "threads") == 0 && rank > 0);
+    pthread_t other;
+    begin(&argc, &argv);
+    EXPECT(argc == 2);
+    const char *how = argv[1];
+    int has_threads = strcmp(how, "threads") == 0 && rank == 0;
+    int sleeps = strcmp(how, "sleep") == 0 || (strcmp(how, "threads") == 0 && rank > 0);
+    bind_to(strcmp(how, "own") == 0 ? rank : 0);
+    pthread_mutex_lock(&until_the_end);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (is_idle) {
-        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-    } else if (strcmp(how, "threads") == 0) {
-        pthread_t other;
-        if (pthread_create(&other, NULL, compute, NULL) != 0) {
-            abort();
-        }
-        compute(NULL);
-        /* It lives on for a while, so that its time without a core is not lost. */
-        MPI_Finalize();
-        pthread_join(other, NULL);
-        return 0;
-    } else {
-        compute(NULL);
-    }
+    if (has_threads) EXPECT(pthread_create(&other, NULL, other_thread, NULL) == 0);
+    if (sleeps) nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    else compute();
     MPI_Finalize();
+    pthread_mutex_unlock(&until_the_end);
+    if (has_threads) pthread_join(other, NULL);
     return 0;
 }
