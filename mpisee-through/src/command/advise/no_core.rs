@@ -88,12 +88,12 @@ fn reason(reason: &Reason) -> String {
 
 /// The cores of the node, where ranks may use only some of them.
 fn of_node(crowd: &Crowd) -> String {
-    match crowd.node_cpus {
-        Some(cpus) if u64::from(cpus) > crowd.cpus.len() => {
-            format!(" that they may use, of {cpus} of the node")
-        }
-        _ => String::new(),
-    }
+    let cpus = crowd.node_cpus.filter(|_| has_more_cores(crowd));
+    cpus.map_or(String::new(), |cpus| format!(" that they may use, of {cpus} of the node"))
+}
+
+fn has_more_cores(crowd: &Crowd) -> bool {
+    crowd.node_cpus.is_some_and(|cpus| u64::from(cpus) > crowd.cpus.len())
 }
 
 fn cpus_text(crowd: &Crowd) -> String {
@@ -114,10 +114,14 @@ fn advice_for(reason: &Reason) -> &'static str {
             "Ask for as many cores as there are ranks and threads (Slurm: --cpus-per-task; a container: --cpus), or start \
              fewer."
         }
+        Reason::Ranks(crowd) if crowd.is_whole && has_more_cores(crowd) => {
+            "See how ranks are bound, since the node has more cores (Open MPI: --report-bindings; Slurm: \
+             --cpu-bind=verbose): two launches on one node may have taken the same cores, or the job asked for too few. Else \
+             start fewer ranks on a node."
+        }
         Reason::Ranks(Crowd { is_whole: true, .. }) => {
-            "Start no more ranks on a node than they may use cores (Open MPI: no --oversubscribe; Slurm: \
-             --ntasks-per-node; MPICH: -ppn). If the node has more cores than they may use, see how ranks are bound (Open \
-             MPI: --report-bindings; Slurm: --cpu-bind=verbose): two launches on one node may have taken the same cores."
+            "Start no more ranks on a node than it has cores (Open MPI: no --oversubscribe; Slurm: --ntasks-per-node; MPICH: \
+             -ppn)."
         }
         Reason::Ranks(_) => {
             "Bind each rank to cores of its own (Open MPI: --map-by core --bind-to core; MPICH: -bind-to core; Slurm: \
