@@ -35,7 +35,7 @@ fn finds(mpi: &Mpi, program: &str, expected: &BTreeSet<(String, String)>) {
 fn five_planted_problems_are_found_and_nothing_where_nothing_is_wrong() {
     let planted = [
         ("tiny-allreduces", "W_s1.0"),
-        ("late-member", "W_s2.0"),
+        ("late", "W_s2.0"),
         ("creation", "W_s3.0"),
         ("polling", "W_s4.0"),
         ("blocking-sends", "W_s5.0"),

@@ -337,15 +337,18 @@ impl Inside {
             world::not_seen(NotSeen::EndingThread);
             return None;
         }
-        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let Some(thread) = idle.or_else(|| Thread::new(world)) else {
+        // The main thread's local storage ends before the destructors of a C++ program, which may still call
+        // MPI; it keeps its state, which nobody could take over anyway.
+        let ends = !is_main_thread();
+        // The C library ends a program in which it has no memory to note what is called when a thread ends.
+        let has_room = !ends || memory::is_left_to_all(LEASE_BYTES);
+        let idle = || IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let thread = if has_room { idle().or_else(|| Thread::new(world)) } else { None };
+        let Some(thread) = thread else {
             process::note_untracked_call();
             world::not_seen(NotSeen::NoRoom);
             return None;
         };
-        // The main thread's local storage ends before the destructors of a C++ program, which may still call
-        // MPI; it keeps its state, which nobody could take over anyway.
-        let ends = !is_main_thread();
         if ends && LEASE.try_with(|lease| lease.0.set(Some(thread))).is_err() {
             process::note_untracked_call();
             world::not_seen(NotSeen::EndingThread);

@@ -3,7 +3,7 @@
 #include <mpi.h>
 #include <unistd.h>
 
-enum { TINY = 1500, ROUNDS = 16, LONG = 1 << 20 };
+enum { TINY = 1500, ROUNDS = 16, BARRIERS = 24, LONG = 1 << 20 };
 
 static char buffer[LONG];
 
@@ -23,8 +23,8 @@ static void tiny_allreduces(MPI_Comm comm, int rank) {
 
 // One process works longer than the others before each barrier.
 static void late_member(MPI_Comm comm, int rank) {
-    for (int i = 0; i < ROUNDS; i++) {
-        usleep(rank == 2 ? 150000 : 1000);
+    for (int i = 0; i < BARRIERS; i++) {
+        usleep(rank == 2 ? 100000 : 1000);
         MPI_Barrier(comm);
     }
 }

@@ -3,8 +3,8 @@
 use super::facts::{Facts, Family};
 use super::finding::{Finding, percent};
 use crate::units::time;
-use crate::waits::Estimate;
 use crate::waits::sentence::{Sentence, sentences};
+use crate::waits::{Estimate, FEWEST, Waiting};
 use std::collections::BTreeMap;
 
 /// Waiting below this share of the run is no finding.
@@ -14,13 +14,15 @@ const SENTENCES: usize = 3;
 
 /// The time in the operations of like communicators whose waits are known, and of that waiting; in an operation, if one is given.
 pub fn of_family(facts: &Facts<'_>, family: &Family<'_>, call: Option<&str>) -> Option<(f64, Estimate)> {
-    let report = facts.waits.as_ref()?;
+    sum(facts, family, |operation| call.is_none_or(|call| operation.call == call))
+}
+
+fn sum(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool) -> Option<(f64, Estimate)> {
     let is_here = |comm: &str| family.comms.iter().any(|known| known.name == comm);
-    let operations = report
-        .operations
-        .iter()
-        .filter(|operation| is_here(&operation.comm) && call.is_none_or(|call| operation.call == call));
-    let known = operations.filter_map(|operation| Some((operation.time_s, operation.waiting?)));
+    let operations = facts.waits.as_ref()?.operations.iter();
+    let known = operations
+        .filter(|operation| is_here(&operation.comm) && takes(operation))
+        .filter_map(|operation| Some((operation.time_s, operation.waiting?)));
     let (time_s, waiting) =
         known.fold((0.0, Estimate::default()), |(time_s, all), (own_s, own)| (time_s + own_s, all.plus(own)));
     (time_s > 0.0).then_some((time_s, waiting))
@@ -95,7 +97,8 @@ const UNEVEN_OF_RUN: f64 = 0.05;
 /// Waiting for which no rank stands out: each is late now and then.
 pub fn uneven(facts: &Facts<'_>, others: &[Finding]) -> Vec<Finding> {
     let finding = |family: Family<'_>| {
-        let (time_s, waiting) = of_family(facts, &family, None)?;
+        // Of few calls it cannot be said that nobody stands out.
+        let (time_s, waiting) = sum(facts, &family, |operation| operation.sampled >= FEWEST as u64)?;
         let explained_s: f64 = others
             .iter()
             .filter(|other| other.rule == "late" && other.about == family.name)
