@@ -1,73 +1,160 @@
-//! Cost of the profiler in a whole program: the program run without and with it in turns.
+//! Cost of the profiler in whole programs: each run without and with it in turns.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use serde::Deserialize;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 use xtask::root;
 
-/// A program and how to start it.
+/// Programs and how to start them.
 #[derive(Args)]
 pub struct Measured {
     /// How many pairs of runs, without and with the profiler
     #[arg(long, default_value_t = 15)]
     pairs: usize,
     /// The launcher with its options, as one argument: "mpirun -n 2"
-    #[arg(long)]
-    launcher: String,
+    #[arg(long, required_unless_present = "list")]
+    launcher: Option<String>,
+    /// A list of programs in place of one, as bench/programs.toml
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["launcher", "program"])]
+    list: Option<PathBuf>,
+    /// Write the times of every run to this file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
     /// The program with its arguments
-    #[arg(last = true, required = true)]
+    #[arg(last = true, required_unless_present = "list")]
     program: Vec<String>,
 }
 
-/// Runs the pairs, and prints the median of what was added with its confidence interval.
+/// A list of programs.
+#[derive(Deserialize)]
+struct List {
+    program: Vec<Program>,
+}
+
+/// A program that is run in pairs.
+#[derive(Deserialize)]
+struct Program {
+    name: String,
+    /// What it is to find where it runs, beside the list; a copy of the folder is made.
+    folder: Option<PathBuf>,
+    /// Run by a shell there before all pairs.
+    prepare: Option<String>,
+    launcher: String,
+    command: Vec<String>,
+}
+
+/// Runs the pairs, and prints for each program the median of what was added with its confidence interval.
 pub fn overhead(measured: &Measured) -> Result<()> {
     // Fewer give no interval: the median of 6 lies between the extremes with 97 %.
     ensure!(measured.pairs >= 6, "--pairs {} is too few: 6 at least", measured.pairs);
-    let profile = tempfile::tempdir()?;
-    let mpisee = root().join("target/dist/bin/mpisee").display().to_string();
-    let mut launcher: Vec<String> = measured.launcher.split_whitespace().map(str::to_owned).collect();
-    ensure!(!launcher.is_empty(), "--launcher is empty");
-    let plain = [&launcher[..], &measured.program].concat();
-    let output = profile.path().join("run").display().to_string();
-    launcher.extend([mpisee, "--quiet".to_owned(), "--output".to_owned(), output]);
-    let profiled = [&launcher[..], &measured.program].concat();
-    run(&plain)?; // what is read from disk the first time is in memory then
-    let mut percent = Vec::new();
-    let (mut without, mut with) = (Vec::new(), Vec::new());
-    for pair in 0..measured.pairs {
-        // Each first in turn, so that what drifts during a pair cancels.
-        let (base, added_to) = if pair % 2 == 0 {
-            let base = run(&plain)?;
-            (base, run(&profiled)?)
-        } else {
-            let added_to = run(&profiled)?;
-            (run(&plain)?, added_to)
-        };
-        without.push(base);
-        with.push(added_to);
-        percent.push(100.0 * (added_to / base - 1.0));
+    let mut csv = measured.csv.as_ref().map(File::create).transpose().context("the file for --csv")?;
+    if let Some(csv) = &mut csv {
+        writeln!(csv, "program,pair,without_s,with_s")?;
     }
-    for figures in [&mut percent, &mut without, &mut with] {
-        figures.sort_by(f64::total_cmp);
+    for program in programs(measured)? {
+        let pairs = pairs(&program, measured, csv.as_mut()).with_context(|| program.name.clone())?;
+        println!("{}: {}", program.name, summary(&pairs));
     }
-    let (least, most) = interval(&percent);
-    println!(
-        "{} pairs: {:.3} s without, {:.3} s with (medians); added {:+.2} % (median of pairs; 95 % confidence: {least:+.2} \
-         to {most:+.2} %)",
-        measured.pairs,
-        median(&without),
-        median(&with),
-        median(&percent)
-    );
     Ok(())
 }
 
+/// The programs; folders from where this process is.
+fn programs(measured: &Measured) -> Result<Vec<Program>> {
+    let Some(list) = &measured.list else {
+        return Ok(vec![Program {
+            name: measured.program[0].clone(),
+            folder: None,
+            prepare: None,
+            launcher: measured.launcher.clone().unwrap_or_default(),
+            command: measured.program.clone(),
+        }]);
+    };
+    let text = std::fs::read_to_string(list).with_context(|| list.display().to_string())?;
+    let mut programs = toml::from_str::<List>(&text).with_context(|| list.display().to_string())?.program;
+    let beside = list.parent().unwrap_or(Path::new(""));
+    for program in &mut programs {
+        program.folder = program.folder.take().map(|folder| beside.join(folder));
+    }
+    Ok(programs)
+}
+
+/// Seconds of the runs without and with the profiler.
+fn pairs(program: &Program, measured: &Measured, mut csv: Option<&mut File>) -> Result<Vec<[f64; 2]>> {
+    let scratch = tempfile::tempdir()?;
+    let folder = match &program.folder {
+        Some(folder) => copy(folder, scratch.path())?,
+        None => std::env::current_dir()?,
+    };
+    if let Some(prepare) = &program.prepare {
+        run(&["sh".to_owned(), "-ec".to_owned(), prepare.clone()], &folder)?;
+    }
+    let mpisee = root().join("target/dist/bin/mpisee").display().to_string();
+    let mut launcher: Vec<String> = program.launcher.split_whitespace().map(str::to_owned).collect();
+    ensure!(!launcher.is_empty(), "no launcher is given");
+    let plain = [&launcher[..], &program.command].concat();
+    let output = scratch.path().join("run.mpisee").display().to_string();
+    launcher.extend([mpisee, "--quiet".to_owned(), "--output".to_owned(), output]);
+    let profiled = [&launcher[..], &program.command].concat();
+    run(&plain, &folder)?; // what is read from disk the first time is in memory then
+    let mut pairs = Vec::new();
+    for pair in 0..measured.pairs {
+        // Each first in turn, so that what drifts during a pair cancels.
+        let times = if pair % 2 == 0 {
+            let without = run(&plain, &folder)?;
+            [without, run(&profiled, &folder)?]
+        } else {
+            let with = run(&profiled, &folder)?;
+            [run(&plain, &folder)?, with]
+        };
+        if let Some(csv) = &mut csv {
+            writeln!(csv, "\"{}\",{pair},{:.3},{:.3}", program.name, times[0], times[1])?;
+        }
+        pairs.push(times);
+    }
+    Ok(pairs)
+}
+
+/// Copies the files of a folder to one in `scratch`.
+fn copy(folder: &Path, scratch: &Path) -> Result<PathBuf> {
+    let to = scratch.join("folder");
+    std::fs::create_dir(&to)?;
+    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    for entry in entries {
+        let entry = entry?;
+        std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(to)
+}
+
+fn summary(pairs: &[[f64; 2]]) -> String {
+    let sorted = |figure: fn(&[f64; 2]) -> f64| {
+        let mut figures: Vec<f64> = pairs.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        figures
+    };
+    let percent = sorted(|[without, with]| 100.0 * (with / without - 1.0));
+    let (least, most) = interval(&percent);
+    format!(
+        "{} pairs: {:.3} s without, {:.3} s with (medians); added {:+.2} % (median of pairs; 95 % confidence: {least:+.2} \
+         to {most:+.2} %)",
+        pairs.len(),
+        median(&sorted(|times| times[0])),
+        median(&sorted(|times| times[1])),
+        median(&percent)
+    )
+}
+
 /// Seconds of wall time.
-fn run(command: &[String]) -> Result<f64> {
+fn run(command: &[String], folder: &Path) -> Result<f64> {
     let start = Instant::now();
     let output = Command::new(&command[0])
         .args(&command[1..])
+        .current_dir(folder)
         .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
         .stdin(Stdio::null())
         .output()
