@@ -15,6 +15,8 @@ pub const MASK: usize = 1;
 pub const ARRIVALS: usize = 2;
 /// In a slot's values: how often 2^64 was subtracted from that sum.
 pub const ARRIVALS_CARRIED: usize = 3;
+/// In a slot's values: the instance from which on the recorder looks again whether to keep one; its own word.
+pub const DUE: usize = 4;
 
 /// Words of a sample.
 pub const SAMPLE_WORDS: usize = 3;
@@ -56,14 +58,12 @@ impl Sample {
 }
 
 /// Spreads the numbers of instances evenly over all values, so that no pattern of a program meets that of the sample.
-#[inline(always)]
 pub const fn hash(instance: u64) -> u64 {
     let mixed = (instance ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xff51_afd7_ed55_8ccd);
     (mixed ^ mixed >> 32).wrapping_mul(0xc4ce_b9fe_1a85_ec53) >> 16
 }
 
 /// Whether an instance is kept under a mask.
-#[inline(always)]
 pub const fn is_kept(instance: u64, mask: u64) -> bool {
     hash(instance) & mask == 0
 }

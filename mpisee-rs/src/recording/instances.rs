@@ -1,22 +1,21 @@
 //! When this process entered and left a sample of the instances of each collective operation: with those of the other members
 //! it shows who waited for whom. [`mpisee_profile::segment::instances`] says how all members keep the same ones without a message.
 
+use super::Recorder;
 use super::cached_counter::rarely;
 use crate::naming::ROWS;
 use crate::state::cached_call::CachedCall;
 use crate::state::communicator::Members;
 use crate::state::world::{self, World};
-use crate::storage::counters::Counters;
 use crate::storage::segment::Words;
 use crate::storage::sync::own_value;
 use mpisee_profile::segment::instances::{
-    ARRIVALS, ARRIVALS_CARRIED, INSTANCES, MASK, SAMPLE_WORDS, Sample, hash, is_kept, narrower,
+    ARRIVALS, ARRIVALS_CARRIED, DUE, INSTANCES, MASK, SAMPLE_WORDS, Sample, is_kept, narrower,
 };
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{InstancesKey, Key, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
 use rustc_hash::FxHashMap;
-use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -36,7 +35,7 @@ static NOT_KEPT: Slot = Slot {
     sequence: AtomicU64::new(0),
     values: {
         let mut values = [const { AtomicU64::new(0) }; 6];
-        values[MASK] = AtomicU64::new(u64::MAX);
+        values[DUE] = AtomicU64::new(u64::MAX);
         values
     },
 };
@@ -46,15 +45,10 @@ static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(|| Mutex::new(Kept::new()));
 
 struct Kept {
     operations: FxHashMap<Key, Instances>,
-    /// One for all threads: the program orders the collective calls on a communicator.
-    counters: Counters,
     samples: usize,
     /// There was no memory to note an operation, whose number is lost.
     has_failed: bool,
 }
-
-// SAFETY: the slots of its counters live as long as the process, and who holds the lock uses the index alone.
-unsafe impl Send for Kept {}
 
 /// An operation on a communicator.
 struct Instances {
@@ -91,10 +85,28 @@ pub fn end(cached: &CachedCall, active_call: &Slot, has_succeeded: bool, root: O
     if is_carried {
         carry(&values[ARRIVALS_CARRIED]);
     }
-    if hash(instance) & own_value(&values[MASK]) == 0 && has_succeeded {
+    if instance >= own_value(&values[DUE]) {
         let departure = Ticks::new(own_value(&active_call.values[active_call::RETURNED]));
-        keep(slot, Sample { instance, root, arrival: Ticks::new(arrival), departure });
+        due(slot, Sample { instance, root, arrival: Ticks::new(arrival), departure }, has_succeeded);
     }
+}
+
+/// Keeps an instance if it is to be kept, and looks for the next one.
+#[cold]
+#[inline(never)]
+fn due(slot: &'static Slot, sample: Sample, has_succeeded: bool) {
+    /// A limit on the look, so that no call takes long.
+    const MOST: u64 = 64;
+    let is_kept_now = |instance| is_kept(instance, own_value(&slot.values[MASK]));
+    if has_succeeded
+        && is_kept_now(sample.instance)
+        && let Some(world) = world::world()
+    {
+        world::guarded(|| kept().keep(world, slot, &sample));
+    }
+    let next = sample.instance + 1;
+    let due = (next..next + MOST).find(|&instance| is_kept_now(instance)).unwrap_or(next + MOST);
+    slot.values[DUE].store(due, Ordering::Relaxed);
 }
 
 #[cold]
@@ -114,37 +126,28 @@ fn find(cached: &CachedCall) -> *const Slot {
         let Some(active_call::Call::Counted(operation)) = active_call::call_of(cached.place.get()) else {
             return None;
         };
-        kept().slot(recorder.world, operation, cached.id(), &cached.members())
+        kept().slot(recorder, operation, cached.id(), &cached.members())
     });
     let slot = found.flatten().unwrap_or(&NOT_KEPT);
     cached.instances().set(slot);
     slot
 }
 
-#[cold]
-#[inline(never)]
-fn keep(slot: &'static Slot, sample: Sample) {
-    if !ptr::eq(slot, &raw const NOT_KEPT)
-        && let Some(world) = world::world()
-    {
-        world::guarded(|| kept().keep(world, slot, &sample));
-    }
-}
-
 impl Kept {
     fn new() -> Kept {
-        Kept { operations: FxHashMap::default(), counters: Counters::new(), samples: 0, has_failed: false }
+        Kept { operations: FxHashMap::default(), samples: 0, has_failed: false }
     }
 
-    /// The slot of an operation; `None` if none of its instances is kept.
+    /// The slot of an operation; `None` if none of its instances is kept. All threads use it: the program orders the collective calls
+    /// on a communicator.
     fn slot(
         &mut self,
-        world: &World,
+        recorder: &Recorder,
         operation: Operation,
         communicator: CommId,
         members: &Members,
     ) -> Option<&'static Slot> {
-        let room = most_samples(world, members);
+        let room = most_samples(recorder.world, members);
         if room == 0 || is_of_neighbours(operation) || !ROWS.has_own_row(communicator) {
             return None;
         }
@@ -156,7 +159,9 @@ impl Kept {
             return None;
         }
         let has_room = self.operations.try_reserve(1).is_ok();
-        let slot = if has_room { self.counters.new_slot(&world.segment, key) } else { None };
+        // PERF: beside the counters of the thread that has found it.
+        let new_slot = || recorder.thread.counters.new_slot(&recorder.world.segment, key);
+        let slot = if has_room { new_slot() } else { None };
         let Some(slot) = slot else {
             self.has_failed = true;
             return None;
