@@ -288,6 +288,15 @@ fn clocks_that_no_call_joins_have_no_waits_across() {
     assert!(said.contains(note), "{said}");
     assert!(!said.contains("No rank stands out"), "nothing is known: {said}");
     assert_eq!(rows(&profile, &[]).len(), 0);
+    // Nobody needs to wait for another where nothing is reduced.
+    let nothing = two_nodes(&[Calls::default()], |_, _| 0.0).with(|profile| {
+        profile.calls.iter_mut().for_each(|row| (row.size_min, row.size_max, row.bytes) = (0, 0, 0));
+    });
+    let said = crate::said(&nothing.write(), &[]);
+    assert!(
+        said.contains("1 operation left out, as MPI_Allreduce on W: no call in which all ranks wait"),
+        "{said}"
+    );
 }
 
 #[test]

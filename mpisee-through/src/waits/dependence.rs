@@ -34,8 +34,8 @@ impl Dependence {
         })
     }
 
-    /// Whether no member can leave before all have arrived, whatever the counts of the call are: with counts of zero, which
-    /// the variants with a count for each member allow, a member depends on nobody.
+    /// Whether no member can leave before all have arrived, if the call moves anything or is a barrier: with counts of zero, which
+    /// the variants with a count for each member allow for some, a member depends on nobody.
     pub fn is_strict(call: &str) -> bool {
         Self::of(call) == Some(Dependence::All)
             && !["MPI_Allgatherv", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce_scatter"].contains(&call)

@@ -30,7 +30,7 @@ use mpisee_profile::rows::{ArrivalRow, CollectiveRow, CommRow, Row};
 use mpisee_profile::{Kind, Operation, ProfileError};
 use operation::{Estimated, Sample, Totals};
 pub use pattern::Finding;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Communicator, operation and rank.
 type CallKey = (String, String, u32);
@@ -124,7 +124,9 @@ pub fn of(view: &ProfileView, filter: &CallFilter) -> Result<Report> {
     let calls = Calls::read(view, filter)?;
     let mut clocks = Clocks::new(ranks.iter().map(|row| (row.rank, row.host.as_str())));
     let (joined, mut left_out) = join(points, view.processes(), &mut clocks);
-    clocks.join(joined.iter().filter(|one| one.is_strict()).map(|one| (&one.joined, &one.members[..])));
+    let empty = if clocks.names.len() > 1 { calls_of_nothing(view)? } else { HashSet::new() };
+    let strict = joined.iter().filter(|one| one.is_strict(&empty));
+    clocks.join(strict.map(|one| (&one.joined, &one.members[..])));
     let means = mean_arrivals(view)?;
     let wall_s: HashMap<u32, f64> = ranks.iter().map(|row| (row.rank, row.wall_s.0)).collect();
     let (mut operations, mut partial) = (Vec::new(), 0);
@@ -181,6 +183,15 @@ impl Calls {
         }
         Ok(Calls { of_rank, collective_s, cut_off })
     }
+}
+
+/// Operations of which some call had a message of 0 bytes, so that its members need not wait for each other; barriers aside.
+fn calls_of_nothing(view: &ProfileView) -> Result<HashSet<(String, String)>> {
+    let by = By { comm: true, call: true, size: true, without_times: true, ..By::default() };
+    let groups = view.group(&CallFilter::of(CommFilter::default()), by)?;
+    let of_nothing = groups.cells.iter().map(|(key, _)| key).filter(|key| groups.size(key).1 == 0);
+    let named = of_nothing.map(|key| (groups.comm(key).to_owned(), groups.call(key).to_owned()));
+    Ok(named.filter(|(_, call)| call != "MPI_Barrier").collect())
 }
 
 /// Mean arrivals over all recorded instances, in seconds on the clock of the rank's host, with the number of instances.
@@ -261,8 +272,9 @@ fn is_in_order(row: &CommRow, processes: &Processes) -> bool {
 }
 
 impl Operations {
-    fn is_strict(&self) -> bool {
-        Dependence::is_strict(&self.call)
+    /// Whether no member can leave a call before all have arrived; `empty` are operations with calls that move nothing.
+    fn is_strict(&self, empty: &HashSet<(String, String)>) -> bool {
+        Dependence::is_strict(&self.call) && !empty.contains(&(self.comm.clone(), self.call.clone()))
     }
 
     fn key(&self, rank: u32) -> CallKey {
