@@ -32,6 +32,10 @@ fn certain(of: usize) -> f64 {
 /// Fewer equal instances than this may have one late member by chance.
 const FEWEST_EFFECTIVE: f64 = 4.0;
 
+/// Members stand out together if they cause so much of the waiting, and each of them so many times its even share.
+const MOST_OF_ALL: f64 = 0.8;
+const EACH_OF_SEVERAL: f64 = 1.5;
+
 /// The share from which on a member stands out by what is known of all instances, where the sample has too few late ones.
 const DOMINANT: f64 = 0.5;
 
@@ -101,8 +105,27 @@ impl Shares<'_> {
         let hosts: Vec<usize> = self.late_hosts(&each, even);
         let alone = |member: &usize| !hosts.contains(&self.sample.hosts.of_member[*member]);
         let late: Vec<usize> = late.into_iter().filter(alone).collect();
+        let late = if late.is_empty() && hosts.is_empty() { self.together(&each, even) } else { late };
         let ranks = (!late.is_empty()).then_some(Finding::Late(late));
         hosts.iter().map(|&host| Finding::LateHost(host)).chain(ranks).collect()
+    }
+
+    /// The fewest members, up to half of all, that stand out together while none does alone: two that are equally late have half each.
+    fn together(&self, each: &[[f64; 2]], even: f64) -> Vec<usize> {
+        let members = self.sample.members();
+        let mut order: Vec<usize> = (0..members).collect();
+        order.sort_by(|&one, &other| each[other][0].total_cmp(&each[one][0]));
+        let mut found = (2..=members / 2).map(|count| &order[..count]).filter(|late| {
+            let caused = sums(late.iter().map(|&member| &self.sampled.caused[member]));
+            let each_is_late = late.iter().all(|&member| each[member][0] > EACH_OF_SEVERAL * even);
+            let part = share(&caused, self.waiting);
+            each_is_late
+                && part[0] >= MOST_OF_ALL
+                && self.stands_out(late, part, even * late.len() as f64, members)
+        });
+        let mut late = found.next().map_or(Vec::new(), <[usize]>::to_vec);
+        late.sort_unstable();
+        late
     }
 
     /// Hosts of which most members cause more than an even share, and none more than half of the host's part.
