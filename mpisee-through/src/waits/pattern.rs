@@ -211,11 +211,21 @@ fn alternating(sample: &Sample, sampled: &Sampled) -> Option<Vec<usize>> {
     /// The part of the instances in which the number says who is last, and by how much it has to be larger than without it.
     const PREDICTED: f64 = 0.8;
     const GAIN: f64 = 0.3;
+    /// What the last member causes in an instance: several that are late together may be last in turn by chance.
+    const ALONE: f64 = 2.0 / 3.0;
     let members = sample.members();
     let instances = sample.numbers.len();
+    let is_alone: Vec<bool> = (0..instances)
+        .map(|at| {
+            let all: f64 = sampled.caused.iter().map(|caused| caused[at]).sum();
+            sampled.caused[sampled.last[at]][at] >= ALONE * all
+        })
+        .collect();
     let usual = |period: usize| -> (f64, Vec<usize>) {
         let mut counts = vec![vec![0usize; members]; period];
-        for (number, &last) in sample.numbers.iter().zip(&sampled.last) {
+        for ((number, &last), _) in
+            sample.numbers.iter().zip(&sampled.last).zip(&is_alone).filter(|(_, alone)| **alone)
+        {
             counts[(number % period as u64) as usize][last] += 1;
         }
         let most = |counts: &Vec<usize>| {
