@@ -75,7 +75,7 @@ fn one_late_rank() {
 
 #[test]
 fn two_late_ranks() {
-    finds("two", [100, 5000], 4, "MPI_Allreduce", &[("late ranks", "1, 2")]);
+    finds("two", [60, 20000], 4, "MPI_Allreduce", &[("late ranks", "1, 2")]);
 }
 
 #[test]

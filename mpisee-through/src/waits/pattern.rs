@@ -105,12 +105,23 @@ impl Shares<'_> {
         let hosts: Vec<usize> = self.late_hosts(&each, even);
         let alone = |member: &usize| !hosts.contains(&self.sample.hosts.of_member[*member]);
         let late: Vec<usize> = late.into_iter().filter(alone).collect();
-        let late = if late.is_empty() && hosts.is_empty() { self.together(&each, even) } else { late };
+        let late = if hosts.is_empty() { self.with_others(late, &each, even) } else { late };
         let ranks = (!late.is_empty()).then_some(Finding::Late(late));
         hosts.iter().map(|&host| Finding::LateHost(host)).chain(ranks).collect()
     }
 
-    /// The fewest members, up to half of all, that stand out together while none does alone: two that are equally late have half each.
+    /// What stands out alone, or together with more members, where these cause almost as much.
+    fn with_others(&self, alone: Vec<usize>, each: &[[f64; 2]], even: f64) -> Vec<usize> {
+        let share: f64 = alone.iter().map(|&member| each[member][0]).sum();
+        let together = if share < MOST_OF_ALL { self.together(each, even) } else { Vec::new() };
+        if alone.iter().all(|member| together.contains(member)) && !together.is_empty() {
+            together
+        } else {
+            alone
+        }
+    }
+
+    /// The fewest members, up to half of all, that stand out together: two that are equally late have half each.
     fn together(&self, each: &[[f64; 2]], even: f64) -> Vec<usize> {
         let members = self.sample.members();
         let mut order: Vec<usize> = (0..members).collect();
