@@ -40,7 +40,7 @@ struct List {
 #[derive(Deserialize)]
 struct Program {
     name: String,
-    /// What it is to find where it runs, beside the list; a copy of the folder is made.
+    /// The files that it needs where it runs, beside the list; a copy of the folder is made.
     folder: Option<PathBuf>,
     /// Run by a shell there before all pairs.
     prepare: Option<String>,

@@ -245,7 +245,7 @@ fn one() -> u64 {
 
 /// `ranks.csv`: one row per process.
 ///
-/// What it used of its node is empty where that is unknown: of a process that did not come to the end of MPI, and in
+/// The columns on its use of the node are empty where that is unknown: of a process that did not come to the end of MPI, and in
 /// profiles of earlier formats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RankRow {

@@ -17,7 +17,7 @@ const PART_OF_HELPER: u64 = 100;
 /// CPU use of this process at one moment.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// What it used since it was started.
+    /// Its use since it was started.
     pub reading: CpuReading,
     /// The CPUs on which those threads may run that do its work.
     pub cpus: Cpus,
@@ -55,7 +55,7 @@ struct Thread {
     times: Option<Times>,
 }
 
-/// What `/proc/PID/task/TID/schedstat` has of a thread.
+/// The numbers of `/proc/PID/task/TID/schedstat` of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Times {
     /// On a core.

@@ -2,7 +2,7 @@
 
 use super::layout::cpu;
 
-/// What a process used since it was started.
+/// CPU use of a process since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuReading {
     /// Microseconds on a core outside of the kernel, by all threads.
@@ -50,7 +50,7 @@ impl CpuReading {
         })
     }
 
-    /// What was used after `start`. Waits of threads that have ended since are missing in this reading: the difference is 0
+    /// The use after `start`. Waits of threads that have ended since are missing in this reading: the difference is 0
     /// where they exceed the rest.
     pub fn since(self, start: CpuReading) -> CpuReading {
         let wait_ns = self.wait_ns.zip(start.wait_ns);

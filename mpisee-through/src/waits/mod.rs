@@ -83,7 +83,7 @@ pub struct Waiting {
     /// Of that, waiting for others; none if the sample is too small to tell.
     pub waiting: Option<Estimate>,
     pub members: Vec<Member>,
-    /// What stands out; members by position.
+    /// The findings; members by position.
     pub findings: Vec<Finding>,
 }
 
@@ -159,7 +159,7 @@ pub fn of(view: &ProfileView, filter: &CallFilter) -> Result<Report> {
     })
 }
 
-/// What `calls.csv` has of collective operations.
+/// The collective operations of `calls.csv`.
 struct Calls {
     /// Calls and seconds.
     of_rank: HashMap<CallKey, (u64, f64)>,
@@ -338,7 +338,7 @@ impl Operations {
         self.members.iter().enumerate().map(member).collect()
     }
 
-    /// What is known of all recorded instances.
+    /// The known sums over all recorded instances.
     fn totals(&self, clocks: &Clocks, hosts: &[usize], counted: &[(u64, f64)], means: &Means) -> Totals {
         let most = counted.iter().map(|(calls, _)| *calls).max().unwrap_or(0);
         let mean_of = |(&rank, &host): (&u32, &usize)| {

@@ -16,7 +16,7 @@ pub struct Sample {
     pub hosts: Hosts,
 }
 
-/// What is known of all instances.
+/// The known sums over all instances.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// The number of recorded instances.
@@ -30,7 +30,7 @@ pub struct Totals {
 /// Times by member, and for each by sampled instance.
 pub type Columns = Vec<Vec<f64>>;
 
-/// What members waited and caused in the sampled instances.
+/// Waiting of the members in the sampled instances, and what they caused.
 #[derive(Clone, Debug, Default)]
 pub struct Sampled {
     pub waited: Columns,
@@ -39,7 +39,7 @@ pub struct Sampled {
     pub last: Vec<usize>,
 }
 
-/// What members waited and caused in all instances, in seconds.
+/// Waiting of the members in all instances, and what they caused, in seconds.
 #[derive(Clone, Debug, Default)]
 pub struct Estimated {
     /// The waiting of all members together.

@@ -110,7 +110,7 @@ impl Shares<'_> {
         hosts.iter().map(|&host| Finding::LateHost(host)).chain(ranks).collect()
     }
 
-    /// What stands out alone, or together with more members, where these cause almost as much.
+    /// The members that stand out alone, or those together with more where these cause almost as much.
     fn with_others(&self, alone: Vec<usize>, each: &[[f64; 2]], even: f64) -> Vec<usize> {
         let share: f64 = alone.iter().map(|&member| each[member][0]).sum();
         let together = if share < MOST_OF_ALL { self.together(each, even) } else { Vec::new() };
@@ -222,7 +222,7 @@ fn alternating(sample: &Sample, sampled: &Sampled) -> Option<Vec<usize>> {
     /// The part of the instances in which the number says who is last, and by how much it has to be larger than without it.
     const PREDICTED: f64 = 0.8;
     const GAIN: f64 = 0.3;
-    /// What the last member causes in an instance: several that are late together may be last in turn by chance.
+    /// The part of the waiting in an instance that its last member causes: several that are late together may be last in turn by chance.
     const ALONE: f64 = 2.0 / 3.0;
     let members = sample.members();
     let instances = sample.numbers.len();
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
     use crate::waits::programs::{Arrivals, Program, Random};
 
-    /// What is found in random programs of a kind, each with its late member.
+    /// The findings in random programs of a kind, each with its late member.
     fn found(
         kind: Arrivals,
         programs: u64,

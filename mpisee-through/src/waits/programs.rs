@@ -113,7 +113,7 @@ impl Program {
         sample
     }
 
-    /// What is known of all instances.
+    /// The known sums over all instances.
     pub fn totals(&self) -> Totals {
         let (members, instances) = (self.all.members(), self.all.numbers.len() as f64);
         let mut totals = Totals {

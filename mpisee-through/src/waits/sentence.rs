@@ -1,4 +1,4 @@
-//! What stands out in the waits, in sentences.
+//! Findings in the waits, as sentences.
 
 use super::{Estimate, Finding, Report, Waiting};
 use crate::units::{count, time};
@@ -14,12 +14,12 @@ pub struct Sentence {
     pub ranks: Vec<u32>,
     /// All waiting in the operation on the communicator, in seconds.
     pub waiting_s: f64,
-    /// What they caused of the waiting.
+    /// The part of the waiting that they caused.
     pub share: Option<f64>,
     pub text: String,
 }
 
-/// What stands out, most waiting first.
+/// The findings, most waiting first.
 pub fn sentences(report: &Report, takes: impl Fn(u32) -> bool) -> Vec<Sentence> {
     let mut all: Vec<Sentence> = Vec::new();
     for operation in &report.operations {

@@ -19,7 +19,7 @@ struct Part<'f> {
     label: Option<&'f str>,
 }
 
-/// What dominates.
+/// The operations that dominate, in words.
 pub fn verdict(facts: &Facts<'_>) -> String {
     let of_run = facts.share_of_run(facts.mpi_s);
     let whole = format!(

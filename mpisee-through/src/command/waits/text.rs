@@ -46,7 +46,7 @@ pub fn sheet(findings: Vec<Sentence>) -> Sheet {
     Sheet { name: "findings", heads: FINDINGS.to_vec(), rows: findings.into_iter().map(row).collect() }
 }
 
-/// What is not known, one sentence each.
+/// The gaps in what is known, one sentence each.
 pub fn notes(report: &Report) -> Vec<String> {
     let mut notes: Vec<String> =
         report.left_out.iter().map(|(reason, operations)| left_out(*reason, operations)).collect();
