@@ -134,6 +134,7 @@ impl Rank<'_> {
             root: self.root(instances, sample),
             arrival_s: self.clock.moment(sample.arrival),
             departure_s: self.clock.moment(sample.departure),
+            started_s: None,
         }));
         Some(())
     }

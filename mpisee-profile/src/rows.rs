@@ -12,12 +12,14 @@ use std::str::FromStr;
 pub mod aggregate;
 pub mod arrivals;
 mod cpus;
+pub mod messages;
 
 pub use aggregate::{
     GpuTotalRow, NodeRow, OffsetRow, OutsideTotalRow, PeerDevice, Ranks, RegionTotalRow, SpreadRow, TotalRow,
 };
 pub use arrivals::{ArrivalRow, CollectiveRow};
 pub use cpus::Cpus;
+pub use messages::{End, MessageRow, StreamRow};
 
 /// A record type: the file that holds it. Its columns are its fields.
 pub trait Row: Serialize + DeserializeOwned {

@@ -79,6 +79,7 @@ impl Calls<'_> {
                         root: self.root,
                         arrival_s: Seconds(arrival_s),
                         departure_s: Seconds(departure_s),
+                        started_s: None,
                     });
                 }
             }
@@ -184,6 +185,7 @@ fn where_all_calls_were_sampled_waits_are_exact() {
                 root: None,
                 arrival_s: Seconds(arrival_s),
                 departure_s: Seconds(departure_s),
+                started_s: None,
             });
         }
     }

@@ -22,14 +22,18 @@ pub struct ArrivalRow {
     pub rank: u32,
     /// The root's rank in `MPI_COMM_WORLD`; empty if the operation has none.
     pub root: Option<u32>,
-    /// When the rank entered the call.
+    /// When the rank entered the call; of a nonblocking or persistent operation, the call that completed it.
     pub arrival_s: Seconds,
-    /// When the rank left the call.
+    /// When the rank left that call. A call that only tests for completion waits for nothing: it has the same time twice.
     pub departure_s: Seconds,
+    /// When the rank started a nonblocking or persistent operation; empty for a blocking one.
+    #[serde(default)]
+    pub started_s: Option<Seconds>,
 }
 
 impl Row for ArrivalRow {
     const FILE: &'static str = "arrivals.csv";
+    const OPTIONAL: &'static [&'static str] = &["started_s"];
 }
 
 /// `collectives.csv`: one row per communicator, collective operation and rank.
@@ -45,9 +49,10 @@ pub struct CollectiveRow {
     pub instances: u64,
     /// Of these, the number of its rows in `arrivals.csv`.
     pub sampled: u64,
-    /// The mean time of arrival over all recorded instances, on the clock of `arrivals.csv`.
+    /// The mean time of arrival over all recorded instances, on the clock of `arrivals.csv`; of a nonblocking or persistent
+    /// operation, of the calls that start it.
     pub mean_arrival_s: Seconds,
-    /// The mean time of departure over the same instances.
+    /// The mean time of departure from the same calls.
     pub mean_departure_s: Seconds,
 }
 

@@ -1,0 +1,79 @@
+//! The tables of sampled messages: when both ends of the same message began and ended their parts.
+//!
+//! A *stream* is the messages with one tag from one process to another on a communicator. MPI keeps their order
+//! (MPI 4.1, 3.5), so both ends number them alike: message `k` at the sender is message `k` at the receiver.
+
+use super::{Row, Seconds};
+use serde::{Deserialize, Serialize};
+
+/// Which end of a message a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// `rank` sent it to `peer`.
+    Sent,
+    /// `rank` received it from `peer`.
+    Received,
+}
+
+/// `messages.csv`: one row per communicator, rank, peer, end, tag and sampled message.
+///
+/// Times are on the clock of `arrivals.csv`. Either end may lack messages that the other has; what both have is a random
+/// sample of the stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessageRow {
+    /// The communicator.
+    pub comm: String,
+    /// The process.
+    pub rank: u32,
+    /// The process at the other end.
+    pub peer: u32,
+    /// The end that `rank` is.
+    pub end: End,
+    /// The message's tag.
+    pub tag: i32,
+    /// The number of messages of the stream that came before this one: the same at both ends.
+    pub message: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// When `rank` entered the call that started the send, or posted the receive: of a blocking one, that call itself.
+    pub started_s: Seconds,
+    /// When `rank` entered the call that completed its part; empty if none was seen to.
+    pub arrival_s: Option<Seconds>,
+    /// When `rank` left that call. A call that only tests for completion waits for nothing: it has the same time twice.
+    pub departure_s: Option<Seconds>,
+    /// The sends and receives that this call completed, sampled or not: 1 for `MPI_Recv`, 2 for `MPI_Sendrecv`.
+    pub completed: u32,
+}
+
+impl Row for MessageRow {
+    const FILE: &'static str = "messages.csv";
+}
+
+/// `streams.csv`: one row per stream and end.
+///
+/// Messages in streams that came after the limit on their number are in `peers.csv` alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamRow {
+    /// The communicator.
+    pub comm: String,
+    /// The process.
+    pub rank: u32,
+    /// The process at the other end.
+    pub peer: u32,
+    /// The end that `rank` is.
+    pub end: End,
+    /// The tag of its messages.
+    pub tag: i32,
+    /// Its messages so far, including those while recording was off.
+    pub messages: u64,
+    /// Of these, the number of its rows in `messages.csv`.
+    pub sampled: u64,
+    /// 1 if the order of its messages is known; 0 if a nonblocking receive from any source or with any tag, a matched probe, a
+    /// cancelled request or several threads made it unknown: it has no rows in `messages.csv` then.
+    pub ordered: u8,
+}
+
+impl Row for StreamRow {
+    const FILE: &'static str = "streams.csv";
+}
