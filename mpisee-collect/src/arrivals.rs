@@ -1,15 +1,17 @@
-//! From the sampled instances of a rank's collective calls to rows.
+//! From the sampled instances of a rank's collective calls to rows, and with them its sampled messages.
 
+use crate::messages::{self, Messages};
+use crate::node_clock::NodeClock;
 use crate::process::boot;
 use crate::ticks::moment;
-use mpisee_profile::rows::{ArrivalRow, CollectiveRow, Seconds};
+use mpisee_profile::rows::{ArrivalRow, CollectiveRow};
 use mpisee_profile::segment::instances::{ARRIVALS, ARRIVALS_CARRIED, INSTANCES, Sample};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::{Moment, Snapshot};
 use mpisee_profile::segment::{InstancesKey, Key};
-use mpisee_profile::{CommRank, Operation, Ticks, WorldRank};
+use mpisee_profile::{CommRank, Operation, WorldRank};
 use std::collections::HashMap;
 
 /// The rows of a rank.
@@ -19,6 +21,8 @@ pub struct Arrivals {
     pub samples: Vec<ArrivalRow>,
     /// How many instances there were.
     pub collectives: Vec<CollectiveRow>,
+    /// Its part in messages.
+    pub messages: Messages,
 }
 
 impl Arrivals {
@@ -32,12 +36,11 @@ impl Arrivals {
                 _ => None,
             })
             .collect();
-        counted.sort_unstable();
-        if counted.is_empty() {
-            return Arrivals::default();
-        }
-        let rank = Rank { snapshot, names, clock: NodeClock::new(snapshot, end), calls: calls(snapshot) };
-        let mut rows = Arrivals::default();
+        // The requests of a persistent operation one after the other.
+        counted.sort_unstable_by_key(|&(_, key)| key);
+        let clock = NodeClock::new(snapshot, end);
+        let mut rows = Arrivals { messages: messages::rows(snapshot, names, &clock), ..Arrivals::default() };
+        let rank = Rank { snapshot, names, clock, calls: calls(snapshot) };
         for (key, instances) in counted {
             rank.add(key, instances, &mut rows);
         }
@@ -61,41 +64,12 @@ fn calls(snapshot: &Snapshot) -> HashMap<InstancesKey, (u64, u64)> {
     let mut sums: HashMap<InstancesKey, (u64, u64)> = HashMap::new();
     for (key, values) in &snapshot.counters {
         let Some(Meaning::Call(key)) = key.meaning() else { continue };
-        let key = InstancesKey { communicator: key.communicator, operation: key.operation };
+        let key = InstancesKey { communicator: key.communicator, operation: key.operation, request: 0 };
         let (calls, ticks) = sums.entry(key).or_default();
         *calls = calls.wrapping_add(values[call::CALLS]);
         *ticks = ticks.wrapping_add(values[call::TICKS]);
     }
     sums
-}
-
-/// The monotonic clock of a rank's node, by the rank's ticks. Ranks of one node agree on it as well as both clocks can be read at
-/// once, some 100 ns.
-struct NodeClock {
-    start: Moment,
-    ns_per_tick: f64,
-}
-
-impl NodeClock {
-    fn new(snapshot: &Snapshot, end: Moment) -> NodeClock {
-        let start = Moment { monotonic_ns: snapshot.start_monotonic_ns, ticks: snapshot.start_ticks };
-        let ticks = end.ticks.saturating_sub(start.ticks).get();
-        let ns = end.monotonic_ns.saturating_sub(start.monotonic_ns);
-        let ns_per_tick = if snapshot.ticks_are_tsc && ticks > 0 { ns as f64 / ticks as f64 } else { 1.0 };
-        NodeClock { start, ns_per_tick }
-    }
-
-    /// Seconds since the clock's begin, from ticks.
-    fn seconds(&self, ticks: f64) -> Seconds {
-        let since_start_ns = (ticks - self.start.ticks.get() as f64) * self.ns_per_tick;
-        Seconds(((self.start.monotonic_ns as f64 + since_start_ns) * 1e-9).max(0.0))
-    }
-
-    fn moment(&self, moment: Ticks) -> Seconds {
-        let since_start_ns = moment.signed_since(self.start.ticks) as f64 * self.ns_per_tick;
-        let ns = self.start.monotonic_ns.cast_signed().saturating_add(since_start_ns.round() as i64);
-        Seconds(ns.max(0) as f64 / 1e9)
-    }
 }
 
 struct Rank<'s> {
@@ -115,7 +89,7 @@ impl Rank<'_> {
         let (calls, ticks) = self.calls.get(&instances).copied().unwrap_or_default();
         let sum = values[ARRIVALS_CARRIED] as f64 * 2f64.powi(64) + values[ARRIVALS] as f64;
         let mean = |sum: f64| self.clock.seconds(if calls > 0 { sum / calls as f64 } else { 0.0 });
-        rows.collectives.push(CollectiveRow {
+        let row = CollectiveRow {
             comm: comm.clone(),
             call: operation.to_owned(),
             rank: self.snapshot.world_rank.get(),
@@ -123,18 +97,26 @@ impl Rank<'_> {
             sampled: samples.len() as u64,
             mean_arrival_s: mean(sum),
             mean_departure_s: mean(sum + ticks as f64),
-        });
+        };
+        match rows.collectives.last_mut().filter(|last| (&last.comm, &last.call) == (&row.comm, &row.call)) {
+            Some(last) => {
+                last.instances = last.instances.wrapping_add(row.instances);
+                last.sampled += row.sampled;
+            }
+            None => rows.collectives.push(row),
+        }
         let mut samples = samples.to_vec();
-        samples.sort_unstable_by_key(|sample| sample.instance);
+        samples.sort_unstable_by_key(|sample| sample.number);
+        let of_request = u64::from(instances.request.saturating_sub(1)) << u32::BITS;
         rows.samples.extend(samples.iter().map(|sample| ArrivalRow {
             comm: comm.clone(),
             call: operation.to_owned(),
-            instance: sample.instance,
+            instance: of_request | sample.number,
             rank: self.snapshot.world_rank.get(),
             root: self.root(instances, sample),
             arrival_s: self.clock.moment(sample.arrival),
             departure_s: self.clock.moment(sample.departure),
-            started_s: None,
+            started_s: (sample.start != sample.arrival).then(|| self.clock.moment(sample.start)),
         }));
         Some(())
     }
@@ -142,7 +124,7 @@ impl Rank<'_> {
     /// The root's rank in the world.
     fn root(&self, instances: InstancesKey, sample: &Sample) -> Option<u32> {
         let group = &self.snapshot.communicators.get(instances.communicator.index())?.created.group;
-        let root = group.get(CommRank::new(sample.root?))?;
+        let root = group.get(CommRank::new(sample.detail?))?;
         (root != WorldRank::OUTSIDE && root != WorldRank::ELIDED).then_some(root.get())
     }
 }

@@ -7,7 +7,8 @@ use crate::rank_tables::{RankTables, is_merged, merge};
 use crate::wire::pieces::{Frame, TABLES, frames};
 use mpisee_profile::comm_name::is_shared_row;
 use mpisee_profile::rows::{
-    ArrivalRow, CallRow, CollectiveRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Row,
+    ArrivalRow, CallRow, CollectiveRow, CommRow, MessageRow, OutsideRow, PeerRow, RankRow, RegionRow, Row,
+    StreamRow,
 };
 use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
 use mpisee_profile::{ProfileError, RunInfo};
@@ -24,6 +25,8 @@ const OUTSIDE: usize = 5;
 const GPU: usize = 6;
 const ARRIVALS: usize = 7;
 const COLLECTIVES: usize = 8;
+const MESSAGES: usize = 9;
+const STREAMS: usize = 10;
 
 /// The rows of a rank as CSV text, by table; what its GPU kernels accessed as lines of JSON.
 pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
@@ -37,6 +40,8 @@ pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
         to_lines(&tables.gpu),
         to_csv(&tables.arrivals.samples),
         to_csv(&tables.arrivals.collectives),
+        to_csv(&tables.arrivals.messages.samples),
+        to_csv(&tables.arrivals.messages.streams),
     ]
 }
 
@@ -63,6 +68,8 @@ pub struct ProfileFiles {
     outside: OptionalTable<OutsideRow>,
     arrivals: OptionalTable<ArrivalRow>,
     collectives: OptionalTable<CollectiveRow>,
+    messages: OptionalTable<MessageRow>,
+    streams: OptionalTable<StreamRow>,
     /// Accesses of GPU kernels, as received; the owners of the memory are known when all ranks are there.
     gpu: Vec<u8>,
     /// Communicators that several ranks report, by name; with the order in which they came.
@@ -88,6 +95,8 @@ impl ProfileFiles {
             outside: OptionalTable::default(),
             arrivals: OptionalTable::default(),
             collectives: OptionalTable::default(),
+            messages: OptionalTable::default(),
+            streams: OptionalTable::default(),
             gpu: Vec::new(),
             directory,
             merged: HashMap::new(),
@@ -99,7 +108,8 @@ impl ProfileFiles {
 
     /// Appends the rows of one rank.
     pub fn append(&mut self, parts: &[Vec<u8>; TABLES]) -> Result<(), ProfileError> {
-        let [ranks, comms, calls, peers, regions, outside, gpu, arrivals, collectives] = parts;
+        let [ranks, comms, calls, peers, regions, outside, gpu, arrivals, collectives, messages, streams] =
+            parts;
         self.ranks.append(ranks)?;
         self.append_comms(comms)?;
         self.calls.append(calls)?;
@@ -108,7 +118,9 @@ impl ProfileFiles {
         self.outside.append(&self.directory, outside)?;
         self.gpu.extend(gpu);
         self.arrivals.append(&self.directory, arrivals)?;
-        self.collectives.append(&self.directory, collectives)
+        self.collectives.append(&self.directory, collectives)?;
+        self.messages.append(&self.directory, messages)?;
+        self.streams.append(&self.directory, streams)
     }
 
     /// Appends a piece of the rows of one or more ranks. The rows of a rank in a table arrive in order, and complete
@@ -135,6 +147,8 @@ impl ProfileFiles {
             OUTSIDE => self.outside.append(&self.directory, text),
             ARRIVALS => self.arrivals.append(&self.directory, text),
             COLLECTIVES => self.collectives.append(&self.directory, text),
+            MESSAGES => self.messages.append(&self.directory, text),
+            STREAMS => self.streams.append(&self.directory, text),
             GPU => {
                 self.gpu.extend(text);
                 Ok(())
@@ -186,7 +200,13 @@ impl ProfileFiles {
         let rows: Vec<CommRow> = merged.into_iter().map(|(_, row)| row).collect();
         self.comms.append(&to_csv(&rows))?;
         let tables = [self.ranks, self.comms, self.calls, self.peers, self.regions];
-        let optional = [self.outside.table, self.arrivals.table, self.collectives.table];
+        let optional = [
+            self.outside.table,
+            self.arrivals.table,
+            self.collectives.table,
+            self.messages.table,
+            self.streams.table,
+        ];
         for table in tables.into_iter().chain(optional.into_iter().flatten()) {
             table.close()?;
         }

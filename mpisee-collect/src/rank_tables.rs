@@ -194,6 +194,12 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
     }
 
     fn peer(&self, key: PeerKey, values: &[u64; 6]) -> Option<PeerRow> {
+        use peer::{RECEIVED_BYTES, RECEIVED_MESSAGES, SENT_BYTES, SENT_MESSAGES};
+        // A slot is also made for what is counted in no row.
+        let counts = [SENT_MESSAGES, SENT_BYTES, RECEIVED_MESSAGES, RECEIVED_BYTES];
+        if counts.iter().all(|&count| values[count] == 0) {
+            return None;
+        }
         let communicator = self.snapshot.communicators.get(key.communicator.index())?;
         let created = &communicator.created;
         let peer_group = created.remote.as_ref().unwrap_or(&created.group);
@@ -206,10 +212,10 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             comm: self.names.get(key.communicator.index())?.clone(),
             rank: self.snapshot.world_rank.get(),
             peer: peer.get(),
-            sent_messages: values[peer::SENT_MESSAGES],
-            sent_bytes: values[peer::SENT_BYTES],
-            received_messages: values[peer::RECEIVED_MESSAGES],
-            received_bytes: values[peer::RECEIVED_BYTES],
+            sent_messages: values[SENT_MESSAGES],
+            sent_bytes: values[SENT_BYTES],
+            received_messages: values[RECEIVED_MESSAGES],
+            received_bytes: values[RECEIVED_BYTES],
         })
     }
 

@@ -68,6 +68,8 @@ pub struct Options {
     pub fold: u32,
     /// Instances of each collective operation on a communicator of which arrival and departure are kept.
     pub instances: u64,
+    /// Messages of each stream of which the times at both ends are kept.
+    pub messages: u64,
     /// The method by which rows are collected.
     pub collect: Collect,
     /// Whether rank 0 says at the end where the profile is.
@@ -99,6 +101,7 @@ impl Default for Options {
             listed: 1024,
             fold: 4096,
             instances: 256,
+            messages: 32,
             collect: Collect::Auto,
             quiet: false,
             gpu: false,
@@ -215,6 +218,20 @@ pub const SETTINGS: &[Setting] = &[
             options.instances = match text {
                 "all" => u64::MAX,
                 _ => text.parse().map_err(|_| "is neither a number of calls nor all".to_owned())?,
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        variable: "MPISEE_MESSAGES",
+        option: "messages",
+        value: "N|all",
+        default: "32",
+        help: "Of the messages with one tag between two ranks, keep when N were sent and received, to tell who waited; 0 for none",
+        apply: |options, text| {
+            options.messages = match text {
+                "all" => u64::MAX,
+                _ => text.parse().map_err(|_| "is neither a number of messages nor all".to_owned())?,
             };
             Ok(())
         },

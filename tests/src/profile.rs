@@ -1,6 +1,8 @@
 //! A whole profile in memory, with the questions that tests ask.
 
-use mpisee_profile::rows::{ArrivalRow, CallRow, CollectiveRow, CommRow, PeerRow, RankRow, RegionRow, Row};
+use mpisee_profile::rows::{
+    ArrivalRow, CallRow, CollectiveRow, CommRow, MessageRow, PeerRow, RankRow, RegionRow, Row, StreamRow,
+};
 use mpisee_profile::{Profile, RunInfo};
 use std::path::Path;
 
@@ -22,6 +24,10 @@ pub struct Tables {
     pub arrivals: Vec<ArrivalRow>,
     /// `collectives.csv`.
     pub collectives: Vec<CollectiveRow>,
+    /// `messages.csv`.
+    pub messages: Vec<MessageRow>,
+    /// `streams.csv`.
+    pub streams: Vec<StreamRow>,
 }
 
 /// Sums over the rows that a question selects.
@@ -46,6 +52,8 @@ impl Tables {
             regions: rows(&profile),
             arrivals: rows_if_any(&profile),
             collectives: rows_if_any(&profile),
+            messages: rows_if_any(&profile),
+            streams: rows_if_any(&profile),
         }
     }
 

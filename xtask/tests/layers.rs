@@ -49,6 +49,8 @@ const COLLECTION: House = House {
         "gpu",
         "ticks",
         "overhead",
+        "node_clock",
+        "messages",
         "arrivals",
         "rank_tables",
         "aggregate",

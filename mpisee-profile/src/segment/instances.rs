@@ -19,40 +19,48 @@ pub const ARRIVALS_CARRIED: usize = 3;
 pub const DUE: usize = 4;
 
 /// Words of a sample.
-pub const SAMPLE_WORDS: usize = 3;
+pub const SAMPLE_WORDS: usize = 5;
 
-const INSTANCE_BITS: u32 = 40;
-const MOST_ROOT_PLUS_1: u64 = (1 << (u64::BITS - INSTANCE_BITS)) - 1;
+const NUMBER_BITS: u32 = 40;
+const MOST_DETAIL_PLUS_1: u64 = (1 << (u64::BITS - NUMBER_BITS)) - 1;
 
-/// An instance that was kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An instance, or a message of a stream (see [`super::streams`]), that was kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Its number among the calls of its operation on the communicator, from 0.
-    pub instance: u64,
-    /// The root's rank in the communicator; `None` where there is no root, or one that has no room here.
-    pub root: Option<u32>,
-    /// When the process entered the call.
+    /// Its number among the calls of its operation on the communicator, or among the messages of its stream, from 0.
+    pub number: u64,
+    /// Of an instance, the root's rank in the communicator; of a message, how many sends and receives the call completed that
+    /// completed it. `None` where there is neither, or one that has no room here.
+    pub detail: Option<u32>,
+    /// When the process entered the call that started the operation: of a blocking one, the same as `arrival`.
+    pub start: Ticks,
+    /// When the process entered the call that completed it.
     pub arrival: Ticks,
-    /// When it left it.
+    /// When it left that call.
     pub departure: Ticks,
+    /// The length of a message; 0 for an instance.
+    pub bytes: u64,
 }
 
 impl Sample {
-    /// As words: instance 40 bits, root plus 1 24 bits from the lowest; arrival; departure.
+    /// As words: number 40 bits, detail plus 1 24 bits from the lowest; start; arrival; departure; bytes.
     pub fn words(&self) -> [u64; SAMPLE_WORDS] {
-        let root = self.root.map_or(0, |root| u64::from(root) + 1);
-        let root = if root > MOST_ROOT_PLUS_1 { 0 } else { root };
-        let instance = self.instance & ((1 << INSTANCE_BITS) - 1);
-        [instance | root << INSTANCE_BITS, self.arrival.get(), self.departure.get()]
+        let detail = self.detail.map_or(0, |detail| u64::from(detail) + 1);
+        let detail = if detail > MOST_DETAIL_PLUS_1 { 0 } else { detail };
+        let number = self.number & ((1 << NUMBER_BITS) - 1);
+        let [start, arrival, departure] = [self.start, self.arrival, self.departure].map(Ticks::get);
+        [number | detail << NUMBER_BITS, start, arrival, departure, self.bytes]
     }
 
-    /// From words; the root is none that does not fit a rank.
-    pub fn from_words([instance, arrival, departure]: [u64; SAMPLE_WORDS]) -> Sample {
+    /// From words.
+    pub fn from_words([number, start, arrival, departure, bytes]: [u64; SAMPLE_WORDS]) -> Sample {
         Sample {
-            instance: instance & ((1 << INSTANCE_BITS) - 1),
-            root: (instance >> INSTANCE_BITS).checked_sub(1).map(|root| root as u32),
+            number: number & ((1 << NUMBER_BITS) - 1),
+            detail: (number >> NUMBER_BITS).checked_sub(1).map(|detail| detail as u32),
+            start: Ticks::new(start),
             arrival: Ticks::new(arrival),
             departure: Ticks::new(departure),
+            bytes,
         }
     }
 }
@@ -81,21 +89,21 @@ mod tests {
     proptest! {
         #[test]
         fn words_lead_back(
-            instance in 0u64..1 << INSTANCE_BITS,
-            root in proptest::option::of(0u32..(1 << 24) - 1),
-            arrival: u64,
-            departure: u64,
+            number in 0u64..1 << NUMBER_BITS,
+            detail in proptest::option::of(0u32..(1 << 24) - 1),
+            ticks: [u64; 3],
+            bytes: u64,
         ) {
-            let sample = Sample { instance, root, arrival: Ticks::new(arrival), departure: Ticks::new(departure) };
+            let [start, arrival, departure] = ticks.map(Ticks::new);
+            let sample = Sample { number, detail, start, arrival, departure, bytes };
             prop_assert_eq!(Sample::from_words(sample.words()), sample);
         }
     }
 
     #[test]
     fn a_root_without_room_is_none() {
-        let sample =
-            Sample { instance: 7, root: Some(1 << 24), arrival: Ticks::ZERO, departure: Ticks::ZERO };
-        assert_eq!(Sample::from_words(sample.words()), Sample { root: None, ..sample });
+        let sample = Sample { number: 7, detail: Some(1 << 24), ..Sample::default() };
+        assert_eq!(Sample::from_words(sample.words()), Sample { detail: None, ..sample });
     }
 
     /// For every mask and period, each residue has its share, within four standard deviations.

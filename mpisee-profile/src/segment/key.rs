@@ -10,6 +10,10 @@ const REGION: u64 = 3;
 const SHARED_ROW: u64 = 1 << 32;
 /// With the tag of a region: the key counts instances of a collective operation.
 const INSTANCES: u64 = 1 << 61;
+/// With the tag of a region: the key counts the messages of a stream.
+const STREAM: u64 = 1 << 60;
+const REQUEST_SHIFT: u32 = 38;
+const REQUEST_BITS: u32 = 22;
 const TAG_SHIFT: u32 = 62;
 const COMMUNICATOR_SHIFT: u32 = 31;
 const REGION_SHIFT: u32 = 19;
@@ -37,6 +41,8 @@ pub enum Meaning {
     SharedRow(CommId),
     /// Instances of a collective operation.
     Instances(InstancesKey),
+    /// Messages of one of the process's streams, by its number; see [`super::streams`].
+    Stream(u32),
 }
 
 /// One cell of the table of calls.
@@ -70,13 +76,19 @@ pub struct InstancesKey {
     pub communicator: CommId,
     /// `Operation as u16`.
     pub operation: u16,
+    /// Of a persistent operation, the number of its request among those of the operation on the communicator; else 0.
+    pub request: u32,
 }
 
 impl InstancesKey {
-    /// The word: tag 2, one bit, and at the end communicator 28, operation 10 bits.
+    /// Requests of a persistent operation on a communicator that can be told apart.
+    pub const MOST_REQUESTS: u32 = 1 << REQUEST_BITS;
+
+    /// The word: tag 2, one bit 1, one bit 0, request 22 bits, communicator 28, operation 10 bits.
     pub fn pack(self) -> Key {
         let operation = u64::from(self.communicator.get()) << OPERATION_BITS | u64::from(self.operation);
-        Key(REGION << TAG_SHIFT | INSTANCES | operation)
+        let request = u64::from(self.request & (InstancesKey::MOST_REQUESTS - 1)) << REQUEST_SHIFT;
+        Key(REGION << TAG_SHIFT | INSTANCES | request | operation)
     }
 }
 
@@ -113,6 +125,11 @@ impl Key {
     /// The key of the count of communicators that one row stands for.
     pub fn shared_row(row: CommId) -> Key {
         Key(REGION << TAG_SHIFT | SHARED_ROW | u64::from(row.get()))
+    }
+
+    /// The key of a stream of messages.
+    pub fn stream(number: u32) -> Key {
+        Key(REGION << TAG_SHIFT | STREAM | u64::from(number))
     }
 
     /// The communicator, of the key of a call.
@@ -164,7 +181,9 @@ impl Key {
             REGION if self.0 & INSTANCES != 0 => Some(Meaning::Instances(InstancesKey {
                 communicator: CommId::new(bits(OPERATION_BITS, CommId::BITS) as u32),
                 operation: bits(0, OPERATION_BITS) as u16,
+                request: bits(REQUEST_SHIFT, REQUEST_BITS) as u32,
             })),
+            REGION if self.0 & STREAM != 0 => Some(Meaning::Stream(bits(0, 32) as u32)),
             REGION if self.0 & SHARED_ROW != 0 => Some(Meaning::SharedRow(CommId::new(bits(0, 32) as u32))),
             REGION => Some(Meaning::Region(RegionId::new(bits(0, 32) as u32))),
             _ => None,
@@ -198,6 +217,7 @@ mod tests {
         fn a_key_leads_back(
             communicator in (0u32..1 << CommId::BITS).prop_map(CommId::new),
             region in (0u32..1 << RegionId::BITS).prop_map(RegionId::new), operation in 0u16..1024, size_class in 0u8..=64, peer: u32,
+            request in 0..InstancesKey::MOST_REQUESTS,
         ) {
             let call = CallKey { communicator, region, operation, size_class, memory: Memory::Managed };
             prop_assert_eq!(call.pack().meaning(), Some(Meaning::Call(call)));
@@ -208,8 +228,9 @@ mod tests {
             let peer = PeerKey { communicator, peer: CommRank::new(peer) };
             prop_assert_eq!(peer.pack().meaning(), Some(Meaning::Peer(peer)));
             prop_assert_eq!(Key::region(region).meaning(), Some(Meaning::Region(region)));
-            let instances = InstancesKey { communicator, operation };
+            let instances = InstancesKey { communicator, operation, request };
             prop_assert_eq!(instances.pack().meaning(), Some(Meaning::Instances(instances)));
+            prop_assert_eq!(Key::stream(peer.peer.get()).meaning(), Some(Meaning::Stream(peer.peer.get())));
             prop_assert_eq!(Key::shared_row(communicator).meaning(), Some(Meaning::SharedRow(communicator)));
         }
 

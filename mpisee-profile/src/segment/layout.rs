@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 9;
+pub const VERSION: u64 = 10;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -109,7 +109,7 @@ pub struct ChunkHeader {
     pub bytes: AtomicU64,
     /// Slots, bytes of log, or samples, that are complete.
     pub used: AtomicU64,
-    /// Of a chunk of samples, the key of the slot that counts the instances.
+    /// Of a chunk of samples, the key of the slot that counts the instances or the messages.
     pub key: AtomicU64,
     spare: [AtomicU64; 4],
 }

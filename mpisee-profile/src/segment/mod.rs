@@ -4,7 +4,7 @@
 //! Header │ chunk │ chunk │ chunk │ …            grows at the end, nothing ever moves
 //!          ├ counters: slots of 64 bytes, written by one thread each; one of them says where the thread is now
 //!          ├ log: what happened once (a communicator was created, named, freed; a region appeared)
-//!          └ samples: when the process entered and left some of its collective calls
+//!          └ samples: when the process entered and left some of its collective calls, and the calls of some of its messages
 //! ```
 //!
 //! Every number is a 64-bit word in native byte order. A slot has a sequence number that is odd while its
@@ -21,6 +21,7 @@ pub mod log;
 pub mod membership;
 pub mod names;
 pub mod snapshot;
+pub mod streams;
 #[cfg(feature = "testing")]
 pub mod words;
 
@@ -28,6 +29,7 @@ pub use cpu::CpuReading;
 pub use key::{CallKey, InstancesKey, Key, PeerKey};
 pub use snapshot::{Moment, Snapshot, Source};
 use std::collections::BTreeMap;
+pub use streams::Stream;
 
 /// The file name of a process's segment; the number is random, so that the name is unpredictable.
 pub fn file_name(user: u32, pid: u32, number: u64) -> String {

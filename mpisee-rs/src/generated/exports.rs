@@ -1597,7 +1597,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Bsend, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Bsend, comm, dest, tag, Block(count, datatype), || {
             pmpi::MPI_Bsend.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -1614,7 +1614,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Bsend, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Bsend, comm, dest, tag, Block(count, datatype), || {
             pmpi::MPI_Bsend_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -1636,6 +1636,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init(
             Operation::BsendInit,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Bsend_init.get()(buf, count, datatype, dest, tag, comm, request),
@@ -1659,6 +1660,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
             Operation::BsendInit,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Bsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
@@ -4365,6 +4367,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend(
             Operation::Ibsend,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Ibsend.get()(buf, count, datatype, dest, tag, comm, request),
@@ -4388,6 +4391,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend_c(
             Operation::Ibsend,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Ibsend_c.get()(buf, count, datatype, dest, tag, comm, request),
@@ -4572,9 +4576,14 @@ pub unsafe extern "C-unwind" fn MPI_Improbe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::immediate_matched_probe(Operation::Improbe, comm, flag, HandlePtr::c(message), || {
-            pmpi::MPI_Improbe.get()(source, tag, comm, flag, message, status)
-        })
+        wrappers::immediate_matched_probe(
+            Operation::Improbe,
+            comm,
+            flag,
+            HandlePtr::c(message),
+            status,
+            |status| pmpi::MPI_Improbe.get()(source, tag, comm, flag, message, status),
+        )
     }
 }
 
@@ -5029,6 +5038,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv(
             Operation::Irecv,
             comm,
             source,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Irecv.get()(buf, count, datatype, source, tag, comm, request),
@@ -5053,6 +5063,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv_c(
             Operation::Irecv,
             comm,
             source,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Irecv_c.get()(buf, count, datatype, source, tag, comm, request),
@@ -5218,6 +5229,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend(
             Operation::Irsend,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Irsend.get()(buf, count, datatype, dest, tag, comm, request),
@@ -5241,6 +5253,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend_c(
             Operation::Irsend,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Irsend_c.get()(buf, count, datatype, dest, tag, comm, request),
@@ -5431,6 +5444,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend(
             Operation::Isend,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Isend.get()(buf, count, datatype, dest, tag, comm, request),
@@ -5455,6 +5469,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend_c(
             Operation::Isend,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Isend_c.get()(buf, count, datatype, dest, tag, comm, request),
@@ -5483,8 +5498,10 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv(
             Operation::Isendrecv,
             comm,
             dest,
+            sendtag,
             Block(sendcount, sendtype),
             source,
+            recvtag,
             Block(recvcount, recvtype),
             HandlePtr::c(request),
             || {
@@ -5518,8 +5535,10 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_c(
             Operation::Isendrecv,
             comm,
             dest,
+            sendtag,
             Block(sendcount, sendtype),
             source,
+            recvtag,
             Block(recvcount, recvtype),
             HandlePtr::c(request),
             || {
@@ -5550,8 +5569,10 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace(
             Operation::IsendrecvReplace,
             comm,
             dest,
+            sendtag,
             Block(count, datatype),
             source,
+            recvtag,
             Block(count, datatype),
             HandlePtr::c(request),
             || {
@@ -5581,8 +5602,10 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace_c(
             Operation::IsendrecvReplace,
             comm,
             dest,
+            sendtag,
             Block(count, datatype),
             source,
+            recvtag,
             Block(count, datatype),
             HandlePtr::c(request),
             || {
@@ -5610,6 +5633,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend(
             Operation::Issend,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Issend.get()(buf, count, datatype, dest, tag, comm, request),
@@ -5633,6 +5657,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend_c(
             Operation::Issend,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Issend_c.get()(buf, count, datatype, dest, tag, comm, request),
@@ -5650,7 +5675,7 @@ pub unsafe extern "C-unwind" fn MPI_Mprobe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::matched_probe(Operation::Mprobe, comm, HandlePtr::c(message), || {
+        wrappers::matched_probe(Operation::Mprobe, comm, HandlePtr::c(message), status, |status| {
             pmpi::MPI_Mprobe.get()(source, tag, comm, message, status)
         })
     }
@@ -6508,7 +6533,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::receive(Operation::Recv, comm, source, status, |status| {
+        wrappers::receive(Operation::Recv, comm, source, tag, status, |status| {
             pmpi::MPI_Recv.get()(buf, count, datatype, source, tag, comm, status)
         })
     }
@@ -6527,7 +6552,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::receive(Operation::Recv, comm, source, status, |status| {
+        wrappers::receive(Operation::Recv, comm, source, tag, status, |status| {
             pmpi::MPI_Recv_c.get()(buf, count, datatype, source, tag, comm, status)
         })
     }
@@ -6549,6 +6574,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init(
             Operation::RecvInit,
             comm,
             source,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Recv_init.get()(buf, count, datatype, source, tag, comm, request),
@@ -6572,6 +6598,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init_c(
             Operation::RecvInit,
             comm,
             source,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Recv_init_c.get()(buf, count, datatype, source, tag, comm, request),
@@ -7200,7 +7227,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Rsend, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Rsend, comm, dest, tag, Block(count, datatype), || {
             pmpi::MPI_Rsend.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7217,7 +7244,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Rsend, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Rsend, comm, dest, tag, Block(count, datatype), || {
             pmpi::MPI_Rsend_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7239,6 +7266,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init(
             Operation::RsendInit,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Rsend_init.get()(buf, count, datatype, dest, tag, comm, request),
@@ -7262,6 +7290,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init_c(
             Operation::RsendInit,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Rsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
@@ -7613,7 +7642,7 @@ pub unsafe extern "C-unwind" fn MPI_Send(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Send, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Send, comm, dest, tag, Block(count, datatype), || {
             pmpi::MPI_Send.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7631,7 +7660,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Send, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Send, comm, dest, tag, Block(count, datatype), || {
             pmpi::MPI_Send_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7653,6 +7682,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_init(
             Operation::SendInit,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Send_init.get()(buf, count, datatype, dest, tag, comm, request),
@@ -7676,6 +7706,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_init_c(
             Operation::SendInit,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Send_init_c.get()(buf, count, datatype, dest, tag, comm, request),
@@ -7705,7 +7736,9 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv(
             Operation::Sendrecv,
             comm,
             dest,
+            sendtag,
             Block(sendcount, sendtype),
+            source,
             status,
             |status| {
                 pmpi::MPI_Sendrecv.get()(
@@ -7739,7 +7772,9 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_c(
             Operation::Sendrecv,
             comm,
             dest,
+            sendtag,
             Block(sendcount, sendtype),
+            source,
             status,
             |status| {
                 pmpi::MPI_Sendrecv_c.get()(
@@ -7769,7 +7804,9 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace(
             Operation::SendrecvReplace,
             comm,
             dest,
+            sendtag,
             Block(count, datatype),
+            source,
             status,
             |status| {
                 pmpi::MPI_Sendrecv_replace.get()(
@@ -7798,7 +7835,9 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace_c(
             Operation::SendrecvReplace,
             comm,
             dest,
+            sendtag,
             Block(count, datatype),
+            source,
             status,
             |status| {
                 pmpi::MPI_Sendrecv_replace_c.get()(
@@ -7917,7 +7956,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Ssend, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Ssend, comm, dest, tag, Block(count, datatype), || {
             pmpi::MPI_Ssend.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7934,7 +7973,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Ssend, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Ssend, comm, dest, tag, Block(count, datatype), || {
             pmpi::MPI_Ssend_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7956,6 +7995,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init(
             Operation::SsendInit,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Ssend_init.get()(buf, count, datatype, dest, tag, comm, request),
@@ -7979,6 +8019,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
             Operation::SsendInit,
             comm,
             dest,
+            tag,
             Block(count, datatype),
             HandlePtr::c(request),
             || pmpi::MPI_Ssend_init_c.get()(buf, count, datatype, dest, tag, comm, request),

@@ -2487,6 +2487,7 @@ unsafe fn mpi_bsend_body(
             Operation::Bsend,
             fortran::handle::<Comm>(comm),
             *dest,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, ierror)),
         )
@@ -2529,6 +2530,7 @@ unsafe fn mpi_bsend_init_body(
             Operation::BsendInit,
             fortran::handle::<Comm>(comm),
             *dest,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
@@ -6408,6 +6410,7 @@ unsafe fn mpi_ibsend_body(
             Operation::Ibsend,
             fortran::handle::<Comm>(comm),
             *dest,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
@@ -6627,7 +6630,12 @@ unsafe fn mpi_improbe_body(
             fortran::handle::<Comm>(comm),
             flag,
             HandlePtr::fortran(message),
-            || fortran::code(ierror, |ierror| twin(source, tag, comm, flag, message, status, ierror)),
+            fortran::status(status),
+            |chosen| {
+                fortran::code(ierror, |ierror| {
+                    twin(source, tag, comm, flag, message, fortran::chosen(chosen, status), ierror)
+                })
+            },
         )
     };
 }
@@ -7202,6 +7210,7 @@ unsafe fn mpi_irecv_body(
             Operation::Irecv,
             fortran::handle::<Comm>(comm),
             *source,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, source, tag, comm, request, ierror)),
@@ -7389,6 +7398,7 @@ unsafe fn mpi_irsend_body(
             Operation::Irsend,
             fortran::handle::<Comm>(comm),
             *dest,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
@@ -7609,6 +7619,7 @@ unsafe fn mpi_isend_body(
             Operation::Isend,
             fortran::handle::<Comm>(comm),
             *dest,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
@@ -7667,8 +7678,10 @@ unsafe fn mpi_isendrecv_body(
             Operation::Isendrecv,
             fortran::handle::<Comm>(comm),
             *dest,
+            *sendtag,
             Block(*sendcount, fortran::handle::<Datatype>(sendtype)),
             *source,
+            *recvtag,
             Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
             HandlePtr::fortran(request),
             || {
@@ -7727,8 +7740,10 @@ unsafe fn mpi_isendrecv_replace_body(
             Operation::IsendrecvReplace,
             fortran::handle::<Comm>(comm),
             *dest,
+            *sendtag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             *source,
+            *recvtag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
             || {
@@ -7776,6 +7791,7 @@ unsafe fn mpi_issend_body(
             Operation::Issend,
             fortran::handle::<Comm>(comm),
             *dest,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
@@ -7808,7 +7824,12 @@ unsafe fn mpi_mprobe_body(
             Operation::Mprobe,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(message),
-            || fortran::code(ierror, |ierror| twin(source, tag, comm, message, status, ierror)),
+            fortran::status(status),
+            |chosen| {
+                fortran::code(ierror, |ierror| {
+                    twin(source, tag, comm, message, fortran::chosen(chosen, status), ierror)
+                })
+            },
         )
     };
 }
@@ -8869,6 +8890,7 @@ unsafe fn mpi_recv_body(
             Operation::Recv,
             fortran::handle::<Comm>(comm),
             *source,
+            *tag,
             fortran::status(status),
             |chosen| {
                 fortran::code(ierror, |ierror| {
@@ -8915,6 +8937,7 @@ unsafe fn mpi_recv_init_body(
             Operation::RecvInit,
             fortran::handle::<Comm>(comm),
             *source,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, source, tag, comm, request, ierror)),
@@ -9643,6 +9666,7 @@ unsafe fn mpi_rsend_body(
             Operation::Rsend,
             fortran::handle::<Comm>(comm),
             *dest,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, ierror)),
         )
@@ -9685,6 +9709,7 @@ unsafe fn mpi_rsend_init_body(
             Operation::RsendInit,
             fortran::handle::<Comm>(comm),
             *dest,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
@@ -10069,6 +10094,7 @@ unsafe fn mpi_send_body(
             Operation::Send,
             fortran::handle::<Comm>(comm),
             *dest,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, ierror)),
         )
@@ -10111,6 +10137,7 @@ unsafe fn mpi_send_init_body(
             Operation::SendInit,
             fortran::handle::<Comm>(comm),
             *dest,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
@@ -10169,7 +10196,9 @@ unsafe fn mpi_sendrecv_body(
             Operation::Sendrecv,
             fortran::handle::<Comm>(comm),
             *dest,
+            *sendtag,
             Block(*sendcount, fortran::handle::<Datatype>(sendtype)),
+            *source,
             fortran::status(status),
             |chosen| {
                 fortran::code(ierror, |ierror| {
@@ -10234,7 +10263,9 @@ unsafe fn mpi_sendrecv_replace_body(
             Operation::SendrecvReplace,
             fortran::handle::<Comm>(comm),
             *dest,
+            *sendtag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
+            *source,
             fortran::status(status),
             |chosen| {
                 fortran::code(ierror, |ierror| {
@@ -10441,6 +10472,7 @@ unsafe fn mpi_ssend_body(
             Operation::Ssend,
             fortran::handle::<Comm>(comm),
             *dest,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, ierror)),
         )
@@ -10483,6 +10515,7 @@ unsafe fn mpi_ssend_init_body(
             Operation::SsendInit,
             fortran::handle::<Comm>(comm),
             *dest,
+            *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),

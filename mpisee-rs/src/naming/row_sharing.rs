@@ -317,9 +317,11 @@ impl RowSharing {
                 }
                 Some(Lasting { key, world_rank: Some(self.elided_rank(world, peer)?) })
             }
-            Meaning::Call(_) | Meaning::Region(_) | Meaning::SharedRow(_) | Meaning::Instances(_) => {
-                Some(Lasting::of(key))
-            }
+            Meaning::Call(_)
+            | Meaning::Region(_)
+            | Meaning::SharedRow(_)
+            | Meaning::Instances(_)
+            | Meaning::Stream(_) => Some(Lasting::of(key)),
         }
     }
 

@@ -1,11 +1,14 @@
 //! Counts a call that is in the thread's cache: what repeats is counted without looking up its slot.
 
+use super::streams::{self, Counted};
 use super::{Recorder, add_call, add_received, add_sent};
-use crate::state::cached_call::CachedCall;
+use crate::state::cached_call::{CachedCall, Ends};
 use crate::state::call_sample::CallSample;
+use crate::state::communicator::COMMUNICATORS;
 use crate::state::{thread, world};
 use crate::storage::counters::{add, update};
 use crate::storage::hot::HOT;
+use mpisee_profile::rows::End;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::layout::{Slot, call};
 use mpisee_profile::segment::{Key, PeerKey};
@@ -44,25 +47,44 @@ impl CachedCounter {
         CallSample { key, bytes, ticks }
     }
 
-    /// Counts a message to `rank`, a rank of the communicator; none to `MPI_PROC_NULL`.
+    /// Counts a message to a rank of the communicator; none to `MPI_PROC_NULL`. Returns it if it may be one to keep.
     #[inline(always)]
-    pub fn sent(&self, rank: c_int, bytes: u64) {
-        if rank == self.0.peer.get() {
-            // SAFETY: no rank is that of a new entry, so that `find_peer` has stored this one after its slot.
-            add_sent(unsafe { &*self.0.peer_slot.get() }, 1, bytes);
-        } else {
-            self.sent_elsewhere(rank, bytes);
-        }
+    pub fn sent(&self, to: Ends, bytes: u64) -> Option<Counted> {
+        let [peer, stream] = match self.0.slots(to) {
+            Some(slots) => slots,
+            None => self.find_ends(to, End::Sent)?,
+        };
+        add_sent(peer, 1, bytes);
+        Counted::of(stream)
     }
 
-    /// Counts a message from `rank`.
+    /// Counts a message that a blocking receive got.
     #[inline(always)]
-    pub fn received(&self, rank: c_int, bytes: u64) {
-        if rank == self.0.peer.get() {
-            // SAFETY: as in `sent`.
-            add_received(unsafe { &*self.0.peer_slot.get() }, bytes);
-        } else {
-            self.received_elsewhere(rank, bytes);
+    pub fn received(&self, from: Ends, bytes: u64) -> Option<Counted> {
+        let [peer, stream] = match self.0.slots(from) {
+            Some(slots) => slots,
+            None => self.find_ends(from, End::Received)?,
+        };
+        add_received(peer, bytes);
+        Counted::of(stream)
+    }
+
+    /// Counts a message of a stream that is to be received, or is not recorded otherwise. It names its source and tag.
+    #[inline(always)]
+    pub fn posted(&self, ends: Ends, end: End) -> Option<Counted> {
+        let [_, stream] = match self.0.slots(ends) {
+            Some(slots) => slots,
+            None => self.find_ends(ends, end)?,
+        };
+        Counted::of(stream)
+    }
+
+    /// Counts the message of a receive that was posted before.
+    #[inline(always)]
+    pub fn arrived(&self, source: c_int, bytes: u64) {
+        match self.0.peer_slot(source) {
+            Some(slot) => add_received(slot, bytes),
+            None => self.arrived_from_another(source, bytes),
         }
     }
 
@@ -88,31 +110,52 @@ impl CachedCounter {
         }
     }
 
-    /// Counts a message to another peer than the last one.
-    #[cold]
-    #[inline(never)]
-    fn sent_elsewhere(&self, rank: c_int, bytes: u64) {
-        if let Some(slot) = self.find_peer(rank) {
-            add_sent(slot, 1, bytes);
-        }
-    }
-
     /// Counts a message from another peer than the last one.
     #[cold]
     #[inline(never)]
-    fn received_elsewhere(&self, rank: c_int, bytes: u64) {
-        if let Some(slot) = self.find_peer(rank) {
+    fn arrived_from_another(&self, source: c_int, bytes: u64) {
+        let Some(peer) = CommRank::from_mpi(source) else { return };
+        if let Some(slot) = find(PeerKey { communicator: self.id(), peer }.pack()) {
+            self.0.set_peer(source, slot);
             add_received(slot, bytes);
         }
     }
 
-    /// The slot of messages to and from `rank`; none for `MPI_PROC_NULL`.
-    fn find_peer(&self, rank: c_int) -> Option<&'static Slot> {
-        let peer = CommRank::from_mpi(rank)?;
-        let slot = find(PeerKey { communicator: self.id(), peer }.pack())?;
-        self.0.peer_slot.set(slot);
-        self.0.peer.set(rank);
-        Some(slot)
+    /// The slots of the peer and of the stream of a message whose ends are not those of the last one; none for `MPI_PROC_NULL`.
+    #[cold]
+    #[inline(never)]
+    fn find_ends(&self, ends: Ends, end: End) -> Option<[&'static Slot; 2]> {
+        if end == End::Received && streams::is_wildcard(ends) {
+            self.unorder(ends);
+            return None;
+        }
+        let peer = CommRank::from_mpi(ends.peer)?;
+        let slots = rarely(|recorder| {
+            let peer_slot = recorder.slot(PeerKey { communicator: self.id(), peer }.pack())?;
+            let communicator = COMMUNICATORS.get(self.0.comm());
+            let stream = communicator.map_or(&streams::NOT_KEPT, |communicator| {
+                streams::find(recorder, &communicator, end, peer, ends.tag)
+            });
+            Some([peer_slot, stream])
+        });
+        let [peer_slot, stream] = slots.flatten()?;
+        self.0.set_ends(ends, peer_slot, stream);
+        Some([peer_slot, stream])
+    }
+
+    /// A receive that was posted may take messages of several streams.
+    fn unorder(&self, ends: Ends) {
+        let peer = CommRank::from_mpi(ends.peer);
+        rarely(|_| streams::unorder(self.id(), End::Received, peer));
+        let peer_slot = match peer {
+            Some(peer) => find(PeerKey { communicator: self.id(), peer }.pack()),
+            // No message comes from there.
+            None => Some(&streams::NOT_KEPT),
+        };
+        if let Some(peer_slot) = peer_slot {
+            // PERF: the next such one need not come here.
+            self.0.set_ends(ends, peer_slot, &streams::NOT_KEPT);
+        }
     }
 }
 

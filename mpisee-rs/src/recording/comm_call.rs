@@ -7,23 +7,26 @@
 //! [`world::guarded`]: crate::state::world::guarded
 
 use super::cached_counter::CachedCounter;
+use super::streams::Counted;
 use super::{Call, add_call, instances, returning};
-use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status};
+use crate::mpi::abi::{Comm, Raw, Request};
 use crate::mpi::argument::HandlePtr;
+use crate::state::cached_call::Ends;
 use crate::state::call_sample::CallSample;
-use crate::state::communicator::Members;
+use crate::state::communicator::{COMMUNICATORS, Members};
 use crate::state::process;
 use crate::state::request::{Kind, REQUESTS, Started};
 use crate::state::sampled_overhead;
-use crate::state::thread::{self, Inside};
+use crate::state::thread::{self, Inside, Thread};
 use crate::storage::hot::HOT;
 use crate::storage::{clock, prefetch};
+use mpisee_profile::rows::End;
 use mpisee_profile::segment::active_call;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
 use std::hint::black_box;
-use std::mem::{self, MaybeUninit};
+use std::mem;
 use std::sync::atomic::Ordering;
 
 /// The call.
@@ -34,6 +37,13 @@ pub struct CommCall {
 
 /// For calls that have no peer, see [`CommCall::begin`].
 pub const NO_SPREAD: c_int = 0;
+
+/// Spreads the messages of one operation on a communicator over the cache, by their ends.
+#[inline(always)]
+pub fn spread(Ends { peer, tag }: Ends) -> c_int {
+    // A program that numbers its messages by their tags would touch a place of its own for each.
+    peer.wrapping_add((tag & 7).wrapping_mul(0x1_0001))
+}
 
 /// A call that is not counted.
 pub enum Uncounted {
@@ -83,12 +93,12 @@ impl CommCall {
     }
 
     /// Begins a call on a known communicator while recording is off. `None` while it is on: the MPI library itself makes the call.
-    pub fn begin_while_off(operation: Operation, comm: Raw<Comm>) -> Option<CommCall> {
+    pub fn begin_while_off(operation: Operation, comm: Raw<Comm>, spread: c_int) -> Option<CommCall> {
         if process::is_recording() || !process::is_tracking() {
             return None;
         }
         let comm = comm.get();
-        if let Some((cached, active_call)) = thread::cached_call_while_off(operation, comm) {
+        if let Some((cached, active_call)) = thread::cached_call_while_off(operation, comm, spread) {
             active_call.values[active_call::PLACE].store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
             return Some(CommCall { counter: CachedCounter(cached), active_call });
         }
@@ -97,7 +107,7 @@ impl CommCall {
         let known = call.find(comm)?;
         let thread = call.inside.thread;
         mem::forget(call);
-        let cached = thread.cache(generation, operation, &known.get(), NO_SPREAD);
+        let cached = thread.cache(generation, operation, &known.get(), spread);
         Some(CommCall { counter: CachedCounter(cached), active_call: thread.active_call })
     }
 
@@ -152,16 +162,84 @@ impl CommCall {
         add_call(slot, bytes, ticks);
     }
 
-    /// Counts a message to `rank`, a rank of the communicator.
+    /// Notes when the instance began of the nonblocking operation that this call has started; without a request it has failed.
     #[inline(always)]
-    pub fn sent(&self, rank: c_int, bytes: u64) {
-        self.counter.sent(rank, bytes);
+    pub fn start_instance(&self, request: impl FnOnce() -> Option<Request>, root: Option<u32>) {
+        instances::started(self.counter.0, self.active_call, request, root);
     }
 
-    /// Counts a message from `rank`.
+    /// Counts a message that the call sent, of `together` sends and receives.
     #[inline(always)]
-    pub fn received(&self, rank: c_int, bytes: u64) {
-        self.counter.received(rank, bytes);
+    pub fn sent(&self, to: Ends, bytes: u64, together: u32) {
+        if let Some(counted) = self.counter.sent(to, bytes) {
+            counted.keep(self.active_call, bytes, together);
+        }
+    }
+
+    /// Counts a message that the call received, of `together` sends and receives. `asked` is the rank from which it was asked for,
+    /// or `MPI_ANY_SOURCE`.
+    #[inline(always)]
+    pub fn received(&self, asked: c_int, from: Ends, bytes: u64, together: u32) {
+        let counter = if asked == from.peer { Some(self.counter) } else { self.receiving(from) };
+        if let Some(counted) = counter.and_then(|counter| counter.received(from, bytes)) {
+            counted.keep(self.active_call, bytes, together);
+        }
+    }
+
+    /// As [`CommCall::received`], of a call that also sends.
+    #[inline(always)]
+    pub fn received_beside(&self, from: Ends, bytes: u64, together: u32) {
+        let counter = self.receiving(from);
+        if let Some(counted) = counter.and_then(|counter| counter.received(from, bytes)) {
+            counted.keep(self.active_call, bytes, together);
+        }
+    }
+
+    /// As [`CommCall::pass`] of a message to receive, where the call also sends.
+    pub fn pass_beside(&self, from: Ends) {
+        if let Some(counter) = self.receiving(from) {
+            let _ = counter.posted(from, End::Received);
+        }
+    }
+
+    /// Where a plain receive from that rank is kept: for calls that have another peer, too, or none that is known in advance.
+    #[inline(always)]
+    fn receiving(&self, from: Ends) -> Option<CachedCounter> {
+        let (thread, generation, comm) = (thread::own()?, HOT.generation_while_off(), self.counter.0.comm());
+        let spread = spread(from);
+        match thread.cached_by_handle(generation, Operation::Recv, comm, spread) {
+            Some(cached) => Some(CachedCounter(cached)),
+            None => receiving_anew(thread, generation, comm, spread),
+        }
+    }
+
+    /// Counts the message that the call has started to send; `request` is the one that it stored.
+    #[inline(always)]
+    pub fn starts_to_send(&self, to: Ends, bytes: u64) -> Option<Counted> {
+        self.counter.sent(to, bytes)
+    }
+
+    /// Counts a message of a receive that the call has posted.
+    #[inline(always)]
+    pub fn posted(&self, from: Ends) -> Option<Counted> {
+        self.counter.posted(from, End::Received)
+    }
+
+    /// Counts a message in its stream alone: it is sent or received while recording is off.
+    pub fn pass(&self, ends: Ends, end: End) {
+        // The next one that is to be kept is looked for again when recording is on.
+        let _ = self.counter.posted(ends, end);
+    }
+
+    /// Keeps the message that the call has started to send or receive, when its request is complete.
+    ///
+    /// # Safety
+    /// The call has stored its request there.
+    #[cold]
+    #[inline(never)]
+    pub unsafe fn keep_later(&self, counted: Counted, request: HandlePtr<Request>, bytes: u64) {
+        // SAFETY: the caller's promise.
+        counted.keep_later(self.active_call, unsafe { request.handle() }, bytes);
     }
 
     /// Adds the request that the call has started to the table.
@@ -181,6 +259,18 @@ impl CommCall {
         // SAFETY: the caller's promise.
         unsafe { REQUESTS.add(request, started, sample, message) };
     }
+}
+
+#[cold]
+#[inline(never)]
+fn receiving_anew(
+    thread: &'static Thread,
+    generation: u64,
+    comm: Comm,
+    spread: c_int,
+) -> Option<CachedCounter> {
+    let communicator = COMMUNICATORS.get(comm)?;
+    Some(CachedCounter(thread.cache(generation, Operation::Recv, &communicator, spread)))
 }
 
 impl Drop for CommCall {
@@ -208,31 +298,5 @@ pub fn record_on(
             code
         }
         Err(uncounted) => uncounted.make(make),
-    }
-}
-
-/// As [`record_on`] for a call whose status shows what arrived. If the application ignores the status, MPI gets one of
-/// ours. `note` gets the status, which is filled if the call succeeded.
-///
-/// # Safety
-/// A call that succeeds fills the status that `make` gives it.
-#[inline(always)]
-pub unsafe fn record_on_with_status(
-    operation: Operation,
-    comm: Raw<Comm>,
-    spread: c_int,
-    status: *mut Status,
-    make: impl FnOnce(*mut Status) -> c_int,
-    note: impl FnOnce(&CommCall, c_int, Ticks, *const Status),
-) -> c_int {
-    match CommCall::begin(operation, comm, spread) {
-        Ok(call) => {
-            let mut own = MaybeUninit::<Status>::uninit();
-            let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
-            let (code, ticks) = call.time(|| make(status));
-            note(&call, code, ticks, status);
-            code
-        }
-        Err(uncounted) => uncounted.make(|| make(status)),
     }
 }

@@ -7,6 +7,9 @@ pub mod cached_counter;
 pub mod comm_call;
 pub mod instances;
 pub mod overhead;
+pub mod samples;
+pub mod streams;
+pub mod unfinished;
 pub mod volume;
 
 use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, from_bits};

@@ -25,23 +25,30 @@ pub struct CachedCall {
     comm: Cell<u64>,
     /// The place that [`active_call`] gets, which has the communicator's number.
     pub place: Cell<u64>,
-    rank: Cell<u32>,
-    size: Cell<u32>,
-    remote_size: Cell<u32>,
-    /// The peer of `peer_slot`.
-    pub peer: Cell<i32>,
+    /// The communicator's size and rank, as an address; of a call with a peer, the slot of the stream, see [`CachedCall::set_ends`].
+    members: Cell<*const Slot>,
+    /// The peer and the tag of the last message; without a peer, the size of the other group in place of the tag.
+    ends: Cell<Ends>,
     /// The key of the last call, of which size class and region may change.
     pub key: Cell<Key>,
     /// The slot of that key.
     pub slot: Cell<*const Slot>,
     /// The slot of messages to and from the last peer; of a collective operation, see [`CachedCall::instances`].
-    pub peer_slot: Cell<*const Slot>,
+    peer_slot: Cell<*const Slot>,
+}
+
+/// The other end of a message, and its tag.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C, align(8))]
+pub struct Ends {
+    pub peer: i32,
+    pub tag: i32,
 }
 
 const _: () = assert!(size_of::<CachedCall>() == 64);
 
-/// Neither a rank nor one of MPI's constants in place of one, as `MPI_PROC_NULL`.
-const NO_PEER: i32 = i32::MIN;
+/// Neither a rank or tag nor one of MPI's constants in place of one, as `MPI_PROC_NULL`.
+const NONE: i32 = i32::MIN;
 
 /// The index for an operation.
 #[inline(always)]
@@ -81,16 +88,16 @@ impl CachedCall {
         self.set_by_id(operation, communicator.id);
         self.generation.set(generation | operation as u64);
         self.comm.set(abi::bits(communicator.comm));
-        self.rank.set(communicator.rank.get());
-        self.size.set(communicator.size);
-        self.remote_size.set(communicator.remote_size);
+        let members = u64::from(communicator.size) << 32 | u64::from(communicator.rank.get());
+        self.members.set(ptr::without_provenance(members as usize));
+        self.ends.set(Ends { peer: NONE, tag: communicator.remote_size.cast_signed() });
     }
 
     /// Makes it that of an operation on the communicator of this number, to be found by it alone.
     pub fn set_by_id(&self, operation: Operation, communicator: CommId) {
         self.generation.set(0);
         self.place.set(active_call::pack(active_call::Call::Counted(operation), communicator));
-        self.peer.set(NO_PEER);
+        self.ends.set(Ends { peer: NONE, tag: NONE });
         self.key.set(Key::of_no_size(communicator, operation as u16));
         self.slot.set(ptr::null());
         self.peer_slot.set(ptr::null());
@@ -108,11 +115,45 @@ impl CachedCall {
         &self.peer_slot
     }
 
-    /// The communicator's members.
+    /// The communicator's handle.
+    #[inline(always)]
+    pub fn comm(&self) -> Comm {
+        abi::from_bits(self.comm.get())
+    }
+
+    /// The communicator's members, of a call without a peer.
     #[inline(always)]
     pub fn members(&self) -> Members {
-        let rank = mpisee_profile::CommRank::new(self.rank.get());
-        let comm = abi::from_bits(self.comm.get());
-        Members { comm, rank, size: self.size.get(), remote_size: self.remote_size.get() }
+        let members = self.members.get().addr() as u64;
+        let rank = mpisee_profile::CommRank::new(members as u32);
+        let remote_size = self.ends.get().tag.cast_unsigned();
+        Members { comm: self.comm(), rank, size: (members >> 32) as u32, remote_size }
+    }
+
+    /// The slot of messages to and from `peer`, if it is the last one's.
+    #[inline(always)]
+    pub fn peer_slot(&self, peer: i32) -> Option<&'static Slot> {
+        // SAFETY: `set_ends` and `set_peer` store the peer after its slot, and slots are never unmapped.
+        (self.ends.get().peer == peer).then(|| unsafe { &*self.peer_slot.get() })
+    }
+
+    /// The same, and the slot of the stream, if the last message had these ends.
+    #[inline(always)]
+    pub fn slots(&self, ends: Ends) -> Option<[&'static Slot; 2]> {
+        // SAFETY: `set_ends` stores them after the slots; no other message has that peer and tag.
+        (self.ends.get() == ends).then(|| unsafe { [&*self.peer_slot.get(), &*self.members.get()] })
+    }
+
+    /// Makes these the ends of the last message.
+    pub fn set_ends(&self, ends: Ends, peer: &'static Slot, stream: &'static Slot) {
+        self.peer_slot.set(peer);
+        self.members.set(stream);
+        self.ends.set(ends);
+    }
+
+    /// Makes this the peer of the last message, of which no stream is known.
+    pub fn set_peer(&self, peer: i32, slot: &'static Slot) {
+        self.peer_slot.set(slot);
+        self.ends.set(Ends { peer, tag: NONE });
     }
 }

@@ -16,6 +16,8 @@ pub struct Scratch {
     pub statuses: Vec<MaybeUninit<Status>>,
     /// The communicators to which the call is charged.
     pub charged: CommSet,
+    /// The samples that the call finished, by their numbers, and the lengths of the messages that it received.
+    pub finished: Vec<(u32, Option<u64>)>,
 }
 
 /// A set of communicators, in the order in which they came.

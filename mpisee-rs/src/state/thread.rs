@@ -133,13 +133,14 @@ pub fn cached_call(
     Some((cached, active_call))
 }
 
-/// The same while calls are not counted, for a call without a peer.
+/// The same while calls are not counted.
 pub fn cached_call_while_off(
     operation: Operation,
     comm: Comm,
+    spread: i32,
 ) -> Option<(&'static CachedCall, &'static Slot)> {
     let (thread, active_call) = both()?;
-    let cached = &thread.cached[CachedCall::index(operation, comm, 0)];
+    let cached = &thread.cached[CachedCall::index(operation, comm, spread)];
     let is_outermost = own_value(&active_call.values[active_call::PLACE]) == active_call::NOWHERE;
     (is_outermost && cached.is_of(HOT.generation_while_off(), operation, comm))
         .then_some((cached, active_call))
@@ -225,6 +226,19 @@ impl Thread {
         let cached = &self.cached[CachedCall::index(operation, communicator.comm, spread)];
         cached.set(generation, operation, communicator);
         cached
+    }
+
+    /// The cached call of an operation on a communicator, which is found by its handle.
+    #[inline(always)]
+    pub fn cached_by_handle(
+        &self,
+        generation: u64,
+        operation: Operation,
+        comm: Comm,
+        spread: i32,
+    ) -> Option<&CachedCall> {
+        let cached = &self.cached[CachedCall::index(operation, comm, spread)];
+        cached.is_of(generation, operation, comm).then_some(cached)
     }
 
     /// The cached call of an operation on the communicator of that number.

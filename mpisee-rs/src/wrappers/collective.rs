@@ -2,9 +2,9 @@
 
 use crate::mpi::abi::{Comm, Raw, Request, constant};
 use crate::mpi::argument::HandlePtr;
-use crate::recording::Call;
-use crate::recording::comm_call::{CommCall, NO_SPREAD, Uncounted, record_on};
+use crate::recording::comm_call::{CommCall, NO_SPREAD, Uncounted};
 use crate::recording::volume::Volume;
+use crate::recording::{Call, instances};
 use crate::state::communicator::Members;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
@@ -40,7 +40,7 @@ pub unsafe fn collective(
 #[cold]
 #[inline(never)]
 fn pass(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    let call = CommCall::begin_while_off(operation, comm);
+    let call = CommCall::begin_while_off(operation, comm, NO_SPREAD);
     if let Some(call) = &call {
         call.begin_instance();
     }
@@ -59,16 +59,25 @@ pub unsafe fn start_collective(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_on(operation, comm, NO_SPREAD, make, |call, code, ticks| {
-        let volume = volume_if(code, volume, call);
-        let sample = call.count(volume.message, volume.bytes, ticks);
-        if code == constant::SUCCESS {
-            // SAFETY: the call succeeded, so it stored a request.
-            unsafe {
-                call.add_request(request, Kind::Collective, constant::PROC_NULL, sample, volume.message)
-            };
+    match CommCall::begin(operation, comm, NO_SPREAD) {
+        Ok(call) => {
+            call.begin_instance();
+            let (code, ticks) = call.time(make);
+            let volume = volume_if(code, volume, &call);
+            let sample = call.count(volume.message, volume.bytes, ticks);
+            if code == constant::SUCCESS {
+                let nobody = constant::PROC_NULL;
+                // SAFETY: the call succeeded, so it stored a request.
+                unsafe { call.add_request(request, Kind::Collective, nobody, sample, volume.message) };
+            }
+            // SAFETY: as above.
+            let stored = || (code == constant::SUCCESS).then(|| unsafe { request.handle() });
+            call.start_instance(stored, volume.root);
+            code
         }
-    })
+        Err(Uncounted::Passed) => pass(operation, comm, make),
+        Err(unseen) => unseen.make(make),
+    }
 }
 
 /// Creates a persistent collective operation on `comm`: the creating call counts no bytes, each start counts those of
@@ -86,6 +95,10 @@ pub unsafe fn prepare_collective(
     let Some(call) = Call::if_tracking() else { return make() };
     let Some(known) = call.communicator(comm) else { return call.make_uncounted(operation, make) };
     let id = known.id();
+    let mut counted_by = 0;
+    call.record(|recorder| {
+        counted_by = instances::number_of_request(recorder, operation, id, &Members::of(&known.get()));
+    });
     let (code, ticks) = call.time(operation, id, make);
     call.record(|recorder| {
         let communicator = known.get();
@@ -94,6 +107,7 @@ pub unsafe fn prepare_collective(
             let Volume { message, bytes, .. } = volume(&Members::of(&communicator));
             let template = recorder.sample(id, operation, message, 0, Ticks::ZERO);
             let started = RequestState::persistent(Kind::Collective, template, message, bytes);
+            let started = RequestState { counted_by, ..started };
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add_persistent(request, started) };
         }

@@ -1,16 +1,20 @@
 //! Matched probes and the receives of their messages (MPI 4.1, 3.8.2): a table maps each message to its communicator.
 
 use super::completion::settling::{count_truncated, is_truncation};
-use crate::mpi::abi::{self, Comm, Message, Raw, Request, Status, constant, read_status, received_bytes};
+use crate::mpi::abi::{
+    self, Comm, Message, Raw, Request, STATUS_IGNORE, Status, constant, read_status, received_bytes,
+};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::volume::{Block, Number};
-use crate::recording::{Call, Made, Recorder, record_call, record_call_with_status};
+use crate::recording::{Call, Made, Recorder, record_call, record_call_with_status, streams};
+use crate::state::cached_call::Ends;
 use crate::state::handles::MESSAGES;
 use crate::state::request::Kind;
 use crate::state::world;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::{CommId, Operation};
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
 
 /// `MPI_Mprobe`.
 ///
@@ -20,10 +24,11 @@ pub unsafe fn matched_probe(
     operation: Operation,
     comm: Raw<Comm>,
     message: HandlePtr<Message>,
-    make: impl FnOnce() -> c_int,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise; a call that succeeds stores a message.
-    unsafe { probe(operation, comm, message, || (make(), true)) }
+    unsafe { probe(operation, comm, message, status, |status| (make(status), true)) }
 }
 
 /// `MPI_Improbe`.
@@ -35,33 +40,44 @@ pub unsafe fn immediate_matched_probe(
     comm: Raw<Comm>,
     flag: *mut c_int,
     message: HandlePtr<Message>,
-    make: impl FnOnce() -> c_int,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let make = || {
-        let code = make();
+    let make = |status| {
+        let code = make(status);
         // SAFETY: a call that succeeds writes the flag.
         (code, code == constant::SUCCESS && unsafe { *flag } != 0)
     };
     // SAFETY: the caller's promise.
-    unsafe { probe(operation, comm, message, make) }
+    unsafe { probe(operation, comm, message, status, make) }
 }
 
 unsafe fn probe(
     operation: Operation,
     comm: Raw<Comm>,
     message: HandlePtr<Message>,
-    make: impl FnOnce() -> (c_int, bool),
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> (c_int, bool),
 ) -> c_int {
-    let Some(call) = Call::if_tracking() else { return make().0 };
-    let communicator = call.number_of(comm);
+    let Some(call) = Call::if_tracking() else { return make(status).0 };
+    let known = call.communicator(comm);
+    let communicator = known.map(|known| known.id());
     let id = communicator.unwrap_or(CommId::NONE);
-    let ((code, found), ticks) = call.time(operation, id, make);
+    let mut own = MaybeUninit::<Status>::uninit();
+    let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
+    let ((code, found), ticks) = call.time(operation, id, || make(status));
     call.record(|recorder| {
         if let Some(communicator) = communicator {
             recorder.count_time(communicator, operation, ticks);
         }
         if code != constant::SUCCESS || !found {
             return;
+        }
+        if let Some(known) = known {
+            // SAFETY: the call found a message, and filled the status.
+            let status = unsafe { read_status(status) };
+            let from = Ends { peer: status.MPI_SOURCE, tag: status.MPI_TAG };
+            streams::matched(recorder, &known.get(), from, received_bytes(&status));
         }
         // SAFETY: the call found a message and stored it.
         let message = abi::bits(unsafe { message.handle() });

@@ -2,14 +2,15 @@
 
 use crate::mpi::abi::{Request, constant};
 use crate::mpi::argument::HandlePtr;
-use crate::recording::{Call, Recorder};
+use crate::recording::{Call, Recorder, samples, unfinished};
 use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
 use crate::state::world;
+use crate::storage::sync::own_value;
 use crate::storage::table::Found;
 use crate::wrappers::completion::settling::shares;
-use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::{NotSeen, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
 
@@ -81,8 +82,9 @@ unsafe fn start_many(
     code
 }
 
-/// Marks a request as active whose start is not counted.
+/// Marks a request as active whose start is not counted, but in its stream.
 fn open_unseen(found: &Found<RequestState>, started: &RequestState) {
+    samples::count(samples::numbered(started.counted_by));
     REQUESTS.change(found, RequestState { active: true, recorded: false, doubtful: false, ..*started });
 }
 
@@ -94,6 +96,7 @@ fn note_opened(
     opened: &mut [(Found<RequestState>, RequestState)],
     ticks: Ticks,
 ) {
+    let start = Ticks::new(own_value(&recorder.thread.active_call.values[active_call::SINCE]));
     let communicator_of = |(_, started): &(_, RequestState)| started.sample.communicator();
     opened.sort_unstable_by_key(communicator_of);
     let by_communicator = || opened.chunk_by(|one, next| communicator_of(one) == communicator_of(next));
@@ -109,8 +112,10 @@ fn note_opened(
             if template.kind == Kind::Send {
                 recorder.sent(communicator, template.peer, 1, template.message);
             }
-            REQUESTS
-                .change(found, RequestState { active: true, recorded: true, reclassed, sample, ..*template });
+            let unfinished = unfinished::begin_again(template, start);
+            let started =
+                RequestState { active: true, recorded: true, reclassed, sample, unfinished, ..*template };
+            REQUESTS.change(found, started);
         }
     }
 }

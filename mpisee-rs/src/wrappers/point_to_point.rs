@@ -1,19 +1,24 @@
 //! Point-to-point communication and probes.
 
 use super::completion::settling::{count_truncated, is_truncation};
-use crate::mpi::abi::{Comm, Raw, Request, Status, constant, read_status, received_bytes};
+use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, read_status, received_bytes};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::cached_counter::rarely;
-use crate::recording::comm_call::{CommCall, NO_SPREAD, record_on, record_on_with_status};
+use crate::recording::comm_call::{CommCall, NO_SPREAD, Uncounted, record_on, spread};
+use crate::recording::streams;
 use crate::recording::volume::{Block, Number};
 use crate::recording::{Call, Recorder, record_call};
+use crate::state::cached_call::Ends;
 use crate::state::call_sample::CallSample;
+use crate::state::communicator::Known;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
 use crate::state::world;
+use mpisee_profile::rows::End;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::{Operation, Ticks};
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
 
 /// The bytes that a send of `block` to `peer` moves, or the size of a receive buffer; 0 if the call failed or `peer` is
 /// `MPI_PROC_NULL`.
@@ -31,16 +36,38 @@ pub unsafe fn send<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
     dest: c_int,
+    tag: c_int,
     block: Block<C>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_on(operation, comm, dest, make, |call, code, ticks| {
-        let bytes = bytes_of(code, dest, block);
-        call.count(bytes, bytes, ticks);
-        if code == constant::SUCCESS {
-            call.sent(dest, bytes);
+    let to = Ends { peer: dest, tag };
+    match CommCall::begin(operation, comm, spread(to)) {
+        Ok(call) => {
+            let (code, ticks) = call.time(make);
+            let bytes = bytes_of(code, dest, block);
+            call.count(bytes, bytes, ticks);
+            if code == constant::SUCCESS {
+                call.sent(to, bytes, 1);
+            }
+            code
         }
-    })
+        Err(Uncounted::Passed) => pass(operation, comm, to, End::Sent, make),
+        Err(unseen) => unseen.make(make),
+    }
+}
+
+/// Makes a call that sends or posts a receive and is not counted. While recording is off, its message counts in its stream.
+#[cold]
+#[inline(never)]
+fn pass(operation: Operation, comm: Raw<Comm>, ends: Ends, end: End, make: impl FnOnce() -> c_int) -> c_int {
+    let call = CommCall::begin_while_off(operation, comm, spread(ends));
+    let code = make();
+    if let Some(call) = &call
+        && code == constant::SUCCESS
+    {
+        call.pass(ends, end);
+    }
+    code
 }
 
 /// A blocking receive. The bytes that arrived are in the status, also when the application ignores it.
@@ -52,23 +79,64 @@ pub unsafe fn receive(
     operation: Operation,
     comm: Raw<Comm>,
     source: c_int,
+    tag: c_int,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let note = |call: &CommCall, code: c_int, ticks, status: *const Status| {
-        let mut bytes = 0;
-        if code == constant::SUCCESS {
-            // SAFETY: the call succeeded, so it filled the status.
-            let status = unsafe { read_status(status) };
-            bytes = received_bytes(&status);
-            call.received(status.MPI_SOURCE, bytes);
-        } else {
-            note_failed_receive(call, code, status);
+    let asked = Ends { peer: source, tag };
+    match CommCall::begin(operation, comm, spread(asked)) {
+        Ok(call) => {
+            let mut own = MaybeUninit::<Status>::uninit();
+            let status = own_if_ignored(status, &mut own);
+            let (code, ticks) = call.time(|| make(status));
+            let mut bytes = 0;
+            if code == constant::SUCCESS {
+                // SAFETY: the call succeeded, so it filled the status.
+                let status = unsafe { read_status(status) };
+                bytes = received_bytes(&status);
+                call.received(source, ends_of(&status), bytes, 1);
+            } else {
+                note_failed_receive(&call, code, status);
+            }
+            call.count(bytes, bytes, ticks);
+            code
         }
-        call.count(bytes, bytes, ticks);
-    };
-    // SAFETY: the caller's promise.
-    unsafe { record_on_with_status(operation, comm, source, status, make, note) }
+        Err(Uncounted::Passed) => pass_receive(operation, comm, asked, status, make),
+        Err(unseen) => unseen.make(|| make(status)),
+    }
+}
+
+/// As [`pass`] for a blocking receive. Where it came from is in the status.
+#[cold]
+#[inline(never)]
+fn pass_receive(
+    operation: Operation,
+    comm: Raw<Comm>,
+    asked: Ends,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    let Some(call) = CommCall::begin_while_off(operation, comm, spread(asked)) else { return make(status) };
+    let mut own = MaybeUninit::<Status>::uninit();
+    let status = own_if_ignored(status, &mut own);
+    let code = make(status);
+    if code == constant::SUCCESS {
+        // SAFETY: the call succeeded, so it filled the status.
+        call.pass(ends_of(&unsafe { read_status(status) }), End::Received);
+    }
+    code
+}
+
+/// The status for the call: the application's, or `own` if it ignores it.
+#[inline(always)]
+fn own_if_ignored(status: *mut Status, own: &mut MaybeUninit<Status>) -> *mut Status {
+    if status == STATUS_IGNORE { own.as_mut_ptr() } else { status }
+}
+
+/// Where a message came from, and its tag.
+#[inline(always)]
+fn ends_of(status: &Status) -> Ends {
+    Ends { peer: status.MPI_SOURCE, tag: status.MPI_TAG }
 }
 
 /// Counts what a receive that failed took. True if it was truncated.
@@ -79,6 +147,8 @@ fn note_failed_receive(call: &CommCall, code: c_int, status: *const Status) -> b
         let is_truncated = is_truncation(code);
         if is_truncated {
             count_truncated(recorder, call.id(), Some(status));
+            // Not every MPI says which message it was.
+            streams::unorder(call.id(), End::Received, None);
         }
         is_truncated
     };
@@ -90,32 +160,66 @@ fn note_failed_receive(call: &CommCall, code: c_int, status: *const Status) -> b
 /// # Safety
 /// See [`send`].
 #[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "it has those of two operations")]
 pub unsafe fn send_receive<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
     dest: c_int,
+    tag: c_int,
     block: Block<C>,
+    source: c_int,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let note = |call: &CommCall, code: c_int, ticks, status: *const Status| {
-        let mut bytes = 0;
-        if code == constant::SUCCESS {
-            // SAFETY: the call succeeded, so it filled the status.
-            let status = unsafe { read_status(status) };
-            let (sent, received) = (bytes_of(code, dest, block), received_bytes(&status));
-            call.sent(dest, sent);
-            call.received(status.MPI_SOURCE, received);
-            bytes = sent + received;
-        } else if note_failed_receive(call, code, status) {
-            // The send succeeds even if the receive is truncated.
-            bytes = bytes_of(constant::SUCCESS, dest, block);
-            call.sent(dest, bytes);
+    let to = Ends { peer: dest, tag };
+    match CommCall::begin(operation, comm, spread(to)) {
+        Ok(call) => {
+            let mut own = MaybeUninit::<Status>::uninit();
+            let status = own_if_ignored(status, &mut own);
+            let (code, ticks) = call.time(|| make(status));
+            let mut bytes = 0;
+            if code == constant::SUCCESS {
+                // SAFETY: the call succeeded, so it filled the status.
+                let status = unsafe { read_status(status) };
+                let (sent, received) = (bytes_of(code, dest, block), received_bytes(&status));
+                let is_process = |rank| u32::from(rank != constant::PROC_NULL);
+                let together = is_process(dest) + is_process(source);
+                call.sent(to, sent, together);
+                call.received_beside(ends_of(&status), received, together);
+                bytes = sent + received;
+            } else if note_failed_receive(&call, code, status) {
+                // The send succeeds even if the receive is truncated.
+                bytes = bytes_of(constant::SUCCESS, dest, block);
+                call.sent(to, bytes, 1);
+            }
+            call.count(bytes, bytes, ticks);
+            code
         }
-        call.count(bytes, bytes, ticks);
-    };
-    // SAFETY: the caller's promise.
-    unsafe { record_on_with_status(operation, comm, dest, status, make, note) }
+        Err(Uncounted::Passed) => pass_send_receive(operation, comm, to, status, make),
+        Err(unseen) => unseen.make(|| make(status)),
+    }
+}
+
+/// As [`pass_receive`] for a call that sends, too.
+#[cold]
+#[inline(never)]
+fn pass_send_receive(
+    operation: Operation,
+    comm: Raw<Comm>,
+    to: Ends,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    let Some(call) = CommCall::begin_while_off(operation, comm, spread(to)) else { return make(status) };
+    let mut own = MaybeUninit::<Status>::uninit();
+    let status = own_if_ignored(status, &mut own);
+    let code = make(status);
+    if code == constant::SUCCESS {
+        call.pass(to, End::Sent);
+        // SAFETY: the call succeeded, so it filled the status.
+        call.pass_beside(ends_of(&unsafe { read_status(status) }));
+    }
+    code
 }
 
 /// A call that counts with its time alone: a probe.
@@ -158,19 +262,31 @@ pub unsafe fn start_send<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
     dest: c_int,
+    tag: c_int,
     block: Block<C>,
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_on(operation, comm, dest, make, |call, code, ticks| {
-        let bytes = bytes_of(code, dest, block);
-        let sample = call.count(bytes, bytes, ticks);
-        if code == constant::SUCCESS {
-            call.sent(dest, bytes);
-            // SAFETY: as above.
-            unsafe { call.add_request(request, Kind::Send, dest, sample, bytes) };
+    let to = Ends { peer: dest, tag };
+    match CommCall::begin(operation, comm, spread(to)) {
+        Ok(call) => {
+            let (code, ticks) = call.time(make);
+            let bytes = bytes_of(code, dest, block);
+            let sample = call.count(bytes, bytes, ticks);
+            if code == constant::SUCCESS {
+                let counted = call.starts_to_send(to, bytes);
+                // SAFETY: the call succeeded, so it stored a request.
+                unsafe { call.add_request(request, Kind::Send, dest, sample, bytes) };
+                if let Some(counted) = counted {
+                    // SAFETY: as above.
+                    unsafe { call.keep_later(counted, request, bytes) };
+                }
+            }
+            code
         }
-    })
+        Err(Uncounted::Passed) => pass(operation, comm, to, End::Sent, make),
+        Err(unseen) => unseen.make(make),
+    }
 }
 
 /// A nonblocking receive, completed by `request`. Until the message arrives, the size class is that of the receive
@@ -183,18 +299,31 @@ pub unsafe fn start_receive<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
     source: c_int,
+    tag: c_int,
     block: Block<C>,
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_on(operation, comm, source, make, |call, code, ticks| {
-        let room = bytes_of(code, source, block);
-        let sample = call.count(room, 0, ticks);
-        if code == constant::SUCCESS {
-            // SAFETY: as above.
-            unsafe { call.add_request(request, Kind::Receive, constant::PROC_NULL, sample, room) };
+    let from = Ends { peer: source, tag };
+    match CommCall::begin(operation, comm, spread(from)) {
+        Ok(call) => {
+            let (code, ticks) = call.time(make);
+            let room = bytes_of(code, source, block);
+            let sample = call.count(room, 0, ticks);
+            if code == constant::SUCCESS {
+                let counted = call.posted(from);
+                // SAFETY: the call succeeded, so it stored a request.
+                unsafe { call.add_request(request, Kind::Receive, constant::PROC_NULL, sample, room) };
+                if let Some(counted) = counted {
+                    // SAFETY: as above.
+                    unsafe { call.keep_later(counted, request, 0) };
+                }
+            }
+            code
         }
-    })
+        Err(Uncounted::Passed) => pass(operation, comm, from, End::Received, make),
+        Err(unseen) => unseen.make(make),
+    }
 }
 
 /// A nonblocking send and receive, completed by one `request`, whose status is that of the receive.
@@ -206,22 +335,44 @@ pub unsafe fn start_send_receive<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
     dest: c_int,
+    send_tag: c_int,
     send: Block<C>,
     source: c_int,
+    receive_tag: c_int,
     receive: Block<C>,
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_on(operation, comm, dest, make, |call, code, ticks| {
-        let sent = bytes_of(code, dest, send);
-        let message = sent + bytes_of(code, source, receive);
-        let sample = call.count(message, sent, ticks);
-        if code == constant::SUCCESS {
-            call.sent(dest, sent);
-            // SAFETY: as above.
-            unsafe { call.add_request(request, Kind::SendReceive, constant::PROC_NULL, sample, message) };
+    let (to, from) = (Ends { peer: dest, tag: send_tag }, Ends { peer: source, tag: receive_tag });
+    match CommCall::begin(operation, comm, spread(to)) {
+        Ok(call) => {
+            let (code, ticks) = call.time(make);
+            let sent = bytes_of(code, dest, send);
+            let message = sent + bytes_of(code, source, receive);
+            let sample = call.count(message, sent, ticks);
+            if code == constant::SUCCESS {
+                // PERF: no sample of it is kept, since its request completes both.
+                let _ = call.starts_to_send(to, sent);
+                call.pass_beside(from);
+                let nobody = constant::PROC_NULL;
+                // SAFETY: the call succeeded, so it stored a request.
+                unsafe { call.add_request(request, Kind::SendReceive, nobody, sample, message) };
+            }
+            code
         }
-    })
+        Err(Uncounted::Passed) => {
+            let call = CommCall::begin_while_off(operation, comm, spread(to));
+            let code = make();
+            if let Some(call) = &call
+                && code == constant::SUCCESS
+            {
+                call.pass(to, End::Sent);
+                call.pass_beside(from);
+            }
+            code
+        }
+        Err(unseen) => unseen.make(make),
+    }
 }
 
 /// Creates a persistent send.
@@ -232,12 +383,18 @@ pub unsafe fn prepare_send<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
     dest: c_int,
+    tag: c_int,
     block: Block<C>,
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
+    let started = |recorder: &Recorder, known: &Known, template, bytes| RequestState {
+        peer: dest,
+        counted_by: streams::find_number(recorder, &known.get(), End::Sent, Ends { peer: dest, tag }),
+        ..RequestState::persistent(Kind::Send, template, bytes, bytes)
+    };
     // SAFETY: the caller's promise.
-    unsafe { prepare_partitioned_send(operation, comm, dest, 1, block, request, make) }
+    unsafe { prepare(operation, comm, (dest, 1, block), request, make, started) }
 }
 
 /// Creates a persistent receive.
@@ -248,12 +405,18 @@ pub unsafe fn prepare_receive<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
     source: c_int,
+    tag: c_int,
     block: Block<C>,
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
+    let from = Ends { peer: source, tag };
+    let started = |recorder: &Recorder, known: &Known, template, room| RequestState {
+        counted_by: streams::find_number(recorder, &known.get(), End::Received, from),
+        ..RequestState::persistent(Kind::Receive, template, room, 0)
+    };
     // SAFETY: the caller's promise.
-    unsafe { prepare_partitioned_receive(operation, comm, source, 1, block, request, make) }
+    unsafe { prepare(operation, comm, (source, 1, block), request, make, started) }
 }
 
 /// Creates a partitioned send of `partitions` blocks (MPI 4.1, chapter 4). The creating call counts no bytes; each
@@ -270,7 +433,7 @@ pub unsafe fn prepare_partitioned_send<C: Number>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let started = |template, bytes| RequestState {
+    let started = |_: &Recorder, _: &Known, template, bytes| RequestState {
         peer: dest,
         ..RequestState::persistent(Kind::Send, template, bytes, bytes)
     };
@@ -291,12 +454,14 @@ pub unsafe fn prepare_partitioned_receive<C: Number>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let started = |template, room| RequestState::persistent(Kind::Receive, template, room, 0);
+    let started =
+        |_: &Recorder, _: &Known, template, room| RequestState::persistent(Kind::Receive, template, room, 0);
     // SAFETY: the caller's promise.
     unsafe { prepare(operation, comm, (source, partitions, block), request, make, started) }
 }
 
 /// Creates a persistent request for `partitions` blocks to or from a peer; `started` gets the bytes of all of them.
+/// Partitioned messages are matched apart from others (MPI 4.1, 4.2) and belong to no stream.
 ///
 /// # Safety
 /// See [`send`].
@@ -306,23 +471,22 @@ unsafe fn prepare<C: Number>(
     (peer, partitions, block): (c_int, c_int, Block<C>),
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
-    started: impl FnOnce(CallSample, u64) -> RequestState,
+    started: impl FnOnce(&Recorder, &Known, CallSample, u64) -> RequestState,
 ) -> c_int {
-    record_call(
-        Call::if_tracking(),
-        operation,
-        |call| call.number_of(comm),
-        make,
-        |recorder, made| {
-            made.count_time(recorder);
-            let bytes = bytes_of(made.code, peer, block).wrapping_mul(partitions.number());
-            let template = recorder.sample(made.communicator, operation, bytes, 0, Ticks::ZERO);
-            if made.succeeded() {
-                // SAFETY: the caller's promise.
-                unsafe { REQUESTS.add_persistent(request, started(template, bytes)) };
-            }
-        },
-    )
+    let Some(call) = Call::if_tracking() else { return make() };
+    let Some(known) = call.communicator(comm) else { return call.make_uncounted(operation, make) };
+    let id = known.id();
+    let (code, ticks) = call.time(operation, id, make);
+    call.record(|recorder| {
+        recorder.count_time(id, operation, ticks);
+        let bytes = bytes_of(code, peer, block).wrapping_mul(partitions.number());
+        let template = recorder.sample(id, operation, bytes, 0, Ticks::ZERO);
+        if code == constant::SUCCESS {
+            // SAFETY: the call succeeded, so it stored a request.
+            unsafe { REQUESTS.add_persistent(request, started(recorder, &known, template, bytes)) };
+        }
+    });
+    code
 }
 
 /// A call on a persistent request of which only the time is counted: `MPI_Pready`, `MPI_Parrived` and their variants.

@@ -33,6 +33,10 @@ pub mod constant {
     pub const ERR_ARG: c_int = mpi_sys::MPI_ERR_ARG as c_int;
     /// `MPI_MAX_OBJECT_NAME`.
     pub const MAX_OBJECT_NAME: usize = mpi_sys::MPI_MAX_OBJECT_NAME as usize;
+    /// `MPI_ANY_SOURCE`.
+    pub const ANY_SOURCE: c_int = mpi_sys::MPI_ANY_SOURCE;
+    /// `MPI_ANY_TAG`.
+    pub const ANY_TAG: c_int = mpi_sys::MPI_ANY_TAG;
     /// `MPI_PROC_NULL`.
     pub const PROC_NULL: c_int = mpi_sys::MPI_PROC_NULL;
     /// `MPI_ROOT`.

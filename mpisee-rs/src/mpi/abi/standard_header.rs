@@ -55,6 +55,10 @@ pub mod constant {
     pub const ERR_ARG: c_int = 13;
     /// `MPI_MAX_OBJECT_NAME`.
     pub const MAX_OBJECT_NAME: usize = 128;
+    /// `MPI_ANY_SOURCE`.
+    pub const ANY_SOURCE: c_int = -1;
+    /// `MPI_ANY_TAG`.
+    pub const ANY_TAG: c_int = -2;
     /// `MPI_PROC_NULL`.
     pub const PROC_NULL: c_int = -3;
     /// `MPI_ROOT`.

@@ -70,6 +70,10 @@ pub struct RequestState {
     pub at_start: u64,
     /// The destination of a send; of an `MPI_Comm_idup`, its number among those on their way.
     pub peer: i32,
+    /// The sample of it that is not finished, see `recording::unfinished`; 0 for none.
+    pub unfinished: u32,
+    /// Of a persistent request, the number of the slot that counts its operations, see `recording::samples`; 0 for none.
+    pub counted_by: u32,
     /// Where its thread keeps the starting call, see [`Thread::cached_by_number`](crate::state::thread::Thread::cached_by_number).
     pub cached: u8,
     /// Whether the request stays after its completion.
@@ -366,7 +370,11 @@ impl Requests {
         }
         let found = self.table.find(abi::bits(request))?;
         let started = self.table.value(&found);
-        let is_simple = started.active && started.recorded && !started.persistent && !started.cancelled;
+        let is_simple = started.active
+            && started.recorded
+            && !started.persistent
+            && !started.cancelled
+            && started.unfinished == 0;
         let known = Known { found, needs_status: started.kind.bytes_come_from_status(), persistent: false };
         is_simple.then_some((RequestRef::Known(known), started.sample.communicator()))
     }
@@ -420,6 +428,19 @@ impl Requests {
     /// Replaces the entry of an open request.
     pub fn change(&self, found: &Found<RequestState>, started: RequestState) {
         self.table.replace_found(found, started);
+    }
+
+    /// Whether the handle is one that several open requests may share.
+    pub fn is_aliased(&self, request: Request) -> bool {
+        abi::is_aliased_request(request)
+    }
+
+    /// An open request has a sample that is not finished. False if the request is unknown.
+    pub fn set_unfinished(&self, request: Request, number: u32) -> bool {
+        let Some(found) = self.table.find(abi::bits(request)) else { return false };
+        let started = self.table.value(&found);
+        self.change(&found, RequestState { unfinished: number, ..started });
+        true
     }
 
     /// The application asked to cancel a request.
@@ -482,6 +503,7 @@ impl Requests {
                     cancelled: false,
                     seen_complete: false,
                     doubtful: false,
+                    unfinished: 0,
                     ..started
                 },
             );
@@ -569,6 +591,8 @@ impl RequestState {
             message,
             at_start: 0,
             peer: crate::mpi::abi::constant::PROC_NULL,
+            unfinished: 0,
+            counted_by: 0,
             cached: 0,
             persistent: false,
             active: true,

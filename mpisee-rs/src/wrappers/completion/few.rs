@@ -197,7 +197,7 @@ fn received(thread: &'static Thread, started: &RequestState, source: i32, bytes:
     let counter = CachedCounter(thread.cached_by_number(started.cached));
     let is_simple = started.sample.reclassed(bytes).is_none() && counter.add_bytes(&started.sample, bytes);
     if is_simple {
-        counter.received(source, bytes);
+        counter.arrived(source, bytes);
     }
     is_simple
 }

@@ -13,7 +13,7 @@ use crate::generated::pmpi;
 use crate::mpi::abi::{Raw, Request, STATUS_IGNORE, Status, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::naming;
-use crate::recording::{Call, Recorder};
+use crate::recording::{Call, Recorder, unfinished};
 use crate::state::request::REQUESTS;
 use crate::state::request::{Removed, RequestRef, RequestState};
 use crate::state::world;
@@ -277,6 +277,9 @@ pub unsafe fn request_free(request: HandlePtr<Request>, make: impl FnOnce() -> c
                     constant::SUCCESS => settle(recorder, started, Some(status)),
                     error => settling::settle_failed(recorder, started, error, Some(status)),
                 }
+            }
+            if let Some(Removed::Entry(_, started)) = &removed {
+                unfinished::abandon(recorder.world, started);
             }
             let owner = removed.as_ref().map(Removed::owner);
             freed(recorder, Operation::RequestFree, owner, ended.is_some(), ticks);

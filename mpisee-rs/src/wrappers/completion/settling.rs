@@ -9,13 +9,17 @@ use crate::mpi::abi::{Request, Status, constant, read_status, received_bytes};
 use crate::mpi::argument::HandlePtr;
 use crate::naming;
 use crate::recording::Recorder;
+use crate::recording::streams;
+use crate::recording::unfinished::{self, Completed};
 use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, Owner, RequestRef, RequestState};
 use crate::state::scratch::{CommSet, Scratch};
 use crate::state::world;
-use mpisee_profile::segment::NotSeen;
-use mpisee_profile::{CommId, Operation, Ticks};
+use crate::storage::sync::own_value;
+use mpisee_profile::rows::End;
+use mpisee_profile::segment::{NotSeen, active_call};
+use mpisee_profile::{CommId, CommRank, Operation, Ticks};
 use std::ffi::c_int;
 
 /// A completion call being recorded.
@@ -24,6 +28,10 @@ pub struct Completion<'c> {
     operation: Operation,
     charged: &'c mut CommSet,
     unknown: bool,
+    /// The requests that it completed.
+    completed: u32,
+    /// As [`Scratch::finished`].
+    finished: &'c mut Vec<(u32, Option<u64>)>,
 }
 
 impl<'c> Completion<'c> {
@@ -35,8 +43,10 @@ impl<'c> Completion<'c> {
         operation: Operation,
     ) -> (Completion<'c>, &'c [RequestRef], &'c [Option<RequestState>]) {
         scratch.charged.clear();
-        let Scratch { given, copies, charged, .. } = scratch;
-        (Completion { recorder, operation, charged, unknown: false }, given, copies)
+        scratch.finished.clear();
+        let Scratch { given, copies, charged, finished, .. } = scratch;
+        let completion = Completion { recorder, operation, charged, unknown: false, completed: 0, finished };
+        (completion, given, copies)
     }
 }
 
@@ -50,6 +60,7 @@ impl Completion<'_> {
         kept: Option<&RequestState>,
         status: Option<*const Status>,
     ) {
+        self.completed += u32::from(!matches!(given, RequestRef::Nothing));
         let is_known = match given {
             RequestRef::Nothing => true,
             RequestRef::Unknown => false,
@@ -57,6 +68,9 @@ impl Completion<'_> {
                 if started.recorded {
                     self.charged.add(started.sample.communicator());
                     settle(self.recorder, started, status);
+                }
+                if started.unfinished != 0 {
+                    self.finish(started, status);
                 }
                 started.recorded
             }),
@@ -85,7 +99,9 @@ impl Completion<'_> {
         status: Option<*const Status>,
     ) {
         let RequestRef::Known(known) = given else { return self.completed(given, kept, None) };
+        self.completed += 1;
         let recorded = REQUESTS.complete(known, kept, |started| {
+            unfinished::forget(started.unfinished);
             if started.recorded {
                 self.charged.add(started.sample.communicator());
                 settle_failed(self.recorder, started, error, status);
@@ -107,6 +123,35 @@ impl Completion<'_> {
         }
     }
 
+    /// Notes that the call completed an operation of which a sample is kept. A message that was cancelled has none.
+    #[cold]
+    fn finish(&mut self, started: &RequestState, status: Option<*const Status>) {
+        let number = started.unfinished;
+        if started.cancelled && status.is_some_and(was_cancelled) || self.finished.try_reserve(1).is_err() {
+            return unfinished::forget(number);
+        }
+        let is_receive = started.kind == Kind::Receive;
+        // SAFETY: the operation completed and succeeded, and with it the call filled the status.
+        let bytes = |status| received_bytes(&unsafe { read_status(status) });
+        match status.filter(|_| is_receive).map(bytes) {
+            None if is_receive => unfinished::forget(number),
+            bytes => self.finished.push((number, bytes)),
+        }
+    }
+
+    /// Keeps the samples that the call finished.
+    #[cold]
+    fn keep_finished(&mut self) {
+        let values = &self.recorder.thread.active_call.values;
+        let [arrival, departure] =
+            [active_call::SINCE, active_call::RETURNED].map(|at| Ticks::new(own_value(&values[at])));
+        let arrival = if waits(self.operation) { arrival } else { departure };
+        for (number, bytes) in self.finished.drain(..) {
+            let completed = Completed { arrival, departure, together: self.completed, bytes };
+            unfinished::finish(self.recorder.world, number, &completed);
+        }
+    }
+
     fn count_unknown(&mut self, given: &RequestRef) {
         self.unknown |= !matches!(given, RequestRef::Nothing);
         count_unknown(given);
@@ -114,7 +159,10 @@ impl Completion<'_> {
 
     /// Charges the call.
     #[inline]
-    pub fn charge(self, ticks: Ticks) {
+    pub fn charge(mut self, ticks: Ticks) {
+        if !self.finished.is_empty() {
+            self.keep_finished();
+        }
         if !process::is_recording() {
             return;
         }
@@ -134,6 +182,11 @@ impl Completion<'_> {
             self.recorder.count(communicator, self.operation, 0, 0, ticks);
         }
     }
+}
+
+/// Whether a completion call waits until something is complete.
+fn waits(operation: Operation) -> bool {
+    matches!(operation, Operation::Wait | Operation::Waitall | Operation::Waitany | Operation::Waitsome)
 }
 
 /// Charges a call that did not complete its one request. False if the request is unknown.
@@ -256,8 +309,10 @@ pub fn class_of(error: c_int) -> c_int {
     class
 }
 
-/// Subtracts the message of a cancelled send; for other kinds nothing was counted.
+/// Subtracts the message of a cancelled send; for other kinds nothing was counted. The numbers of later messages are unknown.
 fn settle_cancelled(recorder: &Recorder, started: &RequestState) {
+    let end = if started.kind == Kind::Send { End::Sent } else { End::Received };
+    streams::unorder(started.sample.communicator(), end, CommRank::from_mpi(started.peer));
     if started.kind == Kind::Send {
         let (communicator, nothing) = (started.sample.communicator(), 0u64.wrapping_sub(started.message));
         recorder.sent(communicator, started.peer, 1u64.wrapping_neg(), nothing);

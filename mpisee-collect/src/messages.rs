@@ -1,0 +1,90 @@
+//! From the sampled messages of a rank to rows.
+
+use crate::node_clock::NodeClock;
+use mpisee_profile::rows::{MessageRow, StreamRow};
+use mpisee_profile::segment::instances::{INSTANCES, Sample};
+use mpisee_profile::segment::key::{Key, Meaning, PeerKey};
+use mpisee_profile::segment::layout::peer;
+use mpisee_profile::segment::snapshot::Snapshot;
+use mpisee_profile::segment::streams::{COMMUNICATOR, IS_UNORDERED, PEER_AND_TAG, Stream};
+use mpisee_profile::{Ticks, WorldRank};
+
+/// The rows of a rank.
+#[derive(Debug, Default)]
+pub struct Messages {
+    /// When it sent and received.
+    pub samples: Vec<MessageRow>,
+    /// How many messages there were.
+    pub streams: Vec<StreamRow>,
+}
+
+/// The rows of a process; `names` are those of its communicators.
+pub fn rows(snapshot: &Snapshot, names: &[String], clock: &NodeClock) -> Messages {
+    let streams = snapshot.counters.iter().filter_map(|(&key, values)| match key.meaning() {
+        Some(Meaning::Stream(_)) => row(snapshot, names, values).map(|row| (key, row)),
+        _ => None,
+    });
+    let mut streams: Vec<(Key, StreamRow)> = streams.collect();
+    streams.sort_unstable_by(|(_, left), (_, right)| order(left).cmp(&order(right)));
+    let mut rows = Messages::default();
+    for (key, mut stream) in streams {
+        let mut samples =
+            snapshot.samples.get(&key).filter(|_| stream.ordered == 1).cloned().unwrap_or_default();
+        samples.sort_unstable_by_key(|sample| sample.number);
+        stream.sampled = samples.len() as u64;
+        rows.samples.extend(samples.iter().map(|sample| message(&stream, sample, clock)));
+        rows.streams.push(stream);
+    }
+    rows
+}
+
+fn order(row: &StreamRow) -> impl Ord {
+    (&row.comm, row.peer, row.end, row.tag)
+}
+
+fn row(snapshot: &Snapshot, names: &[String], values: &[u64; 6]) -> Option<StreamRow> {
+    let stream = Stream::from_words([values[COMMUNICATOR], values[PEER_AND_TAG]]);
+    let peer = world_rank(snapshot, &stream).filter(|_| values[INSTANCES] > 0)?;
+    Some(StreamRow {
+        comm: names.get(stream.communicator.index())?.clone(),
+        rank: snapshot.world_rank.get(),
+        peer: peer.get(),
+        end: stream.end,
+        tag: stream.tag,
+        messages: values[INSTANCES],
+        sampled: 0,
+        ordered: u8::from(values[COMMUNICATOR] & IS_UNORDERED == 0),
+    })
+}
+
+/// The rank of a stream's peer in `MPI_COMM_WORLD`.
+fn world_rank(snapshot: &Snapshot, stream: &Stream) -> Option<WorldRank> {
+    let communicator = snapshot.communicators.get(stream.communicator.index())?;
+    match communicator.created.group.get(stream.peer)? {
+        WorldRank::OUTSIDE => None,
+        WorldRank::ELIDED => {
+            let key = PeerKey { communicator: stream.communicator, peer: stream.peer }.pack();
+            let rank_plus_1 = snapshot.counters.get(&key)?[peer::WORLD_RANK_PLUS_1];
+            Some(WorldRank::new(u32::try_from(rank_plus_1.checked_sub(1)?).ok()?))
+        }
+        rank => Some(rank),
+    }
+}
+
+fn message(stream: &StreamRow, sample: &Sample, clock: &NodeClock) -> MessageRow {
+    let StreamRow { ref comm, rank, peer, end, tag, .. } = *stream;
+    let seen = |moment: Ticks| sample.detail.map(|_| clock.moment(moment));
+    MessageRow {
+        comm: comm.clone(),
+        rank,
+        peer,
+        end,
+        tag,
+        message: sample.number,
+        bytes: sample.bytes,
+        started_s: clock.moment(sample.start),
+        arrival_s: seen(sample.arrival),
+        departure_s: seen(sample.departure),
+        completed: sample.detail.unwrap_or(0),
+    }
+}

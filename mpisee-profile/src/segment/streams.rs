@@ -1,0 +1,68 @@
+//! Streams: the messages with one tag from one process to another on a communicator.
+//!
+//! MPI keeps the order of messages that one receive could match (MPI 4.1, 3.5). So where each receive names its source and tag,
+//! or nothing else is posted while it is not known, the k-th message at the sender is the k-th at the receiver: both ends number
+//! them alike without a message. A stream's slot has the values of [`super::instances`] that count and choose samples,
+//! and in the others whose stream it is.
+
+use crate::rows::End;
+use crate::{CommId, CommRank};
+
+/// In a slot's values: communicator, end, and whether the order of the messages is unknown; see [`Stream::words`].
+pub const COMMUNICATOR: usize = 2;
+/// In a slot's values: peer and tag.
+pub const PEER_AND_TAG: usize = 3;
+/// In a slot's values: the thread that counts the messages; the recorder's own word.
+pub const THREAD: usize = 5;
+
+/// Set in [`COMMUNICATOR`] where the order of the messages is unknown.
+pub const IS_UNORDERED: u64 = 1 << 33;
+const IS_RECEIVED: u64 = 1 << 32;
+
+/// A stream, as one end sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stream {
+    /// The communicator.
+    pub communicator: CommId,
+    /// The process at the other end, by its rank in the communicator.
+    pub peer: CommRank,
+    /// The end that this process is.
+    pub end: End,
+    /// The tag.
+    pub tag: i32,
+}
+
+impl Stream {
+    /// The words of [`COMMUNICATOR`] and of [`PEER_AND_TAG`]: communicator 32 bits, end 1 bit from the lowest; tag 32, peer 32 bits.
+    pub fn words(&self) -> [u64; 2] {
+        let end = if self.end == End::Received { IS_RECEIVED } else { 0 };
+        let ends = u64::from(self.peer.get()) << 32 | u64::from(self.tag.cast_unsigned());
+        [u64::from(self.communicator.get()) | end, ends]
+    }
+
+    /// From words.
+    pub fn from_words([communicator, ends]: [u64; 2]) -> Stream {
+        Stream {
+            communicator: CommId::new(communicator as u32),
+            peer: CommRank::new((ends >> 32) as u32),
+            end: if communicator & IS_RECEIVED != 0 { End::Received } else { End::Sent },
+            tag: (ends as u32).cast_signed(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn words_lead_back(communicator in 0u32..1 << CommId::BITS, peer: u32, is_received: bool, tag: i32) {
+            let end = if is_received { End::Received } else { End::Sent };
+            let stream = Stream { communicator: CommId::new(communicator), peer: CommRank::new(peer), end, tag };
+            let [first, second] = stream.words();
+            prop_assert_eq!(Stream::from_words([first | IS_UNORDERED, second]), stream);
+        }
+    }
+}

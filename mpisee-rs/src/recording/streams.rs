@@ -1,0 +1,205 @@
+//! When this process sent and received a sample of its messages: with those of the other ends it shows who waited for whom.
+//! [`mpisee_profile::segment::streams`] says what a stream is, and why both ends number its messages alike.
+//!
+//! A send has its number when it is started, a receive that names its source and tag when it is posted. A blocking receive from
+//! any source has it when it is complete: it was posted last. What takes messages in an order that is not known leaves the
+//! streams out from which it may take them ([`unorder`]).
+
+use super::Recorder;
+use super::samples;
+pub use super::samples::NOT_KEPT;
+use super::unfinished;
+use crate::mpi::abi::{Request, constant};
+use crate::naming::ROWS;
+use crate::state::cached_call::Ends;
+use crate::state::communicator::Communicator;
+use crate::state::process;
+use crate::state::thread::Thread;
+use crate::state::world;
+use crate::storage::sync::own_value;
+use mpisee_profile::rows::End;
+use mpisee_profile::segment::instances::Sample;
+use mpisee_profile::segment::layout::Slot;
+use mpisee_profile::segment::streams::{COMMUNICATOR, IS_UNORDERED, PEER_AND_TAG, Stream, THREAD};
+use mpisee_profile::segment::{Key, active_call};
+use mpisee_profile::{CommId, CommRank, Ticks};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::ptr;
+use std::sync::atomic::Ordering;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// Streams of a process; later ones are left out.
+const MOST_STREAMS: usize = 1024;
+/// Streams up to which each has the room that the option says. Of twice as many each further one has half of it, and so on, but
+/// never less than for `LEAST` messages.
+const MANY: usize = 32;
+const LEAST: usize = 8;
+
+/// The streams of this process.
+static STREAMS: LazyLock<Mutex<Streams>> = LazyLock::new(|| Mutex::new(Streams::default()));
+
+#[derive(Default)]
+struct Streams {
+    known: FxHashMap<Stream, &'static Slot>,
+    /// Communicators, and of those the peers, from which messages are received in an unknown order; without a peer, from all.
+    unordered: FxHashSet<(CommId, Option<CommRank>)>,
+}
+
+/// Where a message counts that the call in progress sends or receives.
+#[derive(Clone, Copy)]
+pub struct Counted {
+    slot: &'static Slot,
+    number: u64,
+}
+
+impl Counted {
+    /// Counts a message of a stream; `None` if it is not to be kept.
+    #[inline(always)]
+    pub fn of(slot: &'static Slot) -> Option<Counted> {
+        let number = samples::count(slot);
+        samples::is_due(slot, number).then_some(Counted { slot, number })
+    }
+
+    /// Keeps the message of a blocking call if it is to be kept; the call completed `together` sends and receives.
+    #[cold]
+    #[inline(never)]
+    pub fn keep(self, active_call: &Slot, bytes: u64, together: u32) {
+        let Counted { slot, number } = self;
+        if samples::is_chosen(slot, number)
+            && let Some(world) = world::world()
+        {
+            let [arrival, departure] = [active_call::SINCE, active_call::RETURNED]
+                .map(|at| Ticks::new(own_value(&active_call.values[at])));
+            let detail = Some(together);
+            let sample = Sample { number, detail, start: arrival, arrival, departure, bytes };
+            world::guarded(|| samples::keep(world, slot, &sample));
+        }
+    }
+
+    /// Begins to keep the message of a nonblocking call if it is to be kept; `bytes` is the length of one to send.
+    #[cold]
+    #[inline(never)]
+    pub fn keep_later(self, active_call: &Slot, request: Request, bytes: u64) {
+        let Counted { slot, number } = self;
+        if samples::is_chosen(slot, number)
+            && let Some(world) = world::world()
+        {
+            world::guarded(|| {
+                unfinished::begin(world, slot, active_call, request, number, None, bytes);
+            });
+        }
+    }
+}
+
+/// The slot of a stream; [`NOT_KEPT`] if none of its messages is kept.
+pub fn find(
+    recorder: &Recorder,
+    communicator: &Communicator,
+    end: End,
+    peer: CommRank,
+    tag: i32,
+) -> &'static Slot {
+    let stream = Stream { communicator: communicator.id, peer, end, tag };
+    streams().find(recorder, communicator, stream).unwrap_or(&NOT_KEPT)
+}
+
+/// A matched probe has taken a message, whose receive follows: it waits for the sender in the place of a receive.
+pub fn matched(recorder: &Recorder, communicator: &Communicator, from: Ends, bytes: u64) {
+    let Some(peer) = CommRank::from_mpi(from.peer) else { return };
+    let slot = find(recorder, communicator, End::Received, peer, from.tag);
+    let counted = Counted::of(slot);
+    if let Some(counted) = counted.filter(|_| process::is_recording()) {
+        counted.keep(recorder.thread.active_call, bytes, 1);
+    }
+}
+
+/// The number of that slot, for a persistent request, see [`samples::number`]. A receive that does not name source and tag leaves out
+/// what it may take.
+pub fn find_number(recorder: &Recorder, communicator: &Communicator, end: End, ends: Ends) -> u32 {
+    let peer = CommRank::from_mpi(ends.peer);
+    if end == End::Received && is_wildcard(ends) {
+        unorder(communicator.id, end, peer);
+    }
+    let slot = peer.map(|peer| find(recorder, communicator, end, peer, ends.tag));
+    slot.filter(|slot| !ptr::eq(*slot, &NOT_KEPT)).map_or(0, samples::number)
+}
+
+/// Whether a receive does not name source and tag.
+pub fn is_wildcard(Ends { peer, tag }: Ends) -> bool {
+    peer == constant::ANY_SOURCE || tag == constant::ANY_TAG
+}
+
+/// Messages from `peer` are received in an unknown order on a communicator; without a peer, those from all.
+#[cold]
+pub fn unorder(communicator: CommId, end: End, peer: Option<CommRank>) {
+    streams().unorder(communicator, end, peer);
+}
+
+fn streams() -> MutexGuard<'static, Streams> {
+    STREAMS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Streams {
+    fn find(
+        &mut self,
+        recorder: &Recorder,
+        communicator: &Communicator,
+        stream: Stream,
+    ) -> Option<&'static Slot> {
+        if let Some(&known) = self.known.get(&stream) {
+            return is_counted_by(known, recorder.thread).then_some(known);
+        }
+        let most = self.most_samples(recorder.world.options.messages);
+        let is_alone = communicator.is_inter() || stream.peer == communicator.rank;
+        if most == 0 || stream.tag < 0 || is_alone || !ROWS.has_own_row(communicator.id) {
+            return None;
+        }
+        self.known.try_reserve(1).ok()?;
+        let slot = samples::slot(recorder, Key::stream(self.known.len() as u32), most)?;
+        let [communicator, ends] = stream.words();
+        let is_unordered = stream.end == End::Received
+            && [None, Some(stream.peer)]
+                .into_iter()
+                .any(|peer| self.unordered.contains(&(stream.communicator, peer)));
+        let communicator = if is_unordered { communicator | IS_UNORDERED } else { communicator };
+        slot.values[PEER_AND_TAG].store(ends, Ordering::Relaxed);
+        slot.values[THREAD].store(ptr::from_ref(recorder.thread).addr() as u64, Ordering::Relaxed);
+        slot.values[COMMUNICATOR].store(communicator, Ordering::Release);
+        self.known.insert(stream, slot);
+        Some(slot)
+    }
+
+    /// The most samples of the next stream.
+    fn most_samples(&self, wanted: u64) -> usize {
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        match self.known.len() {
+            MOST_STREAMS.. => 0,
+            0..MANY => wanted,
+            _ if wanted == usize::MAX => wanted,
+            known => (wanted / (known / MANY + 1).next_power_of_two()).max(LEAST.min(wanted)),
+        }
+    }
+
+    fn unorder(&mut self, communicator: CommId, end: End, peer: Option<CommRank>) {
+        if end == End::Received && self.unordered.try_reserve(1).is_ok() {
+            self.unordered.insert((communicator, peer));
+        }
+        let is_concerned = |stream: &Stream| {
+            stream.communicator == communicator
+                && stream.end == end
+                && peer.is_none_or(|peer| peer == stream.peer)
+        };
+        for (_, slot) in self.known.iter().filter(|(stream, _)| is_concerned(stream)) {
+            slot.values[COMMUNICATOR].fetch_or(IS_UNORDERED, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether the messages of a stream are all counted by this thread. Where another counted some before, their order is unknown.
+fn is_counted_by(slot: &Slot, thread: &Thread) -> bool {
+    let is_own = own_value(&slot.values[THREAD]) == ptr::from_ref(thread).addr() as u64;
+    if !is_own {
+        slot.values[COMMUNICATOR].fetch_or(IS_UNORDERED, Ordering::Relaxed);
+    }
+    is_own
+}

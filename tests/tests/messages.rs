@@ -1,0 +1,124 @@
+//! When both ends of a message began and ended their parts.
+
+use mpisee_profile::rows::{End, MessageRow, StreamRow};
+use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi};
+use std::collections::BTreeMap;
+
+const RANKS: u32 = 3;
+/// Messages of each stream.
+const MESSAGES: u64 = 40;
+const PERSISTENT: i32 = 4;
+const RING: i32 = 6;
+const FREED: i32 = 8;
+/// On a communicator of its own, received in an order that is not known.
+const UNORDERED: i32 = 9;
+
+fn run(mpi: &Mpi, settings: &[(&str, &str)]) -> Finished {
+    let run = Run::new(mpi, "waits/messages").ranks(RANKS);
+    settings.iter().fold(run, |run, (name, value)| run.variable(name, value)).profiled()
+}
+
+/// Sender, receiver and tag of all streams: with tags up to 9 ranks 0 and 2 send to rank 1, and all in a ring.
+fn streams() -> Vec<(u32, u32, i32)> {
+    let to_one = (1..=UNORDERED).filter(|&tag| tag != RING).flat_map(|tag| [(0, 1, tag), (2, 1, tag)]);
+    to_one.chain((0..RANKS).map(|rank| (rank, (rank + 1) % RANKS, RING))).collect()
+}
+
+fn stream<'t>(tables: &'t Tables, end: End, (from, to, tag): (u32, u32, i32)) -> &'t StreamRow {
+    let (rank, peer) = if end == End::Sent { (from, to) } else { (to, from) };
+    let is_it = |row: &&StreamRow| (row.rank, row.peer, row.end, row.tag) == (rank, peer, end, tag);
+    tables.streams.iter().find(is_it).unwrap_or_else(|| panic!("{end:?} {from} to {to}, tag {tag}"))
+}
+
+/// The messages of one end of a stream, by their numbers.
+fn messages<'t>(tables: &'t Tables, stream: &StreamRow) -> BTreeMap<u64, &'t MessageRow> {
+    let is_its = |row: &&MessageRow| {
+        (row.rank, row.peer, row.end, row.tag) == (stream.rank, stream.peer, stream.end, stream.tag)
+    };
+    tables.messages.iter().filter(is_its).map(|row| (row.message, row)).collect()
+}
+
+/// The bytes of message `number`, which the program makes so.
+fn length(tag: i32, number: u64) -> u64 {
+    8 * (if tag == PERSISTENT { 1 } else { number + 1 }) + u64::from(tag.unsigned_abs())
+}
+
+/// Messages whose end at this rank was recorded: recording is off on two ranks for five messages of the first tags.
+fn is_recorded(rank: u32, tag: i32, number: u64) -> bool {
+    let first = 10 * (u64::from(rank) + 1);
+    tag > PERSISTENT || rank == 2 || !(first..first + 5).contains(&number)
+}
+
+#[test]
+fn both_ends_number_the_messages_of_a_stream_alike() {
+    on_each_mpi(|mpi| {
+        for collect in ["auto", "tree"] {
+            let finished = run(mpi, &[("MPISEE_MESSAGES", "all"), ("MPISEE_COLLECT", collect)]);
+            let tables = finished.tables();
+            // Where no receive names its source there is no stream to receive.
+            assert_eq!(tables.streams.len(), 2 * streams().len() - 2);
+            for known in streams().into_iter().filter(|&(.., tag)| tag != UNORDERED) {
+                check_stream(tables, known);
+            }
+        }
+    });
+}
+
+fn check_stream(tables: &Tables, known: (u32, u32, i32)) {
+    let tag = known.2;
+    let [sent, received] = [End::Sent, End::Received].map(|end| {
+        let stream = stream(tables, end, known);
+        assert_eq!((stream.messages, stream.ordered), (MESSAGES, 1), "{stream:?}");
+        let messages = messages(tables, stream);
+        assert_eq!(stream.sampled, messages.len() as u64, "{stream:?}");
+        let recorded = (0..MESSAGES).filter(|&number| is_recorded(stream.rank, tag, number));
+        assert!(messages.keys().copied().eq(recorded), "{stream:?}: {:?}", messages.keys());
+        messages
+    });
+    for (number, sent) in &sent {
+        assert_eq!(sent.bytes, length(tag, *number), "{sent:?}");
+        assert_eq!(sent.arrival_s.is_none(), tag == FREED && sent.completed == 0, "{sent:?}");
+    }
+    for (number, received) in received {
+        assert_eq!(received.bytes, length(tag, number), "{received:?}");
+        let (arrival_s, departure_s) = (received.arrival_s.unwrap(), received.departure_s.unwrap());
+        assert!(received.started_s <= arrival_s && arrival_s < departure_s, "{received:?}");
+        assert_eq!(received.completed, if tag == PERSISTENT || tag == RING { 2 } else { 1 }, "{received:?}");
+        if let Some(sent) = sent.get(&number) {
+            assert!(sent.started_s.0 < departure_s.0 + 1e-6, "{received:?} before {sent:?}");
+        }
+    }
+}
+
+#[test]
+fn what_takes_messages_in_an_unknown_order_has_no_samples() {
+    on_each_mpi(|mpi| {
+        let finished = run(mpi, &[]);
+        for (from, to) in [(0, 1), (2, 1)] {
+            let tables = finished.tables();
+            let sent = stream(tables, End::Sent, (from, to, UNORDERED));
+            assert_eq!((sent.messages, sent.ordered, sent.comm.as_str()), (MESSAGES, 1, "W_d1"));
+            assert!(
+                !tables
+                    .streams
+                    .iter()
+                    .any(|row| row.end == End::Received && row.tag == UNORDERED && row.sampled > 0)
+            );
+        }
+    });
+}
+
+#[test]
+fn both_ends_keep_the_same_messages_in_a_limited_room() {
+    on_each_mpi(|mpi| {
+        let finished = run(mpi, &[("MPISEE_MESSAGES", "16")]);
+        let tables = finished.tables();
+        for known in streams().into_iter().filter(|&(.., tag)| tag > PERSISTENT && tag != UNORDERED) {
+            let [sent, received] = [End::Sent, End::Received]
+                .map(|end| messages(tables, stream(tables, end, known)).into_keys().collect::<Vec<u64>>());
+            assert!(sent == received && (4..=16).contains(&sent.len()), "{known:?}: {sent:?} {received:?}");
+        }
+        let none = run(mpi, &[("MPISEE_MESSAGES", "0")]);
+        assert!(none.tables().streams.is_empty() && none.tables().messages.is_empty());
+    });
+}
