@@ -38,7 +38,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allgather_init(
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
                 )
@@ -67,7 +67,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allgatherv_init(
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
                 )
@@ -94,7 +94,9 @@ pub unsafe extern "C-unwind" fn MPIX_Allreduce_init(
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPIX_Allreduce_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+            move || {
+                pmpi::MPIX_Allreduce_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request)
+            },
         )
     }
 }
@@ -118,7 +120,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoall_init(
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
                 )
@@ -150,7 +152,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoallv_init(
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     info, request,
@@ -188,7 +190,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoallw_init(
                 )
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     info, request,
@@ -211,7 +213,7 @@ pub unsafe extern "C-unwind" fn MPIX_Barrier_init(
             comm,
             |comm| volume::nothing(comm),
             HandlePtr::c(request),
-            || pmpi::MPIX_Barrier_init.get()(comm, info, request),
+            move || pmpi::MPIX_Barrier_init.get()(comm, info, request),
         )
     }
 }
@@ -233,7 +235,7 @@ pub unsafe extern "C-unwind" fn MPIX_Bcast_init(
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
             HandlePtr::c(request),
-            || pmpi::MPIX_Bcast_init.get()(buffer, count, datatype, root, comm, info, request),
+            move || pmpi::MPIX_Bcast_init.get()(buffer, count, datatype, root, comm, info, request),
         )
     }
 }
@@ -246,7 +248,7 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_ack_failed(
     num_acked: *mut c_int,
 ) -> c_int {
     unsafe {
-        wrappers::plain(Operation::CommAckFailed, comm, || {
+        wrappers::plain(Operation::CommAckFailed, comm, move || {
             pmpi::MPIX_Comm_ack_failed.get()(comm, num_to_ack, num_acked)
         })
     }
@@ -260,7 +262,7 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_agree(comm: Raw<Comm>, flag: *mut c_in
             Operation::CommAgree,
             comm,
             |comm| volume::nothing(comm),
-            || pmpi::MPIX_Comm_agree.get()(comm, flag),
+            move || pmpi::MPIX_Comm_agree.get()(comm, flag),
         )
     }
 }
@@ -268,14 +270,16 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_agree(comm: Raw<Comm>, flag: *mut c_in
 #[cfg(mpi = "MPIX_Comm_failure_ack")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_failure_ack(comm: Raw<Comm>) -> c_int {
-    unsafe { wrappers::plain(Operation::CommFailureAck, comm, || pmpi::MPIX_Comm_failure_ack.get()(comm)) }
+    unsafe {
+        wrappers::plain(Operation::CommFailureAck, comm, move || pmpi::MPIX_Comm_failure_ack.get()(comm))
+    }
 }
 
 #[cfg(mpi = "MPIX_Comm_failure_get_acked")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_failure_get_acked(comm: Raw<Comm>, failedgrp: *mut Group) -> c_int {
     unsafe {
-        wrappers::plain(Operation::CommFailureGetAcked, comm, || {
+        wrappers::plain(Operation::CommFailureGetAcked, comm, move || {
             pmpi::MPIX_Comm_failure_get_acked.get()(comm, failedgrp)
         })
     }
@@ -285,7 +289,9 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_failure_get_acked(comm: Raw<Comm>, fai
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_get_failed(comm: Raw<Comm>, failedgrp: *mut Group) -> c_int {
     unsafe {
-        wrappers::plain(Operation::CommGetFailed, comm, || pmpi::MPIX_Comm_get_failed.get()(comm, failedgrp))
+        wrappers::plain(Operation::CommGetFailed, comm, move || {
+            pmpi::MPIX_Comm_get_failed.get()(comm, failedgrp)
+        })
     }
 }
 
@@ -302,7 +308,7 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_iagree(
             comm,
             |comm| volume::nothing(comm),
             HandlePtr::c(request),
-            || pmpi::MPIX_Comm_iagree.get()(comm, flag, request),
+            move || pmpi::MPIX_Comm_iagree.get()(comm, flag, request),
         )
     }
 }
@@ -310,14 +316,16 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_iagree(
 #[cfg(mpi = "MPIX_Comm_revoke")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_revoke(comm: Raw<Comm>) -> c_int {
-    unsafe { wrappers::plain(Operation::CommRevoke, comm, || pmpi::MPIX_Comm_revoke.get()(comm)) }
+    unsafe { wrappers::plain(Operation::CommRevoke, comm, move || pmpi::MPIX_Comm_revoke.get()(comm)) }
 }
 
 #[cfg(mpi = "MPIX_Comm_shrink")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_shrink(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
     unsafe {
-        wrappers::comm_shrink(comm, HandlePtr::c(newcomm), || pmpi::MPIX_Comm_shrink.get()(comm, newcomm))
+        wrappers::comm_shrink(comm, HandlePtr::c(newcomm), move || {
+            pmpi::MPIX_Comm_shrink.get()(comm, newcomm)
+        })
     }
 }
 
@@ -339,7 +347,7 @@ pub unsafe extern "C-unwind" fn MPIX_Exscan_init(
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPIX_Exscan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+            move || pmpi::MPIX_Exscan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
 }
@@ -366,7 +374,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gather_init(
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Gather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
                 )
@@ -398,7 +406,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gatherv_init(
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Gatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
                     request,
@@ -427,7 +435,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgather_init(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Neighbor_allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
                 )
@@ -456,7 +464,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgatherv_init(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Neighbor_allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
                 )
@@ -484,7 +492,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoall_init(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Neighbor_alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
                 )
@@ -514,7 +522,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallv_init(
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Neighbor_alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     info, request,
@@ -545,7 +553,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallw_init(
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Neighbor_alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     info, request,
@@ -574,7 +582,9 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_init(
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
             HandlePtr::c(request),
-            || pmpi::MPIX_Reduce_init.get()(sendbuf, recvbuf, count, datatype, op, root, comm, info, request),
+            move || {
+                pmpi::MPIX_Reduce_init.get()(sendbuf, recvbuf, count, datatype, op, root, comm, info, request)
+            },
         )
     }
 }
@@ -597,7 +607,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_block_init(
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Reduce_scatter_block_init.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
                 )
@@ -624,7 +634,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_init(
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Reduce_scatter_init.get()(
                     sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
                 )
@@ -651,7 +661,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scan_init(
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPIX_Scan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+            move || pmpi::MPIX_Scan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
 }
@@ -678,7 +688,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatter_init(
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Scatter_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
                 )
@@ -710,7 +720,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatterv_init(
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPIX_Scatterv_init.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
                     request,
@@ -723,7 +733,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatterv_init(
 #[cfg(mpi = "MPI_Abort")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Abort(comm: Raw<Comm>, errorcode: c_int) -> c_int {
-    unsafe { wrappers::abort(|| pmpi::MPI_Abort.get()(comm, errorcode)) }
+    unsafe { wrappers::abort(move || pmpi::MPI_Abort.get()(comm, errorcode)) }
 }
 
 #[cfg(mpi = "MPI_Accumulate")]
@@ -746,7 +756,7 @@ pub unsafe extern "C-unwind" fn MPI_Accumulate(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            || {
+            move || {
                 pmpi::MPI_Accumulate.get()(
                     origin_addr,
                     origin_count,
@@ -783,7 +793,7 @@ pub unsafe extern "C-unwind" fn MPI_Accumulate_c(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            || {
+            move || {
                 pmpi::MPI_Accumulate_c.get()(
                     origin_addr,
                     origin_count,
@@ -817,7 +827,9 @@ pub unsafe extern "C-unwind" fn MPI_Allgather(
             Operation::Allgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            || pmpi::MPI_Allgather.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),
+            move || {
+                pmpi::MPI_Allgather.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+            },
         )
     }
 }
@@ -839,7 +851,9 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_c(
             Operation::Allgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            || pmpi::MPI_Allgather_c.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),
+            move || {
+                pmpi::MPI_Allgather_c.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+            },
         )
     }
 }
@@ -863,7 +877,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_init(
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
                 )
@@ -891,7 +905,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_init_c(
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Allgather_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
                 )
@@ -918,7 +932,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv(
             Operation::Allgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            || {
+            move || {
                 pmpi::MPI_Allgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm,
                 )
@@ -945,7 +959,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_c(
             Operation::Allgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            || {
+            move || {
                 pmpi::MPI_Allgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm,
                 )
@@ -974,7 +988,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_init(
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
                 )
@@ -1003,7 +1017,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_init_c(
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Allgatherv_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
                 )
@@ -1028,7 +1042,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce(
             Operation::Allreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            || pmpi::MPI_Allreduce.get()(sendbuf, recvbuf, count, datatype, op, comm),
+            move || pmpi::MPI_Allreduce.get()(sendbuf, recvbuf, count, datatype, op, comm),
         )
     }
 }
@@ -1049,7 +1063,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_c(
             Operation::Allreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            || pmpi::MPI_Allreduce_c.get()(sendbuf, recvbuf, count, datatype, op, comm),
+            move || pmpi::MPI_Allreduce_c.get()(sendbuf, recvbuf, count, datatype, op, comm),
         )
     }
 }
@@ -1072,7 +1086,9 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_init(
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Allreduce_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+            move || {
+                pmpi::MPI_Allreduce_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request)
+            },
         )
     }
 }
@@ -1095,7 +1111,9 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_init_c(
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Allreduce_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+            move || {
+                pmpi::MPI_Allreduce_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request)
+            },
         )
     }
 }
@@ -1117,7 +1135,9 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall(
             Operation::Alltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            || pmpi::MPI_Alltoall.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),
+            move || {
+                pmpi::MPI_Alltoall.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+            },
         )
     }
 }
@@ -1139,7 +1159,9 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_c(
             Operation::Alltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            || pmpi::MPI_Alltoall_c.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),
+            move || {
+                pmpi::MPI_Alltoall_c.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+            },
         )
     }
 }
@@ -1163,7 +1185,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_init(
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
                 )
@@ -1191,7 +1213,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_init_c(
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Alltoall_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
                 )
@@ -1221,7 +1243,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            || {
+            move || {
                 pmpi::MPI_Alltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                 )
@@ -1251,7 +1273,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_c(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            || {
+            move || {
                 pmpi::MPI_Alltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                 )
@@ -1283,7 +1305,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_init(
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     info, request,
@@ -1316,7 +1338,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_init_c(
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Alltoallv_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     info, request,
@@ -1351,7 +1373,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw(
                     TypedBlocks(recvcounts, HandlePtr::c(recvtypes)),
                 )
             },
-            || {
+            move || {
                 pmpi::MPI_Alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                 )
@@ -1385,7 +1407,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_c(
                     TypedBlocks(recvcounts, HandlePtr::c(recvtypes)),
                 )
             },
-            || {
+            move || {
                 pmpi::MPI_Alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                 )
@@ -1422,7 +1444,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init(
                 )
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     info, request,
@@ -1460,7 +1482,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init_c(
                 )
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Alltoallw_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     info, request,
@@ -1479,7 +1501,7 @@ pub unsafe extern "C-unwind" fn MPI_Barrier(comm: Raw<Comm>) -> c_int {
             Operation::Barrier,
             comm,
             |comm| volume::nothing(comm),
-            || pmpi::MPI_Barrier.get()(comm),
+            move || pmpi::MPI_Barrier.get()(comm),
         )
     }
 }
@@ -1497,7 +1519,7 @@ pub unsafe extern "C-unwind" fn MPI_Barrier_init(
             comm,
             |comm| volume::nothing(comm),
             HandlePtr::c(request),
-            || pmpi::MPI_Barrier_init.get()(comm, info, request),
+            move || pmpi::MPI_Barrier_init.get()(comm, info, request),
         )
     }
 }
@@ -1517,7 +1539,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast(
             Operation::Bcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            || pmpi::MPI_Bcast.get()(buffer, count, datatype, root, comm),
+            move || pmpi::MPI_Bcast.get()(buffer, count, datatype, root, comm),
         )
     }
 }
@@ -1537,7 +1559,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_c(
             Operation::Bcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            || pmpi::MPI_Bcast_c.get()(buffer, count, datatype, root, comm),
+            move || pmpi::MPI_Bcast_c.get()(buffer, count, datatype, root, comm),
         )
     }
 }
@@ -1559,7 +1581,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init(
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
             HandlePtr::c(request),
-            || pmpi::MPI_Bcast_init.get()(buffer, count, datatype, root, comm, info, request),
+            move || pmpi::MPI_Bcast_init.get()(buffer, count, datatype, root, comm, info, request),
         )
     }
 }
@@ -1581,7 +1603,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init_c(
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
             HandlePtr::c(request),
-            || pmpi::MPI_Bcast_init_c.get()(buffer, count, datatype, root, comm, info, request),
+            move || pmpi::MPI_Bcast_init_c.get()(buffer, count, datatype, root, comm, info, request),
         )
     }
 }
@@ -1597,7 +1619,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Bsend, comm, dest, tag, Block(count, datatype), || {
+        wrappers::send(Operation::Bsend, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Bsend.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -1614,7 +1636,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Bsend, comm, dest, tag, Block(count, datatype), || {
+        wrappers::send(Operation::Bsend, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Bsend_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -1639,7 +1661,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Bsend_init.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Bsend_init.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -1663,7 +1685,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Bsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Bsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -1671,20 +1693,26 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
 #[cfg(mpi = "MPI_Buffer_attach")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
-    unsafe { wrappers::on_process(Operation::BufferAttach, || pmpi::MPI_Buffer_attach.get()(buffer, size)) }
+    unsafe {
+        wrappers::on_process(Operation::BufferAttach, move || pmpi::MPI_Buffer_attach.get()(buffer, size))
+    }
 }
 
 #[cfg(mpi = "MPI_Buffer_attach_c")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_attach_c(buffer: *mut c_void, size: Count) -> c_int {
-    unsafe { wrappers::on_process(Operation::BufferAttach, || pmpi::MPI_Buffer_attach_c.get()(buffer, size)) }
+    unsafe {
+        wrappers::on_process(Operation::BufferAttach, move || pmpi::MPI_Buffer_attach_c.get()(buffer, size))
+    }
 }
 
 #[cfg(mpi = "MPI_Buffer_detach")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
     unsafe {
-        wrappers::on_process(Operation::BufferDetach, || pmpi::MPI_Buffer_detach.get()(buffer_addr, size))
+        wrappers::on_process(Operation::BufferDetach, move || {
+            pmpi::MPI_Buffer_detach.get()(buffer_addr, size)
+        })
     }
 }
 
@@ -1692,21 +1720,23 @@ pub unsafe extern "C-unwind" fn MPI_Buffer_detach(buffer_addr: *mut c_void, size
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mut Count) -> c_int {
     unsafe {
-        wrappers::on_process(Operation::BufferDetach, || pmpi::MPI_Buffer_detach_c.get()(buffer_addr, size))
+        wrappers::on_process(Operation::BufferDetach, move || {
+            pmpi::MPI_Buffer_detach_c.get()(buffer_addr, size)
+        })
     }
 }
 
 #[cfg(mpi = "MPI_Buffer_flush")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_flush() -> c_int {
-    unsafe { wrappers::on_process(Operation::BufferFlush, || pmpi::MPI_Buffer_flush.get()()) }
+    unsafe { wrappers::on_process(Operation::BufferFlush, move || pmpi::MPI_Buffer_flush.get()()) }
 }
 
 #[cfg(mpi = "MPI_Buffer_iflush")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_iflush(request: *mut Request) -> c_int {
     unsafe {
-        wrappers::start_on_process(Operation::BufferIflush, HandlePtr::c(request), || {
+        wrappers::start_on_process(Operation::BufferIflush, HandlePtr::c(request), move || {
             pmpi::MPI_Buffer_iflush.get()(request)
         })
     }
@@ -1715,7 +1745,7 @@ pub unsafe extern "C-unwind" fn MPI_Buffer_iflush(request: *mut Request) -> c_in
 #[cfg(mpi = "MPI_Cancel")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Cancel(request: *mut Request) -> c_int {
-    unsafe { wrappers::cancel(HandlePtr::c(request), || pmpi::MPI_Cancel.get()(request)) }
+    unsafe { wrappers::cancel(HandlePtr::c(request), move || pmpi::MPI_Cancel.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Cart_create")]
@@ -1729,9 +1759,13 @@ pub unsafe extern "C-unwind" fn MPI_Cart_create(
     comm_cart: *mut Comm,
 ) -> c_int {
     unsafe {
-        wrappers::create_in_order(Operation::CartCreate, comm_old, reorder, HandlePtr::c(comm_cart), || {
-            pmpi::MPI_Cart_create.get()(comm_old, ndims, dims, periods, reorder, comm_cart)
-        })
+        wrappers::create_in_order(
+            Operation::CartCreate,
+            comm_old,
+            reorder,
+            HandlePtr::c(comm_cart),
+            move || pmpi::MPI_Cart_create.get()(comm_old, ndims, dims, periods, reorder, comm_cart),
+        )
     }
 }
 
@@ -1745,7 +1779,7 @@ pub unsafe extern "C-unwind" fn MPI_Cart_map(
     newrank: *mut c_int,
 ) -> c_int {
     unsafe {
-        wrappers::plain(Operation::CartMap, comm, || {
+        wrappers::plain(Operation::CartMap, comm, move || {
             pmpi::MPI_Cart_map.get()(comm, ndims, dims, periods, newrank)
         })
     }
@@ -1759,7 +1793,7 @@ pub unsafe extern "C-unwind" fn MPI_Cart_sub(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        wrappers::create(Operation::CartSub, comm, HandlePtr::c(newcomm), || {
+        wrappers::create(Operation::CartSub, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Cart_sub.get()(comm, remain_dims, newcomm)
         })
     }
@@ -1775,7 +1809,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_accept(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        wrappers::meet(Operation::CommAccept, comm, HandlePtr::c(newcomm), || {
+        wrappers::meet(Operation::CommAccept, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_accept.get()(port_name, info, root, comm, newcomm)
         })
     }
@@ -1789,7 +1823,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_attach_buffer(
     size: c_int,
 ) -> c_int {
     unsafe {
-        wrappers::plain(Operation::CommAttachBuffer, comm, || {
+        wrappers::plain(Operation::CommAttachBuffer, comm, move || {
             pmpi::MPI_Comm_attach_buffer.get()(comm, buffer, size)
         })
     }
@@ -1803,7 +1837,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_attach_buffer_c(
     size: Count,
 ) -> c_int {
     unsafe {
-        wrappers::plain(Operation::CommAttachBuffer, comm, || {
+        wrappers::plain(Operation::CommAttachBuffer, comm, move || {
             pmpi::MPI_Comm_attach_buffer_c.get()(comm, buffer, size)
         })
     }
@@ -1819,7 +1853,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_connect(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        wrappers::meet(Operation::CommConnect, comm, HandlePtr::c(newcomm), || {
+        wrappers::meet(Operation::CommConnect, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_connect.get()(port_name, info, root, comm, newcomm)
         })
     }
@@ -1833,7 +1867,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        wrappers::create(Operation::CommCreate, comm, HandlePtr::c(newcomm), || {
+        wrappers::create(Operation::CommCreate, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_create.get()(comm, group, newcomm)
         })
     }
@@ -1853,7 +1887,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_from_group(
             Operation::CommCreateFromGroup,
             Text::c(stringtag),
             HandlePtr::c(newcomm),
-            || pmpi::MPI_Comm_create_from_group.get()(group, stringtag, info, errhandler, newcomm),
+            move || pmpi::MPI_Comm_create_from_group.get()(group, stringtag, info, errhandler, newcomm),
         )
     }
 }
@@ -1867,7 +1901,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_group(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        wrappers::comm_create_group(comm, tag, HandlePtr::c(newcomm), || {
+        wrappers::comm_create_group(comm, tag, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_create_group.get()(comm, group, tag, newcomm)
         })
     }
@@ -1881,7 +1915,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_detach_buffer(
     size: *mut c_int,
 ) -> c_int {
     unsafe {
-        wrappers::plain(Operation::CommDetachBuffer, comm, || {
+        wrappers::plain(Operation::CommDetachBuffer, comm, move || {
             pmpi::MPI_Comm_detach_buffer.get()(comm, buffer_addr, size)
         })
     }
@@ -1895,7 +1929,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_detach_buffer_c(
     size: *mut Count,
 ) -> c_int {
     unsafe {
-        wrappers::plain(Operation::CommDetachBuffer, comm, || {
+        wrappers::plain(Operation::CommDetachBuffer, comm, move || {
             pmpi::MPI_Comm_detach_buffer_c.get()(comm, buffer_addr, size)
         })
     }
@@ -1905,7 +1939,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_detach_buffer_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
     unsafe {
-        wrappers::free(Operation::CommDisconnect, HandlePtr::c(comm), || {
+        wrappers::free(Operation::CommDisconnect, HandlePtr::c(comm), move || {
             pmpi::MPI_Comm_disconnect.get()(comm)
         })
     }
@@ -1915,7 +1949,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_dup(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
     unsafe {
-        wrappers::create(Operation::CommDup, comm, HandlePtr::c(newcomm), || {
+        wrappers::create(Operation::CommDup, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_dup.get()(comm, newcomm)
         })
     }
@@ -1929,7 +1963,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_dup_with_info(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        wrappers::create(Operation::CommDupWithInfo, comm, HandlePtr::c(newcomm), || {
+        wrappers::create(Operation::CommDupWithInfo, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_dup_with_info.get()(comm, info, newcomm)
         })
     }
@@ -1938,13 +1972,17 @@ pub unsafe extern "C-unwind" fn MPI_Comm_dup_with_info(
 #[cfg(mpi = "MPI_Comm_flush_buffer")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_flush_buffer(comm: Raw<Comm>) -> c_int {
-    unsafe { wrappers::plain(Operation::CommFlushBuffer, comm, || pmpi::MPI_Comm_flush_buffer.get()(comm)) }
+    unsafe {
+        wrappers::plain(Operation::CommFlushBuffer, comm, move || pmpi::MPI_Comm_flush_buffer.get()(comm))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_free(comm: *mut Comm) -> c_int {
-    unsafe { wrappers::free(Operation::CommFree, HandlePtr::c(comm), || pmpi::MPI_Comm_free.get()(comm)) }
+    unsafe {
+        wrappers::free(Operation::CommFree, HandlePtr::c(comm), move || pmpi::MPI_Comm_free.get()(comm))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_idup")]
@@ -1960,7 +1998,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup(
             comm,
             HandlePtr::c(newcomm),
             HandlePtr::c(request),
-            || pmpi::MPI_Comm_idup.get()(comm, newcomm, request),
+            move || pmpi::MPI_Comm_idup.get()(comm, newcomm, request),
         )
     }
 }
@@ -1979,7 +2017,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
             comm,
             HandlePtr::c(newcomm),
             HandlePtr::c(request),
-            || pmpi::MPI_Comm_idup_with_info.get()(comm, info, newcomm, request),
+            move || pmpi::MPI_Comm_idup_with_info.get()(comm, info, newcomm, request),
         )
     }
 }
@@ -1988,7 +2026,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_iflush_buffer(comm: Raw<Comm>, request: *mut Request) -> c_int {
     unsafe {
-        wrappers::start_plain(Operation::CommIflushBuffer, comm, HandlePtr::c(request), || {
+        wrappers::start_plain(Operation::CommIflushBuffer, comm, HandlePtr::c(request), move || {
             pmpi::MPI_Comm_iflush_buffer.get()(comm, request)
         })
     }
@@ -1997,20 +2035,24 @@ pub unsafe extern "C-unwind" fn MPI_Comm_iflush_buffer(comm: Raw<Comm>, request:
 #[cfg(mpi = "MPI_Comm_join")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_join(fd: c_int, intercomm: *mut Comm) -> c_int {
-    unsafe { wrappers::comm_join(HandlePtr::c(intercomm), || pmpi::MPI_Comm_join.get()(fd, intercomm)) }
+    unsafe { wrappers::comm_join(HandlePtr::c(intercomm), move || pmpi::MPI_Comm_join.get()(fd, intercomm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_set_info")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_set_info(comm: Raw<Comm>, info: Raw<Info>) -> c_int {
-    unsafe { wrappers::plain(Operation::CommSetInfo, comm, || pmpi::MPI_Comm_set_info.get()(comm, info)) }
+    unsafe {
+        wrappers::plain(Operation::CommSetInfo, comm, move || pmpi::MPI_Comm_set_info.get()(comm, info))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_set_name")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_set_name(comm: Raw<Comm>, comm_name: *const c_char) -> c_int {
     unsafe {
-        wrappers::comm_set_name(comm, Text::c(comm_name), || pmpi::MPI_Comm_set_name.get()(comm, comm_name))
+        wrappers::comm_set_name(comm, Text::c(comm_name), move || {
+            pmpi::MPI_Comm_set_name.get()(comm, comm_name)
+        })
     }
 }
 
@@ -2027,7 +2069,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_spawn(
     array_of_errcodes: *mut c_int,
 ) -> c_int {
     unsafe {
-        wrappers::meet(Operation::CommSpawn, comm, HandlePtr::c(intercomm), || {
+        wrappers::meet(Operation::CommSpawn, comm, HandlePtr::c(intercomm), move || {
             pmpi::MPI_Comm_spawn.get()(
                 command,
                 argv,
@@ -2056,7 +2098,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_spawn_multiple(
     array_of_errcodes: *mut c_int,
 ) -> c_int {
     unsafe {
-        wrappers::meet(Operation::CommSpawnMultiple, comm, HandlePtr::c(intercomm), || {
+        wrappers::meet(Operation::CommSpawnMultiple, comm, HandlePtr::c(intercomm), move || {
             pmpi::MPI_Comm_spawn_multiple.get()(
                 count,
                 array_of_commands,
@@ -2081,7 +2123,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        wrappers::create(Operation::CommSplit, comm, HandlePtr::c(newcomm), || {
+        wrappers::create(Operation::CommSplit, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_split.get()(comm, color, key, newcomm)
         })
     }
@@ -2097,7 +2139,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split_type(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        wrappers::create(Operation::CommSplitType, comm, HandlePtr::c(newcomm), || {
+        wrappers::create(Operation::CommSplitType, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_split_type.get()(comm, split_type, key, info, newcomm)
         })
     }
@@ -2115,7 +2157,7 @@ pub unsafe extern "C-unwind" fn MPI_Compare_and_swap(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        wrappers::access(Operation::CompareAndSwap, win, target_rank, Block(1, datatype), || {
+        wrappers::access(Operation::CompareAndSwap, win, target_rank, Block(1, datatype), move || {
             pmpi::MPI_Compare_and_swap.get()(
                 origin_addr,
                 compare_addr,
@@ -2148,7 +2190,7 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create(
             comm_old,
             reorder,
             HandlePtr::c(comm_dist_graph),
-            || {
+            move || {
                 pmpi::MPI_Dist_graph_create.get()(
                     comm_old,
                     n,
@@ -2185,7 +2227,7 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create_adjacent(
             comm_old,
             reorder,
             HandlePtr::c(comm_dist_graph),
-            || {
+            move || {
                 pmpi::MPI_Dist_graph_create_adjacent.get()(
                     comm_old,
                     indegree,
@@ -2218,7 +2260,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan(
             Operation::Exscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            || pmpi::MPI_Exscan.get()(sendbuf, recvbuf, count, datatype, op, comm),
+            move || pmpi::MPI_Exscan.get()(sendbuf, recvbuf, count, datatype, op, comm),
         )
     }
 }
@@ -2238,7 +2280,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_c(
             Operation::Exscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            || pmpi::MPI_Exscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm),
+            move || pmpi::MPI_Exscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm),
         )
     }
 }
@@ -2261,7 +2303,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_init(
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Exscan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+            move || pmpi::MPI_Exscan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
 }
@@ -2284,7 +2326,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_init_c(
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Exscan_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+            move || pmpi::MPI_Exscan_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
 }
@@ -2301,7 +2343,7 @@ pub unsafe extern "C-unwind" fn MPI_Fetch_and_op(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        wrappers::access(Operation::FetchAndOp, win, target_rank, Block(1, datatype), || {
+        wrappers::access(Operation::FetchAndOp, win, target_rank, Block(1, datatype), move || {
             pmpi::MPI_Fetch_and_op.get()(
                 origin_addr,
                 result_addr,
@@ -2318,20 +2360,24 @@ pub unsafe extern "C-unwind" fn MPI_Fetch_and_op(
 #[cfg(mpi = "MPI_File_close")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_close(fh: *mut File) -> c_int {
-    unsafe { wrappers::close_file(Operation::FileClose, HandlePtr::c(fh), || pmpi::MPI_File_close.get()(fh)) }
+    unsafe {
+        wrappers::close_file(Operation::FileClose, HandlePtr::c(fh), move || pmpi::MPI_File_close.get()(fh))
+    }
 }
 
 #[cfg(mpi = "MPI_File_delete")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_delete(filename: *const c_char, info: Raw<Info>) -> c_int {
-    unsafe { wrappers::on_process(Operation::FileDelete, || pmpi::MPI_File_delete.get()(filename, info)) }
+    unsafe {
+        wrappers::on_process(Operation::FileDelete, move || pmpi::MPI_File_delete.get()(filename, info))
+    }
 }
 
 #[cfg(mpi = "MPI_File_get_position_shared")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_get_position_shared(fh: Raw<File>, offset: *mut Offset) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileGetPositionShared, fh, || {
+        wrappers::on_file(Operation::FileGetPositionShared, fh, move || {
             pmpi::MPI_File_get_position_shared.get()(fh, offset)
         })
     }
@@ -2340,7 +2386,7 @@ pub unsafe extern "C-unwind" fn MPI_File_get_position_shared(fh: Raw<File>, offs
 #[cfg(mpi = "MPI_File_get_size")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_get_size(fh: Raw<File>, size: *mut Offset) -> c_int {
-    unsafe { wrappers::on_file(Operation::FileGetSize, fh, || pmpi::MPI_File_get_size.get()(fh, size)) }
+    unsafe { wrappers::on_file(Operation::FileGetSize, fh, move || pmpi::MPI_File_get_size.get()(fh, size)) }
 }
 
 #[cfg(mpi = "MPI_File_iread")]
@@ -2358,7 +2404,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iread.get()(fh, buf, count, datatype, request),
+            move || pmpi::MPI_File_iread.get()(fh, buf, count, datatype, request),
         )
     }
 }
@@ -2378,7 +2424,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_c(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iread_c.get()(fh, buf, count, datatype, request),
+            move || pmpi::MPI_File_iread_c.get()(fh, buf, count, datatype, request),
         )
     }
 }
@@ -2398,7 +2444,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iread_all.get()(fh, buf, count, datatype, request),
+            move || pmpi::MPI_File_iread_all.get()(fh, buf, count, datatype, request),
         )
     }
 }
@@ -2418,7 +2464,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all_c(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iread_all_c.get()(fh, buf, count, datatype, request),
+            move || pmpi::MPI_File_iread_all_c.get()(fh, buf, count, datatype, request),
         )
     }
 }
@@ -2439,7 +2485,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iread_at.get()(fh, offset, buf, count, datatype, request),
+            move || pmpi::MPI_File_iread_at.get()(fh, offset, buf, count, datatype, request),
         )
     }
 }
@@ -2460,7 +2506,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_c(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iread_at_c.get()(fh, offset, buf, count, datatype, request),
+            move || pmpi::MPI_File_iread_at_c.get()(fh, offset, buf, count, datatype, request),
         )
     }
 }
@@ -2481,7 +2527,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iread_at_all.get()(fh, offset, buf, count, datatype, request),
+            move || pmpi::MPI_File_iread_at_all.get()(fh, offset, buf, count, datatype, request),
         )
     }
 }
@@ -2502,7 +2548,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all_c(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iread_at_all_c.get()(fh, offset, buf, count, datatype, request),
+            move || pmpi::MPI_File_iread_at_all_c.get()(fh, offset, buf, count, datatype, request),
         )
     }
 }
@@ -2522,7 +2568,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iread_shared.get()(fh, buf, count, datatype, request),
+            move || pmpi::MPI_File_iread_shared.get()(fh, buf, count, datatype, request),
         )
     }
 }
@@ -2542,7 +2588,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared_c(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iread_shared_c.get()(fh, buf, count, datatype, request),
+            move || pmpi::MPI_File_iread_shared_c.get()(fh, buf, count, datatype, request),
         )
     }
 }
@@ -2562,7 +2608,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iwrite.get()(fh, buf, count, datatype, request),
+            move || pmpi::MPI_File_iwrite.get()(fh, buf, count, datatype, request),
         )
     }
 }
@@ -2582,7 +2628,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_c(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iwrite_c.get()(fh, buf, count, datatype, request),
+            move || pmpi::MPI_File_iwrite_c.get()(fh, buf, count, datatype, request),
         )
     }
 }
@@ -2602,7 +2648,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iwrite_all.get()(fh, buf, count, datatype, request),
+            move || pmpi::MPI_File_iwrite_all.get()(fh, buf, count, datatype, request),
         )
     }
 }
@@ -2622,7 +2668,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all_c(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iwrite_all_c.get()(fh, buf, count, datatype, request),
+            move || pmpi::MPI_File_iwrite_all_c.get()(fh, buf, count, datatype, request),
         )
     }
 }
@@ -2643,7 +2689,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iwrite_at.get()(fh, offset, buf, count, datatype, request),
+            move || pmpi::MPI_File_iwrite_at.get()(fh, offset, buf, count, datatype, request),
         )
     }
 }
@@ -2664,7 +2710,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_c(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iwrite_at_c.get()(fh, offset, buf, count, datatype, request),
+            move || pmpi::MPI_File_iwrite_at_c.get()(fh, offset, buf, count, datatype, request),
         )
     }
 }
@@ -2685,7 +2731,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iwrite_at_all.get()(fh, offset, buf, count, datatype, request),
+            move || pmpi::MPI_File_iwrite_at_all.get()(fh, offset, buf, count, datatype, request),
         )
     }
 }
@@ -2706,7 +2752,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all_c(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iwrite_at_all_c.get()(fh, offset, buf, count, datatype, request),
+            move || pmpi::MPI_File_iwrite_at_all_c.get()(fh, offset, buf, count, datatype, request),
         )
     }
 }
@@ -2726,7 +2772,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iwrite_shared.get()(fh, buf, count, datatype, request),
+            move || pmpi::MPI_File_iwrite_shared.get()(fh, buf, count, datatype, request),
         )
     }
 }
@@ -2746,7 +2792,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared_c(
             fh,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_File_iwrite_shared_c.get()(fh, buf, count, datatype, request),
+            move || pmpi::MPI_File_iwrite_shared_c.get()(fh, buf, count, datatype, request),
         )
     }
 }
@@ -2761,7 +2807,7 @@ pub unsafe extern "C-unwind" fn MPI_File_open(
     fh: *mut File,
 ) -> c_int {
     unsafe {
-        wrappers::open_file(Operation::FileOpen, comm, HandlePtr::c(fh), || {
+        wrappers::open_file(Operation::FileOpen, comm, HandlePtr::c(fh), move || {
             pmpi::MPI_File_open.get()(comm, filename, amode, info, fh)
         })
     }
@@ -2771,7 +2817,7 @@ pub unsafe extern "C-unwind" fn MPI_File_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_preallocate(fh: Raw<File>, size: Offset) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FilePreallocate, fh, || pmpi::MPI_File_preallocate.get()(fh, size))
+        wrappers::on_file(Operation::FilePreallocate, fh, move || pmpi::MPI_File_preallocate.get()(fh, size))
     }
 }
 
@@ -2785,7 +2831,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileRead, fh, status, |status| {
+        wrappers::transfer(Operation::FileRead, fh, status, move |status| {
             pmpi::MPI_File_read.get()(fh, buf, count, datatype, status)
         })
     }
@@ -2801,7 +2847,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileRead, fh, status, |status| {
+        wrappers::transfer(Operation::FileRead, fh, status, move |status| {
             pmpi::MPI_File_read_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -2817,7 +2863,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileReadAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAll, fh, status, move |status| {
             pmpi::MPI_File_read_all.get()(fh, buf, count, datatype, status)
         })
     }
@@ -2833,7 +2879,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileReadAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAll, fh, status, move |status| {
             pmpi::MPI_File_read_all_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -2848,7 +2894,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_begin(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileReadAllBegin, fh, || {
+        wrappers::on_file(Operation::FileReadAllBegin, fh, move || {
             pmpi::MPI_File_read_all_begin.get()(fh, buf, count, datatype)
         })
     }
@@ -2863,7 +2909,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_begin_c(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileReadAllBegin, fh, || {
+        wrappers::on_file(Operation::FileReadAllBegin, fh, move || {
             pmpi::MPI_File_read_all_begin_c.get()(fh, buf, count, datatype)
         })
     }
@@ -2877,7 +2923,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_end(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileReadAllEnd, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAllEnd, fh, status, move |status| {
             pmpi::MPI_File_read_all_end.get()(fh, buf, status)
         })
     }
@@ -2894,7 +2940,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileReadAt, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAt, fh, status, move |status| {
             pmpi::MPI_File_read_at.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -2911,7 +2957,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileReadAt, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAt, fh, status, move |status| {
             pmpi::MPI_File_read_at_c.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -2928,7 +2974,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileReadAtAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAtAll, fh, status, move |status| {
             pmpi::MPI_File_read_at_all.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -2945,7 +2991,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileReadAtAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAtAll, fh, status, move |status| {
             pmpi::MPI_File_read_at_all_c.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -2961,7 +3007,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileReadAtAllBegin, fh, || {
+        wrappers::on_file(Operation::FileReadAtAllBegin, fh, move || {
             pmpi::MPI_File_read_at_all_begin.get()(fh, offset, buf, count, datatype)
         })
     }
@@ -2977,7 +3023,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin_c(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileReadAtAllBegin, fh, || {
+        wrappers::on_file(Operation::FileReadAtAllBegin, fh, move || {
             pmpi::MPI_File_read_at_all_begin_c.get()(fh, offset, buf, count, datatype)
         })
     }
@@ -2991,7 +3037,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_end(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileReadAtAllEnd, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAtAllEnd, fh, status, move |status| {
             pmpi::MPI_File_read_at_all_end.get()(fh, buf, status)
         })
     }
@@ -3007,7 +3053,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileReadOrdered, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadOrdered, fh, status, move |status| {
             pmpi::MPI_File_read_ordered.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3023,7 +3069,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileReadOrdered, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadOrdered, fh, status, move |status| {
             pmpi::MPI_File_read_ordered_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3038,7 +3084,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileReadOrderedBegin, fh, || {
+        wrappers::on_file(Operation::FileReadOrderedBegin, fh, move || {
             pmpi::MPI_File_read_ordered_begin.get()(fh, buf, count, datatype)
         })
     }
@@ -3053,7 +3099,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin_c(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileReadOrderedBegin, fh, || {
+        wrappers::on_file(Operation::FileReadOrderedBegin, fh, move || {
             pmpi::MPI_File_read_ordered_begin_c.get()(fh, buf, count, datatype)
         })
     }
@@ -3067,7 +3113,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_end(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileReadOrderedEnd, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadOrderedEnd, fh, status, move |status| {
             pmpi::MPI_File_read_ordered_end.get()(fh, buf, status)
         })
     }
@@ -3083,7 +3129,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_shared(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileReadShared, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadShared, fh, status, move |status| {
             pmpi::MPI_File_read_shared.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3099,7 +3145,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_shared_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileReadShared, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadShared, fh, status, move |status| {
             pmpi::MPI_File_read_shared_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3108,14 +3154,16 @@ pub unsafe extern "C-unwind" fn MPI_File_read_shared_c(
 #[cfg(mpi = "MPI_File_seek")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_seek(fh: Raw<File>, offset: Offset, whence: c_int) -> c_int {
-    unsafe { wrappers::on_file(Operation::FileSeek, fh, || pmpi::MPI_File_seek.get()(fh, offset, whence)) }
+    unsafe {
+        wrappers::on_file(Operation::FileSeek, fh, move || pmpi::MPI_File_seek.get()(fh, offset, whence))
+    }
 }
 
 #[cfg(mpi = "MPI_File_seek_shared")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_seek_shared(fh: Raw<File>, offset: Offset, whence: c_int) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileSeekShared, fh, || {
+        wrappers::on_file(Operation::FileSeekShared, fh, move || {
             pmpi::MPI_File_seek_shared.get()(fh, offset, whence)
         })
     }
@@ -3125,20 +3173,22 @@ pub unsafe extern "C-unwind" fn MPI_File_seek_shared(fh: Raw<File>, offset: Offs
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_set_atomicity(fh: Raw<File>, flag: c_int) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileSetAtomicity, fh, || pmpi::MPI_File_set_atomicity.get()(fh, flag))
+        wrappers::on_file(Operation::FileSetAtomicity, fh, move || {
+            pmpi::MPI_File_set_atomicity.get()(fh, flag)
+        })
     }
 }
 
 #[cfg(mpi = "MPI_File_set_info")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_set_info(fh: Raw<File>, info: Raw<Info>) -> c_int {
-    unsafe { wrappers::on_file(Operation::FileSetInfo, fh, || pmpi::MPI_File_set_info.get()(fh, info)) }
+    unsafe { wrappers::on_file(Operation::FileSetInfo, fh, move || pmpi::MPI_File_set_info.get()(fh, info)) }
 }
 
 #[cfg(mpi = "MPI_File_set_size")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_set_size(fh: Raw<File>, size: Offset) -> c_int {
-    unsafe { wrappers::on_file(Operation::FileSetSize, fh, || pmpi::MPI_File_set_size.get()(fh, size)) }
+    unsafe { wrappers::on_file(Operation::FileSetSize, fh, move || pmpi::MPI_File_set_size.get()(fh, size)) }
 }
 
 #[cfg(mpi = "MPI_File_set_view")]
@@ -3152,7 +3202,7 @@ pub unsafe extern "C-unwind" fn MPI_File_set_view(
     info: Raw<Info>,
 ) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileSetView, fh, || {
+        wrappers::on_file(Operation::FileSetView, fh, move || {
             pmpi::MPI_File_set_view.get()(fh, disp, etype, filetype, datarep, info)
         })
     }
@@ -3161,7 +3211,7 @@ pub unsafe extern "C-unwind" fn MPI_File_set_view(
 #[cfg(mpi = "MPI_File_sync")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_sync(fh: Raw<File>) -> c_int {
-    unsafe { wrappers::on_file(Operation::FileSync, fh, || pmpi::MPI_File_sync.get()(fh)) }
+    unsafe { wrappers::on_file(Operation::FileSync, fh, move || pmpi::MPI_File_sync.get()(fh)) }
 }
 
 #[cfg(mpi = "MPI_File_write")]
@@ -3174,7 +3224,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWrite, fh, status, |status| {
+        wrappers::transfer(Operation::FileWrite, fh, status, move |status| {
             pmpi::MPI_File_write.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3190,7 +3240,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWrite, fh, status, |status| {
+        wrappers::transfer(Operation::FileWrite, fh, status, move |status| {
             pmpi::MPI_File_write_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3206,7 +3256,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWriteAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAll, fh, status, move |status| {
             pmpi::MPI_File_write_all.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3222,7 +3272,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWriteAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAll, fh, status, move |status| {
             pmpi::MPI_File_write_all_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3237,7 +3287,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_begin(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileWriteAllBegin, fh, || {
+        wrappers::on_file(Operation::FileWriteAllBegin, fh, move || {
             pmpi::MPI_File_write_all_begin.get()(fh, buf, count, datatype)
         })
     }
@@ -3252,7 +3302,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_begin_c(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileWriteAllBegin, fh, || {
+        wrappers::on_file(Operation::FileWriteAllBegin, fh, move || {
             pmpi::MPI_File_write_all_begin_c.get()(fh, buf, count, datatype)
         })
     }
@@ -3266,7 +3316,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_end(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWriteAllEnd, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAllEnd, fh, status, move |status| {
             pmpi::MPI_File_write_all_end.get()(fh, buf, status)
         })
     }
@@ -3283,7 +3333,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWriteAt, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAt, fh, status, move |status| {
             pmpi::MPI_File_write_at.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -3300,7 +3350,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWriteAt, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAt, fh, status, move |status| {
             pmpi::MPI_File_write_at_c.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -3317,7 +3367,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWriteAtAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAtAll, fh, status, move |status| {
             pmpi::MPI_File_write_at_all.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -3334,7 +3384,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWriteAtAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAtAll, fh, status, move |status| {
             pmpi::MPI_File_write_at_all_c.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -3350,7 +3400,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileWriteAtAllBegin, fh, || {
+        wrappers::on_file(Operation::FileWriteAtAllBegin, fh, move || {
             pmpi::MPI_File_write_at_all_begin.get()(fh, offset, buf, count, datatype)
         })
     }
@@ -3366,7 +3416,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin_c(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileWriteAtAllBegin, fh, || {
+        wrappers::on_file(Operation::FileWriteAtAllBegin, fh, move || {
             pmpi::MPI_File_write_at_all_begin_c.get()(fh, offset, buf, count, datatype)
         })
     }
@@ -3380,7 +3430,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_end(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWriteAtAllEnd, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAtAllEnd, fh, status, move |status| {
             pmpi::MPI_File_write_at_all_end.get()(fh, buf, status)
         })
     }
@@ -3396,7 +3446,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWriteOrdered, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteOrdered, fh, status, move |status| {
             pmpi::MPI_File_write_ordered.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3412,7 +3462,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWriteOrdered, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteOrdered, fh, status, move |status| {
             pmpi::MPI_File_write_ordered_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3427,7 +3477,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileWriteOrderedBegin, fh, || {
+        wrappers::on_file(Operation::FileWriteOrderedBegin, fh, move || {
             pmpi::MPI_File_write_ordered_begin.get()(fh, buf, count, datatype)
         })
     }
@@ -3442,7 +3492,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin_c(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        wrappers::on_file(Operation::FileWriteOrderedBegin, fh, || {
+        wrappers::on_file(Operation::FileWriteOrderedBegin, fh, move || {
             pmpi::MPI_File_write_ordered_begin_c.get()(fh, buf, count, datatype)
         })
     }
@@ -3456,7 +3506,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_end(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWriteOrderedEnd, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteOrderedEnd, fh, status, move |status| {
             pmpi::MPI_File_write_ordered_end.get()(fh, buf, status)
         })
     }
@@ -3472,7 +3522,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_shared(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWriteShared, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteShared, fh, status, move |status| {
             pmpi::MPI_File_write_shared.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3488,7 +3538,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_shared_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::transfer(Operation::FileWriteShared, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteShared, fh, status, move |status| {
             pmpi::MPI_File_write_shared_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3497,7 +3547,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_shared_c(
 #[cfg(mpi = "MPI_Finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Finalize() -> c_int {
-    unsafe { wrappers::finalize(|| pmpi::MPI_Finalize.get()()) }
+    unsafe { wrappers::finalize(move || pmpi::MPI_Finalize.get()()) }
 }
 
 #[cfg(mpi = "MPI_Gather")]
@@ -3520,7 +3570,9 @@ pub unsafe extern "C-unwind" fn MPI_Gather(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            || pmpi::MPI_Gather.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm),
+            move || {
+                pmpi::MPI_Gather.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm)
+            },
         )
     }
 }
@@ -3545,7 +3597,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            || {
+            move || {
                 pmpi::MPI_Gather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
                 )
@@ -3576,7 +3628,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init(
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Gather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
                 )
@@ -3607,7 +3659,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init_c(
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Gather_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
                 )
@@ -3637,7 +3689,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            || {
+            move || {
                 pmpi::MPI_Gatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
                 )
@@ -3667,7 +3719,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            || {
+            move || {
                 pmpi::MPI_Gatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
                 )
@@ -3699,7 +3751,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init(
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Gatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
                     request,
@@ -3732,7 +3784,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init_c(
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Gatherv_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
                     request,
@@ -3756,7 +3808,7 @@ pub unsafe extern "C-unwind" fn MPI_Get(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        wrappers::access(Operation::Get, win, target_rank, Block(origin_count, origin_datatype), || {
+        wrappers::access(Operation::Get, win, target_rank, Block(origin_count, origin_datatype), move || {
             pmpi::MPI_Get.get()(
                 origin_addr,
                 origin_count,
@@ -3785,7 +3837,7 @@ pub unsafe extern "C-unwind" fn MPI_Get_c(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        wrappers::access(Operation::Get, win, target_rank, Block(origin_count, origin_datatype), || {
+        wrappers::access(Operation::Get, win, target_rank, Block(origin_count, origin_datatype), move || {
             pmpi::MPI_Get_c.get()(
                 origin_addr,
                 origin_count,
@@ -3824,7 +3876,7 @@ pub unsafe extern "C-unwind" fn MPI_Get_accumulate(
             op,
             Block(origin_count, origin_datatype),
             Block(result_count, result_datatype),
-            || {
+            move || {
                 pmpi::MPI_Get_accumulate.get()(
                     origin_addr,
                     origin_count,
@@ -3868,7 +3920,7 @@ pub unsafe extern "C-unwind" fn MPI_Get_accumulate_c(
             op,
             Block(origin_count, origin_datatype),
             Block(result_count, result_datatype),
-            || {
+            move || {
                 pmpi::MPI_Get_accumulate_c.get()(
                     origin_addr,
                     origin_count,
@@ -3899,9 +3951,13 @@ pub unsafe extern "C-unwind" fn MPI_Graph_create(
     comm_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        wrappers::create_in_order(Operation::GraphCreate, comm_old, reorder, HandlePtr::c(comm_graph), || {
-            pmpi::MPI_Graph_create.get()(comm_old, nnodes, index, edges, reorder, comm_graph)
-        })
+        wrappers::create_in_order(
+            Operation::GraphCreate,
+            comm_old,
+            reorder,
+            HandlePtr::c(comm_graph),
+            move || pmpi::MPI_Graph_create.get()(comm_old, nnodes, index, edges, reorder, comm_graph),
+        )
     }
 }
 
@@ -3915,7 +3971,7 @@ pub unsafe extern "C-unwind" fn MPI_Graph_map(
     newrank: *mut c_int,
 ) -> c_int {
     unsafe {
-        wrappers::plain(Operation::GraphMap, comm, || {
+        wrappers::plain(Operation::GraphMap, comm, move || {
             pmpi::MPI_Graph_map.get()(comm, nnodes, index, edges, newrank)
         })
     }
@@ -3925,7 +3981,7 @@ pub unsafe extern "C-unwind" fn MPI_Graph_map(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Grequest_complete(request: Raw<Request>) -> c_int {
     unsafe {
-        wrappers::on_process(Operation::GrequestComplete, || pmpi::MPI_Grequest_complete.get()(request))
+        wrappers::on_process(Operation::GrequestComplete, move || pmpi::MPI_Grequest_complete.get()(request))
     }
 }
 
@@ -3939,7 +3995,7 @@ pub unsafe extern "C-unwind" fn MPI_Grequest_start(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        wrappers::start_on_process(Operation::GrequestStart, HandlePtr::c(request), || {
+        wrappers::start_on_process(Operation::GrequestStart, HandlePtr::c(request), move || {
             pmpi::MPI_Grequest_start.get()(query_fn, free_fn, cancel_fn, extra_state, request)
         })
     }
@@ -3963,7 +4019,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather(
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Iallgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -3990,7 +4046,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather_c(
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Iallgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -4018,7 +4074,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv(
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Iallgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
                 )
@@ -4046,7 +4102,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv_c(
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Iallgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
                 )
@@ -4073,7 +4129,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce(
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Iallreduce.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
+            move || pmpi::MPI_Iallreduce.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
 }
@@ -4096,7 +4152,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce_c(
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Iallreduce_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
+            move || pmpi::MPI_Iallreduce_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
 }
@@ -4119,7 +4175,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall(
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ialltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -4146,7 +4202,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall_c(
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ialltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -4177,7 +4233,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv(
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ialltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     request,
@@ -4209,7 +4265,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv_c(
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ialltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     request,
@@ -4246,7 +4302,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw(
                 )
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ialltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     request,
@@ -4283,7 +4339,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw_c(
                 )
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ialltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     request,
@@ -4302,7 +4358,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibarrier(comm: Raw<Comm>, request: *mut Requ
             comm,
             |comm| volume::nothing(comm),
             HandlePtr::c(request),
-            || pmpi::MPI_Ibarrier.get()(comm, request),
+            move || pmpi::MPI_Ibarrier.get()(comm, request),
         )
     }
 }
@@ -4324,7 +4380,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast(
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
             HandlePtr::c(request),
-            || pmpi::MPI_Ibcast.get()(buffer, count, datatype, root, comm, request),
+            move || pmpi::MPI_Ibcast.get()(buffer, count, datatype, root, comm, request),
         )
     }
 }
@@ -4346,7 +4402,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast_c(
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
             HandlePtr::c(request),
-            || pmpi::MPI_Ibcast_c.get()(buffer, count, datatype, root, comm, request),
+            move || pmpi::MPI_Ibcast_c.get()(buffer, count, datatype, root, comm, request),
         )
     }
 }
@@ -4370,7 +4426,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Ibsend.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Ibsend.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -4394,7 +4450,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend_c(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Ibsend_c.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Ibsend_c.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -4416,7 +4472,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan(
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Iexscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
+            move || pmpi::MPI_Iexscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
 }
@@ -4438,7 +4494,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan_c(
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Iexscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
+            move || pmpi::MPI_Iexscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
 }
@@ -4464,7 +4520,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather(
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Igather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
                 )
@@ -4494,7 +4550,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather_c(
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Igather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
                 )
@@ -4525,7 +4581,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv(
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Igatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request,
                 )
@@ -4556,7 +4612,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv_c(
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Igatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request,
                 )
@@ -4582,7 +4638,7 @@ pub unsafe extern "C-unwind" fn MPI_Improbe(
             flag,
             HandlePtr::c(message),
             status,
-            |status| pmpi::MPI_Improbe.get()(source, tag, comm, flag, message, status),
+            move |status| pmpi::MPI_Improbe.get()(source, tag, comm, flag, message, status),
         )
     }
 }
@@ -4602,7 +4658,7 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv(
             HandlePtr::c(message),
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Imrecv.get()(buf, count, datatype, message, request),
+            move || pmpi::MPI_Imrecv.get()(buf, count, datatype, message, request),
         )
     }
 }
@@ -4622,7 +4678,7 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv_c(
             HandlePtr::c(message),
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Imrecv_c.get()(buf, count, datatype, message, request),
+            move || pmpi::MPI_Imrecv_c.get()(buf, count, datatype, message, request),
         )
     }
 }
@@ -4645,7 +4701,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ineighbor_allgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -4672,7 +4728,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather_c(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ineighbor_allgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -4700,7 +4756,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ineighbor_allgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
                 )
@@ -4728,7 +4784,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv_c(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ineighbor_allgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
                 )
@@ -4755,7 +4811,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ineighbor_alltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -4782,7 +4838,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall_c(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ineighbor_alltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -4811,7 +4867,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv(
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ineighbor_alltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     request,
@@ -4841,7 +4897,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv_c(
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ineighbor_alltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     request,
@@ -4871,7 +4927,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw(
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ineighbor_alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     request,
@@ -4901,7 +4957,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ineighbor_alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     request,
@@ -4914,7 +4970,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
 #[cfg(mpi = "MPI_Init")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    unsafe { wrappers::init(|| pmpi::MPI_Init.get()(argc, argv)) }
+    unsafe { wrappers::init(move || pmpi::MPI_Init.get()(argc, argv)) }
 }
 
 #[cfg(mpi = "MPI_Init_thread")]
@@ -4925,7 +4981,7 @@ pub unsafe extern "C-unwind" fn MPI_Init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    unsafe { wrappers::init_thread(|| pmpi::MPI_Init_thread.get()(argc, argv, required, provided)) }
+    unsafe { wrappers::init_thread(move || pmpi::MPI_Init_thread.get()(argc, argv, required, provided)) }
 }
 
 #[cfg(mpi = "MPI_Intercomm_create")]
@@ -4945,7 +5001,7 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create(
             peer_comm,
             tag,
             HandlePtr::c(newintercomm),
-            || {
+            move || {
                 pmpi::MPI_Intercomm_create.get()(
                     local_comm,
                     local_leader,
@@ -4976,7 +5032,7 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create_from_groups(
             Operation::IntercommCreateFromGroups,
             Text::c(stringtag),
             HandlePtr::c(newintercomm),
-            || {
+            move || {
                 pmpi::MPI_Intercomm_create_from_groups.get()(
                     local_group,
                     local_leader,
@@ -5000,7 +5056,7 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_merge(
     newintracomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        wrappers::create(Operation::IntercommMerge, intercomm, HandlePtr::c(newintracomm), || {
+        wrappers::create(Operation::IntercommMerge, intercomm, HandlePtr::c(newintracomm), move || {
             pmpi::MPI_Intercomm_merge.get()(intercomm, high, newintracomm)
         })
     }
@@ -5017,7 +5073,9 @@ pub unsafe extern "C-unwind" fn MPI_Iprobe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::plain(Operation::Iprobe, comm, || pmpi::MPI_Iprobe.get()(source, tag, comm, flag, status))
+        wrappers::plain(Operation::Iprobe, comm, move || {
+            pmpi::MPI_Iprobe.get()(source, tag, comm, flag, status)
+        })
     }
 }
 
@@ -5041,7 +5099,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Irecv.get()(buf, count, datatype, source, tag, comm, request),
+            move || pmpi::MPI_Irecv.get()(buf, count, datatype, source, tag, comm, request),
         )
     }
 }
@@ -5066,7 +5124,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv_c(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Irecv_c.get()(buf, count, datatype, source, tag, comm, request),
+            move || pmpi::MPI_Irecv_c.get()(buf, count, datatype, source, tag, comm, request),
         )
     }
 }
@@ -5089,7 +5147,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce(
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
             HandlePtr::c(request),
-            || pmpi::MPI_Ireduce.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
+            move || pmpi::MPI_Ireduce.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
         )
     }
 }
@@ -5112,7 +5170,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_c(
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
             HandlePtr::c(request),
-            || pmpi::MPI_Ireduce_c.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
+            move || pmpi::MPI_Ireduce_c.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
         )
     }
 }
@@ -5134,7 +5192,9 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter(
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Ireduce_scatter.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request),
+            move || {
+                pmpi::MPI_Ireduce_scatter.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request)
+            },
         )
     }
 }
@@ -5156,7 +5216,9 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_c(
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Ireduce_scatter_c.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request),
+            move || {
+                pmpi::MPI_Ireduce_scatter_c.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request)
+            },
         )
     }
 }
@@ -5178,7 +5240,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block(
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ireduce_scatter_block.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, request,
                 )
@@ -5204,7 +5266,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block_c(
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Ireduce_scatter_block_c.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, request,
                 )
@@ -5232,7 +5294,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Irsend.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Irsend.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -5256,7 +5318,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend_c(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Irsend_c.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Irsend_c.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -5278,7 +5340,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan(
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Iscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
+            move || pmpi::MPI_Iscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
 }
@@ -5300,7 +5362,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan_c(
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Iscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
+            move || pmpi::MPI_Iscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
 }
@@ -5326,7 +5388,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter(
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Iscatter.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
                 )
@@ -5356,7 +5418,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter_c(
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Iscatter_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
                 )
@@ -5387,7 +5449,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv(
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Iscatterv.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
                 )
@@ -5418,7 +5480,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv_c(
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Iscatterv_c.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
                 )
@@ -5447,7 +5509,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Isend.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Isend.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -5472,7 +5534,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend_c(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Isend_c.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Isend_c.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -5504,7 +5566,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv(
             recvtag,
             Block(recvcount, recvtype),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Isendrecv.get()(
                     sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
                     recvtag, comm, request,
@@ -5541,7 +5603,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_c(
             recvtag,
             Block(recvcount, recvtype),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Isendrecv_c.get()(
                     sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
                     recvtag, comm, request,
@@ -5575,7 +5637,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace(
             recvtag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Isendrecv_replace.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, request,
                 )
@@ -5608,7 +5670,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace_c(
             recvtag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Isendrecv_replace_c.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, request,
                 )
@@ -5636,7 +5698,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Issend.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Issend.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -5660,7 +5722,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend_c(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Issend_c.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Issend_c.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -5675,7 +5737,7 @@ pub unsafe extern "C-unwind" fn MPI_Mprobe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::matched_probe(Operation::Mprobe, comm, HandlePtr::c(message), status, |status| {
+        wrappers::matched_probe(Operation::Mprobe, comm, HandlePtr::c(message), status, move |status| {
             pmpi::MPI_Mprobe.get()(source, tag, comm, message, status)
         })
     }
@@ -5691,7 +5753,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::receive_matched(Operation::Mrecv, HandlePtr::c(message), status, |status| {
+        wrappers::receive_matched(Operation::Mrecv, HandlePtr::c(message), status, move |status| {
             pmpi::MPI_Mrecv.get()(buf, count, datatype, message, status)
         })
     }
@@ -5707,7 +5769,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::receive_matched(Operation::Mrecv, HandlePtr::c(message), status, |status| {
+        wrappers::receive_matched(Operation::Mrecv, HandlePtr::c(message), status, move |status| {
             pmpi::MPI_Mrecv_c.get()(buf, count, datatype, message, status)
         })
     }
@@ -5729,7 +5791,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather(
             Operation::NeighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_allgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
                 )
@@ -5754,7 +5816,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_c(
             Operation::NeighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_allgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
                 )
@@ -5782,7 +5844,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
                 )
@@ -5810,7 +5872,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init_c(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_allgather_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
                 )
@@ -5836,7 +5898,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv(
             Operation::NeighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_allgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm,
                 )
@@ -5862,7 +5924,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_c(
             Operation::NeighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_allgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm,
                 )
@@ -5891,7 +5953,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
                 )
@@ -5920,7 +5982,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init_c(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_allgatherv_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
                 )
@@ -5945,7 +6007,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall(
             Operation::NeighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_alltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
                 )
@@ -5970,7 +6032,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_c(
             Operation::NeighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_alltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
                 )
@@ -5998,7 +6060,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
                 )
@@ -6026,7 +6088,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init_c(
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_alltoall_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
                 )
@@ -6053,7 +6115,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv(
             Operation::NeighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_alltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                 )
@@ -6080,7 +6142,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_c(
             Operation::NeighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_alltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                 )
@@ -6110,7 +6172,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init(
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     info, request,
@@ -6141,7 +6203,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init_c(
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_alltoallv_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     info, request,
@@ -6169,7 +6231,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw(
             Operation::NeighborAlltoallw,
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                 )
@@ -6196,7 +6258,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_c(
             Operation::NeighborAlltoallw,
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                 )
@@ -6226,7 +6288,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init(
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     info, request,
@@ -6257,7 +6319,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init_c(
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Neighbor_alltoallw_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     info, request,
@@ -6275,7 +6337,7 @@ pub unsafe extern "C-unwind" fn MPI_Parrived(
     flag: *mut c_int,
 ) -> c_int {
     unsafe {
-        wrappers::on_request(Operation::Parrived, request, || {
+        wrappers::on_request(Operation::Parrived, request, move || {
             pmpi::MPI_Parrived.get()(request, partition, flag)
         })
     }
@@ -6284,13 +6346,15 @@ pub unsafe extern "C-unwind" fn MPI_Parrived(
 #[cfg(mpi = "MPI_Pcontrol")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Pcontrol(level: c_int, extra: *const c_char) -> c_int {
-    unsafe { wrappers::pcontrol(level, extra, || pmpi::MPI_Pcontrol.get()(level, extra)) }
+    unsafe { wrappers::pcontrol(level, extra, move || pmpi::MPI_Pcontrol.get()(level, extra)) }
 }
 
 #[cfg(mpi = "MPI_Pready")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Pready(partition: c_int, request: Raw<Request>) -> c_int {
-    unsafe { wrappers::on_request(Operation::Pready, request, || pmpi::MPI_Pready.get()(partition, request)) }
+    unsafe {
+        wrappers::on_request(Operation::Pready, request, move || pmpi::MPI_Pready.get()(partition, request))
+    }
 }
 
 #[cfg(mpi = "MPI_Pready_list")]
@@ -6301,7 +6365,7 @@ pub unsafe extern "C-unwind" fn MPI_Pready_list(
     request: Raw<Request>,
 ) -> c_int {
     unsafe {
-        wrappers::on_request(Operation::PreadyList, request, || {
+        wrappers::on_request(Operation::PreadyList, request, move || {
             pmpi::MPI_Pready_list.get()(length, array_of_partitions, request)
         })
     }
@@ -6315,7 +6379,7 @@ pub unsafe extern "C-unwind" fn MPI_Pready_range(
     request: Raw<Request>,
 ) -> c_int {
     unsafe {
-        wrappers::on_request(Operation::PreadyRange, request, || {
+        wrappers::on_request(Operation::PreadyRange, request, move || {
             pmpi::MPI_Pready_range.get()(partition_low, partition_high, request)
         })
     }
@@ -6342,7 +6406,9 @@ pub unsafe extern "C-unwind" fn MPI_Precv_init(
             partitions,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Precv_init.get()(buf, partitions, count, datatype, source, tag, comm, info, request),
+            move || {
+                pmpi::MPI_Precv_init.get()(buf, partitions, count, datatype, source, tag, comm, info, request)
+            },
         )
     }
 }
@@ -6355,7 +6421,9 @@ pub unsafe extern "C-unwind" fn MPI_Probe(
     comm: Raw<Comm>,
     status: *mut Status,
 ) -> c_int {
-    unsafe { wrappers::plain(Operation::Probe, comm, || pmpi::MPI_Probe.get()(source, tag, comm, status)) }
+    unsafe {
+        wrappers::plain(Operation::Probe, comm, move || pmpi::MPI_Probe.get()(source, tag, comm, status))
+    }
 }
 
 #[cfg(mpi = "MPI_Psend_init")]
@@ -6379,7 +6447,9 @@ pub unsafe extern "C-unwind" fn MPI_Psend_init(
             partitions,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Psend_init.get()(buf, partitions, count, datatype, dest, tag, comm, info, request),
+            move || {
+                pmpi::MPI_Psend_init.get()(buf, partitions, count, datatype, dest, tag, comm, info, request)
+            },
         )
     }
 }
@@ -6398,7 +6468,7 @@ pub unsafe extern "C-unwind" fn MPI_Put(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        wrappers::access(Operation::Put, win, target_rank, Block(origin_count, origin_datatype), || {
+        wrappers::access(Operation::Put, win, target_rank, Block(origin_count, origin_datatype), move || {
             pmpi::MPI_Put.get()(
                 origin_addr,
                 origin_count,
@@ -6427,7 +6497,7 @@ pub unsafe extern "C-unwind" fn MPI_Put_c(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        wrappers::access(Operation::Put, win, target_rank, Block(origin_count, origin_datatype), || {
+        wrappers::access(Operation::Put, win, target_rank, Block(origin_count, origin_datatype), move || {
             pmpi::MPI_Put_c.get()(
                 origin_addr,
                 origin_count,
@@ -6463,7 +6533,7 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate(
             target_rank,
             Block(origin_count, origin_datatype),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Raccumulate.get()(
                     origin_addr,
                     origin_count,
@@ -6502,7 +6572,7 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate_c(
             target_rank,
             Block(origin_count, origin_datatype),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Raccumulate_c.get()(
                     origin_addr,
                     origin_count,
@@ -6533,7 +6603,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::receive(Operation::Recv, comm, source, tag, status, |status| {
+        wrappers::receive(Operation::Recv, comm, source, tag, status, move |status| {
             pmpi::MPI_Recv.get()(buf, count, datatype, source, tag, comm, status)
         })
     }
@@ -6552,7 +6622,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::receive(Operation::Recv, comm, source, tag, status, |status| {
+        wrappers::receive(Operation::Recv, comm, source, tag, status, move |status| {
             pmpi::MPI_Recv_c.get()(buf, count, datatype, source, tag, comm, status)
         })
     }
@@ -6577,7 +6647,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Recv_init.get()(buf, count, datatype, source, tag, comm, request),
+            move || pmpi::MPI_Recv_init.get()(buf, count, datatype, source, tag, comm, request),
         )
     }
 }
@@ -6601,7 +6671,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init_c(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Recv_init_c.get()(buf, count, datatype, source, tag, comm, request),
+            move || pmpi::MPI_Recv_init_c.get()(buf, count, datatype, source, tag, comm, request),
         )
     }
 }
@@ -6623,7 +6693,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce(
             Operation::Reduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            || pmpi::MPI_Reduce.get()(sendbuf, recvbuf, count, datatype, op, root, comm),
+            move || pmpi::MPI_Reduce.get()(sendbuf, recvbuf, count, datatype, op, root, comm),
         )
     }
 }
@@ -6645,7 +6715,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_c(
             Operation::Reduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            || pmpi::MPI_Reduce_c.get()(sendbuf, recvbuf, count, datatype, op, root, comm),
+            move || pmpi::MPI_Reduce_c.get()(sendbuf, recvbuf, count, datatype, op, root, comm),
         )
     }
 }
@@ -6669,7 +6739,9 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init(
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
             HandlePtr::c(request),
-            || pmpi::MPI_Reduce_init.get()(sendbuf, recvbuf, count, datatype, op, root, comm, info, request),
+            move || {
+                pmpi::MPI_Reduce_init.get()(sendbuf, recvbuf, count, datatype, op, root, comm, info, request)
+            },
         )
     }
 }
@@ -6693,7 +6765,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init_c(
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Reduce_init_c.get()(
                     sendbuf, recvbuf, count, datatype, op, root, comm, info, request,
                 )
@@ -6717,7 +6789,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter(
             Operation::ReduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            || pmpi::MPI_Reduce_scatter.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm),
+            move || pmpi::MPI_Reduce_scatter.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm),
         )
     }
 }
@@ -6737,7 +6809,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_c(
             Operation::ReduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            || pmpi::MPI_Reduce_scatter_c.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm),
+            move || pmpi::MPI_Reduce_scatter_c.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm),
         )
     }
 }
@@ -6757,7 +6829,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block(
             Operation::ReduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            || pmpi::MPI_Reduce_scatter_block.get()(sendbuf, recvbuf, recvcount, datatype, op, comm),
+            move || pmpi::MPI_Reduce_scatter_block.get()(sendbuf, recvbuf, recvcount, datatype, op, comm),
         )
     }
 }
@@ -6777,7 +6849,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_c(
             Operation::ReduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            || pmpi::MPI_Reduce_scatter_block_c.get()(sendbuf, recvbuf, recvcount, datatype, op, comm),
+            move || pmpi::MPI_Reduce_scatter_block_c.get()(sendbuf, recvbuf, recvcount, datatype, op, comm),
         )
     }
 }
@@ -6800,7 +6872,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init(
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Reduce_scatter_block_init.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
                 )
@@ -6827,7 +6899,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init_c(
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Reduce_scatter_block_init_c.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
                 )
@@ -6854,7 +6926,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init(
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Reduce_scatter_init.get()(
                     sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
                 )
@@ -6881,7 +6953,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Reduce_scatter_init_c.get()(
                     sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
                 )
@@ -6893,7 +6965,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
 #[cfg(mpi = "MPI_Request_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Request_free(request: *mut Request) -> c_int {
-    unsafe { wrappers::request_free(HandlePtr::c(request), || pmpi::MPI_Request_free.get()(request)) }
+    unsafe { wrappers::request_free(HandlePtr::c(request), move || pmpi::MPI_Request_free.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Request_get_status")]
@@ -6904,7 +6976,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::request_get_status(request, flag, || {
+        wrappers::request_get_status(request, flag, move || {
             pmpi::MPI_Request_get_status.get()(request, flag, status)
         })
     }
@@ -6923,7 +6995,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_all(
             Operation::RequestGetStatusAll,
             count,
             HandlePtr::c(array_of_requests),
-            || pmpi::MPI_Request_get_status_all.get()(count, array_of_requests, flag, array_of_statuses),
+            move || pmpi::MPI_Request_get_status_all.get()(count, array_of_requests, flag, array_of_statuses),
         )
     }
 }
@@ -6942,7 +7014,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_any(
             Operation::RequestGetStatusAny,
             count,
             HandlePtr::c(array_of_requests),
-            || pmpi::MPI_Request_get_status_any.get()(count, array_of_requests, index, flag, status),
+            move || pmpi::MPI_Request_get_status_any.get()(count, array_of_requests, index, flag, status),
         )
     }
 }
@@ -6961,7 +7033,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_some(
             Operation::RequestGetStatusSome,
             incount,
             HandlePtr::c(array_of_requests),
-            || {
+            move || {
                 pmpi::MPI_Request_get_status_some.get()(
                     incount,
                     array_of_requests,
@@ -6994,7 +7066,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget(
             target_rank,
             Block(origin_count, origin_datatype),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Rget.get()(
                     origin_addr,
                     origin_count,
@@ -7031,7 +7103,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_c(
             target_rank,
             Block(origin_count, origin_datatype),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Rget_c.get()(
                     origin_addr,
                     origin_count,
@@ -7074,7 +7146,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate(
             Block(origin_count, origin_datatype),
             Block(result_count, result_datatype),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Rget_accumulate.get()(
                     origin_addr,
                     origin_count,
@@ -7121,7 +7193,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate_c(
             Block(origin_count, origin_datatype),
             Block(result_count, result_datatype),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Rget_accumulate_c.get()(
                     origin_addr,
                     origin_count,
@@ -7162,7 +7234,7 @@ pub unsafe extern "C-unwind" fn MPI_Rput(
             target_rank,
             Block(origin_count, origin_datatype),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Rput.get()(
                     origin_addr,
                     origin_count,
@@ -7199,7 +7271,7 @@ pub unsafe extern "C-unwind" fn MPI_Rput_c(
             target_rank,
             Block(origin_count, origin_datatype),
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Rput_c.get()(
                     origin_addr,
                     origin_count,
@@ -7227,7 +7299,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Rsend, comm, dest, tag, Block(count, datatype), || {
+        wrappers::send(Operation::Rsend, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Rsend.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7244,7 +7316,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Rsend, comm, dest, tag, Block(count, datatype), || {
+        wrappers::send(Operation::Rsend, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Rsend_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7269,7 +7341,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Rsend_init.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Rsend_init.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -7293,7 +7365,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init_c(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Rsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Rsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -7313,7 +7385,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan(
             Operation::Scan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            || pmpi::MPI_Scan.get()(sendbuf, recvbuf, count, datatype, op, comm),
+            move || pmpi::MPI_Scan.get()(sendbuf, recvbuf, count, datatype, op, comm),
         )
     }
 }
@@ -7333,7 +7405,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_c(
             Operation::Scan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            || pmpi::MPI_Scan_c.get()(sendbuf, recvbuf, count, datatype, op, comm),
+            move || pmpi::MPI_Scan_c.get()(sendbuf, recvbuf, count, datatype, op, comm),
         )
     }
 }
@@ -7356,7 +7428,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_init(
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Scan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+            move || pmpi::MPI_Scan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
 }
@@ -7379,7 +7451,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_init_c(
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
             HandlePtr::c(request),
-            || pmpi::MPI_Scan_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+            move || pmpi::MPI_Scan_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
 }
@@ -7404,7 +7476,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            || {
+            move || {
                 pmpi::MPI_Scatter.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
                 )
@@ -7433,7 +7505,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            || {
+            move || {
                 pmpi::MPI_Scatter_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
                 )
@@ -7464,7 +7536,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init(
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Scatter_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
                 )
@@ -7495,7 +7567,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init_c(
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Scatter_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
                 )
@@ -7525,7 +7597,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            || {
+            move || {
                 pmpi::MPI_Scatterv.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
                 )
@@ -7555,7 +7627,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            || {
+            move || {
                 pmpi::MPI_Scatterv_c.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
                 )
@@ -7587,7 +7659,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init(
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Scatterv_init.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
                     request,
@@ -7620,7 +7692,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init_c(
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
             HandlePtr::c(request),
-            || {
+            move || {
                 pmpi::MPI_Scatterv_init_c.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
                     request,
@@ -7642,7 +7714,7 @@ pub unsafe extern "C-unwind" fn MPI_Send(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Send, comm, dest, tag, Block(count, datatype), || {
+        wrappers::send(Operation::Send, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Send.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7660,7 +7732,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Send, comm, dest, tag, Block(count, datatype), || {
+        wrappers::send(Operation::Send, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Send_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7685,7 +7757,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_init(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Send_init.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Send_init.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -7709,7 +7781,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_init_c(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Send_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Send_init_c.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -7740,7 +7812,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv(
             Block(sendcount, sendtype),
             source,
             status,
-            |status| {
+            move |status| {
                 pmpi::MPI_Sendrecv.get()(
                     sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
                     recvtag, comm, status,
@@ -7776,7 +7848,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_c(
             Block(sendcount, sendtype),
             source,
             status,
-            |status| {
+            move |status| {
                 pmpi::MPI_Sendrecv_c.get()(
                     sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
                     recvtag, comm, status,
@@ -7808,7 +7880,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace(
             Block(count, datatype),
             source,
             status,
-            |status| {
+            move |status| {
                 pmpi::MPI_Sendrecv_replace.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, status,
                 )
@@ -7839,7 +7911,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace_c(
             Block(count, datatype),
             source,
             status,
-            |status| {
+            move |status| {
                 pmpi::MPI_Sendrecv_replace_c.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, status,
                 )
@@ -7856,7 +7928,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_attach_buffer(
     size: c_int,
 ) -> c_int {
     unsafe {
-        wrappers::on_process(Operation::SessionAttachBuffer, || {
+        wrappers::on_process(Operation::SessionAttachBuffer, move || {
             pmpi::MPI_Session_attach_buffer.get()(session, buffer, size)
         })
     }
@@ -7870,7 +7942,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_attach_buffer_c(
     size: Count,
 ) -> c_int {
     unsafe {
-        wrappers::on_process(Operation::SessionAttachBuffer, || {
+        wrappers::on_process(Operation::SessionAttachBuffer, move || {
             pmpi::MPI_Session_attach_buffer_c.get()(session, buffer, size)
         })
     }
@@ -7884,7 +7956,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_detach_buffer(
     size: *mut c_int,
 ) -> c_int {
     unsafe {
-        wrappers::on_process(Operation::SessionDetachBuffer, || {
+        wrappers::on_process(Operation::SessionDetachBuffer, move || {
             pmpi::MPI_Session_detach_buffer.get()(session, buffer_addr, size)
         })
     }
@@ -7898,7 +7970,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_detach_buffer_c(
     size: *mut Count,
 ) -> c_int {
     unsafe {
-        wrappers::on_process(Operation::SessionDetachBuffer, || {
+        wrappers::on_process(Operation::SessionDetachBuffer, move || {
             pmpi::MPI_Session_detach_buffer_c.get()(session, buffer_addr, size)
         })
     }
@@ -7907,14 +7979,18 @@ pub unsafe extern "C-unwind" fn MPI_Session_detach_buffer_c(
 #[cfg(mpi = "MPI_Session_finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Session_finalize(session: *mut Session) -> c_int {
-    unsafe { wrappers::session_finalize(HandlePtr::c(session), || pmpi::MPI_Session_finalize.get()(session)) }
+    unsafe {
+        wrappers::session_finalize(HandlePtr::c(session), move || pmpi::MPI_Session_finalize.get()(session))
+    }
 }
 
 #[cfg(mpi = "MPI_Session_flush_buffer")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Session_flush_buffer(session: Raw<Session>) -> c_int {
     unsafe {
-        wrappers::on_process(Operation::SessionFlushBuffer, || pmpi::MPI_Session_flush_buffer.get()(session))
+        wrappers::on_process(Operation::SessionFlushBuffer, move || {
+            pmpi::MPI_Session_flush_buffer.get()(session)
+        })
     }
 }
 
@@ -7925,7 +8001,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_iflush_buffer(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        wrappers::start_on_process(Operation::SessionIflushBuffer, HandlePtr::c(request), || {
+        wrappers::start_on_process(Operation::SessionIflushBuffer, HandlePtr::c(request), move || {
             pmpi::MPI_Session_iflush_buffer.get()(session, request)
         })
     }
@@ -7939,7 +8015,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_init(
     session: *mut Session,
 ) -> c_int {
     unsafe {
-        wrappers::session_init(HandlePtr::c(session), || {
+        wrappers::session_init(HandlePtr::c(session), move || {
             pmpi::MPI_Session_init.get()(info, errhandler, session)
         })
     }
@@ -7956,7 +8032,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Ssend, comm, dest, tag, Block(count, datatype), || {
+        wrappers::send(Operation::Ssend, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Ssend.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7973,7 +8049,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        wrappers::send(Operation::Ssend, comm, dest, tag, Block(count, datatype), || {
+        wrappers::send(Operation::Ssend, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Ssend_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7998,7 +8074,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Ssend_init.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Ssend_init.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -8022,7 +8098,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
             tag,
             Block(count, datatype),
             HandlePtr::c(request),
-            || pmpi::MPI_Ssend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+            move || pmpi::MPI_Ssend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
 }
@@ -8030,7 +8106,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
 #[cfg(mpi = "MPI_Start")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Start(request: *mut Request) -> c_int {
-    unsafe { wrappers::start(HandlePtr::c(request), || pmpi::MPI_Start.get()(request)) }
+    unsafe { wrappers::start(HandlePtr::c(request), move || pmpi::MPI_Start.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Startall")]
@@ -8038,7 +8114,7 @@ pub unsafe extern "C-unwind" fn MPI_Start(request: *mut Request) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Startall(count: c_int, array_of_requests: *mut Request) -> c_int {
     unsafe {
-        wrappers::startall(count, HandlePtr::c(array_of_requests), || {
+        wrappers::startall(count, HandlePtr::c(array_of_requests), move || {
             pmpi::MPI_Startall.get()(count, array_of_requests)
         })
     }
@@ -8053,7 +8129,7 @@ pub unsafe extern "C-unwind" fn MPI_Test(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::test(HandlePtr::c(request), flag, status, |status| {
+        wrappers::test(HandlePtr::c(request), flag, status, move |status| {
             pmpi::MPI_Test.get()(request, flag, status)
         })
     }
@@ -8074,7 +8150,9 @@ pub unsafe extern "C-unwind" fn MPI_Testall(
             HandlePtr::c(array_of_requests),
             flag,
             array_of_statuses,
-            |array_of_statuses| pmpi::MPI_Testall.get()(count, array_of_requests, flag, array_of_statuses),
+            move |array_of_statuses| {
+                pmpi::MPI_Testall.get()(count, array_of_requests, flag, array_of_statuses)
+            },
         )
     }
 }
@@ -8090,9 +8168,14 @@ pub unsafe extern "C-unwind" fn MPI_Testany(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::testany(count, HandlePtr::c(array_of_requests), Indices::c(index), flag, status, |status| {
-            pmpi::MPI_Testany.get()(count, array_of_requests, index, flag, status)
-        })
+        wrappers::testany(
+            count,
+            HandlePtr::c(array_of_requests),
+            Indices::c(index),
+            flag,
+            status,
+            move |status| pmpi::MPI_Testany.get()(count, array_of_requests, index, flag, status),
+        )
     }
 }
 
@@ -8114,7 +8197,7 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
             outcount,
             Indices::c(array_of_indices),
             array_of_statuses,
-            |array_of_statuses| {
+            move |array_of_statuses| {
                 pmpi::MPI_Testsome.get()(
                     incount,
                     array_of_requests,
@@ -8130,14 +8213,16 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
 #[cfg(mpi = "MPI_Type_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Type_free(datatype: *mut Datatype) -> c_int {
-    unsafe { wrappers::type_free(HandlePtr::c(datatype), || pmpi::MPI_Type_free.get()(datatype)) }
+    unsafe { wrappers::type_free(HandlePtr::c(datatype), move || pmpi::MPI_Type_free.get()(datatype)) }
 }
 
 #[cfg(mpi = "MPI_Wait")]
 #[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
-    unsafe { wrappers::wait(HandlePtr::c(request), status, |status| pmpi::MPI_Wait.get()(request, status)) }
+    unsafe {
+        wrappers::wait(HandlePtr::c(request), status, move |status| pmpi::MPI_Wait.get()(request, status))
+    }
 }
 
 #[cfg(mpi = "MPI_Waitall")]
@@ -8149,9 +8234,12 @@ pub unsafe extern "C-unwind" fn MPI_Waitall(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::waitall(count, HandlePtr::c(array_of_requests), array_of_statuses, |array_of_statuses| {
-            pmpi::MPI_Waitall.get()(count, array_of_requests, array_of_statuses)
-        })
+        wrappers::waitall(
+            count,
+            HandlePtr::c(array_of_requests),
+            array_of_statuses,
+            move |array_of_statuses| pmpi::MPI_Waitall.get()(count, array_of_requests, array_of_statuses),
+        )
     }
 }
 
@@ -8165,7 +8253,7 @@ pub unsafe extern "C-unwind" fn MPI_Waitany(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::waitany(count, HandlePtr::c(array_of_requests), Indices::c(index), status, |status| {
+        wrappers::waitany(count, HandlePtr::c(array_of_requests), Indices::c(index), status, move |status| {
             pmpi::MPI_Waitany.get()(count, array_of_requests, index, status)
         })
     }
@@ -8189,7 +8277,7 @@ pub unsafe extern "C-unwind" fn MPI_Waitsome(
             outcount,
             Indices::c(array_of_indices),
             array_of_statuses,
-            |array_of_statuses| {
+            move |array_of_statuses| {
                 pmpi::MPI_Waitsome.get()(
                     incount,
                     array_of_requests,
@@ -8213,7 +8301,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        wrappers::create_window(Operation::WinAllocate, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinAllocate, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_allocate.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -8230,7 +8318,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        wrappers::create_window(Operation::WinAllocate, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinAllocate, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_allocate_c.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -8247,7 +8335,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        wrappers::create_window(Operation::WinAllocateShared, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinAllocateShared, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_allocate_shared.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -8264,7 +8352,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        wrappers::create_window(Operation::WinAllocateShared, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinAllocateShared, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_allocate_shared_c.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -8273,13 +8361,15 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared_c(
 #[cfg(mpi = "MPI_Win_attach")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_attach(win: Raw<Win>, base: *mut c_void, size: Aint) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinAttach, win, || pmpi::MPI_Win_attach.get()(win, base, size)) }
+    unsafe {
+        wrappers::on_window(Operation::WinAttach, win, move || pmpi::MPI_Win_attach.get()(win, base, size))
+    }
 }
 
 #[cfg(mpi = "MPI_Win_complete")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_complete(win: Raw<Win>) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinComplete, win, || pmpi::MPI_Win_complete.get()(win)) }
+    unsafe { wrappers::on_window(Operation::WinComplete, win, move || pmpi::MPI_Win_complete.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_create")]
@@ -8293,7 +8383,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        wrappers::create_window(Operation::WinCreate, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinCreate, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_create.get()(base, size, disp_unit, info, comm, win)
         })
     }
@@ -8310,7 +8400,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        wrappers::create_window(Operation::WinCreate, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinCreate, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_create_c.get()(base, size, disp_unit, info, comm, win)
         })
     }
@@ -8324,7 +8414,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_dynamic(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        wrappers::create_window(Operation::WinCreateDynamic, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinCreateDynamic, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_create_dynamic.get()(info, comm, win)
         })
     }
@@ -8333,32 +8423,32 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_dynamic(
 #[cfg(mpi = "MPI_Win_detach")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_detach(win: Raw<Win>, base: *const c_void) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinDetach, win, || pmpi::MPI_Win_detach.get()(win, base)) }
+    unsafe { wrappers::on_window(Operation::WinDetach, win, move || pmpi::MPI_Win_detach.get()(win, base)) }
 }
 
 #[cfg(mpi = "MPI_Win_fence")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_fence(assert: c_int, win: Raw<Win>) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinFence, win, || pmpi::MPI_Win_fence.get()(assert, win)) }
+    unsafe { wrappers::on_window(Operation::WinFence, win, move || pmpi::MPI_Win_fence.get()(assert, win)) }
 }
 
 #[cfg(mpi = "MPI_Win_flush")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_flush(rank: c_int, win: Raw<Win>) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinFlush, win, || pmpi::MPI_Win_flush.get()(rank, win)) }
+    unsafe { wrappers::on_window(Operation::WinFlush, win, move || pmpi::MPI_Win_flush.get()(rank, win)) }
 }
 
 #[cfg(mpi = "MPI_Win_flush_all")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_flush_all(win: Raw<Win>) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinFlushAll, win, || pmpi::MPI_Win_flush_all.get()(win)) }
+    unsafe { wrappers::on_window(Operation::WinFlushAll, win, move || pmpi::MPI_Win_flush_all.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_flush_local")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_flush_local(rank: c_int, win: Raw<Win>) -> c_int {
     unsafe {
-        wrappers::on_window(Operation::WinFlushLocal, win, || pmpi::MPI_Win_flush_local.get()(rank, win))
+        wrappers::on_window(Operation::WinFlushLocal, win, move || pmpi::MPI_Win_flush_local.get()(rank, win))
     }
 }
 
@@ -8366,14 +8456,18 @@ pub unsafe extern "C-unwind" fn MPI_Win_flush_local(rank: c_int, win: Raw<Win>) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_flush_local_all(win: Raw<Win>) -> c_int {
     unsafe {
-        wrappers::on_window(Operation::WinFlushLocalAll, win, || pmpi::MPI_Win_flush_local_all.get()(win))
+        wrappers::on_window(Operation::WinFlushLocalAll, win, move || {
+            pmpi::MPI_Win_flush_local_all.get()(win)
+        })
     }
 }
 
 #[cfg(mpi = "MPI_Win_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_free(win: *mut Win) -> c_int {
-    unsafe { wrappers::free_window(Operation::WinFree, HandlePtr::c(win), || pmpi::MPI_Win_free.get()(win)) }
+    unsafe {
+        wrappers::free_window(Operation::WinFree, HandlePtr::c(win), move || pmpi::MPI_Win_free.get()(win))
+    }
 }
 
 #[cfg(mpi = "MPI_Win_lock")]
@@ -8385,7 +8479,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_lock(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        wrappers::on_window(Operation::WinLock, win, || {
+        wrappers::on_window(Operation::WinLock, win, move || {
             pmpi::MPI_Win_lock.get()(lock_type, rank, assert, win)
         })
     }
@@ -8394,53 +8488,61 @@ pub unsafe extern "C-unwind" fn MPI_Win_lock(
 #[cfg(mpi = "MPI_Win_lock_all")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_lock_all(assert: c_int, win: Raw<Win>) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinLockAll, win, || pmpi::MPI_Win_lock_all.get()(assert, win)) }
+    unsafe {
+        wrappers::on_window(Operation::WinLockAll, win, move || pmpi::MPI_Win_lock_all.get()(assert, win))
+    }
 }
 
 #[cfg(mpi = "MPI_Win_post")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_post(group: Raw<Group>, assert: c_int, win: Raw<Win>) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinPost, win, || pmpi::MPI_Win_post.get()(group, assert, win)) }
+    unsafe {
+        wrappers::on_window(Operation::WinPost, win, move || pmpi::MPI_Win_post.get()(group, assert, win))
+    }
 }
 
 #[cfg(mpi = "MPI_Win_set_info")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_set_info(win: Raw<Win>, info: Raw<Info>) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinSetInfo, win, || pmpi::MPI_Win_set_info.get()(win, info)) }
+    unsafe {
+        wrappers::on_window(Operation::WinSetInfo, win, move || pmpi::MPI_Win_set_info.get()(win, info))
+    }
 }
 
 #[cfg(mpi = "MPI_Win_start")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_start(group: Raw<Group>, assert: c_int, win: Raw<Win>) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinStart, win, || pmpi::MPI_Win_start.get()(group, assert, win)) }
+    unsafe {
+        wrappers::on_window(Operation::WinStart, win, move || pmpi::MPI_Win_start.get()(group, assert, win))
+    }
 }
 
 #[cfg(mpi = "MPI_Win_sync")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_sync(win: Raw<Win>) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinSync, win, || pmpi::MPI_Win_sync.get()(win)) }
+    unsafe { wrappers::on_window(Operation::WinSync, win, move || pmpi::MPI_Win_sync.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_test")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_test(win: Raw<Win>, flag: *mut c_int) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinTest, win, || pmpi::MPI_Win_test.get()(win, flag)) }
+    unsafe { wrappers::on_window(Operation::WinTest, win, move || pmpi::MPI_Win_test.get()(win, flag)) }
 }
 
 #[cfg(mpi = "MPI_Win_unlock")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_unlock(rank: c_int, win: Raw<Win>) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinUnlock, win, || pmpi::MPI_Win_unlock.get()(rank, win)) }
+    unsafe { wrappers::on_window(Operation::WinUnlock, win, move || pmpi::MPI_Win_unlock.get()(rank, win)) }
 }
 
 #[cfg(mpi = "MPI_Win_unlock_all")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_unlock_all(win: Raw<Win>) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinUnlockAll, win, || pmpi::MPI_Win_unlock_all.get()(win)) }
+    unsafe { wrappers::on_window(Operation::WinUnlockAll, win, move || pmpi::MPI_Win_unlock_all.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_wait")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_wait(win: Raw<Win>) -> c_int {
-    unsafe { wrappers::on_window(Operation::WinWait, win, || pmpi::MPI_Win_wait.get()(win)) }
+    unsafe { wrappers::on_window(Operation::WinWait, win, move || pmpi::MPI_Win_wait.get()(win)) }
 }

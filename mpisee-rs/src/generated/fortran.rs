@@ -83,7 +83,7 @@ unsafe fn mpix_allgather_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -150,7 +150,7 @@ unsafe fn mpix_allgatherv_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info,
@@ -201,7 +201,7 @@ unsafe fn mpix_allreduce_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
                 })
@@ -260,7 +260,7 @@ unsafe fn mpix_alltoall_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -329,7 +329,7 @@ unsafe fn mpix_alltoallv_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -398,7 +398,7 @@ unsafe fn mpix_alltoallw_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
@@ -434,7 +434,7 @@ unsafe fn mpix_barrier_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(comm, info, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, info, request, ierror)),
         )
     };
 }
@@ -476,7 +476,7 @@ unsafe fn mpix_bcast_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::broadcast(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(buffer, count, datatype, root, comm, info, request, ierror)
                 })
@@ -504,7 +504,7 @@ unsafe fn mpix_comm_ack_failed_body(
         return unsafe { twin(comm, num_to_ack, num_acked, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::CommAckFailed, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommAckFailed, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, num_to_ack, num_acked, ierror))
         })
     };
@@ -532,7 +532,7 @@ unsafe fn mpix_comm_agree_body(
             Operation::CommAgree,
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
-            || fortran::code(ierror, |ierror| twin(comm, flag, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, flag, ierror)),
         )
     };
 }
@@ -558,7 +558,7 @@ unsafe fn mpix_comm_failure_ack_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::CommFailureAck, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommFailureAck, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
         })
     };
@@ -586,7 +586,7 @@ unsafe fn mpix_comm_failure_get_acked_body(
         return unsafe { twin(comm, failedgrp, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::CommFailureGetAcked, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommFailureGetAcked, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, failedgrp, ierror))
         })
     };
@@ -610,7 +610,7 @@ unsafe fn mpix_comm_get_failed_body(
         return unsafe { twin(comm, failedgrp, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::CommGetFailed, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommGetFailed, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, failedgrp, ierror))
         })
     };
@@ -640,7 +640,7 @@ unsafe fn mpix_comm_iagree_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(comm, flag, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, flag, request, ierror)),
         )
     };
 }
@@ -662,7 +662,7 @@ unsafe fn mpix_comm_revoke_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::CommRevoke, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommRevoke, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
         })
     };
@@ -686,7 +686,7 @@ unsafe fn mpix_comm_shrink_body(
         return unsafe { twin(comm, newcomm, ierror) };
     }
     unsafe {
-        wrappers::comm_shrink(fortran::handle::<Comm>(comm), HandlePtr::fortran(newcomm), || {
+        wrappers::comm_shrink(fortran::handle::<Comm>(comm), HandlePtr::fortran(newcomm), move || {
             fortran::code(ierror, |ierror| twin(comm, newcomm, ierror))
         })
     };
@@ -731,7 +731,7 @@ unsafe fn mpix_exscan_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
                 })
@@ -795,7 +795,7 @@ unsafe fn mpix_gather_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -865,7 +865,7 @@ unsafe fn mpix_gatherv_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
@@ -924,7 +924,7 @@ unsafe fn mpix_neighbor_allgather_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -988,7 +988,7 @@ unsafe fn mpix_neighbor_allgatherv_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info,
@@ -1047,7 +1047,7 @@ unsafe fn mpix_neighbor_alltoall_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -1113,7 +1113,7 @@ unsafe fn mpix_neighbor_alltoallv_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Blocks(sendcounts, fortran::handle::<Datatype>(sendtype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -1179,7 +1179,7 @@ unsafe fn mpix_neighbor_alltoallw_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
@@ -1232,7 +1232,7 @@ unsafe fn mpix_reduce_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::reduce(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror)
                 })
@@ -1284,7 +1284,7 @@ unsafe fn mpix_reduce_scatter_block_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*recvcount, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror)
                 })
@@ -1336,7 +1336,7 @@ unsafe fn mpix_reduce_scatter_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::own_block(comm, Blocks(recvcounts, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror)
                 })
@@ -1384,7 +1384,7 @@ unsafe fn mpix_scan_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
                 })
@@ -1448,7 +1448,7 @@ unsafe fn mpix_scatter_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -1518,7 +1518,7 @@ unsafe fn mpix_scatterv_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
@@ -1544,7 +1544,7 @@ unsafe fn mpi_abort_body(
     errorcode: *mut Fint,
     ierror: *mut Fint,
 ) {
-    unsafe { wrappers::abort(|| fortran::code(ierror, |ierror| twin(comm, errorcode, ierror))) };
+    unsafe { wrappers::abort(move || fortran::code(ierror, |ierror| twin(comm, errorcode, ierror))) };
 }
 
 exports! { [] mpi_abort_body(comm: *mut Fint, errorcode: *mut Fint, ierror: *mut Fint):
@@ -1601,7 +1601,7 @@ unsafe fn mpi_accumulate_body(
             fortran::handle::<Win>(win),
             *target_rank,
             Block(*origin_count, fortran::handle::<Datatype>(origin_datatype)),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         origin_addr,
@@ -1664,7 +1664,7 @@ unsafe fn mpi_allgather_body(
                     Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror)
                 })
@@ -1723,7 +1723,7 @@ unsafe fn mpi_allgather_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -1782,7 +1782,7 @@ unsafe fn mpi_allgatherv_body(
                     Blocks(recvcounts, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, ierror)
                 })
@@ -1846,7 +1846,7 @@ unsafe fn mpi_allgatherv_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info,
@@ -1892,7 +1892,7 @@ unsafe fn mpi_allreduce_body(
             Operation::Allreduce,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
-            || fortran::code(ierror, |ierror| twin(sendbuf, recvbuf, count, datatype, op, comm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(sendbuf, recvbuf, count, datatype, op, comm, ierror)),
         )
     };
 }
@@ -1936,7 +1936,7 @@ unsafe fn mpi_allreduce_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
                 })
@@ -1988,7 +1988,7 @@ unsafe fn mpi_alltoall_body(
                     Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror)
                 })
@@ -2047,7 +2047,7 @@ unsafe fn mpi_alltoall_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -2108,7 +2108,7 @@ unsafe fn mpi_alltoallv_body(
                     Blocks(recvcounts, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -2177,7 +2177,7 @@ unsafe fn mpi_alltoallv_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -2241,7 +2241,7 @@ unsafe fn mpi_alltoallw_body(
                     TypedBlocks(recvcounts, HandlePtr::fortran(recvtypes)),
                 )
             },
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
@@ -2310,7 +2310,7 @@ unsafe fn mpi_alltoallw_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
@@ -2343,7 +2343,7 @@ unsafe fn mpi_barrier_body(
             Operation::Barrier,
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
-            || fortran::code(ierror, |ierror| twin(comm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, ierror)),
         )
     };
 }
@@ -2372,7 +2372,7 @@ unsafe fn mpi_barrier_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(comm, info, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, info, request, ierror)),
         )
     };
 }
@@ -2402,7 +2402,7 @@ unsafe fn mpi_bcast_body(
             Operation::Bcast,
             fortran::handle::<Comm>(comm),
             |comm| volume::broadcast(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
-            || fortran::code(ierror, |ierror| twin(buffer, count, datatype, root, comm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(buffer, count, datatype, root, comm, ierror)),
         )
     };
 }
@@ -2444,7 +2444,7 @@ unsafe fn mpi_bcast_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::broadcast(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(buffer, count, datatype, root, comm, info, request, ierror)
                 })
@@ -2489,7 +2489,7 @@ unsafe fn mpi_bsend_body(
             *dest,
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, ierror)),
         )
     };
 }
@@ -2533,7 +2533,9 @@ unsafe fn mpi_bsend_init_body(
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror))
+            },
         )
     };
 }
@@ -2553,7 +2555,7 @@ unsafe fn mpi_buffer_attach_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        wrappers::on_process(Operation::BufferAttach, || {
+        wrappers::on_process(Operation::BufferAttach, move || {
             fortran::code(ierror, |ierror| twin(buffer, size, ierror))
         })
     };
@@ -2579,7 +2581,7 @@ unsafe fn mpi_buffer_detach_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        wrappers::on_process(Operation::BufferDetach, || {
+        wrappers::on_process(Operation::BufferDetach, move || {
             fortran::code(ierror, |ierror| twin(buffer_addr, size, ierror))
         })
     };
@@ -2595,7 +2597,9 @@ exports! { [] mpi_buffer_detach_body(buffer_addr: *mut Fint, size: *mut Fint, ie
 #[cfg(any(mpi = "mpi_buffer_flush_", mpi = "mpi_buffer_flush__", mpi = "mpi_buffer_flush_f08_"))]
 #[inline(never)]
 unsafe fn mpi_buffer_flush_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
-    unsafe { wrappers::on_process(Operation::BufferFlush, || fortran::code(ierror, |ierror| twin(ierror))) };
+    unsafe {
+        wrappers::on_process(Operation::BufferFlush, move || fortran::code(ierror, |ierror| twin(ierror)))
+    };
 }
 
 exports! { [] mpi_buffer_flush_body(ierror: *mut Fint):
@@ -2615,7 +2619,7 @@ unsafe fn mpi_buffer_iflush_body(
         return unsafe { twin(request, ierror) };
     }
     unsafe {
-        wrappers::start_on_process(Operation::BufferIflush, HandlePtr::fortran(request), || {
+        wrappers::start_on_process(Operation::BufferIflush, HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
         })
     };
@@ -2638,7 +2642,7 @@ unsafe fn mpi_cancel_body(
         return unsafe { twin(request, ierror) };
     }
     unsafe {
-        wrappers::cancel(HandlePtr::fortran(request), || {
+        wrappers::cancel(HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
         })
     };
@@ -2679,7 +2683,7 @@ unsafe fn mpi_cart_create_body(
             fortran::handle::<Comm>(comm_old),
             *reorder,
             HandlePtr::fortran(comm_cart),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(comm_old, ndims, dims, periods, reorder, comm_cart, ierror)
                 })
@@ -2709,7 +2713,7 @@ unsafe fn mpi_cart_map_body(
         return unsafe { twin(comm, ndims, dims, periods, newrank, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::CartMap, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CartMap, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ndims, dims, periods, newrank, ierror))
         })
     };
@@ -2738,7 +2742,7 @@ unsafe fn mpi_cart_sub_body(
             Operation::CartSub,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
-            || fortran::code(ierror, |ierror| twin(comm, remain_dims, newcomm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, remain_dims, newcomm, ierror)),
         )
     };
 }
@@ -2777,7 +2781,7 @@ unsafe fn mpi_comm_accept_body(
             Operation::CommAccept,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(port_name, info, root, comm, newcomm, ierror, port_name_length)
                 })
@@ -2809,7 +2813,7 @@ unsafe fn mpi_comm_attach_buffer_body(
         return unsafe { twin(comm, buffer, size, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::CommAttachBuffer, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommAttachBuffer, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, buffer, size, ierror))
         })
     };
@@ -2849,7 +2853,7 @@ unsafe fn mpi_comm_connect_body(
             Operation::CommConnect,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(port_name, info, root, comm, newcomm, ierror, port_name_length)
                 })
@@ -2881,7 +2885,7 @@ unsafe fn mpi_comm_create_body(
             Operation::CommCreate,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
-            || fortran::code(ierror, |ierror| twin(comm, group, newcomm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, group, newcomm, ierror)),
         )
     };
 }
@@ -2924,7 +2928,7 @@ unsafe fn mpi_comm_create_from_group_body(
             Operation::CommCreateFromGroup,
             Text::fortran(stringtag, stringtag_length),
             HandlePtr::fortran(newcomm),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(group, stringtag, info, errhandler, newcomm, ierror, stringtag_length)
                 })
@@ -2957,9 +2961,12 @@ unsafe fn mpi_comm_create_group_body(
         return unsafe { twin(comm, group, tag, newcomm, ierror) };
     }
     unsafe {
-        wrappers::comm_create_group(fortran::handle::<Comm>(comm), *tag, HandlePtr::fortran(newcomm), || {
-            fortran::code(ierror, |ierror| twin(comm, group, tag, newcomm, ierror))
-        })
+        wrappers::comm_create_group(
+            fortran::handle::<Comm>(comm),
+            *tag,
+            HandlePtr::fortran(newcomm),
+            move || fortran::code(ierror, |ierror| twin(comm, group, tag, newcomm, ierror)),
+        )
     };
 }
 
@@ -2987,7 +2994,7 @@ unsafe fn mpi_comm_detach_buffer_body(
         return unsafe { twin(comm, buffer_addr, size, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::CommDetachBuffer, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommDetachBuffer, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, buffer_addr, size, ierror))
         })
     };
@@ -3011,7 +3018,7 @@ unsafe fn mpi_comm_disconnect_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        wrappers::free(Operation::CommDisconnect, HandlePtr::fortran(comm), || {
+        wrappers::free(Operation::CommDisconnect, HandlePtr::fortran(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
         })
     };
@@ -3039,7 +3046,7 @@ unsafe fn mpi_comm_dup_body(
             Operation::CommDup,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
-            || fortran::code(ierror, |ierror| twin(comm, newcomm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, newcomm, ierror)),
         )
     };
 }
@@ -3071,7 +3078,7 @@ unsafe fn mpi_comm_dup_with_info_body(
             Operation::CommDupWithInfo,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
-            || fortran::code(ierror, |ierror| twin(comm, info, newcomm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, info, newcomm, ierror)),
         )
     };
 }
@@ -3097,7 +3104,7 @@ unsafe fn mpi_comm_flush_buffer_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::CommFlushBuffer, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommFlushBuffer, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
         })
     };
@@ -3120,7 +3127,7 @@ unsafe fn mpi_comm_free_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        wrappers::free(Operation::CommFree, HandlePtr::fortran(comm), || {
+        wrappers::free(Operation::CommFree, HandlePtr::fortran(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
         })
     };
@@ -3150,7 +3157,7 @@ unsafe fn mpi_comm_idup_body(
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(comm, newcomm, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, newcomm, request, ierror)),
         )
     };
 }
@@ -3184,7 +3191,7 @@ unsafe fn mpi_comm_idup_with_info_body(
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(comm, info, newcomm, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, info, newcomm, request, ierror)),
         )
     };
 }
@@ -3215,7 +3222,7 @@ unsafe fn mpi_comm_iflush_buffer_body(
             Operation::CommIflushBuffer,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(comm, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, request, ierror)),
         )
     };
 }
@@ -3238,7 +3245,7 @@ unsafe fn mpi_comm_join_body(
         return unsafe { twin(fd, intercomm, ierror) };
     }
     unsafe {
-        wrappers::comm_join(HandlePtr::fortran(intercomm), || {
+        wrappers::comm_join(HandlePtr::fortran(intercomm), move || {
             fortran::code(ierror, |ierror| twin(fd, intercomm, ierror))
         })
     };
@@ -3262,7 +3269,7 @@ unsafe fn mpi_comm_set_info_body(
         return unsafe { twin(comm, info, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::CommSetInfo, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommSetInfo, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, info, ierror))
         })
     };
@@ -3290,7 +3297,7 @@ unsafe fn mpi_comm_set_name_body(
         wrappers::comm_set_name(
             fortran::handle::<Comm>(comm),
             Text::fortran(comm_name, comm_name_length),
-            || fortran::code(ierror, |ierror| twin(comm, comm_name, ierror, comm_name_length)),
+            move || fortran::code(ierror, |ierror| twin(comm, comm_name, ierror, comm_name_length)),
         )
     };
 }
@@ -3351,7 +3358,7 @@ unsafe fn mpi_comm_spawn_body(
             Operation::CommSpawn,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(intercomm),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         command,
@@ -3435,7 +3442,7 @@ unsafe fn mpi_comm_spawn_multiple_body(
             Operation::CommSpawnMultiple,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(intercomm),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         count,
@@ -3481,7 +3488,7 @@ unsafe fn mpi_comm_split_body(
             Operation::CommSplit,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
-            || fortran::code(ierror, |ierror| twin(comm, color, key, newcomm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, color, key, newcomm, ierror)),
         )
     };
 }
@@ -3511,7 +3518,7 @@ unsafe fn mpi_comm_split_type_body(
             Operation::CommSplitType,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
-            || fortran::code(ierror, |ierror| twin(comm, split_type, key, info, newcomm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, split_type, key, info, newcomm, ierror)),
         )
     };
 }
@@ -3555,7 +3562,7 @@ unsafe fn mpi_compare_and_swap_body(
             fortran::handle::<Win>(win),
             *target_rank,
             Block(1, fortran::handle::<Datatype>(datatype)),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         origin_addr,
@@ -3620,7 +3627,7 @@ unsafe fn mpi_dist_graph_create_body(
             fortran::handle::<Comm>(comm_old),
             *reorder,
             HandlePtr::fortran(comm_dist_graph),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         comm_old,
@@ -3701,7 +3708,7 @@ unsafe fn mpi_dist_graph_create_adjacent_body(
             fortran::handle::<Comm>(comm_old),
             *reorder,
             HandlePtr::fortran(comm_dist_graph),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         comm_old,
@@ -3756,7 +3763,7 @@ unsafe fn mpi_exscan_body(
             Operation::Exscan,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
-            || fortran::code(ierror, |ierror| twin(sendbuf, recvbuf, count, datatype, op, comm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(sendbuf, recvbuf, count, datatype, op, comm, ierror)),
         )
     };
 }
@@ -3800,7 +3807,7 @@ unsafe fn mpi_exscan_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
                 })
@@ -3848,7 +3855,7 @@ unsafe fn mpi_fetch_and_op_body(
             fortran::handle::<Win>(win),
             *target_rank,
             Block(1, fortran::handle::<Datatype>(datatype)),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(origin_addr, result_addr, datatype, target_rank, target_disp, op, win, ierror)
                 })
@@ -3874,7 +3881,7 @@ unsafe fn mpi_file_close_body(
         return unsafe { twin(fh, ierror) };
     }
     unsafe {
-        wrappers::close_file(Operation::FileClose, HandlePtr::fortran(fh), || {
+        wrappers::close_file(Operation::FileClose, HandlePtr::fortran(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, ierror))
         })
     };
@@ -3896,7 +3903,7 @@ unsafe fn mpi_file_delete_body(
     filename_length: usize,
 ) {
     unsafe {
-        wrappers::on_process(Operation::FileDelete, || {
+        wrappers::on_process(Operation::FileDelete, move || {
             fortran::code(ierror, |ierror| twin(filename, info, ierror, filename_length))
         })
     };
@@ -3924,7 +3931,7 @@ unsafe fn mpi_file_get_position_shared_body(
         return unsafe { twin(fh, offset, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileGetPositionShared, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileGetPositionShared, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, ierror))
         })
     };
@@ -3948,7 +3955,7 @@ unsafe fn mpi_file_get_size_body(
         return unsafe { twin(fh, size, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileGetSize, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileGetSize, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, size, ierror))
         })
     };
@@ -3980,7 +3987,7 @@ unsafe fn mpi_file_iread_body(
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
         )
     };
 }
@@ -4011,7 +4018,7 @@ unsafe fn mpi_file_iread_all_body(
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
         )
     };
 }
@@ -4051,7 +4058,7 @@ unsafe fn mpi_file_iread_at_body(
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, request, ierror)),
         )
     };
 }
@@ -4095,7 +4102,7 @@ unsafe fn mpi_file_iread_at_all_body(
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, request, ierror)),
         )
     };
 }
@@ -4130,7 +4137,7 @@ unsafe fn mpi_file_iread_shared_body(
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
         )
     };
 }
@@ -4161,7 +4168,7 @@ unsafe fn mpi_file_iwrite_body(
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
         )
     };
 }
@@ -4192,7 +4199,7 @@ unsafe fn mpi_file_iwrite_all_body(
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
         )
     };
 }
@@ -4232,7 +4239,7 @@ unsafe fn mpi_file_iwrite_at_body(
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, request, ierror)),
         )
     };
 }
@@ -4276,7 +4283,7 @@ unsafe fn mpi_file_iwrite_at_all_body(
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, request, ierror)),
         )
     };
 }
@@ -4311,7 +4318,7 @@ unsafe fn mpi_file_iwrite_shared_body(
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
         )
     };
 }
@@ -4350,7 +4357,9 @@ unsafe fn mpi_file_open_body(
             Operation::FileOpen,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(fh),
-            || fortran::code(ierror, |ierror| twin(comm, filename, amode, info, fh, ierror, filename_length)),
+            move || {
+                fortran::code(ierror, |ierror| twin(comm, filename, amode, info, fh, ierror, filename_length))
+            },
         )
     };
 }
@@ -4373,7 +4382,7 @@ unsafe fn mpi_file_preallocate_body(
         return unsafe { twin(fh, size, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FilePreallocate, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FilePreallocate, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, size, ierror))
         })
     };
@@ -4404,7 +4413,7 @@ unsafe fn mpi_file_read_body(
             Operation::FileRead,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(fh, buf, count, datatype, fortran::chosen(chosen, status), ierror)
                 })
@@ -4438,7 +4447,7 @@ unsafe fn mpi_file_read_all_body(
             Operation::FileReadAll,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(fh, buf, count, datatype, fortran::chosen(chosen, status), ierror)
                 })
@@ -4471,7 +4480,7 @@ unsafe fn mpi_file_read_all_begin_body(
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileReadAllBegin, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileReadAllBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
         })
     };
@@ -4504,7 +4513,9 @@ unsafe fn mpi_file_read_all_end_body(
             Operation::FileReadAllEnd,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| fortran::code(ierror, |ierror| twin(fh, buf, fortran::chosen(chosen, status), ierror)),
+            move |chosen| {
+                fortran::code(ierror, |ierror| twin(fh, buf, fortran::chosen(chosen, status), ierror))
+            },
         )
     };
 }
@@ -4543,7 +4554,7 @@ unsafe fn mpi_file_read_at_body(
             Operation::FileReadAt,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(fh, offset, buf, count, datatype, fortran::chosen(chosen, status), ierror)
                 })
@@ -4586,7 +4597,7 @@ unsafe fn mpi_file_read_at_all_body(
             Operation::FileReadAtAll,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(fh, offset, buf, count, datatype, fortran::chosen(chosen, status), ierror)
                 })
@@ -4620,7 +4631,7 @@ unsafe fn mpi_file_read_at_all_begin_body(
         return unsafe { twin(fh, offset, buf, count, datatype, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileReadAtAllBegin, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileReadAtAllBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, ierror))
         })
     };
@@ -4653,7 +4664,9 @@ unsafe fn mpi_file_read_at_all_end_body(
             Operation::FileReadAtAllEnd,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| fortran::code(ierror, |ierror| twin(fh, buf, fortran::chosen(chosen, status), ierror)),
+            move |chosen| {
+                fortran::code(ierror, |ierror| twin(fh, buf, fortran::chosen(chosen, status), ierror))
+            },
         )
     };
 }
@@ -4687,7 +4700,7 @@ unsafe fn mpi_file_read_ordered_body(
             Operation::FileReadOrdered,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(fh, buf, count, datatype, fortran::chosen(chosen, status), ierror)
                 })
@@ -4720,7 +4733,7 @@ unsafe fn mpi_file_read_ordered_begin_body(
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileReadOrderedBegin, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileReadOrderedBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
         })
     };
@@ -4753,7 +4766,9 @@ unsafe fn mpi_file_read_ordered_end_body(
             Operation::FileReadOrderedEnd,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| fortran::code(ierror, |ierror| twin(fh, buf, fortran::chosen(chosen, status), ierror)),
+            move |chosen| {
+                fortran::code(ierror, |ierror| twin(fh, buf, fortran::chosen(chosen, status), ierror))
+            },
         )
     };
 }
@@ -4783,7 +4798,7 @@ unsafe fn mpi_file_read_shared_body(
             Operation::FileReadShared,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(fh, buf, count, datatype, fortran::chosen(chosen, status), ierror)
                 })
@@ -4811,7 +4826,7 @@ unsafe fn mpi_file_seek_body(
         return unsafe { twin(fh, offset, whence, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileSeek, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSeek, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, whence, ierror))
         })
     };
@@ -4836,7 +4851,7 @@ unsafe fn mpi_file_seek_shared_body(
         return unsafe { twin(fh, offset, whence, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileSeekShared, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSeekShared, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, whence, ierror))
         })
     };
@@ -4864,7 +4879,7 @@ unsafe fn mpi_file_set_atomicity_body(
         return unsafe { twin(fh, flag, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileSetAtomicity, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSetAtomicity, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, flag, ierror))
         })
     };
@@ -4888,7 +4903,7 @@ unsafe fn mpi_file_set_info_body(
         return unsafe { twin(fh, info, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileSetInfo, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSetInfo, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, info, ierror))
         })
     };
@@ -4912,7 +4927,7 @@ unsafe fn mpi_file_set_size_body(
         return unsafe { twin(fh, size, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileSetSize, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSetSize, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, size, ierror))
         })
     };
@@ -4950,7 +4965,7 @@ unsafe fn mpi_file_set_view_body(
         return unsafe { twin(fh, disp, etype, filetype, datarep, info, ierror, datarep_length) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileSetView, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSetView, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| {
                 twin(fh, disp, etype, filetype, datarep, info, ierror, datarep_length)
             })
@@ -4975,7 +4990,7 @@ unsafe fn mpi_file_sync_body(
         return unsafe { twin(fh, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileSync, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSync, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, ierror))
         })
     };
@@ -5006,7 +5021,7 @@ unsafe fn mpi_file_write_body(
             Operation::FileWrite,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(fh, buf, count, datatype, fortran::chosen(chosen, status), ierror)
                 })
@@ -5040,7 +5055,7 @@ unsafe fn mpi_file_write_all_body(
             Operation::FileWriteAll,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(fh, buf, count, datatype, fortran::chosen(chosen, status), ierror)
                 })
@@ -5073,7 +5088,7 @@ unsafe fn mpi_file_write_all_begin_body(
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileWriteAllBegin, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileWriteAllBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
         })
     };
@@ -5106,7 +5121,9 @@ unsafe fn mpi_file_write_all_end_body(
             Operation::FileWriteAllEnd,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| fortran::code(ierror, |ierror| twin(fh, buf, fortran::chosen(chosen, status), ierror)),
+            move |chosen| {
+                fortran::code(ierror, |ierror| twin(fh, buf, fortran::chosen(chosen, status), ierror))
+            },
         )
     };
 }
@@ -5145,7 +5162,7 @@ unsafe fn mpi_file_write_at_body(
             Operation::FileWriteAt,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(fh, offset, buf, count, datatype, fortran::chosen(chosen, status), ierror)
                 })
@@ -5192,7 +5209,7 @@ unsafe fn mpi_file_write_at_all_body(
             Operation::FileWriteAtAll,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(fh, offset, buf, count, datatype, fortran::chosen(chosen, status), ierror)
                 })
@@ -5226,7 +5243,7 @@ unsafe fn mpi_file_write_at_all_begin_body(
         return unsafe { twin(fh, offset, buf, count, datatype, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileWriteAtAllBegin, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileWriteAtAllBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, ierror))
         })
     };
@@ -5259,7 +5276,9 @@ unsafe fn mpi_file_write_at_all_end_body(
             Operation::FileWriteAtAllEnd,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| fortran::code(ierror, |ierror| twin(fh, buf, fortran::chosen(chosen, status), ierror)),
+            move |chosen| {
+                fortran::code(ierror, |ierror| twin(fh, buf, fortran::chosen(chosen, status), ierror))
+            },
         )
     };
 }
@@ -5293,7 +5312,7 @@ unsafe fn mpi_file_write_ordered_body(
             Operation::FileWriteOrdered,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(fh, buf, count, datatype, fortran::chosen(chosen, status), ierror)
                 })
@@ -5326,7 +5345,7 @@ unsafe fn mpi_file_write_ordered_begin_body(
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
     unsafe {
-        wrappers::on_file(Operation::FileWriteOrderedBegin, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileWriteOrderedBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
         })
     };
@@ -5359,7 +5378,9 @@ unsafe fn mpi_file_write_ordered_end_body(
             Operation::FileWriteOrderedEnd,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| fortran::code(ierror, |ierror| twin(fh, buf, fortran::chosen(chosen, status), ierror)),
+            move |chosen| {
+                fortran::code(ierror, |ierror| twin(fh, buf, fortran::chosen(chosen, status), ierror))
+            },
         )
     };
 }
@@ -5393,7 +5414,7 @@ unsafe fn mpi_file_write_shared_body(
             Operation::FileWriteShared,
             fortran::handle::<File>(fh),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(fh, buf, count, datatype, fortran::chosen(chosen, status), ierror)
                 })
@@ -5411,7 +5432,7 @@ exports! { [] mpi_file_write_shared_body(fh: *mut Fint, buf: *const c_void, coun
 #[cfg(any(mpi = "mpi_finalize_", mpi = "mpi_finalize__", mpi = "mpi_finalize_f08_"))]
 #[inline(never)]
 unsafe fn mpi_finalize_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
-    unsafe { wrappers::finalize(|| fortran::code(ierror, |ierror| twin(ierror))) };
+    unsafe { wrappers::finalize(move || fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
 exports! { [] mpi_finalize_body(ierror: *mut Fint):
@@ -5462,7 +5483,7 @@ unsafe fn mpi_gather_body(
                     *root,
                 )
             },
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
                 })
@@ -5526,7 +5547,7 @@ unsafe fn mpi_gather_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -5588,7 +5609,7 @@ unsafe fn mpi_gatherv_body(
                     *root,
                 )
             },
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
@@ -5658,7 +5679,7 @@ unsafe fn mpi_gatherv_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
@@ -5721,7 +5742,7 @@ unsafe fn mpi_get_body(
             fortran::handle::<Win>(win),
             *target_rank,
             Block(*origin_count, fortran::handle::<Datatype>(origin_datatype)),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         origin_addr,
@@ -5805,7 +5826,7 @@ unsafe fn mpi_get_accumulate_body(
             fortran::handle::<Op>(op),
             Block(*origin_count, fortran::handle::<Datatype>(origin_datatype)),
             Block(*result_count, fortran::handle::<Datatype>(result_datatype)),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         origin_addr,
@@ -5863,7 +5884,7 @@ unsafe fn mpi_graph_create_body(
             fortran::handle::<Comm>(comm_old),
             *reorder,
             HandlePtr::fortran(comm_graph),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(comm_old, nnodes, index, edges, reorder, comm_graph, ierror)
                 })
@@ -5893,7 +5914,7 @@ unsafe fn mpi_graph_map_body(
         return unsafe { twin(comm, nnodes, index, edges, newrank, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::GraphMap, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::GraphMap, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, nnodes, index, edges, newrank, ierror))
         })
     };
@@ -5917,7 +5938,7 @@ unsafe fn mpi_grequest_complete_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        wrappers::on_process(Operation::GrequestComplete, || {
+        wrappers::on_process(Operation::GrequestComplete, move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
         })
     };
@@ -5944,7 +5965,7 @@ unsafe fn mpi_grequest_start_body(
         return unsafe { twin(query_fn, free_fn, cancel_fn, extra_state, request, ierror) };
     }
     unsafe {
-        wrappers::start_on_process(Operation::GrequestStart, HandlePtr::fortran(request), || {
+        wrappers::start_on_process(Operation::GrequestStart, HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(query_fn, free_fn, cancel_fn, extra_state, request, ierror))
         })
     };
@@ -5998,7 +6019,7 @@ unsafe fn mpi_iallgather_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
                 })
@@ -6057,7 +6078,7 @@ unsafe fn mpi_iallgatherv_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -6106,7 +6127,7 @@ unsafe fn mpi_iallreduce_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror)
                 })
@@ -6163,7 +6184,7 @@ unsafe fn mpi_ialltoall_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
                 })
@@ -6227,7 +6248,7 @@ unsafe fn mpi_ialltoallv_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -6294,7 +6315,7 @@ unsafe fn mpi_ialltoallw_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
@@ -6329,7 +6350,7 @@ unsafe fn mpi_ibarrier_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(comm, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(comm, request, ierror)),
         )
     };
 }
@@ -6369,7 +6390,9 @@ unsafe fn mpi_ibcast_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::broadcast(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(buffer, count, datatype, root, comm, request, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(buffer, count, datatype, root, comm, request, ierror))
+            },
         )
     };
 }
@@ -6413,7 +6436,9 @@ unsafe fn mpi_ibsend_body(
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror))
+            },
         )
     };
 }
@@ -6455,7 +6480,7 @@ unsafe fn mpi_iexscan_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror)
                 })
@@ -6515,7 +6540,7 @@ unsafe fn mpi_igather_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -6583,7 +6608,7 @@ unsafe fn mpi_igatherv_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
@@ -6631,7 +6656,7 @@ unsafe fn mpi_improbe_body(
             flag,
             HandlePtr::fortran(message),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(source, tag, comm, flag, message, fortran::chosen(chosen, status), ierror)
                 })
@@ -6666,7 +6691,7 @@ unsafe fn mpi_imrecv_body(
             HandlePtr::fortran(message),
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, message, request, ierror)),
+            move || fortran::code(ierror, |ierror| twin(buf, count, datatype, message, request, ierror)),
         )
     };
 }
@@ -6716,7 +6741,7 @@ unsafe fn mpi_ineighbor_allgather_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
                 })
@@ -6772,7 +6797,7 @@ unsafe fn mpi_ineighbor_allgatherv_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -6829,7 +6854,7 @@ unsafe fn mpi_ineighbor_alltoall_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
                 })
@@ -6890,7 +6915,7 @@ unsafe fn mpi_ineighbor_alltoallv_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Blocks(sendcounts, fortran::handle::<Datatype>(sendtype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -6954,7 +6979,7 @@ unsafe fn mpi_ineighbor_alltoallw_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
@@ -6975,7 +7000,7 @@ exports! { [] mpi_ineighbor_alltoallw_body(sendbuf: *const c_void, sendcounts: *
 #[cfg(any(mpi = "mpi_init_", mpi = "mpi_init__", mpi = "mpi_init_f08_"))]
 #[inline(never)]
 unsafe fn mpi_init_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
-    unsafe { wrappers::init(|| fortran::code(ierror, |ierror| twin(ierror))) };
+    unsafe { wrappers::init(move || fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
 exports! { [] mpi_init_body(ierror: *mut Fint):
@@ -6992,7 +7017,9 @@ unsafe fn mpi_init_thread_body(
     provided: *mut Fint,
     ierror: *mut Fint,
 ) {
-    unsafe { wrappers::init_thread(|| fortran::code(ierror, |ierror| twin(required, provided, ierror))) };
+    unsafe {
+        wrappers::init_thread(move || fortran::code(ierror, |ierror| twin(required, provided, ierror)))
+    };
 }
 
 exports! { [] mpi_init_thread_body(required: *mut Fint, provided: *mut Fint, ierror: *mut Fint):
@@ -7033,7 +7060,7 @@ unsafe fn mpi_intercomm_create_body(
             fortran::handle::<Comm>(peer_comm),
             *tag,
             HandlePtr::fortran(newintercomm),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm, ierror)
                 })
@@ -7099,7 +7126,7 @@ unsafe fn mpi_intercomm_create_from_groups_body(
             Operation::IntercommCreateFromGroups,
             Text::fortran(stringtag, stringtag_length),
             HandlePtr::fortran(newintercomm),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         local_group,
@@ -7142,7 +7169,7 @@ unsafe fn mpi_intercomm_merge_body(
             Operation::IntercommMerge,
             fortran::handle::<Comm>(intercomm),
             HandlePtr::fortran(newintracomm),
-            || fortran::code(ierror, |ierror| twin(intercomm, high, newintracomm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(intercomm, high, newintracomm, ierror)),
         )
     };
 }
@@ -7168,7 +7195,7 @@ unsafe fn mpi_iprobe_body(
         return unsafe { twin(source, tag, comm, flag, status, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::Iprobe, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::Iprobe, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(source, tag, comm, flag, status, ierror))
         })
     };
@@ -7213,7 +7240,9 @@ unsafe fn mpi_irecv_body(
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, source, tag, comm, request, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(buf, count, datatype, source, tag, comm, request, ierror))
+            },
         )
     };
 }
@@ -7257,7 +7286,7 @@ unsafe fn mpi_ireduce_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::reduce(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, root, comm, request, ierror)
                 })
@@ -7303,7 +7332,7 @@ unsafe fn mpi_ireduce_scatter_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::own_block(comm, Blocks(recvcounts, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, ierror)
                 })
@@ -7353,7 +7382,7 @@ unsafe fn mpi_ireduce_scatter_block_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*recvcount, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, recvcount, datatype, op, comm, request, ierror)
                 })
@@ -7401,7 +7430,9 @@ unsafe fn mpi_irsend_body(
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror))
+            },
         )
     };
 }
@@ -7443,7 +7474,7 @@ unsafe fn mpi_iscan_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror)
                 })
@@ -7503,7 +7534,7 @@ unsafe fn mpi_iscatter_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -7571,7 +7602,7 @@ unsafe fn mpi_iscatterv_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
@@ -7622,7 +7653,9 @@ unsafe fn mpi_isend_body(
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror))
+            },
         )
     };
 }
@@ -7684,7 +7717,7 @@ unsafe fn mpi_isendrecv_body(
             *recvtag,
             Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
@@ -7746,7 +7779,7 @@ unsafe fn mpi_isendrecv_replace_body(
             *recvtag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(buf, count, datatype, dest, sendtag, source, recvtag, comm, request, ierror)
                 })
@@ -7794,7 +7827,9 @@ unsafe fn mpi_issend_body(
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror))
+            },
         )
     };
 }
@@ -7825,7 +7860,7 @@ unsafe fn mpi_mprobe_body(
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(message),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(source, tag, comm, message, fortran::chosen(chosen, status), ierror)
                 })
@@ -7859,7 +7894,7 @@ unsafe fn mpi_mrecv_body(
             Operation::Mrecv,
             HandlePtr::fortran(message),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(buf, count, datatype, message, fortran::chosen(chosen, status), ierror)
                 })
@@ -7908,7 +7943,7 @@ unsafe fn mpi_neighbor_allgather_body(
             Operation::NeighborAllgather,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror)
                 })
@@ -7964,7 +7999,7 @@ unsafe fn mpi_neighbor_allgather_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -8020,7 +8055,7 @@ unsafe fn mpi_neighbor_allgatherv_body(
             Operation::NeighborAllgatherv,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, ierror)
                 })
@@ -8081,7 +8116,7 @@ unsafe fn mpi_neighbor_allgatherv_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info,
@@ -8133,7 +8168,7 @@ unsafe fn mpi_neighbor_alltoall_body(
             Operation::NeighborAlltoall,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror)
                 })
@@ -8189,7 +8224,7 @@ unsafe fn mpi_neighbor_alltoall_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -8247,7 +8282,7 @@ unsafe fn mpi_neighbor_alltoallv_body(
             Operation::NeighborAlltoallv,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Blocks(sendcounts, fortran::handle::<Datatype>(sendtype))),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -8313,7 +8348,7 @@ unsafe fn mpi_neighbor_alltoallv_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Blocks(sendcounts, fortran::handle::<Datatype>(sendtype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -8374,7 +8409,7 @@ unsafe fn mpi_neighbor_alltoallw_body(
             Operation::NeighborAlltoallw,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes))),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
@@ -8440,7 +8475,7 @@ unsafe fn mpi_neighbor_alltoallw_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
@@ -8471,7 +8506,7 @@ unsafe fn mpi_parrived_body(
         return unsafe { twin(request, partition, flag, ierror) };
     }
     unsafe {
-        wrappers::on_request(Operation::Parrived, fortran::handle::<Request>(request), || {
+        wrappers::on_request(Operation::Parrived, fortran::handle::<Request>(request), move || {
             fortran::code(ierror, |ierror| twin(request, partition, flag, ierror))
         })
     };
@@ -8494,7 +8529,7 @@ unsafe fn mpi_pcontrol_body(
         return unsafe { twin(level, ierror) };
     }
     unsafe {
-        wrappers::pcontrol(*level, std::ptr::null(), || {
+        wrappers::pcontrol(*level, std::ptr::null(), move || {
             twin(level, ierror);
             crate::mpi::abi::constant::SUCCESS
         })
@@ -8519,7 +8554,7 @@ unsafe fn mpi_pready_body(
         return unsafe { twin(partition, request, ierror) };
     }
     unsafe {
-        wrappers::on_request(Operation::Pready, fortran::handle::<Request>(request), || {
+        wrappers::on_request(Operation::Pready, fortran::handle::<Request>(request), move || {
             fortran::code(ierror, |ierror| twin(partition, request, ierror))
         })
     };
@@ -8544,7 +8579,7 @@ unsafe fn mpi_pready_list_body(
         return unsafe { twin(length, array_of_partitions, request, ierror) };
     }
     unsafe {
-        wrappers::on_request(Operation::PreadyList, fortran::handle::<Request>(request), || {
+        wrappers::on_request(Operation::PreadyList, fortran::handle::<Request>(request), move || {
             fortran::code(ierror, |ierror| twin(length, array_of_partitions, request, ierror))
         })
     };
@@ -8569,7 +8604,7 @@ unsafe fn mpi_pready_range_body(
         return unsafe { twin(partition_low, partition_high, request, ierror) };
     }
     unsafe {
-        wrappers::on_request(Operation::PreadyRange, fortran::handle::<Request>(request), || {
+        wrappers::on_request(Operation::PreadyRange, fortran::handle::<Request>(request), move || {
             fortran::code(ierror, |ierror| twin(partition_low, partition_high, request, ierror))
         })
     };
@@ -8618,7 +8653,7 @@ unsafe fn mpi_precv_init_body(
             *partitions,
             Block(*count.cast::<Count>(), fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(buf, partitions, count, datatype, source, tag, comm, info, request, ierror)
                 })
@@ -8647,7 +8682,7 @@ unsafe fn mpi_probe_body(
         return unsafe { twin(source, tag, comm, status, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::Probe, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::Probe, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(source, tag, comm, status, ierror))
         })
     };
@@ -8696,7 +8731,7 @@ unsafe fn mpi_psend_init_body(
             *partitions,
             Block(*count.cast::<Count>(), fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(buf, partitions, count, datatype, dest, tag, comm, info, request, ierror)
                 })
@@ -8756,7 +8791,7 @@ unsafe fn mpi_put_body(
             fortran::handle::<Win>(win),
             *target_rank,
             Block(*origin_count, fortran::handle::<Datatype>(origin_datatype)),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         origin_addr,
@@ -8833,7 +8868,7 @@ unsafe fn mpi_raccumulate_body(
             *target_rank,
             Block(*origin_count, fortran::handle::<Datatype>(origin_datatype)),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         origin_addr,
@@ -8892,7 +8927,7 @@ unsafe fn mpi_recv_body(
             *source,
             *tag,
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(buf, count, datatype, source, tag, comm, fortran::chosen(chosen, status), ierror)
                 })
@@ -8940,7 +8975,9 @@ unsafe fn mpi_recv_init_body(
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, source, tag, comm, request, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(buf, count, datatype, source, tag, comm, request, ierror))
+            },
         )
     };
 }
@@ -8981,7 +9018,7 @@ unsafe fn mpi_reduce_body(
             Operation::Reduce,
             fortran::handle::<Comm>(comm),
             |comm| volume::reduce(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, root, comm, ierror)
                 })
@@ -9031,7 +9068,7 @@ unsafe fn mpi_reduce_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::reduce(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror)
                 })
@@ -9074,7 +9111,9 @@ unsafe fn mpi_reduce_scatter_body(
             Operation::ReduceScatter,
             fortran::handle::<Comm>(comm),
             |comm| volume::own_block(comm, Blocks(recvcounts, fortran::handle::<Datatype>(datatype))),
-            || fortran::code(ierror, |ierror| twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, ierror))
+            },
         )
     };
 }
@@ -9117,7 +9156,9 @@ unsafe fn mpi_reduce_scatter_block_body(
             Operation::ReduceScatterBlock,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*recvcount, fortran::handle::<Datatype>(datatype))),
-            || fortran::code(ierror, |ierror| twin(sendbuf, recvbuf, recvcount, datatype, op, comm, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(sendbuf, recvbuf, recvcount, datatype, op, comm, ierror))
+            },
         )
     };
 }
@@ -9165,7 +9206,7 @@ unsafe fn mpi_reduce_scatter_block_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*recvcount, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror)
                 })
@@ -9217,7 +9258,7 @@ unsafe fn mpi_reduce_scatter_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::own_block(comm, Blocks(recvcounts, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror)
                 })
@@ -9243,7 +9284,7 @@ unsafe fn mpi_request_free_body(
         return unsafe { twin(request, ierror) };
     }
     unsafe {
-        wrappers::request_free(HandlePtr::fortran(request), || {
+        wrappers::request_free(HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
         })
     };
@@ -9272,7 +9313,7 @@ unsafe fn mpi_request_get_status_body(
         return unsafe { twin(request, flag, status, ierror) };
     }
     unsafe {
-        wrappers::request_get_status(fortran::handle::<Request>(request), flag, || {
+        wrappers::request_get_status(fortran::handle::<Request>(request), flag, move || {
             fortran::code(ierror, |ierror| twin(request, flag, status, ierror))
         })
     };
@@ -9306,7 +9347,7 @@ unsafe fn mpi_request_get_status_all_body(
             Operation::RequestGetStatusAll,
             *count,
             HandlePtr::fortran(array_of_requests),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(count, array_of_requests, flag, array_of_statuses, ierror)
                 })
@@ -9344,7 +9385,9 @@ unsafe fn mpi_request_get_status_any_body(
             Operation::RequestGetStatusAny,
             *count,
             HandlePtr::fortran(array_of_requests),
-            || fortran::code(ierror, |ierror| twin(count, array_of_requests, index, flag, status, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(count, array_of_requests, index, flag, status, ierror))
+            },
         )
     };
 }
@@ -9380,7 +9423,7 @@ unsafe fn mpi_request_get_status_some_body(
             Operation::RequestGetStatusSome,
             *incount,
             HandlePtr::fortran(array_of_requests),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, ierror)
                 })
@@ -9444,7 +9487,7 @@ unsafe fn mpi_rget_body(
             *target_rank,
             Block(*origin_count, fortran::handle::<Datatype>(origin_datatype)),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         origin_addr,
@@ -9533,7 +9576,7 @@ unsafe fn mpi_rget_accumulate_body(
             Block(*origin_count, fortran::handle::<Datatype>(origin_datatype)),
             Block(*result_count, fortran::handle::<Datatype>(result_datatype)),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         origin_addr,
@@ -9612,7 +9655,7 @@ unsafe fn mpi_rput_body(
             *target_rank,
             Block(*origin_count, fortran::handle::<Datatype>(origin_datatype)),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         origin_addr,
@@ -9668,7 +9711,7 @@ unsafe fn mpi_rsend_body(
             *dest,
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, ierror)),
         )
     };
 }
@@ -9712,7 +9755,9 @@ unsafe fn mpi_rsend_init_body(
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror))
+            },
         )
     };
 }
@@ -9751,7 +9796,7 @@ unsafe fn mpi_scan_body(
             Operation::Scan,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
-            || fortran::code(ierror, |ierror| twin(sendbuf, recvbuf, count, datatype, op, comm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(sendbuf, recvbuf, count, datatype, op, comm, ierror)),
         )
     };
 }
@@ -9795,7 +9840,7 @@ unsafe fn mpi_scan_init_body(
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
                 })
@@ -9852,7 +9897,7 @@ unsafe fn mpi_scatter_body(
                     *root,
                 )
             },
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
                 })
@@ -9916,7 +9961,7 @@ unsafe fn mpi_scatter_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -9978,7 +10023,7 @@ unsafe fn mpi_scatterv_body(
                     *root,
                 )
             },
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
@@ -10048,7 +10093,7 @@ unsafe fn mpi_scatterv_init_body(
                 )
             },
             HandlePtr::fortran(request),
-            || {
+            move || {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
@@ -10096,7 +10141,7 @@ unsafe fn mpi_send_body(
             *dest,
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, ierror)),
         )
     };
 }
@@ -10140,7 +10185,9 @@ unsafe fn mpi_send_init_body(
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror))
+            },
         )
     };
 }
@@ -10200,7 +10247,7 @@ unsafe fn mpi_sendrecv_body(
             Block(*sendcount, fortran::handle::<Datatype>(sendtype)),
             *source,
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(
                         sendbuf,
@@ -10267,7 +10314,7 @@ unsafe fn mpi_sendrecv_replace_body(
             Block(*count, fortran::handle::<Datatype>(datatype)),
             *source,
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(
                         buf,
@@ -10307,7 +10354,7 @@ unsafe fn mpi_session_attach_buffer_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        wrappers::on_process(Operation::SessionAttachBuffer, || {
+        wrappers::on_process(Operation::SessionAttachBuffer, move || {
             fortran::code(ierror, |ierror| twin(session, buffer, size, ierror))
         })
     };
@@ -10334,7 +10381,7 @@ unsafe fn mpi_session_detach_buffer_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        wrappers::on_process(Operation::SessionDetachBuffer, || {
+        wrappers::on_process(Operation::SessionDetachBuffer, move || {
             fortran::code(ierror, |ierror| twin(session, buffer_addr, size, ierror))
         })
     };
@@ -10358,7 +10405,7 @@ unsafe fn mpi_session_finalize_body(
         return unsafe { twin(session, ierror) };
     }
     unsafe {
-        wrappers::session_finalize(HandlePtr::fortran(session), || {
+        wrappers::session_finalize(HandlePtr::fortran(session), move || {
             fortran::code(ierror, |ierror| twin(session, ierror))
         })
     };
@@ -10382,7 +10429,7 @@ unsafe fn mpi_session_flush_buffer_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        wrappers::on_process(Operation::SessionFlushBuffer, || {
+        wrappers::on_process(Operation::SessionFlushBuffer, move || {
             fortran::code(ierror, |ierror| twin(session, ierror))
         })
     };
@@ -10410,7 +10457,7 @@ unsafe fn mpi_session_iflush_buffer_body(
         return unsafe { twin(session, request, ierror) };
     }
     unsafe {
-        wrappers::start_on_process(Operation::SessionIflushBuffer, HandlePtr::fortran(request), || {
+        wrappers::start_on_process(Operation::SessionIflushBuffer, HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(session, request, ierror))
         })
     };
@@ -10432,7 +10479,7 @@ unsafe fn mpi_session_init_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        wrappers::session_init(HandlePtr::fortran(session), || {
+        wrappers::session_init(HandlePtr::fortran(session), move || {
             fortran::code(ierror, |ierror| twin(info, errhandler, session, ierror))
         })
     };
@@ -10474,7 +10521,7 @@ unsafe fn mpi_ssend_body(
             *dest,
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, ierror)),
+            move || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, ierror)),
         )
     };
 }
@@ -10518,7 +10565,9 @@ unsafe fn mpi_ssend_init_body(
             *tag,
             Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
-            || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
+            move || {
+                fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror))
+            },
         )
     };
 }
@@ -10540,7 +10589,9 @@ unsafe fn mpi_start_body(
         return unsafe { twin(request, ierror) };
     }
     unsafe {
-        wrappers::start(HandlePtr::fortran(request), || fortran::code(ierror, |ierror| twin(request, ierror)))
+        wrappers::start(HandlePtr::fortran(request), move || {
+            fortran::code(ierror, |ierror| twin(request, ierror))
+        })
     };
 }
 
@@ -10562,7 +10613,7 @@ unsafe fn mpi_startall_body(
         return unsafe { twin(count, array_of_requests, ierror) };
     }
     unsafe {
-        wrappers::startall(*count, HandlePtr::fortran(array_of_requests), || {
+        wrappers::startall(*count, HandlePtr::fortran(array_of_requests), move || {
             fortran::code(ierror, |ierror| twin(count, array_of_requests, ierror))
         })
     };
@@ -10587,7 +10638,7 @@ unsafe fn mpi_test_body(
         return unsafe { twin(request, flag, status, ierror) };
     }
     unsafe {
-        wrappers::test(HandlePtr::fortran(request), flag, fortran::status(status), |chosen| {
+        wrappers::test(HandlePtr::fortran(request), flag, fortran::status(status), move |chosen| {
             fortran::code(ierror, |ierror| twin(request, flag, fortran::chosen(chosen, status), ierror))
         })
     };
@@ -10618,7 +10669,7 @@ unsafe fn mpi_testall_body(
             HandlePtr::fortran(array_of_requests),
             flag,
             fortran::status(array_of_statuses),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(count, array_of_requests, flag, fortran::chosen(chosen, array_of_statuses), ierror)
                 })
@@ -10654,7 +10705,7 @@ unsafe fn mpi_testany_body(
             Indices::fortran(index),
             flag,
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(count, array_of_requests, index, flag, fortran::chosen(chosen, status), ierror)
                 })
@@ -10693,7 +10744,7 @@ unsafe fn mpi_testsome_body(
             outcount,
             Indices::fortran(array_of_indices),
             fortran::status(array_of_statuses),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(
                         incount,
@@ -10726,7 +10777,7 @@ unsafe fn mpi_type_free_body(
         return unsafe { twin(datatype, ierror) };
     }
     unsafe {
-        wrappers::type_free(HandlePtr::fortran(datatype), || {
+        wrappers::type_free(HandlePtr::fortran(datatype), move || {
             fortran::code(ierror, |ierror| twin(datatype, ierror))
         })
     };
@@ -10750,7 +10801,7 @@ unsafe fn mpi_wait_body(
         return unsafe { twin(request, status, ierror) };
     }
     unsafe {
-        wrappers::wait(HandlePtr::fortran(request), fortran::status(status), |chosen| {
+        wrappers::wait(HandlePtr::fortran(request), fortran::status(status), move |chosen| {
             fortran::code(ierror, |ierror| twin(request, fortran::chosen(chosen, status), ierror))
         })
     };
@@ -10779,7 +10830,7 @@ unsafe fn mpi_waitall_body(
             *count,
             HandlePtr::fortran(array_of_requests),
             fortran::status(array_of_statuses),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(count, array_of_requests, fortran::chosen(chosen, array_of_statuses), ierror)
                 })
@@ -10813,7 +10864,7 @@ unsafe fn mpi_waitany_body(
             HandlePtr::fortran(array_of_requests),
             Indices::fortran(index),
             fortran::status(status),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(count, array_of_requests, index, fortran::chosen(chosen, status), ierror)
                 })
@@ -10852,7 +10903,7 @@ unsafe fn mpi_waitsome_body(
             outcount,
             Indices::fortran(array_of_indices),
             fortran::status(array_of_statuses),
-            |chosen| {
+            move |chosen| {
                 fortran::code(ierror, |ierror| {
                     twin(
                         incount,
@@ -10909,7 +10960,7 @@ unsafe fn mpi_win_allocate_body(
             Operation::WinAllocate,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(win),
-            || fortran::code(ierror, |ierror| twin(size, disp_unit, info, comm, baseptr, win, ierror)),
+            move || fortran::code(ierror, |ierror| twin(size, disp_unit, info, comm, baseptr, win, ierror)),
         )
     };
 }
@@ -10958,7 +11009,7 @@ unsafe fn mpi_win_allocate_shared_body(
             Operation::WinAllocateShared,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(win),
-            || fortran::code(ierror, |ierror| twin(size, disp_unit, info, comm, baseptr, win, ierror)),
+            move || fortran::code(ierror, |ierror| twin(size, disp_unit, info, comm, baseptr, win, ierror)),
         )
     };
 }
@@ -10985,7 +11036,7 @@ unsafe fn mpi_win_attach_body(
         return unsafe { twin(win, base, size, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinAttach, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinAttach, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, base, size, ierror))
         })
     };
@@ -11008,7 +11059,7 @@ unsafe fn mpi_win_complete_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinComplete, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinComplete, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };
@@ -11048,7 +11099,7 @@ unsafe fn mpi_win_create_body(
             Operation::WinCreate,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(win),
-            || fortran::code(ierror, |ierror| twin(base, size, disp_unit, info, comm, win, ierror)),
+            move || fortran::code(ierror, |ierror| twin(base, size, disp_unit, info, comm, win, ierror)),
         )
     };
 }
@@ -11080,7 +11131,7 @@ unsafe fn mpi_win_create_dynamic_body(
             Operation::WinCreateDynamic,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(win),
-            || fortran::code(ierror, |ierror| twin(info, comm, win, ierror)),
+            move || fortran::code(ierror, |ierror| twin(info, comm, win, ierror)),
         )
     };
 }
@@ -11103,7 +11154,7 @@ unsafe fn mpi_win_detach_body(
         return unsafe { twin(win, base, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinDetach, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinDetach, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, base, ierror))
         })
     };
@@ -11127,7 +11178,7 @@ unsafe fn mpi_win_fence_body(
         return unsafe { twin(assert, win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinFence, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinFence, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(assert, win, ierror))
         })
     };
@@ -11151,7 +11202,7 @@ unsafe fn mpi_win_flush_body(
         return unsafe { twin(rank, win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinFlush, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinFlush, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(rank, win, ierror))
         })
     };
@@ -11174,7 +11225,7 @@ unsafe fn mpi_win_flush_all_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinFlushAll, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinFlushAll, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };
@@ -11198,7 +11249,7 @@ unsafe fn mpi_win_flush_local_body(
         return unsafe { twin(rank, win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinFlushLocal, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinFlushLocal, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(rank, win, ierror))
         })
     };
@@ -11225,7 +11276,7 @@ unsafe fn mpi_win_flush_local_all_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinFlushLocalAll, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinFlushLocalAll, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };
@@ -11248,7 +11299,7 @@ unsafe fn mpi_win_free_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        wrappers::free_window(Operation::WinFree, HandlePtr::fortran(win), || {
+        wrappers::free_window(Operation::WinFree, HandlePtr::fortran(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };
@@ -11274,7 +11325,7 @@ unsafe fn mpi_win_lock_body(
         return unsafe { twin(lock_type, rank, assert, win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinLock, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinLock, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(lock_type, rank, assert, win, ierror))
         })
     };
@@ -11298,7 +11349,7 @@ unsafe fn mpi_win_lock_all_body(
         return unsafe { twin(assert, win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinLockAll, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinLockAll, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(assert, win, ierror))
         })
     };
@@ -11323,7 +11374,7 @@ unsafe fn mpi_win_post_body(
         return unsafe { twin(group, assert, win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinPost, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinPost, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(group, assert, win, ierror))
         })
     };
@@ -11347,7 +11398,7 @@ unsafe fn mpi_win_set_info_body(
         return unsafe { twin(win, info, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinSetInfo, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinSetInfo, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, info, ierror))
         })
     };
@@ -11372,7 +11423,7 @@ unsafe fn mpi_win_start_body(
         return unsafe { twin(group, assert, win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinStart, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinStart, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(group, assert, win, ierror))
         })
     };
@@ -11395,7 +11446,7 @@ unsafe fn mpi_win_sync_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinSync, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinSync, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };
@@ -11419,7 +11470,7 @@ unsafe fn mpi_win_test_body(
         return unsafe { twin(win, flag, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinTest, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinTest, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, flag, ierror))
         })
     };
@@ -11443,7 +11494,7 @@ unsafe fn mpi_win_unlock_body(
         return unsafe { twin(rank, win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinUnlock, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinUnlock, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(rank, win, ierror))
         })
     };
@@ -11466,7 +11517,7 @@ unsafe fn mpi_win_unlock_all_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinUnlockAll, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinUnlockAll, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };
@@ -11489,7 +11540,7 @@ unsafe fn mpi_win_wait_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        wrappers::on_window(Operation::WinWait, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinWait, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };

@@ -22,20 +22,20 @@ pub struct CachedCounter(pub &'static CachedCall);
 impl CachedCounter {
     /// The communicator's number.
     #[inline(always)]
-    pub fn id(&self) -> CommId {
+    pub fn id(self) -> CommId {
         self.0.id()
     }
 
     /// The key of a call with a message of `message` bytes.
     #[inline(always)]
-    pub fn key(&self, message: u64) -> Key {
+    pub fn key(self, message: u64) -> Key {
         self.0.key.get().with_region_and_size_class(HOT.region(), size_class(message))
     }
 
     /// Counts a call with a message of `message` bytes of which this process contributes `bytes`; returns it as it was
     /// counted.
     #[inline(always)]
-    pub fn count(&self, message: u64, bytes: u64, ticks: Ticks) -> CallSample {
+    pub fn count(self, message: u64, bytes: u64, ticks: Ticks) -> CallSample {
         let key = self.key(message);
         if key == self.0.key.get() {
             // SAFETY: no message has the size class of a new entry's key, so that `count_elsewhere` has stored this one after
@@ -49,48 +49,51 @@ impl CachedCounter {
 
     /// Counts a message to a rank of the communicator; none to `MPI_PROC_NULL`. Returns it if it may be one to keep.
     #[inline(always)]
-    pub fn sent(&self, to: Ends, bytes: u64) -> Option<Counted> {
-        let [peer, stream] = match self.0.slots(to) {
-            Some(slots) => slots,
-            None => self.find_ends(to, End::Sent)?,
-        };
+    pub fn sent(self, to: Ends, bytes: u64) -> Option<Counted> {
+        let (peer, stream) = self.slots(to, End::Sent)?;
         add_sent(peer, 1, bytes);
         Counted::of(stream)
     }
 
     /// Counts a message that a blocking receive got.
     #[inline(always)]
-    pub fn received(&self, from: Ends, bytes: u64) -> Option<Counted> {
-        let [peer, stream] = match self.0.slots(from) {
-            Some(slots) => slots,
-            None => self.find_ends(from, End::Received)?,
-        };
+    pub fn received(self, from: Ends, bytes: u64) -> Option<Counted> {
+        let (peer, stream) = self.slots(from, End::Received)?;
         add_received(peer, bytes);
         Counted::of(stream)
     }
 
-    /// Counts a message of a stream that is to be received, or is not recorded otherwise. It names its source and tag.
+    /// Counts a message in its stream alone: one that is to be received, or that is not recorded.
     #[inline(always)]
-    pub fn posted(&self, ends: Ends, end: End) -> Option<Counted> {
-        let [_, stream] = match self.0.slots(ends) {
-            Some(slots) => slots,
-            None => self.find_ends(ends, end)?,
-        };
+    pub fn posted(self, ends: Ends, end: End) -> Option<Counted> {
+        let (_, stream) = self.slots(ends, end)?;
         Counted::of(stream)
     }
 
     /// Counts the message of a receive that was posted before.
     #[inline(always)]
-    pub fn arrived(&self, source: c_int, bytes: u64) {
-        match self.0.peer_slot(source) {
-            Some(slot) => add_received(slot, bytes),
-            None => self.arrived_from_another(source, bytes),
+    pub fn arrived(self, source: c_int, bytes: u64) {
+        if self.0.has_peer(source) {
+            // SAFETY: just looked at.
+            add_received(unsafe { self.0.peer_slot() }, bytes);
+        } else {
+            self.arrived_from_another(source, bytes);
         }
+    }
+
+    /// The slots of the peer and of the stream of a message.
+    #[inline(always)]
+    fn slots(self, ends: Ends, end: End) -> Option<(&'static Slot, &'static Slot)> {
+        if self.0.has_ends(ends) {
+            // SAFETY: just looked at.
+            return Some(unsafe { (self.0.peer_slot(), self.0.stream()) });
+        }
+        self.find_ends(ends, end)
     }
 
     /// Adds bytes to a call that was counted. False if another key was counted here since.
     #[inline(always)]
-    pub fn add_bytes(&self, sample: &CallSample, bytes: u64) -> bool {
+    pub fn add_bytes(self, sample: &CallSample, bytes: u64) -> bool {
         let is_same = self.0.key.get() == sample.key;
         if is_same {
             // SAFETY: as in `count`; the key of a sample is that of a message.
@@ -102,7 +105,7 @@ impl CachedCounter {
     /// Counts a call under another key than the last one's.
     #[cold]
     #[inline(never)]
-    fn count_elsewhere(&self, key: Key, bytes: u64, ticks: Ticks) {
+    fn count_elsewhere(self, key: Key, bytes: u64, ticks: Ticks) {
         if let Some(slot) = find(key) {
             self.0.slot.set(slot);
             self.0.key.set(key);
@@ -113,7 +116,7 @@ impl CachedCounter {
     /// Counts a message from another peer than the last one.
     #[cold]
     #[inline(never)]
-    fn arrived_from_another(&self, source: c_int, bytes: u64) {
+    fn arrived_from_another(self, source: c_int, bytes: u64) {
         let Some(peer) = CommRank::from_mpi(source) else { return };
         if let Some(slot) = find(PeerKey { communicator: self.id(), peer }.pack()) {
             self.0.set_peer(source, slot);
@@ -124,28 +127,28 @@ impl CachedCounter {
     /// The slots of the peer and of the stream of a message whose ends are not those of the last one; none for `MPI_PROC_NULL`.
     #[cold]
     #[inline(never)]
-    fn find_ends(&self, ends: Ends, end: End) -> Option<[&'static Slot; 2]> {
+    fn find_ends(self, ends: Ends, end: End) -> Option<(&'static Slot, &'static Slot)> {
         if end == End::Received && streams::is_wildcard(ends) {
             self.unorder(ends);
             return None;
         }
-        let peer = CommRank::from_mpi(ends.peer)?;
+        let peer = CommRank::from_mpi(ends.peer())?;
         let slots = rarely(|recorder| {
             let peer_slot = recorder.slot(PeerKey { communicator: self.id(), peer }.pack())?;
             let communicator = COMMUNICATORS.get(self.0.comm());
             let stream = communicator.map_or(&streams::NOT_KEPT, |communicator| {
-                streams::find(recorder, &communicator, end, peer, ends.tag)
+                streams::find(recorder, &communicator, end, peer, ends.tag())
             });
-            Some([peer_slot, stream])
+            Some((peer_slot, stream))
         });
-        let [peer_slot, stream] = slots.flatten()?;
+        let (peer_slot, stream) = slots.flatten()?;
         self.0.set_ends(ends, peer_slot, stream);
-        Some([peer_slot, stream])
+        Some((peer_slot, stream))
     }
 
     /// A receive that was posted may take messages of several streams.
-    fn unorder(&self, ends: Ends) {
-        let peer = CommRank::from_mpi(ends.peer);
+    fn unorder(self, ends: Ends) {
+        let peer = CommRank::from_mpi(ends.peer());
         rarely(|_| streams::unorder(self.id(), End::Received, peer));
         let peer_slot = match peer {
             Some(peer) => find(PeerKey { communicator: self.id(), peer }.pack()),

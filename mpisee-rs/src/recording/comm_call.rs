@@ -40,36 +40,56 @@ pub const NO_SPREAD: c_int = 0;
 
 /// Spreads the messages of one operation on a communicator over the cache, by their ends.
 #[inline(always)]
-pub fn spread(Ends { peer, tag }: Ends) -> c_int {
+pub fn spread(ends: Ends) -> c_int {
     // A program that numbers its messages by their tags would touch a place of its own for each.
-    peer.wrapping_add((tag & 7).wrapping_mul(0x1_0001))
+    ends.peer().wrapping_add((ends.tag() & 7) << 4)
 }
 
-/// A call that is not counted.
+/// A call that is not counted, until it returns.
 pub enum Uncounted {
-    /// Recording is off, or the MPI library itself makes the call.
+    /// The MPI library itself makes it, or nothing is recorded.
     Passed,
     /// Its communicator is unknown. The thread is inside of it all the same.
     Unseen { _inside: Inside },
+    /// Recording is off. Instances and messages are numbered all the same.
+    Off(CommCall),
 }
 
 impl Uncounted {
-    /// Makes the call.
-    #[inline(always)]
-    pub fn make<R>(self, make: impl FnOnce() -> R) -> R {
-        let result = make();
-        drop(self);
-        result
+    /// Finds out why [`CommCall::begin`] does not count a call.
+    #[cold]
+    #[inline(never)]
+    pub fn begin(operation: Operation, comm: Raw<Comm>, spread: c_int) -> Uncounted {
+        if !process::is_recording() {
+            return CommCall::begin_while_off(operation, comm, spread)
+                .map_or(Uncounted::Passed, Uncounted::Off);
+        }
+        match Call::if_recording() {
+            Some(call) if call.communicator(comm).is_none() => {
+                super::publish_uncounted(&call.inside, operation);
+                Uncounted::Unseen { _inside: call.inside }
+            }
+            _ => Uncounted::Passed,
+        }
+    }
+
+    /// The call, while recording is off.
+    pub fn off(&self) -> Option<&CommCall> {
+        match self {
+            Uncounted::Off(call) => Some(call),
+            Uncounted::Passed | Uncounted::Unseen { .. } => None,
+        }
     }
 }
 
 impl CommCall {
-    /// Begins to record a call; `spread` spreads the calls of one operation on a communicator over the cache, by their peer.
+    /// Begins to record a call; `spread` spreads the calls of one operation on a communicator over the cache, by their peer. `None`
+    /// if it is not counted, see [`Uncounted`].
     #[inline(always)]
-    pub fn begin(operation: Operation, comm: Raw<Comm>, spread: c_int) -> Result<CommCall, Uncounted> {
+    pub fn begin(operation: Operation, comm: Raw<Comm>, spread: c_int) -> Option<CommCall> {
         let comm = comm.get();
         match thread::cached_call(operation, comm, spread) {
-            Some((cached, active_call)) => Ok(CommCall { counter: CachedCounter(cached), active_call }),
+            Some((cached, active_call)) => Some(CommCall { counter: CachedCounter(cached), active_call }),
             None => CommCall::begin_anew(operation, comm, spread),
         }
     }
@@ -77,35 +97,27 @@ impl CommCall {
     /// Begins to record a call that is not in the thread's cache.
     #[cold]
     #[inline(never)]
-    fn begin_anew(operation: Operation, comm: Comm, spread: c_int) -> Result<CommCall, Uncounted> {
+    fn begin_anew(operation: Operation, comm: Comm, spread: c_int) -> Option<CommCall> {
         // Before the handle is looked up: what changes afterwards invalidates the cached call.
-        let Some(generation) = HOT.generation() else { return Err(Uncounted::Passed) };
-        let Some(call) = Call::if_recording() else { return Err(Uncounted::Passed) };
-        let Some(known) = call.communicator(Raw::new(comm)) else {
-            super::publish_uncounted(&call.inside, operation);
-            return Err(Uncounted::Unseen { _inside: call.inside });
-        };
-        let thread = call.inside.thread;
-        // The thread stays inside; `CommCall` ends that.
-        mem::forget(call);
-        let cached = thread.cache(generation, operation, &known.get(), spread);
-        Ok(CommCall { counter: CachedCounter(cached), active_call: thread.active_call })
+        let generation = HOT.generation()?;
+        CommCall::of(Call::if_recording()?, generation, operation, comm, spread)
     }
 
-    /// Begins a call on a known communicator while recording is off. `None` while it is on: the MPI library itself makes the call.
-    pub fn begin_while_off(operation: Operation, comm: Raw<Comm>, spread: c_int) -> Option<CommCall> {
-        if process::is_recording() || !process::is_tracking() {
-            return None;
-        }
+    /// Begins a call on a known communicator while recording is off.
+    fn begin_while_off(operation: Operation, comm: Raw<Comm>, spread: c_int) -> Option<CommCall> {
         let comm = comm.get();
         if let Some((cached, active_call)) = thread::cached_call_while_off(operation, comm, spread) {
             active_call.values[active_call::PLACE].store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
             return Some(CommCall { counter: CachedCounter(cached), active_call });
         }
         let generation = HOT.generation_while_off();
-        let call = Call::if_tracking()?;
+        CommCall::of(Call::if_tracking()?, generation, operation, comm, spread)
+    }
+
+    fn of(call: Call, generation: u64, operation: Operation, comm: Comm, spread: c_int) -> Option<CommCall> {
         let known = call.find(comm)?;
         let thread = call.inside.thread;
+        // The thread stays inside; `CommCall` ends that.
         mem::forget(call);
         let cached = thread.cache(generation, operation, &known.get(), spread);
         Some(CommCall { counter: CachedCounter(cached), active_call: thread.active_call })
@@ -180,7 +192,7 @@ impl CommCall {
     /// or `MPI_ANY_SOURCE`.
     #[inline(always)]
     pub fn received(&self, asked: c_int, from: Ends, bytes: u64, together: u32) {
-        let counter = if asked == from.peer { Some(self.counter) } else { self.receiving(from) };
+        let counter = if asked == from.peer() { Some(self.counter) } else { self.receiving(from) };
         if let Some(counted) = counter.and_then(|counter| counter.received(from, bytes)) {
             counted.keep(self.active_call, bytes, together);
         }
@@ -195,8 +207,8 @@ impl CommCall {
         }
     }
 
-    /// As [`CommCall::pass`] of a message to receive, where the call also sends.
-    pub fn pass_beside(&self, from: Ends) {
+    /// As [`CommCall::pass`] of a message to receive, where the call has another peer, too, or may have.
+    pub fn pass_received(&self, from: Ends) {
         if let Some(counter) = self.receiving(from) {
             let _ = counter.posted(from, End::Received);
         }
@@ -291,12 +303,11 @@ pub fn record_on(
     make: impl FnOnce() -> c_int,
     note: impl FnOnce(&CommCall, c_int, Ticks),
 ) -> c_int {
-    match CommCall::begin(operation, comm, spread) {
-        Ok(call) => {
-            let (code, ticks) = call.time(make);
-            note(&call, code, ticks);
-            code
-        }
-        Err(uncounted) => uncounted.make(make),
-    }
+    let Some(call) = CommCall::begin(operation, comm, spread) else {
+        let _uncounted = Uncounted::begin(operation, comm, spread);
+        return make();
+    };
+    let (code, ticks) = call.time(make);
+    note(&call, code, ticks);
+    code
 }

@@ -74,7 +74,7 @@ fn time_calls(comm: Raw<Comm>) -> (u64, u64) {
         return (0, 0);
     };
     let call = |message: bool| {
-        let Ok(call) = CommCall::begin(Operation::Barrier, black_box(comm), NO_SPREAD) else { return };
+        let Some(call) = CommCall::begin(Operation::Barrier, black_box(comm), NO_SPREAD) else { return };
         let (bytes, ticks) = call.time(|| black_box(1u64));
         call.calibrate(black_box(calls), bytes, ticks);
         if message {

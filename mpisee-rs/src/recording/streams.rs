@@ -105,8 +105,8 @@ pub fn find(
 
 /// A matched probe has taken a message, whose receive follows: it waits for the sender in the place of a receive.
 pub fn matched(recorder: &Recorder, communicator: &Communicator, from: Ends, bytes: u64) {
-    let Some(peer) = CommRank::from_mpi(from.peer) else { return };
-    let slot = find(recorder, communicator, End::Received, peer, from.tag);
+    let Some(peer) = CommRank::from_mpi(from.peer()) else { return };
+    let slot = find(recorder, communicator, End::Received, peer, from.tag());
     let counted = Counted::of(slot);
     if let Some(counted) = counted.filter(|_| process::is_recording()) {
         counted.keep(recorder.thread.active_call, bytes, 1);
@@ -116,17 +116,17 @@ pub fn matched(recorder: &Recorder, communicator: &Communicator, from: Ends, byt
 /// The number of that slot, for a persistent request, see [`samples::number`]. A receive that does not name source and tag leaves out
 /// what it may take.
 pub fn find_number(recorder: &Recorder, communicator: &Communicator, end: End, ends: Ends) -> u32 {
-    let peer = CommRank::from_mpi(ends.peer);
+    let peer = CommRank::from_mpi(ends.peer());
     if end == End::Received && is_wildcard(ends) {
         unorder(communicator.id, end, peer);
     }
-    let slot = peer.map(|peer| find(recorder, communicator, end, peer, ends.tag));
+    let slot = peer.map(|peer| find(recorder, communicator, end, peer, ends.tag()));
     slot.filter(|slot| !ptr::eq(*slot, &NOT_KEPT)).map_or(0, samples::number)
 }
 
 /// Whether a receive does not name source and tag.
-pub fn is_wildcard(Ends { peer, tag }: Ends) -> bool {
-    peer == constant::ANY_SOURCE || tag == constant::ANY_TAG
+pub fn is_wildcard(ends: Ends) -> bool {
+    ends.peer() == constant::ANY_SOURCE || ends.tag() == constant::ANY_TAG
 }
 
 /// Messages from `peer` are received in an unknown order on a communicator; without a peer, those from all.

@@ -37,12 +37,25 @@ pub struct CachedCall {
     peer_slot: Cell<*const Slot>,
 }
 
-/// The other end of a message, and its tag.
+/// The other end of a message, and its tag: 32 bits each, so that one comparison is enough.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(C, align(8))]
-pub struct Ends {
-    pub peer: i32,
-    pub tag: i32,
+pub struct Ends(u64);
+
+impl Ends {
+    #[inline(always)]
+    pub fn new(peer: i32, tag: i32) -> Ends {
+        Ends(u64::from(peer.cast_unsigned()) << 32 | u64::from(tag.cast_unsigned()))
+    }
+
+    #[inline(always)]
+    pub fn peer(self) -> i32 {
+        (self.0 >> 32) as i32
+    }
+
+    #[inline(always)]
+    pub fn tag(self) -> i32 {
+        self.0 as i32
+    }
 }
 
 const _: () = assert!(size_of::<CachedCall>() == 64);
@@ -90,14 +103,14 @@ impl CachedCall {
         self.comm.set(abi::bits(communicator.comm));
         let members = u64::from(communicator.size) << 32 | u64::from(communicator.rank.get());
         self.members.set(ptr::without_provenance(members as usize));
-        self.ends.set(Ends { peer: NONE, tag: communicator.remote_size.cast_signed() });
+        self.ends.set(Ends::new(NONE, communicator.remote_size.cast_signed()));
     }
 
     /// Makes it that of an operation on the communicator of this number, to be found by it alone.
     pub fn set_by_id(&self, operation: Operation, communicator: CommId) {
         self.generation.set(0);
         self.place.set(active_call::pack(active_call::Call::Counted(operation), communicator));
-        self.ends.set(Ends { peer: NONE, tag: NONE });
+        self.ends.set(Ends::new(NONE, NONE));
         self.key.set(Key::of_no_size(communicator, operation as u16));
         self.slot.set(ptr::null());
         self.peer_slot.set(ptr::null());
@@ -126,22 +139,40 @@ impl CachedCall {
     pub fn members(&self) -> Members {
         let members = self.members.get().addr() as u64;
         let rank = mpisee_profile::CommRank::new(members as u32);
-        let remote_size = self.ends.get().tag.cast_unsigned();
+        let remote_size = self.ends.get().tag().cast_unsigned();
         Members { comm: self.comm(), rank, size: (members >> 32) as u32, remote_size }
     }
 
-    /// The slot of messages to and from `peer`, if it is the last one's.
+    /// Whether `peer` is that of the last message.
     #[inline(always)]
-    pub fn peer_slot(&self, peer: i32) -> Option<&'static Slot> {
-        // SAFETY: `set_ends` and `set_peer` store the peer after its slot, and slots are never unmapped.
-        (self.ends.get().peer == peer).then(|| unsafe { &*self.peer_slot.get() })
+    pub fn has_peer(&self, peer: i32) -> bool {
+        self.ends.get().peer() == peer
     }
 
-    /// The same, and the slot of the stream, if the last message had these ends.
+    /// Whether the last message had these ends.
     #[inline(always)]
-    pub fn slots(&self, ends: Ends) -> Option<[&'static Slot; 2]> {
-        // SAFETY: `set_ends` stores them after the slots; no other message has that peer and tag.
-        (self.ends.get() == ends).then(|| unsafe { [&*self.peer_slot.get(), &*self.members.get()] })
+    pub fn has_ends(&self, ends: Ends) -> bool {
+        self.ends.get() == ends
+    }
+
+    /// The slot of messages to and from the last peer.
+    ///
+    /// # Safety
+    /// There is one: [`CachedCall::has_peer`] or [`CachedCall::has_ends`] is true.
+    #[inline(always)]
+    pub unsafe fn peer_slot(&self) -> &'static Slot {
+        // SAFETY: `set_ends` and `set_peer` store the ends after the slot, and slots are never unmapped.
+        unsafe { &*self.peer_slot.get() }
+    }
+
+    /// The slot of the stream of the last message.
+    ///
+    /// # Safety
+    /// There is one: [`CachedCall::has_ends`] is true.
+    #[inline(always)]
+    pub unsafe fn stream(&self) -> &'static Slot {
+        // SAFETY: as for the peer; no message has the ends of a call without a stream.
+        unsafe { &*self.members.get() }
     }
 
     /// Makes these the ends of the last message.
@@ -154,6 +185,6 @@ impl CachedCall {
     /// Makes this the peer of the last message, of which no stream is known.
     pub fn set_peer(&self, peer: i32, slot: &'static Slot) {
         self.peer_slot.set(slot);
-        self.ends.set(Ends { peer, tag: NONE });
+        self.ends.set(Ends::new(peer, NONE));
     }
 }

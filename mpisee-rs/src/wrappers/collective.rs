@@ -22,29 +22,27 @@ pub unsafe fn collective(
     volume: impl FnOnce(&Members) -> Volume,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    match CommCall::begin(operation, comm, NO_SPREAD) {
-        Ok(call) => {
-            call.begin_instance();
-            let (code, ticks) = call.time(make);
-            let volume = volume_if(code, volume, &call);
-            call.count(volume.message, volume.bytes, ticks);
-            call.end_instance(code == constant::SUCCESS, volume.root);
-            code
-        }
-        Err(Uncounted::Passed) => pass(operation, comm, make),
-        Err(unseen) => unseen.make(make),
-    }
+    let Some(call) = CommCall::begin(operation, comm, NO_SPREAD) else {
+        let _uncounted = begin_uncounted(operation, comm);
+        return make();
+    };
+    call.begin_instance();
+    let (code, ticks) = call.time(make);
+    let volume = volume_if(code, volume, &call);
+    call.count(volume.message, volume.bytes, ticks);
+    call.end_instance(code == constant::SUCCESS, volume.root);
+    code
 }
 
-/// Makes a collective call that is not counted. While recording is off, its instance is.
+/// A collective call that is not counted begins. While recording is off, its instance is.
 #[cold]
 #[inline(never)]
-fn pass(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    let call = CommCall::begin_while_off(operation, comm, NO_SPREAD);
-    if let Some(call) = &call {
+fn begin_uncounted(operation: Operation, comm: Raw<Comm>) -> Uncounted {
+    let uncounted = Uncounted::begin(operation, comm, NO_SPREAD);
+    if let Some(call) = uncounted.off() {
         call.begin_instance();
     }
-    make()
+    uncounted
 }
 
 /// A nonblocking collective operation on `comm`, completed by `request`.
@@ -59,25 +57,22 @@ pub unsafe fn start_collective(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    match CommCall::begin(operation, comm, NO_SPREAD) {
-        Ok(call) => {
-            call.begin_instance();
-            let (code, ticks) = call.time(make);
-            let volume = volume_if(code, volume, &call);
-            let sample = call.count(volume.message, volume.bytes, ticks);
-            if code == constant::SUCCESS {
-                let nobody = constant::PROC_NULL;
-                // SAFETY: the call succeeded, so it stored a request.
-                unsafe { call.add_request(request, Kind::Collective, nobody, sample, volume.message) };
-            }
-            // SAFETY: as above.
-            let stored = || (code == constant::SUCCESS).then(|| unsafe { request.handle() });
-            call.start_instance(stored, volume.root);
-            code
-        }
-        Err(Uncounted::Passed) => pass(operation, comm, make),
-        Err(unseen) => unseen.make(make),
+    let Some(call) = CommCall::begin(operation, comm, NO_SPREAD) else {
+        let _uncounted = begin_uncounted(operation, comm);
+        return make();
+    };
+    call.begin_instance();
+    let (code, ticks) = call.time(make);
+    let volume = volume_if(code, volume, &call);
+    let sample = call.count(volume.message, volume.bytes, ticks);
+    if code == constant::SUCCESS {
+        // SAFETY: the call succeeded, so it stored a request.
+        unsafe { call.add_request(request, Kind::Collective, constant::PROC_NULL, sample, volume.message) };
     }
+    // SAFETY: as above.
+    let stored = || (code == constant::SUCCESS).then(|| unsafe { request.handle() });
+    call.start_instance(stored, volume.root);
+    code
 }
 
 /// Creates a persistent collective operation on `comm`: the creating call counts no bytes, each start counts those of

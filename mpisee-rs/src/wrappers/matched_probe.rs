@@ -76,7 +76,7 @@ unsafe fn probe(
         if let Some(known) = known {
             // SAFETY: the call found a message, and filled the status.
             let status = unsafe { read_status(status) };
-            let from = Ends { peer: status.MPI_SOURCE, tag: status.MPI_TAG };
+            let from = Ends::new(status.MPI_SOURCE, status.MPI_TAG);
             streams::matched(recorder, &known.get(), from, received_bytes(&status));
         }
         // SAFETY: the call found a message and stored it.

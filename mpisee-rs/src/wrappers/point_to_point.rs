@@ -40,34 +40,29 @@ pub unsafe fn send<C: Number>(
     block: Block<C>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let to = Ends { peer: dest, tag };
-    match CommCall::begin(operation, comm, spread(to)) {
-        Ok(call) => {
-            let (code, ticks) = call.time(make);
-            let bytes = bytes_of(code, dest, block);
-            call.count(bytes, bytes, ticks);
-            if code == constant::SUCCESS {
-                call.sent(to, bytes, 1);
-            }
-            code
-        }
-        Err(Uncounted::Passed) => pass(operation, comm, to, End::Sent, make),
-        Err(unseen) => unseen.make(make),
-    }
-}
-
-/// Makes a call that sends or posts a receive and is not counted. While recording is off, its message counts in its stream.
-#[cold]
-#[inline(never)]
-fn pass(operation: Operation, comm: Raw<Comm>, ends: Ends, end: End, make: impl FnOnce() -> c_int) -> c_int {
-    let call = CommCall::begin_while_off(operation, comm, spread(ends));
-    let code = make();
-    if let Some(call) = &call
-        && code == constant::SUCCESS
-    {
-        call.pass(ends, end);
+    let to = Ends::new(dest, tag);
+    let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
+        let uncounted = Uncounted::begin(operation, comm, spread(to));
+        let code = make();
+        pass(uncounted, code, to, End::Sent);
+        return code;
+    };
+    let (code, ticks) = call.time(make);
+    let bytes = bytes_of(code, dest, block);
+    call.count(bytes, bytes, ticks);
+    if code == constant::SUCCESS {
+        call.sent(to, bytes, 1);
     }
     code
+}
+
+/// A call that sends or posts a receive, and is not counted, has returned. While recording is off, its message counts in its stream.
+#[cold]
+#[inline(never)]
+fn pass(uncounted: Uncounted, code: c_int, ends: Ends, end: End) {
+    if let Some(call) = uncounted.off().filter(|_| code == constant::SUCCESS) {
+        call.pass(ends, end);
+    }
 }
 
 /// A blocking receive. The bytes that arrived are in the status, also when the application ignores it.
@@ -83,48 +78,37 @@ pub unsafe fn receive(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let asked = Ends { peer: source, tag };
-    match CommCall::begin(operation, comm, spread(asked)) {
-        Ok(call) => {
-            let mut own = MaybeUninit::<Status>::uninit();
-            let status = own_if_ignored(status, &mut own);
-            let (code, ticks) = call.time(|| make(status));
-            let mut bytes = 0;
-            if code == constant::SUCCESS {
-                // SAFETY: the call succeeded, so it filled the status.
-                let status = unsafe { read_status(status) };
-                bytes = received_bytes(&status);
-                call.received(source, ends_of(&status), bytes, 1);
-            } else {
-                note_failed_receive(&call, code, status);
-            }
-            call.count(bytes, bytes, ticks);
-            code
-        }
-        Err(Uncounted::Passed) => pass_receive(operation, comm, asked, status, make),
-        Err(unseen) => unseen.make(|| make(status)),
+    let asked = Ends::new(source, tag);
+    let mut own = MaybeUninit::<Status>::uninit();
+    let status = own_if_ignored(status, &mut own);
+    let Some(call) = CommCall::begin(operation, comm, spread(asked)) else {
+        let uncounted = Uncounted::begin(operation, comm, spread(asked));
+        let code = make(status);
+        pass_received(&uncounted, code, status);
+        return code;
+    };
+    let (code, ticks) = call.time(|| make(status));
+    let mut bytes = 0;
+    if code == constant::SUCCESS {
+        // SAFETY: the call succeeded, so it filled the status.
+        let status = unsafe { read_status(status) };
+        bytes = received_bytes(&status);
+        call.received(source, ends_of(&status), bytes, 1);
+    } else {
+        note_failed_receive(&call, code, status);
     }
+    call.count(bytes, bytes, ticks);
+    code
 }
 
 /// As [`pass`] for a blocking receive. Where it came from is in the status.
 #[cold]
 #[inline(never)]
-fn pass_receive(
-    operation: Operation,
-    comm: Raw<Comm>,
-    asked: Ends,
-    status: *mut Status,
-    make: impl FnOnce(*mut Status) -> c_int,
-) -> c_int {
-    let Some(call) = CommCall::begin_while_off(operation, comm, spread(asked)) else { return make(status) };
-    let mut own = MaybeUninit::<Status>::uninit();
-    let status = own_if_ignored(status, &mut own);
-    let code = make(status);
-    if code == constant::SUCCESS {
+fn pass_received(uncounted: &Uncounted, code: c_int, status: *const Status) {
+    if let Some(call) = uncounted.off().filter(|_| code == constant::SUCCESS) {
         // SAFETY: the call succeeded, so it filled the status.
-        call.pass(ends_of(&unsafe { read_status(status) }), End::Received);
+        call.pass_received(ends_of(&unsafe { read_status(status) }));
     }
-    code
 }
 
 /// The status for the call: the application's, or `own` if it ignores it.
@@ -136,7 +120,7 @@ fn own_if_ignored(status: *mut Status, own: &mut MaybeUninit<Status>) -> *mut St
 /// Where a message came from, and its tag.
 #[inline(always)]
 fn ends_of(status: &Status) -> Ends {
-    Ends { peer: status.MPI_SOURCE, tag: status.MPI_TAG }
+    Ends::new(status.MPI_SOURCE, status.MPI_TAG)
 }
 
 /// Counts what a receive that failed took. True if it was truncated.
@@ -171,54 +155,33 @@ pub unsafe fn send_receive<C: Number>(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let to = Ends { peer: dest, tag };
-    match CommCall::begin(operation, comm, spread(to)) {
-        Ok(call) => {
-            let mut own = MaybeUninit::<Status>::uninit();
-            let status = own_if_ignored(status, &mut own);
-            let (code, ticks) = call.time(|| make(status));
-            let mut bytes = 0;
-            if code == constant::SUCCESS {
-                // SAFETY: the call succeeded, so it filled the status.
-                let status = unsafe { read_status(status) };
-                let (sent, received) = (bytes_of(code, dest, block), received_bytes(&status));
-                let is_process = |rank| u32::from(rank != constant::PROC_NULL);
-                let together = is_process(dest) + is_process(source);
-                call.sent(to, sent, together);
-                call.received_beside(ends_of(&status), received, together);
-                bytes = sent + received;
-            } else if note_failed_receive(&call, code, status) {
-                // The send succeeds even if the receive is truncated.
-                bytes = bytes_of(constant::SUCCESS, dest, block);
-                call.sent(to, bytes, 1);
-            }
-            call.count(bytes, bytes, ticks);
-            code
-        }
-        Err(Uncounted::Passed) => pass_send_receive(operation, comm, to, status, make),
-        Err(unseen) => unseen.make(|| make(status)),
-    }
-}
-
-/// As [`pass_receive`] for a call that sends, too.
-#[cold]
-#[inline(never)]
-fn pass_send_receive(
-    operation: Operation,
-    comm: Raw<Comm>,
-    to: Ends,
-    status: *mut Status,
-    make: impl FnOnce(*mut Status) -> c_int,
-) -> c_int {
-    let Some(call) = CommCall::begin_while_off(operation, comm, spread(to)) else { return make(status) };
+    let to = Ends::new(dest, tag);
     let mut own = MaybeUninit::<Status>::uninit();
     let status = own_if_ignored(status, &mut own);
-    let code = make(status);
+    let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
+        let uncounted = Uncounted::begin(operation, comm, spread(to));
+        let code = make(status);
+        pass_received(&uncounted, code, status);
+        pass(uncounted, code, to, End::Sent);
+        return code;
+    };
+    let (code, ticks) = call.time(|| make(status));
+    let mut bytes = 0;
     if code == constant::SUCCESS {
-        call.pass(to, End::Sent);
         // SAFETY: the call succeeded, so it filled the status.
-        call.pass_beside(ends_of(&unsafe { read_status(status) }));
+        let status = unsafe { read_status(status) };
+        let (sent, received) = (bytes_of(code, dest, block), received_bytes(&status));
+        let is_process = |rank| u32::from(rank != constant::PROC_NULL);
+        let together = is_process(dest) + is_process(source);
+        call.sent(to, sent, together);
+        call.received_beside(ends_of(&status), received, together);
+        bytes = sent + received;
+    } else if note_failed_receive(&call, code, status) {
+        // The send succeeds even if the receive is truncated.
+        bytes = bytes_of(constant::SUCCESS, dest, block);
+        call.sent(to, bytes, 1);
     }
+    call.count(bytes, bytes, ticks);
     code
 }
 
@@ -267,26 +230,26 @@ pub unsafe fn start_send<C: Number>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let to = Ends { peer: dest, tag };
-    match CommCall::begin(operation, comm, spread(to)) {
-        Ok(call) => {
-            let (code, ticks) = call.time(make);
-            let bytes = bytes_of(code, dest, block);
-            let sample = call.count(bytes, bytes, ticks);
-            if code == constant::SUCCESS {
-                let counted = call.starts_to_send(to, bytes);
-                // SAFETY: the call succeeded, so it stored a request.
-                unsafe { call.add_request(request, Kind::Send, dest, sample, bytes) };
-                if let Some(counted) = counted {
-                    // SAFETY: as above.
-                    unsafe { call.keep_later(counted, request, bytes) };
-                }
-            }
-            code
+    let to = Ends::new(dest, tag);
+    let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
+        let uncounted = Uncounted::begin(operation, comm, spread(to));
+        let code = make();
+        pass(uncounted, code, to, End::Sent);
+        return code;
+    };
+    let (code, ticks) = call.time(make);
+    let bytes = bytes_of(code, dest, block);
+    let sample = call.count(bytes, bytes, ticks);
+    if code == constant::SUCCESS {
+        let counted = call.starts_to_send(to, bytes);
+        // SAFETY: the call succeeded, so it stored a request.
+        unsafe { call.add_request(request, Kind::Send, dest, sample, bytes) };
+        if let Some(counted) = counted {
+            // SAFETY: as above.
+            unsafe { call.keep_later(counted, request, bytes) };
         }
-        Err(Uncounted::Passed) => pass(operation, comm, to, End::Sent, make),
-        Err(unseen) => unseen.make(make),
     }
+    code
 }
 
 /// A nonblocking receive, completed by `request`. Until the message arrives, the size class is that of the receive
@@ -304,26 +267,26 @@ pub unsafe fn start_receive<C: Number>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let from = Ends { peer: source, tag };
-    match CommCall::begin(operation, comm, spread(from)) {
-        Ok(call) => {
-            let (code, ticks) = call.time(make);
-            let room = bytes_of(code, source, block);
-            let sample = call.count(room, 0, ticks);
-            if code == constant::SUCCESS {
-                let counted = call.posted(from);
-                // SAFETY: the call succeeded, so it stored a request.
-                unsafe { call.add_request(request, Kind::Receive, constant::PROC_NULL, sample, room) };
-                if let Some(counted) = counted {
-                    // SAFETY: as above.
-                    unsafe { call.keep_later(counted, request, 0) };
-                }
-            }
-            code
+    let from = Ends::new(source, tag);
+    let Some(call) = CommCall::begin(operation, comm, spread(from)) else {
+        let uncounted = Uncounted::begin(operation, comm, spread(from));
+        let code = make();
+        pass(uncounted, code, from, End::Received);
+        return code;
+    };
+    let (code, ticks) = call.time(make);
+    let room = bytes_of(code, source, block);
+    let sample = call.count(room, 0, ticks);
+    if code == constant::SUCCESS {
+        let counted = call.posted(from);
+        // SAFETY: the call succeeded, so it stored a request.
+        unsafe { call.add_request(request, Kind::Receive, constant::PROC_NULL, sample, room) };
+        if let Some(counted) = counted {
+            // SAFETY: as above.
+            unsafe { call.keep_later(counted, request, 0) };
         }
-        Err(Uncounted::Passed) => pass(operation, comm, from, End::Received, make),
-        Err(unseen) => unseen.make(make),
     }
+    code
 }
 
 /// A nonblocking send and receive, completed by one `request`, whose status is that of the receive.
@@ -343,36 +306,28 @@ pub unsafe fn start_send_receive<C: Number>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let (to, from) = (Ends { peer: dest, tag: send_tag }, Ends { peer: source, tag: receive_tag });
-    match CommCall::begin(operation, comm, spread(to)) {
-        Ok(call) => {
-            let (code, ticks) = call.time(make);
-            let sent = bytes_of(code, dest, send);
-            let message = sent + bytes_of(code, source, receive);
-            let sample = call.count(message, sent, ticks);
-            if code == constant::SUCCESS {
-                // PERF: no sample of it is kept, since its request completes both.
-                let _ = call.starts_to_send(to, sent);
-                call.pass_beside(from);
-                let nobody = constant::PROC_NULL;
-                // SAFETY: the call succeeded, so it stored a request.
-                unsafe { call.add_request(request, Kind::SendReceive, nobody, sample, message) };
-            }
-            code
+    let (to, from) = (Ends::new(dest, send_tag), Ends::new(source, receive_tag));
+    let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
+        let uncounted = Uncounted::begin(operation, comm, spread(to));
+        let code = make();
+        if let Some(call) = uncounted.off().filter(|_| code == constant::SUCCESS) {
+            call.pass_received(from);
+            call.pass(to, End::Sent);
         }
-        Err(Uncounted::Passed) => {
-            let call = CommCall::begin_while_off(operation, comm, spread(to));
-            let code = make();
-            if let Some(call) = &call
-                && code == constant::SUCCESS
-            {
-                call.pass(to, End::Sent);
-                call.pass_beside(from);
-            }
-            code
-        }
-        Err(unseen) => unseen.make(make),
+        return code;
+    };
+    let (code, ticks) = call.time(make);
+    let sent = bytes_of(code, dest, send);
+    let message = sent + bytes_of(code, source, receive);
+    let sample = call.count(message, sent, ticks);
+    if code == constant::SUCCESS {
+        // No sample of it is kept, since its request completes both.
+        let _ = call.starts_to_send(to, sent);
+        call.pass_received(from);
+        // SAFETY: the call succeeded, so it stored a request.
+        unsafe { call.add_request(request, Kind::SendReceive, constant::PROC_NULL, sample, message) };
     }
+    code
 }
 
 /// Creates a persistent send.
@@ -390,7 +345,7 @@ pub unsafe fn prepare_send<C: Number>(
 ) -> c_int {
     let started = |recorder: &Recorder, known: &Known, template, bytes| RequestState {
         peer: dest,
-        counted_by: streams::find_number(recorder, &known.get(), End::Sent, Ends { peer: dest, tag }),
+        counted_by: streams::find_number(recorder, &known.get(), End::Sent, Ends::new(dest, tag)),
         ..RequestState::persistent(Kind::Send, template, bytes, bytes)
     };
     // SAFETY: the caller's promise.
@@ -410,7 +365,7 @@ pub unsafe fn prepare_receive<C: Number>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let from = Ends { peer: source, tag };
+    let from = Ends::new(source, tag);
     let started = |recorder: &Recorder, known: &Known, template, room| RequestState {
         counted_by: streams::find_number(recorder, &known.get(), End::Received, from),
         ..RequestState::persistent(Kind::Receive, template, room, 0)

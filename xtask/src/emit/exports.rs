@@ -98,12 +98,12 @@ pub fn meaning_call(
         all.push(if language == Language::C { "extra" } else { "std::ptr::null()" }.to_owned());
     }
     // A status that the application ignores is replaced by one of ours, so the closure takes it as its
-    // argument.
+    // argument. PERF: it has copies, so that the arguments need not be in memory.
     let status = args.iter().find_map(|arg| match arg {
         Expr::Param(name) if function.param(name).kind == "STATUS" => Some(name),
         _ => None,
     });
-    all.push(make(&status.map_or("||".to_owned(), |name| format!("|{name}|"))));
+    all.push(make(&status.map_or("move ||".to_owned(), |name| format!("move |{name}|"))));
     format!("{what}({})", all.join(", "))
 }
 

@@ -173,8 +173,8 @@ fn body(function: &Function, meaning: &Meaning, names: &str) -> String {
         }
     };
     let recorded = meaning_call(function, meaning, Language::Fortran, |closure| {
-        let status = closure.trim_matches('|');
-        let closure_head = if status.is_empty() { "||" } else { "|chosen|" };
+        let status = closure.trim_start_matches("move ").trim_matches('|');
+        let closure_head = if status.is_empty() { "move ||" } else { "move |chosen|" };
         format!("{closure_head} {}", call((!status.is_empty()).then_some(status)))
     });
     // Calls that start the recording are examined while nothing is recorded.
