@@ -14,8 +14,8 @@ const LONGEST_RECORD: usize = 1 << 26;
 /// Which field of a record is which column.
 #[derive(Debug)]
 pub struct Columns {
-    /// Per column of the format, the number of its field.
-    pub fields: Vec<usize>,
+    /// Per column of the format, the number of its field; none of a column that the table lacks and may lack.
+    pub fields: Vec<Option<usize>>,
     /// How many fields a record has.
     pub count: usize,
 }
@@ -23,7 +23,8 @@ pub struct Columns {
 impl Columns {
     /// Whether the columns are those of the format, in its order.
     pub fn are_as_written(&self) -> bool {
-        self.count == self.fields.len() && self.fields.is_sorted()
+        let are_in_order = self.fields.iter().enumerate().all(|(column, field)| *field == Some(column));
+        are_in_order && self.count == self.fields.len()
     }
 }
 
@@ -41,8 +42,12 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Opens the table and reads its header row.
-    pub fn open(path: &Path, columns: &[&'static str]) -> Result<Self, ProfileError> {
+    /// Opens the table and reads its header row, which may lack the columns of `optional`.
+    pub fn open(
+        path: &Path,
+        columns: &[&'static str],
+        optional: &[&'static str],
+    ) -> Result<Self, ProfileError> {
         let unreadable = |source| ProfileError::File { path: path.to_owned(), action: "read", source };
         let mut file = File::open(path).map_err(unreadable)?;
         let end = file.metadata().map_err(unreadable)?.len();
@@ -52,12 +57,13 @@ impl Blocks {
             line: 1,
             why: error.to_string(),
         })?;
-        let place = |column: &&'static str| {
-            header.iter().position(|name| name == *column).ok_or_else(|| ProfileError::MissingColumn {
+        let place = |column: &&'static str| match header.iter().position(|name| name == *column) {
+            None if !optional.contains(column) => Err(ProfileError::MissingColumn {
                 path: path.to_owned(),
                 column,
                 header: header.iter().collect::<Vec<_>>().join(","),
-            })
+            }),
+            place => Ok(place),
         };
         let fields = columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
         let columns = Arc::new(Columns { fields, count: header.len() });

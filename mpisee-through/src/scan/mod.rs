@@ -8,7 +8,7 @@ mod progress;
 mod record;
 mod table;
 
-pub use table::{Arrival, Call, Peer, Table};
+pub use table::{Arrival, Call, Message, Peer, Stream, Table};
 
 use anyhow::Result;
 use blocks::Blocks;
@@ -50,7 +50,7 @@ pub fn scan<T: Table, F: Fold<T>>(
     make: impl Fn() -> F + Sync,
 ) -> Result<Scanned<F>, ProfileError> {
     let path = profile.directory().join(T::Of::FILE);
-    let blocks = Blocks::open(&path, T::Of::columns())?;
+    let blocks = Blocks::open(&path, T::Of::columns(), T::Of::OPTIONAL)?;
     let threads = thread::available_parallelism().map_or(1, usize::from).min(blocks.count_at_most());
     let progress = Progress::start(T::Of::FILE, blocks.end());
     match read::<T, F>(blocks, threads, &make, &progress) {
@@ -58,7 +58,7 @@ pub fn scan<T: Table, F: Fold<T>>(
         Err(Stop::Unreadable(source)) => Err(ProfileError::File { path, action: "read", source }),
         Err(Stop::Wrong { at, why }) => {
             // Blocks after the wrong row may have been added by other threads: the rows before it are read again.
-            let before = Blocks::open(&path, T::Of::columns())?.until(at);
+            let before = Blocks::open(&path, T::Of::columns(), T::Of::OPTIONAL)?.until(at);
             let folds = read::<T, F>(before, threads, &make, &progress).map_err(|stop| match stop {
                 Stop::Unreadable(source) => ProfileError::File { path: path.clone(), action: "read", source },
                 Stop::Wrong { why, .. } => changed_meanwhile(&path, &why),

@@ -129,9 +129,10 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The text in a column, by the column's number in the format.
+    /// The text in a column, by the column's number in the format; empty of a column that the table lacks.
     pub fn text(&self, column: usize) -> &'a [u8] {
-        let place = self.splitter.spans[self.columns.fields[column]];
+        let Some(field) = self.columns.fields[column] else { return b"" };
+        let place = self.splitter.spans[field];
         if place.unquoted {
             &self.splitter.unquoted[place.start..place.end]
         } else {
@@ -159,6 +160,18 @@ impl<'a> Record<'a> {
     pub fn rank(&self, column: usize, name: &'static str) -> Result<u32, BadField> {
         let bad = || BadField { column: name, why: format!("'{}' is not a rank", shown(self.text(column))) };
         self.number(column, name).ok().and_then(|rank| u32::try_from(rank).ok()).ok_or_else(bad)
+    }
+
+    /// A whole number of 32 bits with a sign.
+    pub fn signed(&self, column: usize, name: &'static str) -> Result<i32, BadField> {
+        let text = self.text(column);
+        let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+        parsed.ok_or_else(|| BadField { column: name, why: format!("'{}' is not a tag", shown(text)) })
+    }
+
+    /// A time in seconds, as nanoseconds; none where the field is empty.
+    pub fn nanoseconds_if_any(&self, column: usize, name: &'static str) -> Result<Option<u64>, BadField> {
+        if self.text(column).is_empty() { Ok(None) } else { self.nanoseconds(column, name).map(Some) }
     }
 
     /// A time in seconds, as nanoseconds.
@@ -198,8 +211,13 @@ impl<'a> Cursor<'a> {
 
     /// A whole number that ends with a comma.
     pub fn number(&mut self) -> Option<u64> {
+        self.number_before(b',')
+    }
+
+    /// A whole number with this after it.
+    pub fn number_before(&mut self, end: u8) -> Option<u64> {
         let (number, digits) = self.digits(19)?;
-        (digits > 0 && self.next()? == b',').then_some(number)
+        (digits > 0 && self.next()? == end).then_some(number)
     }
 
     /// A whole number that ends with a comma, or nothing before the comma.
@@ -209,6 +227,23 @@ impl<'a> Cursor<'a> {
             return Some(None);
         }
         self.number().map(Some)
+    }
+
+    /// A time in seconds with nine decimals and this after it, as nanoseconds, or nothing before it.
+    pub fn nanoseconds_if_any(&mut self, end: u8) -> Option<Option<u64>> {
+        if self.block.get(self.at) == Some(&end) {
+            self.at += 1;
+            return Some(None);
+        }
+        self.nanoseconds(end).map(Some)
+    }
+
+    /// A whole number of 32 bits with a sign that ends with a comma.
+    pub fn signed(&mut self) -> Option<i32> {
+        let is_negative = self.block.get(self.at) == Some(&b'-');
+        self.at += usize::from(is_negative);
+        let size = i64::try_from(self.number()?).ok()?;
+        i32::try_from(if is_negative { -size } else { size }).ok()
     }
 
     /// A time in seconds with nine decimals and this after it, as nanoseconds.

@@ -2,7 +2,7 @@
 
 use super::BadField;
 use super::record::{Cursor, Record, shown};
-use mpisee_profile::rows::{ArrivalRow, CallRow, Memory, PeerRow, Row};
+use mpisee_profile::rows::{ArrivalRow, CallRow, End, Memory, MessageRow, PeerRow, Row, StreamRow};
 
 /// A table and what its rows look like.
 pub trait Table {
@@ -128,6 +128,7 @@ pub struct Arrival<'a> {
     pub root: Option<u32>,
     pub arrival_ns: u64,
     pub departure_ns: u64,
+    pub started_ns: Option<u64>,
 }
 
 impl Table for Arrival<'static> {
@@ -146,7 +147,8 @@ impl Table for Arrival<'static> {
                 None => None,
             },
             arrival_ns: next.nanoseconds(b',')?,
-            departure_ns: next.nanoseconds(b'\n')?,
+            departure_ns: next.nanoseconds(b',')?,
+            started_ns: next.nanoseconds_if_any(b'\n')?,
         };
         Some((arrival, next.at()))
     }
@@ -160,6 +162,100 @@ impl Table for Arrival<'static> {
             root: if record.text(4).is_empty() { None } else { Some(record.rank(4, "root")?) },
             arrival_ns: record.nanoseconds(5, "arrival_s")?,
             departure_ns: record.nanoseconds(6, "departure_s")?,
+            started_ns: record.nanoseconds_if_any(7, "started_s")?,
         })
+    }
+}
+
+/// A row of `messages.csv`; the fields are those of [`MessageRow`], times in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    pub comm: &'a [u8],
+    pub rank: u32,
+    pub peer: u32,
+    pub end: End,
+    pub tag: i32,
+    pub message: u64,
+    pub bytes: u64,
+    pub started_ns: u64,
+    pub arrival_ns: Option<u64>,
+    pub departure_ns: Option<u64>,
+    pub completed: u32,
+}
+
+impl Table for Message<'static> {
+    type Of = MessageRow;
+    type Row<'a> = Message<'a>;
+
+    fn quick(block: &[u8], at: usize) -> Option<(Message<'_>, usize)> {
+        let mut next = Cursor::new(block, at);
+        let message = Message {
+            comm: next.text()?,
+            rank: u32::try_from(next.number()?).ok()?,
+            peer: u32::try_from(next.number()?).ok()?,
+            end: end(next.text()?).ok()?,
+            tag: next.signed()?,
+            message: next.number()?,
+            bytes: next.number()?,
+            started_ns: next.nanoseconds(b',')?,
+            arrival_ns: next.nanoseconds_if_any(b',')?,
+            departure_ns: next.nanoseconds_if_any(b',')?,
+            completed: u32::try_from(next.number_before(b'\n')?).ok()?,
+        };
+        Some((message, next.at()))
+    }
+
+    fn parse<'a>(record: &Record<'a>) -> Result<Message<'a>, BadField> {
+        Ok(Message {
+            comm: record.text(0),
+            rank: record.rank(1, "rank")?,
+            peer: record.rank(2, "peer")?,
+            end: end(record.text(3))?,
+            tag: record.signed(4, "tag")?,
+            message: record.number(5, "message")?,
+            bytes: record.number(6, "bytes")?,
+            started_ns: record.nanoseconds(7, "started_s")?,
+            arrival_ns: record.nanoseconds_if_any(8, "arrival_s")?,
+            departure_ns: record.nanoseconds_if_any(9, "departure_s")?,
+            completed: u32::try_from(record.number(10, "completed")?).unwrap_or(u32::MAX),
+        })
+    }
+}
+
+/// A row of `streams.csv`; the fields are those of [`StreamRow`].
+#[derive(Clone, Copy, Debug)]
+pub struct Stream<'a> {
+    pub comm: &'a [u8],
+    pub rank: u32,
+    pub peer: u32,
+    pub end: End,
+    pub tag: i32,
+    pub messages: u64,
+    pub is_ordered: bool,
+}
+
+impl Table for Stream<'static> {
+    type Of = StreamRow;
+    type Row<'a> = Stream<'a>;
+
+    fn parse<'a>(record: &Record<'a>) -> Result<Stream<'a>, BadField> {
+        record.number(6, "sampled")?;
+        Ok(Stream {
+            comm: record.text(0),
+            rank: record.rank(1, "rank")?,
+            peer: record.rank(2, "peer")?,
+            end: end(record.text(3))?,
+            tag: record.signed(4, "tag")?,
+            messages: record.number(5, "messages")?,
+            is_ordered: record.number(7, "ordered")? == 1,
+        })
+    }
+}
+
+fn end(text: &[u8]) -> Result<End, BadField> {
+    match text {
+        b"sent" => Ok(End::Sent),
+        b"received" => Ok(End::Received),
+        _ => Err(BadField { column: "end", why: format!("'{}' is not sent or received", shown(text)) }),
     }
 }

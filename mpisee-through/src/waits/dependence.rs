@@ -1,5 +1,7 @@
 //! Which members of a communicator a member of a collective operation has to wait for (MPI 4.1, chapter 6).
 
+use std::borrow::Cow;
+
 /// On whom the members depend: nobody can leave before those on whom it depends have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dependence {
@@ -17,7 +19,7 @@ impl Dependence {
     /// Of an operation by its name in the standard; none of one whose members depend on neighbours, and of one that is not
     /// collective.
     pub fn of(call: &str) -> Option<Self> {
-        Some(match call {
+        Some(match blocking(call).as_ref() {
             "MPI_Barrier"
             | "MPI_Allreduce"
             | "MPI_Allgather"
@@ -37,8 +39,25 @@ impl Dependence {
     /// Whether no member can leave before all have arrived, if the call moves anything or is a barrier: with counts of zero, which
     /// the variants with a count for each member allow for some, a member depends on nobody.
     pub fn is_strict(call: &str) -> bool {
-        Self::of(call) == Some(Dependence::All)
-            && !["MPI_Allgatherv", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce_scatter"].contains(&call)
+        const WITH_COUNTS: [&str; 4] =
+            ["MPI_Allgatherv", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce_scatter"];
+        Self::of(call) == Some(Dependence::All) && !WITH_COUNTS.contains(&blocking(call).as_ref())
+    }
+}
+
+/// The blocking operation of a nonblocking or persistent one: `MPI_Allreduce` of `MPI_Iallreduce` and `MPI_Allreduce_init`.
+fn blocking(call: &str) -> Cow<'_, str> {
+    let name = call.strip_prefix("MPI_").or_else(|| call.strip_prefix("MPIX_"));
+    let Some(name) = name else { return Cow::Borrowed(call) };
+    if let Some(persistent) = name.strip_suffix("_init") {
+        return Cow::Owned(format!("MPI_{persistent}"));
+    }
+    match name.strip_prefix('I') {
+        Some(rest) if rest.starts_with(|first: char| first.is_ascii_lowercase()) => {
+            let (first, rest) = rest.split_at(1);
+            Cow::Owned(format!("MPI_{}{rest}", first.to_ascii_uppercase()))
+        }
+        _ => Cow::Borrowed(call),
     }
 }
 
@@ -56,10 +75,18 @@ mod tests {
             ("MPI_Exscan", Some(Dependence::OnLower)),
             ("MPI_Neighbor_alltoall", None),
             ("MPI_Send", None),
+            ("MPI_Irecv", None),
+            ("MPI_Iallreduce", Some(Dependence::All)),
+            ("MPI_Ireduce_scatter_block", Some(Dependence::All)),
+            ("MPI_Ibcast", Some(Dependence::OnRoot)),
+            ("MPI_Gather_init", Some(Dependence::OfRoot)),
+            ("MPIX_Scan_init", Some(Dependence::OnLower)),
+            ("MPI_Ineighbor_alltoall", None),
         ] {
             assert_eq!(Dependence::of(call), expected, "{call}");
         }
         let strict = |call| Dependence::is_strict(call);
         assert!(strict("MPI_Alltoall") && !strict("MPI_Alltoallv") && !strict("MPI_Bcast"));
+        assert!(strict("MPI_Ibarrier") && strict("MPI_Alltoall_init") && !strict("MPI_Ialltoallv"));
     }
 }

@@ -102,6 +102,9 @@ pub fn total(values: &[f64], known: &[Known], floors: &[Known], instances: u64) 
         low = low.min(late - INTERVAL * late_error);
         high = high.max(late + INTERVAL * late_error);
     }
+    if known.is_empty() {
+        high = high.max(total + SKEWED * error);
+    }
     if let [_] = known {
         let (without, without_error) = sample.moved(&[], &[], plain);
         let floor = |floor: &Known| {

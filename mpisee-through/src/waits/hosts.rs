@@ -15,6 +15,17 @@ pub struct Clocks {
     offsets: Vec<(usize, Offset)>,
 }
 
+/// A message from one host to another, in nanoseconds on their clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed {
+    /// The numbers of the sender's host and of the receiver's.
+    pub hosts: [usize; 2],
+    /// When the sender started to send it.
+    pub sent_ns: u64,
+    /// When the receiver had it.
+    pub received_ns: u64,
+}
+
 impl Clocks {
     /// The hosts by the ranks that they have; clocks are joined later.
     pub fn new<'h>(ranks: impl Iterator<Item = (u32, &'h str)>) -> Self {
@@ -39,13 +50,19 @@ impl Clocks {
 
     /// Moves the first moments of hosts to those of these instances, if they are earlier.
     pub fn begin_with(&mut self, joined: &Joined, members: &[u32]) {
-        for instance in joined.arrivals_ns.chunks_exact(members.len().max(1)) {
-            for (rank, &arrival_ns) in members.iter().zip(instance) {
-                if let Some(&host) = self.of_rank.get(rank) {
-                    self.bases_ns[host] = self.bases_ns[host].min(arrival_ns);
+        let hosts: Vec<Option<usize>> = members.iter().map(|&rank| self.host(rank)).collect();
+        for instance in joined.starts().chunks_exact(members.len().max(1)) {
+            for (host, &start_ns) in hosts.iter().zip(instance) {
+                if let Some(host) = *host {
+                    self.begin_at(host, start_ns);
                 }
             }
         }
+    }
+
+    /// Moves the first moment of a host to this one, if it is earlier.
+    pub fn begin_at(&mut self, host: usize, time_ns: u64) {
+        self.bases_ns[host] = self.bases_ns[host].min(time_ns);
     }
 
     /// Seconds since the host's first moment.
@@ -74,9 +91,14 @@ impl Clocks {
         hosts.all(|host| Some(self.offsets[host].0) == first)
     }
 
-    /// Joins the clocks from the instances of strict operations, each with its members.
-    pub fn join<'j>(&mut self, strict: impl Iterator<Item = (&'j Joined, &'j [u32])>) {
+    /// Joins the clocks from the instances of strict operations, each with its members, and from messages.
+    pub fn join<'j>(
+        &mut self,
+        strict: impl Iterator<Item = (&'j Joined, &'j [u32])>,
+        messages: impl Iterator<Item = Passed>,
+    ) {
         let mut bounds: BTreeMap<[usize; 2], Vec<Bound>> = BTreeMap::new();
+        messages.for_each(|passed| self.add_bound(passed, &mut bounds));
         for (joined, members) in strict {
             let hosts: Option<Vec<usize>> = members.iter().map(|&rank| self.host(rank)).collect();
             let Some(hosts) = hosts else { continue };
@@ -89,16 +111,29 @@ impl Clocks {
         self.offsets = join(self.names.len(), &links);
     }
 
+    /// Nobody has a message before it was sent: a bound of the offset from one side.
+    fn add_bound(&self, passed: Passed, bounds: &mut BTreeMap<[usize; 2], Vec<Bound>>) {
+        let [from, to] = passed.hosts;
+        let (sent_s, received_s) = (self.seconds(from, passed.sent_ns), self.seconds(to, passed.received_ns));
+        let bound = match from > to {
+            true => Bound { at_s: sent_s, offset_s: received_s - sent_s, is_upper: true },
+            false => Bound { at_s: received_s, offset_s: sent_s - received_s, is_upper: false },
+        };
+        if from != to {
+            bounds.entry([from.min(to), from.max(to)]).or_default().push(bound);
+        }
+    }
+
     /// Compares each host of an operation with the first of them.
     fn add_bounds(&self, joined: &Joined, hosts: &[usize], bounds: &mut BTreeMap<[usize; 2], Vec<Bound>>) {
         let mut used: Vec<usize> = hosts.to_vec();
         used.sort_unstable();
         used.dedup();
         let members = hosts.len();
-        let times = joined.arrivals_ns.chunks_exact(members).zip(joined.departures_ns.chunks_exact(members));
+        let times = joined.starts().chunks_exact(members).zip(joined.departures_ns.chunks_exact(members));
         let mut ends_ns = vec![(0, u64::MAX); self.names.len()];
         for (arrivals, departures) in times {
-            // By host, the last arrival and the first departure.
+            // By host, the last start and the first departure.
             used.iter().for_each(|&host| ends_ns[host] = (0, u64::MAX));
             for (&host, (&arrival_ns, &departure_ns)) in hosts.iter().zip(arrivals.iter().zip(departures)) {
                 let (last_ns, first_ns) = ends_ns[host];
@@ -152,7 +187,7 @@ mod tests {
         let mut clocks = Clocks::new((0..).zip(hosts));
         let (joined, members) = (barriers(), [0, 1, 2, 3]);
         clocks.begin_with(&joined, &members);
-        clocks.join(std::iter::once((&joined, &members[..])));
+        clocks.join(std::iter::once((&joined, &members[..])), std::iter::empty());
         assert!(clocks.are_joined([0, 1].into_iter()) && !clocks.are_joined([1, 2].into_iter()));
         let uncertainty_s = clocks.uncertainty_s(1);
         assert!((1e-7..5e-6).contains(&uncertainty_s), "{uncertainty_s}");
@@ -162,5 +197,35 @@ mod tests {
             let other_s = clocks.common_s(1, other_ns + other_ns / 50_000 + 2_000_000_000);
             assert!((one_s - other_s).abs() <= uncertainty_s, "{one_s} {other_s}");
         }
+    }
+
+    #[test]
+    fn messages_in_both_directions_join_clocks() {
+        // Messages every 10 ms in turns, which take 3 to 23 µs; the second clock shows 2 s less.
+        let passed = |number: u64, is_back: bool| {
+            let sent = 5_000_000_000 + number * 10_000_000;
+            let received = sent + 3_000 + number * 7919 % 20_000;
+            match is_back {
+                false => Passed { hosts: [0, 1], sent_ns: sent, received_ns: received - 2_000_000_000 },
+                true => Passed { hosts: [1, 0], sent_ns: sent - 2_000_000_000, received_ns: received },
+            }
+        };
+        let joined = |messages: Vec<Passed>| {
+            let mut clocks = Clocks::new((0..).zip(["a", "b"]));
+            for message in &messages {
+                clocks.begin_at(message.hosts[0], message.sent_ns);
+                clocks.begin_at(message.hosts[1], message.received_ns);
+            }
+            clocks.join(std::iter::empty(), messages.into_iter());
+            clocks
+        };
+        let clocks = joined((0..200).map(|number| passed(number, number % 2 == 1)).collect());
+        assert!(clocks.are_joined([0, 1].into_iter()));
+        let uncertainty_s = clocks.uncertainty_s(1);
+        assert!((1e-6..1e-5).contains(&uncertainty_s), "{uncertainty_s}");
+        let off_s = clocks.common_s(0, 6_000_000_000) - clocks.common_s(1, 4_000_000_000);
+        assert!(off_s.abs() <= uncertainty_s, "{off_s} {uncertainty_s}");
+        let one_way = joined((0..200).map(|number| passed(number, false)).collect());
+        assert!(!one_way.are_joined([0, 1].into_iter()), "bounds from one side");
     }
 }

@@ -1,14 +1,25 @@
 //! The waits in one call of a collective operation: how long each member waited, and for whom.
 
 use super::dependence::Dependence;
+use std::ops::Range;
 
 /// One call of the operation by all members: seconds on one clock, by the members' positions.
 #[derive(Clone, Copy, Debug)]
 pub struct Instance<'a> {
+    /// When each member entered the call in which it waits: of a nonblocking operation, the call that completed it.
     pub arrivals: &'a [f64],
     pub departures: &'a [f64],
+    /// When each member started a nonblocking operation, and so was there for others; none of a blocking one.
+    pub starts: Option<&'a [f64]>,
     /// The position of the root, if the operation has one.
     pub root: Option<usize>,
+}
+
+impl<'a> Instance<'a> {
+    /// From when on others need not wait for each member.
+    pub fn starts(&self) -> &'a [f64] {
+        self.starts.unwrap_or(self.arrivals)
+    }
 }
 
 /// The host of each member, and how far off the clocks of two hosts may be.
@@ -41,17 +52,26 @@ pub struct Waits {
     pub waited_s: Vec<f64>,
     /// How long others waited for each member. The sum is that of `waited_s`.
     pub caused_s: Vec<f64>,
-    /// The positions in the order of their arrivals.
+    /// Who waited for whom and how long, in seconds; kept where it is asked for.
+    pub pairs: Option<Vec<(usize, usize, f64)>>,
+    /// The positions in the order of their starts.
     order: Vec<usize>,
-    /// For members who wait, the place in `order` of the last one for whom each waits, and its own place.
+    /// The positions of those who may wait, in the order of their arrivals.
+    waiters: Vec<usize>,
+    /// For members who wait, the place in `order` of the last one for whom each waits, and its own place in `waiters`.
     until: Vec<(usize, usize)>,
 }
 
 impl Waits {
+    /// Keeps who waited for whom.
+    pub fn with_pairs() -> Self {
+        Waits { pairs: Some(Vec::new()), ..Waits::default() }
+    }
+
     /// Computes the waits of an instance.
     ///
-    /// A member waits from its arrival until the last one of those on whom it depends and who arrived before it left. At every
-    /// moment of a wait, those who are still missing have equal parts in it. Of arrivals on two hosts, a difference that
+    /// A member waits from its arrival until the last one of those on whom it depends and who started before it left. At every
+    /// moment of a wait, those who are still missing have equal parts in it. Of moments on two hosts, a difference that
     /// is within the uncertainty of their clocks is no wait.
     pub fn compute(&mut self, instance: Instance<'_>, dependence: Dependence, hosts: &Hosts) {
         let members = instance.arrivals.len();
@@ -59,17 +79,26 @@ impl Waits {
             sums.clear();
             sums.resize(members, 0.0);
         }
+        if let Some(pairs) = &mut self.pairs {
+            pairs.clear();
+        }
         match (dependence, instance.root) {
-            (Dependence::All, _) => self.on_all(instance, 0..members, hosts),
-            (Dependence::OfRoot, Some(root)) => self.on_all(instance, root..root + 1, hosts),
+            (Dependence::All, _) => self.on_members(instance, 0..members, 0..members, hosts),
+            (Dependence::OfRoot, Some(root)) => {
+                self.on_members(instance, root..root + 1, 0..members, hosts);
+            }
             (Dependence::OnRoot, Some(root)) => self.on_root(instance, root, hosts),
-            (Dependence::OnLower, _) => self.on_lower(instance, hosts),
+            (Dependence::OnLower, _) => {
+                for member in 1..members {
+                    self.on_members(instance, member..member + 1, 0..member + 1, hosts);
+                }
+            }
             (Dependence::OfRoot | Dependence::OnRoot, None) => {}
         }
     }
 
     fn on_root(&mut self, instance: Instance<'_>, root: usize, hosts: &Hosts) {
-        let root_s = instance.arrivals[root];
+        let root_s = instance.starts()[root];
         for (member, (&arrival_s, &departure_s)) in
             instance.arrivals.iter().zip(instance.departures).enumerate()
         {
@@ -77,78 +106,101 @@ impl Waits {
             if late_s > hosts.between_s(member, root) && root_s < departure_s {
                 self.waited_s[member] = late_s;
                 self.caused_s[root] += late_s;
+                if let Some(pairs) = &mut self.pairs {
+                    pairs.push((member, root, late_s));
+                }
             }
         }
     }
 
-    /// These members wait for all others.
-    fn on_all(&mut self, instance: Instance<'_>, waiting: std::ops::Range<usize>, hosts: &Hosts) {
-        self.sort(instance.arrivals, 0..instance.arrivals.len());
-        let mut until = std::mem::take(&mut self.until);
-        until.clear();
-        for (place, &member) in self.order.iter().enumerate() {
-            if waiting.contains(&member)
-                && let Some(last) = self.last_awaited(instance, place, hosts)
-            {
-                until.push((last, place));
+    /// Members of the first range wait for all of the second.
+    fn on_members(
+        &mut self,
+        instance: Instance<'_>,
+        waiting: Range<usize>,
+        awaited: Range<usize>,
+        hosts: &Hosts,
+    ) {
+        let by_time = |times: &[f64], one: usize, other: usize| times[one].total_cmp(&times[other]);
+        self.order.clear();
+        self.order.extend(awaited);
+        self.order.sort_unstable_by(|&one, &other| by_time(instance.starts(), one, other));
+        self.waiters.clear();
+        match instance.starts {
+            // PERF: in the same order.
+            None => self.waiters.extend(self.order.iter().filter(|&member| waiting.contains(member))),
+            Some(_) => {
+                self.waiters.extend(waiting);
+                self.waiters.sort_unstable_by(|&one, &other| by_time(instance.arrivals, one, other));
             }
         }
-        // Those who wait for the same last member share one pass over the arrivals.
+        let mut until = std::mem::take(&mut self.until);
+        until.clear();
+        for (place, &member) in self.waiters.iter().enumerate() {
+            until.extend(self.last_awaited(instance, member, hosts).map(|last| (last, place)));
+        }
+        // Those who wait for the same last member share one pass over the starts.
         until.sort_unstable();
         for group in until.chunk_by(|(one, _), (other, _)| one == other) {
-            self.charge(instance.arrivals, group);
+            self.charge(instance, group);
         }
         self.until = until;
     }
 
-    fn on_lower(&mut self, instance: Instance<'_>, hosts: &Hosts) {
-        for member in 1..instance.arrivals.len() {
-            self.sort(instance.arrivals, 0..member + 1);
-            let place = self.order.iter().position(|&other| other == member);
-            let waits = place.and_then(|place| Some((self.last_awaited(instance, place, hosts)?, place)));
-            if let Some(wait) = waits {
-                self.charge(instance.arrivals, &[wait]);
-            }
-        }
-    }
-
-    /// Orders members by their arrivals.
-    fn sort(&mut self, arrivals: &[f64], members: std::ops::Range<usize>) {
-        self.order.clear();
-        self.order.extend(members);
-        self.order.sort_unstable_by(|&one, &other| arrivals[one].total_cmp(&arrivals[other]));
-    }
-
-    /// The place of the last one for whom the member at this place waits.
-    fn last_awaited(&self, instance: Instance<'_>, place: usize, hosts: &Hosts) -> Option<usize> {
-        let member = self.order[place];
-        let departure_s = instance.departures[member];
-        let end = self.order.partition_point(|&other| instance.arrivals[other] < departure_s);
+    /// The place of the last one for whom the member waits.
+    fn last_awaited(&self, instance: Instance<'_>, member: usize, hosts: &Hosts) -> Option<usize> {
+        let (starts, departure_s) = (instance.starts(), instance.departures[member]);
+        let begin = self.place_after(starts, instance.arrivals[member]);
+        let end = self.order.partition_point(|&other| starts[other] < departure_s);
         let is_certain = |&later: &usize| {
             let other = self.order[later];
-            let late_s = instance.arrivals[other] - instance.arrivals[member];
-            late_s > hosts.between_s(member, other)
+            starts[other] - instance.arrivals[member] > hosts.between_s(member, other)
         };
-        (place + 1..end).rev().find(is_certain)
+        (begin..end).rev().find(is_certain)
     }
 
-    /// Adds the waits of members, by place, for the same last one.
-    fn charge(&mut self, arrivals: &[f64], group: &[(usize, usize)]) {
-        let (Some(&(last, first)), mut waiting) = (group.first(), 0) else { return };
-        let mut group = group.iter().peekable();
-        // What each of those who are still missing has caused up to a moment.
-        let mut caused_s = 0.0;
-        for place in first..=last {
+    /// The place of the first one that starts after this moment.
+    fn place_after(&self, starts: &[f64], time_s: f64) -> usize {
+        self.order.partition_point(|&other| starts[other] <= time_s)
+    }
+
+    /// Adds the waits of members, in the order of their arrivals, for the same last one.
+    fn charge(&mut self, instance: Instance<'_>, group: &[(usize, usize)]) {
+        let (arrivals, starts) = (instance.arrivals, instance.starts());
+        let Some(&(last, first)) = group.first() else { return };
+        let last_s = starts[self.order[last]];
+        let mut now_s = arrivals[self.waiters[first]];
+        let begin = self.place_after(starts, now_s);
+        let mut group = group.iter().map(|&(_, place)| self.waiters[place]).peekable();
+        // What each of those who are still missing has caused up to a moment, and those who wait at that moment.
+        let (mut caused_s, mut waiting) = (0.0, 0);
+        for place in begin..=last {
             let member = self.order[place];
-            if place > first {
-                let passed_s = arrivals[member] - arrivals[self.order[place - 1]];
-                caused_s += passed_s * f64::from(waiting) / (last - place + 1) as f64;
-                self.caused_s[member] += caused_s;
-            }
-            if group.next_if(|(_, waiter)| *waiter == place).is_some() {
-                self.waited_s[member] = arrivals[self.order[last]] - arrivals[member];
+            let mut passed_s = f64::from(waiting) * (starts[member] - now_s);
+            now_s = starts[member];
+            while let Some(waiter) = group.next_if(|&waiter| arrivals[waiter] <= now_s) {
+                passed_s += now_s - arrivals[waiter];
                 waiting += 1;
+                self.waited_s[waiter] = last_s - arrivals[waiter];
+                if let Some(pairs) = &mut self.pairs {
+                    add_pairs(pairs, waiter, &self.order[place..=last], instance);
+                }
             }
+            caused_s += passed_s / (last - place + 1) as f64;
+            self.caused_s[member] += caused_s;
+        }
+    }
+}
+
+/// Adds for whom a member waits, of those who are missing at its arrival, in the order of their starts.
+fn add_pairs(pairs: &mut Vec<(usize, usize, f64)>, waiter: usize, missing: &[usize], instance: Instance<'_>) {
+    let (mut now_s, mut caused_s) = (instance.arrivals[waiter], 0.0);
+    for (place, &member) in missing.iter().enumerate() {
+        let start_s = instance.starts()[member];
+        caused_s += (start_s - now_s) / (missing.len() - place) as f64;
+        now_s = start_s;
+        if caused_s > 0.0 {
+            pairs.push((waiter, member, caused_s));
         }
     }
 }
@@ -161,7 +213,7 @@ mod tests {
     fn waits(arrivals: &[f64], departures: &[f64], root: Option<usize>, dependence: Dependence) -> Waits {
         let mut waits = Waits::default();
         let hosts = Hosts::one(arrivals.len());
-        waits.compute(Instance { arrivals, departures, root }, dependence, &hosts);
+        waits.compute(Instance { arrivals, departures, starts: None, root }, dependence, &hosts);
         waits
     }
 
@@ -211,13 +263,62 @@ mod tests {
     fn differences_within_the_uncertainty_of_clocks_are_no_waits() {
         let hosts = Hosts { of_member: vec![0, 0, 1], uncertainty_s: vec![0.0, 0.5] };
         let mut found = Waits::default();
-        let instance = Instance { arrivals: &[0.0, 0.25, 0.375], departures: &[2.0; 3], root: None };
+        let instance =
+            Instance { arrivals: &[0.0, 0.25, 0.375], departures: &[2.0; 3], starts: None, root: None };
         found.compute(instance, Dependence::All, &hosts);
         assert_eq!(found.waited_s, [0.25, 0.0, 0.0], "that of the same host is certain");
         assert_eq!(found.caused_s, [0.0, 0.25, 0.0]);
     }
 
+    #[test]
+    fn of_a_nonblocking_operation_members_wait_for_starts_in_the_completing_call() {
+        // Member 0 waits from 1 to 5 for two until 3, then for one; member 1 from 4 to 5; member 2 starts last.
+        let instance = Instance {
+            arrivals: &[1.0, 4.0, 6.0],
+            departures: &[7.0; 3],
+            starts: Some(&[0.0, 3.0, 5.0]),
+            root: None,
+        };
+        let mut found = Waits::with_pairs();
+        found.compute(instance, Dependence::All, &Hosts::one(3));
+        assert_eq!(found.waited_s, [4.0, 1.0, 0.0]);
+        assert_eq!(found.caused_s, [0.0, 1.0, 4.0]);
+        let mut pairs = found.pairs.take().unwrap();
+        pairs.sort_by(|one, other| one.partial_cmp(other).unwrap());
+        assert_eq!(pairs, [(0, 1, 1.0), (0, 2, 3.0), (1, 2, 1.0)]);
+        found.compute(Instance { root: Some(2), ..instance }, Dependence::OnRoot, &Hosts::one(3));
+        assert_eq!(found.waited_s, [4.0, 1.0, 0.0]);
+        // Who completes after all have started waits for nobody, however long the operation took.
+        let late = Instance { arrivals: &[5.0; 3], ..instance };
+        found.compute(late, Dependence::All, &Hosts::one(3));
+        assert_eq!(found.waited_s, [0.0; 3]);
+    }
+
     proptest! {
+        #[test]
+        fn pairs_sum_to_what_is_suffered_and_caused(
+            times in proptest::collection::vec((0.0..10.0f64, 0.0..5.0f64, 0.0..12.0f64), 2..20),
+            kind in 0usize..4,
+        ) {
+            let starts: Vec<f64> = times.iter().map(|time| time.0).collect();
+            let arrivals: Vec<f64> = times.iter().map(|time| time.0 + time.1).collect();
+            let departures: Vec<f64> = times.iter().map(|time| time.0 + time.1 + time.2).collect();
+            let kinds = [Dependence::All, Dependence::OnRoot, Dependence::OfRoot, Dependence::OnLower];
+            let mut found = Waits::with_pairs();
+            let instance =
+                Instance { arrivals: &arrivals, departures: &departures, starts: Some(&starts), root: Some(1) };
+            found.compute(instance, kinds[kind], &Hosts::one(times.len()));
+            let (mut suffered, mut caused) = (vec![0.0; times.len()], vec![0.0; times.len()]);
+            for &(waiter, cause, time_s) in found.pairs.as_ref().unwrap() {
+                suffered[waiter] += time_s;
+                caused[cause] += time_s;
+            }
+            for member in 0..times.len() {
+                prop_assert!((suffered[member] - found.waited_s[member]).abs() < 1e-9, "{suffered:?} {found:?}");
+                prop_assert!((caused[member] - found.caused_s[member]).abs() < 1e-9, "{caused:?} {found:?}");
+            }
+        }
+
         #[test]
         fn what_is_caused_is_what_is_waited(
             times in proptest::collection::vec((0.0..10.0f64, 0.0..12.0f64), 2..20),

@@ -1,15 +1,18 @@
-//! Who waits for whom in collective operations, from sampled times of arrival.
+//! Who waits for whom in collective operations and messages, from sampled times of arrival.
 //!
 //! `arrivals` reads the samples and joins them over the members of a communicator, `hosts` and `clocks` put the times of all
 //! hosts on one clock. `dependence` says on whom a member depends, `instance` computes the waits in one call from that,
-//! `operation` and `estimate` those in all calls, `pattern` finds who stands out, and [`sentence`] says so.
+//! `operation` and `estimate` those in all calls, `pattern` finds who stands out, and [`sentence`] says so. `collective` puts
+//! these together, [`messages`] does the same for point-to-point messages.
 
 mod arrivals;
 mod clocks;
+mod collective;
 mod dependence;
 mod estimate;
 mod hosts;
 mod instance;
+pub mod messages;
 mod operation;
 mod pattern;
 #[cfg(test)]
@@ -18,22 +21,21 @@ pub mod sentence;
 
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::{By, seconds};
-use crate::processes::Processes;
+use crate::scan::{self, BadField, Fold, Peer};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
-use arrivals::{Joined, Points};
-use dependence::Dependence;
+use collective::CallKey;
 pub use estimate::{Estimate, FEWEST};
+use hashbrown::HashMap as Map;
 use hosts::Clocks;
-use instance::Hosts;
-use mpisee_profile::rows::{ArrivalRow, CollectiveRow, CommRow, Row};
-use mpisee_profile::{Kind, Operation, ProfileError};
-use operation::{Estimated, Sample, Totals};
+use messages::{Class, MESSAGES, MessageCounts, Times};
+use mpisee_profile::rows::{ArrivalRow, MessageRow, OutsideRow, Row};
+use mpisee_profile::{Kind, Operation, Profile, ProfileError};
 pub use pattern::Finding;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Communicator, operation and rank.
-type CallKey = (String, String, u32);
+/// Takes who waited for whom: the rank that waited, the one that it waited for, and how long in all calls, in seconds.
+pub type Sink<'s> = &'s mut dyn FnMut(u32, u32, f64);
 
 /// Why an operation on a communicator has samples and no waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,16 +70,30 @@ pub struct Member {
     /// How long others waited for it, and how long it waited, in all calls; none if the sample is too small to tell.
     pub caused: Option<Estimate>,
     pub suffered: Option<Estimate>,
+    /// Of messages, the parts of both.
+    pub directions: Option<Directions>,
 }
 
-/// The waits in an operation on a communicator.
+/// The waits of a rank by the end of messages that others, or it, waited for; in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Directions {
+    /// How long it waited for senders, and for receivers.
+    pub suffered_s: [f64; 2],
+    /// How long others waited for it as sender, and as receiver.
+    pub caused_s: [f64; 2],
+}
+
+/// The waits in an operation on a communicator, or in its messages.
 #[derive(Clone, Debug)]
 pub struct Waiting {
     pub comm: String,
+    /// The operation's name, or [`MESSAGES`].
     pub call: String,
-    /// All recorded calls, and those whose arrivals are known of all members.
+    /// All recorded calls, and those whose arrivals are known of all members; or messages.
     pub instances: u64,
     pub sampled: u64,
+    /// Whether members wait in other calls than those of the operation.
+    pub is_nonblocking: bool,
     /// The time of all members, in seconds.
     pub time_s: f64,
     /// Of that, waiting for others; none if the sample is too small to tell.
@@ -85,6 +101,13 @@ pub struct Waiting {
     pub members: Vec<Member>,
     /// The findings; members by position.
     pub findings: Vec<Finding>,
+}
+
+impl Waiting {
+    /// Whether it is about messages.
+    pub fn is_of_messages(&self) -> bool {
+        self.call == MESSAGES
+    }
 }
 
 /// Who waits for whom.
@@ -97,6 +120,10 @@ pub struct Report {
     pub uncertainty_s: Vec<f64>,
     /// By communicator, the time of all ranks in collective operations, in seconds.
     pub collective_s: BTreeMap<String, f64>,
+    /// The same in calls about messages; nothing if the profile has no sample of these.
+    pub message_s: BTreeMap<String, f64>,
+    /// Messages that are left out since their order is unknown or their ends disagree, and all messages.
+    pub disordered: [u64; 2],
     /// Operations with samples and without waits, by the reason.
     pub left_out: LeftOutBy,
     /// Sampled calls that are left out since some member lacks them.
@@ -110,268 +137,189 @@ const LEAST_OF_RUN: f64 = 0.01;
 
 /// Computes the waits of the operations that the filter takes; its choice of ranks does not matter.
 pub fn of(view: &ProfileView, filter: &CallFilter) -> Result<Report> {
+    with_pairs(view, filter, None)
+}
+
+/// The same; `sink` gets who waited for whom.
+pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink<'_>>) -> Result<Report> {
     const MISSING: &str = "the arrival of single ranks";
     let ranks = view.ranks(MISSING)?;
     let profile = view.profile();
-    if !profile.directory().join(ArrivalRow::FILE).exists() {
+    if !has_samples(profile) {
         bail!(
             "'{}' has no samples of collective calls (arrivals.csv): an older mpisee recorded it, or without them, or no \
              communicator of several ranks had a collective call",
             profile.directory().display()
         );
     }
-    let (points, cut_off) = arrivals::read(profile)?;
+    let (points, mut cut_off) = match profile.directory().join(ArrivalRow::FILE).exists() {
+        true => arrivals::read(profile)?,
+        false => Default::default(),
+    };
+    let mut tables = messages::join::Tables::read(profile)?;
+    let has_messages = !tables.streams.is_empty();
+    cut_off = cut_off.or(tables.cut_off.take());
+    let messages = messages::join::join(&mut tables);
     let calls = Calls::read(view, filter)?;
     let mut clocks = Clocks::new(ranks.iter().map(|row| (row.rank, row.host.as_str())));
-    let (joined, mut left_out) = join(points, view.processes(), &mut clocks);
-    let empty = if clocks.names.len() > 1 { calls_of_nothing(view)? } else { HashSet::new() };
+    let (joined, mut left_out) = collective::join(points, view.processes(), &mut clocks);
+    messages::begin_with(&messages, &mut clocks);
+    let empty = if clocks.names.len() > 1 { collective::calls_of_nothing(view)? } else { HashSet::new() };
     let strict = joined.iter().filter(|one| one.is_strict(&empty));
-    clocks.join(strict.map(|one| (&one.joined, &one.members[..])));
-    let means = mean_arrivals(view)?;
+    let passed = messages::passed(&messages, &clocks);
+    clocks.join(strict.map(|one| (&one.joined, &one.members[..])), passed.into_iter());
+    let means = collective::mean_arrivals(view)?;
     let wall_s: HashMap<u32, f64> = ranks.iter().map(|row| (row.rank, row.wall_s.0)).collect();
+    let takes =
+        |comm: &str, call: &str| view.processes().takes_comm(&filter.comms, comm) && filter.takes_call(call);
     let (mut operations, mut partial) = (Vec::new(), 0);
-    for one in joined {
-        if !(view.processes().takes_comm(&filter.comms, &one.comm) && filter.takes_call(&one.call)) {
-            continue;
-        }
+    for one in joined.into_iter().filter(|one| takes(&one.comm, &one.call)) {
         partial += one.joined.partial;
-        match one.waiting(&clocks, &calls, &means, &wall_s) {
+        match one.waiting(&clocks, &calls, &means, &wall_s, sink.as_mut()) {
             Ok(waiting) => operations.push(waiting),
             Err(reason) => left_out.entry(reason).or_default().push((one.comm, one.call)),
         }
     }
+    let mut message_s = BTreeMap::new();
+    let disordered = [messages.left_out, messages.messages];
+    if has_messages && filter.takes_call(MESSAGES) {
+        let known = messages::Known {
+            times: &calls.of_messages,
+            counts: counts_of_messages(profile)?,
+            wall_s: &wall_s,
+            was_off: view.run().recording_was_off,
+        };
+        let takes = |comm: &str| takes(comm, MESSAGES);
+        let (found, reasons) = messages::waits(messages, &tables.comms.names, &clocks, &known, takes, sink);
+        let comms = tables.comms.names.iter().filter(|comm| takes(comm));
+        message_s = calls.message_s(comms, &found, &operations);
+        operations.extend(found);
+        for (reason, comm) in reasons {
+            left_out.entry(reason).or_default().push((comm, MESSAGES.to_owned()));
+        }
+    }
     for operations in left_out.values_mut() {
-        operations.retain(|(comm, call)| {
-            view.processes().takes_comm(&filter.comms, comm) && filter.takes_call(call)
-        });
+        operations.retain(|(comm, call)| takes(comm, call));
     }
     left_out.retain(|_, operations| !operations.is_empty());
     let uncertainty_s = (0..clocks.names.len()).map(|host| clocks.uncertainty_s(host)).collect();
-    let cut_off = cut_off.or(calls.cut_off);
     Ok(Report {
         operations,
         hosts: clocks.names,
         uncertainty_s,
         collective_s: calls.collective_s,
+        message_s,
+        disordered,
         left_out,
         partial,
-        cut_off,
+        cut_off: cut_off.or(calls.cut_off),
     })
 }
 
-/// The collective operations of `calls.csv`.
+/// Whether the profile has samples of collective calls or of messages.
+pub fn has_samples(profile: &Profile) -> bool {
+    [ArrivalRow::FILE, MessageRow::FILE].iter().any(|file| profile.directory().join(file).exists())
+}
+
+/// The operations of `calls.csv`.
 struct Calls {
-    /// Calls and seconds.
+    /// Calls and seconds of collective operations.
     of_rank: HashMap<CallKey, (u64, f64)>,
     collective_s: BTreeMap<String, f64>,
+    /// The time in calls about messages by communicator and rank.
+    of_messages: Map<String, Map<u32, Times>>,
     cut_off: Option<ProfileError>,
 }
 
 impl Calls {
     fn read(view: &ProfileView, filter: &CallFilter) -> Result<Self> {
-        let mut groups = view.group(filter, By { comm: true, rank: true, call: true, ..By::default() })?;
-        let cut_off = groups.cut_off.take();
-        let (mut of_rank, mut collective_s) = (HashMap::new(), BTreeMap::new());
+        let of_comms = CallFilter::of(filter.comms.clone());
+        let mut groups = view.group(&of_comms, By { comm: true, rank: true, call: true, ..By::default() })?;
+        let mut calls = Calls {
+            of_rank: HashMap::new(),
+            collective_s: BTreeMap::new(),
+            of_messages: Map::new(),
+            cut_off: groups.cut_off.take(),
+        };
         for (key, cell) in &groups.cells {
             let (comm, call) = (groups.comm(key), groups.call(key));
-            if Operation::from_name(call).is_none_or(|operation| operation.kind() != Kind::Collective) {
-                continue;
-            }
+            let Some(operation) = Operation::from_name(call) else { continue };
             let time_s = seconds(cell.time_ns);
-            of_rank.insert((comm.to_owned(), call.to_owned(), key.rank), (cell.calls, time_s));
-            *collective_s.entry(comm.to_owned()).or_insert(0.0) += time_s;
-        }
-        Ok(Calls { of_rank, collective_s, cut_off })
-    }
-}
-
-/// Operations of which some call had a message of 0 bytes, so that its members need not wait for each other; barriers aside.
-fn calls_of_nothing(view: &ProfileView) -> Result<HashSet<(String, String)>> {
-    let by = By { comm: true, call: true, size: true, without_times: true, ..By::default() };
-    let groups = view.group(&CallFilter::of(CommFilter::default()), by)?;
-    let of_nothing = groups.cells.iter().map(|(key, _)| key).filter(|key| groups.size(key).1 == 0);
-    let named = of_nothing.map(|key| (groups.comm(key).to_owned(), groups.call(key).to_owned()));
-    Ok(named.filter(|(_, call)| call != "MPI_Barrier").collect())
-}
-
-/// Mean arrivals over all recorded instances, in seconds on the clock of the rank's host, with the number of instances.
-type Means = HashMap<CallKey, (u64, f64)>;
-
-fn mean_arrivals(view: &ProfileView) -> Result<Means, ProfileError> {
-    let mut means = Means::new();
-    for row in view.profile().rows_if_any::<CollectiveRow>()? {
-        let CollectiveRow { comm, call, rank, instances, mean_arrival_s, .. } = row?;
-        means.insert((comm, call, rank), (instances, mean_arrival_s.0));
-    }
-    Ok(means)
-}
-
-/// An operation on a communicator, with the sampled instances that all members have.
-struct Operations {
-    comm: String,
-    call: String,
-    dependence: Dependence,
-    members: Vec<u32>,
-    joined: Joined,
-}
-
-/// Joins the samples of all operations, and says which have no waits.
-fn join(points: Points, processes: &Processes, clocks: &mut Clocks) -> (Vec<Operations>, LeftOutBy) {
-    let mut left_out = LeftOutBy::new();
-    let mut all = Vec::new();
-    for ((comm, call), points) in points {
-        let row = processes.comms.get(&comm);
-        // Of one process, nobody waits.
-        if row.is_some_and(|row| row.size < 2) {
-            continue;
-        }
-        match dependence(&call, row, processes) {
-            Err(reason) => left_out.entry(reason).or_default().push((comm, call)),
-            Ok((dependence, members)) => {
-                let joined = arrivals::join(points, &members);
-                clocks.begin_with(&joined, &members);
-                all.push(Operations { comm, call, dependence, members, joined });
+            let of_messages = calls.of_messages.entry_ref(comm).or_default().entry(key.rank).or_default();
+            add_time(of_messages, operation, time_s);
+            if operation.kind() == Kind::Collective && filter.takes_call(call) {
+                calls.of_rank.insert((comm.to_owned(), call.to_owned(), key.rank), (cell.calls, time_s));
+                *calls.collective_s.entry(comm.to_owned()).or_insert(0.0) += time_s;
             }
         }
-    }
-    (all, left_out)
-}
-
-/// On whom the members of an operation depend, and who they are.
-fn dependence(
-    call: &str,
-    row: Option<&CommRow>,
-    processes: &Processes,
-) -> Result<(Dependence, Vec<u32>), LeftOut> {
-    let row = row.ok_or(LeftOut::Members)?;
-    if row.members.remote.is_some() {
-        return Err(LeftOut::Intercommunicator);
-    }
-    if row.count > 1 || row.members.outsiders() > 0 || row.members.has_elided() {
-        return Err(LeftOut::Members);
-    }
-    let dependence = Dependence::of(call).ok_or(LeftOut::Neighbours)?;
-    if dependence == Dependence::OnLower && !is_in_order(row, processes) {
-        return Err(LeftOut::Order);
-    }
-    Ok((dependence, row.members.group.iter().collect()))
-}
-
-/// Whether the ranks of the communicator are in the order of those of `MPI_COMM_WORLD`, as in its duplicates.
-fn is_in_order(row: &CommRow, processes: &Processes) -> bool {
-    let is_duplicate = |row: &CommRow| row.created_by.contains("_dup") || row.created_by.contains("_idup");
-    let mut row = row;
-    // A name is longer than that of its parent; anything else could lead in a circle.
-    while row.comm != "W" {
-        match processes.comms.get(&row.parent) {
-            Some(parent) if is_duplicate(row) && parent.comm.len() < row.comm.len() => row = parent,
-            _ => return false,
-        }
-    }
-    true
-}
-
-impl Operations {
-    /// Whether no member can leave a call before all have arrived; `empty` are operations with calls that move nothing.
-    fn is_strict(&self, empty: &HashSet<(String, String)>) -> bool {
-        Dependence::is_strict(&self.call) && !empty.contains(&(self.comm.clone(), self.call.clone()))
+        Ok(calls)
     }
 
-    fn key(&self, rank: u32) -> CallKey {
-        (self.comm.clone(), self.call.clone(), rank)
-    }
-
-    fn waiting(
+    /// By communicator with messages, the time in calls about these. Where calls wait for nonblocking collectives as well, it is
+    /// without the time that these have in the sample.
+    fn message_s<'c>(
         &self,
-        clocks: &Clocks,
-        calls: &Calls,
-        means: &Means,
-        wall_s: &HashMap<u32, f64>,
-    ) -> Result<Waiting, LeftOut> {
-        if self.joined.instances.is_empty() {
-            return Err(LeftOut::Partial);
-        }
-        let hosts: Option<Vec<usize>> = self.members.iter().map(|&rank| clocks.host(rank)).collect();
-        let hosts = hosts.ok_or(LeftOut::Partial)?;
-        if !clocks.are_joined(hosts.iter().copied()) {
-            return Err(LeftOut::Clocks);
-        }
-        let counted: Option<Vec<(u64, f64)>> =
-            self.members.iter().map(|&rank| calls.of_rank.get(&self.key(rank)).copied()).collect();
-        let counted = counted.ok_or(LeftOut::Calls)?;
-        let totals = self.totals(clocks, &hosts, &counted, means);
-        let sample = self.sample(clocks, hosts);
-        let sampled = sample.waits(self.dependence);
-        let estimated = operation::estimate(&sample, &totals, self.dependence, &sampled);
-        let wall_s: f64 = self.members.iter().filter_map(|rank| wall_s.get(rank)).sum();
-        let findings = match &estimated {
-            Some(estimated) if estimated.waiting.total >= LEAST_OF_RUN * wall_s => {
-                pattern::findings(&sample, self.dependence, &sampled, estimated, totals.instances)
+        comms: impl Iterator<Item = &'c String>,
+        messages: &[Waiting],
+        collectives: &[Waiting],
+    ) -> BTreeMap<String, f64> {
+        let time_s = |comm: &String| {
+            let of_comm = self.of_messages.get(comm);
+            let all_s: f64 = of_comm.map_or(0.0, |ranks| ranks.values().map(Times::sum).sum());
+            let others = collectives.iter().filter(|other| other.is_nonblocking && other.comm == *comm);
+            let others_s: f64 = others.map(|other| other.time_s).sum();
+            let known = messages.iter().find(|one| one.comm == *comm);
+            (all_s - others_s).max(known.map_or(0.0, |one| one.time_s))
+        };
+        comms.map(|comm| (comm.clone(), time_s(comm))).collect()
+    }
+}
+
+/// Adds the time in an operation to that of messages, if it is about messages or may be.
+fn add_time(times: &mut Times, operation: Operation, time_s: f64) {
+    let is_persistent = operation.kind() == Kind::Collective && operation.name().ends_with("_init");
+    match (operation.kind(), Class::of(operation.name())) {
+        (_, Some(class)) => times.by_class_s[class as usize] += time_s,
+        (Kind::PointToPoint | Kind::Completion, None) => times.other_s += time_s,
+        (Kind::Probe, None) => times.probes_s += time_s,
+        _ => times.has_other_requests |= operation.starts_request() || is_persistent,
+    }
+}
+
+/// Messages between ranks, by communicator, rank, and whether it received them.
+#[derive(Default)]
+struct Counts {
+    comms: crate::group::Names,
+    of: Map<(u32, u32, bool), u64>,
+}
+
+impl Fold<Peer<'static>> for Counts {
+    fn row(&mut self, row: &Peer<'_>) -> Result<(), BadField> {
+        if let Some(comm) = self.comms.number(row.comm, "comm", |_| true)? {
+            for end in [(comm, row.rank, false), (comm, row.peer, true)] {
+                *self.of.entry(end).or_default() += row.sent_messages;
             }
-            _ => Vec::new(),
-        };
-        Ok(Waiting {
-            comm: self.comm.clone(),
-            call: self.call.clone(),
-            instances: totals.instances,
-            sampled: sample.numbers.len() as u64,
-            time_s: counted.iter().map(|(_, time_s)| time_s).sum(),
-            waiting: estimated.as_ref().map(|estimated| estimated.waiting),
-            members: self.members_of(&sample.hosts.of_member, &counted, estimated.as_ref()),
-            findings,
-        })
+        }
+        Ok(())
     }
+}
 
-    fn members_of(
-        &self,
-        hosts: &[usize],
-        counted: &[(u64, f64)],
-        estimated: Option<&Estimated>,
-    ) -> Vec<Member> {
-        let member = |(position, &rank): (usize, &u32)| Member {
-            rank,
-            host: hosts[position],
-            time_s: counted[position].1,
-            caused: estimated.map(|estimated| estimated.caused[position]),
-            suffered: estimated.map(|estimated| estimated.suffered[position]),
-        };
-        self.members.iter().enumerate().map(member).collect()
-    }
-
-    /// The known sums over all recorded instances.
-    fn totals(&self, clocks: &Clocks, hosts: &[usize], counted: &[(u64, f64)], means: &Means) -> Totals {
-        let most = counted.iter().map(|(calls, _)| *calls).max().unwrap_or(0);
-        let mean_of = |(&rank, &host): (&u32, &usize)| {
-            let (instances, mean_s) = *means.get(&self.key(rank))?;
-            Some((instances, clocks.common_of_mean_s(host, mean_s)))
-        };
-        let found: Option<Vec<(u64, f64)>> = self.members.iter().zip(hosts).map(mean_of).collect();
-        // Means over other instances cannot be compared.
-        let is_same = counted.iter().all(|(calls, _)| *calls == most);
-        let found = found.filter(|found| is_same && found.iter().all(|(made, _)| *made == found[0].0));
-        Totals {
-            instances: most,
-            mean_times_s: counted.iter().map(|&(calls, time_s)| time_s / calls.max(1) as f64).collect(),
-            mean_arrivals_s: found.map(|found| found.into_iter().map(|(_, mean_s)| mean_s).collect()),
+/// The messages of `peers.csv`, and those with other worlds, of which nothing is sampled.
+fn counts_of_messages(profile: &Profile) -> Result<MessageCounts> {
+    let mut all = MessageCounts::new();
+    for Counts { comms, of } in scan::scan::<Peer, Counts>(profile, Counts::default)?.folds {
+        for ((comm, rank, is_received), messages) in of {
+            let of_comm = all.entry_ref(comms.names[comm as usize].as_str()).or_default();
+            *of_comm.entry((rank, is_received)).or_default() += messages;
         }
     }
-
-    fn sample(&self, clocks: &Clocks, hosts: Vec<usize>) -> Sample {
-        let common = |times_ns: &[u64]| -> Vec<f64> {
-            let each = times_ns.chunks_exact(hosts.len()).flat_map(|instance| instance.iter().zip(&hosts));
-            each.map(|(&time_ns, &host)| clocks.common_s(host, time_ns)).collect()
-        };
-        let position = |root: &Option<u32>| root.and_then(|root| self.members.binary_search(&root).ok());
-        let is_one = hosts.iter().all(|host| *host == hosts[0]);
-        let of_host = |host| if is_one { 0.0 } else { clocks.uncertainty_s(host) };
-        Sample {
-            numbers: self.joined.instances.clone(),
-            roots: self.joined.roots.iter().map(position).collect(),
-            arrivals: common(&self.joined.arrivals_ns),
-            departures: common(&self.joined.departures_ns),
-            hosts: Hosts { uncertainty_s: (0..clocks.names.len()).map(of_host).collect(), of_member: hosts },
-        }
+    for row in profile.rows_if_any::<OutsideRow>()? {
+        let row = row?;
+        let of_comm = all.entry_ref(row.comm.as_str()).or_default();
+        *of_comm.entry((row.rank, false)).or_default() += row.sent_messages;
+        *of_comm.entry((row.rank, true)).or_default() += row.received_messages;
     }
+    Ok(all)
 }
 
 /// The choice of communicators and operations without that of ranks, which is made of the result.

@@ -3,6 +3,7 @@
 use super::dependence::Dependence;
 use super::estimate::{self, Estimate, Known};
 use super::instance::{Hosts, Instance, Waits};
+use std::ops::Range;
 
 /// The sampled instances that all members have; times are seconds on one clock, by instance and member.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +14,8 @@ pub struct Sample {
     pub roots: Vec<Option<usize>>,
     pub arrivals: Vec<f64>,
     pub departures: Vec<f64>,
+    /// When members started a nonblocking operation; empty of a blocking one.
+    pub starts: Vec<f64>,
     pub hosts: Hosts,
 }
 
@@ -21,8 +24,9 @@ pub struct Sample {
 pub struct Totals {
     /// The number of recorded instances.
     pub instances: u64,
-    /// By member, the mean time in one call, in seconds.
-    pub mean_times_s: Vec<f64>,
+    /// By member, the mean time in one call, in seconds; none of a nonblocking operation, whose completing calls may be about
+    /// others as well.
+    pub mean_times_s: Option<Vec<f64>>,
     /// By member, the mean arrival over the same instances on the clock of the sample, if that is known.
     pub mean_arrivals_s: Option<Vec<f64>>,
 }
@@ -59,13 +63,27 @@ impl Sample {
     pub fn instances(&self) -> impl Iterator<Item = Instance<'_>> {
         let members = self.members().max(1);
         let times = self.arrivals.chunks_exact(members).zip(self.departures.chunks_exact(members));
-        times.zip(&self.roots).map(|((arrivals, departures), &root)| Instance { arrivals, departures, root })
+        times.zip(&self.roots).enumerate().map(move |(at, ((arrivals, departures), &root))| {
+            let starts = self.starts.get(at * members..(at + 1) * members);
+            Instance { arrivals, departures, starts, root }
+        })
     }
 
     /// The root of all instances, if it is the same one.
     pub fn only_root(&self) -> Option<usize> {
         let first = self.roots.first().copied().flatten()?;
         self.roots.iter().all(|root| *root == Some(first)).then_some(first)
+    }
+
+    /// Who waited for whom in the sampled instances: members by position, with seconds.
+    pub fn pairs(&self, dependence: Dependence, mut each: impl FnMut(usize, usize, f64)) {
+        let mut waits = Waits::with_pairs();
+        for instance in self.instances() {
+            waits.compute(instance, dependence, &self.hosts);
+            for &(waiting, cause, time_s) in waits.pairs.iter().flatten() {
+                each(waiting, cause, time_s);
+            }
+        }
     }
 
     /// The waits in each instance.
@@ -80,15 +98,15 @@ impl Sample {
                 sampled.waited[member].push(waits.waited_s[member]);
                 sampled.caused[member].push(waits.caused_s[member]);
             }
-            let arrivals = instance.arrivals;
-            let last = (0..members).max_by(|&one, &other| arrivals[one].total_cmp(&arrivals[other]));
+            let starts = instance.starts();
+            let last = (0..members).max_by(|&one, &other| starts[one].total_cmp(&starts[other]));
             sampled.last.push(last.unwrap_or(0));
         }
         sampled
     }
 
     /// By member, the time in each call, in seconds.
-    fn times(&self) -> Columns {
+    pub fn times(&self) -> Columns {
         let time = |member: usize| {
             self.instances().map(|one| one.departures[member] - one.arrivals[member]).collect()
         };
@@ -163,13 +181,15 @@ impl Estimator<'_> {
         estimate::total(values, known, floors, self.totals.instances)
     }
 
-    /// The time of a member in its calls.
-    fn time(&self, member: usize, slope: f64) -> Known {
-        Known { values: self.times[member].clone(), mean: self.totals.mean_times_s[member], slope }
+    /// The time of a member in its calls, if it is known.
+    fn time(&self, member: usize, slope: f64) -> Option<Known> {
+        let means_s = self.totals.mean_times_s.as_ref()?;
+        Some(Known { values: self.times[member].clone(), mean: means_s[member], slope })
     }
 
-    /// The time of all who may wait.
-    fn time_of_all(&self, slope: f64) -> Known {
+    /// The time of all who may wait, if it is known.
+    fn time_of_all(&self, slope: f64) -> Option<Known> {
+        let means_s = self.totals.mean_times_s.as_ref()?;
         if let (Dependence::OfRoot, Some(root)) = (self.dependence, self.sample.only_root()) {
             return self.time(root, slope);
         }
@@ -177,7 +197,7 @@ impl Estimator<'_> {
         for times in &self.times {
             values.iter_mut().zip(times).for_each(|(sum, time)| *sum += time);
         }
-        Known { values, mean: self.totals.mean_times_s.iter().sum(), slope }
+        Some(Known { values, mean: means_s.iter().sum(), slope })
     }
 
     /// How much later those arrive who may be waited for: later than the member, or, added up, than all who may wait.
@@ -207,14 +227,22 @@ impl Estimator<'_> {
         late.into_iter().map(floor).collect()
     }
 
+    /// The time of these members in all calls, in seconds; without bounds where it is unknown.
+    fn whole_s(&self, members: Range<usize>) -> f64 {
+        let means_s = self.totals.mean_times_s.as_ref();
+        means_s.map_or(f64::INFINITY, |means_s| {
+            means_s[members].iter().sum::<f64>() * self.totals.instances as f64
+        })
+    }
+
     fn suffered(&self, member: usize) -> Option<Estimate> {
         let waited = &self.sampled.waited[member];
-        let whole_s = self.totals.mean_times_s[member] * self.totals.instances as f64;
+        let whole_s = self.whole_s(member..member + 1);
         if waited.iter().all(|&waited_s| waited_s == 0.0) && self.never_waits(member) {
             return Some(Estimate::default());
         }
-        let found =
-            self.total(waited, &[self.time(member, 1.0)], &below(waited, self.floors(Some(member))))?;
+        let time: Vec<Known> = self.time(member, 1.0).into_iter().collect();
+        let found = self.total(waited, &time, &below(waited, self.floors(Some(member))))?;
         Some(found.clamped(0.0, whole_s.max(waited.iter().sum())))
     }
 
@@ -233,8 +261,9 @@ impl Estimator<'_> {
         for waited in &self.sampled.waited {
             sums.iter_mut().zip(waited).for_each(|(sum, waited)| *sum += waited);
         }
-        let whole_s = self.totals.mean_times_s.iter().sum::<f64>() * self.totals.instances as f64;
-        let found = self.total(&sums, &[self.time_of_all(1.0)], &below(&sums, self.floors(None)))?;
+        let whole_s = self.whole_s(0..self.sample.members());
+        let time: Vec<Known> = self.time_of_all(1.0).into_iter().collect();
+        let found = self.total(&sums, &time, &below(&sums, self.floors(None)))?;
         Some(found.clamped(0.0, whole_s.max(sums.iter().sum())))
     }
 
@@ -254,7 +283,7 @@ impl Estimator<'_> {
         let time = self.time_of_all(of_time);
         let each = |member: usize| {
             let late = self.lateness.get(member).map(|late| Known { slope: of_lateness, ..late.clone() });
-            let known: Vec<Known> = std::iter::once(time.clone()).chain(late).collect();
+            let known: Vec<Known> = time.clone().into_iter().chain(late).collect();
             self.total(&self.sampled.caused[member], &known, &[])
         };
         let found: Option<Vec<Estimate>> = (0..members).map(each).collect();

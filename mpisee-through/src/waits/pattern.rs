@@ -2,6 +2,8 @@
 
 use super::dependence::Dependence;
 use super::estimate::FEWEST;
+use super::instance::Hosts;
+use super::messages::LateEnd;
 use super::operation::{Estimated, Sample, Sampled};
 
 /// A cause of waiting that stands out; members by position.
@@ -15,6 +17,8 @@ pub enum Finding {
     LateRoot(usize),
     /// Instance by instance, these members are late in turn.
     Alternating(Vec<usize>),
+    /// Others wait for these members to send or to receive messages.
+    LateEnd(LateEnd, Vec<usize>),
     /// Instances in the last third of the run wait this many times as long as those in the first.
     Growing(f64),
 }
@@ -56,14 +60,25 @@ pub fn findings(
         found.extend(late_root(sample));
     } else {
         let is_part = (sample.numbers.len() as u64) < instances / 2;
-        let shares = Shares { sample, sampled, estimated, waiting: &waiting, is_part };
         match alternating(sample, sampled) {
             Some(members) => found.push(Finding::Alternating(members)),
-            None => found.extend(shares.late()),
+            None => found.extend(late(&sample.hosts, &sampled.caused, estimated, &waiting, is_part)),
         }
     }
     found.extend(growing(&waiting).map(Finding::Growing));
     found
+}
+
+/// The hosts and other members that stand out: `caused` is by member and instance, `waiting` by instance that of all members.
+/// `is_part` says whether the sample is a small part of all instances, so that what is known of these may tell more.
+pub fn late(
+    hosts: &Hosts,
+    caused: &[Vec<f64>],
+    estimated: &Estimated,
+    waiting: &[f64],
+    is_part: bool,
+) -> Vec<Finding> {
+    Shares { hosts, caused, estimated, waiting, is_part }.late()
 }
 
 /// By instance, the sum over these columns.
@@ -78,8 +93,9 @@ fn sums<'c>(columns: impl IntoIterator<Item = &'c Vec<f64>>) -> Vec<f64> {
 
 /// Parts of the waiting.
 struct Shares<'a> {
-    sample: &'a Sample,
-    sampled: &'a Sampled,
+    hosts: &'a Hosts,
+    /// By member and instance.
+    caused: &'a [Vec<f64>],
     estimated: &'a Estimated,
     /// By instance, of all members.
     waiting: &'a [f64],
@@ -90,9 +106,8 @@ struct Shares<'a> {
 impl Shares<'_> {
     /// The hosts and then the other members that stand out.
     fn late(&self) -> Vec<Finding> {
-        let members = self.sample.members();
-        let each: Vec<[f64; 2]> =
-            self.sampled.caused.iter().map(|caused| share(caused, self.waiting)).collect();
+        let members = self.caused.len();
+        let each: Vec<[f64; 2]> = self.caused.iter().map(|caused| share(caused, self.waiting)).collect();
         // A member that is seldom late may not be so in the sample: its error is at least that of others.
         let pooled = (each.iter().map(|[_, error]| error * error).sum::<f64>() / members as f64).sqrt();
         let even = 1.0 / members as f64;
@@ -103,7 +118,7 @@ impl Shares<'_> {
             })
             .collect();
         let hosts: Vec<usize> = self.late_hosts(&each, even);
-        let alone = |member: &usize| !hosts.contains(&self.sample.hosts.of_member[*member]);
+        let alone = |member: &usize| !hosts.contains(&self.hosts.of_member[*member]);
         let late: Vec<usize> = late.into_iter().filter(alone).collect();
         let late = if hosts.is_empty() { self.with_others(late, &each, even) } else { late };
         let ranks = (!late.is_empty()).then_some(Finding::Late(late));
@@ -123,11 +138,11 @@ impl Shares<'_> {
 
     /// The fewest members, up to half of all, that stand out together: two that are equally late have half each.
     fn together(&self, each: &[[f64; 2]], even: f64) -> Vec<usize> {
-        let members = self.sample.members();
+        let members = self.caused.len();
         let mut order: Vec<usize> = (0..members).collect();
         order.sort_by(|&one, &other| each[other][0].total_cmp(&each[one][0]));
         let mut found = (2..=members / 2).map(|count| &order[..count]).filter(|late| {
-            let caused = sums(late.iter().map(|&member| &self.sampled.caused[member]));
+            let caused = sums(late.iter().map(|&member| &self.caused[member]));
             let each_is_late = late.iter().all(|&member| each[member][0] > EACH_OF_SEVERAL * even);
             let part = share(&caused, self.waiting);
             each_is_late
@@ -141,9 +156,9 @@ impl Shares<'_> {
 
     /// Hosts of which most members cause more than an even share, and none more than half of the host's part.
     fn late_hosts(&self, each: &[[f64; 2]], even: f64) -> Vec<usize> {
-        let members = self.sample.members();
-        let mut on_host: Vec<Vec<usize>> = vec![Vec::new(); self.sample.hosts.uncertainty_s.len()];
-        for (member, &host) in self.sample.hosts.of_member.iter().enumerate() {
+        let members = self.caused.len();
+        let mut on_host: Vec<Vec<usize>> = vec![Vec::new(); self.hosts.uncertainty_s.len()];
+        for (member, &host) in self.hosts.of_member.iter().enumerate() {
             on_host[host].push(member);
         }
         let used = on_host.iter().filter(|members| !members.is_empty()).count();
@@ -151,7 +166,7 @@ impl Shares<'_> {
             if here.len() < 2 || here.len() == members {
                 return false;
             }
-            let caused = sums(here.iter().map(|&member| &self.sampled.caused[member]));
+            let caused = sums(here.iter().map(|&member| &self.caused[member]));
             let part = share(&caused, self.waiting);
             let above = here.iter().filter(|&&member| each[member][0] > even).count();
             let most = here.iter().map(|&member| each[member][0]).fold(0.0, f64::max);

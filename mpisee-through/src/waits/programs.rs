@@ -116,20 +116,22 @@ impl Program {
     /// The known sums over all instances.
     pub fn totals(&self) -> Totals {
         let (members, instances) = (self.all.members(), self.all.numbers.len() as f64);
+        let mut mean_times_s = vec![0.0; members];
         let mut totals = Totals {
             instances: self.all.numbers.len() as u64,
-            mean_times_s: vec![0.0; members],
+            mean_times_s: None,
             mean_arrivals_s: Some(vec![0.0; members]),
         };
         for one in self.all.instances() {
             for member in 0..members {
                 let (arrival_s, departure_s) = (one.arrivals[member], one.departures[member]);
-                totals.mean_times_s[member] += (departure_s - arrival_s) / instances;
+                mean_times_s[member] += (departure_s - arrival_s) / instances;
                 if let Some(means_s) = &mut totals.mean_arrivals_s {
                     means_s[member] += arrival_s / instances;
                 }
             }
         }
+        totals.mean_times_s = Some(mean_times_s);
         totals
     }
 

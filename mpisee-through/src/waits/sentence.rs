@@ -1,5 +1,6 @@
 //! Findings in the waits, as sentences.
 
+use super::messages::LateEnd;
 use super::{Estimate, Finding, Report, Waiting};
 use crate::units::{count, time};
 use mpisee_profile::RankSet;
@@ -34,7 +35,9 @@ pub fn sentences(report: &Report, takes: impl Fn(u32) -> bool) -> Vec<Sentence> 
 fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &Finding) -> Sentence {
     let Waiting { comm, call, instances, sampled, members, .. } = operation;
     let positions: Vec<usize> = match finding {
-        Finding::Late(members) | Finding::Alternating(members) => members.clone(),
+        Finding::Late(members) | Finding::Alternating(members) | Finding::LateEnd(_, members) => {
+            members.clone()
+        }
         Finding::LateRoot(member) => vec![*member],
         Finding::LateHost(host) => {
             let here = members.iter().enumerate().filter(|(_, member)| member.host == *host);
@@ -52,7 +55,7 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
     let whole = time(waiting.total);
     let of = format!(
         "of {whole} of waiting in {call} on {comm} ({sampled} of {} sampled)",
-        count(*instances, "call")
+        count(*instances, if operation.is_of_messages() { "message" } else { "call" })
     );
     let part = match caused.high - caused.low > 1e-9 * waiting.total {
         true => format!(
@@ -81,6 +84,7 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
         Finding::LateRoot(_) => {
             ("late root", format!("The root, rank {}, is late: it caused {part} {of}.", ranks[0]))
         }
+        Finding::LateEnd(end, _) => late_end(*end, &ranks, &format!("{part} {of}"), members.len()),
         Finding::Alternating(_) => (
             "alternating",
             format!("Ranks {} are last in turn, call by call: they caused {part} {of}.", cycle(&ranks)),
@@ -95,6 +99,36 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
         ),
     };
     Sentence { comm: comm.clone(), call: call.clone(), kind, ranks, waiting_s: waiting.total, share, text }
+}
+
+/// The kind and the text of a finding in messages.
+fn late_end(end: LateEnd, ranks: &[u32], caused: &str, members: usize) -> (&'static str, String) {
+    let named = named(ranks);
+    match (end, ranks.len()) {
+        (LateEnd::Sender, 1) => {
+            ("late sender", format!("Rank {named} sends late: receivers wait for it, which caused {caused}."))
+        }
+        (LateEnd::Sender, _) => (
+            "late senders",
+            format!("Ranks {named} send late: receivers wait for them, which caused {caused}."),
+        ),
+        (LateEnd::Receiver, 1) => (
+            "late receiver",
+            format!("Rank {named} receives late: senders wait for it, which caused {caused}."),
+        ),
+        (LateEnd::Receiver, _) => (
+            "late receivers",
+            format!("Ranks {named} receive late: senders wait for them, which caused {caused}."),
+        ),
+        (LateEnd::HotReceiver, 1) => (
+            "hot receiver",
+            format!("Most of {members} ranks wait for rank {named} to receive, which caused {caused}."),
+        ),
+        (LateEnd::HotReceiver, _) => (
+            "hot receivers",
+            format!("Most of {members} ranks wait for ranks {named} to receive, which caused {caused}."),
+        ),
+    }
 }
 
 fn per_cent(time_s: f64, of: Estimate) -> String {

@@ -4,8 +4,8 @@
 #![allow(dead_code)]
 
 use mpisee_profile::rows::{
-    ArrivalRow, CallRow, CollectiveRow, CommRow, Members, Memory, OutsideRow, PeerRow, RankRow, RegionRow,
-    Row, Seconds,
+    ArrivalRow, CallRow, CollectiveRow, CommRow, Members, Memory, MessageRow, OutsideRow, PeerRow, RankRow,
+    RegionRow, Row, Seconds, StreamRow,
 };
 use mpisee_profile::run::MpiInfo;
 use mpisee_profile::writer::{ProfileWriter, to_csv};
@@ -27,6 +27,9 @@ pub struct Builder {
     /// Written if there are any.
     pub arrivals: Vec<ArrivalRow>,
     pub collectives: Vec<CollectiveRow>,
+    /// Written if there are streams.
+    pub messages: Vec<MessageRow>,
+    pub streams: Vec<StreamRow>,
 }
 
 /// A profile on disk, in a directory of its own.
@@ -73,6 +76,8 @@ impl Builder {
             regions: vec![],
             arrivals: vec![],
             collectives: vec![],
+            messages: vec![],
+            streams: vec![],
         };
         empty.comm("W", "", "", &format!("0-{}", ranks - 1), |_| {})
     }
@@ -189,6 +194,10 @@ impl Builder {
         if !self.arrivals.is_empty() {
             write_table(&writer, &self.arrivals);
             write_table(&writer, &self.collectives);
+        }
+        if !self.streams.is_empty() {
+            write_table(&writer, &self.messages);
+            write_table(&writer, &self.streams);
         }
         let directory = writer.finish(&self.run).unwrap();
         Written { scratch, directory }

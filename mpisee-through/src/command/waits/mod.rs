@@ -16,7 +16,8 @@ use crate::waits::sentence::sentences;
 use anyhow::Result;
 use clap::Args;
 use mpisee_profile::glob::Glob;
-use rows::Part;
+use rows::{Of, Part};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -66,15 +67,24 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     let filter = waits::filter(&args.comms, &args.call);
     let mut report = waits::of(&view, &filter)?;
-    let is_empty = report.collective_s.is_empty() && view.group(&filter, By::default())?.cells.is_empty();
+    let is_empty = report.collective_s.is_empty()
+        && report.message_s.is_empty()
+        && view.group(&filter, By::default())?.cells.is_empty();
     matched::need_operation(&view, &filter, is_empty)?;
     matched::need_chosen(&view, &args.comms)?;
     let with_families = args.families.are_on(&args.output);
-    let is_kept = |comm: &str| report.collective_s.contains_key(comm);
-    let families = family::of_table(&view, |row| is_kept(&row.comm), with_families);
     let operations = rows::by_comm(&report);
-    let of_family = |family| Part::of(family, &report, &operations);
-    let mut parts: Vec<Part<'_>> = families.iter().map(of_family).collect();
+    let families_in = |times: &BTreeMap<String, f64>| {
+        family::of_table(&view, |row| times.contains_key(&row.comm), with_families)
+    };
+    let of_collectives = families_in(&report.collective_s);
+    let of_messages = families_in(&report.message_s);
+    let of = |of: Of| {
+        let (report, operations) = (&report, &operations);
+        move |family| Part::of(family, of, report, operations)
+    };
+    let mut parts: Vec<Part<'_>> = of_collectives.iter().map(of(Of::Collectives)).collect();
+    parts.extend(of_messages.iter().map(of(Of::Messages)));
     parts.sort_by(|one, other| one.order(other));
     let mut closing = String::new();
     let mut sheets = Vec::new();
@@ -82,18 +92,31 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
     if args.output.format() == Format::Table {
         let mut comms = rows::communicators(&parts);
         comms.remove_columns(rows::TRANSFER_ENDS);
-        closing +=
-            &args.shown.cut(&args.output, &mut comms.rows, "No time was spent in collective operations.");
+        if !comms.rows.is_empty() || of_messages.is_empty() {
+            let nothing = "No time was spent in collective operations.";
+            closing += &args.shown.cut(&args.output, &mut comms.rows, nothing);
+        }
+        let mut messages = rows::messages(&parts);
+        messages.remove_columns(rows::MESSAGE_TRANSFER_ENDS);
+        if !messages.rows.is_empty() {
+            closing += &args.shown.cut(&args.output, &mut messages.rows, "");
+        }
         let mut ranks = rows::ranks(&parts, &report, takes);
         ranks.rows.truncate(args.shown.limit(&args.output));
-        sheets.extend([comms, ranks]);
-        if families.iter().any(|family| !family.is_single()) {
+        let is_of_messages = comms.rows.is_empty() && !messages.rows.is_empty();
+        let tables = [(comms, !is_of_messages), (messages, !of_messages.is_empty()), (ranks, true)];
+        sheets.extend(tables.into_iter().filter(|(_, is_kept)| *is_kept).map(|(sheet, _)| sheet));
+        if of_collectives.iter().chain(&of_messages).any(|family| !family.is_single()) {
             closing += EACH_HINT;
         }
     } else {
         let mut each = rows::each(&report, takes);
         args.shown.cut(&args.output, &mut each.rows, "");
         sheets.extend([each, rows::communicators(&parts)]);
+        let messages = rows::messages(&parts);
+        if !messages.rows.is_empty() {
+            sheets.push(messages);
+        }
     }
     let nodes = rows::nodes(&report, takes);
     if nodes.rows.len() > 1 {

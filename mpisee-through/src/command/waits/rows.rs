@@ -26,8 +26,32 @@ const COMMUNICATORS: [Head; 12] = [
 /// The columns of communicators that are for programs alone.
 pub const TRANSFER_ENDS: std::ops::Range<usize> = 7..9;
 
-const RANKS: [Head; 8] = [
+/// The columns of communicators and of their messages that are for programs alone.
+pub const MESSAGE_TRANSFER_ENDS: std::ops::Range<usize> = 9..11;
+
+const MESSAGES: [Head; 14] = [
     sheet::fixed("comm", "COMM"),
+    sheet::number("size", "SIZE").hidden_at(1),
+    sheet::number("time_s", "Time"),
+    sheet::number("waiting_for_senders_s", "For senders"),
+    sheet::number("waiting_for_receivers_s", "For receivers"),
+    sheet::number("waiting_s", "Waiting").hidden_at(5),
+    sheet::number("waiting_low_s", "from").hidden_at(4),
+    sheet::number("waiting_high_s", "to").hidden_at(4),
+    sheet::number("transfer_s", "Transfer").hidden_at(6),
+    sheet::number("transfer_low_s", "Transfer from"),
+    sheet::number("transfer_high_s", "Transfer to"),
+    sheet::number("not_sampled_s", "Not sampled").hidden_at(3),
+    sheet::number("messages", "Messages").hidden_at(2),
+    sheet::number("sampled", "Sampled").hidden_at(2),
+];
+
+/// The column of ranks that is needed beside messages alone.
+const CALLS: std::ops::Range<usize> = 1..2;
+
+const RANKS: [Head; 9] = [
+    sheet::fixed("comm", "COMM"),
+    sheet::fixed("calls", "IN"),
     sheet::number("rank", "RANK"),
     sheet::fixed("node", "NODE").hidden_at(0),
     sheet::number("caused_s", "Caused"),
@@ -46,7 +70,10 @@ const NODES: [Head; 6] = [
     sheet::number("clock_uncertainty_s", "Clock ±").hidden_at(0),
 ];
 
-const EACH: [Head; 13] = [
+/// The columns of single operations that messages alone have.
+const DIRECTIONS: std::ops::Range<usize> = 13..17;
+
+const EACH: [Head; 17] = [
     sheet::fixed("comm", "COMM"),
     sheet::fixed("call", "CALL"),
     sheet::number("rank", "RANK"),
@@ -60,6 +87,10 @@ const EACH: [Head; 13] = [
     sheet::number("transfer_s", "Transfer"),
     sheet::number("instances", "Calls"),
     sheet::number("sampled", "Sampled"),
+    sheet::number("suffered_for_senders_s", "For senders"),
+    sheet::number("suffered_for_receivers_s", "For receivers"),
+    sheet::number("caused_as_sender_s", "As sender"),
+    sheet::number("caused_as_receiver_s", "As receiver"),
 ];
 
 /// The operations by communicator.
@@ -74,14 +105,24 @@ pub fn by_comm(report: &Report) -> ByComm<'_> {
     operations
 }
 
-/// The waits on a communicator or on like ones.
+/// The operations of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    Collectives,
+    Messages,
+}
+
+/// The waits on a communicator or on like ones, in collective operations or in messages.
 pub struct Part<'r> {
     name: &'r str,
+    of: Of,
     size: String,
-    /// The time in collective operations, in seconds, and of that in operations whose waits are known.
+    /// The time in these operations, in seconds, and of that in operations whose waits are known.
     time_s: f64,
     known_s: f64,
     waiting: Estimate,
+    /// Of messages, the waiting for senders and for receivers, in seconds.
+    directions_s: [f64; 2],
     instances: u64,
     sampled: u64,
     /// Caused and suffered by rank.
@@ -90,29 +131,45 @@ pub struct Part<'r> {
 
 impl<'r> Part<'r> {
     /// Sums up the operations on the communicators of a family.
-    pub fn of(family: &'r Family<'_>, report: &Report, operations: &ByComm<'_>) -> Self {
+    pub fn of(family: &'r Family<'_>, of: Of, report: &Report, operations: &ByComm<'_>) -> Self {
+        let times = match of {
+            Of::Collectives => &report.collective_s,
+            Of::Messages => &report.message_s,
+        };
         let mut part = Part {
             name: &family.name,
+            of,
             size: family.size_text(),
-            time_s: family.rows.iter().filter_map(|row| report.collective_s.get(&row.comm)).sum(),
+            time_s: family.rows.iter().filter_map(|row| times.get(&row.comm)).sum(),
             known_s: 0.0,
             waiting: Estimate::default(),
+            directions_s: [0.0; 2],
             instances: 0,
             sampled: 0,
             ranks: BTreeMap::new(),
         };
         let of_row = |row: &&CommRow| operations.get(row.comm.as_str()).into_iter().flatten();
-        family.rows.iter().flat_map(of_row).for_each(|operation| part.add(operation));
+        let is_of = |operation: &&&Waiting| operation.is_of_messages() == (of == Of::Messages);
+        family.rows.iter().flat_map(of_row).filter(is_of).for_each(|operation| part.add(operation));
         part
     }
 
     fn add(&mut self, operation: &Waiting) {
         let Some(waiting) = operation.waiting else { return };
+        if operation.is_nonblocking {
+            // The time of the operation is that of starting it.
+            self.time_s += operation.time_s;
+        }
         self.known_s += operation.time_s;
         self.waiting = self.waiting.plus(waiting);
         self.instances = self.instances.saturating_add(operation.instances);
         self.sampled = self.sampled.saturating_add(operation.sampled);
         for member in &operation.members {
+            for (sum, more) in
+                self.directions_s.iter_mut().zip(member.directions.unwrap_or_default().suffered_s)
+            {
+                *sum += more;
+            }
             let sums = self.ranks.entry(member.rank).or_default();
             for (sum, more) in sums.iter_mut().zip([member.caused, member.suffered]) {
                 *sum = sum.plus(more.unwrap_or_default());
@@ -139,10 +196,13 @@ impl<'r> Part<'r> {
         let known = |value: Value| if is_known { value } else { Value::Nothing };
         let seconds = |time_s: f64| known(Value::Seconds(time_s));
         let transfer = self.waiting.rest_of(self.known_s).clamped(0.0, self.known_s);
-        vec![
-            self.name.into(),
-            Value::Text(self.size.clone()),
-            Value::Seconds(self.time_s),
+        let directions = match self.of {
+            Of::Collectives => Vec::new(),
+            Of::Messages => self.directions_s.map(seconds).into(),
+        };
+        let mut row = vec![self.name.into(), Value::Text(self.size.clone()), Value::Seconds(self.time_s)];
+        row.extend(directions);
+        row.extend([
             seconds(self.waiting.total),
             seconds(self.waiting.low),
             seconds(self.waiting.high),
@@ -152,7 +212,8 @@ impl<'r> Part<'r> {
             Value::Seconds(self.not_sampled_s()),
             known(Value::Count(self.instances)),
             known(Value::Count(self.sampled)),
-        ]
+        ]);
+        row
     }
 }
 
@@ -161,7 +222,16 @@ pub fn communicators(parts: &[Part<'_>]) -> Sheet {
     Sheet {
         name: "communicators",
         heads: COMMUNICATORS.to_vec(),
-        rows: parts.iter().map(Part::row).collect(),
+        rows: parts.iter().filter(|part| part.of == Of::Collectives).map(Part::row).collect(),
+    }
+}
+
+/// A row for the messages of each communicator or family.
+pub fn messages(parts: &[Part<'_>]) -> Sheet {
+    Sheet {
+        name: "messages",
+        heads: MESSAGES.to_vec(),
+        rows: parts.iter().filter(|part| part.of == Of::Messages).map(Part::row).collect(),
     }
 }
 
@@ -183,6 +253,7 @@ pub fn ranks(parts: &[Part<'_>], report: &Report, takes: impl Fn(u32) -> bool) -
         let host = node.get(rank).map_or("", |&host| report.hosts[host].as_str());
         vec![
             part.name.into(),
+            if part.of == Of::Messages { "messages" } else { "collectives" }.into(),
             Value::Count(u64::from(*rank)),
             host.into(),
             Value::Seconds(caused.total),
@@ -192,7 +263,11 @@ pub fn ranks(parts: &[Part<'_>], report: &Report, takes: impl Fn(u32) -> bool) -
             Value::Seconds(suffered.total),
         ]
     };
-    Sheet { name: "ranks", heads: RANKS.to_vec(), rows: all.iter().map(row).collect() }
+    let mut sheet = Sheet { name: "ranks", heads: RANKS.to_vec(), rows: all.iter().map(row).collect() };
+    if parts.iter().all(|part| part.of == Of::Collectives) {
+        sheet.remove_columns(CALLS);
+    }
+    sheet
 }
 
 fn members(report: &Report) -> impl Iterator<Item = &crate::waits::Member> {
@@ -256,8 +331,20 @@ pub fn each(report: &Report, takes: impl Fn(u32) -> bool) -> Sheet {
             row.extend(ends(member.suffered));
             row.push(transfer.map_or(Value::Nothing, Value::Seconds));
             row.extend([Value::Count(operation.instances), Value::Count(operation.sampled)]);
+            row.extend(match member.directions {
+                Some(split) => {
+                    let [for_senders, for_receivers] = split.suffered_s.map(Value::Seconds);
+                    let [as_sender, as_receiver] = split.caused_s.map(Value::Seconds);
+                    [for_senders, for_receivers, as_sender, as_receiver]
+                }
+                None => [Value::Nothing, Value::Nothing, Value::Nothing, Value::Nothing],
+            });
             rows.push(row);
         }
     }
-    Sheet { name: "waits", heads: EACH.to_vec(), rows }
+    let mut sheet = Sheet { name: "waits", heads: EACH.to_vec(), rows };
+    if !report.operations.iter().any(Waiting::is_of_messages) {
+        sheet.remove_columns(DIRECTIONS);
+    }
+    sheet
 }

@@ -3,7 +3,7 @@
 use crate::sheet::{self, Head, Sheet, Value};
 use crate::units::{count, count_of, time};
 use crate::waits::sentence::{Sentence, cycle};
-use crate::waits::{FEWEST, LeftOut, Report};
+use crate::waits::{FEWEST, LeftOut, Report, Waiting};
 
 const FINDINGS: [Head; 7] = [
     sheet::fixed("comm", "COMM"),
@@ -50,17 +50,33 @@ pub fn sheet(findings: Vec<Sentence>) -> Sheet {
 pub fn notes(report: &Report) -> Vec<String> {
     let mut notes: Vec<String> =
         report.left_out.iter().map(|(reason, operations)| left_out(*reason, operations)).collect();
-    let small = report.operations.iter().filter(|operation| operation.waiting.is_none()).count();
-    if small > 0 {
+    let small = report.operations.iter().filter(|operation| operation.waiting.is_none());
+    let (messages, calls): (Vec<&Waiting>, Vec<&Waiting>) =
+        small.partition(|operation| operation.is_of_messages());
+    if !calls.is_empty() {
         notes.push(format!(
             "{} with fewer than {FEWEST} sampled calls of more: too few to tell who waits.",
-            operations(small)
+            operations(calls.len())
+        ));
+    }
+    if !messages.is_empty() {
+        notes.push(format!(
+            "Messages on {} with fewer than {FEWEST} sampled ones of more: too few to tell who waits.",
+            count(messages.len() as u64, "communicator")
         ));
     }
     if report.partial > 0 {
         notes.push(format!(
             "{} left out, which not all members have.",
             count_of(report.partial, "sampled call is", "sampled calls are")
+        ));
+    }
+    let [left_out, messages] = report.disordered;
+    if left_out > 0 {
+        notes.push(format!(
+            "{left_out} of {} left out: their order is unknown, as with nonblocking receives from any source, or their two ends \
+             differ.",
+            count(messages, "message")
         ));
     }
     let most_s = report.uncertainty_s.iter().copied().fold(0.0, f64::max);
@@ -87,7 +103,8 @@ fn left_out(reason: LeftOut, left_out: &[(String, String)]) -> String {
             "ranks depend on those of lower rank, and their order in the communicator is unknown"
         }
         LeftOut::Clocks => {
-            "no call in which all ranks wait for all joins the nodes, so that their clocks cannot be compared"
+            "no call in which all ranks wait for all joins the nodes, nor messages in both directions, so that their clocks cannot \
+             be compared"
         }
         LeftOut::Partial => "no sampled call is there of all members",
         LeftOut::Calls => "calls.csv has no calls of some member",

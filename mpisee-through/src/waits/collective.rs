@@ -1,0 +1,255 @@
+//! The waits in collective operations, blocking or not.
+
+use super::arrivals::{self, Joined, Points};
+use super::dependence::Dependence;
+use super::hosts::Clocks;
+use super::instance::Hosts;
+use super::operation::{self, Estimated, Sample, Sampled, Totals};
+use super::{Calls, LEAST_OF_RUN, LeftOut, LeftOutBy, Member, Sink, Waiting, pattern};
+use crate::filter::{CallFilter, CommFilter};
+use crate::group::By;
+use crate::processes::Processes;
+use crate::view::ProfileView;
+use anyhow::Result;
+use mpisee_profile::ProfileError;
+use mpisee_profile::rows::{CollectiveRow, CommRow};
+use std::collections::{HashMap, HashSet};
+
+/// Communicator, operation and rank.
+pub type CallKey = (String, String, u32);
+
+/// Operations of which some call had a message of 0 bytes, so that its members need not wait for each other; barriers aside.
+pub fn calls_of_nothing(view: &ProfileView) -> Result<HashSet<(String, String)>> {
+    let by = By { comm: true, call: true, size: true, without_times: true, ..By::default() };
+    let groups = view.group(&CallFilter::of(CommFilter::default()), by)?;
+    let of_nothing = groups.cells.iter().map(|(key, _)| key).filter(|key| groups.size(key).1 == 0);
+    let named = of_nothing.map(|key| (groups.comm(key).to_owned(), groups.call(key).to_owned()));
+    Ok(named.filter(|(_, call)| call != "MPI_Barrier").collect())
+}
+
+/// Mean arrivals over all recorded instances, in seconds on the clock of the rank's host, with the number of instances.
+pub type Means = HashMap<CallKey, (u64, f64)>;
+
+pub fn mean_arrivals(view: &ProfileView) -> Result<Means, ProfileError> {
+    let mut means = Means::new();
+    for row in view.profile().rows_if_any::<CollectiveRow>()? {
+        let CollectiveRow { comm, call, rank, instances, mean_arrival_s, .. } = row?;
+        means.insert((comm, call, rank), (instances, mean_arrival_s.0));
+    }
+    Ok(means)
+}
+
+/// An operation on a communicator, with the sampled instances that all members have.
+pub struct Collective {
+    pub comm: String,
+    pub call: String,
+    dependence: Dependence,
+    pub members: Vec<u32>,
+    pub joined: Joined,
+}
+
+/// Joins the samples of all operations, and says which have no waits.
+pub fn join(points: Points, processes: &Processes, clocks: &mut Clocks) -> (Vec<Collective>, LeftOutBy) {
+    let mut left_out = LeftOutBy::new();
+    let mut all = Vec::new();
+    for ((comm, call), points) in points {
+        let row = processes.comms.get(&comm);
+        // Of one process, nobody waits.
+        if row.is_some_and(|row| row.size < 2) {
+            continue;
+        }
+        match dependence(&call, row, processes) {
+            Err(reason) => left_out.entry(reason).or_default().push((comm, call)),
+            Ok((dependence, members)) => {
+                let joined = arrivals::join(&points, &members);
+                clocks.begin_with(&joined, &members);
+                all.push(Collective { comm, call, dependence, members, joined });
+            }
+        }
+    }
+    (all, left_out)
+}
+
+/// On whom the members of an operation depend, and who they are.
+fn dependence(
+    call: &str,
+    row: Option<&CommRow>,
+    processes: &Processes,
+) -> Result<(Dependence, Vec<u32>), LeftOut> {
+    let row = row.ok_or(LeftOut::Members)?;
+    if row.members.remote.is_some() {
+        return Err(LeftOut::Intercommunicator);
+    }
+    if row.count > 1 || row.members.outsiders() > 0 || row.members.has_elided() {
+        return Err(LeftOut::Members);
+    }
+    let dependence = Dependence::of(call).ok_or(LeftOut::Neighbours)?;
+    if dependence == Dependence::OnLower && !is_in_order(row, processes) {
+        return Err(LeftOut::Order);
+    }
+    Ok((dependence, row.members.group.iter().collect()))
+}
+
+/// Whether the ranks of the communicator are in the order of those of `MPI_COMM_WORLD`, as in its duplicates.
+fn is_in_order(row: &CommRow, processes: &Processes) -> bool {
+    let is_duplicate = |row: &CommRow| row.created_by.contains("_dup") || row.created_by.contains("_idup");
+    let mut row = row;
+    // A name is longer than that of its parent; anything else could lead in a circle.
+    while row.comm != "W" {
+        match processes.comms.get(&row.parent) {
+            Some(parent) if is_duplicate(row) && parent.comm.len() < row.comm.len() => row = parent,
+            _ => return false,
+        }
+    }
+    true
+}
+
+impl Collective {
+    /// Whether no member can leave a call before all have arrived; `empty` are operations with calls that move nothing.
+    pub fn is_strict(&self, empty: &HashSet<(String, String)>) -> bool {
+        Dependence::is_strict(&self.call) && !empty.contains(&(self.comm.clone(), self.call.clone()))
+    }
+
+    fn key(&self, rank: u32) -> CallKey {
+        (self.comm.clone(), self.call.clone(), rank)
+    }
+
+    /// The waits in all calls; `sink` gets who waited for whom.
+    pub fn waiting(
+        &self,
+        clocks: &Clocks,
+        calls: &Calls,
+        means: &Means,
+        wall_s: &HashMap<u32, f64>,
+        sink: Option<&mut Sink<'_>>,
+    ) -> Result<Waiting, LeftOut> {
+        if self.joined.instances.is_empty() {
+            return Err(LeftOut::Partial);
+        }
+        let hosts: Option<Vec<usize>> = self.members.iter().map(|&rank| clocks.host(rank)).collect();
+        let hosts = hosts.ok_or(LeftOut::Partial)?;
+        if !clocks.are_joined(hosts.iter().copied()) {
+            return Err(LeftOut::Clocks);
+        }
+        let sample = self.sample(clocks, hosts);
+        let (counted, totals) = match sample.starts.is_empty() {
+            true => self.counted(clocks, &sample.hosts.of_member, calls, means)?,
+            false => self.counted_of_nonblocking(&sample, means),
+        };
+        let sampled = sample.waits(self.dependence);
+        let estimated = operation::estimate(&sample, &totals, self.dependence, &sampled);
+        let wall_s: f64 = self.members.iter().filter_map(|rank| wall_s.get(rank)).sum();
+        let findings = match &estimated {
+            Some(estimated) if estimated.waiting.total >= LEAST_OF_RUN * wall_s => {
+                pattern::findings(&sample, self.dependence, &sampled, estimated, totals.instances)
+            }
+            _ => Vec::new(),
+        };
+        if let (Some(sink), Some(estimated)) = (sink, &estimated) {
+            self.pairs(&sample, &sampled, estimated, sink);
+        }
+        Ok(Waiting {
+            comm: self.comm.clone(),
+            call: self.call.clone(),
+            instances: totals.instances,
+            sampled: sample.numbers.len() as u64,
+            time_s: counted.iter().map(|(_, time_s)| time_s).sum(),
+            waiting: estimated.as_ref().map(|estimated| estimated.waiting),
+            is_nonblocking: !sample.starts.is_empty(),
+            members: self.members_of(&sample.hosts.of_member, &counted, estimated.as_ref()),
+            findings,
+        })
+    }
+
+    fn members_of(
+        &self,
+        hosts: &[usize],
+        counted: &[(u64, f64)],
+        estimated: Option<&Estimated>,
+    ) -> Vec<Member> {
+        let member = |(position, &rank): (usize, &u32)| Member {
+            rank,
+            host: hosts[position],
+            time_s: counted[position].1,
+            caused: estimated.map(|estimated| estimated.caused[position]),
+            suffered: estimated.map(|estimated| estimated.suffered[position]),
+            directions: None,
+        };
+        self.members.iter().enumerate().map(member).collect()
+    }
+
+    /// By member, the calls and their time, and the known sums over all recorded instances.
+    fn counted(
+        &self,
+        clocks: &Clocks,
+        hosts: &[usize],
+        calls: &Calls,
+        means: &Means,
+    ) -> Result<(Vec<(u64, f64)>, Totals), LeftOut> {
+        let counted: Option<Vec<(u64, f64)>> =
+            self.members.iter().map(|&rank| calls.of_rank.get(&self.key(rank)).copied()).collect();
+        let counted = counted.ok_or(LeftOut::Calls)?;
+        let totals = self.totals(clocks, hosts, &counted, means);
+        Ok((counted, totals))
+    }
+
+    /// The same of a nonblocking operation. Its time is in calls that may complete other requests as well, and is that of
+    /// the sample.
+    fn counted_of_nonblocking(&self, sample: &Sample, means: &Means) -> (Vec<(u64, f64)>, Totals) {
+        let started = self.members.iter().filter_map(|&rank| means.get(&self.key(rank)));
+        let sampled = sample.numbers.len() as u64;
+        let instances = started.map(|(instances, _)| *instances).max().unwrap_or(0).max(sampled);
+        let time_s = |times: &Vec<f64>| times.iter().sum::<f64>() * instances as f64 / sampled as f64;
+        let counted = sample.times().iter().map(|times| (instances, time_s(times))).collect();
+        (counted, Totals { instances, mean_times_s: None, mean_arrivals_s: None })
+    }
+
+    /// Reports who waited for whom, so that the sums of members are those that they suffered.
+    fn pairs(&self, sample: &Sample, sampled: &Sampled, estimated: &Estimated, sink: &mut Sink<'_>) {
+        let scale = |member: usize| {
+            let waited_s: f64 = sampled.waited[member].iter().sum();
+            if waited_s > 0.0 { estimated.suffered[member].total / waited_s } else { 0.0 }
+        };
+        let scales: Vec<f64> = (0..self.members.len()).map(scale).collect();
+        sample.pairs(self.dependence, |waiting, cause, time_s| {
+            sink(self.members[waiting], self.members[cause], time_s * scales[waiting]);
+        });
+    }
+
+    /// The known sums over all recorded instances.
+    fn totals(&self, clocks: &Clocks, hosts: &[usize], counted: &[(u64, f64)], means: &Means) -> Totals {
+        let most = counted.iter().map(|(calls, _)| *calls).max().unwrap_or(0);
+        let mean_of = |(&rank, &host): (&u32, &usize)| {
+            let (instances, mean_s) = *means.get(&self.key(rank))?;
+            Some((instances, clocks.common_of_mean_s(host, mean_s)))
+        };
+        let found: Option<Vec<(u64, f64)>> = self.members.iter().zip(hosts).map(mean_of).collect();
+        // Means over other instances cannot be compared.
+        let is_same = counted.iter().all(|(calls, _)| *calls == most);
+        let found = found.filter(|found| is_same && found.iter().all(|(made, _)| *made == found[0].0));
+        let mean_times_s = counted.iter().map(|&(calls, time_s)| time_s / calls.max(1) as f64);
+        Totals {
+            instances: most,
+            mean_times_s: Some(mean_times_s.collect()),
+            mean_arrivals_s: found.map(|found| found.into_iter().map(|(_, mean_s)| mean_s).collect()),
+        }
+    }
+
+    fn sample(&self, clocks: &Clocks, hosts: Vec<usize>) -> Sample {
+        let common = |times_ns: &[u64]| -> Vec<f64> {
+            let each = times_ns.chunks_exact(hosts.len()).flat_map(|instance| instance.iter().zip(&hosts));
+            each.map(|(&time_ns, &host)| clocks.common_s(host, time_ns)).collect()
+        };
+        let position = |root: &Option<u32>| root.and_then(|root| self.members.binary_search(&root).ok());
+        let is_one = hosts.iter().all(|host| *host == hosts[0]);
+        let of_host = |host| if is_one { 0.0 } else { clocks.uncertainty_s(host) };
+        Sample {
+            numbers: self.joined.instances.clone(),
+            roots: self.joined.roots.iter().map(position).collect(),
+            arrivals: common(&self.joined.arrivals_ns),
+            departures: common(&self.joined.departures_ns),
+            starts: common(&self.joined.starts_ns),
+            hosts: Hosts { uncertainty_s: (0..clocks.names.len()).map(of_host).collect(), of_member: hosts },
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The waits in the messages of one communicator.
+
+use super::calls::{Class, Completion};
+use super::estimate::{Bounded, Design, Stratum};
+use super::join::{Joined, Stream};
+use super::pattern::{self, Evidence};
+use super::sums::{Cause, Sums};
+use super::{Known, MESSAGES, Times};
+use crate::waits::estimate::FEWEST;
+use crate::waits::hosts::Clocks;
+use crate::waits::{LEAST_OF_RUN, Member, Sink, Waiting};
+use hashbrown::{HashMap, HashSet};
+use std::collections::BTreeMap;
+
+/// The sampled messages of a communicator, and what all of them are.
+pub struct Sampled<'a> {
+    name: &'a str,
+    completions: &'a [Completion],
+    streams: &'a [Stream],
+    design: Design,
+    /// By stratum, the sampled numbers of messages, ascending.
+    numbers: Vec<Vec<u64>>,
+    /// The stratum of each stream, by the index of the stream; none of one whose sample is too small.
+    stratum_of: HashMap<u32, usize>,
+    /// Ranks with messages of which the sample has nothing: sent, and received.
+    uncovered: HashSet<(u32, bool)>,
+    /// Messages in all, and sampled at both ends.
+    messages: u64,
+    sampled: u64,
+    /// Whether numbers of messages count some that were not recorded.
+    was_off: bool,
+    /// Time in calls beyond their waits, in seconds, as the quickest calls have it whose messages are not all known.
+    transfer_s: f64,
+}
+
+/// The bits of the mask, and whether all messages were sampled.
+type Kind = (u32, bool);
+
+impl<'a> Sampled<'a> {
+    /// Finds the strata; `streams` are the indices of those on the communicator, `completions` are in the order of ranks and classes.
+    pub fn new(
+        name: &'a str,
+        comm: u32,
+        completions: &'a [Completion],
+        streams: &[u32],
+        joined: &'a Joined,
+        known: &Known<'_>,
+    ) -> Self {
+        let all = &joined.streams;
+        let mut kinds: BTreeMap<Kind, Vec<u32>> = BTreeMap::new();
+        for &index in streams {
+            let stream = &all[index as usize];
+            kinds.entry((stream.bits, stream.sampled == stream.messages)).or_default().push(index);
+        }
+        let mut kind_of: HashMap<u32, Kind> = HashMap::new();
+        kinds.iter().for_each(|(kind, of)| kind_of.extend(of.iter().map(|&index| (index, *kind))));
+        let mut numbers: BTreeMap<Kind, Vec<u64>> = BTreeMap::new();
+        for one in completions {
+            numbers.entry(kind_of[&one.stream]).or_default().push(one.number);
+        }
+        let mut sampled = Sampled {
+            name,
+            completions,
+            streams: all,
+            design: Design::default(),
+            numbers: Vec::new(),
+            stratum_of: HashMap::new(),
+            uncovered: HashSet::new(),
+            messages: 0,
+            sampled: 0,
+            was_off: known.was_off,
+            transfer_s: transfer_s(completions),
+        };
+        let uncovered = joined.uncovered.iter().filter(|(of, ..)| *of == comm);
+        sampled.uncovered.extend(uncovered.map(|&(_, rank, is_received)| (rank, is_received)));
+        for (kind, streams) in kinds {
+            sampled.add(kind, &streams, numbers.remove(&kind).unwrap_or_default());
+        }
+        sampled.find_hidden(streams, known);
+        sampled
+    }
+
+    /// Adds a stratum, if its sample is large enough.
+    fn add(&mut self, (bits, is_all): Kind, streams: &[u32], mut numbers: Vec<u64>) {
+        let of = |index: &u32| &self.streams[*index as usize];
+        let messages: u64 = streams.iter().map(|index| of(index).messages).sum();
+        let sampled: u64 = streams.iter().map(|index| of(index).sampled).sum();
+        let most = streams.iter().map(|index| of(index).messages).max().unwrap_or(0);
+        self.messages += messages;
+        self.sampled += sampled;
+        numbers.sort_unstable();
+        numbers.dedup();
+        if numbers.is_empty() || !is_all && numbers.len() < FEWEST {
+            let ends = streams.iter().map(|index| of(index).key);
+            self.uncovered.extend(ends.flat_map(|key| [(key.from, false), (key.to, true)]));
+            return;
+        }
+        // The longest stream has all numbers, also those of messages for which no call waited.
+        let units = streams.iter().map(|index| of(index).sampled).max().unwrap_or(0);
+        let units = usize::try_from(units).unwrap_or(usize::MAX).max(numbers.len());
+        let first = self.design.units();
+        let missing = if is_all { 0.0 } else { 1.0 - sampled as f64 / messages as f64 };
+        let population = match (is_all, self.was_off) {
+            (true, _) => units as f64,
+            (false, false) => most as f64,
+            (false, true) => units as f64 * 2f64.powi(bits.cast_signed()),
+        };
+        self.design.strata.push(Stratum { first, units, population, missing });
+        let stratum = self.numbers.len();
+        self.numbers.push(numbers);
+        self.stratum_of.extend(streams.iter().map(|&index| (index, stratum)));
+    }
+
+    /// Finds ranks with messages in no stream.
+    fn find_hidden(&mut self, streams: &[u32], known: &Known<'_>) {
+        let mut listed: HashMap<(u32, bool), u64> = HashMap::new();
+        for stream in streams.iter().map(|&index| &self.streams[index as usize]) {
+            for end in [(stream.key.from, false), (stream.key.to, true)] {
+                *listed.entry(end).or_default() += stream.messages;
+            }
+        }
+        let counts = known.counts.get(self.name).into_iter().flatten();
+        let hidden = counts.filter(|(end, count)| listed.get(*end).copied().unwrap_or(0) < **count);
+        self.uncovered.extend(hidden.map(|(end, _)| *end));
+    }
+
+    /// The unit of a message, and how many messages it stands for beside the others of the unit.
+    fn unit(&self, one: &Completion) -> Option<(usize, f64)> {
+        let stratum_index = *self.stratum_of.get(&one.stream)?;
+        let stratum = &self.design.strata[stratum_index];
+        let at = self.numbers[stratum_index].binary_search(&one.number).ok()?;
+        let stream = &self.streams[one.stream as usize];
+        let weight = match self.was_off {
+            true => 1.0,
+            false => {
+                stream.messages as f64 / stream.sampled as f64 / (stratum.population / stratum.units as f64)
+            }
+        };
+        Some((stratum.first + at, weight))
+    }
+
+    /// Whether the sample has all messages that calls of the class complete on the rank.
+    fn is_covered(&self, rank: u32, class: Class, times: &Times) -> bool {
+        let has = |is_received: bool| !self.uncovered.contains(&(rank, is_received));
+        match class {
+            Class::Send => has(false),
+            Class::Receive => has(true),
+            Class::SendReceive => has(false) && has(true),
+            Class::Wait => has(false) && has(true) && !times.has_other_requests,
+        }
+    }
+
+    /// The likely wait of the call of a message, in seconds.
+    fn likely_s(&self, one: &Completion) -> f64 {
+        match one.is_complete {
+            true => one.wait_s,
+            false => one.wait_s.max(one.time_s - self.transfer_s),
+        }
+    }
+
+    /// What the cause of the call's wait caused as far as this message stands for the call, in seconds. In a call of which some
+    /// messages are unknown, the last known one is taken for the last of all if little time is left after it.
+    fn caused_s(&self, one: &Completion) -> f64 {
+        match one.is_complete {
+            true => one.share * one.wait_s,
+            false if one.is_last && one.time_s - one.wait_s <= 2.0 * self.transfer_s => one.wait_s,
+            false => 0.0,
+        }
+    }
+
+    /// The waits on the communicator; `sink` gets who waited for whom.
+    pub fn waiting(&self, clocks: &Clocks, known: &Known<'_>, sink: Option<&mut Sink<'_>>) -> Waiting {
+        let mut sums = Sums::new(self.design.units());
+        let none = HashMap::new();
+        let times = known.times.get(self.name).unwrap_or(&none);
+        let mut buffer = Bounded::new(self.design.units());
+        for of_class in
+            self.completions.chunk_by(|one, other| (one.rank, one.class) == (other.rank, other.class))
+        {
+            self.add_class(of_class, times, &mut buffer, &mut sums);
+        }
+        for (&rank, of_rank) in times {
+            sums.ranks.entry(rank).or_default().time_s += of_rank.other_s;
+        }
+        let waiting = sums.waiting(&self.design);
+        let waiting = waiting.inspect(|waiting| sums.add_causes(&self.design, *waiting));
+        if let (Some(sink), Some(_)) = (sink, waiting) {
+            self.pairs(&sums, sink);
+        }
+        let wall_s: f64 = sums.ranks.keys().filter_map(|rank| known.wall_s.get(rank)).sum();
+        let is_large = waiting.is_some_and(|waiting| waiting.total >= LEAST_OF_RUN * wall_s);
+        let members: Vec<Member> = sums.members(clocks, waiting.is_some());
+        let findings = match waiting.filter(|_| is_large) {
+            Some(waiting) => pattern::findings(&Evidence {
+                design: &self.design,
+                causes: &sums.causes,
+                members: &members,
+                waiting,
+                hosts: clocks.names.len(),
+                is_part: self.sampled < self.messages / 2,
+                waits_for_receiver: &|rank| self.waits_for_receiver(rank),
+            }),
+            None => Vec::new(),
+        };
+        Waiting {
+            comm: self.name.to_owned(),
+            call: MESSAGES.to_owned(),
+            instances: self.messages,
+            sampled: self.sampled,
+            is_nonblocking: false,
+            time_s: members.iter().map(|member| member.time_s).sum(),
+            waiting,
+            members,
+            findings,
+        }
+    }
+
+    /// Adds the calls of a class by a rank.
+    fn add_class(
+        &self,
+        of_class: &[Completion],
+        times: &HashMap<u32, Times>,
+        buffer: &mut Bounded,
+        sums: &mut Sums,
+    ) {
+        let (rank, class) = (of_class[0].rank, of_class[0].class);
+        let times = times.get(&rank).copied().unwrap_or_default();
+        let class_s = times.by_class_s[class as usize];
+        let is_covered = self.is_covered(rank, class, &times);
+        let group = sums.group(class, is_covered);
+        buffer.clear();
+        let mut directions = [0.0; 2];
+        let mut is_empty = true;
+        for one in of_class {
+            let Some((unit, weight)) = self.unit(one) else { continue };
+            is_empty = false;
+            let share = weight * one.share;
+            buffer.times[unit] += share * one.time_s;
+            buffer.least[unit] += share * one.wait_s;
+            buffer.likely[unit] += share * self.likely_s(one);
+            buffer.most[unit] += share * if one.is_complete { one.wait_s } else { one.time_s };
+            buffer.each[unit] += if one.is_complete { share * one.wait_s } else { weight * one.own_s };
+            let caused_s = weight * self.caused_s(one);
+            directions[usize::from(one.is_for_receiver)] += caused_s * self.design.weight(unit);
+            let least_s = if one.is_complete { caused_s } else { 0.0 };
+            sums.add_cause(Cause {
+                rank: one.cause,
+                group,
+                unit,
+                is_receiver: one.is_for_receiver,
+                likely_s: caused_s,
+                least_s,
+                more_s: 0.0,
+            });
+            if !one.is_complete && one.own_s > 0.0 {
+                sums.add_cause(Cause {
+                    rank: one.peer,
+                    group,
+                    unit,
+                    is_receiver: one.is_for_receiver,
+                    likely_s: 0.0,
+                    least_s: 0.0,
+                    more_s: weight * one.own_s,
+                });
+            }
+        }
+        if is_empty {
+            return;
+        }
+        let suffered = buffer.total(&self.design, is_covered.then_some(class_s)).clamped(0.0, class_s);
+        let sampled_s = self.design.plain_sum(&buffer.times).min(class_s);
+        let of_rank = sums.ranks.entry(rank).or_default();
+        of_rank.time_s += if is_covered { class_s } else { sampled_s };
+        of_rank.suffered = of_rank.suffered.plus(suffered);
+        of_rank.suffered_by_direction_s[0] += directions[0];
+        of_rank.suffered_by_direction_s[1] += directions[1];
+        sums.add_to_group(group, buffer, if is_covered { class_s } else { sampled_s });
+    }
+
+    /// Reports who waited for whom, so that the sums of ranks are those that they suffered.
+    fn pairs(&self, sums: &Sums, sink: &mut Sink<'_>) {
+        for of_rank in self.completions.chunk_by(|one, other| one.rank == other.rank) {
+            let each = || {
+                of_rank.iter().filter_map(|one| {
+                    let (unit, weight) = self.unit(one)?;
+                    Some((one.cause, self.caused_s(one) * weight * self.design.weight(unit)))
+                })
+            };
+            let whole_s: f64 = each().map(|(_, time_s)| time_s).sum();
+            let suffered_s = sums.ranks.get(&of_rank[0].rank).map_or(0.0, |rank| rank.suffered.total);
+            if whole_s > 0.0 {
+                each().for_each(|(cause, time_s)| {
+                    sink(of_rank[0].rank, cause, time_s * suffered_s / whole_s);
+                });
+            }
+        }
+    }
+
+    /// By waiting rank, how long it waited in sampled calls for this one to receive, in seconds.
+    fn waits_for_receiver(&self, receiver: u32) -> HashMap<u32, f64> {
+        let mut waits = HashMap::new();
+        for one in self.completions.iter().filter(|one| one.cause == receiver && one.is_for_receiver) {
+            if let Some((_, weight)) = self.unit(one) {
+                *waits.entry(one.rank).or_default() += weight * self.caused_s(one);
+            }
+        }
+        waits
+    }
+}
+
+/// The time that calls with unknown messages take beyond their waits, in seconds: of these calls, those count in which a known
+/// message is likely the last one, as few as there are such messages among all.
+fn transfer_s(completions: &[Completion]) -> f64 {
+    let incomplete = || completions.iter().filter(|one| !one.is_complete && one.wait_s > 0.0);
+    let mut rests_s: Vec<f64> = incomplete().map(|one| one.time_s - one.wait_s).collect();
+    if rests_s.is_empty() {
+        return 0.0;
+    }
+    let shares: f64 = incomplete().map(|one| one.share).sum();
+    let likely = (shares.ceil() as usize).clamp(1, rests_s.len());
+    rests_s.sort_unstable_by(f64::total_cmp);
+    rests_s[..likely].iter().sum::<f64>() / likely as f64
+}

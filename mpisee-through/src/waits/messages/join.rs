@@ -1,0 +1,298 @@
+//! Reads `messages.csv` and `streams.csv`, and joins the two ends of each message.
+
+use crate::group::Names;
+use crate::scan::{self, BadField, Fold};
+use hashbrown::{HashMap, HashSet};
+use mpisee_profile::rows::{End, MessageRow, Row, StreamRow};
+use mpisee_profile::segment::instances::hash;
+use mpisee_profile::{Profile, ProfileError};
+
+/// The messages with one tag from one process to another on a communicator, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamKey {
+    pub comm: u32,
+    pub from: u32,
+    pub to: u32,
+    pub tag: i32,
+}
+
+/// A message at one end: nanoseconds on the clock of the end's host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    pub key: StreamKey,
+    pub number: u64,
+    pub is_received: bool,
+    pub bytes: u64,
+    pub started_ns: u64,
+    /// When the end entered the call that completed its part, and when it left.
+    pub completion_ns: Option<[u64; 2]>,
+    pub completed: u32,
+}
+
+/// The number of messages of a stream at one end, if their order is known.
+type Counted = Option<u64>;
+
+/// The rows of both tables.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// The names of communicators by their numbers.
+    pub comms: Names,
+    pub sightings: Vec<Sighting>,
+    /// By stream, the counts of the sender and of the receiver, where they have a row.
+    pub streams: HashMap<StreamKey, [Option<(u64, Counted)>; 2]>,
+    /// The error that ended reading.
+    pub cut_off: Option<ProfileError>,
+}
+
+/// The rows of `messages.csv` of one thread.
+#[derive(Default)]
+struct Sightings {
+    comms: Names,
+    rows: Vec<Sighting>,
+}
+
+/// The stream of a row with this rank and peer.
+fn key(comm: u32, rank: u32, peer: u32, end: End, tag: i32) -> StreamKey {
+    match end {
+        End::Sent => StreamKey { comm, from: rank, to: peer, tag },
+        End::Received => StreamKey { comm, from: peer, to: rank, tag },
+    }
+}
+
+impl Fold<scan::Message<'static>> for Sightings {
+    fn row(&mut self, row: &scan::Message<'_>) -> Result<(), BadField> {
+        let Some(comm) = self.comms.number(row.comm, "comm", |_| true)? else { return Ok(()) };
+        let completion_ns = row.arrival_ns.zip(row.departure_ns).map(|(arrival, left)| [arrival, left]);
+        if completion_ns.is_some_and(|[arrival_ns, departure_ns]| departure_ns < arrival_ns) {
+            return Err(BadField { column: "departure_s", why: "is before arrival_s".to_owned() });
+        }
+        self.rows.push(Sighting {
+            key: key(comm, row.rank, row.peer, row.end, row.tag),
+            number: row.message,
+            is_received: row.end == End::Received,
+            bytes: row.bytes,
+            started_ns: row.started_ns,
+            completion_ns,
+            completed: row.completed,
+        });
+        Ok(())
+    }
+}
+
+/// The rows of `streams.csv` of one thread.
+#[derive(Default)]
+struct Streams {
+    comms: Names,
+    rows: Vec<(StreamKey, bool, u64, Counted)>,
+}
+
+impl Fold<scan::Stream<'static>> for Streams {
+    fn row(&mut self, row: &scan::Stream<'_>) -> Result<(), BadField> {
+        let Some(comm) = self.comms.number(row.comm, "comm", |_| true)? else { return Ok(()) };
+        let key = key(comm, row.rank, row.peer, row.end, row.tag);
+        let ordered = row.is_ordered.then_some(row.messages);
+        self.rows.push((key, row.end == End::Received, row.messages, ordered));
+        Ok(())
+    }
+}
+
+impl Tables {
+    /// Reads both tables of a profile; nothing where it has none.
+    pub fn read(profile: &Profile) -> Result<Self, ProfileError> {
+        let mut tables = Tables::default();
+        let is_there = |file: &str| profile.directory().join(file).exists();
+        if !is_there(MessageRow::FILE) || !is_there(StreamRow::FILE) {
+            return Ok(tables);
+        }
+        let scanned = scan::scan::<scan::Message, Sightings>(profile, Sightings::default)?;
+        tables.cut_off = scanned.cut_off;
+        for Sightings { comms, rows } in scanned.folds {
+            let numbers: Vec<u32> = comms.names.iter().map(|name| tables.comms.number_of(name)).collect();
+            tables.sightings.extend(rows.into_iter().map(|row| {
+                let key = StreamKey { comm: numbers[row.key.comm as usize], ..row.key };
+                Sighting { key, ..row }
+            }));
+        }
+        let scanned = scan::scan::<scan::Stream, Streams>(profile, Streams::default)?;
+        tables.cut_off = tables.cut_off.or(scanned.cut_off);
+        for Streams { comms, rows } in scanned.folds {
+            let numbers: Vec<u32> = comms.names.iter().map(|name| tables.comms.number_of(name)).collect();
+            for (key, is_received, messages, ordered) in rows {
+                let key = StreamKey { comm: numbers[key.comm as usize], ..key };
+                let ends = tables.streams.entry(key).or_default();
+                ends[usize::from(is_received)] = Some((messages, ordered));
+            }
+        }
+        Ok(tables)
+    }
+}
+
+/// A stream of which both ends have the same messages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stream {
+    pub key: StreamKey,
+    pub messages: u64,
+    /// Messages that both ends sampled.
+    pub sampled: u64,
+    /// The number of lowest bits that are zero in the hashes of all of these.
+    pub bits: u32,
+}
+
+/// An end of a message that both ends have, and that some call completed there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// The index of its stream.
+    pub stream: u32,
+    pub number: u64,
+    /// Whether this is the receiver's end.
+    pub is_received: bool,
+    pub rank: u32,
+    pub peer: u32,
+    /// When it was started here, and when at the other end, on the clock of each.
+    pub started_ns: u64,
+    pub peer_started_ns: u64,
+    /// When the rank entered and left the call that completed it.
+    pub arrival_ns: u64,
+    pub departure_ns: u64,
+    /// The sends and receives that this call completed.
+    pub completed: u32,
+}
+
+/// The messages that both ends have.
+#[derive(Debug, Default)]
+pub struct Joined {
+    pub streams: Vec<Stream>,
+    pub parts: Vec<Part>,
+    /// The ends with messages in streams that are left out: communicator, rank, and whether it received them.
+    pub uncovered: HashSet<(u32, u32, bool)>,
+    /// Messages in streams that are left out, and in all streams, as their senders have them.
+    pub left_out: u64,
+    pub messages: u64,
+}
+
+/// Joins both ends of each stream; leaves out streams whose ends disagree or do not know the order of their messages.
+pub fn join(tables: &mut Tables) -> Joined {
+    let mut joined = Joined::default();
+    tables.sightings.sort_unstable_by_key(|one| (one.key, one.number, one.is_received));
+    let mut with_rows: HashSet<StreamKey> = HashSet::new();
+    for of_stream in tables.sightings.chunk_by(|one, other| one.key == other.key) {
+        let key = of_stream[0].key;
+        let ends = tables.streams.get(&key).copied().unwrap_or_default();
+        if let [Some((_, Some(sent))), Some((_, Some(received)))] = ends
+            && sent == received
+            && joined.add(key, sent, of_stream)
+        {
+            with_rows.insert(key);
+        }
+    }
+    for (key, ends) in &tables.streams {
+        let messages = ends.iter().flatten().map(|(messages, _)| *messages).max().unwrap_or(0);
+        joined.messages = joined.messages.saturating_add(messages);
+        if messages > 0 && !with_rows.contains(key) {
+            joined.left_out = joined.left_out.saturating_add(messages);
+            joined.uncovered.extend([(key.comm, key.from, false), (key.comm, key.to, true)]);
+        }
+    }
+    joined
+}
+
+impl Joined {
+    /// Adds the rows of a stream in the order of their messages; false, and nothing, if its ends disagree on a message or have none in common.
+    fn add(&mut self, key: StreamKey, messages: u64, rows: &[Sighting]) -> bool {
+        let stream = self.streams.len() as u32;
+        let before = self.parts.len();
+        let (mut sampled, mut ones) = (0, 0);
+        for both in rows.chunk_by(|one, other| one.number == other.number) {
+            let [sent, received] = both else {
+                if both.len() > 2 {
+                    self.parts.truncate(before);
+                    return false;
+                }
+                continue;
+            };
+            if sent.is_received == received.is_received || sent.bytes != received.bytes {
+                self.parts.truncate(before);
+                return false;
+            }
+            sampled += 1;
+            ones |= hash(sent.number);
+            for (own, other) in [(sent, received), (received, sent)] {
+                let Some([arrival_ns, departure_ns]) = own.completion_ns else { continue };
+                let (rank, peer) = if own.is_received { (key.to, key.from) } else { (key.from, key.to) };
+                self.parts.push(Part {
+                    stream,
+                    number: own.number,
+                    is_received: own.is_received,
+                    rank,
+                    peer,
+                    started_ns: own.started_ns,
+                    peer_started_ns: other.started_ns,
+                    arrival_ns,
+                    departure_ns,
+                    completed: own.completed,
+                });
+            }
+        }
+        if sampled == 0 || sampled > messages {
+            self.parts.truncate(before);
+            return false;
+        }
+        let bits = if sampled == messages { 0 } else { ones.trailing_zeros() };
+        self.streams.push(Stream { key, messages, sampled, bits });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sighting(number: u64, is_received: bool) -> Sighting {
+        let started_ns = 100 * number + u64::from(is_received);
+        Sighting {
+            key: StreamKey { comm: 0, from: 3, to: 5, tag: -7 },
+            number,
+            is_received,
+            bytes: 8,
+            started_ns,
+            completion_ns: Some([started_ns, started_ns + 10]),
+            completed: 1,
+        }
+    }
+
+    fn tables(rows: Vec<Sighting>, sent: (u64, Counted), received: (u64, Counted)) -> Tables {
+        let streams = [(rows[0].key, [Some(sent), Some(received)])].into_iter().collect();
+        Tables { sightings: rows, streams, ..Tables::default() }
+    }
+
+    #[test]
+    fn messages_that_both_ends_have_are_joined() {
+        let rows = [(4, true), (0, false), (4, false), (2, true), (9, false)];
+        let mut rows: Vec<Sighting> = rows.map(|(number, received)| sighting(number, received)).into();
+        rows.push(Sighting { completion_ns: None, ..sighting(0, true) });
+        let joined = join(&mut tables(rows, (10, Some(10)), (10, Some(10))));
+        assert_eq!((joined.streams.len(), joined.streams[0].sampled, joined.left_out), (1, 2, 0));
+        let parts: Vec<(u64, u32, u64)> =
+            joined.parts.iter().map(|part| (part.number, part.rank, part.peer_started_ns)).collect();
+        assert_eq!(parts, [(0, 3, 1), (4, 3, 401), (4, 5, 400)], "0 was not seen to be completed by rank 5");
+    }
+
+    #[test]
+    fn streams_whose_ends_disagree_are_left_out_and_counted() {
+        let rows = || vec![sighting(0, false), sighting(0, true), sighting(1, false), sighting(1, true)];
+        let mut other_bytes = rows();
+        other_bytes[3].bytes = 9;
+        for (rows, sent, received) in [
+            (other_bytes, (10, Some(10)), (10, Some(10))),
+            (rows(), (10, Some(10)), (11, Some(11))),
+            (rows(), (10, Some(10)), (10, None)),
+            (vec![sighting(0, false), sighting(1, true)], (10, Some(10)), (10, Some(10))),
+            (vec![sighting(0, false), sighting(0, false)], (10, Some(10)), (10, Some(10))),
+        ] {
+            let joined = join(&mut tables(rows, sent, received));
+            assert_eq!((joined.streams.len(), joined.parts.len()), (0, 0));
+            assert_eq!((joined.left_out, joined.messages), (sent.0.max(received.0), sent.0.max(received.0)));
+            assert!(joined.uncovered.contains(&(0, 3, false)) && joined.uncovered.contains(&(0, 5, true)));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The waits on a communicator by rank, and by who caused them.
+
+use super::calls::Class;
+use super::estimate::{Bounded, Design, Known};
+use crate::waits::estimate::{Estimate, SKEWED};
+use crate::waits::hosts::Clocks;
+use crate::waits::{Directions, Member};
+use std::collections::BTreeMap;
+
+/// A rank in the messages of a communicator.
+#[derive(Clone, Debug, Default)]
+pub struct OfRank {
+    /// The time of which it is known how much was waiting, in seconds.
+    pub time_s: f64,
+    pub suffered: Estimate,
+    pub caused: Estimate,
+    /// For senders and for receivers; as the sample has it, in seconds.
+    pub suffered_by_direction_s: [f64; 2],
+    /// As sender and as receiver; as the sample has it, in seconds.
+    pub caused_by_direction_s: [f64; 2],
+}
+
+/// What a rank caused in a unit of the sample, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cause {
+    pub rank: u32,
+    pub group: usize,
+    pub unit: usize,
+    /// Whether others waited for it to receive.
+    pub is_receiver: bool,
+    pub likely_s: f64,
+    /// In calls of which all messages are known.
+    pub least_s: f64,
+    /// The most that it may have caused in the others.
+    pub more_s: f64,
+}
+
+/// Calls of a class by all ranks whose time is known for all of their messages, or by the others.
+pub struct Group {
+    class: Class,
+    is_covered: bool,
+    pub waits: Bounded,
+    /// The time in them, in seconds.
+    time_s: f64,
+}
+
+impl Group {
+    fn total_s(&self) -> Option<f64> {
+        self.is_covered.then_some(self.time_s)
+    }
+
+    fn known(&self) -> Option<Known<'_>> {
+        self.total_s().map(|total| Known { times: &self.waits.times, total })
+    }
+}
+
+/// Sums over the completing calls of a communicator.
+pub struct Sums {
+    pub ranks: BTreeMap<u32, OfRank>,
+    pub groups: Vec<Group>,
+    pub causes: Vec<Cause>,
+    units: usize,
+}
+
+impl Sums {
+    pub fn new(units: usize) -> Self {
+        Sums { ranks: BTreeMap::new(), groups: Vec::new(), causes: Vec::new(), units }
+    }
+
+    /// The index of the group.
+    pub fn group(&mut self, class: Class, is_covered: bool) -> usize {
+        let known =
+            self.groups.iter().position(|group| (group.class, group.is_covered) == (class, is_covered));
+        known.unwrap_or_else(|| {
+            let waits = Bounded::new(self.units);
+            self.groups.push(Group { class, is_covered, waits, time_s: 0.0 });
+            self.groups.len() - 1
+        })
+    }
+
+    pub fn add_to_group(&mut self, group: usize, waits: &Bounded, time_s: f64) {
+        self.groups[group].waits.add(waits);
+        self.groups[group].time_s += time_s;
+    }
+
+    pub fn add_cause(&mut self, cause: Cause) {
+        if cause.likely_s > 0.0 || cause.more_s > 0.0 {
+            self.causes.push(cause);
+        }
+    }
+
+    /// The waiting of all ranks; none without a call.
+    pub fn waiting(&self, design: &Design) -> Option<Estimate> {
+        let groups = self.groups.iter().filter(|group| group.time_s > 0.0);
+        let each = groups.map(|group| group.waits.total(design, group.total_s()));
+        let together = each.reduce(Estimate::plus)?;
+        let suffered_s: f64 = self.ranks.values().map(|rank| rank.suffered.total).sum();
+        Some(Estimate {
+            total: suffered_s,
+            low: together.low.min(suffered_s),
+            high: together.high.max(suffered_s),
+            error: together.error,
+        })
+    }
+
+    /// Adds to ranks what they caused, which sums to the waiting.
+    pub fn add_causes(&mut self, design: &Design, waiting: Estimate) {
+        self.causes.sort_unstable_by_key(|cause| (cause.rank, cause.group, cause.unit));
+        for cause in &self.causes {
+            let of_rank = self.ranks.entry(cause.rank).or_default();
+            let weighted_s = cause.likely_s * design.weight(cause.unit);
+            of_rank.caused_by_direction_s[usize::from(cause.is_receiver)] += weighted_s;
+        }
+        let mut buffer = [0, 1, 2].map(|_| vec![0.0; self.units]);
+        for of_rank in self.causes.chunk_by(|one, other| one.rank == other.rank) {
+            let of_groups = of_rank.chunk_by(|one, other| one.group == other.group);
+            let groups = of_groups.map(|of_group| self.caused_in_group(design, of_group, &mut buffer));
+            let caused = groups.fold(Estimate::default(), Estimate::plus);
+            self.ranks.entry(of_rank[0].rank).or_default().caused = caused;
+        }
+        // A rank that is seldom late may not be so in the sample: its error is at least that of others.
+        let count = self.ranks.len().max(1) as f64;
+        let squares: f64 = self.ranks.values().map(|rank| rank.caused.error.powi(2)).sum();
+        let error = (squares / count).sqrt();
+        let sum_s: f64 = self.ranks.values().map(|rank| rank.caused.total).sum();
+        let scale = if sum_s > 0.0 { waiting.total / sum_s } else { 1.0 };
+        for rank in self.ranks.values_mut() {
+            let one = rank.caused;
+            let total = one.total * scale;
+            let scaled = Estimate {
+                total,
+                low: one.low.min(total),
+                high: one.high.max(one.total + SKEWED * error).max(total),
+                error: one.error.max(error),
+            };
+            rank.caused = scaled.clamped(0.0, waiting.high);
+        }
+    }
+
+    fn caused_in_group(&self, design: &Design, causes: &[Cause], buffer: &mut [Vec<f64>; 3]) -> Estimate {
+        buffer.iter_mut().for_each(|values| values.fill(0.0));
+        let [likely, least, more] = buffer;
+        for cause in causes {
+            likely[cause.unit] += cause.likely_s;
+            least[cause.unit] += cause.least_s;
+            more[cause.unit] += cause.more_s;
+        }
+        let known = self.groups[causes[0].group].known();
+        let found = design.total(likely, known);
+        if more.iter().all(|more_s| *more_s == 0.0) {
+            return found;
+        }
+        let (least, more) = (design.total(least, known), design.total(more, None));
+        Estimate { low: least.low.min(found.total), high: (least.high + more.high).max(found.total), ..found }
+    }
+
+    /// The ranks with their waits, if these are known.
+    pub fn members(&self, clocks: &Clocks, are_known: bool) -> Vec<Member> {
+        let member = |(&rank, of_rank): (&u32, &OfRank)| {
+            let OfRank { suffered, caused, .. } = *of_rank;
+            let split = |whole_s: f64, [one_s, other_s]: [f64; 2]| match one_s + other_s > 0.0 {
+                true => [one_s, other_s].map(|part_s| whole_s * part_s / (one_s + other_s)),
+                false => [whole_s, 0.0],
+            };
+            Some(Member {
+                rank,
+                host: clocks.host(rank)?,
+                time_s: if are_known { of_rank.time_s } else { 0.0 },
+                caused: are_known.then_some(caused),
+                suffered: are_known.then_some(suffered),
+                directions: are_known.then(|| Directions {
+                    suffered_s: split(suffered.total, of_rank.suffered_by_direction_s),
+                    caused_s: split(caused.total, of_rank.caused_by_direction_s),
+                }),
+            })
+        };
+        self.ranks.iter().filter_map(member).collect()
+    }
+}
