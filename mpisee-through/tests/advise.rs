@@ -2,7 +2,7 @@
 
 mod support;
 
-use mpisee_profile::rows::{ArrivalRow, CollectiveRow, Seconds};
+use mpisee_profile::rows::{ArrivalRow, CollectiveRow, End, MessageRow, Seconds, StreamRow};
 use mpisee_profile::run::EndedIn;
 use std::collections::BTreeSet;
 use support::Builder;
@@ -192,9 +192,10 @@ fn findings_are_said_in_words() {
     profile.run(&["advise", "app.mpisee", "--ranks", "0-3"]).golden("advise-ranks");
     let crowded = using(every_rule(), |_| (5.0, 5.0, "0-1")).write();
     crowded.golden_at(100, "advise-no-core", &["advise", "app.mpisee"]);
-    let found = crowded.run(&["advise", "app.mpisee", "--format", "csv"]);
-    let rules: BTreeSet<&str> =
-        found.stdout.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
+    let profiles = [crowded, late_sender(41).write(), late_receiver().write(), hot_receiver().write()];
+    let found = profiles.map(|profile| profile.run(&["advise", "app.mpisee", "--format", "csv"]).stdout);
+    let lines = found.iter().flat_map(|found| found.lines().skip(1));
+    let rules: BTreeSet<&str> = lines.filter_map(|line| line.split(',').next()).collect();
     let help = profile.run(&["advise", "--help"]);
     let in_help: BTreeSet<&str> = help
         .stdout
@@ -307,15 +308,17 @@ fn some_rank(instance: u64) -> u64 {
     (instance + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xd1b5_4a32_d192_ed03) >> 61
 }
 
+/// The same ranks on one node.
+fn on_one_node() -> Builder {
+    run().with(|profile| {
+        profile.comms[0].nodes = 1;
+        profile.ranks.iter_mut().for_each(|row| row.host = "node0".to_owned());
+    })
+}
+
 #[test]
 fn who_is_waited_for_was_measured() {
     // Seven ranks wait for rank 3, so many times 10 ms of a run of 80 s.
-    let on_one_node = || {
-        run().with(|profile| {
-            profile.comms[0].nodes = 1;
-            profile.ranks.iter_mut().for_each(|row| row.host = "node0".to_owned());
-        })
-    };
     let late = |instances: u64| {
         arrive(
             on_one_node(),
@@ -336,6 +339,67 @@ fn who_is_waited_for_was_measured() {
     let sums =
         on(run(), "W", &ALL[1..], "MPI_Alltoall", 10, 800, 0.7).call("W", 0, "MPI_Alltoall", 10, 800, 0.1);
     finds(&sums, &[]);
+}
+
+/// Messages one each second between two ranks, whose sender and receiver are there by a time after it, in seconds.
+fn pass(mut builder: Builder, [from, to]: [u32; 2], messages: u64, late_s: [f64; 2]) -> Builder {
+    let [sent_s, posted_s] = late_s;
+    let left_s = sent_s.max(posted_s) + 0.001;
+    for (end, rank, peer, call) in [(End::Sent, from, to, "MPI_Send"), (End::Received, to, from, "MPI_Recv")]
+    {
+        let own_s = if end == End::Sent { sent_s } else { posted_s };
+        for message in 0..messages {
+            let moment = |after_s: f64| Seconds(f64::from(from) / 10.0 + message as f64 + after_s);
+            builder.messages.push(MessageRow {
+                comm: "W".to_owned(),
+                rank,
+                peer,
+                end,
+                tag: 0,
+                message,
+                bytes: 8,
+                started_s: moment(own_s),
+                arrival_s: Some(moment(own_s)),
+                departure_s: Some(moment(left_s)),
+                completed: 1,
+            });
+        }
+        let (comm, sampled) = ("W".to_owned(), messages);
+        builder.streams.push(StreamRow { comm, rank, peer, end, tag: 0, messages, sampled, ordered: 1 });
+        builder = builder.call("W", rank, call, messages, 8 * messages, messages as f64 * (left_s - own_s));
+    }
+    builder
+}
+
+/// Ranks 1 and 2 wait for rank 3 to send, 20 ms each time, in a run of 80 s.
+fn late_sender(messages: u64) -> Builder {
+    let builder = pass(on_one_node(), [3, 1], messages, [0.02, 0.0]);
+    pass(pass(builder, [3, 2], messages, [0.02, 0.0]), [4, 5], messages, [0.0, 0.0])
+}
+
+/// The same to receive.
+fn late_receiver() -> Builder {
+    pass(pass(on_one_node(), [1, 3], 41, [0.0, 0.02]), [2, 3], 41, [0.0, 0.02])
+}
+
+/// All wait for rank 7 to receive.
+fn hot_receiver() -> Builder {
+    (0..7).fold(on_one_node(), |builder, from| pass(builder, [from, 7], 40, [0.0, 0.02]))
+}
+
+#[test]
+fn late_senders_and_receivers_of_messages_are_told_apart() {
+    finds(&late_sender(41), &["late-sender W"]);
+    finds(&late_sender(39), &[]);
+    finds(&late_receiver(), &["late-receiver W"]);
+    finds(&hot_receiver(), &["hot-receiver W"]);
+    let said = hot_receiver().write().run(&["advise", "app.mpisee"]).exits(0).stdout.clone();
+    let said = said.replace("\n              ", " ");
+    assert!(said.contains("On W others wait for rank 7 to receive."), "{said}");
+    assert!(said.contains("caused 100.0 % of 5.60 s of waiting in messages on W"), "{said}");
+    // All are waited for alike.
+    let alike = |builder, from| pass(builder, [from, (from + 1) % 8], 40, [0.02, 0.0]);
+    finds(&(0..8).fold(on_one_node(), alike), &[]);
 }
 
 #[test]

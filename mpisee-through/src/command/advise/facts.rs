@@ -11,7 +11,7 @@ use crate::shape::{self, Shape};
 use crate::view::ProfileView;
 use crate::waits::{self, Report};
 use anyhow::Result;
-use mpisee_profile::rows::{ArrivalRow, CommRow, Row};
+use mpisee_profile::rows::CommRow;
 use mpisee_profile::run::EndedIn;
 use mpisee_profile::{Kind, Operation, ProfileError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -139,7 +139,7 @@ pub struct Facts<'a> {
     families: Vec<Named>,
     /// The index of each one's family.
     family_indices: HashMap<String, usize>,
-    /// Who waits for whom in collectives, if the profile has that.
+    /// Who waits for whom in collectives and messages, if the profile has that.
     pub waits: Option<Report>,
     pub cut_off: Option<ProfileError>,
 }
@@ -256,9 +256,9 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The waits of a profile that has arrivals of single ranks.
+/// The waits of a profile that has samples of single ranks.
 fn measured_waits(view: &ProfileView, filter: &CommFilter) -> Option<Report> {
-    let has_samples = view.profile().directory().join(ArrivalRow::FILE).exists();
+    let has_samples = waits::has_samples(view.profile());
     // What cannot be computed is no finding.
     has_samples.then(|| waits::of(view, &waits::filter(filter, &[])).ok()).flatten()
 }

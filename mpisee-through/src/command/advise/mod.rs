@@ -41,6 +41,10 @@ EXAMPLES:
 /// tiny-allreduces: very many MPI_Allreduce of a few bytes.
 /// late: ranks, a node or a root for which others wait in collectives, as measured by the arrivals of all
 /// members (mpisee-through waits).
+/// late-sender: ranks for which receivers of point-to-point messages wait, as measured by both ends
+/// (mpisee-through waits).
+/// late-receiver: the same, for which senders wait.
+/// hot-receiver: a late receiver for which most others wait.
 /// uneven: members wait for each other and none of them stands out.
 /// scattered: communicators no larger than a node that span several.
 /// alltoallv: MPI_Alltoallv that takes much of the run, and for which the MPI library has another

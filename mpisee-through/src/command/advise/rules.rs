@@ -11,9 +11,10 @@ use mpisee_profile::Kind;
 
 /// Everything that the rules find.
 pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
-    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 8] = [
+    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 9] = [
         tiny_allreduces,
         waiting::late,
+        waiting::late_ends,
         scattered,
         alltoallv::rule,
         creation::rule,
@@ -49,10 +50,12 @@ fn dominating(facts: &Facts<'_>, others: &[Finding]) -> Vec<Finding> {
     let found = |what: &str, chosen: fn(&Used) -> bool| -> Vec<Finding> {
         families.iter().filter_map(|family| dominating_on(family, what, chosen, facts, others)).collect()
     };
-    let mut findings = found("collectives", is_collective);
+    let mut findings = found(COLLECTIVES, is_collective);
     findings.extend(found("point-to-point messages and waits", is_message));
     findings
 }
+
+const COLLECTIVES: &str = "collectives";
 
 /// Whether it is about point-to-point messages; waits and tests are mostly for these.
 fn is_message(used: &Used) -> bool {
@@ -68,8 +71,14 @@ fn dominating_on(
     others: &[Finding],
 ) -> Option<Finding> {
     let cost_s = family.time_s(chosen);
-    let explained_s: f64 =
-        others.iter().filter(|finding| finding.about == family.name).map(|finding| finding.cost_s).sum();
+    let chosen_collectives = what == COLLECTIVES;
+    // Waits in collectives explain no messages, and the other way round.
+    let is_of_others = |rule| waiting::is_about_messages(rule).is_some_and(|is| is == chosen_collectives);
+    let explained_s: f64 = others
+        .iter()
+        .filter(|finding| finding.about == family.name && !is_of_others(finding.rule))
+        .map(|finding| finding.cost_s)
+        .sum();
     let of_mpi = cost_s / facts.mpi_s.max(f64::MIN_POSITIVE);
     if of_mpi < DOMINATING_OF_MPI
         || facts.share_of_run(cost_s) < DOMINATING_OF_RUN

@@ -1,8 +1,9 @@
-//! The rules about waiting in collective operations, as measured by the arrivals of all members.
+//! The rules about waiting: in collective operations as measured by the arrivals of all members, in messages by both ends.
 
 use super::facts::{Facts, Family};
 use super::finding::{Finding, percent};
 use crate::units::time;
+use crate::waits::messages::MESSAGES;
 use crate::waits::sentence::{Sentence, sentences};
 use crate::waits::{Estimate, FEWEST, Waiting};
 use std::collections::BTreeMap;
@@ -12,7 +13,8 @@ const WAITING_OF_RUN: f64 = 0.02;
 /// How many sentences a finding has.
 const SENTENCES: usize = 3;
 
-/// The time in the operations of like communicators whose waits are known, and of that waiting; in an operation, if one is given.
+/// The time in the collective operations of like communicators whose waits are known, and of that waiting; in an operation, if one
+/// is given.
 pub fn of_family(facts: &Facts<'_>, family: &Family<'_>, call: Option<&str>) -> Option<(f64, Estimate)> {
     sum(facts, family, |operation| call.is_none_or(|call| operation.call == call))
 }
@@ -21,7 +23,7 @@ fn sum(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool)
     let is_here = |comm: &str| family.comms.iter().any(|known| known.name == comm);
     let operations = facts.waits.as_ref()?.operations.iter();
     let known = operations
-        .filter(|operation| is_here(&operation.comm) && takes(operation))
+        .filter(|operation| !operation.is_of_messages() && is_here(&operation.comm) && takes(operation))
         .filter_map(|operation| Some((operation.time_s, operation.waiting?)));
     let (time_s, waiting) =
         known.fold((0.0, Estimate::default()), |(time_s, all), (own_s, own)| (time_s + own_s, all.plus(own)));
@@ -38,20 +40,50 @@ pub fn share((time_s, waiting): (f64, Estimate)) -> String {
     format!("{:.0} %{range} is waiting for others", of(waiting.total))
 }
 
-/// Ranks, nodes and roots for which others wait.
+/// Ranks, nodes and roots for which others wait in collectives.
 pub fn late(facts: &Facts<'_>) -> Vec<Finding> {
+    by_family(facts, |sentence| sentence.call != MESSAGES)
+        .into_iter()
+        .filter_map(|found| found.late(facts))
+        .collect()
+}
+
+/// Ranks for which others wait in messages, by the end at which they are late.
+pub fn late_ends(facts: &Facts<'_>) -> Vec<Finding> {
+    [SENDERS, RECEIVERS, HOT_RECEIVERS]
+        .iter()
+        .flat_map(|rule| {
+            let found = by_family(facts, |one| one.call == MESSAGES && rule.kinds.contains(&one.kind));
+            found.into_iter().filter_map(|found| found.late_end(rule, facts))
+        })
+        .collect()
+}
+
+/// Whether a rule of this module is about messages, and not about collectives; none of a rule of another one.
+pub fn is_about_messages(rule: &str) -> Option<bool> {
+    match [SENDERS, RECEIVERS, HOT_RECEIVERS].iter().any(|of| of.name == rule) {
+        true => Some(true),
+        false => ["late", "uneven"].contains(&rule).then_some(false),
+    }
+}
+
+/// What stands out on like communicators.
+struct Found<'f> {
+    name: &'f str,
+    title: &'f str,
+    sentences: Vec<Sentence>,
+}
+
+/// The sentences that are about ranks, by family.
+fn by_family<'f>(facts: &'f Facts<'_>, takes: impl Fn(&Sentence) -> bool) -> Vec<Found<'f>> {
     let Some(report) = &facts.waits else { return Vec::new() };
     let mut by_family: BTreeMap<(&str, &str), Vec<Sentence>> = BTreeMap::new();
     for sentence in sentences(report, |rank| facts.takes_rank(rank)) {
-        if sentence.share.is_some() {
+        if sentence.share.is_some() && takes(&sentence) {
             by_family.entry(family_of(facts, &sentence)).or_default().push(sentence);
         }
     }
-    let finding = |((name, title), sentences): ((&str, &str), Vec<Sentence>)| {
-        let cost_s: f64 = sentences.iter().map(|one| one.waiting_s * one.share.unwrap_or(0.0)).sum();
-        (facts.share_of_run(cost_s) >= WAITING_OF_RUN).then(|| late_finding(name, title, &sentences, cost_s))
-    };
-    by_family.into_iter().filter_map(finding).collect()
+    by_family.into_iter().map(|((name, title), sentences)| Found { name, title, sentences }).collect()
 }
 
 /// Name and title of the family of its communicator; owned by the facts.
@@ -60,34 +92,102 @@ fn family_of<'f>(facts: &'f Facts<'_>, sentence: &Sentence) -> (&'f str, &'f str
     known.map_or(("", ""), |(comm, _)| facts.family_of(comm))
 }
 
-fn late_finding(name: &str, title: &str, sentences: &[Sentence], cost_s: f64) -> Finding {
-    let mut said: Vec<&str> = sentences.iter().take(SENTENCES).map(|one| one.text.as_str()).collect();
-    let more = format!("And so on in {} more.", sentences.len().saturating_sub(SENTENCES));
-    if sentences.len() > SENTENCES {
-        said.push(&more);
+/// A rule about one end of messages.
+struct EndRule {
+    name: &'static str,
+    /// The sentences that it is about.
+    kinds: &'static [&'static str],
+    /// What others do while they wait.
+    wait: &'static str,
+    advice: &'static str,
+}
+
+const SENDERS: EndRule = EndRule {
+    name: "late-sender",
+    kinds: &["late sender", "late senders", "late rank", "late ranks", "late node"],
+    wait: "to send",
+    advice: "Why they come later is not measured: compare their work before the send with the others', or let them send earlier; \
+             receivers that have other work can do it between MPI_Irecv and MPI_Wait.",
+};
+
+const RECEIVERS: EndRule = EndRule {
+    name: "late-receiver",
+    kinds: &["late receiver", "late receivers"],
+    wait: "to receive",
+    advice: "Post receives earlier, with MPI_Irecv before other work, or send with MPI_Isend and complete it later, so that \
+             senders go on meanwhile.",
+};
+
+const HOT_RECEIVERS: EndRule = EndRule {
+    name: "hot-receiver",
+    kinds: &["hot receiver", "hot receivers"],
+    wait: "to receive",
+    advice: "Post all receives before the first is completed, let fewer ranks send at once, or use MPI_Gather or MPI_Reduce, \
+             which many libraries do along a tree.",
+};
+
+impl Found<'_> {
+    /// The time that others waited, if it is much.
+    fn cost_s(&self, facts: &Facts<'_>) -> Option<f64> {
+        let cost_s = self.sentences.iter().map(|one| one.waiting_s * one.share.unwrap_or(0.0)).sum();
+        (facts.share_of_run(cost_s) >= WAITING_OF_RUN).then_some(cost_s)
     }
-    let whose = match sentences {
-        [only] => format!(
-            "{} {}",
-            if only.ranks.len() == 1 { "rank" } else { "ranks" },
-            only.ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
-        ),
-        _ => "these ranks".to_owned(),
-    };
-    Finding {
-        rule: "late",
-        about: name.to_owned(),
-        cost_s,
-        what: format!("On {title} others wait for {whose}."),
-        evidence: format!("Measured by the arrivals of all members: {}", said.join(" ")),
-        threshold: format!(
-            "waiting for them of {} of the run, and they stand out as mpisee-through waits has it",
-            percent(WAITING_OF_RUN)
-        ),
-        advice: format!(
-            "Why {} later is not measured: compare the work, input and output before that call, and the node, with the others'.",
-            if sentences.len() == 1 && sentences[0].ranks.len() == 1 { "it comes" } else { "they come" }
-        ),
+
+    fn said(&self) -> String {
+        let texts = self.sentences.iter().take(SENTENCES).map(|one| one.text.clone());
+        let more = self.sentences.len().saturating_sub(SENTENCES);
+        let more = (more > 0).then(|| format!("And so on in {more} more."));
+        texts.chain(more).collect::<Vec<_>>().join(" ")
+    }
+
+    fn is_one_rank(&self) -> bool {
+        self.sentences.len() == 1 && self.sentences[0].ranks.len() == 1
+    }
+
+    /// The ranks, if they are of one sentence.
+    fn whose(&self) -> String {
+        match &self.sentences[..] {
+            [only] => format!(
+                "{} {}",
+                if only.ranks.len() == 1 { "rank" } else { "ranks" },
+                only.ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+            ),
+            _ => "these ranks".to_owned(),
+        }
+    }
+
+    fn late_end(&self, rule: &EndRule, facts: &Facts<'_>) -> Option<Finding> {
+        Some(Finding {
+            rule: rule.name,
+            about: self.name.to_owned(),
+            cost_s: self.cost_s(facts)?,
+            what: format!("On {} others wait for {} {}.", self.title, self.whose(), rule.wait),
+            evidence: format!("Measured by both ends of messages: {}", self.said()),
+            threshold: format!(
+                "waiting for them of {} of the run, and they stand out as mpisee-through waits has it",
+                percent(WAITING_OF_RUN)
+            ),
+            advice: rule.advice.to_owned(),
+        })
+    }
+
+    fn late(&self, facts: &Facts<'_>) -> Option<Finding> {
+        let cost_s = self.cost_s(facts)?;
+        Some(Finding {
+            rule: "late",
+            about: self.name.to_owned(),
+            cost_s,
+            what: format!("On {} others wait for {}.", self.title, self.whose()),
+            evidence: format!("Measured by the arrivals of all members: {}", self.said()),
+            threshold: format!(
+                "waiting for them of {} of the run, and they stand out as mpisee-through waits has it",
+                percent(WAITING_OF_RUN)
+            ),
+            advice: format!(
+                "Why {} later is not measured: compare the work, input and output before that call, and the node, with the others'.",
+                if self.is_one_rank() { "it comes" } else { "they come" }
+            ),
+        })
     }
 }
 
