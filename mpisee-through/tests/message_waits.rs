@@ -128,6 +128,32 @@ W,messages,2,node0,6.500000000,6.500000000,6.500000000,0.000000000,0.000000000,0
     );
 }
 
+#[test]
+fn a_picture_shows_who_waits_for_whom() {
+    let mut builder = ring(|_, rank| if rank == 3 { 5e-4 } else { 0.0 });
+    // In a barrier ranks 0 to 6 wait 1 s for rank 7.
+    for rank in 0..RANKS {
+        let arrival_s = if rank == 7 { 2.0 } else { 1.0 };
+        builder.arrivals.push(arrival("MPI_Barrier", 0, rank, None, arrival_s, 2.5));
+        builder.collectives.push(counted("MPI_Barrier", rank, 1));
+        builder = builder.call("W", rank, "MPI_Barrier", 1, 0, 2.5 - arrival_s);
+    }
+    let profile = builder.write();
+    profile.run(&["waits", "app.mpisee", "--image", "waits.svg"]).prints("");
+    let svg = std::fs::read_to_string(profile.beside().join("waits.svg")).unwrap();
+    assert!(svg.contains("splatt: who waits for whom, between ranks"), "{svg}");
+    for shown in ["0 waited for 7: 1.0", "6 waited for 7: 1.0", "2 waited for 3: 1.0", "4 waited for 3: 1.0"]
+    {
+        assert!(svg.contains(shown), "{shown}: {svg}");
+    }
+    assert!(!svg.contains("3 waited for 2: 1") && !svg.contains("7 waited for 0: 1"), "{svg}");
+    profile.run(&["waits", "app.mpisee", "--call", "barrier", "--image", "some.svg"]).prints("");
+    let svg = std::fs::read_to_string(profile.beside().join("some.svg")).unwrap();
+    assert!(svg.contains("7.00 s of waiting") && !svg.contains("waited for 3"), "{svg}");
+    let nothing = ["waits", "app.mpisee", "--call", "barrier", "--ranks", "0-3", "--image", "none.svg"];
+    profile.run(&nothing).fails_with(&["there is nothing to draw"]);
+}
+
 /// Reproducible uniform numbers from 0 to 1.
 fn random(number: u64, salt: u64) -> f64 {
     let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt.wrapping_mul(0xd1b5_4a32_d192_ed03);

@@ -1,7 +1,7 @@
 //! Heat maps: fields in rows and columns, the darker the more, one beside the other on one scale.
 
 use super::{Anchor, BLACK, Colour, GREY, Picture, Shape, Text, WHITE, colour, width};
-use crate::units::human_bytes;
+use crate::units::{human_bytes, time};
 
 /// About how many points a picture is wide.
 pub const WIDTH: f64 = 960.0;
@@ -47,6 +47,9 @@ pub struct Panel {
     /// The height of a field; as high as wide if there is none.
     pub row_height: Option<f64>,
 }
+
+/// The unit of amounts that are nanoseconds, which are shown as times.
+pub const NANOSECONDS: &str = "ns";
 
 /// The panels side by side, or each below the last where they are not square; `unit` is that of the amounts.
 pub fn drawn(title: &str, panels: &[Panel], unit: &str) -> Picture {
@@ -119,7 +122,11 @@ fn add(
 fn number(field: &Field, (x, y): (f64, f64), cell: f64, behind: Colour, unit: &str) -> Option<Shape> {
     /// Red of a field from which on black letters are the easier to read.
     const LIGHT: u8 = 140;
-    let text = if unit == "bytes" { human_bytes(field.amount) } else { field.amount.to_string() };
+    let text = match unit {
+        "bytes" => human_bytes(field.amount),
+        NANOSECONDS => time(field.amount as f64 / 1e9),
+        _ => field.amount.to_string(),
+    };
     let fits = width(&text, LETTERS) + 8.0 <= cell && field.amount > 0;
     let colour = if behind[0] < LIGHT { WHITE } else { BLACK };
     fits.then(|| {
@@ -192,7 +199,8 @@ pub fn key(picture: &mut Picture, y: f64, most: u64, unit: &str) {
     }
     let all = wide * KEY_FIELDS as f64;
     picture.shapes.push(Shape::Frame { x: left, y, width: all, height: high, colour: GREY });
-    picture.text(left + all + 8.0, y + LETTERS, LETTERS, Anchor::Start, &format!("{most} {unit}"));
+    let most = if unit == NANOSECONDS { time(most as f64 / 1e9) } else { format!("{most} {unit}") };
+    picture.text(left + all + 8.0, y + LETTERS, LETTERS, Anchor::Start, &most);
 }
 
 fn names_width(names: &[String]) -> f64 {

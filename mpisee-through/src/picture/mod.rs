@@ -12,7 +12,7 @@ mod svg;
 pub use bars::{Bar, Bars, Kinds, bars, share};
 pub use font::{Face, width};
 pub use graph::graph;
-pub use heat::{Axis, Field, Panel, drawn};
+pub use heat::{Axis, Field, NANOSECONDS, Panel, drawn};
 pub use source::{SourceFile, SourceLine, source};
 
 use anyhow::{Context, Result};

@@ -206,12 +206,16 @@ impl Collective {
 
     /// Reports who waited for whom, so that the sums of members are those that they suffered.
     fn pairs(&self, sample: &Sample, sampled: &Sampled, estimated: &Estimated, sink: &mut Sink<'_>) {
+        // Limits the time that very large communicators take: each instance has as many pairs as members squared.
+        const MOST_PAIRS: usize = 1 << 31;
+        let pairs = self.members.len().pow(2).saturating_mul(sample.numbers.len());
+        let step = pairs.div_ceil(MOST_PAIRS).max(1);
         let scale = |member: usize| {
-            let waited_s: f64 = sampled.waited[member].iter().sum();
+            let waited_s: f64 = sampled.waited[member].iter().step_by(step).sum();
             if waited_s > 0.0 { estimated.suffered[member].total / waited_s } else { 0.0 }
         };
         let scales: Vec<f64> = (0..self.members.len()).map(scale).collect();
-        sample.pairs(self.dependence, |waiting, cause, time_s| {
+        sample.pairs(self.dependence, step, |waiting, cause, time_s| {
             sink(self.members[waiting], self.members[cause], time_s * scales[waiting]);
         });
     }

@@ -75,10 +75,10 @@ impl Sample {
         self.roots.iter().all(|root| *root == Some(first)).then_some(first)
     }
 
-    /// Who waited for whom in the sampled instances: members by position, with seconds.
-    pub fn pairs(&self, dependence: Dependence, mut each: impl FnMut(usize, usize, f64)) {
+    /// Who waited for whom in each N-th sampled instance: members by position, with seconds.
+    pub fn pairs(&self, dependence: Dependence, step: usize, mut each: impl FnMut(usize, usize, f64)) {
         let mut waits = Waits::with_pairs();
-        for instance in self.instances() {
+        for instance in self.instances().step_by(step) {
             waits.compute(instance, dependence, &self.hosts);
             for &(waiting, cause, time_s) in waits.pairs.iter().flatten() {
                 each(waiting, cause, time_s);

@@ -1,7 +1,7 @@
 //! The matrix as shades of characters, for terminals.
 
-use super::axis::Axis;
 use super::traffic::{Of, Traffic};
+use crate::axis::Axis;
 use crate::shades::{SHADES, shade};
 
 /// Fields in a row where the output is not a terminal.

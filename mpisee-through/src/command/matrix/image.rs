@@ -1,7 +1,7 @@
 //! The matrix as a picture.
 
-use super::axis::Axis;
 use super::traffic::{Of, Traffic};
+use crate::axis::Axis;
 use crate::picture::{self, Field, Panel, Picture};
 use crate::units::count;
 

@@ -1,6 +1,5 @@
 //! `matrix`: who sends to whom.
 
-mod axis;
 mod cart;
 mod collective;
 mod grid;
@@ -9,6 +8,7 @@ mod offsets;
 mod traffic;
 
 use super::Outcome;
+use crate::axis::Axis;
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By as GroupBy;
 use crate::matched;
@@ -20,7 +20,6 @@ use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::units::{count, human_bytes};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
-use axis::Axis;
 use clap::{Args, ValueEnum};
 use collective::{LeftOut, Recorded};
 use mpisee_profile::{Kind, Operation, ProfileError};

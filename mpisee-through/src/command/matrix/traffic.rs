@@ -1,6 +1,6 @@
 //! Traffic between the fields of the matrix, summed up from `peers.csv`.
 
-use super::axis::Axis;
+use crate::axis::Axis;
 use crate::scan::{BadField, Fold, Peer};
 use clap::ValueEnum;
 use hashbrown::HashMap;

@@ -1,20 +1,24 @@
-//! `waits`: who waits for whom in collective operations.
+//! `waits`: who waits for whom in collective operations and messages.
 
+mod image;
 mod rows;
 mod text;
 
 use super::Outcome;
+use crate::axis::Axis;
 use crate::family::{self, EACH_HINT, FamilyArgs};
-use crate::filter::{CommFilter, parse_lowercase};
+use crate::filter::{CallFilter, CommFilter, parse_lowercase};
 use crate::group::By;
 use crate::matched;
 use crate::output::{Format, OutputArgs};
+use crate::picture::ImageFile;
 use crate::sheet::{Answer, Sheet, Shown};
 use crate::view::ProfileView;
 use crate::waits;
 use crate::waits::sentence::sentences;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
+use image::Pairs;
 use mpisee_profile::glob::Glob;
 use rows::{Of, Part};
 use std::collections::BTreeMap;
@@ -25,13 +29,19 @@ EXAMPLES:
   mpisee-through waits app.mpisee                       who is late, and on which communicators others wait
   mpisee-through waits app.mpisee --comm 'W_s2.*' --each
   mpisee-through waits app.mpisee --call allreduce --ranks 0-7
+  mpisee-through waits app.mpisee --call messages       in point-to-point messages alone
+  mpisee-through waits app.mpisee --image waits.svg     a picture, who waits for whom
   mpisee-through waits app.mpisee --format csv          each operation, communicator and rank";
 
-/// Who waits for whom in collective operations, from sampled times of arrival.
+/// Who waits for whom in collective operations and messages, from sampled times of arrival.
 ///
 /// A rank waits from its arrival in a call until the last of those has arrived on whom it depends: in MPI_Allreduce and its
 /// like on all members, in MPI_Bcast on the root. The rest of the call is transfer. While several are missing, each causes
-/// an equal part of the wait, so that ranks together cause what ranks together suffer.
+/// an equal part of the wait, so that ranks together cause what ranks together suffer. In nonblocking collectives ranks wait
+/// in the completing call for those that have not started it.
+///
+/// In messages a receiver waits until the sender has started to send, and a sender that does not leave before until the
+/// receiver is there: each in the call that completes its part, which waits for the last of its messages alone.
 ///
 /// Times are estimates for all calls from the sampled ones (Sampled), with intervals of 95 % (from, to); where all calls were
 /// sampled they are exact. Not sampled is the time of operations without samples, or with too few to tell.
@@ -58,6 +68,11 @@ pub struct WaitsArgs {
     #[arg(long, value_name = "GLOB", value_parser = parse_lowercase)]
     call: Vec<Glob>,
 
+    /// Write a picture to FILE, which ends in .png or .svg, instead of the tables: the ranks that wait down, those that
+    /// cause it across
+    #[arg(long, value_name = "FILE")]
+    image: Option<ImageFile>,
+
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -66,6 +81,9 @@ pub struct WaitsArgs {
 pub fn run(args: &WaitsArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     let filter = waits::filter(&args.comms, &args.call);
+    if let Some(file) = &args.image {
+        return draw(args, &view, &filter, file);
+    }
     let mut report = waits::of(&view, &filter)?;
     let is_empty = report.collective_s.is_empty()
         && report.message_s.is_empty()
@@ -135,6 +153,22 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
     };
     let caveats = text::notes(&report);
     answer(&view, sheets, report.cut_off.take(), lead, closing, caveats).write(&args.output)
+}
+
+/// Writes the picture of who waits for whom.
+fn draw(args: &WaitsArgs, view: &ProfileView, filter: &CallFilter, file: &ImageFile) -> Result<Outcome> {
+    matched::need_chosen(view, &args.comms)?;
+    let axis = Axis::new(view.processes(), &args.comms, false, image::MOST_FIELDS);
+    let mut pairs = Pairs::default();
+    let mut add = |waiting, cause, time_s| pairs.add(&axis, waiting, cause, time_s);
+    let report = waits::with_pairs(view, filter, Some(&mut add))?;
+    if pairs.sum_s() <= 0.0 {
+        bail!(
+            "there is nothing to draw: no waiting between these ranks is known; without --image notes say why"
+        );
+    }
+    file.write(&pairs.picture(&view.program(), &axis))?;
+    report.cut_off.map_or(Ok(Outcome::Done), |error| Err(error.into()))
 }
 
 fn answer(

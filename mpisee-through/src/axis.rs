@@ -1,4 +1,4 @@
-//! The axes of the matrix: ranks, blocks of ranks, or nodes.
+//! The axes of a matrix: ranks, blocks of ranks, or nodes.
 
 use crate::filter::CommFilter;
 use crate::processes::Processes;
