@@ -39,6 +39,9 @@ mod units;
 mod view;
 mod waits;
 
+#[doc(hidden)]
+pub use waits::measured;
+
 use outcome::Outcome;
 use std::ffi::OsString;
 use std::io::Write;

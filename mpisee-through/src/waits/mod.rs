@@ -12,6 +12,7 @@ mod dependence;
 mod estimate;
 mod hosts;
 mod instance;
+pub mod measured;
 pub mod messages;
 mod operation;
 mod pattern;
@@ -263,13 +264,16 @@ impl Calls {
         messages: &[Waiting],
         collectives: &[Waiting],
     ) -> BTreeMap<String, f64> {
+        let mut others_s: Map<&str, f64> = Map::new();
+        for other in collectives.iter().filter(|other| other.is_nonblocking) {
+            *others_s.entry(&other.comm).or_default() += other.time_s;
+        }
+        let known_s: Map<&str, f64> = messages.iter().map(|one| (one.comm.as_str(), one.time_s)).collect();
         let time_s = |comm: &String| {
             let of_comm = self.of_messages.get(comm);
             let all_s: f64 = of_comm.map_or(0.0, |ranks| ranks.values().map(Times::sum).sum());
-            let others = collectives.iter().filter(|other| other.is_nonblocking && other.comm == *comm);
-            let others_s: f64 = others.map(|other| other.time_s).sum();
-            let known = messages.iter().find(|one| one.comm == *comm);
-            (all_s - others_s).max(known.map_or(0.0, |one| one.time_s))
+            let of = |times: &Map<&str, f64>| times.get(comm.as_str()).copied().unwrap_or(0.0);
+            (all_s - of(&others_s)).max(of(&known_s))
         };
         comms.map(|comm| (comm.clone(), time_s(comm))).collect()
     }

@@ -141,17 +141,23 @@ impl Shares<'_> {
         let members = self.caused.len();
         let mut order: Vec<usize> = (0..members).collect();
         order.sort_by(|&one, &other| each[other][0].total_cmp(&each[one][0]));
-        let mut found = (2..=members / 2).map(|count| &order[..count]).filter(|late| {
-            let caused = sums(late.iter().map(|&member| &self.caused[member]));
-            let each_is_late = late.iter().all(|&member| each[member][0] > EACH_OF_SEVERAL * even);
-            let part = share(&caused, self.waiting);
-            each_is_late
+        // PERF: from the first one on that is not late enough, no more members are.
+        let is_late = |member: &&usize| each[**member][0] > EACH_OF_SEVERAL * even;
+        let late = order.iter().take(members / 2).take_while(is_late).count();
+        let mut caused = vec![0.0; self.waiting.len()];
+        for (at, &member) in order[..late].iter().enumerate() {
+            caused.iter_mut().zip(&self.caused[member]).for_each(|(sum, value)| *sum += value);
+            let (found, part) = (&order[..=at], share(&caused, self.waiting));
+            if at > 0
                 && part[0] >= MOST_OF_ALL
-                && self.stands_out(late, part, even * late.len() as f64, members)
-        });
-        let mut late = found.next().map_or(Vec::new(), <[usize]>::to_vec);
-        late.sort_unstable();
-        late
+                && self.stands_out(found, part, even * found.len() as f64, members)
+            {
+                let mut found = found.to_vec();
+                found.sort_unstable();
+                return found;
+            }
+        }
+        Vec::new()
     }
 
     /// Hosts of which most members cause more than an even share, and none more than half of the host's part.
