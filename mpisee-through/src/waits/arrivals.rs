@@ -3,6 +3,7 @@
 use crate::group::Names;
 use crate::scan::{self, Arrival, BadField, Fold};
 use hashbrown::HashMap;
+use mpisee_profile::rows::{ArrivalRow, Row};
 use mpisee_profile::{Profile, ProfileError};
 use std::collections::BTreeMap;
 
@@ -95,6 +96,14 @@ pub fn read(profile: &Profile) -> Result<(Points, Option<ProfileError>), Profile
         }
     }
     Ok((all, scanned.cut_off))
+}
+
+/// The same; nothing where the profile lacks the table, since it has messages alone.
+pub fn read_if_any(profile: &Profile) -> Result<(Points, Option<ProfileError>), ProfileError> {
+    match profile.directory().join(ArrivalRow::FILE).exists() {
+        true => read(profile),
+        false => Ok(Default::default()),
+    }
 }
 
 /// The instances that all members have; times are by instance and member.

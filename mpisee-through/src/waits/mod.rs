@@ -146,17 +146,8 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
     const MISSING: &str = "the arrival of single ranks";
     let ranks = view.ranks(MISSING)?;
     let profile = view.profile();
-    if !has_samples(profile) {
-        bail!(
-            "'{}' has no samples of collective calls (arrivals.csv): an older mpisee recorded it, or without them, or no \
-             communicator of several ranks had a collective call",
-            profile.directory().display()
-        );
-    }
-    let (points, mut cut_off) = match profile.directory().join(ArrivalRow::FILE).exists() {
-        true => arrivals::read(profile)?,
-        false => Default::default(),
-    };
+    need_samples(profile)?;
+    let (points, mut cut_off) = arrivals::read_if_any(profile)?;
     let mut tables = messages::join::Tables::read(profile)?;
     let has_messages = !tables.streams.is_empty();
     cut_off = cut_off.or(tables.cut_off.take());
@@ -215,6 +206,18 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
         partial,
         cut_off: cut_off.or(calls.cut_off),
     })
+}
+
+/// An error where the profile has samples neither of collective calls nor of messages.
+fn need_samples(profile: &Profile) -> Result<()> {
+    if !has_samples(profile) {
+        bail!(
+            "'{}' has no samples of collective calls (arrivals.csv): an older mpisee recorded it, or without them, or no \
+             communicator of several ranks had a collective call",
+            profile.directory().display()
+        );
+    }
+    Ok(())
 }
 
 /// Whether the profile has samples of collective calls or of messages.
