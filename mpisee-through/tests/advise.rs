@@ -1,5 +1,7 @@
 //! `mpisee-through advise`: each rule finds what it is for, from its threshold on.
 
+#[path = "advise/measured.rs"]
+mod measured;
 mod support;
 
 use mpisee_profile::rows::{ArrivalRow, CollectiveRow, End, MessageRow, Seconds, StreamRow};
@@ -178,6 +180,7 @@ fn every_rule() -> Builder {
         },
     );
     on(builder, "W", &ALL, "MPI_Bcast", 10, 80_000, 4.5)
+        .with(|profile| profile.ranks[..6].iter_mut().for_each(|row| row.wall_s.0 = 9.5))
 }
 
 #[test]
@@ -650,7 +653,9 @@ fn the_share_of_the_run_is_that_of_efficiency() {
         let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
         reader.records().nth(row).unwrap().unwrap()[column].to_owned()
     };
-    let advised = share(&["advise", "app.mpisee"], 3, 0);
+    let advised = share(&["advise", "app.mpisee"], 3, 1);
+    let at_end = share(&["advise", "app.mpisee"], 3, 0);
+    assert_eq!(at_end, share(&["efficiency", "app.mpisee", "--loss"], 3, 1), "the row of MPI_Finalize");
     assert_eq!(advised, "0.200000000");
     assert_eq!(advised, share(&["efficiency", "app.mpisee", "--loss"], 3, 0), "the row of W");
     assert_eq!(share(&["advise", "app.mpisee", "--ranks", "1-4"], 3, 0), "0.200000000");

@@ -223,6 +223,11 @@ impl<'a> Facts<'a> {
         self.counted_on_each.contains(call)
     }
 
+    /// Whether ranks or communicators are chosen.
+    pub fn is_a_part(&self) -> bool {
+        self.filter.names_ranks() || self.filter.names_comms()
+    }
+
     /// Whether the communicator is chosen.
     pub fn is_chosen(&self, row: &CommRow) -> bool {
         self.processes.takes_row(self.filter, row)

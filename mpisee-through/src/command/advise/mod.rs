@@ -1,6 +1,7 @@
 //! `advise`: findings in plain words, the most costly first.
 
 mod alltoallv;
+mod at_end;
 mod creation;
 mod facts;
 mod finding;
@@ -53,6 +54,7 @@ EXAMPLES:
 /// reorder: a topology for which MPI was allowed to reorder ranks and did not.
 /// blocking-sends: MPI_Send of long messages at a low rate.
 /// polling: very many tests for completion, or probes that do not wait.
+/// finalize: ranks that wait long in MPI_Finalize for the last ones.
 ///
 /// A finding is a hint from sums over the run, not a proof. Its time is that of all ranks in the
 /// calls that it is about, of which some part may be saved; its share of the run is by ranks x the

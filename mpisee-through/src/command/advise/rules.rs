@@ -1,9 +1,9 @@
 //! The rules: each looks at the facts and returns what it finds.
 
-use super::alltoallv;
 use super::creation;
 use super::facts::{Comm, Facts, Family, OfSize, Used};
 use super::finding::{Finding, percent};
+use super::{alltoallv, at_end};
 use super::{no_core, polling, waiting};
 use crate::shape::Shape;
 use crate::units::{count, count_of, human_bytes, time};
@@ -23,6 +23,7 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
         polling::rule,
     ];
     let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(facts)).collect();
+    findings.extend(at_end::rule(facts));
     let uneven = waiting::uneven(facts, &findings);
     findings.extend(uneven);
     let general = dominating(facts, &findings);

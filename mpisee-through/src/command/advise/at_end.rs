@@ -1,0 +1,56 @@
+//! The rule about ranks that come to `MPI_Finalize` long before the last ones.
+
+use super::facts::Facts;
+use super::finding::{Finding, percent};
+use crate::finalize::Last;
+use crate::units::{count, time};
+
+/// The least share of the run that ranks wait in `MPI_Finalize`, where those who come last are few, and where they are not.
+const NAMED_OF_RUN: f64 = 0.02;
+const UNNAMED_OF_RUN: f64 = 0.05;
+
+/// Waiting in `MPI_Finalize`. It is about the whole run, whichever ranks and communicators are chosen.
+pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
+    let processes = facts.processes;
+    let (runtime_s, ranks) = (processes.wall_max_s(), processes.count());
+    if facts.is_interrupted || facts.is_a_part() || ranks < 2 {
+        return None;
+    }
+    let cost_s = runtime_s * ranks as f64 - processes.wall_s();
+    let last = Last::of(processes.ranks());
+    let least = if last.is_some() { NAMED_OF_RUN } else { UNNAMED_OF_RUN };
+    if facts.share_of_run(cost_s) < least {
+        return None;
+    }
+    let spread = format!(
+        "The longest rank takes {} from MPI_Init to MPI_Finalize, the mean over {} is {}.",
+        time(runtime_s),
+        count(ranks, "rank"),
+        time(processes.wall_s() / ranks as f64)
+    );
+    Some(Finding {
+        rule: "finalize",
+        about: "MPI_Finalize".to_owned(),
+        cost_s,
+        what: match &last {
+            Some(last) => format!("At the end the others wait in MPI_Finalize for {}.", last.text()),
+            None => "Ranks come to MPI_Finalize at unequal times.".to_owned(),
+        },
+        evidence: match &last {
+            Some(last) => format!(
+                "Measured by wall times: {} caused {:.0} % of the wait. {spread}",
+                if last.ranks.len() == 1 { "it" } else { "they" },
+                100.0 * last.share
+            ),
+            None => format!("Measured by wall times: no few ranks caused most of the wait, some come early. {spread}"),
+        },
+        threshold: format!(
+            "{} of the run where half of the ranks or fewer caused 80 % of it, else {}",
+            percent(NAMED_OF_RUN),
+            percent(UNNAMED_OF_RUN)
+        ),
+        advice: "Why they come later is not measured: compare the work after the last common call, such as output, with the \
+                 others', and divide it among more ranks."
+            .to_owned(),
+    })
+}
