@@ -179,7 +179,7 @@ fn every_rule() -> Builder {
             if u64::from(rank) == some_rank(instance) { 0.004 } else { 0.0 }
         },
     );
-    on(builder, "W", &ALL, "MPI_Bcast", 10, 80_000, 4.5)
+    measured::plant(on(builder, "W", &ALL, "MPI_Bcast", 10, 80_000, 4.5))
         .with(|profile| profile.ranks[..6].iter_mut().for_each(|row| row.wall_s.0 = 9.5))
 }
 

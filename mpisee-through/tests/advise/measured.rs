@@ -1,8 +1,25 @@
 //! Rules about measured waiting, transfers and volumes: each finds what it is for, from its threshold on.
 
-use super::{finds, run};
+use super::{ALL, arrive, finds, on, run};
 use crate::support::Builder;
 use mpisee_profile::run::EndedIn;
+
+/// Eight ranks that share a clock.
+fn on_one_node() -> Builder {
+    run().with(|profile| {
+        profile.comms[0].nodes = 1;
+        profile.ranks.iter_mut().for_each(|row| row.host = "node0".to_owned());
+    })
+}
+
+/// Adds what each rule of this file finds.
+pub fn plant(mut builder: Builder) -> Builder {
+    for (comm, call) in [("W_d5", "MPI_Gatherv")] {
+        builder = builder.comm(comm, "W", "MPI_Comm_dup", "0-7", |_| {});
+        builder = on(builder, comm, &ALL[1..], call, 10, 80_000, 0.5).call(comm, 0, call, 10, 8_000_000, 0.5);
+    }
+    builder
+}
 
 /// The findings in words, without line breaks.
 fn said(builder: &Builder) -> String {
@@ -36,4 +53,75 @@ fn ranks_wait_at_the_end_for_the_last_ones() {
         profile.run.ended_in = vec![EndedIn { ranks: "0-7".to_owned(), ..EndedIn::default() }];
     });
     finds(&killed, &[]);
+}
+
+#[test]
+fn volumes_that_are_unequal_and_cost_are_skewed() {
+    // Rank 5 sends as many times as much as the others.
+    let skewed = |times: u64, time_s: f64| {
+        ALL.iter().fold(run(), |builder, &rank| {
+            let bytes = if rank == 5 { times * 1_000_000 } else { 1_000_000 };
+            builder.call("W", rank, "MPI_Gatherv", 10, bytes, time_s)
+        })
+    };
+    // Of twice as much the mean is 9/8.
+    finds(&skewed(2, 0.5), &["skewed-volume W"]);
+    finds(&skewed(2, 0.49), &[]);
+    let largest = |bytes: u64| skewed(1, 0.5).with(|profile| profile.calls[5].bytes = bytes);
+    finds(&largest(1_616_000), &["skewed-volume W"]);
+    finds(&largest(1_614_000), &[]);
+    let said_of = said(&skewed(100, 0.5));
+    for expected in [
+        "Members of W have unequal parts in MPI_Gatherv: the largest is 7.5 times the mean.",
+        "rank 5 contributes 95.4 MiB, a member on average 12.8 MiB, in 10 calls; 4.00 s summed over ranks, and how much of it is \
+         waiting was not measured.",
+    ] {
+        assert!(said_of.contains(expected), "{expected}: {said_of}");
+    }
+    // A rank without calls has no bytes.
+    let one = run().call("W", 5, "MPI_Scatterv", 10, 80, 4.0);
+    finds(&one, &["skewed-volume W"]);
+}
+
+#[test]
+fn waiting_is_no_reason_to_look_for_skewed_volume() {
+    // All of it but 1 ms in each of 40 calls.
+    let late = |transfer_s: f64| {
+        let builder =
+            arrive(
+                on_one_node(),
+                "W",
+                &ALL,
+                "MPI_Alltoallv",
+                40,
+                |_, rank| if rank == 3 { 0.1 } else { 0.0 },
+            );
+        builder.with(|profile| {
+            for row in &mut profile.calls {
+                row.bytes = if row.rank == 3 { 1_000_000 } else { 1_000 };
+                row.time_s.0 += 40.0 * transfer_s;
+            }
+            for row in &mut profile.arrivals {
+                row.departure_s.0 += transfer_s;
+            }
+        })
+    };
+    finds(&late(0.0), &["alltoallv W", "late W"]);
+    finds(&late(0.012), &["alltoallv W", "late W", "skewed-volume W"]);
+    assert!(said(&late(0.012)).contains("of which 87 % is waiting for others, which is not in Time"));
+}
+
+#[test]
+fn skewed_volumes_of_like_communicators_are_judged_together() {
+    let halves = |time_s: f64| {
+        (0..2).fold(run(), |builder, half| {
+            let (comm, ranks) = (format!("W_s1.{}", 4 * half), &ALL[4 * half..4 * half + 4]);
+            let members = format!("{}-{}", 4 * half, 4 * half + 3);
+            let builder = builder.comm(&comm, "W", "MPI_Comm_split", &members, |_| {});
+            let builder = on(builder, &comm, &ranks[..3], "MPI_Allgatherv", 10, 80, time_s);
+            builder.call(&comm, ranks[3], "MPI_Allgatherv", 10, 8_000_000, time_s)
+        })
+    };
+    finds(&halves(0.5), &["skewed-volume W_s1.*"]);
+    finds(&halves(0.49), &[]);
 }

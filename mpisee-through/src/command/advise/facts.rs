@@ -114,6 +114,8 @@ struct Named {
 
 /// The input of the rules.
 pub struct Facts<'a> {
+    /// The profile, for rules that need more than its sums.
+    pub view: &'a ProfileView,
     pub processes: &'a Processes,
     filter: &'a CommFilter,
     /// Whether ranks ended without `MPI_Finalize`.
@@ -184,6 +186,7 @@ impl<'a> Facts<'a> {
         let indices =
             indices.flat_map(|(index, named)| named.comms.iter().map(move |comm| (comm.clone(), index)));
         Ok(Facts {
+            view,
             processes,
             filter,
             is_interrupted: interrupted::is_of(view.run()),

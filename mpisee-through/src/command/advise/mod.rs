@@ -8,6 +8,7 @@ mod finding;
 mod no_core;
 mod polling;
 mod rules;
+mod skewed_volume;
 mod text;
 mod verdict;
 mod waiting;
@@ -50,6 +51,8 @@ EXAMPLES:
 /// scattered: communicators no larger than a node that span several.
 /// alltoallv: MPI_Alltoallv that takes much of the run, and for which the MPI library has another
 /// algorithm.
+/// skewed-volume: collectives with counts for each member (MPI_Alltoallv, MPI_Gatherv and the like) in
+/// which one has far more bytes than the mean, and that take long beside waiting.
 /// creation: like communicators created many times, or not freed.
 /// reorder: a topology for which MPI was allowed to reorder ranks and did not.
 /// blocking-sends: MPI_Send of long messages at a low rate.

@@ -4,7 +4,7 @@ use super::creation;
 use super::facts::{Comm, Facts, Family, OfSize, Used};
 use super::finding::{Finding, percent};
 use super::{alltoallv, at_end};
-use super::{no_core, polling, waiting};
+use super::{no_core, polling, skewed_volume, waiting};
 use crate::shape::Shape;
 use crate::units::{count, count_of, human_bytes, time};
 use mpisee_profile::Kind;
@@ -17,6 +17,7 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
         waiting::late_ends,
         scattered,
         alltoallv::rule,
+        skewed_volume::rule,
         creation::rule,
         creation::reorder,
         blocking_sends,
