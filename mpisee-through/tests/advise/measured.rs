@@ -2,6 +2,7 @@
 
 use super::{ALL, arrive, finds, on, run};
 use crate::support::Builder;
+use mpisee_profile::rows::ArrivalRow;
 use mpisee_profile::run::EndedIn;
 
 /// Eight ranks that share a clock.
@@ -13,10 +14,31 @@ fn on_one_node() -> Builder {
 }
 
 /// Adds what each rule of this file finds.
-pub fn plant(mut builder: Builder) -> Builder {
-    for (comm, call) in [("W_d5", "MPI_Gatherv")] {
-        builder = builder.comm(comm, "W", "MPI_Comm_dup", "0-7", |_| {});
-        builder = on(builder, comm, &ALL[1..], call, 10, 80_000, 0.5).call(comm, 0, call, 10, 8_000_000, 0.5);
+pub fn plant(builder: Builder) -> Builder {
+    let builder = builder.comm("W_d5", "W", "MPI_Comm_dup", "0-7", |_| {});
+    let builder = on(builder, "W_d5", &ALL[1..], "MPI_Gatherv", 10, 80_000, 0.5);
+    let builder = builder.call("W_d5", 0, "MPI_Gatherv", 10, 8_000_000, 0.5);
+    let builder = builder.comm("W_d6", "W", "MPI_Comm_dup", "0-7", |_| {});
+    followed(builder, "W_d6", 200, 0.001, 10e-6)
+}
+
+/// Barriers, each followed by an MPI_Allreduce after so many seconds, as written by [`arrive`].
+fn followed(builder: Builder, comm: &str, calls: u64, barrier_s: f64, gap_s: f64) -> Builder {
+    let mut builder = arrive(builder, comm, &ALL, "MPI_Barrier", calls, |_, _| 0.0);
+    builder = arrive(builder, comm, &ALL, "MPI_Allreduce", calls, |_, _| 0.0);
+    let here = builder.arrivals.iter_mut().filter(|row| row.comm == comm);
+    for row in here {
+        let is_barrier = row.call == "MPI_Barrier";
+        row.arrival_s.0 = row.instance as f64 + if is_barrier { 0.0 } else { barrier_s + gap_s };
+        row.departure_s.0 = row.instance as f64 + barrier_s + if is_barrier { 0.0 } else { gap_s + 0.0001 };
+    }
+    for row in builder.calls.iter_mut().filter(|row| row.comm == comm) {
+        row.time_s.0 = calls as f64 * if row.call == "MPI_Barrier" { barrier_s } else { 0.0001 };
+        row.bytes = 8000 * calls;
+        (row.size_min, row.size_max) = (4096, 8191);
+    }
+    for row in builder.collectives.iter_mut().filter(|row| row.comm == comm) {
+        row.mean_arrival_s.0 = 0.0;
     }
     builder
 }
@@ -124,4 +146,79 @@ fn skewed_volumes_of_like_communicators_are_judged_together() {
     };
     finds(&halves(0.5), &["skewed-volume W_s1.*"]);
     finds(&halves(0.49), &[]);
+}
+
+#[test]
+fn barriers_before_what_synchronises_are_needless() {
+    let barriers = |calls: u64, gap_s: f64| followed(run(), "W", calls, 0.001, gap_s);
+    finds(&barriers(200, 19e-6), &["needless-barriers W"]);
+    finds(&barriers(200, 21e-6), &[]);
+    finds(&barriers(199, 19e-6), &[]);
+    // A gap is small beside the barrier.
+    let short =
+        |gap_s: f64| followed(run(), "W", 200, 50e-6, gap_s).with(|profile| profile.calls[0].time_s.0 = 2.0);
+    finds(&short(4.9e-6), &["needless-barriers W"]);
+    finds(&short(5.2e-6), &[]);
+    let said_of = said(&barriers(200, 10e-6));
+    for expected in [
+        "MPI_Barrier on W is right before MPI_Allreduce, which synchronises as well.",
+        "after 100.0 % of 1600 sampled barriers they entered the next call within 20.0 µs. 1600 barriers take 1.60 s summed over ranks, \
+         of which 1.60 s is transfer, which would be saved; the rest is waiting, which would move into MPI_Allreduce.",
+    ] {
+        assert!(said_of.contains(expected), "{expected}: {said_of}");
+    }
+}
+
+#[test]
+fn barriers_that_may_be_before_something_else_are_not_needless() {
+    let kept = |keeps: fn(&ArrivalRow) -> bool| {
+        followed(run(), "W", 400, 0.001, 10e-6).with(|profile| {
+            profile.arrivals.retain(keeps);
+            for row in &mut profile.collectives {
+                row.sampled = 100;
+            }
+        })
+    };
+    // The same calls of both are sampled, or not.
+    finds(&kept(|row| row.instance % 4 == 1), &["needless-barriers W"]);
+    finds(&kept(|row| row.instance % 4 == u64::from(row.call == "MPI_Barrier")), &[]);
+    // Every eighth call computes before the collective.
+    let some = |one_in: u64| {
+        followed(run(), "W", 400, 0.001, 10e-6).with(|profile| {
+            for row in profile.arrivals.iter_mut().filter(|row| row.call == "MPI_Allreduce") {
+                let late_s = if row.instance % one_in == 0 { 0.01 } else { 0.0 };
+                row.arrival_s.0 += late_s;
+                row.departure_s.0 += late_s;
+            }
+        })
+    };
+    finds(&some(8), &[]);
+    finds(&some(16), &["needless-barriers W"]);
+    // Other collectives do not synchronise, and other communicators have other members.
+    let rename = |comm: &str, call: &str| {
+        followed(run().comm("W_d1", "W", "MPI_Comm_dup", "0-7", |_| {}), "W", 400, 0.001, 10e-6).with(
+            |profile| {
+                let named = |row: &str| row == "MPI_Allreduce";
+                for row in profile.arrivals.iter_mut().filter(|row| named(&row.call)) {
+                    (row.comm, row.call) = (comm.to_owned(), call.to_owned());
+                }
+                for row in profile.calls.iter_mut().filter(|row| named(&row.call)) {
+                    (row.comm, row.call) = (comm.to_owned(), call.to_owned());
+                }
+                for row in profile.collectives.iter_mut().filter(|row| named(&row.call)) {
+                    (row.comm, row.call) = (comm.to_owned(), call.to_owned());
+                }
+            },
+        )
+    };
+    finds(&rename("W", "MPI_Alltoall"), &["needless-barriers W"]);
+    finds(&rename("W", "MPI_Bcast"), &[]);
+    finds(&rename("W_d1", "MPI_Allreduce"), &[]);
+    // Fewer than 20 calls show nothing.
+    let few = |calls: u64| {
+        followed(run(), "W", calls, 0.001, 10e-6)
+            .with(|profile| profile.calls.iter_mut().for_each(|row| row.time_s.0 = 0.45))
+    };
+    finds(&few(20), &["needless-barriers W"]);
+    finds(&few(19), &[]);
 }

@@ -2,6 +2,7 @@
 
 mod alltoallv;
 mod at_end;
+mod barriers;
 mod creation;
 mod facts;
 mod finding;
@@ -53,6 +54,8 @@ EXAMPLES:
 /// algorithm.
 /// skewed-volume: collectives with counts for each member (MPI_Alltoallv, MPI_Gatherv and the like) in
 /// which one has far more bytes than the mean, and that take long beside waiting.
+/// needless-barriers: MPI_Barrier right before a collective that synchronises anyway, as measured by
+/// the arrivals of all members.
 /// creation: like communicators created many times, or not freed.
 /// reorder: a topology for which MPI was allowed to reorder ranks and did not.
 /// blocking-sends: MPI_Send of long messages at a low rate.

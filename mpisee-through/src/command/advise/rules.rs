@@ -3,7 +3,7 @@
 use super::creation;
 use super::facts::{Comm, Facts, Family, OfSize, Used};
 use super::finding::{Finding, percent};
-use super::{alltoallv, at_end};
+use super::{alltoallv, at_end, barriers};
 use super::{no_core, polling, skewed_volume, waiting};
 use crate::shape::Shape;
 use crate::units::{count, count_of, human_bytes, time};
@@ -11,13 +11,14 @@ use mpisee_profile::Kind;
 
 /// Everything that the rules find.
 pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
-    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 9] = [
+    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 10] = [
         tiny_allreduces,
         waiting::late,
         waiting::late_ends,
         scattered,
         alltoallv::rule,
         skewed_volume::rule,
+        barriers::rule,
         creation::rule,
         creation::reorder,
         blocking_sends,
