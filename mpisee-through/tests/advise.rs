@@ -167,7 +167,7 @@ fn every_rule() -> Builder {
         let members = [first, first + 4];
         let (comm, text) = (format!("W_s2.{first}"), format!("{first},{}", first + 4));
         builder = builder.comm(&comm, "W", "MPI_Comm_split", &text, |row| row.nodes = 2);
-        builder = on(builder, &comm, &members, "MPI_Send", 100, 100 << 16, 0.75);
+        builder = on(builder, &comm, &members, "MPI_Send", 100, 100 << 16, 0.55);
     }
     builder = arrive(
         builder.comm("W_d4", "W", "MPI_Comm_dup", "0-7", |_| {}),
@@ -179,8 +179,7 @@ fn every_rule() -> Builder {
             if u64::from(rank) == some_rank(instance) { 0.004 } else { 0.0 }
         },
     );
-    measured::plant(on(builder, "W", &ALL, "MPI_Bcast", 10, 80_000, 4.5))
-        .with(|profile| profile.ranks[..6].iter_mut().for_each(|row| row.wall_s.0 = 9.5))
+    measured::plant(on(builder, "W", &ALL, "MPI_Bcast", 10, 80_000, 4.2))
 }
 
 #[test]
@@ -195,11 +194,13 @@ fn findings_are_said_in_words() {
     profile.run(&["advise", "app.mpisee", "--ranks", "0-3"]).golden("advise-ranks");
     let crowded = using(every_rule(), |_| (5.0, 5.0, "0-1")).write();
     crowded.golden_at(100, "advise-no-core", &["advise", "app.mpisee"]);
-    let profiles = [crowded, late_sender(41).write(), late_receiver().write(), hot_receiver().write()];
-    let found = profiles.map(|profile| profile.run(&["advise", "app.mpisee", "--format", "csv"]).stdout);
-    let lines = found.iter().flat_map(|found| found.lines().skip(1));
+    // Where ranks lacked a core, no transfer is slow by itself.
+    let profiles = [crowded, profile, late_sender(41).write(), late_receiver().write(), hot_receiver().write()];
+    let found =
+        profiles.each_ref().map(|profile| profile.run(&["advise", "app.mpisee", "--format", "csv"]).stdout);
+    let lines = found.iter().flat_map(|csv| csv.lines().skip(1));
     let rules: BTreeSet<&str> = lines.filter_map(|line| line.split(',').next()).collect();
-    let help = profile.run(&["advise", "--help"]);
+    let help = profiles[0].run(&["advise", "--help"]);
     let in_help: BTreeSet<&str> = help
         .stdout
         .lines()

@@ -2,7 +2,7 @@
 
 use super::{ALL, arrive, finds, on, run};
 use crate::support::Builder;
-use mpisee_profile::rows::ArrivalRow;
+use mpisee_profile::rows::{ArrivalRow, CallRow};
 use mpisee_profile::run::EndedIn;
 
 /// Eight ranks that share a clock.
@@ -14,12 +14,47 @@ fn on_one_node() -> Builder {
 }
 
 /// Adds what each rule of this file finds.
-pub fn plant(builder: Builder) -> Builder {
-    let builder = builder.comm("W_d5", "W", "MPI_Comm_dup", "0-7", |_| {});
-    let builder = on(builder, "W_d5", &ALL[1..], "MPI_Gatherv", 10, 80_000, 0.5);
-    let builder = builder.call("W_d5", 0, "MPI_Gatherv", 10, 8_000_000, 0.5);
-    let builder = builder.comm("W_d6", "W", "MPI_Comm_dup", "0-7", |_| {});
-    followed(builder, "W_d6", 200, 0.001, 10e-6)
+pub fn plant(mut builder: Builder) -> Builder {
+    let skewed = |row: &&mut CallRow| row.call == "MPI_Alltoallv" && row.rank % 4 == 1;
+    builder.calls.iter_mut().filter(skewed).for_each(|row| row.bytes *= 10);
+    for comm in ["W_d6", "W_d7", "W_d8"] {
+        builder = builder.comm(comm, "W", "MPI_Comm_dup", "0-7", |_| {});
+    }
+    builder = slow(followed(builder, "W_d6", 200, 0.001, 10e-6), "W_d7", 0.55);
+    gather(tiny(builder, "W_d8", 20_000, 5e-5), "W_d8", 0.45)
+        .with(|profile| profile.ranks[..6].iter_mut().for_each(|row| row.wall_s.0 = 9.5))
+}
+
+/// Forty MPI_Alltoall without waiting, that take so long for each rank in all; the shortest takes 1 ms.
+fn slow(builder: Builder, comm: &str, time_s: f64) -> Builder {
+    let mut builder = arrive(builder, comm, &ALL, "MPI_Alltoall", 40, |_, _| 0.0);
+    builder.arrivals.iter_mut().filter(|row| row.comm == comm).for_each(|row| {
+        row.departure_s.0 = row.arrival_s.0 + time_s / 40.0;
+    });
+    builder.calls.iter_mut().filter(|row| row.comm == comm).for_each(|row| {
+        (row.time_s.0, row.min_s.0, row.bytes) = (time_s, 0.001, 40_000);
+        (row.size_min, row.size_max) = (512, 1023);
+    });
+    builder.ranks.iter_mut().for_each(|row| row.mpi_s.0 += time_s - 0.04);
+    builder
+}
+
+/// Rank 1 sends so many messages of 8 bytes to rank 0, each of which takes so long at least on either side.
+fn tiny(builder: Builder, comm: &str, messages: u64, least_s: f64) -> Builder {
+    let time_s = messages as f64 * least_s;
+    let end = |builder: Builder, rank: u32, call: &str| {
+        let set = |row: &mut CallRow| row.min_s.0 = least_s;
+        builder.call_with(comm, rank, call, messages, 8 * messages, time_s, set)
+    };
+    end(end(builder, 1, "MPI_Send"), 0, "MPI_Recv").messages(comm, 1, 0, messages, 8 * messages)
+}
+
+/// Every other rank sends as much to rank 0, in so much time.
+fn gather(builder: Builder, comm: &str, time_s: f64) -> Builder {
+    ALL[1..].iter().fold(builder, |builder, &rank| {
+        let builder = builder.messages(comm, rank, 0, 20, 40_000);
+        builder.call(comm, rank, "MPI_Ssend", 20, 40_000, time_s)
+    })
 }
 
 /// Barriers, each followed by an MPI_Allreduce after so many seconds, as written by [`arrive`].
@@ -221,4 +256,94 @@ fn barriers_that_may_be_before_something_else_are_not_needless() {
     };
     finds(&few(20), &["needless-barriers W"]);
     finds(&few(19), &[]);
+}
+
+#[test]
+fn transfers_are_compared_with_the_shortest_of_the_run() {
+    let slow_by = |time_s: f64| slow(on_one_node(), "W", time_s);
+    // Of 40 calls of 1 ms at least, 5 % of the run more.
+    finds(&slow_by(0.541), &["slow-transfer W"]);
+    finds(&slow_by(0.539), &[]);
+    // Ten times as long.
+    let shortest = |min_s: f64| {
+        slow_by(0.9).with(|profile| profile.calls.iter_mut().for_each(|row| row.min_s.0 = min_s))
+    };
+    finds(&shortest(0.0022), &["slow-transfer W"]);
+    finds(&shortest(0.0023), &[]);
+    let said_of = said(&shortest(0.0022));
+    for expected in [
+        "Transfers of MPI_Alltoall on W take far longer than the shortest ones of this run.",
+        "beside waiting, 320 calls take 7.20 s, 22.5 ms each on average. The shortest call of each size, as often, takes 704 ms, \
+         2.20 ms each.",
+    ] {
+        assert!(said_of.contains(expected), "{expected}: {said_of}");
+    }
+    // Waiting is no transfer, and ranks without a core are slow.
+    let late =
+        arrive(on_one_node(), "W", &ALL, "MPI_Alltoall", 40, |_, rank| if rank == 3 { 0.1 } else { 0.0 });
+    let late = late.with(|profile| profile.calls.iter_mut().for_each(|row| row.min_s.0 = 0.0005));
+    finds(&late, &["late W"]);
+    finds(&super::using(slow_by(0.6), |_| (5.0, 5.0, "0-1")), &["no-core node0"]);
+    // Without arrivals it is not known what is transfer.
+    finds(&slow_by(0.6).with(|profile| profile.arrivals.clear()), &[]);
+}
+
+#[test]
+fn messages_through_one_rank_are_found_where_others_spend_time_in_them() {
+    finds(&gather(run(), "W", 0.572), &["through-one-rank W"]);
+    finds(&gather(run(), "W", 0.571), &[]);
+    let said_of = said(&gather(run(), "W", 0.58));
+    for expected in [
+        "Nearly all messages on W are from or to rank 0.",
+        "Rank 0 is an end of 100.0 % of 140 messages (273 KiB), with 7 ranks: it receives 140 and sends 0. The others are in \
+         messages for 4.06 s, it for 0 s.",
+        "which is what MPI_Gather, MPI_Gatherv or MPI_Reduce are for",
+    ] {
+        assert!(said_of.contains(expected), "{expected}: {said_of}");
+    }
+    // A tenth of the messages, or more, go elsewhere.
+    finds(&gather(run(), "W", 0.58).messages("W", 3, 4, 15, 40), &["through-one-rank W"]);
+    finds(&gather(run(), "W", 0.58).messages("W", 3, 4, 16, 40), &[]);
+    // Unequal parts fit no collective; work that is handed out goes both ways.
+    let unequal = said(&gather(run(), "W", 0.58).messages("W", 3, 0, 1, 20_000));
+    assert!(unequal.contains("so that no collective fits as it is"), "{unequal}");
+    let both = ALL[1..]
+        .iter()
+        .fold(gather(run(), "W", 0.58), |builder, &rank| builder.messages("W", 0, rank, 20, 80));
+    assert!(said(&both).contains("Messages go both ways"), "{}", said(&both));
+    // The rank that hands out work may wait as long as it likes.
+    finds(&gather(run(), "W", 0.1).call("W", 0, "MPI_Recv", 140, 1120, 9.0), &["dominating W"]);
+    // Two neighbours are no centre.
+    let chain = [(0, 1), (1, 2)]
+        .iter()
+        .fold(run(), |builder, &(one, other)| builder.messages("W", one, other, 9, 72));
+    finds(&on(chain, "W", &ALL[..3], "MPI_Send", 9, 72, 2.6), &[]);
+}
+
+#[test]
+fn small_messages_that_could_go_together_are_found() {
+    // Both ends take 0.4 ms at least.
+    finds(&tiny(run(), "W", 2_002, 0.0004), &["small-messages W"]);
+    finds(&tiny(run(), "W", 1_999, 0.0004), &[]);
+    finds(&tiny(run(), "W", 1_000, 0.001), &["small-messages W"]);
+    finds(&tiny(run(), "W", 999, 0.001), &[]);
+    let said_of = said(&tiny(run(), "W", 4_000, 0.0004));
+    for expected in [
+        "4000 messages of 8 B on average on W, of which many go to the same rank one after the other.",
+        "Measured: rank 1 to rank 0 4000 messages of 8 B, more than 4 for each receive or collective of the sender. Estimated: a \
+         message of up to 1023 bytes took 800 µs at least in this run, over both ends;",
+    ] {
+        assert!(said_of.contains(expected), "{expected}: {said_of}");
+    }
+    // The sender gets something after every fourth message, or earlier.
+    let answered = |receives: u64| tiny(run(), "W", 4_000, 0.0004).call("W", 1, "MPI_Recv", receives, 8, 0.0);
+    finds(&answered(1000), &["small-messages W"]);
+    finds(&answered(1001), &[]);
+    // Long messages are no matter of their number.
+    let long = tiny(run(), "W", 4_000, 0.0004).with(|profile| {
+        profile.peers.iter_mut().for_each(|row| {
+            (row.sent_bytes, row.received_bytes) = (1024 * row.sent_messages, 1024 * row.received_messages);
+        });
+    });
+    finds(&long, &[]);
 }

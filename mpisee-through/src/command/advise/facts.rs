@@ -3,7 +3,7 @@
 use crate::cores::{self, Lack};
 use crate::family;
 use crate::filter::{CallFilter, CommFilter};
-use crate::group::{By, Cell, Groups, Key};
+use crate::group::{By, Cell, Groups, Key, seconds};
 use crate::interrupted;
 use crate::processes::Processes;
 use crate::several_comms;
@@ -38,6 +38,15 @@ pub struct OfSize {
     pub calls: u64,
     pub bytes: u64,
     pub time_s: f64,
+    /// The shortest call.
+    pub min_s: f64,
+}
+
+impl OfSize {
+    /// The time of its calls if all were as short as the shortest, in seconds.
+    pub fn least_s(&self) -> f64 {
+        self.calls as f64 * self.min_s
+    }
 }
 
 /// An operation on a communicator.
@@ -178,7 +187,8 @@ impl<'a> Facts<'a> {
             }) {
                 let (size_min, size_max) = sizes.size(key);
                 let (calls, bytes) = (cell.calls, cell.bytes);
-                used.sizes.push(OfSize { size_min, size_max, calls, bytes, time_s: cell.time_s() });
+                let (time_s, min_s) = (cell.time_s(), seconds(cell.min_ns));
+                used.sizes.push(OfSize { size_min, size_max, calls, bytes, time_s, min_s });
             }
         }
         let families = named_families(view, filter, &comms);

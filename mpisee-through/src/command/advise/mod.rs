@@ -6,10 +6,14 @@ mod barriers;
 mod creation;
 mod facts;
 mod finding;
+mod messages;
 mod no_core;
+mod one_rank;
 mod polling;
 mod rules;
 mod skewed_volume;
+mod slow_transfer;
+mod small_messages;
 mod text;
 mod verdict;
 mod waiting;
@@ -56,6 +60,11 @@ EXAMPLES:
 /// which one has far more bytes than the mean, and that take long beside waiting.
 /// needless-barriers: MPI_Barrier right before a collective that synchronises anyway, as measured by
 /// the arrivals of all members.
+/// slow-transfer: collectives whose transfers take many times as long as the shortest ones of this run.
+/// through-one-rank: messages of which one rank is an end of nearly all, and in which the others spend
+/// much time.
+/// small-messages: many small messages to the same rank between two calls that bring the sender
+/// something.
 /// creation: like communicators created many times, or not freed.
 /// reorder: a topology for which MPI was allowed to reorder ranks and did not.
 /// blocking-sends: MPI_Send of long messages at a low rate.

@@ -3,15 +3,16 @@
 use super::creation;
 use super::facts::{Comm, Facts, Family, OfSize, Used};
 use super::finding::{Finding, percent};
+use super::messages::{self, is_message};
 use super::{alltoallv, at_end, barriers};
-use super::{no_core, polling, skewed_volume, waiting};
+use super::{no_core, polling, skewed_volume, slow_transfer, waiting};
 use crate::shape::Shape;
 use crate::units::{count, count_of, human_bytes, time};
 use mpisee_profile::Kind;
 
 /// Everything that the rules find.
 pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
-    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 10] = [
+    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 13] = [
         tiny_allreduces,
         waiting::late,
         waiting::late_ends,
@@ -19,6 +20,8 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
         alltoallv::rule,
         skewed_volume::rule,
         barriers::rule,
+        slow_transfer::rule,
+        messages::rules,
         creation::rule,
         creation::reorder,
         blocking_sends,
@@ -59,11 +62,6 @@ fn dominating(facts: &Facts<'_>, others: &[Finding]) -> Vec<Finding> {
 }
 
 const COLLECTIVES: &str = "collectives";
-
-/// Whether it is about point-to-point messages; waits and tests are mostly for these.
-fn is_message(used: &Used) -> bool {
-    matches!(used.kind, Some(Kind::PointToPoint | Kind::Completion | Kind::Probe))
-}
 
 /// The finding about `what` on a family, if the chosen operations take enough time there that others do not explain.
 fn dominating_on(

@@ -1,0 +1,139 @@
+//! The rule about messages that nearly all begin or end at one rank.
+
+use super::facts::{Facts, Family};
+use super::finding::{Finding, percent};
+use super::messages::{Messages, Sent};
+use crate::units::{count, human_bytes, time};
+use std::collections::BTreeMap;
+
+/// The part of the messages of which one rank is an end, and with how many others it has them at least.
+const OF_MESSAGES: f64 = 0.9;
+const PEERS: usize = 3;
+/// The least time of the other ranks in messages there, of the run.
+const OF_RUN: f64 = 0.05;
+/// The part of its messages that go one way, where they are one-way.
+const ONE_WAY: f64 = 0.9;
+/// Peers are alike if the one with most bytes has no more than this many times as much as the one with least.
+const ALIKE: f64 = 1.25;
+
+/// The rank of a communicator that is an end of most messages.
+struct Hub<'f> {
+    comm: &'f str,
+    rank: u32,
+    /// Whether every other member is among its peers.
+    is_of_all: bool,
+    all: Sent,
+    received: Sent,
+    sent: Sent,
+    /// Bytes by peer.
+    peers: BTreeMap<u32, u64>,
+    others_s: f64,
+    own_s: f64,
+}
+
+/// The finding about like communicators, if there is one.
+pub fn finding(facts: &Facts<'_>, family: &Family<'_>, messages: &Messages) -> Option<Finding> {
+    let with_messages = family.comms.iter().filter(|comm| messages.pairs.contains_key(&comm.name));
+    let hubs: Vec<Hub<'_>> =
+        with_messages.map(|comm| hub(&comm.name, comm.size(), messages)).collect::<Option<_>>()?;
+    let cost_s: f64 = hubs.iter().map(|hub| hub.others_s).sum();
+    let whole = hubs.iter().fold(0, |sum: u64, hub| sum.saturating_add(hub.all.messages));
+    let through: u64 = hubs.iter().map(|hub| hub.sent.messages + hub.received.messages).sum();
+    let largest = hubs.iter().max_by(|one, other| one.others_s.total_cmp(&other.others_s))?;
+    let share = through as f64 / whole.max(1) as f64;
+    if facts.share_of_run(cost_s) < OF_RUN || share < OF_MESSAGES {
+        return None;
+    }
+    let several =
+        if family.comms.len() > 1 { format!("On {} rank", largest.comm) } else { "Rank".to_owned() };
+    Some(Finding {
+        rule: "through-one-rank",
+        about: family.name.to_owned(),
+        cost_s,
+        what: match family.comms.len() {
+            1 => format!("Nearly all messages on {} are from or to rank {}.", family.title, largest.rank),
+            _ => format!("Nearly all messages on each of {} are from or to one rank.", family.title),
+        },
+        evidence: format!(
+            "Measured: {several} {} is an end of {} of {} ({}), with {}: it receives {} and sends {}. The others are in \
+             messages for {}, it for {}. How much of that they wait for it was not measured by this rule.",
+            largest.rank,
+            percent(share),
+            count(largest.all.messages, "message"),
+            human_bytes(largest.all.bytes),
+            count(largest.peers.len() as u64, "rank"),
+            largest.received.messages,
+            largest.sent.messages,
+            time(largest.others_s),
+            time(largest.own_s),
+        ),
+        threshold: format!(
+            "{} of the messages, with {PEERS} ranks or more, and {} of the run by the others in messages",
+            percent(OF_MESSAGES),
+            percent(OF_RUN)
+        ),
+        advice: advice(largest),
+    })
+}
+
+/// None if no rank has enough peers, as where there are few ranks.
+fn hub<'f>(comm: &'f str, size: u32, messages: &Messages) -> Option<Hub<'f>> {
+    let pairs = messages.pairs.get(comm)?;
+    let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut all = Sent::default();
+    for (&(from, to), sent) in pairs.iter().filter(|((from, to), _)| from != to) {
+        all.add(*sent);
+        for rank in [from, to] {
+            *ends.entry(rank).or_default() += sent.messages;
+        }
+    }
+    let (&rank, _) = ends.iter().max_by_key(|&(rank, messages)| (messages, std::cmp::Reverse(rank)))?;
+    let (mut received, mut sent) = (Sent::default(), Sent::default());
+    let mut peers: BTreeMap<u32, u64> = BTreeMap::new();
+    for (&(from, to), &pair) in pairs.iter().filter(|((from, to), _)| from != to) {
+        if to == rank {
+            received.add(pair);
+            *peers.entry(from).or_default() += pair.bytes;
+        } else if from == rank {
+            sent.add(pair);
+            *peers.entry(to).or_default() += pair.bytes;
+        }
+    }
+    let times = messages.time_s.get(comm)?;
+    let own_s = times.get(&rank).copied().unwrap_or(0.0);
+    (peers.len() >= PEERS).then(|| Hub {
+        comm,
+        rank,
+        is_of_all: peers.len() as u64 + 1 == u64::from(size),
+        all,
+        received,
+        sent,
+        peers,
+        others_s: times.values().sum::<f64>() - own_s,
+        own_s,
+    })
+}
+
+/// A collective is proposed where each member sends to one, or gets from one, and about as much as the others.
+fn advice(hub: &Hub<'_>) -> String {
+    let through = (hub.sent.messages + hub.received.messages) as f64;
+    let (least, most) = (hub.peers.values().min().copied(), hub.peers.values().max().copied());
+    let are_alike = most.unwrap_or(0) as f64 <= ALIKE * least.unwrap_or(0) as f64;
+    let is_one_way = |part: Sent| part.messages as f64 >= ONE_WAY * through;
+    let fits = hub.is_of_all && are_alike;
+    if is_one_way(hub.received) && fits {
+        "Every other member sends it about as much, which is what MPI_Gather, MPI_Gatherv or MPI_Reduce are for: these need not pass \
+         everything through one rank's receives in turn. Or let each rank write its own part of a file (MPI-IO)."
+            .to_owned()
+    } else if is_one_way(hub.sent) && fits {
+        "Every other member gets about as much from it, which is what MPI_Bcast, MPI_Scatter or MPI_Scatterv are for.".to_owned()
+    } else if is_one_way(hub.received) || is_one_way(hub.sent) {
+        "The others have unequal parts or are not all members, so that no collective fits as it is. Divide its part among several \
+         ranks, such as one on each node, or let ranks exchange directly."
+            .to_owned()
+    } else {
+        "Messages go both ways, as where one rank hands out work: larger pieces of work need fewer messages, and several such \
+         ranks, or work that is divided in advance, need not wait for one."
+            .to_owned()
+    }
+}
