@@ -1,17 +1,17 @@
 //! The rule about barriers right before a collective that synchronises anyway, as measured by sampled arrivals.
 //!
 //! Whether a member does anything between the two is the time from its departure from the barrier to its arrival at the
-//! collective, both on its own clock. Of an operation that was not sampled in every call, call k is in the sample exactly if
-//! call k of the barrier is and both have as many calls: else the one after a sampled barrier may be missing.
+//! collective, both on its own clock. Where all calls of the collective were sampled, the next one is known. Else calls of
+//! the two are taken as pairs whose numbers differ by the same, such as one where the program begins with a barrier: for random
+//! numbers the sample has some whole pairs.
 
-use super::facts::{Facts, Family};
+use super::facts::{Comm, Facts, Family};
 use super::finding::{Finding, percent};
 use super::waiting;
 use crate::scan::{self, Arrival, BadField, Fold};
 use crate::units::{count, time};
-use crate::waits::FEWEST;
 use mpisee_profile::rows::CollectiveRow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 const BARRIER: &str = "MPI_Barrier";
 /// Operations from which no member returns before all have entered them.
@@ -25,8 +25,21 @@ const GAP_OF_BARRIER: f64 = 0.1;
 /// The part of the sampled barriers, by member, that are right before the collective.
 const RIGHT_BEFORE: f64 = 0.9;
 
-/// Arrival and departure of a rank in the sampled calls of an operation, in nanoseconds.
-type Times = HashMap<(String, u32), Vec<[u64; 2]>>;
+/// The largest difference of numbers in pairs that is tried.
+const MOST_APART: u64 = 16;
+/// The least number of pairs, for each member.
+const PAIRS: u64 = 10;
+
+/// A sampled call: its number, and when a rank entered and left it, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Stay {
+    instance: u64,
+    arrival_ns: u64,
+    departure_ns: u64,
+}
+
+/// The sampled calls of an operation, by communicator and rank.
+type Times = HashMap<(String, u32), Vec<Stay>>;
 
 /// Sampled barriers, and sampled calls of each synchronising operation.
 #[derive(Default)]
@@ -51,7 +64,11 @@ impl Fold<Arrival<'static>> for Collector<'_> {
         };
         let comm = std::str::from_utf8(row.comm).ok().filter(|comm| self.comms.contains(comm));
         if let Some(comm) = comm {
-            times.entry((comm.to_owned(), row.rank)).or_default().push([row.arrival_ns, row.departure_ns]);
+            times.entry((comm.to_owned(), row.rank)).or_default().push(Stay {
+                instance: row.instance,
+                arrival_ns: row.arrival_ns,
+                departure_ns: row.departure_ns,
+            });
         }
         Ok(())
     }
@@ -100,66 +117,120 @@ fn read(facts: &Facts<'_>, comms: &HashSet<&str>) -> Option<(Sampled, Counts)> {
     Some((sampled, counts))
 }
 
-/// Sampled barriers of members, and those right before a collective by the operation.
-#[derive(Default)]
+/// Barriers of members for which the next call is known, and those right before a collective.
+#[derive(Clone, Copy, Default)]
 struct Followed {
-    barriers: u64,
-    by_call: BTreeMap<&'static str, u64>,
+    known: u64,
+    before: u64,
+    call: &'static str,
 }
 
 impl Followed {
-    fn add(&mut self, barriers: &[[u64; 2]], others: &[(&'static str, &[[u64; 2]])]) {
-        let sum_ns: u64 = barriers.iter().map(|[arrival_ns, departure_ns]| departure_ns - arrival_ns).sum();
-        let mean_ns = sum_ns as f64 / barriers.len().max(1) as f64;
-        let limit_ns = GAP_NS.min((GAP_OF_BARRIER * mean_ns) as u64);
-        let mut next: Vec<(u64, &'static str)> = others
-            .iter()
-            .flat_map(|(call, times)| times.iter().map(move |[arrival_ns, _]| (*arrival_ns, *call)))
-            .collect();
-        next.sort_unstable();
-        self.barriers += barriers.len() as u64;
-        for &[_, departure_ns] in barriers {
-            let place = next.partition_point(|&(arrival_ns, _)| arrival_ns < departure_ns);
-            if let Some(&(arrival_ns, call)) = next.get(place)
-                && arrival_ns - departure_ns <= limit_ns
-            {
-                *self.by_call.entry(call).or_default() += 1;
-            }
-        }
+    fn share(&self) -> f64 {
+        self.before as f64 / self.known.max(1) as f64
     }
 }
 
-fn followed(family: &Family<'_>, sampled: &Sampled, counts: &Counts) -> Followed {
-    let mut all = Followed::default();
-    for comm in &family.comms {
-        let members = comm.row.map(|row| &row.members.group);
-        for rank in members.into_iter().flat_map(|group| group.iter()) {
-            let key = (comm.name.clone(), rank);
-            let count = |call: &str| counts.get(&(comm.name.clone(), call.to_owned(), rank)).copied();
-            let (Some(barriers), Some([calls, _])) = (sampled.barriers.get(&key), count(BARRIER)) else {
-                continue;
-            };
-            let is_comparable =
-                |call: &str| count(call).is_some_and(|[other, sampled]| other == calls || other == sampled);
-            let others: Vec<(&str, &[[u64; 2]])> = SYNCHRONISING
-                .iter()
-                .zip(&sampled.others)
-                .filter(|(call, _)| is_comparable(call))
-                .filter_map(|(&call, times)| Some((call, times.get(&key)?.as_slice())))
-                .collect();
-            all.add(barriers, &others);
-        }
+/// The sampled calls of a member on a communicator.
+struct Stays<'s> {
+    barriers: &'s [Stay],
+    /// The longest time between two calls in which the member does nothing, in nanoseconds.
+    limit_ns: u64,
+    /// The calls of a synchronising operation.
+    others: &'s [Stay],
+    /// All calls of the barrier, and of the operation.
+    counts: [u64; 2],
+}
+
+impl Stays<'_> {
+    fn is_right_before(&self, barrier: &Stay, arrival_ns: u64) -> bool {
+        arrival_ns.checked_sub(barrier.departure_ns).is_some_and(|gap_ns| gap_ns <= self.limit_ns)
     }
-    all
+
+    /// How many barriers there are, and how many are right before the next call, of an operation that was sampled in every call.
+    fn by_time(&self) -> [u64; 2] {
+        let mut next: Vec<u64> = self.others.iter().map(|stay| stay.arrival_ns).collect();
+        next.sort_unstable();
+        let is_before = |barrier: &&Stay| {
+            let place = next.partition_point(|&arrival_ns| arrival_ns < barrier.departure_ns);
+            next.get(place).is_some_and(|&arrival_ns| self.is_right_before(barrier, arrival_ns))
+        };
+        let before = self.barriers.iter().filter(is_before).count() as u64;
+        [self.barriers.len() as u64, before]
+    }
+
+    /// How many pairs there are, and how many of them follow each other, if a barrier's number is so much larger.
+    fn by_number(&self, apart: i64) -> [u64; 2] {
+        let arrivals: HashMap<u64, u64> =
+            self.others.iter().map(|stay| (stay.instance, stay.arrival_ns)).collect();
+        let pair = |barrier: &Stay| {
+            let arrival_ns = *arrivals.get(&barrier.instance.checked_add_signed(-apart)?)?;
+            Some(self.is_right_before(barrier, arrival_ns))
+        };
+        let pairs: Vec<bool> = self.barriers.iter().filter_map(pair).collect();
+        let before = pairs.iter().filter(|is_before| **is_before).count() as u64;
+        [pairs.len() as u64, before]
+    }
+}
+
+/// What follows the barriers on a communicator, by the operation and the difference of numbers for which most do.
+fn followed(comm: &Comm<'_>, sampled: &Sampled, counts: &Counts) -> Followed {
+    let members: Vec<u32> = comm.row.map(|row| row.members.group.iter().collect()).unwrap_or_default();
+    let mut best = Followed::default();
+    for (other, call) in SYNCHRONISING.iter().enumerate() {
+        let stays = |rank: &u32| stays(&comm.name, *rank, other, sampled, counts);
+        let Some(stays) = members.iter().map(stays).collect::<Option<Vec<Stays<'_>>>>() else { continue };
+        let sum = |of: &dyn Fn(&Stays<'_>) -> [u64; 2]| {
+            let sums = stays.iter().map(of).fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+            Followed { known: sums[0], before: sums[1], call }
+        };
+        let is_whole = stays.iter().all(|one| one.others.len() as u64 == one.counts[1]);
+        let difference = stays.first().map_or(0, |one| one.counts[0].abs_diff(one.counts[1]));
+        let apart = difference.min(MOST_APART) as i64;
+        let found = match is_whole {
+            true => vec![sum(&|one| one.by_time())],
+            false => (-apart..=apart).map(|apart| sum(&|one| one.by_number(apart))).collect(),
+        };
+        let enough = found.into_iter().filter(|one| one.known >= PAIRS * members.len() as u64);
+        best = enough.fold(best, |best, one| if one.share() > best.share() { one } else { best });
+    }
+    if best.known == 0 {
+        // Nothing is known of these.
+        best.known = members
+            .iter()
+            .filter_map(|&rank| sampled.barriers.get(&(comm.name.clone(), rank)))
+            .map(Vec::len)
+            .sum::<usize>() as u64;
+    }
+    best
+}
+
+/// None if the member has no samples of either operation.
+fn stays<'s>(
+    comm: &str,
+    rank: u32,
+    other: usize,
+    sampled: &'s Sampled,
+    counts: &Counts,
+) -> Option<Stays<'s>> {
+    let key = (comm.to_owned(), rank);
+    let barriers = sampled.barriers.get(&key)?.as_slice();
+    let others = sampled.others[other].get(&key)?.as_slice();
+    let count = |call: &str| counts.get(&(comm.to_owned(), call.to_owned(), rank)).map(|[calls, _]| *calls);
+    let sum_ns: u64 = barriers.iter().map(|stay| stay.departure_ns.saturating_sub(stay.arrival_ns)).sum();
+    let mean_ns = sum_ns as f64 / barriers.len().max(1) as f64;
+    let limit_ns = GAP_NS.min((GAP_OF_BARRIER * mean_ns) as u64);
+    Some(Stays { barriers, limit_ns, others, counts: [count(BARRIER)?, count(SYNCHRONISING[other])?] })
 }
 
 fn finding(facts: &Facts<'_>, family: &Family<'_>, sampled: &Sampled, counts: &Counts) -> Option<Finding> {
     let used = family.call(BARRIER)?;
-    let Followed { barriers, by_call } = followed(family, sampled, counts);
-    let before: u64 = by_call.values().sum();
-    let (call, _) = by_call.iter().max_by_key(|(_, number)| **number)?;
-    let share = before as f64 / barriers.max(1) as f64;
-    if barriers < FEWEST as u64 * u64::from(family.size()) || share < RIGHT_BEFORE {
+    let all: Vec<Followed> = family.comms.iter().map(|comm| followed(comm, sampled, counts)).collect();
+    let call = all.iter().max_by_key(|one| one.before)?.call;
+    let known: u64 = all.iter().map(|one| one.known).sum();
+    let before: u64 = all.iter().map(|one| one.before).sum();
+    let share = before as f64 / known.max(1) as f64;
+    if before == 0 || share < RIGHT_BEFORE {
         return None;
     }
     let saved = waiting::of_family(facts, family, Some(BARRIER)).map(|(time_s, waiting)| {
@@ -178,7 +249,7 @@ fn finding(facts: &Facts<'_>, family: &Family<'_>, sampled: &Sampled, counts: &C
             "Measured by the arrivals of members: after {} of {} they entered the next call within {}. {} take {} summed over \
              ranks{}.",
             percent(share),
-            count(barriers, "sampled barrier"),
+            count(known, "sampled barrier"),
             time(GAP_NS as f64 * 1e-9),
             count(used.calls, "barrier"),
             time(used.time_s),
