@@ -311,7 +311,7 @@ fn messages_through_one_rank_are_found_where_others_spend_time_in_them() {
     let said_of = said(&gather(run(), "W", 0.58));
     for expected in [
         "Nearly all messages on W are from or to rank 0.",
-        "Rank 0 is an end of 100.0 % of 140 messages (273 KiB), with 7 ranks: it receives 140 and sends 0. The others are in \
+        "rank 0 is an end of 100.0 % of 140 messages (273 KiB), with 7 ranks: it receives 140 and sends 0. The others are in \
          messages for 4.06 s, it for 0 s.",
         "which is what MPI_Gather, MPI_Gatherv or MPI_Reduce are for",
     ] {

@@ -45,7 +45,7 @@ pub fn finding(facts: &Facts<'_>, family: &Family<'_>, messages: &Messages) -> O
         return None;
     }
     let several =
-        if family.comms.len() > 1 { format!("On {} rank", largest.comm) } else { "Rank".to_owned() };
+        if family.comms.len() > 1 { format!("on {} rank", largest.comm) } else { "rank".to_owned() };
     Some(Finding {
         rule: "through-one-rank",
         about: family.name.to_owned(),
@@ -56,7 +56,7 @@ pub fn finding(facts: &Facts<'_>, family: &Family<'_>, messages: &Messages) -> O
         },
         evidence: format!(
             "Measured: {several} {} is an end of {} of {} ({}), with {}: it receives {} and sends {}. The others are in \
-             messages for {}, it for {}. How much of that they wait for it was not measured by this rule.",
+             messages for {}, it for {}. How much of that is waiting is not measured.",
             largest.rank,
             percent(share),
             count(largest.all.messages, "message"),
