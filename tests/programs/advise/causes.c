@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LONG = 1 << 20, TINY = 400000, BARRIERS = 4000, ROUNDS = 60, HALO = 1000, HALF_ROUNDS = 60 };
+enum { LONG = 1 << 20, TINY = 400000, BARRIERS = 3000, ROUNDS = 60, HALO = 1000, HALF_ROUNDS = 60 };
 
 static char out[4 * LONG], in[4 * LONG];
 static double sums[HALO];
@@ -40,7 +40,7 @@ static void skewed(void) {
         at_out[other] = 0;
         at_in[other] = other * LONG;
     }
-    for (int round = 0; round < 1000; round++)
+    for (int round = 0; round < 300; round++)
         MPI_Alltoallv(out, counts_out, at_out, MPI_CHAR, in, counts_in, at_in, MPI_CHAR, MPI_COMM_WORLD);
 }
 

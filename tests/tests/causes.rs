@@ -1,0 +1,140 @@
+//! `mpisee-through advise` on real programs with a known cause, or none: the cause is found, and nobody else is blamed.
+
+use mpisee_tests::{Finished, Mpi, Run, on_each_mpi, through};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+/// Runs of other tests would make ranks wait for a core.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// What else the machine does makes ranks late, so that a run may be disturbed.
+const TRIES: usize = 4;
+
+/// Rules and what they are about, as they are ordered.
+type Found = Vec<(String, String)>;
+
+/// The rules that name a rank as the one for which others wait, or whose part is large.
+const BLAMING: [&str; 5] = ["finalize", "late", "skewed-volume", "slow-transfer", "through-one-rank"];
+
+fn run(mpi: &Mpi, kind: &str, ranks: u32) -> Finished {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    Run::new(mpi, "advise/causes").ranks(ranks).argument(kind).profiled()
+}
+
+fn found(finished: &Finished, options: &[&str]) -> Found {
+    let profile = finished.directory().display().to_string();
+    let output = through(&[&["advise", "--format", "json", &profile], options].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let findings = document["findings"].as_array().expect("a list of findings");
+    let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
+    findings.iter().map(|finding| (text(&finding["rule"]), text(&finding["about"]))).collect()
+}
+
+fn has(found: &Found, rule: &str, about: &str) -> bool {
+    found.iter().any(|(one, of)| one == rule && of == about)
+}
+
+fn lacked_a_core(found: &Found) -> bool {
+    found.iter().any(|(rule, _)| rule == "no-core")
+}
+
+/// Runs the program until this is found.
+fn finds(kind: &str, ranks: u32, rule: &str, about: &str) {
+    on_each_mpi(|mpi| {
+        let mut tries = Vec::new();
+        while tries.len() < TRIES {
+            let found = found(&run(mpi, kind, ranks), &[]);
+            if has(&found, rule, about) {
+                return;
+            }
+            tries.push(found);
+        }
+        panic!("{kind}: {tries:?} without {rule} {about}");
+    });
+}
+
+#[test]
+fn skewed_volumes_in_a_collective() {
+    finds("skewed", 2, "skewed-volume", "W");
+}
+
+#[test]
+fn small_messages_one_after_the_other() {
+    finds("tiny", 2, "small-messages", "W");
+}
+
+#[test]
+fn barriers_right_before_a_reduction() {
+    finds("barrier", 2, "needless-barriers", "W");
+}
+
+#[test]
+fn a_gather_by_a_loop_of_receives() {
+    finds("gather", 4, "through-one-rank", "W");
+}
+
+#[test]
+fn a_rank_that_works_on_at_the_end() {
+    on_each_mpi(|mpi| {
+        let finished = run(mpi, "late end", 4);
+        assert!(has(&found(&finished, &[]), "finalize", "MPI_Finalize"));
+        let profile = finished.directory().display().to_string();
+        let output = through(&["efficiency", "--loss", "--format", "csv", &profile]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let row = said.lines().find(|line| line.starts_with("waiting in MPI_Finalize")).expect("a row of it");
+        assert!(row.ends_with(",1"), "rank 1 is waited for: {row}");
+    });
+}
+
+#[test]
+fn nobody_is_blamed_where_ranks_lack_a_core() {
+    on_each_mpi(|mpi| {
+        let found = found(&run(mpi, "starved", 4), &[]);
+        assert!(found.first().is_some_and(|(rule, _)| rule == "no-core"), "{found:?}");
+        assert!(found.iter().all(|(rule, _)| !BLAMING.contains(&rule.as_str())), "{found:?}");
+    });
+}
+
+#[test]
+fn groups_that_are_below_the_threshold_are_found_together() {
+    on_each_mpi(|mpi| {
+        let mut tries = Vec::new();
+        while tries.len() < TRIES {
+            let finished = run(mpi, "siblings", 4);
+            let all = found(&finished, &[]);
+            let halves = ["W_s1.0", "W_s1.2"].map(|comm| found(&finished, &["--comm", comm]));
+            if has(&all, "late", "W_s1.*")
+                && halves.iter().zip(["W_s1.0", "W_s1.2"]).all(|(half, comm)| !has(half, "late", comm))
+            {
+                return;
+            }
+            tries.push((all, halves));
+        }
+        // On a busy machine other ranks are late, too.
+        assert!(tries.iter().all(|(all, _)| lacked_a_core(all)), "{tries:?}");
+    });
+}
+
+#[test]
+fn nothing_is_found_in_sound_programs() {
+    on_each_mpi(|mpi| {
+        for kind in ["halo", "reduce", "alltoall", "ring"] {
+            let mut tries = Vec::new();
+            while tries.len() < TRIES {
+                let found = found(&run(mpi, kind, 4), &[]);
+                if found.is_empty() {
+                    break;
+                }
+                tries.push(found);
+            }
+            // Where other processes take the cores of the ranks, what follows from that is found as well.
+            let are_disturbed = tries.iter().all(lacked_a_core);
+            assert!(tries.len() < TRIES || are_disturbed, "{kind}: {tries:?}");
+            let rules: BTreeSet<&str> = tries.iter().flatten().map(|(rule, _)| rule.as_str()).collect();
+            for unlikely in ["skewed-volume", "needless-barriers", "small-messages", "through-one-rank"] {
+                assert!(!rules.contains(unlikely), "{kind}: {tries:?}");
+            }
+        }
+    });
+}
