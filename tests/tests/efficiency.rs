@@ -1,0 +1,70 @@
+//! `mpisee-through efficiency` on real programs: what is lost by waiting is serialisation or load, the rest is transfer.
+
+use mpisee_tests::{Mpi, Run, on_each_mpi, through};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Runs of other tests would make ranks late.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The shares of the run by their names.
+type Shares = BTreeMap<String, f64>;
+
+fn shares(mpi: &Mpi, program: &str, arguments: &[&str]) -> Shares {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let run = arguments.iter().fold(Run::new(mpi, program).ranks(2), |run, argument| run.argument(argument));
+    let finished = run.profiled();
+    let output = through(&["efficiency", "--format", "json", &finished.directory().display().to_string()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let row = document["efficiency"][0].as_object().expect("the run").clone();
+    row.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?))).collect()
+}
+
+/// Runs until the shares are as they should be: on a busy machine ranks wait for a core.
+#[track_caller]
+fn expect(program: &str, arguments: &[&str], is_right: fn(&Shares) -> bool) {
+    const TRIES: usize = 4;
+    on_each_mpi(|mpi| {
+        let mut tries = Vec::new();
+        while tries.len() < TRIES {
+            let shares = shares(mpi, program, arguments);
+            // Whatever the machine does, the definitions hold.
+            let product =
+                shares["load_balance"] * shares["serialisation_efficiency"] * shares["transfer_efficiency"];
+            assert!((product - shares["parallel_efficiency"]).abs() < 1e-6, "{shares:?}");
+            for one in ["serialisation", "transfer"] {
+                let [low, high] = ["low", "high"].map(|end| shares[&format!("{one}_{end}")]);
+                assert!((low..=high).contains(&shares[&format!("{one}_efficiency")]), "{shares:?}");
+            }
+            if is_right(&shares) {
+                return;
+            }
+            tries.push(shares);
+        }
+        panic!("{program} {arguments:?}: {tries:#?}");
+    });
+}
+
+#[test]
+fn ranks_that_work_in_turn_are_serialised() {
+    expect("waits/planted", &["alternating", "100", "5000"], |shares| {
+        shares["load_balance"] > 0.9
+            && (0.45..0.6).contains(&shares["serialisation_efficiency"])
+            && shares["transfer_efficiency"] > 0.9
+    });
+}
+
+#[test]
+fn one_rank_that_works_is_load() {
+    expect("waits/planted", &["one", "100", "5000"], |shares| {
+        (0.45..0.6).contains(&shares["load_balance"])
+            && shares["serialisation_efficiency"] > 0.9
+            && shares["transfer_efficiency"] > 0.9
+    });
+}
+
+#[test]
+fn data_that_is_moved_is_transfer() {
+    expect("advise/causes", &["skewed"], |shares| shares["transfer_efficiency"] < 0.3);
+}
