@@ -1,17 +1,12 @@
 //! Point-to-point messages by sender and receiver, and what each rank did between them: the input of two rules.
 
-use super::facts::{Facts, Family};
-use super::finding::Finding;
-use super::{one_rank, small_messages};
+use super::facts::{Facts, Used};
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::scan::{self, BadField, Fold, Peer};
 use hashbrown::HashMap;
 use mpisee_profile::{Kind, Operation};
 use std::collections::BTreeMap;
-
-/// Below this share of the run in messages on like communicators, no rule looks at them.
-const OF_RUN: f64 = 0.02;
 
 /// Messages from one rank to another.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,27 +56,16 @@ impl Fold<Peer<'static>> for Collector {
     }
 }
 
-/// What the rules on messages find.
-pub fn rules(facts: &Facts<'_>) -> Vec<Finding> {
-    let families: Vec<Family<'_>> =
-        facts.families().filter(|family| facts.share_of_run(family.time_s(is_message)) >= OF_RUN).collect();
-    // Where messages take no time, the tables are not read again; sums over ranks have no pairs.
-    if families.is_empty() || !facts.processes.nodes().is_empty() {
-        return Vec::new();
-    }
-    let Some(messages) = read(facts) else { return Vec::new() };
-    let of_family = |family: &Family<'_>| {
-        [one_rank::finding(facts, family, &messages), small_messages::finding(facts, family, &messages)]
-    };
-    families.iter().flat_map(of_family).flatten().collect()
-}
-
 /// Whether it is about point-to-point messages; waits and tests are mostly for these.
-pub fn is_message(used: &super::facts::Used) -> bool {
+pub fn is_message(used: &Used) -> bool {
     matches!(used.kind, Some(Kind::PointToPoint | Kind::Completion | Kind::Probe))
 }
 
-fn read(facts: &Facts<'_>) -> Option<Messages> {
+/// Reads the tables; none of a profile with sums over ranks, which have no senders and receivers.
+pub fn read(facts: &Facts<'_>) -> Option<Messages> {
+    if !facts.processes.nodes().is_empty() {
+        return None;
+    }
     let scanned = scan::scan::<Peer, Collector>(facts.view.profile(), Collector::default).ok()?;
     let mut pairs: HashMap<String, Pairs> = HashMap::new();
     for (comm, found) in scanned.folds.into_iter().flat_map(|fold| fold.pairs) {

@@ -5,7 +5,7 @@ use super::facts::{Comm, Facts, Family, OfSize, Used};
 use super::finding::{Finding, percent};
 use super::messages::{self, is_message};
 use super::{alltoallv, at_end, barriers};
-use super::{no_core, polling, skewed_volume, slow_transfer, waiting};
+use super::{no_core, one_rank, polling, skewed_volume, slow_transfer, small_messages, waiting};
 use crate::shape::Shape;
 use crate::units::{count, count_of, human_bytes, time};
 use mpisee_profile::Kind;
@@ -21,7 +21,7 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
         skewed_volume::rule,
         barriers::rule,
         slow_transfer::rule,
-        messages::rules,
+        on_messages,
         creation::rule,
         creation::reorder,
         blocking_sends,
@@ -38,6 +38,21 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
         findings.push(first);
     }
     findings
+}
+
+/// Below this share of the run in messages on like communicators, the table of senders and receivers is not read.
+const MESSAGES_OF_RUN: f64 = 0.02;
+
+/// What is found in messages by sender and receiver.
+fn on_messages(facts: &Facts<'_>) -> Vec<Finding> {
+    let takes_time = |family: &Family<'_>| facts.share_of_run(family.time_s(is_message)) >= MESSAGES_OF_RUN;
+    let families: Vec<Family<'_>> = facts.families().filter(takes_time).collect();
+    let messages = if families.is_empty() { None } else { messages::read(facts) };
+    let Some(messages) = messages else { return Vec::new() };
+    let of_family = |family: &Family<'_>| {
+        [one_rank::finding(facts, family, &messages), small_messages::finding(facts, family, &messages)]
+    };
+    families.iter().flat_map(of_family).flatten().collect()
 }
 
 pub fn is_collective(used: &Used) -> bool {
