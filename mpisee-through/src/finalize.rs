@@ -9,6 +9,9 @@ use mpisee_profile::rows::RankRow;
 /// Together, the ranks that are named caused this part of the waiting at least.
 const NAMED_FROM: f64 = 0.8;
 
+/// From here on a mean wait, in seconds, is more than the times at which ranks return from `MPI_Init` explain.
+pub const CERTAIN_S: f64 = 0.02;
+
 /// The ranks for which the others wait in `MPI_Finalize`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Last {
@@ -20,7 +23,7 @@ pub struct Last {
 
 impl Last {
     /// The fewest ranks, up to half of all, that caused four fifths of the waiting together; none if it takes more, since then
-    /// it is rather the others that came early. While several are missing, each causes an equal part of the wait.
+    /// it is rather the others that came early, and where the wait is too short to tell. While several are missing, each causes an equal part of the wait.
     pub fn of(ranks: &[RankRow]) -> Option<Self> {
         let mut caused: Vec<(f64, u32)> = caused(ranks);
         let whole_s: f64 = caused.iter().map(|(caused_s, _)| caused_s).sum();
@@ -29,7 +32,7 @@ impl Last {
         for &(caused_s, rank) in caused.iter().take(ranks.len() / 2) {
             sum_s += caused_s;
             named.push(rank);
-            if sum_s >= NAMED_FROM * whole_s && whole_s > 0.0 {
+            if sum_s >= NAMED_FROM * whole_s && whole_s >= CERTAIN_S * ranks.len() as f64 {
                 named.sort_unstable();
                 return Some(Last { ranks: named, share: sum_s / whole_s });
             }
@@ -86,6 +89,8 @@ mod tests {
         assert_eq!(Last::of(&ranks(&[10.0, 10.0, 8.0, 10.0])), None, "one came early");
         assert_eq!(Last::of(&ranks(&[10.0; 4])), None);
         assert_eq!(Last::of(&[]), None);
+        assert!(Last::of(&ranks(&[8.0, 8.05, 8.0, 8.0])).is_some_and(|last| last.ranks == [1]));
+        assert_eq!(Last::of(&ranks(&[8.0, 8.02, 8.0, 8.0])), None, "ranks may have begun at other times");
     }
 
     #[test]

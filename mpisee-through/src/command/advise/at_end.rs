@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
-use crate::finalize::Last;
+use crate::finalize::{CERTAIN_S, Last};
 use crate::units::{count, time};
 
 /// The least share of the run that ranks wait in `MPI_Finalize`, where those who come last are few, and where they are not.
@@ -19,7 +19,7 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
     let cost_s = runtime_s * ranks as f64 - processes.wall_s();
     let last = Last::of(processes.ranks());
     let least = if last.is_some() { NAMED_OF_RUN } else { UNNAMED_OF_RUN };
-    if facts.share_of_run(cost_s) < least {
+    if facts.share_of_run(cost_s) < least || cost_s < CERTAIN_S * ranks as f64 {
         return None;
     }
     let spread = format!(
@@ -45,9 +45,10 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
             None => format!("Measured by wall times: no few ranks caused most of the wait, some come early. {spread}"),
         },
         threshold: format!(
-            "{} of the run where half of the ranks or fewer caused 80 % of it, else {}",
+            "{} of the run where half of the ranks or fewer caused 80 % of it, else {}, and {} for each rank",
             percent(NAMED_OF_RUN),
-            percent(UNNAMED_OF_RUN)
+            percent(UNNAMED_OF_RUN),
+            time(CERTAIN_S)
         ),
         advice: "Why they come later is not measured: compare the work after the last common call, such as output, with the \
                  others', and divide it among more ranks."
