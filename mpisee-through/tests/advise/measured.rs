@@ -333,6 +333,9 @@ fn messages_through_one_rank_are_found_where_others_spend_time_in_them() {
     assert!(said(&both).contains("Messages go both ways"), "{}", said(&both));
     // The rank that hands out work may wait as long as it likes.
     finds(&gather(run(), "W", 0.1).call("W", 0, "MPI_Recv", 140, 1120, 9.0), &["dominating W"]);
+    // One that is twice as long in messages as the others waits for them, rather than they for it.
+    finds(&gather(run(), "W", 0.58).call("W", 0, "MPI_Recv", 140, 280_000, 1.15), &["through-one-rank W"]);
+    finds(&gather(run(), "W", 0.58).call("W", 0, "MPI_Recv", 140, 280_000, 1.17), &[]);
     // Two neighbours are no centre.
     let chain = [(0, 1), (1, 2)]
         .iter()

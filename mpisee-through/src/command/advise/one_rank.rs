@@ -11,6 +11,9 @@ const OF_MESSAGES: f64 = 0.9;
 const PEERS: usize = 3;
 /// The least time of the other ranks in messages there, of the run.
 const OF_RUN: f64 = 0.05;
+/// The mean time of the others in messages by that of the rank itself, at least: a rank that waits longer for them than they do
+/// in messages is not what holds them up.
+const BY_OWN: f64 = 0.5;
 /// The part of its messages that go one way, where they are one-way.
 const ONE_WAY: f64 = 0.9;
 /// Peers are alike if the one with most bytes has no more than this many times as much as the one with least.
@@ -31,6 +34,13 @@ struct Hub<'f> {
     own_s: f64,
 }
 
+impl Hub<'_> {
+    /// The mean time of the others in messages, in seconds.
+    fn mean_s(&self) -> f64 {
+        self.others_s / self.peers.len().max(1) as f64
+    }
+}
+
 /// The finding about like communicators, if there is one.
 pub fn finding(facts: &Facts<'_>, family: &Family<'_>, messages: &Messages) -> Option<Finding> {
     let with_messages = family.comms.iter().filter(|comm| messages.pairs.contains_key(&comm.name));
@@ -41,7 +51,9 @@ pub fn finding(facts: &Facts<'_>, family: &Family<'_>, messages: &Messages) -> O
     let through: u64 = hubs.iter().map(|hub| hub.sent.messages + hub.received.messages).sum();
     let largest = hubs.iter().max_by(|one, other| one.others_s.total_cmp(&other.others_s))?;
     let share = through as f64 / whole.max(1) as f64;
-    if facts.share_of_run(cost_s) < OF_RUN || share < OF_MESSAGES {
+    let waits_itself =
+        hubs.iter().map(Hub::mean_s).sum::<f64>() < BY_OWN * hubs.iter().map(|hub| hub.own_s).sum::<f64>();
+    if facts.share_of_run(cost_s) < OF_RUN || share < OF_MESSAGES || waits_itself {
         return None;
     }
     let several =
@@ -68,9 +80,11 @@ pub fn finding(facts: &Facts<'_>, family: &Family<'_>, messages: &Messages) -> O
             time(largest.own_s),
         ),
         threshold: format!(
-            "{} of the messages, with {PEERS} ranks or more, and {} of the run by the others in messages",
+            "{} of the messages, with {PEERS} ranks or more, and {} of the run by the others in messages, on average {} of its own \
+             time in them or more",
             percent(OF_MESSAGES),
-            percent(OF_RUN)
+            percent(OF_RUN),
+            percent(BY_OWN)
         ),
         advice: advice(largest),
     })
