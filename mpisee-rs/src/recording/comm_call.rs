@@ -64,7 +64,9 @@ impl Uncounted {
             return CommCall::begin_while_off(operation, comm, spread)
                 .map_or(Uncounted::Passed, Uncounted::Off);
         }
-        match Call::if_recording() {
+        // Of a nested call, or one of a thread without a state, `CommCall::begin` has said so.
+        let call = if thread::is_outside() { Call::if_recording() } else { None };
+        match call {
             Some(call) if call.communicator(comm).is_none() => {
                 super::publish_uncounted(&call.inside, operation);
                 Uncounted::Unseen { _inside: call.inside }
@@ -105,6 +107,9 @@ impl CommCall {
 
     /// Begins a call on a known communicator while recording is off.
     fn begin_while_off(operation: Operation, comm: Raw<Comm>, spread: c_int) -> Option<CommCall> {
+        if !process::is_tracking() {
+            return None;
+        }
         let comm = comm.get();
         if let Some((cached, active_call)) = thread::cached_call_while_off(operation, comm, spread) {
             active_call.values[active_call::PLACE].store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);

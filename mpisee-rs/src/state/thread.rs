@@ -133,7 +133,14 @@ pub fn cached_call(
     Some((cached, active_call))
 }
 
-/// The same while calls are not counted.
+/// Whether the thread has a state of its own, and is in no call.
+pub fn is_outside() -> bool {
+    both().is_some_and(|(_, active_call)| {
+        own_value(&active_call.values[active_call::PLACE]) == active_call::NOWHERE
+    })
+}
+
+/// As [`cached_call`], while calls are not counted.
 pub fn cached_call_while_off(
     operation: Operation,
     comm: Comm,
