@@ -42,6 +42,8 @@ pub struct Roll {
     pub failure: Option<String>,
     /// Whether processes of this job are still in `MPI_Init`.
     has_starting: bool,
+    /// Ranks of this job's worlds of the own size, in the order in which they were found.
+    candidates: Vec<Entry>,
 }
 
 impl Roll {
@@ -76,6 +78,7 @@ impl Roll {
                 Err(why) => roll.failure = why.downcast_ref().and_then(want).or(roll.failure),
             }
         }
+        roll.entries = own_world(std::mem::take(&mut roll.candidates), own.pid);
         roll
     }
 
@@ -98,11 +101,7 @@ impl Roll {
         } else if header.state == STARTING {
             self.has_starting = true;
         } else if header.world_size == own.world_size {
-            let is_later = |known: &Entry| known.header.start_realtime_ns >= header.start_realtime_ns;
-            // A killed job with the same number may have left its segments.
-            if !self.entries.get(&header.world_rank).is_some_and(is_later) {
-                self.entries.insert(header.world_rank, Entry { path, header });
-            }
+            self.candidates.push(Entry { path, header });
         }
     }
 
@@ -126,6 +125,25 @@ impl Roll {
     }
 }
 
+/// Of the ranks of a job those of the world that has the process `pid`. There may be others, which MPICH 5's launcher starts for
+/// `MPI_Comm_spawn` with nothing to tell them apart, or which a killed job of the same number has left. A launcher starts the
+/// ranks of a world on a node one after the other, in their order: so a world begins where a rank is not above the last.
+fn own_world(mut candidates: Vec<Entry>, pid: u32) -> BTreeMap<WorldRank, Entry> {
+    let ranks: BTreeSet<WorldRank> = candidates.iter().map(|entry| entry.header.world_rank).collect();
+    if ranks.len() < candidates.len() {
+        candidates.sort_by_key(|entry| (entry.header.process_start, entry.header.pid));
+        let is_next = |one: &Entry, next: &Entry| one.header.world_rank < next.header.world_rank;
+        let mut from = 0;
+        let own = candidates.chunk_by(is_next).find_map(|world| {
+            let range = from..from + world.len();
+            from = range.end;
+            world.iter().any(|entry| entry.header.pid == pid).then_some(range)
+        });
+        candidates = candidates.drain(own.unwrap_or_default()).collect();
+    }
+    candidates.into_iter().map(|entry| (entry.header.world_rank, entry)).collect()
+}
+
 /// The error, if it is a lack of descriptors or memory.
 fn want(error: &std::io::Error) -> Option<String> {
     let wants = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
@@ -135,4 +153,36 @@ fn want(error: &std::io::Error) -> Option<String> {
 /// Whether the process of a segment runs, as far as can be seen from here.
 fn is_alive(header: &Snapshot) -> bool {
     process::look_at(header.pid).is_some_and(|seen| !seen.ended && seen.start == header.process_start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpisee_profile::segment::words::{Owner, Words};
+
+    /// Ranks as a launcher started them: process, when it was started, rank.
+    fn ranks_of(started: &[(u32, u64, u32)], own: u32) -> Vec<(u32, u32)> {
+        let entry = |&(pid, process_start, rank): &(u32, u64, u32)| {
+            let words = Words::new(Owner { pid, host: "n", world_rank: rank, world_size: 3 });
+            let (mut header, _) = Snapshot::read_header(words.words()).unwrap();
+            header.process_start = process_start;
+            Entry { path: PathBuf::new(), header }
+        };
+        let world = own_world(started.iter().map(entry).collect(), own);
+        world.into_iter().map(|(rank, entry)| (rank.get(), entry.header.pid)).collect()
+    }
+
+    #[test]
+    fn worlds_that_nothing_else_tells_apart_are_told_by_how_they_were_started() {
+        // Two ranks of a first world, then two worlds in the same tick of the kernel's clock.
+        let started = [(33, 7, 0), (31, 7, 0), (20, 5, 1), (34, 7, 1), (19, 5, 0), (32, 7, 1)];
+        assert_eq!(ranks_of(&started, 20), [(0, 19), (1, 20)]);
+        assert_eq!(ranks_of(&started, 31), [(0, 31), (1, 32)]);
+        assert_eq!(ranks_of(&started, 34), [(0, 33), (1, 34)]);
+    }
+
+    #[test]
+    fn ranks_of_one_world_may_be_started_in_any_order() {
+        assert_eq!(ranks_of(&[(5, 1, 2), (6, 1, 0), (7, 2, 1)], 6), [(0, 6), (1, 7), (2, 5)]);
+    }
 }
