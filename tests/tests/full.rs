@@ -166,7 +166,7 @@ fn full_file_system_recovers_what_had_room_and_reports_the_rest_missing() {
 #[test]
 fn a_limit_on_files_does_not_end_the_program() {
     on_each_mpi(|mpi| {
-        if mpi.is_left_out(&["mpiabi"], "a limit on files ends the program") {
+        if mpi.is_left_out(&["mpich-5", "mpiabi"], "a limit on files ends the program") {
             return;
         }
         let place = Place::new();
@@ -176,7 +176,7 @@ fn a_limit_on_files_does_not_end_the_program() {
         assert_eq!(String::from_utf8_lossy(&output.stdout), "through\n");
         assert_eq!(said.matches(" cannot grow (File too large").count(), RANKS as usize, "{said}");
         // The profile consists of files, too.
-        assert!(said.contains("mpisee: no profile: ") && said.contains("calls.csv"), "{said}");
+        assert!(said.contains("mpisee: no profile: ") && said.contains(".csv': File too large"), "{said}");
     });
 }
 

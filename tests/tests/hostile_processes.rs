@@ -137,6 +137,10 @@ fn late_finalize() {
 #[test]
 fn leaves_last() {
     on_each_mpi(|mpi| {
+        if mpi.is_left_out(&["mpich-5", "mpiabi"], "the launcher ends the other rank when one ends by _exit")
+        {
+            return;
+        }
         let finished = Case { may_stay: 1, ..case("leaves_last", 2) }.run(mpi);
         assert_eq!((ranks(finished.tables()), finished.tables().run.complete), (vec![0], false));
         assert_eq!(finished.tables().of_rank("W", "MPI_Recv", 0).calls, 1);
@@ -183,8 +187,8 @@ fn two_sessions_without_a_profile() {
             return;
         }
         for (argument, ranks) in [("threads", 1), ("threads", 1), ("threads", 1), ("again", 2)] {
-            // MPICH 4.0 cannot begin again.
-            if argument == "again" && mpi.name.starts_with("mpich-4.0") {
+            let why = "it cannot begin again";
+            if argument == "again" && mpi.is_left_out(&["mpich-4.0", "openmpi-5"], why) {
                 continue;
             }
             let place = Place::new();
@@ -310,6 +314,10 @@ fn sessions_beyond() {
             return;
         }
         for (argument, barriers, notes) in [("world", 5, 1), ("exit", 10, 0)] {
+            let why = "the launcher ends the other rank when one has ended its session in an exit handler";
+            if argument == "exit" && mpi.is_left_out(&["mpich-5", "mpiabi"], why) {
+                continue;
+            }
             let finished = case("sessions_beyond", 2).argument(argument).run(mpi);
             let made = created_by(finished.tables(), "MPI_Comm_create_from_group");
             let [comm] = &made.into_keys().collect::<Vec<_>>()[..] else { panic!("one is made") };

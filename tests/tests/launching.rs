@@ -278,13 +278,16 @@ fn without_a_place_for_segments_counters_are_in_private_memory() {
 fn a_program_that_never_begins_mpi_leaves_a_line_alone() {
     on_each_mpi(|mpi| {
         let ended = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).arg(mpi.compile("lifecycle/never_inits")));
-        assert_eq!(
-            (ended.code, ended.text().as_str()),
-            (Some(4), "never began\nnever began\n"),
-            "{}",
-            ended.stderr
-        );
-        let [line] = &ended.said()[..] else { panic!("{}", ended.stderr) };
+        // Open MPI 5's launcher ends the other process as soon as one has failed.
+        let least = if mpi.name.starts_with("openmpi-5") { 1 } else { 2 };
+        let lines = ended.text().matches("never began\n").count();
+        assert!(ended.code == Some(4) && (least..=2).contains(&lines), "{lines}: {}", ended.stderr);
+        let said = ended.said();
+        // It may have been rank 0 that was ended.
+        if least == 1 && said.is_empty() {
+            return;
+        }
+        let [line] = &said[..] else { panic!("{}", ended.stderr) };
         assert!(
             line.ends_with("never_inits ended without a call of MPI_Init, so there is no profile"),
             "{line}"

@@ -4,7 +4,8 @@
  * Right: each rank prints "ok"; there is a profile with the barriers on the session's communicator: of "world" the five
  * before MPI_Finalize, and that a session went on is said; of "exit" all ten. */
 #include "common.h"
-#if MPI_VERSION >= 4
+/* Open MPI 5 has sessions, and says that it is MPI 3.1. */
+#if MPI_VERSION >= 4 || OMPI_MAJOR_VERSION >= 5
 
 static MPI_Session session;
 static MPI_Comm comm;
