@@ -224,12 +224,15 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             0 => Ticks::ZERO,
             since => self.end.saturating_sub(Ticks::new(since)),
         };
+        let if_ended = |value: usize| (values[region::OPEN_SINCE] == 0).then_some(values[value]);
         Some(RegionRow {
             rank: self.snapshot.world_rank.get(),
             region: self.paths.get(id.index())?.clone(),
             wall_s: (self.seconds)(open.wrapping_add(Ticks::new(values[region::TICKS]))),
             mpi_s: (self.seconds)(mpi_ticks),
             entries: values[region::ENTRIES],
+            cpu_s: if_ended(region::CPU_US).map(|us| Seconds(us as f64 / 1e6)),
+            involuntary_switches: if_ended(region::INVOLUNTARY_SWITCHES),
         })
     }
 }

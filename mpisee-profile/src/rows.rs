@@ -555,10 +555,17 @@ pub struct RegionRow {
     pub mpi_s: Seconds,
     /// The number of times that it began.
     pub entries: u64,
+    /// Time on cores meanwhile, by all threads; empty if it was open at the end.
+    #[serde(default)]
+    pub cpu_s: Option<Seconds>,
+    /// Times that a thread lost its core to another meanwhile; empty with `cpu_s`.
+    #[serde(default)]
+    pub involuntary_switches: Option<u64>,
 }
 
 impl Row for RegionRow {
     const FILE: &'static str = "regions.csv";
+    const OPTIONAL: &'static [&'static str] = &["cpu_s", "involuntary_switches"];
 }
 
 #[cfg(test)]
@@ -567,7 +574,11 @@ mod tests {
 
     #[test]
     fn columns_are_the_fields_in_their_order() {
-        assert_eq!(RegionRow::columns(), ["rank", "region", "wall_s", "mpi_s", "entries"]);
+        assert_eq!(
+            RegionRow::columns(),
+            ["rank", "region", "wall_s", "mpi_s", "entries", "cpu_s", "involuntary_switches"]
+        );
+        assert!(RegionRow::OPTIONAL.iter().all(|column| RegionRow::columns().contains(column)));
         assert!(NodeRow::OPTIONAL.iter().all(|column| NodeRow::columns().contains(column)));
         assert!(RankRow::OPTIONAL.iter().all(|column| RankRow::columns().contains(column)));
         assert!(CommRow::OPTIONAL.iter().all(|column| CommRow::columns().contains(column)));

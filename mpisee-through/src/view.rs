@@ -55,6 +55,10 @@ pub struct RegionSum {
     /// Time outside of MPI.
     pub useful_s: f64,
     pub useful_max_s: f64,
+    /// Ranks whose time on cores is unknown.
+    pub without_cpu: u64,
+    /// Time on cores, of the others.
+    pub cpu_s: f64,
 }
 
 /// An operation over all communicators.
@@ -254,6 +258,8 @@ impl ProfileView {
                     wall_max_s: row.wall_max_s.0,
                     useful_s: row.useful_s.0,
                     useful_max_s: row.useful_max_s.0,
+                    without_cpu: row.ranks,
+                    cpu_s: 0.0,
                 });
             }
             return Ok(regions);
@@ -269,6 +275,8 @@ impl ProfileView {
                     wall_max_s: row.wall_s.0,
                     useful_s,
                     useful_max_s: useful_s,
+                    without_cpu: u64::from(row.cpu_s.is_none()),
+                    cpu_s: row.cpu_s.map_or(0.0, |cpu_s| cpu_s.0),
                 });
             }
         }
@@ -284,5 +292,12 @@ impl RegionSum {
         self.wall_max_s = self.wall_max_s.max(other.wall_max_s);
         self.useful_s += other.useful_s;
         self.useful_max_s = self.useful_max_s.max(other.useful_max_s);
+        self.without_cpu = self.without_cpu.saturating_add(other.without_cpu);
+        self.cpu_s += other.cpu_s;
+    }
+
+    /// Time on cores, if it is known of all ranks.
+    pub fn cpu_s(&self) -> Option<f64> {
+        (self.ranks > 0 && self.without_cpu == 0).then_some(self.cpu_s)
     }
 }

@@ -117,9 +117,9 @@ fn regions_include_those_in_them() {
         .golden("ops-regions_include_those_in_them-2");
     profile.run(&["regions", "app.mpisee", "--format", "csv", "--region", "", "--region", "set*"]).prints(
         "\
-region,ranks,entries,wall_mean_s,wall_max_s,mpi_mean_s,share_of_wall,bytes,calls
+region,ranks,entries,wall_mean_s,wall_max_s,mpi_mean_s,share_of_wall,share_on_cpu,bytes,calls
 \"setup, once\",1,1,0.500000000,0.500000000,0.000000000,0.000000000,0,0
-,2,,,,0.125000000,,404,4
+,2,,,,0.125000000,,,404,4
 ",
     );
 }
@@ -160,7 +160,7 @@ fn json_has_lists_and_what_limits_them() {
     };
     let expected = serde_json::json!([{
         "region": "solver", "ranks": 2, "entries": 6, "wall_mean_s": 6.0, "wall_max_s": 8.0,
-        "mpi_mean_s": 2.625, "share_of_wall": 0.4375, "bytes": 2222, "calls": 22,
+        "mpi_mean_s": 2.625, "share_of_wall": 0.4375, "share_on_cpu": 0.5, "bytes": 2222, "calls": 22,
     }]);
     assert_eq!(list("regions", "regions"), expected);
     assert_eq!(list("ranks", "ranks")[0]["busiest_call"], "MPI_Sendrecv");

@@ -82,6 +82,10 @@ fn a_region_holds_the_time_of_those_inside_of_it() {
             let wall = |region: &str| rows[region].wall_s.0;
             assert!(wall("solver/halo") >= 0.02, "{:?}", rows["solver/halo"]);
             assert!(wall("solver") >= wall("solver/halo"), "{:?}", rows["solver"]);
+            let cpu = |region: &str| rows[region].cpu_s.map(|cpu_s| cpu_s.0);
+            assert!(cpu("solver/halo").unwrap() < wall("solver/halo") - 0.01, "it sleeps there");
+            assert!(cpu("solver") >= cpu("solver/halo"), "{:?}", rows["solver"]);
+            assert_eq!((cpu("open at the end"), rows["open at the end"].involuntary_switches), (None, None));
             assert!(wall("region 65535") >= wall("region 65535/inner"));
             assert!(wall("open at the end") > 0.0, "the end of the run ends it");
             let of_rank = tables.ranks.iter().find(|row| row.rank == rank).unwrap();

@@ -121,6 +121,13 @@ fn affinity(thread: libc::pid_t) -> Option<Cpus> {
     (code == 0).then(|| (0..words.len() as u32 * 64).filter(is_set).collect())
 }
 
+/// Microseconds on cores by all threads so far, and times that one lost its core to another.
+pub fn used() -> [u64; 2] {
+    let usage = usage();
+    let us = microseconds(usage.ru_utime).saturating_add(microseconds(usage.ru_stime));
+    [us, u64::try_from(usage.ru_nivcsw).unwrap_or(0)]
+}
+
 fn usage() -> libc::rusage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the call fills the structure, which consists of integers: zeros are one, too.

@@ -244,4 +244,8 @@ pub mod region {
     pub const TICKS: usize = 1;
     /// Ticks when it began, while it is open; else 0.
     pub const OPEN_SINCE: usize = 2;
+    /// Microseconds on cores between begins and ends, by all threads.
+    pub const CPU_US: usize = 3;
+    /// Times that a thread lost its core to another meanwhile.
+    pub const INVOLUNTARY_SWITCHES: usize = 4;
 }

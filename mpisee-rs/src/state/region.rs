@@ -5,6 +5,7 @@ use crate::storage::counters::{Counters, add, update};
 use crate::storage::hot::HOT;
 use crate::storage::memory;
 use crate::storage::segment::Segment;
+use mpisee_collect::process::cpu;
 use mpisee_profile::segment::Key;
 use mpisee_profile::segment::layout::{Slot, region};
 use mpisee_profile::segment::log::Record;
@@ -38,6 +39,8 @@ struct Open {
     name: String,
     slot: Option<&'static Slot>,
     since: Ticks,
+    /// What the process had used of cores then.
+    used: [u64; 2],
 }
 
 impl Regions {
@@ -68,7 +71,7 @@ impl Regions {
             });
         }
         let id = slot.map_or(outer, |(id, _)| id);
-        stack.open.push(Open { id, name, slot: slot.map(|(_, slot)| slot), since });
+        stack.open.push(Open { id, name, slot: slot.map(|(_, slot)| slot), since, used: cpu::used() });
         HOT.set_region(id);
     }
 
@@ -86,11 +89,13 @@ impl Regions {
         }) else {
             return;
         };
-        let now = clock::ticks();
+        let (now, used) = (clock::ticks(), cpu::used());
         for ended in stack.open.drain(keep..) {
             if let Some(slot) = ended.slot {
                 update(slot, |values| {
                     add(&values[region::TICKS], now.saturating_sub(ended.since).get());
+                    add(&values[region::CPU_US], used[0].saturating_sub(ended.used[0]));
+                    add(&values[region::INVOLUNTARY_SWITCHES], used[1].saturating_sub(ended.used[1]));
                     values[region::OPEN_SINCE].store(0, Ordering::Relaxed);
                 });
             }

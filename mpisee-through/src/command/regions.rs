@@ -21,7 +21,8 @@ EXAMPLES:
 /// The named regions: wall time over ranks, and the MPI calls in them. solver/halo is the region halo in solver.
 ///
 /// All numbers of a region include the regions in it. Wall time is mean and maximum over the ranks that entered it, MPI
-/// time the mean over them, of the calls that the filters choose; % of wall is MPI time by wall time. The last line is what is outside of any region.
+/// time the mean over them, of the calls that the filters choose; % of wall is MPI time by wall time, % on CPU the time
+/// of all threads on cores by wall time (empty where the region was open at the end). The last line is what is outside of any region.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RegionsArgs {
@@ -38,7 +39,7 @@ pub struct RegionsArgs {
     output: OutputArgs,
 }
 
-const HEADS: [sheet::Head; 9] = [
+const HEADS: [sheet::Head; 10] = [
     sheet::fixed("region", "REGION"),
     sheet::number("ranks", "RANKS").or_none(),
     sheet::number("entries", "ENTRIES").or_none(),
@@ -46,6 +47,7 @@ const HEADS: [sheet::Head; 9] = [
     sheet::number("wall_max_s", "Max").or_none(),
     sheet::number("mpi_mean_s", "MPI"),
     sheet::number("share_of_wall", "% of wall"),
+    sheet::number("share_on_cpu", "% on CPU").or_none(),
     sheet::number("bytes", "Volume").or_none(),
     sheet::number("calls", "Calls").or_none(),
 ];
@@ -104,6 +106,7 @@ fn row(name: &str, region: &RegionSum, cell: &Cell, all_ranks: u64) -> Vec<Value
     let outside = name.is_empty();
     let ranks = if outside { all_ranks } else { region.ranks };
     let mean_s = |time_s: f64| if ranks > 0 { Value::Seconds(time_s / ranks as f64) } else { Value::Nothing };
+    let on_cpu = region.cpu_s().filter(|_| region.wall_s > 0.0).map(|cpu_s| cpu_s / region.wall_s);
     let unless_outside = |value: Value| if outside { Value::Nothing } else { value };
     vec![
         Value::Region(name.to_owned()),
@@ -113,6 +116,7 @@ fn row(name: &str, region: &RegionSum, cell: &Cell, all_ranks: u64) -> Vec<Value
         unless_outside(Value::Seconds(region.wall_max_s)),
         mean_s(cell.time_s()),
         if region.wall_s > 0.0 { Value::Share(cell.time_s() / region.wall_s) } else { Value::Nothing },
+        on_cpu.map_or(Value::Nothing, Value::Share),
         Value::Bytes(cell.bytes),
         Value::Count(cell.calls),
     ]

@@ -169,7 +169,9 @@ impl Builder {
     /// Adds a region of a rank.
     pub fn region(mut self, region: &str, rank: u32, entries: u64, wall_s: f64, mpi_s: f64) -> Self {
         let (wall_s, mpi_s) = (Seconds(wall_s), Seconds(mpi_s));
-        self.regions.push(RegionRow { rank, region: region.to_owned(), wall_s, mpi_s, entries });
+        let (cpu_s, involuntary_switches) = (Some(Seconds(wall_s.0 / 2.0)), Some(1));
+        let region = region.to_owned();
+        self.regions.push(RegionRow { rank, region, wall_s, mpi_s, entries, cpu_s, involuntary_switches });
         self
     }
 
