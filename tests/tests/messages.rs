@@ -24,7 +24,7 @@ fn streams() -> Vec<(u32, u32, i32)> {
     to_one.chain((0..RANKS).map(|rank| (rank, (rank + 1) % RANKS, RING))).collect()
 }
 
-fn stream<'t>(tables: &'t Tables, end: End, (from, to, tag): (u32, u32, i32)) -> &'t StreamRow {
+fn stream(tables: &Tables, end: End, (from, to, tag): (u32, u32, i32)) -> &StreamRow {
     let (rank, peer) = if end == End::Sent { (from, to) } else { (to, from) };
     let is_it = |row: &&StreamRow| (row.rank, row.peer, row.end, row.tag) == (rank, peer, end, tag);
     tables.streams.iter().find(is_it).unwrap_or_else(|| panic!("{end:?} {from} to {to}, tag {tag}"))

@@ -69,8 +69,8 @@ pub struct StreamRow {
     pub messages: u64,
     /// Of these, the number of its rows in `messages.csv`.
     pub sampled: u64,
-    /// 1 if the order of its messages is known; 0 if a nonblocking receive from any source or with any tag, a matched probe, a
-    /// cancelled request or several threads made it unknown: it has no rows in `messages.csv` then.
+    /// 1 if the order of its messages is known; 0 if a nonblocking receive from any source or with any tag, a
+    /// cancelled or truncated receive, a call in a callback or several threads made it unknown: it has no rows in `messages.csv` then.
     pub ordered: u8,
 }
 

@@ -2,6 +2,7 @@
 
 use super::streams::{self, Counted};
 use super::{Recorder, add_call, add_received, add_sent};
+use crate::mpi::abi::constant;
 use crate::state::cached_call::{CachedCall, Ends};
 use crate::state::call_sample::CallSample;
 use crate::state::communicator::COMMUNICATORS;
@@ -128,6 +129,9 @@ impl CachedCounter {
     #[cold]
     #[inline(never)]
     fn find_ends(self, ends: Ends, end: End) -> Option<(&'static Slot, &'static Slot)> {
+        if ends.peer() == constant::PROC_NULL {
+            return None;
+        }
         if end == End::Received && streams::is_wildcard(ends) {
             self.unorder(ends);
             return None;

@@ -112,6 +112,11 @@ pub fn number(slot: &'static Slot) -> u32 {
     place as u32 + 1
 }
 
+/// Whether there is a number for a further slot.
+pub fn has_numbers() -> bool {
+    NUMBERED[MOST_NUMBERED - 1].load(Ordering::Relaxed).is_null()
+}
+
 /// The slot with that number; for 0 that of which nothing is kept.
 #[inline]
 pub fn numbered(number: u32) -> &'static Slot {

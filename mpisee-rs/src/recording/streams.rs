@@ -9,21 +9,23 @@ use super::Recorder;
 use super::samples;
 pub use super::samples::NOT_KEPT;
 use super::unfinished;
-use crate::mpi::abi::{Request, constant};
+use crate::mpi::abi::{Comm, Request, constant};
 use crate::naming::ROWS;
 use crate::state::cached_call::Ends;
-use crate::state::communicator::Communicator;
+use crate::state::communicator::{COMMUNICATORS, Communicator};
 use crate::state::process;
 use crate::state::thread::Thread;
 use crate::state::world;
 use crate::storage::sync::own_value;
 use mpisee_profile::rows::End;
 use mpisee_profile::segment::instances::Sample;
+use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::streams::{COMMUNICATOR, IS_UNORDERED, PEER_AND_TAG, Stream, THREAD};
 use mpisee_profile::segment::{Key, active_call};
 use mpisee_profile::{CommId, CommRank, Ticks};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -117,11 +119,44 @@ pub fn matched(recorder: &Recorder, communicator: &Communicator, from: Ends, byt
 /// what it may take.
 pub fn find_number(recorder: &Recorder, communicator: &Communicator, end: End, ends: Ends) -> u32 {
     let peer = CommRank::from_mpi(ends.peer());
-    if end == End::Received && is_wildcard(ends) {
+    if end == End::Received && is_wildcard(ends) && ends.peer() != constant::PROC_NULL {
         unorder(communicator.id, end, peer);
     }
     let slot = peer.map(|peer| find(recorder, communicator, end, peer, ends.tag()));
-    slot.filter(|slot| !ptr::eq(*slot, &NOT_KEPT)).map_or(0, samples::number)
+    let Some(slot) = slot.filter(|slot| !ptr::eq(*slot, &NOT_KEPT)) else { return 0 };
+    let number = samples::number(slot);
+    if number == 0 {
+        // Its messages have no numbers, and others of the stream do.
+        slot.values[COMMUNICATOR].fetch_or(IS_UNORDERED, Ordering::Relaxed);
+    }
+    number
+}
+
+/// Counts the operation of a persistent request once more; returns its number. `slot` may be that of a stream, or of a collective
+/// operation.
+pub fn count_again(thread: &Thread, slot: &Slot) -> u64 {
+    if matches!(Key(own_value(&slot.key)).meaning(), Some(Meaning::Stream(_))) {
+        is_counted_by(slot, thread);
+    }
+    samples::count(slot)
+}
+
+/// A call on a communicator sent or received, or posted a receive, and is not counted.
+#[cold]
+pub fn miss(comm: Comm, end: End, peer: c_int) {
+    if peer != constant::PROC_NULL
+        && let Some(communicator) = COMMUNICATORS.get(comm)
+    {
+        unorder(communicator.id, end, CommRank::from_mpi(peer));
+    }
+}
+
+/// A request was cancelled of which nothing is known.
+#[cold]
+pub fn unorder_all() {
+    for slot in streams().known.values() {
+        slot.values[COMMUNICATOR].fetch_or(IS_UNORDERED, Ordering::Relaxed);
+    }
 }
 
 /// Whether a receive does not name source and tag.

@@ -2,11 +2,11 @@
 
 use crate::mpi::abi::{Request, constant};
 use crate::mpi::argument::HandlePtr;
-use crate::recording::{Call, Recorder, samples, unfinished};
+use crate::recording::{Call, Recorder, samples, streams, unfinished};
 use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
-use crate::state::world;
+use crate::state::{thread, world};
 use crate::storage::sync::own_value;
 use crate::storage::table::Found;
 use crate::wrappers::completion::settling::shares;
@@ -84,7 +84,9 @@ unsafe fn start_many(
 
 /// Marks a request as active whose start is not counted, but in its stream.
 fn open_unseen(found: &Found<RequestState>, started: &RequestState) {
-    samples::count(samples::numbered(started.counted_by));
+    if let Some(thread) = thread::own() {
+        streams::count_again(thread, samples::numbered(started.counted_by));
+    }
     REQUESTS.change(found, RequestState { active: true, recorded: false, doubtful: false, ..*started });
 }
 
@@ -98,6 +100,10 @@ fn note_opened(
 ) {
     let start = Ticks::new(own_value(&recorder.thread.active_call.values[active_call::SINCE]));
     let communicator_of = |(_, started): &(_, RequestState)| started.sample.communicator();
+    // They have their numbers in the order in which they are started.
+    for (_, template) in &mut *opened {
+        template.unfinished = unfinished::begin_again(recorder.thread, template, start);
+    }
     opened.sort_unstable_by_key(communicator_of);
     let by_communicator = || opened.chunk_by(|one, next| communicator_of(one) == communicator_of(next));
     for (here, ticks) in by_communicator().zip(shares(by_communicator().count(), ticks)) {
@@ -112,10 +118,8 @@ fn note_opened(
             if template.kind == Kind::Send {
                 recorder.sent(communicator, template.peer, 1, template.message);
             }
-            let unfinished = unfinished::begin_again(template, start);
-            let started =
-                RequestState { active: true, recorded: true, reclassed, sample, unfinished, ..*template };
-            REQUESTS.change(found, started);
+            REQUESTS
+                .change(found, RequestState { active: true, recorded: true, reclassed, sample, ..*template });
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::state::call_sample::CallSample;
 use crate::state::communicator::Known;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
-use crate::state::world;
+use crate::state::{process, world};
 use mpisee_profile::rows::End;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::{Operation, Ticks};
@@ -44,7 +44,7 @@ pub unsafe fn send<C: Number>(
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
         let uncounted = Uncounted::begin(operation, comm, spread(to));
         let code = make();
-        pass(uncounted, code, to, End::Sent);
+        pass(uncounted, code, comm, to, End::Sent);
         return code;
     };
     let (code, ticks) = call.time(make);
@@ -56,12 +56,18 @@ pub unsafe fn send<C: Number>(
     code
 }
 
-/// A call that sends or posts a receive, and is not counted, has returned. While recording is off, its message counts in its stream.
+/// A call that sends or posts a receive, and is not counted, has returned. While recording is off, its message counts in its stream; one
+/// that a callback of the program makes is missing there.
 #[cold]
 #[inline(never)]
-fn pass(uncounted: Uncounted, code: c_int, ends: Ends, end: End) {
-    if let Some(call) = uncounted.off().filter(|_| code == constant::SUCCESS) {
-        call.pass(ends, end);
+fn pass(uncounted: Uncounted, code: c_int, comm: Raw<Comm>, ends: Ends, end: End) {
+    match &uncounted {
+        _ if code != constant::SUCCESS => {}
+        Uncounted::Off(call) => call.pass(ends, end),
+        Uncounted::Passed if process::is_tracking() => {
+            rarely(|_| streams::miss(comm.get(), end, ends.peer()));
+        }
+        Uncounted::Passed | Uncounted::Unseen { .. } => {}
     }
 }
 
@@ -84,7 +90,7 @@ pub unsafe fn receive(
     let Some(call) = CommCall::begin(operation, comm, spread(asked)) else {
         let uncounted = Uncounted::begin(operation, comm, spread(asked));
         let code = make(status);
-        pass_received(&uncounted, code, status);
+        pass_received(&uncounted, code, comm, status);
         return code;
     };
     let (code, ticks) = call.time(|| make(status));
@@ -104,10 +110,22 @@ pub unsafe fn receive(
 /// As [`pass`] for a blocking receive. Where it came from is in the status.
 #[cold]
 #[inline(never)]
-fn pass_received(uncounted: &Uncounted, code: c_int, status: *const Status) {
-    if let Some(call) = uncounted.off().filter(|_| code == constant::SUCCESS) {
-        // SAFETY: the call succeeded, so it filled the status.
-        call.pass_received(ends_of(&unsafe { read_status(status) }));
+fn pass_received(uncounted: &Uncounted, code: c_int, comm: Raw<Comm>, status: *const Status) {
+    if code != constant::SUCCESS {
+        // A message that was truncated is taken.
+        if process::is_tracking() {
+            rarely(|_| streams::miss(comm.get(), End::Received, constant::ANY_SOURCE));
+        }
+        return;
+    }
+    // SAFETY: the call succeeded, so it filled the status.
+    let from = ends_of(&unsafe { read_status(status) });
+    match uncounted {
+        Uncounted::Off(call) => call.pass_received(from),
+        Uncounted::Passed if process::is_tracking() => {
+            rarely(|_| streams::miss(comm.get(), End::Received, from.peer()));
+        }
+        Uncounted::Passed | Uncounted::Unseen { .. } => {}
     }
 }
 
@@ -161,8 +179,8 @@ pub unsafe fn send_receive<C: Number>(
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
         let uncounted = Uncounted::begin(operation, comm, spread(to));
         let code = make(status);
-        pass_received(&uncounted, code, status);
-        pass(uncounted, code, to, End::Sent);
+        pass_received(&uncounted, code, comm, status);
+        pass(uncounted, code, comm, to, End::Sent);
         return code;
     };
     let (code, ticks) = call.time(|| make(status));
@@ -234,7 +252,7 @@ pub unsafe fn start_send<C: Number>(
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
         let uncounted = Uncounted::begin(operation, comm, spread(to));
         let code = make();
-        pass(uncounted, code, to, End::Sent);
+        pass(uncounted, code, comm, to, End::Sent);
         return code;
     };
     let (code, ticks) = call.time(make);
@@ -271,7 +289,7 @@ pub unsafe fn start_receive<C: Number>(
     let Some(call) = CommCall::begin(operation, comm, spread(from)) else {
         let uncounted = Uncounted::begin(operation, comm, spread(from));
         let code = make();
-        pass(uncounted, code, from, End::Received);
+        pass(uncounted, code, comm, from, End::Received);
         return code;
     };
     let (code, ticks) = call.time(make);
@@ -280,7 +298,7 @@ pub unsafe fn start_receive<C: Number>(
     if code == constant::SUCCESS {
         let counted = call.posted(from);
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { call.add_request(request, Kind::Receive, constant::PROC_NULL, sample, room) };
+        unsafe { call.add_request(request, Kind::Receive, source, sample, room) };
         if let Some(counted) = counted {
             // SAFETY: as above.
             unsafe { call.keep_later(counted, request, 0) };
@@ -367,6 +385,7 @@ pub unsafe fn prepare_receive<C: Number>(
 ) -> c_int {
     let from = Ends::new(source, tag);
     let started = |recorder: &Recorder, known: &Known, template, room| RequestState {
+        peer: source,
         counted_by: streams::find_number(recorder, &known.get(), End::Received, from),
         ..RequestState::persistent(Kind::Receive, template, room, 0)
     };

@@ -45,6 +45,15 @@ impl Kind {
         !matches!(self, Kind::Send | Kind::Collective | Kind::Access)
     }
 
+    /// The sends and receives that it is.
+    pub fn messages(self) -> u32 {
+        match self {
+            Kind::Send | Kind::Receive => 1,
+            Kind::SendReceive => 2,
+            Kind::Collective | Kind::Access | Kind::Transfer | Kind::Duplication => 0,
+        }
+    }
+
     /// Whether a message comes with it.
     pub fn is_receive(self) -> bool {
         matches!(self, Kind::Receive | Kind::SendReceive)
@@ -68,7 +77,7 @@ pub struct RequestState {
     pub message: u64,
     /// The bytes that each start of a persistent request contributes; those of a receive come later.
     pub at_start: u64,
-    /// The destination of a send; of an `MPI_Comm_idup`, its number among those on their way.
+    /// The destination of a send, the source that a receive names; of an `MPI_Comm_idup`, its number among those on their way.
     pub peer: i32,
     /// The sample of it that is not finished, see `recording::unfinished`; 0 for none.
     pub unfinished: u32,

@@ -13,7 +13,7 @@ use crate::generated::pmpi;
 use crate::mpi::abi::{Raw, Request, STATUS_IGNORE, Status, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::naming;
-use crate::recording::{Call, Recorder, unfinished};
+use crate::recording::{Call, Recorder, streams, unfinished};
 use crate::state::request::REQUESTS;
 use crate::state::request::{Removed, RequestRef, RequestState};
 use crate::state::world;
@@ -314,6 +314,8 @@ pub unsafe fn cancel(request: HandlePtr<Request>, make: impl FnOnce() -> c_int) 
     let (code, ticks) = call.time(Operation::Cancel, REQUESTS.communicator_of(&given), make);
     call.record(|recorder| {
         let Some(owner) = REQUESTS.owner(&given).filter(|owner| owner.recorded) else {
+            // It may have been started while recording was off, and its message may have its number.
+            streams::unorder_all();
             return settling::count_unknown(&given);
         };
         // An aliased request was complete when it started, and cannot be cancelled.

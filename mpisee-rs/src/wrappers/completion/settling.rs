@@ -28,7 +28,7 @@ pub struct Completion<'c> {
     operation: Operation,
     charged: &'c mut CommSet,
     unknown: bool,
-    /// The requests that it completed.
+    /// The sends and receives that it completed.
     completed: u32,
     /// As [`Scratch::finished`].
     finished: &'c mut Vec<(u32, Option<u64>)>,
@@ -60,11 +60,11 @@ impl Completion<'_> {
         kept: Option<&RequestState>,
         status: Option<*const Status>,
     ) {
-        self.completed += u32::from(!matches!(given, RequestRef::Nothing));
         let is_known = match given {
             RequestRef::Nothing => true,
             RequestRef::Unknown => false,
             RequestRef::Known(known) => REQUESTS.complete(known, kept, |started| {
+                self.completed += started.kind.messages();
                 if started.recorded {
                     self.charged.add(started.sample.communicator());
                     settle(self.recorder, started, status);
@@ -78,6 +78,7 @@ impl Completion<'_> {
                 let prefer = self.charged.first;
                 let owner = REQUESTS.complete_aliased(*key, *place, prefer).filter(|owner| owner.recorded);
                 if let Some(owner) = &owner {
+                    self.completed += owner.kind.messages();
                     self.charged.add(owner.communicator);
                     settle_without_status(self.recorder, owner);
                 }
@@ -99,8 +100,8 @@ impl Completion<'_> {
         status: Option<*const Status>,
     ) {
         let RequestRef::Known(known) = given else { return self.completed(given, kept, None) };
-        self.completed += 1;
         let recorded = REQUESTS.complete(known, kept, |started| {
+            self.completed += started.kind.messages();
             unfinished::forget(started.unfinished);
             if started.recorded {
                 self.charged.add(started.sample.communicator());
