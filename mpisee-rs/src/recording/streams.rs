@@ -43,8 +43,8 @@ static STREAMS: LazyLock<Mutex<Streams>> = LazyLock::new(|| Mutex::new(Streams::
 #[derive(Default)]
 struct Streams {
     known: FxHashMap<Stream, &'static Slot>,
-    /// Communicators, and of those the peers, from which messages are received in an unknown order; without a peer, from all.
-    unordered: FxHashSet<(CommId, Option<CommRank>)>,
+    /// Communicators, and of those the peers, with which messages are sent or received in an unknown order; without a peer, with all.
+    unordered: FxHashSet<(CommId, bool, Option<CommRank>)>,
 }
 
 /// Where a message counts that the call in progress sends or receives.
@@ -164,7 +164,7 @@ pub fn is_wildcard(ends: Ends) -> bool {
     ends.peer() == constant::ANY_SOURCE || ends.tag() == constant::ANY_TAG
 }
 
-/// Messages from `peer` are received in an unknown order on a communicator; without a peer, those from all.
+/// Messages with `peer` are sent or received in an unknown order on a communicator; without a peer, those with all.
 #[cold]
 pub fn unorder(communicator: CommId, end: End, peer: Option<CommRank>) {
     streams().unorder(communicator, end, peer);
@@ -192,10 +192,10 @@ impl Streams {
         self.known.try_reserve(1).ok()?;
         let slot = samples::slot(recorder, Key::stream(self.known.len() as u32), most)?;
         let [communicator, ends] = stream.words();
-        let is_unordered = stream.end == End::Received
-            && [None, Some(stream.peer)]
-                .into_iter()
-                .any(|peer| self.unordered.contains(&(stream.communicator, peer)));
+        let is_received = stream.end == End::Received;
+        let is_unordered = [None, Some(stream.peer)]
+            .into_iter()
+            .any(|peer| self.unordered.contains(&(stream.communicator, is_received, peer)));
         let communicator = if is_unordered { communicator | IS_UNORDERED } else { communicator };
         slot.values[PEER_AND_TAG].store(ends, Ordering::Relaxed);
         slot.values[THREAD].store(ptr::from_ref(recorder.thread).addr() as u64, Ordering::Relaxed);
@@ -216,8 +216,8 @@ impl Streams {
     }
 
     fn unorder(&mut self, communicator: CommId, end: End, peer: Option<CommRank>) {
-        if end == End::Received && self.unordered.try_reserve(1).is_ok() {
-            self.unordered.insert((communicator, peer));
+        if self.unordered.try_reserve(1).is_ok() {
+            self.unordered.insert((communicator, end == End::Received, peer));
         }
         let is_concerned = |stream: &Stream| {
             stream.communicator == communicator
