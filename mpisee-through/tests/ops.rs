@@ -118,7 +118,7 @@ fn regions_include_those_in_them() {
     profile.run(&["regions", "app.mpisee", "--format", "csv", "--region", "", "--region", "set*"]).prints(
         "\
 region,ranks,entries,wall_mean_s,wall_max_s,mpi_mean_s,share_of_wall,share_on_cpu,bytes,calls
-\"setup, once\",1,1,0.500000000,0.500000000,0.000000000,0.000000000,0,0
+\"setup, once\",1,1,0.500000000,0.500000000,0.000000000,0.000000000,0.500000000,0,0
 ,2,,,,0.125000000,,,404,4
 ",
     );

@@ -59,6 +59,26 @@ impl Sample {
         self.hosts.of_member.len()
     }
 
+    /// Of a nonblocking operation, how long completing calls lasted, after the waits, while another member had started and had not
+    /// entered its own: it may have computed, so that its MPI did nothing for the operation. Sum over members and instances, in
+    /// seconds.
+    pub fn away_s(&self, sampled: &Sampled) -> f64 {
+        let members = self.members();
+        if self.starts.is_empty() || members == 0 {
+            return 0.0;
+        }
+        let of_instance = |(at, (arrivals, departures)): (usize, (&[f64], &[f64]))| {
+            let last_s = arrivals.iter().copied().fold(f64::MIN, f64::max);
+            let of_member = |member: usize| {
+                let from_s = arrivals[member] + sampled.waited[member][at];
+                (departures[member].min(last_s) - from_s).max(0.0)
+            };
+            (0..members).map(of_member).sum::<f64>()
+        };
+        let instances = self.arrivals.chunks(members).zip(self.departures.chunks(members));
+        instances.enumerate().map(of_instance).sum()
+    }
+
     /// The instances one after the other.
     pub fn instances(&self) -> impl Iterator<Item = Instance<'_>> {
         let members = self.members().max(1);

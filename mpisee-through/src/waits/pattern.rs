@@ -33,6 +33,9 @@ fn certain(of: usize) -> f64 {
     (2.0 * (of as f64 / 0.005).ln()).sqrt()
 }
 
+/// Nobody is named where operations that the others had started took this part of the waits, or more, while these were away from MPI.
+pub const MOST_AWAY: f64 = 0.5;
+
 /// Fewer equal instances than this may have one late member by chance.
 const FEWEST_EFFECTIVE: f64 = 4.0;
 
@@ -55,6 +58,9 @@ pub fn findings(
         return Vec::new();
     }
     let waiting = sums(&sampled.waited);
+    if sample.away_s(sampled) > MOST_AWAY * waiting.iter().sum::<f64>() {
+        return Vec::new();
+    }
     let mut found = Vec::new();
     if dependence == Dependence::OnRoot {
         found.extend(late_root(sample));

@@ -51,6 +51,9 @@ pub struct Completion {
     pub own_s: f64,
     /// The same of the last one among those that are known of the call.
     pub wait_s: f64,
+    /// Of the rest of the call, how long another end that had started was not in the call that completed its part: it may have
+    /// computed, so that its MPI did nothing for the message, or the message was on its way.
+    pub away_s: f64,
     /// The other end of that one, and whether it is the receiver.
     pub cause: u32,
     pub is_for_receiver: bool,
@@ -87,6 +90,7 @@ fn add_call(call: &[Part], streams: &[Stream], clocks: &Clocks, all: &mut Vec<Co
     let last = waits().enumerate().max_by(|(_, one), (_, other)| one.total_cmp(other));
     let Some((last, wait_s)) = last else { return };
     let cause = call[last].peer;
+    let away_s = call.iter().map(|part| away_s(part, wait_s, clocks)).fold(0.0, f64::max);
     // Who comes late to both starts its send and its receive at about the same time. Its message is what the call surely
     // waits for: that to it may have left eagerly.
     let is_for_sender = call
@@ -121,6 +125,7 @@ fn add_call(call: &[Part], streams: &[Stream], clocks: &Clocks, all: &mut Vec<Co
             time_s: (part.departure_ns - part.arrival_ns) as f64 / 1e9,
             own_s,
             wait_s,
+            away_s,
             cause,
             is_for_receiver: wait_s > 0.0 && !is_for_sender,
             is_last: at == last,
@@ -138,6 +143,16 @@ fn wait_s(part: &Part, clocks: &Clocks) -> f64 {
         if own == other { 0.0 } else { clocks.uncertainty_s(own) + clocks.uncertainty_s(other) };
     let time_s = (part.departure_ns - part.arrival_ns) as f64 / 1e9;
     if late_s > uncertainty_s && late_s <= time_s { late_s } else { 0.0 }
+}
+
+/// How long the other end of a message that had started was not in its completing call, after `wait_s` of this call.
+fn away_s(part: &Part, wait_s: f64, clocks: &Clocks) -> f64 {
+    let (Some(own), Some(other)) = (clocks.host(part.rank), clocks.host(part.peer)) else { return 0.0 };
+    let since_arrival_s =
+        |moment_ns| clocks.common_s(other, moment_ns) - clocks.common_s(own, part.arrival_ns);
+    let time_s = (part.departure_ns - part.arrival_ns) as f64 / 1e9;
+    let from_s = since_arrival_s(part.peer_started_ns).max(wait_s);
+    (since_arrival_s(part.peer_arrival_ns).min(time_s) - from_s).max(0.0)
 }
 
 #[cfg(test)]
@@ -168,6 +183,7 @@ mod tests {
             peer,
             started_ns: 50,
             peer_started_ns,
+            peer_arrival_ns: peer_started_ns,
             arrival_ns: 100,
             departure_ns: 200,
             completed: 4,
@@ -185,6 +201,15 @@ mod tests {
         assert_eq!(own, [50.0, 80.0, 0.0, 0.0], "4 was sent eagerly");
         assert_eq!(found.iter().filter(|one| one.is_last).count(), 1);
         assert!((found.iter().map(|one| one.share).sum::<f64>() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn time_while_the_other_end_is_away_is_told_from_its_being_late() {
+        // It has started at 120, and comes back to MPI at 170 or, the last time, after the call has ended.
+        for (peer_arrival_ns, away_ns) in [(170, 50.0), (120, 0.0), (900, 80.0)] {
+            let found = calls(&[Part { peer_arrival_ns, completed: 1, ..part(0, 1, true, 120) }], &[0]);
+            assert_eq!(((found[0].wait_s * 1e9).round(), (found[0].away_s * 1e9).round()), (20.0, away_ns));
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::sums::{Cause, Sums};
 use super::{Known, MESSAGES, Times};
 use crate::waits::estimate::FEWEST;
 use crate::waits::hosts::Clocks;
+use crate::waits::pattern::MOST_AWAY;
 use crate::waits::{LEAST_OF_RUN, Member, Sink, Waiting};
 use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
@@ -190,7 +191,7 @@ impl<'a> Sampled<'a> {
         let wall_s: f64 = sums.ranks.keys().filter_map(|rank| known.wall_s.get(rank)).sum();
         let is_large = waiting.is_some_and(|waiting| waiting.total >= LEAST_OF_RUN * wall_s);
         let members: Vec<Member> = sums.members(clocks, waiting.is_some());
-        let findings = match waiting.filter(|_| is_large) {
+        let findings = match waiting.filter(|_| is_large && !self.may_lack_progress()) {
             Some(waiting) => pattern::findings(&Evidence {
                 design: &self.design,
                 causes: &sums.causes,
@@ -213,6 +214,19 @@ impl<'a> Sampled<'a> {
             members,
             findings,
         }
+    }
+
+    /// Whether calls lasted so long while the other end had started and was away that this may explain the waits: who waits
+    /// longer in this way is later with its own next message, and would be blamed for that.
+    fn may_lack_progress(&self) -> bool {
+        let sum = |of: fn(&Completion) -> f64| {
+            let weighted = |one: &Completion| {
+                let (unit, weight) = self.unit(one)?;
+                Some(weight * one.share * of(one) * self.design.weight(unit))
+            };
+            self.completions.iter().filter_map(weighted).sum::<f64>()
+        };
+        sum(|one| one.away_s) > MOST_AWAY * sum(|one| one.wait_s)
     }
 
     /// Adds the calls of a class by a rank.

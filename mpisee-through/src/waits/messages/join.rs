@@ -151,6 +151,8 @@ pub struct Part {
     /// When it was started here, and when at the other end, on the clock of each.
     pub started_ns: u64,
     pub peer_started_ns: u64,
+    /// When the other end entered the call that completed its part; when it started, if that is unknown.
+    pub peer_arrival_ns: u64,
     /// When the rank entered and left the call that completed it.
     pub arrival_ns: u64,
     pub departure_ns: u64,
@@ -227,6 +229,9 @@ impl Joined {
                     peer,
                     started_ns: own.started_ns,
                     peer_started_ns: other.started_ns,
+                    peer_arrival_ns: other
+                        .completion_ns
+                        .map_or(other.started_ns, |[arrival_ns, _]| arrival_ns),
                     arrival_ns,
                     departure_ns,
                     completed: own.completed,

@@ -25,6 +25,9 @@ const MOST_WAITING: f64 = 0.5;
 /// A rank counts among those that wait for a hot receiver from this part of an even share of the wait on.
 const OF_EVEN_SHARE: f64 = 0.25;
 
+/// A rank is not named that waits for this part of what it causes, or longer.
+const MOST_SUFFERED: f64 = 0.5;
+
 /// The sampled messages of a communicator.
 pub struct Evidence<'a> {
     pub design: &'a Design,
@@ -68,7 +71,12 @@ pub fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
 
 /// The finding by the ends at which its members are late.
 fn named(finding: Finding, evidence: &Evidence<'_>) -> Vec<Finding> {
-    let Finding::Late(late) = finding else { return vec![finding] };
+    let Finding::Late(mut late) = finding else { return vec![finding] };
+    // Who waits so long itself is late because of that: the culprit is another one, as in a chain.
+    late.retain(|&position| {
+        let Member { suffered, caused, .. } = evidence.members[position];
+        suffered.unwrap_or_default().total < MOST_SUFFERED * caused.unwrap_or_default().total
+    });
     let end = |position: &usize| {
         let member = &evidence.members[*position];
         let [as_sender_s, as_receiver_s] = member.directions.unwrap_or_default().caused_s;
