@@ -6,6 +6,7 @@ mod text;
 
 use super::Outcome;
 use crate::axis::Axis;
+use crate::cores;
 use crate::family::{self, EACH_HINT, FamilyArgs};
 use crate::filter::{CallFilter, CommFilter, parse_lowercase};
 use crate::group::By;
@@ -151,8 +152,16 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
             String::new()
         }
     };
-    let caveats = text::notes(&report);
+    let caveats = caveats(&view, &report, takes);
     answer(&view, sheets, report.cut_off.take(), lead, closing, caveats).write(&args.output)
+}
+
+/// What limits the answer. Who lacks a core is late everywhere, by no fault of the program's.
+fn caveats(view: &ProfileView, report: &waits::Report, takes: impl Fn(u32) -> bool) -> Vec<String> {
+    let lack = cores::lack(view.processes(), takes);
+    let first = "look at that first, since who lacks a core is late everywhere.";
+    let of_cores = lack.map(|lack| format!("{}: {first}", lack.sentence()));
+    of_cores.into_iter().chain(text::notes(report)).collect()
 }
 
 /// Writes the picture of who waits for whom.
