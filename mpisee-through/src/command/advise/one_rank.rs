@@ -68,7 +68,7 @@ pub fn finding(facts: &Facts<'_>, family: &Family<'_>, messages: &Messages) -> O
         },
         evidence: format!(
             "Measured: {several} {} is an end of {} of {} ({}), with {}: it receives {} and sends {}. The others are in \
-             messages for {}, it for {}. How much of that is waiting is not measured.",
+             messages for {}, it for {}. mpisee-through waits PROFILE has the part of it that is waiting, as far as messages were sampled.",
             largest.rank,
             percent(share),
             count(largest.all.messages, "message"),

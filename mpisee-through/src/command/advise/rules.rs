@@ -285,8 +285,8 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
                 human_bytes(SLOW_BYTES_PER_S as u64)
             ),
             advice: format!(
-                "MPI libraries mostly return from a send of this size when the receiver takes the message. Why that takes \
-                 long is not measured: late receivers{}. MPI_Isend, completed later, lets the sender go on meanwhile.",
+                "MPI libraries mostly return from a send of this size when the receiver takes the message. It may \
+                 wait for late receivers{}: mpisee-through waits PROFILE has the part that is waiting, as far as messages were sampled. MPI_Isend, completed later, lets the sender go on meanwhile.",
                 match (&facts.lack, facts.knows_waits) {
                     (Some(_), _) => ", the network, and receivers that had no core",
                     (None, true) => ", or the network (no rank lacked a core)",
