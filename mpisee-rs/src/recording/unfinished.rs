@@ -1,9 +1,8 @@
 //! Samples of operations that were started and are not complete yet: their requests refer to them.
 
-use super::{samples, streams};
+use super::samples;
 use crate::mpi::abi::Request;
 use crate::state::request::{Kind, REQUESTS, RequestState};
-use crate::state::thread::Thread;
 use crate::state::world::World;
 use crate::storage::sync::own_value;
 use mpisee_profile::Ticks;
@@ -73,10 +72,9 @@ pub fn begin(
     }
 }
 
-/// A persistent request was started at `start`: counts its operation, and returns the number of its sample; 0 if none is kept.
-pub fn begin_again(thread: &Thread, started: &RequestState, start: Ticks) -> u32 {
-    let slot = samples::numbered(started.counted_by);
-    let number = streams::count_again(thread, slot);
+/// A persistent request was started at `start`, and its operation counted in `slot`: returns the number of its sample; 0 if none is
+/// kept.
+pub fn begin_again(slot: &Slot, number: u64, started: &RequestState, start: Ticks) -> u32 {
     if !samples::is_due(slot, number) || !samples::is_chosen(slot, number) {
         return 0;
     }

@@ -102,7 +102,9 @@ fn note_opened(
     let communicator_of = |(_, started): &(_, RequestState)| started.sample.communicator();
     // They have their numbers in the order in which they are started.
     for (_, template) in &mut *opened {
-        template.unfinished = unfinished::begin_again(recorder.thread, template, start);
+        let slot = samples::numbered(template.counted_by);
+        let number = streams::count_again(recorder.thread, slot);
+        template.unfinished = unfinished::begin_again(slot, number, template, start);
     }
     opened.sort_unstable_by_key(communicator_of);
     let by_communicator = || opened.chunk_by(|one, next| communicator_of(one) == communicator_of(next));
