@@ -122,3 +122,35 @@ fn both_ends_keep_the_same_messages_in_a_limited_room() {
         assert!(none.tables().streams.is_empty() && none.tables().messages.is_empty());
     });
 }
+
+/// Streams and messages of the program whose counts go wrong where one is careless.
+fn unusual(mpi: &Mpi, what: &str) -> Finished {
+    Run::new(mpi, "waits/unusual").ranks(RANKS).argument(what).variable("MPISEE_MESSAGES", "all").profiled()
+}
+
+#[test]
+fn unusual_messages_have_their_numbers() {
+    on_each_mpi(|mpi| {
+        for (what, streams, messages) in [("startall", 4, 48), ("edges", 8, 160)] {
+            let finished = unusual(mpi, what);
+            let tables = finished.tables();
+            assert_eq!((tables.streams.len(), tables.messages.len()), (streams, messages), "{what}");
+            assert!(tables.streams.iter().all(|row| row.ordered == 1), "{what}: {:?}", tables.streams);
+            for row in &tables.messages {
+                assert_eq!(row.bytes, 8 * (row.message + 1), "{what}: {row:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn messages_whose_numbers_are_lost_are_left_out() {
+    on_each_mpi(|mpi| {
+        for (what, rank) in [("cancel", 1), ("cut", 1), ("handler", 0)] {
+            let finished = unusual(mpi, what);
+            let ordered = |row: &StreamRow| (row.rank, row.ordered);
+            let found: BTreeMap<u32, u8> = finished.tables().streams.iter().map(ordered).collect();
+            assert_eq!(found, BTreeMap::from([(rank, 0), (1 - rank, 1)]), "{what}");
+        }
+    });
+}
