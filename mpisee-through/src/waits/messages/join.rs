@@ -3,7 +3,7 @@
 use crate::group::Names;
 use crate::scan::{self, BadField, Fold};
 use hashbrown::{HashMap, HashSet};
-use mpisee_profile::rows::{End, MessageRow, Row, StreamRow};
+use mpisee_profile::rows::{End, MessageRow, Row};
 use mpisee_profile::segment::instances::hash;
 use mpisee_profile::{Profile, ProfileError};
 
@@ -97,11 +97,10 @@ impl Fold<scan::Stream<'static>> for Streams {
 }
 
 impl Tables {
-    /// Reads both tables of a profile; nothing where it has none.
+    /// Reads both tables of a profile; nothing where no message was sampled. Samples without their streams are an error.
     pub fn read(profile: &Profile) -> Result<Self, ProfileError> {
         let mut tables = Tables::default();
-        let is_there = |file: &str| profile.directory().join(file).exists();
-        if !is_there(MessageRow::FILE) || !is_there(StreamRow::FILE) {
+        if !profile.directory().join(MessageRow::FILE).exists() {
             return Ok(tables);
         }
         let scanned = scan::scan::<scan::Message, Sightings>(profile, Sightings::default)?;
