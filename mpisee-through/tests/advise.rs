@@ -195,8 +195,9 @@ fn findings_are_said_in_words() {
     let crowded = using(every_rule(), |_| (5.0, 5.0, "0-1")).write();
     crowded.golden_at(100, "advise-no-core", &["advise", "app.mpisee"]);
     // Where ranks lacked a core, no transfer is slow by itself.
+    let uneven = measured::uneven(2.3).write();
     let profiles =
-        [crowded, profile, late_sender(41).write(), late_receiver().write(), hot_receiver().write()];
+        [crowded, profile, late_sender(41).write(), late_receiver().write(), hot_receiver().write(), uneven];
     let found =
         profiles.each_ref().map(|profile| profile.run(&["advise", "app.mpisee", "--format", "csv"]).stdout);
     let lines = found.iter().flat_map(|csv| csv.lines().skip(1));

@@ -1,6 +1,6 @@
 //! Rules about measured waiting, transfers and volumes: each finds what it is for, from its threshold on.
 
-use super::{ALL, arrive, finds, on, run, some_rank};
+use super::{ALL, arrive, finds, on, run, some_rank, using};
 use crate::support::Builder;
 use mpisee_profile::rows::{ArrivalRow, CallRow};
 use mpisee_profile::run::EndedIn;
@@ -369,4 +369,22 @@ fn small_messages_that_could_go_together_are_found() {
         });
     });
     finds(&long, &[]);
+}
+
+/// Rank 0 computes while the others receive for so long.
+pub fn uneven(time_s: f64) -> Builder {
+    on(run(), "W", &ALL[1..], "MPI_Recv", 10, 800, time_s)
+}
+
+#[test]
+fn uneven_work_is_told_where_no_wait_tells_it() {
+    finds(&uneven(2.2), &["dominating W"]);
+    finds(&uneven(2.3), &["dominating W", "uneven-work (run)"]);
+    // Rank 0 may have waited for a core all that time.
+    let without_core = |rank: u32| if rank == 0 { (9.6, 0.4, "0-7") } else { (10.0, 0.0, "0-7") };
+    finds(&using(uneven(2.3), without_core), &["dominating W"]);
+    let said =
+        uneven(4.0).write().run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
+    let sentence = "it is outside of MPI for 10.0 s, the mean over 8 ranks is 6.50 s, the least 6.00 s: load balance 65 %.";
+    assert!(said.contains(sentence), "{said}");
 }

@@ -15,6 +15,7 @@ mod skewed_volume;
 mod slow_transfer;
 mod small_messages;
 mod text;
+mod uneven_work;
 mod verdict;
 mod waiting;
 
@@ -53,6 +54,8 @@ EXAMPLES:
 /// late-receiver: the same, for which senders wait.
 /// hot-receiver: a late receiver for which most others wait.
 /// uneven: members wait for each other and none of them stands out.
+/// uneven-work: a rank that is outside of MPI for much longer than the others, by more than it may have
+/// waited for a core, where no finding says who waits for it.
 /// scattered: communicators no larger than a node that span several.
 /// alltoallv: MPI_Alltoallv that takes much of the run, and for which the MPI library has another
 /// algorithm.

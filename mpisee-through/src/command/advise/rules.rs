@@ -5,7 +5,7 @@ use super::facts::{Comm, Facts, Family, OfSize, Used};
 use super::finding::{Finding, percent};
 use super::messages::{self, is_message};
 use super::{alltoallv, at_end, barriers};
-use super::{no_core, one_rank, polling, skewed_volume, slow_transfer, small_messages, waiting};
+use super::{no_core, one_rank, polling, skewed_volume, slow_transfer, small_messages, uneven_work, waiting};
 use crate::shape::Shape;
 use crate::units::{count, count_of, human_bytes, time};
 use mpisee_profile::Kind;
@@ -29,6 +29,8 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
     ];
     let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(facts)).collect();
     findings.extend(at_end::rule(facts));
+    let uneven_work = uneven_work::rule(facts, &findings);
+    findings.extend(uneven_work);
     let uneven = waiting::uneven(facts, &findings);
     findings.extend(uneven);
     let general = dominating(facts, &findings);

@@ -1,0 +1,65 @@
+//! The rule about ranks that are outside of MPI for longer than the others.
+
+use super::facts::Facts;
+use super::finding::{Finding, percent};
+use crate::units::{count, time};
+use mpisee_profile::rows::RankRow;
+
+/// Load balance below this is uneven.
+const BALANCE: f64 = 0.8;
+/// The least share of the run in which the others have no work.
+const LOST_OF_RUN: f64 = 0.05;
+
+/// Findings that name those who have more to do by what others waited for them.
+const TELLING: [&str; 5] = ["late", "late-sender", "late-receiver", "hot-receiver", "finalize"];
+
+/// The time of a rank outside of MPI, in seconds: all of it, and without what it may have waited for a core.
+fn outside(row: &RankRow) -> [f64; 2] {
+    let all_s = (row.wall_s.0 - row.mpi_s.0).max(0.0);
+    [all_s, (all_s - row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0)).max(0.0)]
+}
+
+/// Uneven work, where `others` do not tell it by the waits. It is about the whole run, whichever communicators are chosen; nobody is
+/// named who may only have lacked a core.
+pub fn rule(facts: &Facts<'_>, others: &[Finding]) -> Option<Finding> {
+    let rows = facts.processes.ranks();
+    let was_off = facts.view.run().recording_was_off;
+    if facts.is_interrupted || facts.is_a_part() || was_off || rows.len() < 2 {
+        return None;
+    }
+    let most = rows.iter().max_by(|one, other| outside(one)[1].total_cmp(&outside(other)[1]))?;
+    let [most_s, least_s] = outside(most);
+    let mean_s = rows.iter().map(|row| outside(row)[0]).sum::<f64>() / rows.len() as f64;
+    // That the others had all of their time, and this one what it surely had, is the most even that it can have been.
+    let balance = (mean_s - (most_s - least_s) / rows.len() as f64) / least_s;
+    let cost_s: f64 = rows.iter().map(|row| (least_s - outside(row)[0]).max(0.0)).sum();
+    let is_told = others.iter().any(|other| TELLING.contains(&other.rule));
+    if is_told || balance.is_nan() || balance >= BALANCE || facts.share_of_run(cost_s) < LOST_OF_RUN {
+        return None;
+    }
+    let shortest_s = rows.iter().map(|row| outside(row)[0]).fold(f64::INFINITY, f64::min);
+    let or_less = if most_s > least_s { " or more" } else { "" };
+    Some(Finding {
+        rule: "uneven-work",
+        about: "(run)".to_owned(),
+        cost_s,
+        what: format!("Work is uneven: rank {} has most of it.", most.rank),
+        evidence: format!(
+            "Measured: it is outside of MPI for {}{or_less}, the mean over {} is {}, the least {}: load balance {:.0} %{}.",
+            time(least_s),
+            count(rows.len() as u64, "rank"),
+            time(mean_s),
+            time(shortest_s),
+            100.0 * balance,
+            if most_s > least_s { " at most, as it waited for a core, too" } else { "" }
+        ),
+        threshold: format!(
+            "load balance below {} and {} of the run in which the others have less to do",
+            percent(BALANCE),
+            percent(LOST_OF_RUN)
+        ),
+        advice: "Divide the work anew. Outside of MPI there may also be input and output, and a system that is slower; \
+                 mpisee-through ranks and efficiency have each rank and region."
+            .to_owned(),
+    })
+}
