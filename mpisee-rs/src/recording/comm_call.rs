@@ -75,6 +75,15 @@ impl Uncounted {
         }
     }
 
+    /// Whether it is of the program's communication all the same: recording is off, or a callback makes it.
+    pub fn is_tracked(&self) -> bool {
+        match self {
+            Uncounted::Passed => process::is_tracking(),
+            Uncounted::Unseen { .. } => false,
+            Uncounted::Off(_) => true,
+        }
+    }
+
     /// The call, while recording is off.
     pub fn off(&self) -> Option<&CommCall> {
         match self {

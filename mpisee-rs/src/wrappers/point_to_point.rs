@@ -44,7 +44,7 @@ pub unsafe fn send<C: Number>(
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
         let uncounted = Uncounted::begin(operation, comm, spread(to));
         let code = make();
-        pass(uncounted, code, comm, to, End::Sent);
+        pass(&uncounted, code, comm, to, End::Sent);
         return code;
     };
     let (code, ticks) = call.time(make);
@@ -60,8 +60,8 @@ pub unsafe fn send<C: Number>(
 /// that a callback of the program makes is missing there.
 #[cold]
 #[inline(never)]
-fn pass(uncounted: Uncounted, code: c_int, comm: Raw<Comm>, ends: Ends, end: End) {
-    match &uncounted {
+fn pass(uncounted: &Uncounted, code: c_int, comm: Raw<Comm>, ends: Ends, end: End) {
+    match uncounted {
         _ if code != constant::SUCCESS => {}
         Uncounted::Off(call) => call.pass(ends, end),
         Uncounted::Passed if process::is_tracking() => {
@@ -86,24 +86,29 @@ pub unsafe fn receive(
 ) -> c_int {
     let asked = Ends::new(source, tag);
     let mut own = MaybeUninit::<Status>::uninit();
-    let status = own_if_ignored(status, &mut own);
     let Some(call) = CommCall::begin(operation, comm, spread(asked)) else {
         let uncounted = Uncounted::begin(operation, comm, spread(asked));
+        if !uncounted.is_tracked() {
+            return make(status);
+        }
+        let status = own_if_ignored(status, &mut own);
         let code = make(status);
         pass_received(&uncounted, code, comm, status);
         return code;
     };
+    let status = own_if_ignored(status, &mut own);
     let (code, ticks) = call.time(|| make(status));
-    let mut bytes = 0;
-    if code == constant::SUCCESS {
-        // SAFETY: the call succeeded, so it filled the status.
-        let status = unsafe { read_status(status) };
-        bytes = received_bytes(&status);
-        call.received(source, ends_of(&status), bytes, 1);
-    } else {
+    if code != constant::SUCCESS {
         note_failed_receive(&call, code, status);
+        call.count(0, 0, ticks);
+        return code;
     }
+    // SAFETY: the call succeeded, so it filled the status.
+    let status = unsafe { read_status(status) };
+    let bytes = received_bytes(&status);
     call.count(bytes, bytes, ticks);
+    // Last, since it may take the place of the cached call.
+    call.received(source, ends_of(&status), bytes, 1);
     code
 }
 
@@ -175,31 +180,38 @@ pub unsafe fn send_receive<C: Number>(
 ) -> c_int {
     let to = Ends::new(dest, tag);
     let mut own = MaybeUninit::<Status>::uninit();
-    let status = own_if_ignored(status, &mut own);
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
         let uncounted = Uncounted::begin(operation, comm, spread(to));
+        if !uncounted.is_tracked() {
+            return make(status);
+        }
+        let status = own_if_ignored(status, &mut own);
         let code = make(status);
+        pass(&uncounted, code, comm, to, End::Sent);
         pass_received(&uncounted, code, comm, status);
-        pass(uncounted, code, comm, to, End::Sent);
         return code;
     };
+    let status = own_if_ignored(status, &mut own);
     let (code, ticks) = call.time(|| make(status));
-    let mut bytes = 0;
-    if code == constant::SUCCESS {
-        // SAFETY: the call succeeded, so it filled the status.
-        let status = unsafe { read_status(status) };
-        let (sent, received) = (bytes_of(code, dest, block), received_bytes(&status));
-        let is_process = |rank| u32::from(rank != constant::PROC_NULL);
-        let together = is_process(dest) + is_process(source);
-        call.sent(to, sent, together);
-        call.received_beside(ends_of(&status), received, together);
-        bytes = sent + received;
-    } else if note_failed_receive(&call, code, status) {
-        // The send succeeds even if the receive is truncated.
-        bytes = bytes_of(constant::SUCCESS, dest, block);
-        call.sent(to, bytes, 1);
+    if code != constant::SUCCESS {
+        let mut bytes = 0;
+        if note_failed_receive(&call, code, status) {
+            // The send succeeds even if the receive is truncated.
+            bytes = bytes_of(constant::SUCCESS, dest, block);
+            call.sent(to, bytes, 1);
+        }
+        call.count(bytes, bytes, ticks);
+        return code;
     }
-    call.count(bytes, bytes, ticks);
+    // SAFETY: the call succeeded, so it filled the status.
+    let status = unsafe { read_status(status) };
+    let (sent, received) = (bytes_of(code, dest, block), received_bytes(&status));
+    let is_process = |rank| u32::from(rank != constant::PROC_NULL);
+    let together = is_process(dest) + is_process(source);
+    call.count(sent + received, sent + received, ticks);
+    call.sent(to, sent, together);
+    // Last, since it may take the place of the cached call.
+    call.received_beside(ends_of(&status), received, together);
     code
 }
 
@@ -252,7 +264,7 @@ pub unsafe fn start_send<C: Number>(
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
         let uncounted = Uncounted::begin(operation, comm, spread(to));
         let code = make();
-        pass(uncounted, code, comm, to, End::Sent);
+        pass(&uncounted, code, comm, to, End::Sent);
         return code;
     };
     let (code, ticks) = call.time(make);
@@ -289,7 +301,7 @@ pub unsafe fn start_receive<C: Number>(
     let Some(call) = CommCall::begin(operation, comm, spread(from)) else {
         let uncounted = Uncounted::begin(operation, comm, spread(from));
         let code = make();
-        pass(uncounted, code, comm, from, End::Received);
+        pass(&uncounted, code, comm, from, End::Received);
         return code;
     };
     let (code, ticks) = call.time(make);
@@ -329,8 +341,8 @@ pub unsafe fn start_send_receive<C: Number>(
         let uncounted = Uncounted::begin(operation, comm, spread(to));
         let code = make();
         if let Some(call) = uncounted.off().filter(|_| code == constant::SUCCESS) {
-            call.pass_received(from);
             call.pass(to, End::Sent);
+            call.pass_received(from);
         }
         return code;
     };
