@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 /// Runs of other tests would make ranks wait for a core.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What else the machine does makes ranks late, so that a run may be disturbed.
+/// Other work of the machine makes ranks late, so that a run may be disturbed.
 const TRIES: usize = 4;
 
 /// Rules and what they are about, as they are ordered.

@@ -33,7 +33,7 @@ pub static NOT_KEPT: Slot = Slot {
     },
 };
 
-/// What is counted, by its key.
+/// All that is counted, by its key.
 static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(|| Mutex::new(Kept::default()));
 
 /// Slots by their numbers, from 1: what a request refers to.

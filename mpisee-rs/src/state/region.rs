@@ -39,7 +39,7 @@ struct Open {
     name: String,
     slot: Option<&'static Slot>,
     since: Ticks,
-    /// What the process had used of cores then.
+    /// The process's use of cores until then.
     used: [u64; 2],
 }
 

@@ -39,7 +39,7 @@ fn slow(builder: Builder, comm: &str, time_s: f64) -> Builder {
     builder
 }
 
-/// Rank 1 sends so many messages of 8 bytes to rank 0, each of which takes so long at least on either side.
+/// Rank 1 sends this number of messages of 8 bytes to rank 0, each of which takes so long at least on either side.
 fn tiny(builder: Builder, comm: &str, messages: u64, least_s: f64) -> Builder {
     let time_s = messages as f64 * least_s;
     let end = |builder: Builder, rank: u32, call: &str| {
@@ -57,7 +57,7 @@ fn gather(builder: Builder, comm: &str, time_s: f64) -> Builder {
     })
 }
 
-/// Barriers, each followed by an MPI_Allreduce after so many seconds, as written by [`arrive`].
+/// Barriers, each followed by an MPI_Allreduce after these seconds, as written by [`arrive`].
 fn followed(builder: Builder, comm: &str, calls: u64, barrier_s: f64, gap_s: f64) -> Builder {
     let mut builder = arrive(builder, comm, &ALL, "MPI_Barrier", calls, |_, _| 0.0);
     builder = arrive(builder, comm, &ALL, "MPI_Allreduce", calls, |_, _| 0.0);

@@ -173,7 +173,7 @@ impl Stays<'_> {
     }
 }
 
-/// What follows the barriers on a communicator, by the operation and the difference of numbers for which most do.
+/// The collectives that follow the barriers on a communicator, by the operation and the difference of numbers for which most do.
 fn followed(comm: &Comm<'_>, sampled: &Sampled, counts: &Counts) -> Followed {
     let members: Vec<u32> = comm.row.map(|row| row.members.group.iter().collect()).unwrap_or_default();
     let mut best = Followed::default();

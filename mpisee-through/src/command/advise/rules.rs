@@ -45,7 +45,7 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
 /// Below this share of the run in messages on like communicators, the table of senders and receivers is not read.
 const MESSAGES_OF_RUN: f64 = 0.02;
 
-/// What is found in messages by sender and receiver.
+/// The findings in messages by sender and receiver.
 fn on_messages(facts: &Facts<'_>) -> Vec<Finding> {
     let takes_time = |family: &Family<'_>| facts.share_of_run(family.time_s(is_message)) >= MESSAGES_OF_RUN;
     let families: Vec<Family<'_>> = facts.families().filter(takes_time).collect();

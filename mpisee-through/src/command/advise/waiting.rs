@@ -67,7 +67,7 @@ pub fn is_about_messages(rule: &str) -> Option<bool> {
     }
 }
 
-/// What stands out on like communicators.
+/// The findings on like communicators.
 struct Found<'f> {
     name: &'f str,
     title: &'f str,
@@ -97,7 +97,7 @@ struct EndRule {
     name: &'static str,
     /// The sentences that it is about.
     kinds: &'static [&'static str],
-    /// What others do while they wait.
+    /// The others' actions while they wait.
     wait: &'static str,
     advice: &'static str,
 }

@@ -156,7 +156,7 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
     answer(&view, sheets, report.cut_off.take(), lead, closing, caveats).write(&args.output)
 }
 
-/// What limits the answer. Who lacks a core is late everywhere, by no fault of the program's.
+/// The limits of the answer. Who lacks a core is late everywhere, by no fault of the program's.
 fn caveats(view: &ProfileView, report: &waits::Report, takes: impl Fn(u32) -> bool) -> Vec<String> {
     let lack = cores::lack(view.processes(), takes);
     let first = "look at that first, since who lacks a core is late everywhere.";

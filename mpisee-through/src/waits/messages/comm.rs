@@ -159,7 +159,7 @@ impl<'a> Sampled<'a> {
         }
     }
 
-    /// What the cause of the call's wait caused as far as this message stands for the call, in seconds. In a call of which some
+    /// The part of the call's wait that its cause caused, as far as this message stands for the call, in seconds. In a call of which some
     /// messages are unknown, the last known one is taken for the last of all if little time is left after it.
     fn caused_s(&self, one: &Completion) -> f64 {
         match one.is_complete {

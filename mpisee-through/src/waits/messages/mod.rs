@@ -47,7 +47,7 @@ impl Times {
 /// The messages by communicator, and by rank and whether it received them.
 pub type MessageCounts = HashMap<String, HashMap<(u32, bool), u64>>;
 
-/// What is known of messages beside their sample.
+/// Known facts of messages beside their sample.
 pub struct Known<'a> {
     /// The time by communicator, and by rank.
     pub times: &'a HashMap<String, HashMap<u32, Times>>,

@@ -20,7 +20,7 @@ pub struct OfRank {
     pub caused_by_direction_s: [f64; 2],
 }
 
-/// What a rank caused in a unit of the sample, in seconds.
+/// The waiting that a rank caused in a unit of the sample, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cause {
     pub rank: u32,
