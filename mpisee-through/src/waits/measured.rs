@@ -88,7 +88,7 @@ pub fn write(shape: Shape, directory: &Path) -> Result<()> {
     Ok(file.flush()?)
 }
 
-/// Reads and joins the rows that [`write`] wrote, and returns how long each takes.
+/// Reads and joins the rows that [`write()`] wrote, and returns how long each takes.
 pub fn join_from_table(shape: Shape, directory: &Path) -> Result<[Duration; 2]> {
     let profile = Profile::open(directory)?;
     let start = Instant::now();
