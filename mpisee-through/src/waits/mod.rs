@@ -25,7 +25,7 @@ use crate::group::{By, seconds};
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
-use collective::CallKey;
+use collective::{CallKey, Collective};
 pub use estimate::{Estimate, FEWEST};
 use hashbrown::HashMap as Map;
 use hosts::Clocks;
@@ -143,69 +143,130 @@ pub fn of(view: &ProfileView, filter: &CallFilter) -> Result<Report> {
 
 /// The same; `sink` gets who waited for whom.
 pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink<'_>>) -> Result<Report> {
-    const MISSING: &str = "the arrival of single ranks";
-    let ranks = view.ranks(MISSING)?;
-    let profile = view.profile();
-    need_samples(profile)?;
-    let (points, mut cut_off) = arrivals::read_if_any(profile)?;
-    let mut tables = messages::join::Tables::read(profile)?;
-    let has_messages = !tables.streams.is_empty();
-    cut_off = cut_off.or(tables.cut_off.take());
-    let messages = messages::join::join(&mut tables);
-    let calls = Calls::read(view, filter)?;
+    let ranks = view.ranks("the arrival of single ranks")?;
+    need_samples(view.profile())?;
     let mut clocks = Clocks::new(ranks.iter().map(|row| (row.rank, row.host.as_str())));
-    let (joined, mut left_out) = collective::join(points, view.processes(), &mut clocks);
-    messages::begin_with(&messages, &mut clocks);
-    let empty = if clocks.names.len() > 1 { collective::calls_of_nothing(view)? } else { HashSet::new() };
-    let strict = joined.iter().filter(|one| one.is_strict(&empty));
-    let passed = messages::passed(&messages, &clocks);
-    clocks.join(strict.map(|one| (&one.joined, &one.members[..])), passed.into_iter());
-    let means = collective::mean_arrivals(view)?;
-    let wall_s: HashMap<u32, f64> = ranks.iter().map(|row| (row.rank, row.wall_s.0)).collect();
-    let takes =
-        |comm: &str, call: &str| view.processes().takes_comm(&filter.comms, comm) && filter.takes_call(call);
-    let (mut operations, mut partial) = (Vec::new(), 0);
-    for one in joined.into_iter().filter(|one| takes(&one.comm, &one.call)) {
-        partial += one.joined.partial;
-        match one.waiting(&clocks, &calls, &means, &wall_s, sink.as_mut()) {
-            Ok(waiting) => operations.push(waiting),
-            Err(reason) => left_out.entry(reason).or_default().push((one.comm, one.call)),
-        }
-    }
-    let mut message_s = BTreeMap::new();
-    let disordered = [messages.left_out, messages.messages];
-    if has_messages && filter.takes_call(MESSAGES) {
-        let known = messages::Known {
-            times: &calls.of_messages,
-            counts: counts_of_messages(profile)?,
-            wall_s: &wall_s,
-            was_off: view.run().recording_was_off,
-        };
-        let takes = |comm: &str| takes(comm, MESSAGES);
-        let (found, reasons) = messages::waits(messages, &tables.comms.names, &clocks, &known, takes, sink);
-        let comms = tables.comms.names.iter().filter(|comm| takes(comm));
-        message_s = calls.message_s(comms, &found, &operations);
-        operations.extend(found);
-        for (reason, comm) in reasons {
-            left_out.entry(reason).or_default().push((comm, MESSAGES.to_owned()));
-        }
-    }
-    for operations in left_out.values_mut() {
-        operations.retain(|(comm, call)| takes(comm, call));
-    }
-    left_out.retain(|_, operations| !operations.is_empty());
+    let samples = Samples::read(view, &mut clocks)?;
+    let calls = Calls::read(view, filter)?;
     let uncertainty_s = (0..clocks.names.len()).map(|host| clocks.uncertainty_s(host)).collect();
-    Ok(Report {
-        operations,
-        hosts: clocks.names,
+    let mut report = Report {
+        operations: Vec::new(),
+        hosts: clocks.names.clone(),
         uncertainty_s,
-        collective_s: calls.collective_s,
-        message_s,
-        disordered,
-        left_out,
-        partial,
-        cut_off: cut_off.or(calls.cut_off),
-    })
+        collective_s: BTreeMap::new(),
+        message_s: BTreeMap::new(),
+        disordered: [samples.messages.left_out, samples.messages.messages],
+        left_out: samples.left_out,
+        partial: 0,
+        cut_off: samples.cut_off,
+    };
+    let known = KnownOf {
+        view,
+        filter,
+        calls: &calls,
+        wall_s: ranks.iter().map(|row| (row.rank, row.wall_s.0)).collect(),
+    };
+    report.add_collectives(samples.collectives, &clocks, &known, sink.as_mut())?;
+    if let Some(comms) = samples.comms_of_messages.filter(|_| filter.takes_call(MESSAGES)) {
+        report.add_messages(samples.messages, &comms, &clocks, &known, sink)?;
+    }
+    for operations in report.left_out.values_mut() {
+        operations.retain(|(comm, call)| known.takes(comm, call));
+    }
+    report.left_out.retain(|_, operations| !operations.is_empty());
+    report.collective_s = calls.collective_s;
+    report.cut_off = report.cut_off.take().or(calls.cut_off);
+    Ok(report)
+}
+
+/// The samples of a profile, joined over ranks.
+struct Samples {
+    collectives: Vec<Collective>,
+    messages: messages::join::Joined,
+    /// The communicators of messages by their numbers; none of a profile without samples of messages.
+    comms_of_messages: Option<Vec<String>>,
+    left_out: LeftOutBy,
+    cut_off: Option<ProfileError>,
+}
+
+impl Samples {
+    /// Reads them, and puts the clocks of all hosts together.
+    fn read(view: &ProfileView, clocks: &mut Clocks) -> Result<Self> {
+        let (points, mut cut_off) = arrivals::read_if_any(view.profile())?;
+        let mut tables = messages::join::Tables::read(view.profile())?;
+        cut_off = cut_off.or(tables.cut_off.take());
+        let has_messages = !tables.streams.is_empty();
+        let messages = messages::join::join(&mut tables);
+        let (collectives, left_out) = collective::join(points, view.processes(), clocks);
+        messages::begin_with(&messages, clocks);
+        let empty = if clocks.names.len() > 1 { collective::calls_of_nothing(view)? } else { HashSet::new() };
+        let strict = collectives.iter().filter(|one| one.is_strict(&empty));
+        let passed = messages::passed(&messages, clocks);
+        clocks.join(strict.map(|one| (&one.joined, &one.members[..])), passed.into_iter());
+        let comms_of_messages = has_messages.then_some(tables.comms.names);
+        Ok(Samples { collectives, messages, comms_of_messages, left_out, cut_off })
+    }
+}
+
+/// What is known of all calls.
+struct KnownOf<'a> {
+    view: &'a ProfileView,
+    filter: &'a CallFilter,
+    calls: &'a Calls,
+    /// By rank, in seconds.
+    wall_s: HashMap<u32, f64>,
+}
+
+impl KnownOf<'_> {
+    fn takes(&self, comm: &str, call: &str) -> bool {
+        self.view.processes().takes_comm(&self.filter.comms, comm) && self.filter.takes_call(call)
+    }
+}
+
+impl Report {
+    fn add_collectives(
+        &mut self,
+        collectives: Vec<Collective>,
+        clocks: &Clocks,
+        known: &KnownOf<'_>,
+        mut sink: Option<&mut Sink<'_>>,
+    ) -> Result<()> {
+        let means = collective::mean_arrivals(known.view)?;
+        for one in collectives.into_iter().filter(|one| known.takes(&one.comm, &one.call)) {
+            self.partial += one.joined.partial;
+            match one.waiting(clocks, known.calls, &means, &known.wall_s, sink.as_deref_mut()) {
+                Ok(waiting) => self.operations.push(waiting),
+                Err(reason) => self.left_out.entry(reason).or_default().push((one.comm, one.call)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the messages, of the communicators with these numbers; collectives are there.
+    fn add_messages(
+        &mut self,
+        joined: messages::join::Joined,
+        comms: &[String],
+        clocks: &Clocks,
+        known: &KnownOf<'_>,
+        sink: Option<Sink<'_>>,
+    ) -> Result<()> {
+        let of_messages = messages::Known {
+            times: &known.calls.of_messages,
+            counts: counts_of_messages(known.view.profile())?,
+            wall_s: &known.wall_s,
+            was_off: known.view.run().recording_was_off,
+        };
+        let takes = |comm: &str| known.takes(comm, MESSAGES);
+        let (found, reasons) = messages::waits(joined, comms, clocks, &of_messages, takes, sink);
+        let chosen = comms.iter().filter(|comm| takes(comm));
+        self.message_s = known.calls.message_s(chosen, &found, &self.operations);
+        self.operations.extend(found);
+        for (reason, comm) in reasons {
+            self.left_out.entry(reason).or_default().push((comm, MESSAGES.to_owned()));
+        }
+        Ok(())
+    }
 }
 
 /// An error where the profile has samples neither of collective calls nor of messages.

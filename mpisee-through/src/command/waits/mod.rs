@@ -91,69 +91,107 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
         && view.group(&filter, By::default())?.cells.is_empty();
     matched::need_operation(&view, &filter, is_empty)?;
     matched::need_chosen(&view, &args.comms)?;
-    let with_families = args.families.are_on(&args.output);
-    let operations = rows::by_comm(&report);
-    let families_in = |times: &BTreeMap<String, f64>| {
-        family::of_table(&view, |row| times.contains_key(&row.comm), with_families)
-    };
-    let of_collectives = families_in(&report.collective_s);
-    let of_messages = families_in(&report.message_s);
-    let of = |of: Of| {
-        let (report, operations) = (&report, &operations);
-        move |family| Part::of(family, of, report, operations)
-    };
-    let mut parts: Vec<Part<'_>> = of_collectives.iter().map(of(Of::Collectives)).collect();
-    parts.extend(of_messages.iter().map(of(Of::Messages)));
-    parts.sort_by(|one, other| one.order(other));
-    let mut closing = String::new();
-    let mut sheets = Vec::new();
     let takes = |rank: u32| args.comms.takes_rank(rank);
-    if args.output.format() == Format::Table {
-        let mut comms = rows::communicators(&parts);
-        comms.remove_columns(rows::TRANSFER_ENDS);
-        if !comms.rows.is_empty() || of_messages.is_empty() {
-            let nothing = "No time was spent in collective operations.";
-            closing += &args.shown.cut(&args.output, &mut comms.rows, nothing);
-        }
-        let mut messages = rows::messages(&parts);
-        messages.remove_columns(rows::MESSAGE_TRANSFER_ENDS);
-        if !messages.rows.is_empty() {
-            closing += &args.shown.cut(&args.output, &mut messages.rows, "");
-        }
-        let mut ranks = rows::ranks(&parts, &report, takes);
-        ranks.rows.truncate(args.shown.limit(&args.output));
-        let is_of_messages = comms.rows.is_empty() && !messages.rows.is_empty();
-        let tables = [(comms, !is_of_messages), (messages, !of_messages.is_empty()), (ranks, true)];
-        sheets.extend(tables.into_iter().filter(|(_, is_kept)| *is_kept).map(|(sheet, _)| sheet));
-        if of_collectives.iter().chain(&of_messages).any(|family| !family.is_single()) {
-            closing += EACH_HINT;
-        }
-    } else {
-        let mut each = rows::each(&report, takes);
-        args.shown.cut(&args.output, &mut each.rows, "");
-        sheets.extend([each, rows::communicators(&parts)]);
-        let messages = rows::messages(&parts);
-        if !messages.rows.is_empty() {
-            sheets.push(messages);
-        }
+    let findings = sentences(&report, takes);
+    let mut page = Page::default();
+    let of_families = rows::by_comm(&report);
+    let parts = parts(&view, &report, &of_families, args.families.are_on(&args.output));
+    match args.output.format() {
+        Format::Table => page.add_tables(args, &report, &parts),
+        Format::Csv | Format::Json => page.add_rows(args, &report, &parts),
     }
     let nodes = rows::nodes(&report, takes);
     if nodes.rows.len() > 1 {
-        sheets.push(nodes);
+        page.sheets.push(nodes);
     }
-    let findings = sentences(&report, takes);
-    let lead = match args.output.format() {
+    match args.output.format() {
         Format::Table if report.operations.iter().any(|operation| operation.waiting.is_some()) => {
-            text::lead(&findings, args.shown.limit(&args.output))
+            page.lead = text::lead(&findings, args.shown.limit(&args.output));
         }
-        Format::Table => String::new(),
-        Format::Csv | Format::Json => {
-            sheets.push(text::sheet(findings));
-            String::new()
-        }
-    };
+        Format::Table => {}
+        Format::Csv | Format::Json => page.sheets.push(text::sheet(findings)),
+    }
     let caveats = caveats(&view, &report, takes);
-    answer(&view, sheets, report.cut_off.take(), lead, closing, caveats).write(&args.output)
+    page.answer(&view, report.cut_off.take(), caveats).write(&args.output)
+}
+
+/// The rows of communicators: those with collective operations and those with messages, most time first.
+fn parts(
+    view: &ProfileView,
+    report: &waits::Report,
+    operations: &rows::ByComm<'_>,
+    with_families: bool,
+) -> Vec<Part> {
+    let of = |of: Of, times: &BTreeMap<String, f64>| {
+        let families = family::of_table(view, |row| times.contains_key(&row.comm), with_families);
+        families.into_iter().map(move |family| Part::of(&family, of, report, operations))
+    };
+    let collectives = of(Of::Collectives, &report.collective_s);
+    let mut parts: Vec<Part> = collectives.chain(of(Of::Messages, &report.message_s)).collect();
+    parts.sort_by(|one, other| one.order(other));
+    parts
+}
+
+/// What the answer has beside its notes.
+#[derive(Default)]
+struct Page {
+    lead: String,
+    sheets: Vec<Sheet>,
+    closing: String,
+}
+
+impl Page {
+    /// Adds the tables for the terminal: communicators, and the ranks that cause most.
+    fn add_tables(&mut self, args: &WaitsArgs, report: &waits::Report, parts: &[Part]) {
+        let has_messages = !report.message_s.is_empty();
+        let mut comms = rows::communicators(parts);
+        comms.remove_columns(rows::TRANSFER_ENDS);
+        let has_comms = !comms.rows.is_empty() || !has_messages;
+        if has_comms {
+            let nothing = "No time was spent in collective operations.";
+            self.closing += &args.shown.cut(&args.output, &mut comms.rows, nothing);
+            self.sheets.push(comms);
+        }
+        if has_messages {
+            let mut messages = rows::messages(parts);
+            messages.remove_columns(rows::MESSAGE_TRANSFER_ENDS);
+            self.closing += &args.shown.cut(&args.output, &mut messages.rows, "");
+            self.sheets.push(messages);
+        }
+        let mut ranks = rows::ranks(parts, report, |rank| args.comms.takes_rank(rank));
+        ranks.rows.truncate(args.shown.limit(&args.output));
+        self.sheets.push(ranks);
+        if parts.iter().any(|part| !part.is_single) {
+            self.closing += EACH_HINT;
+        }
+    }
+
+    /// Adds the rows for programs to read: each operation, communicator and rank.
+    fn add_rows(&mut self, args: &WaitsArgs, report: &waits::Report, parts: &[Part]) {
+        let mut each = rows::each(report, |rank| args.comms.takes_rank(rank));
+        args.shown.cut(&args.output, &mut each.rows, "");
+        self.sheets.extend([each, rows::communicators(parts)]);
+        let messages = rows::messages(parts);
+        if !messages.rows.is_empty() {
+            self.sheets.push(messages);
+        }
+    }
+
+    fn answer(
+        mut self,
+        view: &ProfileView,
+        cut_off: Option<mpisee_profile::ProfileError>,
+        notes: Vec<String>,
+    ) -> Answer {
+        let rest = self.sheets.split_off(1);
+        let first = self.sheets.remove(0);
+        let mut answer = Answer::new(view.profile(), first, cut_off);
+        answer.sheets.extend(rest);
+        answer.lead = self.lead;
+        answer.closing = self.closing;
+        answer.caveats.extend(notes);
+        answer
+    }
 }
 
 /// The limits of the answer. Who lacks a core is late everywhere, by no fault of the program's.
@@ -178,22 +216,4 @@ fn draw(args: &WaitsArgs, view: &ProfileView, filter: &CallFilter, file: &ImageF
     }
     file.write(&pairs.picture(&view.program(), &axis))?;
     report.cut_off.map_or(Ok(Outcome::Done), |error| Err(error.into()))
-}
-
-fn answer(
-    view: &ProfileView,
-    mut sheets: Vec<Sheet>,
-    cut_off: Option<mpisee_profile::ProfileError>,
-    lead: String,
-    closing: String,
-    notes: Vec<String>,
-) -> Answer {
-    let rest = sheets.split_off(1);
-    let first = sheets.remove(0);
-    let mut answer = Answer::new(view.profile(), first, cut_off);
-    answer.sheets.extend(rest);
-    answer.lead = lead;
-    answer.closing = closing;
-    answer.caveats.extend(notes);
-    answer
 }

@@ -113,8 +113,10 @@ pub enum Of {
 }
 
 /// The waits on a communicator or on like ones, in collective operations or in messages.
-pub struct Part<'r> {
-    name: &'r str,
+pub struct Part {
+    name: String,
+    /// Whether it is one communicator.
+    pub is_single: bool,
     of: Of,
     size: String,
     /// The time in these operations, in seconds, and of that in operations whose waits are known.
@@ -129,15 +131,16 @@ pub struct Part<'r> {
     ranks: BTreeMap<u32, [Estimate; 2]>,
 }
 
-impl<'r> Part<'r> {
+impl Part {
     /// Sums up the operations on the communicators of a family.
-    pub fn of(family: &'r Family<'_>, of: Of, report: &Report, operations: &ByComm<'_>) -> Self {
+    pub fn of(family: &Family<'_>, of: Of, report: &Report, operations: &ByComm<'_>) -> Self {
         let times = match of {
             Of::Collectives => &report.collective_s,
             Of::Messages => &report.message_s,
         };
         let mut part = Part {
-            name: &family.name,
+            name: family.name.clone(),
+            is_single: family.is_single(),
             of,
             size: family.size_text(),
             time_s: family.rows.iter().filter_map(|row| times.get(&row.comm)).sum(),
@@ -182,7 +185,7 @@ impl<'r> Part<'r> {
         let by_waiting = other.waiting.total.total_cmp(&self.waiting.total);
         by_waiting
             .then_with(|| other.time_s.total_cmp(&self.time_s))
-            .then_with(|| natural_order(self.name, other.name))
+            .then_with(|| natural_order(&self.name, &other.name))
     }
 
     fn not_sampled_s(&self) -> f64 {
@@ -200,7 +203,8 @@ impl<'r> Part<'r> {
             Of::Collectives => Vec::new(),
             Of::Messages => self.directions_s.map(seconds).into(),
         };
-        let mut row = vec![self.name.into(), Value::Text(self.size.clone()), Value::Seconds(self.time_s)];
+        let mut row =
+            vec![self.name.as_str().into(), Value::Text(self.size.clone()), Value::Seconds(self.time_s)];
         row.extend(directions);
         row.extend([
             seconds(self.waiting.total),
@@ -218,7 +222,7 @@ impl<'r> Part<'r> {
 }
 
 /// A row for each communicator or family.
-pub fn communicators(parts: &[Part<'_>]) -> Sheet {
+pub fn communicators(parts: &[Part]) -> Sheet {
     Sheet {
         name: "communicators",
         heads: COMMUNICATORS.to_vec(),
@@ -227,7 +231,7 @@ pub fn communicators(parts: &[Part<'_>]) -> Sheet {
 }
 
 /// A row for the messages of each communicator or family.
-pub fn messages(parts: &[Part<'_>]) -> Sheet {
+pub fn messages(parts: &[Part]) -> Sheet {
     Sheet {
         name: "messages",
         heads: MESSAGES.to_vec(),
@@ -236,23 +240,23 @@ pub fn messages(parts: &[Part<'_>]) -> Sheet {
 }
 
 /// A row for each rank that caused or suffered, by communicator or family; those that caused most first.
-pub fn ranks(parts: &[Part<'_>], report: &Report, takes: impl Fn(u32) -> bool) -> Sheet {
+pub fn ranks(parts: &[Part], report: &Report, takes: impl Fn(u32) -> bool) -> Sheet {
     let node: BTreeMap<u32, usize> = members(report).map(|member| (member.rank, member.host)).collect();
-    let mut all: Vec<(&Part<'_>, u32, [Estimate; 2])> = Vec::new();
+    let mut all: Vec<(&Part, u32, [Estimate; 2])> = Vec::new();
     for part in parts {
         let chosen =
             part.ranks.iter().filter(|(rank, sums)| takes(**rank) && sums[0].total + sums[1].total > 0.0);
         all.extend(chosen.map(|(&rank, &sums)| (part, rank, sums)));
     }
     all.sort_by(|(_, _, one), (_, _, other)| other[0].total.total_cmp(&one[0].total));
-    let row = |(part, rank, [caused, suffered]): &(&Part<'_>, u32, [Estimate; 2])| {
+    let row = |(part, rank, [caused, suffered]): &(&Part, u32, [Estimate; 2])| {
         let share = |time_s: f64| match part.waiting.total > 0.0 {
             true => Value::Share((time_s / part.waiting.total).min(1.0)),
             false => Value::Nothing,
         };
         let host = node.get(rank).map_or("", |&host| report.hosts[host].as_str());
         vec![
-            part.name.into(),
+            part.name.as_str().into(),
             if part.of == Of::Messages { "messages" } else { "collectives" }.into(),
             Value::Count(u64::from(*rank)),
             host.into(),
