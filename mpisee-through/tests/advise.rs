@@ -1,5 +1,7 @@
 //! `mpisee-through advise`: each rule finds what it is for, from its threshold on.
 
+#[path = "advise/dominating.rs"]
+mod dominating;
 #[path = "advise/measured.rs"]
 mod measured;
 mod support;
@@ -244,16 +246,6 @@ fn like_communicators_are_judged_together() {
         arrive(builder, &comm, ranks, "MPI_Barrier", 30, |_, rank| if rank % 4 == 2 { 0.01 } else { 0.0 })
     });
     finds(&waits, &["late W_s1.*"]);
-}
-
-#[test]
-fn a_communicator_dominates() {
-    finds(&on(run(), "W", &ALL, "MPI_Bcast", 10, 80_000, 1.0), &["dominating W"]);
-    finds(&on(run(), "W", &ALL, "MPI_Bcast", 10, 80_000, 0.99), &[]);
-    let shared =
-        on(on(run(), "W", &ALL, "MPI_Bcast", 10, 80_000, 1.0), "S", &ALL, "MPI_Win_fence", 1, 0, 2.0);
-    finds(&shared, &[]);
-    finds(&on(run(), "W", &ALL, "MPI_Waitall", 10, 0, 1.0), &["dominating W"]);
 }
 
 #[test]
@@ -623,43 +615,4 @@ fn calls_over_several_communicators_have_no_number_and_mean() {
     assert!(said.contains(sentence) && !said.contains("on average"), "{said}");
     let one = on(run(), "W", &ALL, "MPI_Waitall", 10, 0, 1.0).write().run(&["advise", "app.mpisee"]);
     assert!(one.exits(0).stdout.contains("MPI_Waitall: 80 calls of 100 ms on average"), "{}", one.stdout);
-}
-
-#[test]
-fn the_costly_member_of_a_family_is_proposed() {
-    let halves = (0..2).fold(run(), |builder, half| {
-        let (comm, ranks) = (format!("W_s1.{}", 4 * half), &ALL[4 * half..4 * half + 4]);
-        let members = format!("{}-{}", 4 * half, 4 * half + 3);
-        let builder = builder.comm(&comm, "W", "MPI_Comm_split", &members, |_| {});
-        on(builder, &comm, ranks, "MPI_Bcast", 10, 80, 0.01 + 3.0 * half as f64)
-    });
-    finds(&halves, &["dominating W_s1.*"]);
-    let said = halves.write().run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
-    assert!(said.contains("ranks PROFILE --comm 'W_s1.4'") && !said.contains("'W_s1.0'"), "{said}");
-}
-
-#[test]
-fn every_communicator_beyond_the_thresholds_dominates() {
-    let builder =
-        on(run(), "W", &ALL, "MPI_Bcast", 10, 80, 1.25).comm("W_d1", "W", "MPI_Comm_dup", "0-7", |_| {});
-    let builder = on(builder, "W_d1", &ALL, "MPI_Bcast", 10, 80, 1.5);
-    finds(&builder, &["dominating W_d1", "dominating W"]);
-}
-
-#[test]
-fn the_share_of_the_run_is_that_of_efficiency() {
-    let profile = on(run(), "W", &ALL, "MPI_Bcast", 10, 80, 2.0)
-        .with(|profile| profile.ranks[1..].iter_mut().for_each(|row| row.wall_s.0 = 4.0))
-        .write();
-    let share = |arguments: &[&str], column: usize, row: usize| -> String {
-        let ran = profile.run(&[arguments, &["--format", "csv"]].concat());
-        let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
-        reader.records().nth(row).unwrap().unwrap()[column].to_owned()
-    };
-    let advised = share(&["advise", "app.mpisee"], 3, 1);
-    let at_end = share(&["advise", "app.mpisee"], 3, 0);
-    assert_eq!(at_end, share(&["efficiency", "app.mpisee", "--loss"], 3, 1), "the row of MPI_Finalize");
-    assert_eq!(advised, "0.200000000");
-    assert_eq!(advised, share(&["efficiency", "app.mpisee", "--loss"], 3, 0), "the row of W");
-    assert_eq!(share(&["advise", "app.mpisee", "--ranks", "1-4"], 3, 0), "0.200000000");
 }

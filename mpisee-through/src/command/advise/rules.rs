@@ -70,28 +70,46 @@ const EXPLAINED: f64 = 0.5;
 /// Communicators whose collectives, or messages, take much of the MPI time.
 fn dominating(facts: &Facts<'_>, others: &[Finding]) -> Vec<Finding> {
     let families: Vec<Family<'_>> = facts.families().collect();
-    let found = |what: &str, chosen: fn(&Used) -> bool| -> Vec<Finding> {
-        families.iter().filter_map(|family| dominating_on(family, what, chosen, facts, others)).collect()
-    };
-    let mut findings = found(COLLECTIVES, is_collective);
-    findings.extend(found("point-to-point messages and waits", is_message));
-    findings
+    let found = |family, part| dominating_on(family, part, facts, others);
+    let collectives = families.iter().filter_map(|family| found(family, Part::Collectives));
+    let messages = families.iter().filter_map(|family| found(family, Part::Messages));
+    collectives.chain(messages).collect()
 }
 
-const COLLECTIVES: &str = "collectives";
+/// The operations that may dominate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Collectives,
+    Messages,
+}
 
-/// The finding about `what` on a family, if the chosen operations take enough time there that others do not explain.
-fn dominating_on(
-    family: &Family<'_>,
-    what: &str,
-    chosen: fn(&Used) -> bool,
-    facts: &Facts<'_>,
-    others: &[Finding],
-) -> Option<Finding> {
+impl Part {
+    fn has(self) -> fn(&Used) -> bool {
+        match self {
+            Part::Collectives => is_collective,
+            Part::Messages => is_message,
+        }
+    }
+
+    /// What those on a family are. Completions alone are for nonblocking collectives, files or windows.
+    fn title(self, family: &Family<'_>) -> &'static str {
+        let has = |kind| family.used.iter().any(|used| used.kind == Some(kind));
+        match self {
+            Part::Collectives => "collectives",
+            Part::Messages if has(Kind::PointToPoint) => "point-to-point messages and waits",
+            Part::Messages if has(Kind::Probe) => "probes",
+            Part::Messages => "waits for nonblocking operations other than messages",
+        }
+    }
+}
+
+/// The finding about these operations on a family, if they take enough time there that others do not explain.
+fn dominating_on(family: &Family<'_>, part: Part, facts: &Facts<'_>, others: &[Finding]) -> Option<Finding> {
+    let (chosen, what) = (part.has(), part.title(family));
     let cost_s = family.time_s(chosen);
-    let chosen_collectives = what == COLLECTIVES;
     // Waits in collectives explain no messages, and the other way round.
-    let is_of_others = |rule| waiting::is_about_messages(rule).is_some_and(|is| is == chosen_collectives);
+    let is_of_others =
+        |rule| waiting::is_about_messages(rule).is_some_and(|is| is == (part == Part::Collectives));
     let explained_s: f64 = others
         .iter()
         .filter(|finding| finding.about == family.name && !is_of_others(finding.rule))
