@@ -42,10 +42,7 @@ pub unsafe fn send<C: Number>(
 ) -> c_int {
     let to = Ends::new(dest, tag);
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
-        let uncounted = Uncounted::begin(operation, comm, spread(to));
-        let code = make();
-        pass(&uncounted, code, comm, to, End::Sent);
-        return code;
+        return make_uncounted(operation, comm, to, End::Sent, make);
     };
     let (code, ticks) = call.time(make);
     let bytes = bytes_of(code, dest, block);
@@ -53,6 +50,21 @@ pub unsafe fn send<C: Number>(
     if code == constant::SUCCESS {
         call.sent(to, bytes, 1);
     }
+    code
+}
+
+/// Makes a call that sends or posts a receive, and is not counted.
+#[inline(always)]
+fn make_uncounted(
+    operation: Operation,
+    comm: Raw<Comm>,
+    ends: Ends,
+    end: End,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let uncounted = Uncounted::begin(operation, comm, spread(ends));
+    let code = make();
+    pass(&uncounted, code, comm, ends, end);
     code
 }
 
@@ -262,10 +274,7 @@ pub unsafe fn start_send<C: Number>(
 ) -> c_int {
     let to = Ends::new(dest, tag);
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
-        let uncounted = Uncounted::begin(operation, comm, spread(to));
-        let code = make();
-        pass(&uncounted, code, comm, to, End::Sent);
-        return code;
+        return make_uncounted(operation, comm, to, End::Sent, make);
     };
     let (code, ticks) = call.time(make);
     let bytes = bytes_of(code, dest, block);
@@ -299,10 +308,7 @@ pub unsafe fn start_receive<C: Number>(
 ) -> c_int {
     let from = Ends::new(source, tag);
     let Some(call) = CommCall::begin(operation, comm, spread(from)) else {
-        let uncounted = Uncounted::begin(operation, comm, spread(from));
-        let code = make();
-        pass(&uncounted, code, comm, from, End::Received);
-        return code;
+        return make_uncounted(operation, comm, from, End::Received, make);
     };
     let (code, ticks) = call.time(make);
     let room = bytes_of(code, source, block);

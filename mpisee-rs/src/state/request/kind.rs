@@ -1,0 +1,48 @@
+//! The operation that a request stands for, and what its completion has to record.
+
+/// The operation of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A send; its bytes were counted when it started.
+    Send,
+    /// A receive; its bytes are known when it completes.
+    Receive,
+    /// A send and a receive in one.
+    SendReceive,
+    /// A collective operation.
+    Collective,
+    /// An access to a window; its bytes were counted when it started.
+    Access,
+    /// A read or write of a file; its bytes are known when it completes.
+    Transfer,
+    /// An `MPI_Comm_idup`.
+    Duplication,
+}
+
+impl Kind {
+    /// Whether the completion has more to record than its own time.
+    #[inline]
+    pub fn has_more_to_record(self) -> bool {
+        !matches!(self, Kind::Send | Kind::Collective | Kind::Access)
+    }
+
+    /// The sends and receives that it is.
+    pub fn messages(self) -> u32 {
+        match self {
+            Kind::Send | Kind::Receive => 1,
+            Kind::SendReceive => 2,
+            Kind::Collective | Kind::Access | Kind::Transfer | Kind::Duplication => 0,
+        }
+    }
+
+    /// Whether a message comes with it.
+    pub fn is_receive(self) -> bool {
+        matches!(self, Kind::Receive | Kind::SendReceive)
+    }
+
+    /// Whether the byte count is known only from the status of the completion.
+    #[inline]
+    pub fn bytes_come_from_status(self) -> bool {
+        matches!(self, Kind::Receive | Kind::SendReceive | Kind::Transfer)
+    }
+}
