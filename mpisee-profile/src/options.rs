@@ -101,7 +101,7 @@ impl Default for Options {
             listed: 1024,
             fold: 4096,
             instances: 256,
-            messages: 32,
+            messages: 256,
             collect: Collect::Auto,
             quiet: false,
             gpu: false,
@@ -226,7 +226,7 @@ pub const SETTINGS: &[Setting] = &[
         variable: "MPISEE_MESSAGES",
         option: "messages",
         value: "N|all",
-        default: "32",
+        default: "256",
         help: "Of the messages with one tag between two ranks, keep when N were sent and received, to tell who waited; 0 for none",
         apply: |options, text| {
             options.messages = match text {

@@ -32,6 +32,10 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Streams of a process; later ones are left out.
 const MOST_STREAMS: usize = 1024;
+/// Ranks up to which a stream has the room that the option says. With more it has less, so that the profile grows less than their
+/// number, but never less than for `FEWEST` messages.
+const LARGE: usize = 64;
+const FEWEST: usize = 32;
 /// Streams up to which each has the room that the option says. Of twice as many each further one has half of it, and so on, but
 /// never less than for `LEAST` messages.
 const MANY: usize = 32;
@@ -174,6 +178,14 @@ fn streams() -> MutexGuard<'static, Streams> {
     STREAMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The most samples of a stream, if there are few streams.
+fn of_stream(wanted: u64, ranks: u32) -> usize {
+    match usize::try_from(wanted).unwrap_or(usize::MAX) {
+        usize::MAX => usize::MAX,
+        wanted => wanted.min((wanted.saturating_mul(LARGE) / ranks.max(1) as usize).max(FEWEST)),
+    }
+}
+
 impl Streams {
     fn find(
         &mut self,
@@ -184,7 +196,7 @@ impl Streams {
         if let Some(&known) = self.known.get(&stream) {
             return is_counted_by(known, recorder.thread).then_some(known);
         }
-        let most = self.most_samples(recorder.world.options.messages);
+        let most = self.most_samples(of_stream(recorder.world.options.messages, recorder.world.size));
         let is_alone = communicator.is_inter() || stream.peer == communicator.rank;
         if most == 0 || stream.tag < 0 || is_alone || !ROWS.has_own_row(communicator.id) {
             return None;
@@ -204,9 +216,8 @@ impl Streams {
         Some(slot)
     }
 
-    /// The most samples of the next stream.
-    fn most_samples(&self, wanted: u64) -> usize {
-        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+    /// The most samples of the next stream, of which the first ones have `wanted`.
+    fn most_samples(&self, wanted: usize) -> usize {
         match self.known.len() {
             MOST_STREAMS.. => 0,
             0..MANY => wanted,
