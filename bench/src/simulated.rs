@@ -7,7 +7,9 @@
 use anyhow::{Context, Result, ensure};
 use mpisee_collect::files::{AggregateFiles, ProfileFiles, parts};
 use mpisee_collect::nodes::Nodes;
-use mpisee_collect::wire::Message;
+use mpisee_collect::run::RunSums;
+use mpisee_collect::wire::pieces::PIECE;
+use mpisee_collect::wire::{Message, RankSummary, RootCommand, Sums};
 use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::rows::Memory;
 use mpisee_profile::run::{MpiInfo, RunInfo};
@@ -294,58 +296,122 @@ fn mixed(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
+/// Some ranks that follow each other, as their first one knows them: it has received what the others sent.
+struct Below {
+    ranks: u64,
+    sums: Sums,
+    summary: RankSummary,
+    /// Messages that the first one sent and received, and their bytes.
+    traffic: Traffic,
+}
+
+/// Messages, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Traffic {
+    messages: u64,
+    bytes: u64,
+}
+
+impl Traffic {
+    /// A message of any length as it is sent: its length, then pieces.
+    fn of(bytes: usize) -> Traffic {
+        let length = size_of::<u64>();
+        Traffic { messages: 1 + bytes.div_ceil(PIECE) as u64, bytes: (length + bytes) as u64 }
+    }
+
+    fn add(&mut self, other: Traffic) {
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+    }
+
+    fn most(self, other: Traffic) -> Traffic {
+        Traffic { messages: self.messages.max(other.messages), bytes: self.bytes.max(other.bytes) }
+    }
+}
+
+/// What all ranks sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    all: Traffic,
+    /// The most that one rank sent and received.
+    most: Traffic,
+    /// The longest message, in bytes.
+    longest: usize,
+}
+
+impl Sent {
+    fn add(&mut self, other: Sent) {
+        self.all.add(other.all);
+        self.most = self.most.most(other.most);
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
 /// Merges ranks as a binomial tree does: what stands for as many ranks as what came before it is merged with that.
 #[derive(Default)]
 struct Tree {
-    /// The number of ranks and their sums, larger ones first.
-    stack: Vec<(u64, Aggregate)>,
-    /// The most bytes that any rank sent.
-    most_bytes: usize,
+    /// Larger ones first.
+    stack: Vec<Below>,
+    sent: Sent,
 }
 
 impl Tree {
-    fn add(&mut self, ranks: u64, aggregate: Aggregate) -> Result<()> {
-        let (mut ranks, mut aggregate) = (ranks, aggregate);
-        while self.stack.last().is_some_and(|&(before, _)| before <= ranks) {
-            let (before, mut sum) = self.stack.pop().context("there is one")?;
-            self.send_to(&mut sum, &aggregate)?;
-            (ranks, aggregate) = (ranks + before, sum);
+    fn add(&mut self, mut below: Below) -> Result<()> {
+        while self.stack.last().is_some_and(|before| before.ranks <= below.ranks) {
+            let before = self.stack.pop().context("there is one")?;
+            below = self.send_to(before, below)?;
         }
-        self.stack.push((ranks, aggregate));
+        self.stack.push(below);
         Ok(())
     }
 
-    /// The way that sums take from rank to rank.
-    fn send_to(&mut self, sum: &mut Aggregate, other: &Aggregate) -> Result<()> {
-        let bytes = other.encode();
-        self.most_bytes = self.most_bytes.max(bytes.len());
-        sum.merge(Aggregate::decode(&bytes)?);
-        Ok(())
+    /// The way from rank to rank: each sends its summary and, by the root's command, its sums to its parent, and learns from it
+    /// that they are written.
+    fn send_to(&mut self, mut parent: Below, child: Below) -> Result<Below> {
+        let summary = child.summary.encode();
+        let sums = child.sums.encode();
+        let commands = [RootCommand::BringSums, RootCommand::Written].map(|command| command.encode().len());
+        let mut between = Traffic::default();
+        for bytes in [summary.len(), commands[0], sums.len(), commands[1]] {
+            between.add(Traffic::of(bytes));
+        }
+        let mut of_child = child.traffic;
+        of_child.add(between);
+        parent.traffic.add(between);
+        self.sent.add(Sent { all: between, most: of_child, longest: summary.len().max(sums.len()) });
+        parent.summary.add(Ok(RankSummary::decode(&summary)?));
+        parent.sums.add(Ok(Sums::decode(&sums)?));
+        parent.ranks += child.ranks;
+        Ok(parent)
     }
 
-    fn finish(mut self) -> Result<(Aggregate, usize)> {
-        let (_, mut last) = self.stack.pop().context("there is no rank")?;
-        while let Some((_, mut sum)) = self.stack.pop() {
-            self.send_to(&mut sum, &last)?;
-            last = sum;
+    fn finish(mut self) -> Result<(Below, Sent)> {
+        let mut last = self.stack.pop().context("there is no rank")?;
+        while let Some(before) = self.stack.pop() {
+            last = self.send_to(before, last)?;
         }
-        Ok((last, self.most_bytes))
+        Ok((last, self.sent))
     }
 }
 
-/// The sums over all ranks, and the most bytes that any rank sent.
-fn sum(program: &Program) -> Result<(Aggregate, usize)> {
+/// The sums over all ranks, and what these sent.
+fn sum(program: &Program) -> Result<(Aggregate, Sent)> {
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let share = program.ranks.div_ceil(threads).next_power_of_two();
-    let sum_from = |first: u32| -> Result<(u64, Aggregate, usize)> {
+    let sum_from = |first: u32| -> Result<(Below, Sent)> {
         let mut tree = Tree::default();
         let end = first.saturating_add(share).min(program.ranks);
         for rank in first..end {
             let (snapshot, tables) = program.tables(rank)?;
-            tree.add(1, Aggregate::of(&snapshot, &tables, &RankSet::default()))?;
+            let aggregate = Aggregate::of(&snapshot, &tables, &RankSet::default());
+            tree.add(Below {
+                ranks: 1,
+                sums: Sums { aggregate, lost: Vec::new() },
+                summary: RankSummary::of_one(RunSums::default(), true, node_number(rank)),
+                traffic: Traffic::default(),
+            })?;
         }
-        let (aggregate, most) = tree.finish()?;
-        Ok((u64::from(end - first), aggregate, most))
+        tree.finish()
     };
     let parts: Vec<_> = std::thread::scope(|scope| {
         let begins = (0..program.ranks).step_by(share as usize);
@@ -354,20 +420,27 @@ fn sum(program: &Program) -> Result<(Aggregate, usize)> {
     });
     let mut tree = Tree::default();
     for part in parts {
-        let (ranks, aggregate, most) = part?;
-        tree.most_bytes = tree.most_bytes.max(most);
-        tree.add(ranks, aggregate)?;
+        let (below, sent) = part?;
+        tree.sent.add(sent);
+        tree.add(below)?;
     }
-    tree.finish()
+    let (root, mut sent) = tree.finish()?;
+    sent.most = sent.most.most(root.traffic);
+    Ok((root.sums.aggregate, sent))
 }
 
-/// Writes the aggregate profile of all ranks; returns where, and the most bytes that any rank sent.
-fn write(program: &Program, folder: &Path) -> Result<(PathBuf, usize)> {
-    let (aggregate, most) = sum(program)?;
+/// A number as long as the hash of a host's name.
+fn node_number(rank: u32) -> u64 {
+    mixed((rank / PER_NODE).into())
+}
+
+/// Writes the aggregate profile of all ranks; returns where, and what the ranks sent.
+fn write(program: &Program, folder: &Path) -> Result<(PathBuf, Sent)> {
+    let (aggregate, sent) = sum(program)?;
     ensure!(aggregate.ranks() == u64::from(program.ranks), "{} ranks were folded", aggregate.ranks());
     let mut files = AggregateFiles::create(folder)?;
     files.merge(aggregate);
-    Ok((files.finish(&program.run())?, most))
+    Ok((files.finish(&program.run())?, sent))
 }
 
 /// Writes the profile with rows of each rank.
@@ -407,8 +480,10 @@ pub fn measure(played: Played) -> Result<()> {
     let folder = folder.unwrap_or_else(|| scratch.join(format!("simulated-{ranks}.mpisee")));
     ensure!(!folder.exists(), "{} exists; remove it, or name another with --folder", folder.display());
     let start = Instant::now();
-    let (folder, most) =
-        if by_rank { (write_by_rank(&program, &folder)?, 0) } else { write(&program, &folder)? };
+    let (folder, sent) = match by_rank {
+        true => (write_by_rank(&program, &folder)?, None),
+        false => write(&program, &folder).map(|(folder, sent)| (folder, Some(sent)))?,
+    };
     let seconds = start.elapsed().as_secs_f64();
     let [first, second, third] = program.dims;
     println!("{ranks} ranks, {first} x {second} x {third}, {communicators} communicators each");
@@ -416,7 +491,14 @@ pub fn measure(played: Played) -> Result<()> {
         "  played, aggregate and written in {seconds:.1} s, {:.0} us a rank",
         1e6 * seconds / f64::from(ranks)
     );
-    println!("  highest memory {} KiB; the largest message of the tree {most} bytes", peak_kib()?);
+    println!("  highest memory {} KiB", peak_kib()?);
+    if let Some(Sent { all, most, longest }) = sent {
+        println!(
+            "  messages {}, of a rank at most {}; bytes {}, of a rank at most {}; the longest has {longest} before it is cut into \
+             pieces",
+            all.messages, most.messages, all.bytes, most.bytes
+        );
+    }
     let mut all = 0;
     for entry in std::fs::read_dir(&folder)? {
         let entry = entry?;
@@ -541,6 +623,17 @@ mod tests {
         let of_peer = |row: &PeerRow| [1, row.sent_messages, row.sent_bytes, row.received_bytes];
         let of_offset = |row: &OffsetRow| [row.pairs, row.sent_messages, row.sent_bytes, row.received_bytes];
         assert_eq!(sum(&mut peers.iter().map(of_peer)), sum(&mut offsets.iter().map(of_offset)));
+    }
+
+    #[test]
+    fn messages_of_the_tree_are_counted() {
+        // Each rank but the first has a parent, to and from which go a summary, two commands and sums: each its length and a piece.
+        let program = Program::new(13, 12).unwrap();
+        let (_, sent) = sum(&program).unwrap();
+        assert_eq!(sent.all.messages, 12 * 8);
+        // Rank 0 has the children 1, 2, 4 and 8.
+        assert_eq!(sent.most.messages, 4 * 8);
+        assert!(sent.most.bytes < sent.all.bytes && sent.longest < PIECE);
     }
 
     #[test]
