@@ -108,6 +108,7 @@ impl Rank<'_> {
         let mut samples = samples.to_vec();
         samples.sort_unstable_by_key(|sample| sample.number);
         let of_request = u64::from(instances.request.saturating_sub(1)) << u32::BITS;
+        let is_blocking = |sample: &Sample| sample.start == sample.arrival;
         rows.samples.extend(samples.iter().map(|sample| ArrivalRow {
             comm: comm.clone(),
             call: operation.to_owned(),
@@ -116,7 +117,9 @@ impl Rank<'_> {
             root: self.root(instances, sample),
             arrival_s: self.clock.moment(sample.arrival),
             departure_s: self.clock.moment(sample.departure),
-            started_s: (sample.start != sample.arrival).then(|| self.clock.moment(sample.start)),
+            started_s: (!is_blocking(sample)).then(|| self.clock.moment(sample.start)),
+            // An older recorder left it out.
+            completed: (!is_blocking(sample)).then(|| u32::try_from(sample.bytes).unwrap_or(u32::MAX).max(1)),
         }));
         Some(())
     }

@@ -293,6 +293,7 @@ fn arrive(
                 arrival_s: Seconds(arrival_s),
                 departure_s: Seconds(departure_s),
                 started_s: None,
+                completed: None,
             });
         }
         builder.collectives.push(row);

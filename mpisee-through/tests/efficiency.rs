@@ -71,6 +71,7 @@ fn late() -> Builder {
             arrival_s: Seconds(instance as f64 + late_s),
             departure_s: Seconds(instance as f64 + 0.105),
             started_s: None,
+            completed: None,
         };
         builder.arrivals.extend((0..CALLS).map(row));
         builder.collectives.push(CollectiveRow {

@@ -342,6 +342,7 @@ fn arrival(
         arrival_s: Seconds(arrival_s),
         departure_s: Seconds(departure_s),
         started_s: started_s.map(Seconds),
+        completed: started_s.map(|_| 1),
     }
 }
 
@@ -385,6 +386,33 @@ fn in_nonblocking_collectives_ranks_wait_in_the_completing_call() {
         assert_eq!(of("transfer_s"), [1.0, 1.0, 1.0], "{call}");
         assert_eq!(of("instances"), [2.0; 3], "{call}");
     }
+}
+
+#[test]
+fn a_call_that_completes_several_collectives_counts_once() {
+    // Rank 1 starts four operations at 3, for which rank 0 waits from 1 on in one call.
+    let mut builder = Builder::new(2);
+    for instance in 0..4 {
+        for (rank, started_s, arrival_s) in [(0, 0.5, 1.0), (1, 3.0, 3.5)] {
+            let row = arrival("MPI_Iallreduce", instance, rank, Some(started_s), arrival_s, 4.0);
+            builder.arrivals.push(ArrivalRow { completed: Some(4), ..row });
+        }
+    }
+    for rank in 0..2 {
+        builder.collectives.push(counted("MPI_Iallreduce", rank, 4));
+        builder = builder.call("W", rank, "MPI_Iallreduce", 4, 32, 0.25).call(
+            "W",
+            rank,
+            "MPI_Waitall",
+            1,
+            0,
+            if rank == 0 { 3.0 } else { 0.5 },
+        );
+    }
+    let found = rows(&builder.write(), &[]);
+    let of = |column: &str| -> Vec<f64> { found.iter().map(|row| number(row, column)).collect() };
+    assert_eq!((of("suffered_s"), of("caused_s")), (vec![2.0, 0.0], vec![0.0, 2.0]));
+    assert_eq!(of("transfer_s"), [1.0, 0.5]);
 }
 
 #[test]

@@ -80,6 +80,7 @@ impl Calls<'_> {
                         arrival_s: Seconds(arrival_s),
                         departure_s: Seconds(departure_s),
                         started_s: None,
+                        completed: None,
                     });
                 }
             }
@@ -186,6 +187,7 @@ fn where_all_calls_were_sampled_waits_are_exact() {
                 arrival_s: Seconds(arrival_s),
                 departure_s: Seconds(departure_s),
                 started_s: None,
+                completed: None,
             });
         }
     }

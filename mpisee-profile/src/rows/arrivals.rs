@@ -29,11 +29,14 @@ pub struct ArrivalRow {
     /// When the rank started a nonblocking or persistent operation; empty for a blocking one.
     #[serde(default)]
     pub started_s: Option<Seconds>,
+    /// How many collective operations the call completed, this one included; empty of a blocking one.
+    #[serde(default)]
+    pub completed: Option<u32>,
 }
 
 impl Row for ArrivalRow {
     const FILE: &'static str = "arrivals.csv";
-    const OPTIONAL: &'static [&'static str] = &["started_s"];
+    const OPTIONAL: &'static [&'static str] = &["started_s", "completed"];
 }
 
 /// `collectives.csv`: one row per communicator, collective operation and rank.

@@ -38,7 +38,8 @@ pub struct Sample {
     pub arrival: Ticks,
     /// When it left that call.
     pub departure: Ticks,
-    /// The length of a message; 0 for an instance.
+    /// The length of a message; of an instance that is nonblocking or persistent, how many such the call completed that completed
+    /// it, of a blocking one 0.
     pub bytes: u64,
 }
 

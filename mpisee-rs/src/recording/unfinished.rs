@@ -2,7 +2,7 @@
 
 use super::samples;
 use crate::mpi::abi::Request;
-use crate::state::request::{Kind, REQUESTS, RequestState};
+use crate::state::request::{Kind, Operations, REQUESTS, RequestState};
 use crate::state::world::World;
 use crate::storage::sync::own_value;
 use mpisee_profile::Ticks;
@@ -40,8 +40,8 @@ unsafe impl Send for Unfinished {}
 pub struct Completed {
     pub arrival: Ticks,
     pub departure: Ticks,
-    /// The sends and receives that the call completed.
-    pub together: u32,
+    /// The operations that the call completed.
+    pub together: Operations,
     /// The length of a message that was received.
     pub bytes: Option<u64>,
 }
@@ -63,7 +63,10 @@ pub fn begin(
     let unfinished = Unfinished { slot: NonNull::from(slot), sample };
     // What shares its handle with others was complete when it started.
     if REQUESTS.is_aliased(request) {
-        unfinished.keep(world, &Completed { arrival: end, departure: end, together: 1, bytes: None });
+        unfinished.keep(
+            world,
+            &Completed { arrival: end, departure: end, together: Operations::ONE_OF_EACH, bytes: None },
+        );
         return;
     }
     let Some(added) = add(unfinished) else { return };
@@ -113,8 +116,10 @@ fn is_message(slot: NonNull<Slot>) -> bool {
 
 impl Unfinished {
     fn keep(self, world: &World, &Completed { arrival, departure, together, bytes }: &Completed) {
-        let detail = if is_message(self.slot) { Some(together) } else { self.sample.detail };
-        let bytes = bytes.unwrap_or(self.sample.bytes);
+        let (detail, bytes) = match is_message(self.slot) {
+            true => (Some(together.messages()), bytes.unwrap_or(self.sample.bytes)),
+            false => (self.sample.detail, together.collectives().into()),
+        };
         let sample = Sample { arrival, departure, detail, bytes, ..self.sample };
         // SAFETY: slots are never unmapped.
         samples::keep(world, unsafe { self.slot.as_ref() }, &sample);

@@ -162,6 +162,16 @@ impl<'a> Record<'a> {
         self.number(column, name).ok().and_then(|rank| u32::try_from(rank).ok()).ok_or_else(bad)
     }
 
+    /// A number of operations, of which there is one at least.
+    pub fn count(&self, column: usize, name: &'static str) -> Result<u32, BadField> {
+        let bad = || BadField {
+            column: name,
+            why: format!("'{}' is no number from 1 on", shown(self.text(column))),
+        };
+        let count = self.number(column, name).ok().and_then(|count| u32::try_from(count).ok());
+        count.filter(|&count| count > 0).ok_or_else(bad)
+    }
+
     /// A whole number of 32 bits with a sign.
     pub fn signed(&self, column: usize, name: &'static str) -> Result<i32, BadField> {
         let text = self.text(column);
@@ -220,13 +230,13 @@ impl<'a> Cursor<'a> {
         (digits > 0 && self.next()? == end).then_some(number)
     }
 
-    /// A whole number that ends with a comma, or nothing before the comma.
-    pub fn number_if_any(&mut self) -> Option<Option<u64>> {
-        if self.block.get(self.at) == Some(&b',') {
+    /// A whole number with this after it, or nothing before it.
+    pub fn number_if_any(&mut self, end: u8) -> Option<Option<u64>> {
+        if self.block.get(self.at) == Some(&end) {
             self.at += 1;
             return Some(None);
         }
-        self.number().map(Some)
+        self.number_before(end).map(Some)
     }
 
     /// A time in seconds with nine decimals and this after it, as nanoseconds, or nothing before it.

@@ -129,6 +129,7 @@ pub struct Arrival<'a> {
     pub arrival_ns: u64,
     pub departure_ns: u64,
     pub started_ns: Option<u64>,
+    pub completed: Option<u32>,
 }
 
 impl Table for Arrival<'static> {
@@ -142,13 +143,17 @@ impl Table for Arrival<'static> {
             call: next.text()?,
             instance: next.number()?,
             rank: u32::try_from(next.number()?).ok()?,
-            root: match next.number_if_any()? {
+            root: match next.number_if_any(b',')? {
                 Some(root) => Some(u32::try_from(root).ok()?),
                 None => None,
             },
             arrival_ns: next.nanoseconds(b',')?,
             departure_ns: next.nanoseconds(b',')?,
-            started_ns: next.nanoseconds_if_any(b'\n')?,
+            started_ns: next.nanoseconds_if_any(b',')?,
+            completed: match next.number_if_any(b'\n')? {
+                Some(completed) => Some(u32::try_from(completed).ok()?),
+                None => None,
+            },
         };
         Some((arrival, next.at()))
     }
@@ -163,6 +168,7 @@ impl Table for Arrival<'static> {
             arrival_ns: record.nanoseconds(5, "arrival_s")?,
             departure_ns: record.nanoseconds(6, "departure_s")?,
             started_ns: record.nanoseconds_if_any(7, "started_s")?,
+            completed: if record.text(8).is_empty() { None } else { Some(record.count(8, "completed")?) },
         })
     }
 }

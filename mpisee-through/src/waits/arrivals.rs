@@ -27,6 +27,8 @@ pub struct Rows {
     pub points: Vec<Point>,
     /// By point, when its operation was started; empty of a blocking operation.
     pub starts_ns: Vec<u64>,
+    /// By point, how many collective operations the call completed; empty of a blocking operation.
+    pub completed: Vec<u32>,
 }
 
 /// The calls by communicator and operation, in the pieces in which they were read.
@@ -71,7 +73,7 @@ impl Fold<Arrival<'static>> for Collector {
         if row.started_ns.is_some_and(|started_ns| started_ns > row.arrival_ns) {
             return Err(BadField { column: "started_s", why: "is after arrival_s".to_owned() });
         }
-        let Arrival { instance, rank, root, arrival_ns, departure_ns, started_ns, .. } = *row;
+        let Arrival { instance, rank, root, arrival_ns, departure_ns, started_ns, completed, .. } = *row;
         let rows = self.rows_of((comm, call));
         let is_same = rows.points.is_empty() || rows.starts_ns.is_empty() == started_ns.is_none();
         if !is_same {
@@ -81,6 +83,8 @@ impl Fold<Arrival<'static>> for Collector {
         let root = root.unwrap_or(NO_ROOT);
         rows.points.push(Point { instance, rank, root, arrival_ns, departure_ns });
         rows.starts_ns.extend(started_ns);
+        // An older recorder does not say how many they were.
+        rows.completed.extend(started_ns.map(|_| completed.unwrap_or(1)));
         Ok(())
     }
 }
@@ -116,6 +120,8 @@ pub struct Joined {
     pub departures_ns: Vec<u64>,
     /// Empty of a blocking operation.
     pub starts_ns: Vec<u64>,
+    /// How many collective operations each call completed; empty of a blocking operation.
+    pub completed: Vec<u32>,
     /// The number of instances that some member lacks.
     pub partial: u64,
 }
@@ -174,6 +180,7 @@ pub fn join(pieces: &[Rows], members: &[u32]) -> Joined {
         arrivals_ns: room(),
         departures_ns: room(),
         starts_ns: if has_starts { room() } else { Vec::new() },
+        completed: if has_starts { vec![1; whole.len() * members.len()] } else { Vec::new() },
         partial: (numbers.rows.len() - whole.len()) as u64,
     };
     let mut is_whole = vec![true; whole.len()];
@@ -197,6 +204,7 @@ pub fn join(pieces: &[Rows], members: &[u32]) -> Joined {
             filled.departures_ns[cell] = point.departure_ns;
             if has_starts {
                 filled.starts_ns[cell] = rows.starts_ns.get(at).copied().unwrap_or(UNSET);
+                filled.completed[cell] = rows.completed.get(at).copied().unwrap_or(1);
             }
         }
     }
@@ -225,11 +233,17 @@ impl Joined {
             return self;
         }
         for times in [&mut self.arrivals_ns, &mut self.departures_ns, &mut self.starts_ns] {
-            let mut at = 0..;
-            times.retain(|_| at.next().is_none_or(|cell: usize| kept[cell / members]));
+            retain(times, &kept, members);
         }
+        retain(&mut self.completed, &kept, members);
         self
     }
+}
+
+/// Drops the values, by instance and member, of instances that are not kept.
+fn retain<T>(values: &mut Vec<T>, kept: &[bool], members: usize) {
+    let mut at = 0..;
+    values.retain(|_| at.next().is_none_or(|cell: usize| kept[cell / members]));
 }
 
 #[cfg(test)]
@@ -244,7 +258,7 @@ mod tests {
             arrival_ns: 10 * instance + u64::from(rank),
             departure_ns: 10 * instance + 9,
         };
-        Rows { points: points.iter().map(point).collect(), starts_ns: Vec::new() }
+        Rows { points: points.iter().map(point).collect(), ..Rows::default() }
     }
 
     #[test]
@@ -270,9 +284,11 @@ mod tests {
 
     #[test]
     fn starts_lie_beside_arrivals() {
-        let rows = Rows { starts_ns: vec![5, 6, 7], ..rows(&[(1, 3), (2, 3), (1, 1)]) };
+        let rows =
+            Rows { starts_ns: vec![5, 6, 7], completed: vec![1, 2, 3], ..rows(&[(1, 3), (2, 3), (1, 1)]) };
         let joined = join(&[rows], &[1, 3]);
         assert_eq!((&joined.starts_ns[..], joined.partial), (&[7, 5][..], 1));
         assert_eq!(joined.starts(), [7, 5]);
+        assert_eq!(joined.completed, [3, 1]);
     }
 }

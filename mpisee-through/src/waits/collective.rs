@@ -253,6 +253,7 @@ impl Collective {
             arrivals: common(&self.joined.arrivals_ns),
             departures: common(&self.joined.departures_ns),
             starts: common(&self.joined.starts_ns),
+            shares: self.joined.completed.iter().map(|&completed| 1.0 / f64::from(completed)).collect(),
             hosts: Hosts { uncertainty_s: (0..clocks.names.len()).map(of_host).collect(), of_member: hosts },
         }
     }

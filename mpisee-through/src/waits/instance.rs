@@ -11,11 +11,19 @@ pub struct Instance<'a> {
     pub departures: &'a [f64],
     /// When each member started a nonblocking operation, and so was there for others; none of a blocking one.
     pub starts: Option<&'a [f64]>,
+    /// The part of each member's call that counts here: of one that completed several operations, one of that many; none of a
+    /// blocking operation, which has all of it.
+    pub shares: Option<&'a [f64]>,
     /// The position of the root, if the operation has one.
     pub root: Option<usize>,
 }
 
 impl<'a> Instance<'a> {
+    /// The part of the member's call that counts here.
+    pub fn share(&self, member: usize) -> f64 {
+        self.shares.map_or(1.0, |shares| shares[member])
+    }
+
     /// From when on others need not wait for each member.
     pub fn starts(&self) -> &'a [f64] {
         self.starts.unwrap_or(self.arrivals)
@@ -104,6 +112,7 @@ impl Waits {
         {
             let late_s = root_s - arrival_s;
             if late_s > hosts.between_s(member, root) && root_s < departure_s {
+                let late_s = instance.share(member) * late_s;
                 self.waited_s[member] = late_s;
                 self.caused_s[root] += late_s;
                 if let Some(pairs) = &mut self.pairs {
@@ -172,16 +181,17 @@ impl Waits {
         let mut now_s = arrivals[self.waiters[first]];
         let begin = self.place_after(starts, now_s);
         let mut group = group.iter().map(|&(_, place)| self.waiters[place]).peekable();
-        // What each of those who are still missing has caused up to a moment, and those who wait at that moment.
-        let (mut caused_s, mut waiting) = (0.0, 0);
+        // What each of those who are still missing has caused up to a moment, and those who wait at that moment, by their shares.
+        let (mut caused_s, mut waiting) = (0.0, 0.0);
         for place in begin..=last {
             let member = self.order[place];
-            let mut passed_s = f64::from(waiting) * (starts[member] - now_s);
+            let mut passed_s = waiting * (starts[member] - now_s);
             now_s = starts[member];
             while let Some(waiter) = group.next_if(|&waiter| arrivals[waiter] <= now_s) {
-                passed_s += now_s - arrivals[waiter];
-                waiting += 1;
-                self.waited_s[waiter] = last_s - arrivals[waiter];
+                let share = instance.share(waiter);
+                passed_s += share * (now_s - arrivals[waiter]);
+                waiting += share;
+                self.waited_s[waiter] = share * (last_s - arrivals[waiter]);
                 if let Some(pairs) = &mut self.pairs {
                     add_pairs(pairs, waiter, &self.order[place..=last], instance);
                 }
@@ -197,7 +207,7 @@ fn add_pairs(pairs: &mut Vec<(usize, usize, f64)>, waiter: usize, missing: &[usi
     let (mut now_s, mut caused_s) = (instance.arrivals[waiter], 0.0);
     for (place, &member) in missing.iter().enumerate() {
         let start_s = instance.starts()[member];
-        caused_s += (start_s - now_s) / (missing.len() - place) as f64;
+        caused_s += instance.share(waiter) * (start_s - now_s) / (missing.len() - place) as f64;
         now_s = start_s;
         if caused_s > 0.0 {
             pairs.push((waiter, member, caused_s));
@@ -213,7 +223,11 @@ mod tests {
     fn waits(arrivals: &[f64], departures: &[f64], root: Option<usize>, dependence: Dependence) -> Waits {
         let mut waits = Waits::default();
         let hosts = Hosts::one(arrivals.len());
-        waits.compute(Instance { arrivals, departures, starts: None, root }, dependence, &hosts);
+        waits.compute(
+            Instance { arrivals, departures, starts: None, shares: None, root },
+            dependence,
+            &hosts,
+        );
         waits
     }
 
@@ -263,8 +277,13 @@ mod tests {
     fn differences_within_the_uncertainty_of_clocks_are_no_waits() {
         let hosts = Hosts { of_member: vec![0, 0, 1], uncertainty_s: vec![0.0, 0.5] };
         let mut found = Waits::default();
-        let instance =
-            Instance { arrivals: &[0.0, 0.25, 0.375], departures: &[2.0; 3], starts: None, root: None };
+        let instance = Instance {
+            arrivals: &[0.0, 0.25, 0.375],
+            departures: &[2.0; 3],
+            starts: None,
+            shares: None,
+            root: None,
+        };
         found.compute(instance, Dependence::All, &hosts);
         assert_eq!(found.waited_s, [0.25, 0.0, 0.0], "that of the same host is certain");
         assert_eq!(found.caused_s, [0.0, 0.25, 0.0]);
@@ -277,6 +296,7 @@ mod tests {
             arrivals: &[1.0, 4.0, 6.0],
             departures: &[7.0; 3],
             starts: Some(&[0.0, 3.0, 5.0]),
+            shares: None,
             root: None,
         };
         let mut found = Waits::with_pairs();
@@ -288,6 +308,13 @@ mod tests {
         assert_eq!(pairs, [(0, 1, 1.0), (0, 2, 3.0), (1, 2, 1.0)]);
         found.compute(Instance { root: Some(2), ..instance }, Dependence::OnRoot, &Hosts::one(3));
         assert_eq!(found.waited_s, [4.0, 1.0, 0.0]);
+        // One of four operations that member 0's call completed.
+        let quarter = Instance { shares: Some(&[0.25, 1.0, 1.0]), ..instance };
+        found.compute(quarter, Dependence::All, &Hosts::one(3));
+        assert_eq!(
+            (&found.waited_s[..], &found.caused_s[..]),
+            (&[1.0, 1.0, 0.0][..], &[0.0, 0.25, 1.75][..])
+        );
         // Who completes after all have started waits for nobody, however long the operation took.
         let late = Instance { arrivals: &[5.0; 3], ..instance };
         found.compute(late, Dependence::All, &Hosts::one(3));
@@ -303,10 +330,16 @@ mod tests {
             let starts: Vec<f64> = times.iter().map(|time| time.0).collect();
             let arrivals: Vec<f64> = times.iter().map(|time| time.0 + time.1).collect();
             let departures: Vec<f64> = times.iter().map(|time| time.0 + time.1 + time.2).collect();
+            let shares: Vec<f64> = (0..times.len()).map(|member| 1.0 / (1 + member % 3) as f64).collect();
             let kinds = [Dependence::All, Dependence::OnRoot, Dependence::OfRoot, Dependence::OnLower];
             let mut found = Waits::with_pairs();
-            let instance =
-                Instance { arrivals: &arrivals, departures: &departures, starts: Some(&starts), root: Some(1) };
+            let instance = Instance {
+                arrivals: &arrivals,
+                departures: &departures,
+                starts: Some(&starts),
+                shares: Some(&shares),
+                root: Some(1),
+            };
             found.compute(instance, kinds[kind], &Hosts::one(times.len()));
             let (mut suffered, mut caused) = (vec![0.0; times.len()], vec![0.0; times.len()]);
             for &(waiter, cause, time_s) in found.pairs.as_ref().unwrap() {

@@ -54,9 +54,8 @@ impl Shape {
 
 /// Makes the rows in memory, and returns how long joining them takes.
 pub fn join_from_memory(shape: Shape) -> Result<Duration> {
-    let all: Vec<Vec<Rows>> = (0..shape.comms)
-        .map(|comm| vec![Rows { points: shape.points(comm), starts_ns: Vec::new() }])
-        .collect();
+    let all: Vec<Vec<Rows>> =
+        (0..shape.comms).map(|comm| vec![Rows { points: shape.points(comm), ..Rows::default() }]).collect();
     let start = Instant::now();
     for (comm, rows) in (0..).zip(&all) {
         ensure!(arrivals::join(rows, &shape.ranks(comm)).instances.len() == shape.instances);
@@ -70,7 +69,7 @@ pub fn write(shape: Shape, directory: &Path) -> Result<()> {
     std::fs::write(directory.join("run.json"), serde_json::to_vec(&run)?)?;
     let file = std::fs::File::create(directory.join("arrivals.csv"))?;
     let mut file = std::io::BufWriter::with_capacity(1 << 20, file);
-    writeln!(file, "comm,call,instance,rank,root,arrival_s,departure_s,started_s")?;
+    writeln!(file, "comm,call,instance,rank,root,arrival_s,departure_s,started_s,completed")?;
     let mut line = String::new();
     for comm in 0..shape.comms {
         for point in shape.points(comm) {
@@ -79,7 +78,7 @@ pub fn write(shape: Shape, directory: &Path) -> Result<()> {
             line.clear();
             writeln!(
                 line,
-                "W_s1.{comm},MPI_Allreduce,{},{},,{}.{:09},{}.{:09},",
+                "W_s1.{comm},MPI_Allreduce,{},{},,{}.{:09},{}.{:09},,",
                 point.instance, point.rank, arrival.0, arrival.1, departure.0, departure.1
             )?;
             file.write_all(line.as_bytes())?;

@@ -16,6 +16,8 @@ pub struct Sample {
     pub departures: Vec<f64>,
     /// When members started a nonblocking operation; empty of a blocking one.
     pub starts: Vec<f64>,
+    /// As [`Instance::shares`]; empty of a blocking operation.
+    pub shares: Vec<f64>,
     pub hosts: Hosts,
 }
 
@@ -67,16 +69,16 @@ impl Sample {
         if self.starts.is_empty() || members == 0 {
             return 0.0;
         }
-        let of_instance = |(at, (arrivals, departures)): (usize, (&[f64], &[f64]))| {
-            let last_s = arrivals.iter().copied().fold(f64::MIN, f64::max);
+        let of_instance = |(at, one): (usize, Instance<'_>)| {
+            let last_s = one.arrivals.iter().copied().fold(f64::MIN, f64::max);
             let of_member = |member: usize| {
-                let from_s = arrivals[member] + sampled.waited[member][at];
-                (departures[member].min(last_s) - from_s).max(0.0)
+                let share = one.share(member);
+                let until_s = one.departures[member].min(last_s);
+                (share * (until_s - one.arrivals[member]) - sampled.waited[member][at]).max(0.0)
             };
             (0..members).map(of_member).sum::<f64>()
         };
-        let instances = self.arrivals.chunks(members).zip(self.departures.chunks(members));
-        instances.enumerate().map(of_instance).sum()
+        self.instances().enumerate().map(of_instance).sum()
     }
 
     /// The instances one after the other.
@@ -84,8 +86,9 @@ impl Sample {
         let members = self.members().max(1);
         let times = self.arrivals.chunks_exact(members).zip(self.departures.chunks_exact(members));
         times.zip(&self.roots).enumerate().map(move |(at, ((arrivals, departures), &root))| {
-            let starts = self.starts.get(at * members..(at + 1) * members);
-            Instance { arrivals, departures, starts, root }
+            let own = at * members..(at + 1) * members;
+            let (starts, shares) = (self.starts.get(own.clone()), self.shares.get(own));
+            Instance { arrivals, departures, starts, shares, root }
         })
     }
 
@@ -128,7 +131,9 @@ impl Sample {
     /// By member, the time in each call, in seconds.
     pub fn times(&self) -> Columns {
         let time = |member: usize| {
-            self.instances().map(|one| one.departures[member] - one.arrivals[member]).collect()
+            let time_s =
+                |one: Instance<'_>| one.share(member) * (one.departures[member] - one.arrivals[member]);
+            self.instances().map(time_s).collect()
         };
         (0..self.members()).map(time).collect()
     }

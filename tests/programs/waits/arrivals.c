@@ -27,6 +27,21 @@ static void from_the_last(void) {
     MPI_Comm_free(&ends);
 }
 
+/* Three collectives and a message to itself, completed by one call; then one by its own. */
+static void at_once(void) {
+    int ones[3] = {1, 1, 1}, all[3] = {0}, out = 7, in = 0;
+    MPI_Request requests[5];
+    for (int k = 0; k < 3; k++)
+        MPI_Iallreduce(&ones[k], &all[k], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[k]);
+    MPI_Irecv(&in, 1, MPI_INT, rank, 5, MPI_COMM_WORLD, &requests[3]);
+    MPI_Isend(&out, 1, MPI_INT, rank, 5, MPI_COMM_WORLD, &requests[4]);
+    MPI_Waitall(5, requests, MPI_STATUSES_IGNORE);
+    EXPECT(in == 7);
+    for (int k = 0; k < 3; k++) EXPECT(all[k] == size);
+    MPI_Ibarrier(MPI_COMM_WORLD, &requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+}
+
 static void unkept(void) {
     MPI_Barrier(MPI_COMM_SELF);
     MPI_Comm ring, between, half;
@@ -49,6 +64,7 @@ int main(int argc, char **argv) {
         MPI_Abort(MPI_COMM_WORLD, 3);
     }
     from_the_last();
+    at_once();
     for (int k = 0; k < MANY; k++) MPI_Barrier(MPI_COMM_WORLD);
     unkept();
     MPI_Finalize();

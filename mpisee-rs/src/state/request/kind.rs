@@ -1,5 +1,7 @@
 //! The operation that a request stands for, and what its completion has to record.
 
+use std::ops::AddAssign;
+
 /// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -19,6 +21,37 @@ pub enum Kind {
     Duplication,
 }
 
+/// Numbers of sends and receives, and of collective operations.
+///
+/// PERF: in one word, since every completion adds to it.
+#[derive(Clone, Copy, Default)]
+pub struct Operations(u64);
+
+impl Operations {
+    const MESSAGE: u64 = 1;
+    const COLLECTIVE: u64 = 1 << 32;
+
+    /// One of either.
+    pub const ONE_OF_EACH: Operations = Operations(Self::MESSAGE + Self::COLLECTIVE);
+
+    /// The sends and receives.
+    pub fn messages(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The collective operations.
+    pub fn collectives(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+impl AddAssign for Operations {
+    #[inline]
+    fn add_assign(&mut self, other: Operations) {
+        self.0 = self.0.wrapping_add(other.0);
+    }
+}
+
 impl Kind {
     /// Whether the completion has more to record than its own time.
     #[inline]
@@ -26,12 +59,13 @@ impl Kind {
         !matches!(self, Kind::Send | Kind::Collective | Kind::Access)
     }
 
-    /// The sends and receives that it is.
-    pub fn messages(self) -> u32 {
+    /// The operations that it is.
+    pub fn operations(self) -> Operations {
         match self {
-            Kind::Send | Kind::Receive => 1,
-            Kind::SendReceive => 2,
-            Kind::Collective | Kind::Access | Kind::Transfer | Kind::Duplication => 0,
+            Kind::Send | Kind::Receive => Operations(Operations::MESSAGE),
+            Kind::SendReceive => Operations(2 * Operations::MESSAGE),
+            Kind::Collective => Operations(Operations::COLLECTIVE),
+            Kind::Access | Kind::Transfer | Kind::Duplication => Operations(0),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::recording::streams;
 use crate::recording::unfinished::{self, Completed};
 use crate::state::process;
 use crate::state::request::REQUESTS;
-use crate::state::request::{Kind, Owner, RequestRef, RequestState};
+use crate::state::request::{Kind, Operations, Owner, RequestRef, RequestState};
 use crate::state::scratch::{CommSet, Scratch};
 use crate::state::world;
 use crate::storage::sync::own_value;
@@ -28,8 +28,8 @@ pub struct Completion<'c> {
     operation: Operation,
     charged: &'c mut CommSet,
     unknown: bool,
-    /// The sends and receives that it completed.
-    completed: u32,
+    /// The operations that it completed.
+    completed: Operations,
     /// As [`Scratch::finished`].
     finished: &'c mut Vec<(u32, Option<u64>)>,
 }
@@ -45,7 +45,14 @@ impl<'c> Completion<'c> {
         scratch.charged.clear();
         scratch.finished.clear();
         let Scratch { given, copies, charged, finished, .. } = scratch;
-        let completion = Completion { recorder, operation, charged, unknown: false, completed: 0, finished };
+        let completion = Completion {
+            recorder,
+            operation,
+            charged,
+            unknown: false,
+            completed: Operations::default(),
+            finished,
+        };
         (completion, given, copies)
     }
 }
@@ -64,7 +71,7 @@ impl Completion<'_> {
             RequestRef::Nothing => true,
             RequestRef::Unknown => false,
             RequestRef::Known(known) => REQUESTS.complete(known, kept, |started| {
-                self.completed += started.kind.messages();
+                self.completed += started.kind.operations();
                 if started.recorded {
                     self.charged.add(started.sample.communicator());
                     settle(self.recorder, started, status);
@@ -78,7 +85,7 @@ impl Completion<'_> {
                 let prefer = self.charged.first;
                 let owner = REQUESTS.complete_aliased(*key, *place, prefer).filter(|owner| owner.recorded);
                 if let Some(owner) = &owner {
-                    self.completed += owner.kind.messages();
+                    self.completed += owner.kind.operations();
                     self.charged.add(owner.communicator);
                     settle_without_status(self.recorder, owner);
                 }
@@ -101,7 +108,7 @@ impl Completion<'_> {
     ) {
         let RequestRef::Known(known) = given else { return self.completed(given, kept, None) };
         let recorded = REQUESTS.complete(known, kept, |started| {
-            self.completed += started.kind.messages();
+            self.completed += started.kind.operations();
             unfinished::forget(started.unfinished);
             if started.recorded {
                 self.charged.add(started.sample.communicator());
