@@ -9,7 +9,7 @@ mod support;
 use mpisee_profile::rows::{ArrivalRow, CollectiveRow, End, MessageRow, Seconds, StreamRow};
 use mpisee_profile::run::EndedIn;
 use std::collections::BTreeSet;
-use support::Builder;
+use support::{Builder, Written};
 
 /// Eight ranks on two nodes that run for 10 s, 80 s over all of them.
 fn run() -> Builder {
@@ -198,10 +198,12 @@ fn findings_are_said_in_words() {
     crowded.golden_at(100, "advise-no-core", &["advise", "app.mpisee"]);
     // Where ranks lacked a core, no transfer is slow by itself.
     let uneven = measured::uneven(2.3).write();
-    let profiles =
-        [crowded, profile, late_sender(41).write(), late_receiver().write(), hot_receiver().write(), uneven];
-    let found =
-        profiles.each_ref().map(|profile| profile.run(&["advise", "app.mpisee", "--format", "csv"]).stdout);
+    let of_messages =
+        [late_sender(41), late_receiver(), hot_receiver(), all_in_turn()].map(|one| one.write());
+    let mut profiles = vec![crowded, profile, uneven];
+    profiles.extend(of_messages);
+    let advised = |profile: &Written| profile.run(&["advise", "app.mpisee", "--format", "csv"]).stdout;
+    let found: Vec<String> = profiles.iter().map(advised).collect();
     let lines = found.iter().flat_map(|csv| csv.lines().skip(1));
     let rules: BTreeSet<&str> = lines.filter_map(|line| line.split(',').next()).collect();
     let help = profiles[0].run(&["advise", "--help"]);
@@ -334,6 +336,13 @@ fn who_is_waited_for_was_measured() {
         late(24).write().run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
     assert!(said.contains("On W others wait for rank 3."), "{said}");
     assert!(said.contains("it caused 100.0 % of 1.68 s of waiting in MPI_Alltoall on W"), "{said}");
+    // Its work explains that, unless it has no more of it than the others.
+    assert!(said.contains("Outside of MPI rank 3 spends 9.98 s, the others 9.74 s on average."), "{said}");
+    assert!(said.contains("by enough to explain the waiting: divide the work anew"), "{said}");
+    let elsewhere = late(24).with(|profile| profile.ranks[3].mpi_s.0 += 0.24);
+    let said =
+        elsewhere.write().run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
+    assert!(said.contains("Why it comes later is not measured"), "{said}");
     // Sums alone accuse nobody.
     let sums =
         on(run(), "W", &ALL[1..], "MPI_Alltoall", 10, 800, 0.7).call("W", 0, "MPI_Alltoall", 10, 800, 0.1);
@@ -381,6 +390,11 @@ fn late_receiver() -> Builder {
     pass(pass(on_one_node(), [1, 3], 41, [0.0, 0.02]), [2, 3], 41, [0.0, 0.02])
 }
 
+/// Each waits for the one before it to send.
+fn all_in_turn() -> Builder {
+    (0..8).fold(on_one_node(), |builder, from| pass(builder, [from, (from + 1) % 8], 40, [0.02, 0.0]))
+}
+
 /// All wait for rank 7 to receive.
 fn hot_receiver() -> Builder {
     (0..7).fold(on_one_node(), |builder, from| pass(builder, [from, 7], 40, [0.0, 0.02]))
@@ -396,9 +410,7 @@ fn late_senders_and_receivers_of_messages_are_told_apart() {
     let said = said.replace("\n              ", " ");
     assert!(said.contains("On W others wait for rank 7 to receive."), "{said}");
     assert!(said.contains("caused 100.0 % of 5.60 s of waiting in messages on W"), "{said}");
-    // All are waited for alike.
-    let alike = |builder, from| pass(builder, [from, (from + 1) % 8], 40, [0.02, 0.0]);
-    finds(&(0..8).fold(on_one_node(), alike), &[]);
+    finds(&all_in_turn(), &["uneven-messages W"]);
 }
 
 #[test]
@@ -544,6 +556,20 @@ fn blocking_sends_wait_for_their_receivers() {
     finds(&sends(4096, 0.49), &[]);
     // These move as many bytes as can be expected.
     finds(&sends(1 << 30, 0.9), &[]);
+    // What is known to be waiting for a late receiver is no matter of bandwidth.
+    let late =
+        [1, 2].into_iter().fold(on_one_node(), |builder, from| pass(builder, [from, 3], 41, [0.0, 0.2]));
+    let late = late.with(|profile| {
+        for row in profile.calls.iter_mut().filter(|row| row.call == "MPI_Send") {
+            (row.bytes, row.size_min, row.size_max) = (41 * 8192, 8192, 16383);
+        }
+    });
+    finds(&late, &["late-receiver W"]);
+    let unknown = late.with(|profile| {
+        profile.messages.clear();
+        profile.streams.clear();
+    });
+    finds(&unknown, &["uneven-work (run)", "blocking-sends W"]);
 }
 
 #[test]

@@ -502,6 +502,15 @@ impl Finished {
         place::said(&self.stderr)
     }
 
+    /// Whether ranks took longer for their work than was meant, as programs with `work.h` print: then others waited for them.
+    pub fn was_disturbed(&self) -> bool {
+        const OF_RUN: f64 = 0.005;
+        let said = self.stdout.lines().find_map(|line| line.strip_prefix("disturbed "));
+        let disturbed_s: f64 = said.expect("the program tells").parse().expect("seconds");
+        let wall_s = self.tables().ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max);
+        disturbed_s > OF_RUN * wall_s
+    }
+
     /// Asserts that `mpisee-through check` finds nothing wrong with the profile.
     pub fn check(&self) -> &Self {
         let output = through(&["check", &self.directory().display().to_string()]);

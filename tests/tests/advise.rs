@@ -15,19 +15,12 @@ fn found(finished: &Finished) -> BTreeSet<(String, String)> {
     found.filter(|(rule, _)| rule != "no-core").collect()
 }
 
-/// Runs a program until exactly `expected` is found. What else the machine does makes processes wait, which is a finding;
-/// so a run may be disturbed, but not one after the other.
+/// What is planted is found, and nothing else where the machine did nothing else: that makes ranks late, which is found, too.
 fn finds(mpi: &Mpi, program: &str, expected: &BTreeSet<(String, String)>) {
-    const TRIES: usize = 4;
-    let mut others = Vec::new();
-    for _ in 0..TRIES {
-        let found = found(&Run::new(mpi, program).profiled());
-        if found == *expected {
-            return;
-        }
-        others.push(found);
-    }
-    panic!("{others:?} instead of {expected:?}");
+    let finished = Run::new(mpi, program).profiled();
+    let found = found(&finished);
+    assert!(found.is_superset(expected), "{found:?} instead of {expected:?}");
+    assert!(found == *expected || finished.was_disturbed(), "{found:?} instead of {expected:?}");
 }
 
 /// One test, so that no other one of this file makes the processes wait for a core.
@@ -38,7 +31,7 @@ fn five_planted_problems_are_found_and_nothing_where_nothing_is_wrong() {
         ("late", "W_s2.0"),
         ("creation", "W_s3.0"),
         ("polling", "W_s4.0"),
-        ("blocking-sends", "W_s5.0"),
+        ("uneven-messages", "W_s5.0"),
     ];
     let planted: BTreeSet<(String, String)> =
         planted.iter().map(|&(rule, about)| (rule.to_owned(), about.to_owned())).collect();

@@ -84,6 +84,27 @@ fn instances_have_the_same_number_on_all_members() {
 }
 
 #[test]
+fn a_call_says_how_many_collectives_it_completed() {
+    on_each_mpi(|mpi| {
+        let finished = run(mpi, &[]);
+        let tables = finished.tables();
+        let of = |call: &str| instances(tables, "W", call);
+        let at_once = of("MPI_Iallreduce");
+        assert!(at_once.keys().copied().eq(0..3));
+        for rank in 0..RANKS {
+            let rows: Vec<&ArrivalRow> = at_once.values().map(|rows| &rows[&rank]).collect();
+            for row in &rows {
+                assert_eq!(row.completed, Some(3), "{row:?}");
+                assert_eq!((row.arrival_s, row.departure_s), (rows[0].arrival_s, rows[0].departure_s));
+                assert!(row.started_s.is_some_and(|started_s| started_s < row.arrival_s), "{row:?}");
+            }
+        }
+        assert!(of("MPI_Ibarrier")[&0].values().all(|row| row.completed == Some(1)));
+        assert!(of("MPI_Barrier").values().flat_map(BTreeMap::values).all(|row| row.completed.is_none()));
+    });
+}
+
+#[test]
 fn what_an_aborted_run_leaves_is_on_one_clock() {
     on_each_mpi(|mpi| {
         let place = Place::new();

@@ -10,27 +10,16 @@
  *   reduce      equal work, then MPI_Allreduce
  *   alltoall    equal work, then MPI_Alltoall
  *   ring        equal work, then a message to the next rank
- * Work is sleep where cores must not matter. */
+ * Work is sleep where cores must not matter. By how much it took longer is printed. */
 #define _GNU_SOURCE
 #include "program.h"
+#include "work.h"
 #include <sched.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { LONG = 1 << 20, TINY = 400000, BARRIERS = 3000, ROUNDS = 60, HALO = 1000, HALF_ROUNDS = 60 };
 
 static char out[4 * LONG], in[4 * LONG];
 static double sums[HALO];
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec + 1e-9 * time.tv_nsec;
-}
-
-static void compute(double s) {
-    for (double begin = now(); now() - begin < s;) {}
-}
 
 static void skewed(void) {
     int counts_out[8], counts_in[8], at_out[8], at_in[8];
@@ -65,7 +54,7 @@ static void gather(void) {
     for (int round = 0; round < 20; round++) {
         for (int other = 1; rank == 0 && other < size; other++) {
             MPI_Recv(in, LONG, MPI_CHAR, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            usleep(20000);
+            rest(20e-3);
         }
         if (rank != 0) MPI_Send(out, LONG, MPI_CHAR, 0, 0, MPI_COMM_WORLD);
     }
@@ -85,7 +74,7 @@ static void halo(void (*work)(void)) {
 }
 
 static void on_a_core(void) { compute(5e-3); }
-static void sleeping(void) { usleep(30000); }
+static void sleeping(void) { rest(30e-3); }
 
 static void starved(void) {
     cpu_set_t all, one;
@@ -102,7 +91,7 @@ static void siblings(void) {
     MPI_Comm half;
     MPI_Comm_split(MPI_COMM_WORLD, rank / 2, rank, &half);
     for (int round = 0; round < HALF_ROUNDS; round++) {
-        usleep(rank % 2 == 0 ? 32000 : 30000);
+        rest(rank % 2 == 0 ? 32e-3 : 30e-3);
         MPI_Barrier(half);
     }
     MPI_Comm_free(&half);
@@ -135,7 +124,7 @@ int main(int argc, char **argv) {
     else if (strcmp(kind, "tiny") == 0) tiny();
     else if (strcmp(kind, "barrier") == 0) barrier();
     else if (strcmp(kind, "gather") == 0) gather();
-    else if (strcmp(kind, "late end") == 0) usleep(rank == 1 ? 1000000 : 200000);
+    else if (strcmp(kind, "late end") == 0) rest(rank == 1 ? 1 : 0.2);
     else if (strcmp(kind, "starved") == 0) starved();
     else if (strcmp(kind, "siblings") == 0) siblings();
     else if (strcmp(kind, "halo") == 0) halo(sleeping);
@@ -143,6 +132,7 @@ int main(int argc, char **argv) {
     else if (strcmp(kind, "alltoall") == 0) each_round(alltoall);
     else if (strcmp(kind, "ring") == 0) each_round(ring);
     else EXPECT(!"a known kind");
+    tell_disturbance();
     MPI_Finalize();
     return 0;
 }

@@ -18,6 +18,7 @@ mod text;
 mod uneven_work;
 mod verdict;
 mod waiting;
+mod work;
 
 use super::Outcome;
 use crate::filter::CommFilter;
@@ -53,7 +54,8 @@ EXAMPLES:
 /// (mpisee-through waits).
 /// late-receiver: the same, for which senders wait.
 /// hot-receiver: a late receiver for which most others wait.
-/// uneven: members wait for each other and none of them stands out.
+/// uneven: members wait for each other and none stands out by more than chance explains.
+/// uneven-messages: the same in messages.
 /// uneven-work: a rank that is outside of MPI for much longer than the others, by more than it may have
 /// waited for a core, where no finding says who waits for it.
 /// scattered: communicators no larger than a node that span several.
@@ -70,7 +72,7 @@ EXAMPLES:
 /// something.
 /// creation: like communicators created many times, or not freed.
 /// reorder: a topology for which MPI was allowed to reorder ranks and did not.
-/// blocking-sends: MPI_Send of long messages at a low rate.
+/// blocking-sends: MPI_Send of long messages at a low rate, as far as it is not known to be waiting.
 /// polling: very many tests for completion, or probes that do not wait.
 /// finalize: ranks that wait long in MPI_Finalize for the last ones.
 ///

@@ -279,10 +279,15 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
         let waits =
             |of: &&OfSize| of.size_min >= RENDEZVOUS_BYTES && of.time_s > of.bytes as f64 / SLOW_BYTES_PER_S;
         let long = sends.flat_map(|used| &used.sizes).filter(waits);
-        let (calls, bytes, cost_s) = long.fold((0, 0, 0.0), |(calls, bytes, time_s), of| {
+        let (calls, bytes, time_s) = long.fold((0, 0, 0.0), |(calls, bytes, time_s), of| {
             (calls + of.calls, of.bytes.saturating_add(bytes), time_s + of.time_s)
         });
-        (facts.share_of_run(cost_s) >= BLOCKING_OF_RUN).then(|| Finding {
+        // What is known to be waiting is that of other rules.
+        let known = waiting::of_messages(facts, &family);
+        let waits = known.map_or(0.0, |(time_s, waiting)| (waiting.total / time_s).clamp(0.0, 1.0));
+        let cost_s = (1.0 - waits) * time_s;
+        let is_slow = cost_s > bytes as f64 / SLOW_BYTES_PER_S;
+        (is_slow && facts.share_of_run(cost_s) >= BLOCKING_OF_RUN).then(|| Finding {
             rule: "blocking-sends",
             about: family.name.to_owned(),
             cost_s,
@@ -293,13 +298,18 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
                 human_bytes((bytes as f64 / cost_s.max(f64::MIN_POSITIVE)) as u64)
             ),
             evidence: format!(
-                "{} of {} on average take {} each.",
+                "{} of {} on average take {} each.{}",
                 count(calls, "send"),
                 human_bytes(bytes / calls.max(1)),
-                time(cost_s / calls.max(1) as f64),
+                time(time_s / calls.max(1) as f64),
+                known.map_or(String::new(), |known| format!(
+                    " Of the time in messages {}, which does not count here.",
+                    waiting::share(known)
+                ))
             ),
             threshold: format!(
-                "{} of the run in MPI_Send and MPI_Ssend of {} and more, at less than {} per second",
+                "{} of the run in MPI_Send and MPI_Ssend of {} and more, as far as it is not known to be waiting, at less than {} per \
+                 second",
                 percent(BLOCKING_OF_RUN),
                 human_bytes(RENDEZVOUS_BYTES),
                 human_bytes(SLOW_BYTES_PER_S as u64)

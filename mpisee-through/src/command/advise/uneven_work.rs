@@ -2,8 +2,8 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
+use super::work::{self, outside};
 use crate::units::{count, time};
-use mpisee_profile::rows::RankRow;
 
 /// Load balance below this is uneven.
 const BALANCE: f64 = 0.8;
@@ -13,18 +13,11 @@ const LOST_OF_RUN: f64 = 0.05;
 /// Findings that name those who have more to do by what others waited for them.
 const TELLING: [&str; 5] = ["late", "late-sender", "late-receiver", "hot-receiver", "finalize"];
 
-/// The time of a rank outside of MPI, in seconds: all of it, and without what it may have waited for a core.
-fn outside(row: &RankRow) -> [f64; 2] {
-    let all_s = (row.wall_s.0 - row.mpi_s.0).max(0.0);
-    [all_s, (all_s - row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0)).max(0.0)]
-}
-
 /// Uneven work, where `others` do not tell it by the waits. It is about the whole run, whichever communicators are chosen; nobody is
 /// named who may only have lacked a core.
 pub fn rule(facts: &Facts<'_>, others: &[Finding]) -> Option<Finding> {
     let rows = facts.processes.ranks();
-    let was_off = facts.view.run().recording_was_off;
-    if facts.is_interrupted || facts.is_a_part() || was_off || rows.len() < 2 {
+    if facts.is_a_part() || !work::is_known(facts) {
         return None;
     }
     let most = rows.iter().max_by(|one, other| outside(one)[1].total_cmp(&outside(other)[1]))?;

@@ -2,11 +2,12 @@
 
 use super::facts::{Facts, Family};
 use super::finding::{Finding, percent};
+use super::work::Beside;
 use crate::units::time;
 use crate::waits::messages::MESSAGES;
 use crate::waits::sentence::{Sentence, sentences};
 use crate::waits::{Estimate, FEWEST, Waiting};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Waiting below this share of the run is no finding.
 const WAITING_OF_RUN: f64 = 0.02;
@@ -16,14 +17,18 @@ const SENTENCES: usize = 3;
 /// The time in the collective operations of like communicators whose waits are known, and of that waiting; in an operation, if one
 /// is given.
 pub fn of_family(facts: &Facts<'_>, family: &Family<'_>, call: Option<&str>) -> Option<(f64, Estimate)> {
-    sum(facts, family, |operation| call.is_none_or(|call| operation.call == call))
+    let is_chosen = |operation: &Waiting| call.is_none_or(|call| operation.call == call);
+    sum(facts, family, |operation| !operation.is_of_messages() && is_chosen(operation))
+}
+
+/// The same of their messages.
+pub fn of_messages(facts: &Facts<'_>, family: &Family<'_>) -> Option<(f64, Estimate)> {
+    sum(facts, family, Waiting::is_of_messages)
 }
 
 fn sum(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool) -> Option<(f64, Estimate)> {
-    let is_here = |comm: &str| family.comms.iter().any(|known| known.name == comm);
-    let operations = facts.waits.as_ref()?.operations.iter();
-    let known = operations
-        .filter(|operation| !operation.is_of_messages() && is_here(&operation.comm) && takes(operation))
+    let known = operations_on(facts, family)?
+        .filter(|operation| takes(operation))
         .filter_map(|operation| Some((operation.time_s, operation.waiting?)));
     let (time_s, waiting) =
         known.fold((0.0, Estimate::default()), |(time_s, all), (own_s, own)| (time_s + own_s, all.plus(own)));
@@ -61,11 +66,15 @@ pub fn late_ends(facts: &Facts<'_>) -> Vec<Finding> {
 
 /// Whether a rule of this module is about messages, and not about collectives; none of a rule of another one.
 pub fn is_about_messages(rule: &str) -> Option<bool> {
-    match [SENDERS, RECEIVERS, HOT_RECEIVERS].iter().any(|of| of.name == rule) {
+    let is_end = [SENDERS, RECEIVERS, HOT_RECEIVERS].iter().any(|of| of.name == rule);
+    match is_end || rule == UNEVEN_MESSAGES {
         true => Some(true),
         false => ["late", "uneven"].contains(&rule).then_some(false),
     }
 }
+
+/// The rule of waits in messages for which no rank is named.
+const UNEVEN_MESSAGES: &str = "uneven-messages";
 
 /// The findings on like communicators.
 struct Found<'f> {
@@ -156,71 +165,186 @@ impl Found<'_> {
         }
     }
 
+    /// The evidence, with the ranks' time outside of MPI, and advice: where that explains the waiting, it is about their work.
+    fn with_work(
+        &self,
+        facts: &Facts<'_>,
+        cost_s: f64,
+        evidence: String,
+        otherwise: &str,
+    ) -> (String, String) {
+        let ranks = self.sentences.iter().flat_map(|one| one.ranks.iter().copied()).collect();
+        let is_here = |one: &&Waiting| self.sentences.iter().any(|sentence| sentence.comm == one.comm);
+        let operations = facts.waits.iter().flat_map(|report| &report.operations).filter(is_here);
+        let among = operations.flat_map(|one| &one.members).map(|member| member.rank).collect();
+        let Some(beside) = Beside::of(facts, ranks, &among) else { return (evidence, otherwise.to_owned()) };
+        let advice = match beside.explains(cost_s) {
+            true => format!(
+                "What {} outside of MPI takes longer than with the others, by enough to explain the waiting: divide the work anew, or \
+                 find what is slow there, as input, output or the node.",
+                if self.is_one_rank() { "it does" } else { "they do" }
+            ),
+            false => otherwise.to_owned(),
+        };
+        (format!("{evidence} {}", beside.sentence()), advice)
+    }
+
     fn late_end(&self, rule: &EndRule, facts: &Facts<'_>) -> Option<Finding> {
+        let cost_s = self.cost_s(facts)?;
+        let evidence = format!("Measured by both ends of messages: {}", self.said());
+        let (evidence, advice) = self.with_work(facts, cost_s, evidence, rule.advice);
         Some(Finding {
             rule: rule.name,
             about: self.name.to_owned(),
-            cost_s: self.cost_s(facts)?,
+            cost_s,
             what: format!("On {} others wait for {} {}.", self.title, self.whose(), rule.wait),
-            evidence: format!("Measured by both ends of messages: {}", self.said()),
+            evidence,
             threshold: format!(
                 "waiting for them of {} of the run, and they stand out as mpisee-through waits has it",
                 percent(WAITING_OF_RUN)
             ),
-            advice: rule.advice.to_owned(),
+            advice,
         })
     }
 
     fn late(&self, facts: &Facts<'_>) -> Option<Finding> {
         let cost_s = self.cost_s(facts)?;
+        let evidence = format!("Measured by the arrivals of all members: {}", self.said());
+        let otherwise = format!(
+            "Why {} later is not measured: compare the work, input and output before that call, and the node, with the others'.",
+            if self.is_one_rank() { "it comes" } else { "they come" }
+        );
+        let (evidence, advice) = self.with_work(facts, cost_s, evidence, &otherwise);
         Some(Finding {
             rule: "late",
             about: self.name.to_owned(),
             cost_s,
             what: format!("On {} others wait for {}.", self.title, self.whose()),
-            evidence: format!("Measured by the arrivals of all members: {}", self.said()),
+            evidence,
             threshold: format!(
                 "waiting for them of {} of the run, and they stand out as mpisee-through waits has it",
                 percent(WAITING_OF_RUN)
             ),
-            advice: format!(
-                "Why {} later is not measured: compare the work, input and output before that call, and the node, with the others'.",
-                if self.is_one_rank() { "it comes" } else { "they come" }
-            ),
+            advice,
         })
     }
 }
 
 /// The least share of the run that is waiting while no rank stands out.
 const UNEVEN_OF_RUN: f64 = 0.05;
+/// A rank that caused more than this part of it is told all the same.
+const MOST_BY_ONE: f64 = 0.75;
 
 /// Waiting for which no rank stands out: each is late now and then.
 pub fn uneven(facts: &Facts<'_>, others: &[Finding]) -> Vec<Finding> {
-    let finding = |family: Family<'_>| {
-        // Of few calls it cannot be said that nobody stands out.
-        let (time_s, waiting) = sum(facts, &family, |operation| operation.sampled >= FEWEST as u64)?;
-        let explained_s: f64 = others
-            .iter()
-            .filter(|other| other.rule == "late" && other.about == family.name)
-            .map(|other| other.cost_s)
-            .sum();
-        let cost_s = waiting.total - explained_s;
-        let is_much = facts.share_of_run(cost_s) >= UNEVEN_OF_RUN && cost_s >= waiting.total / 2.0;
-        is_much.then(|| Finding {
-            rule: "uneven",
-            about: family.name.to_owned(),
-            cost_s,
-            what: format!("Members of {} wait for each other, and none of them stands out.", family.title),
-            evidence: format!(
-                "Measured by the arrivals of all members: of {} in collectives {}.",
-                time(time_s),
-                share((time_s, waiting))
-            ),
-            threshold: format!("{} of the run, and at least half of it by no rank that stands out", percent(UNEVEN_OF_RUN)),
-            advice: "Ranks have more work in turn, or are held up by others on their cores; mpisee-through ranks PROFILE shows \
-                     whether they had cores. Fewer or nonblocking collectives let such delays even out."
+    let in_collectives = facts.families().filter_map(|family| uneven_collectives(facts, &family, others));
+    let in_messages = facts.families().filter_map(|family| uneven_messages(facts, &family, others));
+    in_collectives.chain(in_messages).collect()
+}
+
+/// What is left of the waiting on a family without the findings of these rules, if it is much.
+fn left(
+    facts: &Facts<'_>,
+    family: &Family<'_>,
+    waiting: Estimate,
+    others: &[Finding],
+    rules: &[&str],
+) -> Option<f64> {
+    let is_explained = |other: &&Finding| rules.contains(&other.rule) && other.about == family.name;
+    let explained_s: f64 = others.iter().filter(is_explained).map(|other| other.cost_s).sum();
+    let cost_s = waiting.total - explained_s;
+    let is_much = facts.share_of_run(cost_s) >= UNEVEN_OF_RUN && cost_s >= waiting.total / 2.0;
+    is_much.then_some(cost_s)
+}
+
+fn uneven_threshold() -> String {
+    format!("{} of the run, and at least half of it by no rank that stands out", percent(UNEVEN_OF_RUN))
+}
+
+fn uneven_collectives(facts: &Facts<'_>, family: &Family<'_>, others: &[Finding]) -> Option<Finding> {
+    // Of few calls it cannot be said that nobody stands out.
+    let takes = |operation: &Waiting| !operation.is_of_messages() && operation.sampled >= FEWEST as u64;
+    let (time_s, waiting) = sum(facts, family, takes)?;
+    Some(Finding {
+        rule: "uneven",
+        about: family.name.to_owned(),
+        cost_s: left(facts, family, waiting, others, &["late"])?,
+        what: format!(
+            "Members of {} wait for each other, and none stands out by more than chance explains.",
+            family.title
+        ),
+        evidence: format!(
+            "Measured by the arrivals of all members: of {} in collectives {}.{}",
+            time(time_s),
+            share((time_s, waiting)),
+            most_by_one(facts, family, takes).unwrap_or_default()
+        ),
+        threshold: uneven_threshold(),
+        advice: "Ranks have more work in turn, or are held up by others on their cores; mpisee-through ranks PROFILE shows \
+                 whether they had cores. Fewer or nonblocking collectives let such delays even out."
+            .to_owned(),
+    })
+}
+
+fn uneven_messages(facts: &Facts<'_>, family: &Family<'_>, others: &[Finding]) -> Option<Finding> {
+    let (time_s, waiting) = of_messages(facts, family)?;
+    let rules = [SENDERS, RECEIVERS, HOT_RECEIVERS].map(|rule| rule.name);
+    let cost_s = left(facts, family, waiting, others, &rules)?;
+    let mut by_end_s = [0.0; 2];
+    for member in
+        operations_on(facts, family)?.filter(|one| one.is_of_messages()).flat_map(|one| &one.members)
+    {
+        let suffered_s = member.directions.unwrap_or_default().suffered_s;
+        by_end_s.iter_mut().zip(suffered_s).for_each(|(sum, more)| *sum += more);
+    }
+    let [for_senders_s, for_receivers_s] = by_end_s;
+    Some(Finding {
+        rule: UNEVEN_MESSAGES,
+        about: family.name.to_owned(),
+        cost_s,
+        what: format!("Members of {} wait for each other in messages, and none of them can be named.", family.title),
+        evidence: format!(
+            "Measured by both ends of messages: of {} in messages {}, {} for senders and {} for receivers.",
+            time(time_s),
+            share((time_s, waiting)),
+            time(for_senders_s),
+            time(for_receivers_s)
+        ),
+        threshold: uneven_threshold(),
+        advice: match for_receivers_s > for_senders_s {
+            true => "Let receivers post MPI_Irecv before other work, or send with MPI_Isend and complete it later, so that \
+                     senders go on meanwhile."
                 .to_owned(),
-        })
-    };
-    facts.families().filter_map(finding).collect()
+            false => "Let receivers do other work between MPI_Irecv and MPI_Wait, or ranks send before work that others do not \
+                      wait for."
+                .to_owned(),
+        },
+    })
+}
+
+/// The operations on the communicators of a family whose waits were looked for.
+fn operations_on<'f>(
+    facts: &'f Facts<'_>,
+    family: &Family<'f>,
+) -> Option<impl Iterator<Item = &'f Waiting> + use<'f>> {
+    let comms: BTreeSet<&str> = family.comms.iter().map(|comm| comm.name.as_str()).collect();
+    let operations = facts.waits.as_ref()?.operations.iter();
+    Some(operations.filter(move |operation| comms.contains(operation.comm.as_str())))
+}
+
+/// A sentence on the rank that caused most of the waiting, if there is one. It did so in few calls, or it would be named.
+fn most_by_one(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool) -> Option<String> {
+    let members = operations_on(facts, family)?.filter(|one| takes(one)).flat_map(|one| &one.members);
+    let mut caused_s: BTreeMap<u32, f64> = BTreeMap::new();
+    for member in members {
+        *caused_s.entry(member.rank).or_default() += member.caused.map_or(0.0, |caused| caused.total);
+    }
+    let all_s: f64 = caused_s.values().sum();
+    let (rank, most_s) = caused_s.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
+    (most_s > MOST_BY_ONE * all_s).then(|| {
+        format!(
+            " Rank {rank} caused {} of that, but much of it in few calls, so that it may be another one the next time.",
+            percent(most_s / all_s)
+        )
+    })
 }
