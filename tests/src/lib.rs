@@ -505,9 +505,12 @@ impl Finished {
     /// Whether ranks took longer for their work than was meant, as programs with `work.h` print: then others waited for them.
     pub fn was_disturbed(&self) -> bool {
         const OF_RUN: f64 = 0.005;
-        let said = self.stdout.lines().find_map(|line| line.strip_prefix("disturbed "));
-        let disturbed_s: f64 = said.expect("the program tells").parse().expect("seconds");
-        let wall_s = self.tables().ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max);
+        let ranks = &self.tables().ranks;
+        let said = self.stdout.lines().filter_map(|line| line.strip_prefix("disturbed "));
+        let told_s: Vec<f64> = said.map(|text| text.parse().expect("seconds")).collect();
+        assert_eq!(told_s.len(), ranks.len(), "{}", self.stdout);
+        let disturbed_s: f64 = told_s.iter().sum();
+        let wall_s = ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max);
         disturbed_s > OF_RUN * wall_s
     }
 
