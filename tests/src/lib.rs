@@ -502,16 +502,16 @@ impl Finished {
         place::said(&self.stderr)
     }
 
-    /// Whether ranks took longer for their work than was meant, as programs with `work.h` print: then others waited for them.
-    pub fn was_disturbed(&self) -> bool {
-        const OF_RUN: f64 = 0.005;
+    /// By how much the machine held the ranks up, as a part of the run: how much longer their work took than was meant, as programs
+    /// with `work.h` print, and for how long they had no core, as the kernel says. Others may have waited so long for each.
+    pub fn disturbance(&self) -> f64 {
         let ranks = &self.tables().ranks;
         let said = self.stdout.lines().filter_map(|line| line.strip_prefix("disturbed "));
         let told_s: Vec<f64> = said.map(|text| text.parse().expect("seconds")).collect();
         assert_eq!(told_s.len(), ranks.len(), "{}", self.stdout);
-        let disturbed_s: f64 = told_s.iter().sum();
+        let without_core_s = ranks.iter().filter_map(|row| row.cpu_wait_s).map(|time_s| time_s.0);
         let wall_s = ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max);
-        disturbed_s > OF_RUN * wall_s
+        (told_s.iter().sum::<f64>() + without_core_s.sum::<f64>()) / wall_s
     }
 
     /// Asserts that `mpisee-through check` finds nothing wrong with the profile.

@@ -15,12 +15,19 @@ fn found(finished: &Finished) -> BTreeSet<(String, String)> {
     found.filter(|(rule, _)| rule != "no-core").collect()
 }
 
-/// What is planted is found, and nothing else where the machine did nothing else: that makes ranks late, which is found, too.
+/// The machine's other work makes ranks late, which is found, too, and may hide what was planted: up to these parts of the run nothing
+/// else is found, and what was planted is.
+const EXACT: f64 = 0.005;
+const VISIBLE: f64 = 0.1;
+
+/// What is planted is found, and nothing else.
 fn finds(mpi: &Mpi, program: &str, expected: &BTreeSet<(String, String)>) {
     let finished = Run::new(mpi, program).profiled();
     let found = found(&finished);
-    assert!(found.is_superset(expected), "{found:?} instead of {expected:?}");
-    assert!(found == *expected || finished.was_disturbed(), "{found:?} instead of {expected:?}");
+    let disturbance = finished.disturbance();
+    let shown = format!("{found:?} instead of {expected:?}, disturbed by {disturbance}");
+    assert!(found.is_superset(expected) || disturbance > VISIBLE, "{shown}");
+    assert!(found == *expected || disturbance > EXACT, "{shown}");
 }
 
 /// One test, so that no other one of this file makes the processes wait for a core.

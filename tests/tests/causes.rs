@@ -7,6 +7,11 @@ use std::sync::{Mutex, PoisonError};
 /// Runs of other tests would make ranks wait for a core.
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// The machine's other work makes ranks late, which is found, too, and may hide what was planted: up to these parts of the run nothing
+/// else is found, and what was planted is.
+const EXACT: f64 = 0.005;
+const VISIBLE: f64 = 0.1;
+
 /// Rules and what they are about, as they are ordered.
 type Found = Vec<(String, String)>;
 
@@ -34,8 +39,10 @@ fn has(found: &Found, rule: &str, about: &str) -> bool {
 
 fn finds(kind: &str, ranks: u32, rule: &str, about: &str) {
     on_each_mpi(|mpi| {
-        let found = found(&run(mpi, kind, ranks), &[]);
-        assert!(has(&found, rule, about), "{kind}: {found:?}");
+        let finished = run(mpi, kind, ranks);
+        let (found, disturbance) = (found(&finished, &[]), finished.disturbance());
+        let shown = format!("{kind}: {found:?}, disturbed by {disturbance}");
+        assert!(has(&found, rule, about) || disturbance > VISIBLE, "{shown}");
     });
 }
 
@@ -87,7 +94,7 @@ fn groups_that_are_below_the_threshold_are_found_together() {
         let finished = run(mpi, "siblings", 4);
         let all = found(&finished, &[]);
         let halves = ["W_s1.0", "W_s1.2"].map(|comm| (comm, found(&finished, &["--comm", comm])));
-        if !finished.was_disturbed() {
+        if finished.disturbance() <= EXACT {
             assert!(has(&all, "late", "W_s1.*"), "{all:?}");
             assert!(halves.iter().all(|(comm, half)| !has(half, "late", comm)), "{halves:?}");
         }
@@ -100,8 +107,10 @@ fn nothing_is_found_in_sound_programs() {
         for kind in ["halo", "reduce", "alltoall", "ring"] {
             let finished = run(mpi, kind, 2);
             let found = found(&finished, &[]);
-            assert!(found.is_empty() || finished.was_disturbed(), "{kind}: {found:?}");
+            let disturbance = finished.disturbance();
+            assert!(found.is_empty() || disturbance > EXACT, "{kind}: {found:?}, disturbed by {disturbance}");
             let rules: BTreeSet<&str> = found.iter().map(|(rule, _)| rule.as_str()).collect();
+            // No disturbance looks like these.
             for unlikely in ["skewed-volume", "needless-barriers", "small-messages", "through-one-rank"] {
                 assert!(!rules.contains(unlikely), "{kind}: {found:?}");
             }
