@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { BATCHES = 31, CALLS = 2000, COMMUNICATORS = 256, FEW_OPEN = 64, MANY_OPEN = 10000, CREATIONS = 100, MANY_COMMUNICATORS = 100 };
 /* Cold calls of each operation, and the bytes between two of them. */
@@ -197,6 +198,8 @@ static void with_open_requests(MPI_Comm comm, int count, const char *name, const
         MPI_Waitall(2, r, s);
     });
     MEASURE(test_name, 1, MPI_Test(&open[count / 2], &flag, MPI_STATUS_IGNORE));
+    /* A trace of all completions takes minutes. */
+    if (counting && count == MANY_OPEN) return;
     for (int i = 0; i < count; ++i) {
         MPI_Send(in, 8, MPI_DOUBLE, 0, i, aside);
         MPI_Wait(&open[i], MPI_STATUS_IGNORE);
@@ -343,12 +346,15 @@ int main(int argc, char **argv) {
     for (int t = 1; t < threads && t < 16; ++t) pthread_join(other[t], NULL);
     if (threads == 0) {
         with_open_requests(MPI_COMM_WORLD, FEW_OPEN, "Irecv, Isend, Waitall, 64 open", "Test, 64 open");
-        with_open_requests(MPI_COMM_WORLD, MANY_OPEN, "Irecv, Isend, Waitall, 10000 open", "Test, 10000 open");
         communicators();
+        if (counting) sides_of_messages(MPI_COMM_WORLD);
+        with_open_requests(MPI_COMM_WORLD, MANY_OPEN, "Irecv, Isend, Waitall, 10000 open", "Test, 10000 open");
     }
     if (counting) {
-        sides_of_messages(MPI_COMM_WORLD);
         print_mappings();
+        fflush(stdout);
+        /* Requests are open, and MPI_Finalize is in no figure. */
+        _exit(0);
     }
     MPI_Finalize();
     return 0;
