@@ -1,7 +1,7 @@
 //! The finding about communicators that take much of the MPI time.
 
 use super::support::Builder;
-use super::{ALL, finds, on, run};
+use super::{ALL, arrive, finds, on, on_one_node, run};
 
 #[test]
 fn a_communicator_dominates() {
@@ -23,6 +23,19 @@ fn what_dominates_is_named_by_the_operations_that_are_there() {
     said(&on(waits(), "W", &ALL, "MPI_Irecv", 10, 80, 0.0), "is in point-to-point messages and waits on W");
     let collectives = on(waits(), "W", &ALL, "MPI_Iallreduce", 10, 80, 0.0);
     said(&collectives, "is in waits for nonblocking operations other than messages on W");
+}
+
+#[test]
+fn a_late_rank_in_nonblocking_collectives_explains_the_waits() {
+    let late =
+        arrive(on_one_node(), "W", &ALL, "MPI_Iallreduce", 40, |_, rank| if rank == 3 { 0.05 } else { 0.0 });
+    let late = late.with(|profile| {
+        for row in &mut profile.arrivals {
+            (row.started_s, row.completed) = (Some(row.arrival_s), Some(1));
+        }
+        profile.calls.iter_mut().for_each(|row| row.call = "MPI_Wait".to_owned());
+    });
+    finds(&on(late, "W", &ALL, "MPI_Iallreduce", 40, 320, 0.0), &["late W"]);
 }
 
 #[test]

@@ -107,9 +107,14 @@ impl Part {
 fn dominating_on(family: &Family<'_>, part: Part, facts: &Facts<'_>, others: &[Finding]) -> Option<Finding> {
     let (chosen, what) = (part.has(), part.title(family));
     let cost_s = family.time_s(chosen);
-    // Waits in collectives explain no messages, and the other way round.
-    let is_of_others =
-        |rule| waiting::is_about_messages(rule).is_some_and(|is| is == (part == Part::Collectives));
+    let has_messages = family.used.iter().any(|used| used.kind == Some(Kind::PointToPoint));
+    // Waits in collectives explain no messages, and the other way round. Without messages, completing calls wait for nonblocking
+    // collectives.
+    let is_of_others = |rule| match waiting::is_about_messages(rule) {
+        Some(true) => part == Part::Collectives,
+        Some(false) => part == Part::Messages && has_messages,
+        None => false,
+    };
     let explained_s: f64 = others
         .iter()
         .filter(|finding| finding.about == family.name && !is_of_others(finding.rule))
