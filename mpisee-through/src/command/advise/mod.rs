@@ -54,7 +54,7 @@ EXAMPLES:
 /// (mpisee-through waits).
 /// late-receiver: the same, for which senders wait.
 /// hot-receiver: a late receiver for which most others wait.
-/// uneven: members wait for each other and none stands out by more than chance explains.
+/// uneven: members wait for each other, and for most of that no rank is named.
 /// uneven-messages: the same in messages.
 /// uneven-work: a rank that is outside of MPI for much longer than the others, by more than it may have
 /// waited for a core, where no finding says who waits for it.

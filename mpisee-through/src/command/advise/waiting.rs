@@ -180,8 +180,8 @@ impl Found<'_> {
         let Some(beside) = Beside::of(facts, ranks, &among) else { return (evidence, otherwise.to_owned()) };
         let advice = match beside.explains(cost_s) {
             true => format!(
-                "What {} outside of MPI takes longer than with the others, by enough to explain the waiting: divide the work anew, or \
-                 find what is slow there, as input, output or the node.",
+                "What {} outside of MPI takes longer than with the others, by enough to explain half of the waiting or more: see \
+                 whether the work can be divided anew, or what is slow there, as input, output or the node.",
                 if self.is_one_rank() { "it does" } else { "they do" }
             ),
             false => otherwise.to_owned(),
@@ -270,7 +270,7 @@ fn uneven_collectives(facts: &Facts<'_>, family: &Family<'_>, others: &[Finding]
         about: family.name.to_owned(),
         cost_s: left(facts, family, waiting, others, &["late"])?,
         what: format!(
-            "Members of {} wait for each other, and none stands out by more than chance explains.",
+            "Members of {} wait for each other, and for most of that no rank is named.",
             family.title
         ),
         evidence: format!(
@@ -302,7 +302,7 @@ fn uneven_messages(facts: &Facts<'_>, family: &Family<'_>, others: &[Finding]) -
         rule: UNEVEN_MESSAGES,
         about: family.name.to_owned(),
         cost_s,
-        what: format!("Members of {} wait for each other in messages, and none of them can be named.", family.title),
+        what: format!("Members of {} wait for each other in messages, and for most of that no rank is named.", family.title),
         evidence: format!(
             "Measured by both ends of messages: of {} in messages {}, {} for senders and {} for receivers.",
             time(time_s),
@@ -332,7 +332,7 @@ fn operations_on<'f>(
     Some(operations.filter(move |operation| comms.contains(operation.comm.as_str())))
 }
 
-/// A sentence on the rank that caused most of the waiting, if there is one. It did so in few calls, or it would be named.
+/// A sentence on the rank that caused most of the waiting, if there is one: it is not named, so that another run may have another one.
 fn most_by_one(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool) -> Option<String> {
     let members = operations_on(facts, family)?.filter(|one| takes(one)).flat_map(|one| &one.members);
     let mut caused_s: BTreeMap<u32, f64> = BTreeMap::new();
@@ -343,7 +343,7 @@ fn most_by_one(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) 
     let (rank, most_s) = caused_s.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
     (most_s > MOST_BY_ONE * all_s).then(|| {
         format!(
-            " Rank {rank} caused {} of that, but much of it in few calls, so that it may be another one the next time.",
+            " Rank {rank} caused {} of that, which does not show that it would do so again.",
             percent(most_s / all_s)
         )
     })
