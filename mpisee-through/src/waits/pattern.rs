@@ -231,12 +231,12 @@ fn late_root(sample: &Sample) -> Option<Finding> {
     const MOST: f64 = 0.75;
     const CERTAIN: f64 = 3.0;
     let root = sample.only_root()?;
-    let is_late = |arrivals: &[f64]| {
-        let before = arrivals.iter().filter(|&&arrival_s| arrival_s < arrivals[root]).count();
-        2 * before > arrivals.len() - 1
+    let is_late = |starts: &[f64]| {
+        let before = starts.iter().filter(|&&start_s| start_s < starts[root]).count();
+        2 * before > starts.len() - 1
     };
     let instances = sample.numbers.len() as f64;
-    let late = sample.instances().filter(|one| is_late(one.arrivals)).count() as f64;
+    let late = sample.instances().filter(|one| is_late(one.starts())).count() as f64;
     let is_certain = late - instances / 2.0 > CERTAIN * (instances / 4.0).sqrt();
     (late >= MOST * instances && is_certain).then_some(Finding::LateRoot(root))
 }

@@ -310,11 +310,12 @@ impl<'a> Sampled<'a> {
         }
     }
 
-    /// By waiting rank, how long it waited in sampled calls for this one to receive, in seconds.
+    /// By waiting rank, how long it waited for this one to receive, as the sample has it for all calls, in seconds.
     fn waits_for_receiver(&self, receiver: u32) -> HashMap<u32, f64> {
         let mut waits = HashMap::new();
         for one in self.completions.iter().filter(|one| one.cause == receiver && one.is_for_receiver) {
-            if let Some((_, weight)) = self.unit(one) {
+            if let Some((unit, weight)) = self.unit(one) {
+                let weight = weight * self.design.weight(unit);
                 *waits.entry(one.rank).or_default() += weight * self.caused_s(one);
             }
         }
