@@ -329,7 +329,7 @@ impl Traffic {
     }
 }
 
-/// What all ranks sent.
+/// The messages of all ranks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
     all: Traffic,

@@ -507,11 +507,11 @@ impl Finished {
     pub fn disturbance(&self) -> f64 {
         let ranks = &self.tables().ranks;
         let said = self.stdout.lines().filter_map(|line| line.strip_prefix("disturbed "));
-        let told_s: Vec<f64> = said.map(|text| text.parse().expect("seconds")).collect();
-        assert_eq!(told_s.len(), ranks.len(), "{}", self.stdout);
+        let longer_s: Vec<f64> = said.map(|text| text.parse().expect("seconds")).collect();
+        assert_eq!(longer_s.len(), ranks.len(), "{}", self.stdout);
         let without_core_s = ranks.iter().filter_map(|row| row.cpu_wait_s).map(|time_s| time_s.0);
         let wall_s = ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max);
-        (told_s.iter().sum::<f64>() + without_core_s.sum::<f64>()) / wall_s
+        (longer_s.iter().sum::<f64>() + without_core_s.sum::<f64>()) / wall_s
     }
 
     /// Asserts that `mpisee-through check` finds nothing wrong with the profile.

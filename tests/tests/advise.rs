@@ -20,7 +20,7 @@ fn found(finished: &Finished) -> BTreeSet<(String, String)> {
 const EXACT: f64 = 0.005;
 const VISIBLE: f64 = 0.1;
 
-/// What is planted is found, and nothing else.
+/// The planted problems are found, and nothing else.
 fn finds(mpi: &Mpi, program: &str, expected: &BTreeSet<(String, String)>) {
     let finished = Run::new(mpi, program).profiled();
     let found = found(&finished);

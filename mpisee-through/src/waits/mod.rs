@@ -208,7 +208,7 @@ impl Samples {
     }
 }
 
-/// What is known of all calls.
+/// Exact sums over all calls, and the choice among them.
 struct KnownOf<'a> {
     view: &'a ProfileView,
     filter: &'a CallFilter,

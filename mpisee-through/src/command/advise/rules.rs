@@ -91,7 +91,7 @@ impl Part {
         }
     }
 
-    /// What those on a family are. Completions alone are for nonblocking collectives, files or windows.
+    /// Their name on a family. Completions alone are for nonblocking collectives, files or windows.
     fn title(self, family: &Family<'_>) -> &'static str {
         let has = |kind| family.used.iter().any(|used| used.kind == Some(kind));
         match self {

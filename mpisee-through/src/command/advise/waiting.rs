@@ -232,7 +232,7 @@ impl Found<'_> {
 
 /// The least share of the run that is waiting while no rank stands out.
 const UNEVEN_OF_RUN: f64 = 0.05;
-/// A rank that caused more than this part of it is told all the same.
+/// A rank that caused more than this part of it is mentioned all the same.
 const MOST_BY_ONE: f64 = 0.75;
 
 /// Waiting for which no rank stands out: each is late now and then.
@@ -242,7 +242,7 @@ pub fn uneven(facts: &Facts<'_>, others: &[Finding]) -> Vec<Finding> {
     in_collectives.chain(in_messages).collect()
 }
 
-/// What is left of the waiting on a family without the findings of these rules, if it is much.
+/// The waiting on a family, in seconds, that the findings of these rules leave unexplained, if it is much.
 fn left(
     facts: &Facts<'_>,
     family: &Family<'_>,

@@ -132,7 +132,7 @@ fn parts(
     parts
 }
 
-/// What the answer has beside its notes.
+/// The answer without its notes.
 #[derive(Default)]
 struct Page {
     lead: String,
