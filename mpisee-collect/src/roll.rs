@@ -2,7 +2,8 @@
 //!
 //! A profiler creates its segment before `MPI_Init`, which no rank leaves before all have entered it: MPI does not
 //! guarantee that, but MPI libraries do so by default. So every rank that reads the roll at the end of MPI finds the
-//! same ranks on it, without a message.
+//! same ranks on it, without a message. Sessions begin without regard to other processes: there a rank may end before
+//! another has begun, and waits briefly for as many as the launcher starts on the node.
 
 use crate::process;
 use crate::segments::{HeaderRead, header_of};
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The longest wait for processes that are still in `MPI_Init` to say which rank they are.
+/// The longest wait for processes to begin, or to say which rank they are while they are in `MPI_Init`.
 const MOST_STARTING: Duration = Duration::from_secs(5);
 /// Nanoseconds between the begin of two processes of one world.
 const MOST_APART_NS: u64 = 60_000_000_000;
@@ -48,16 +49,25 @@ pub struct Roll {
 
 impl Roll {
     /// Reads the segments in `directory` that are of the same world as `own`; waits briefly for processes that are
-    /// still in `MPI_Init`.
-    pub fn call(directory: &Path, own: &Snapshot, user: u32) -> Roll {
+    /// still in `MPI_Init`, and until `least` ranks are there or have been.
+    pub fn call(directory: &Path, own: &Snapshot, user: u32, least: u32) -> Roll {
         let begin = Instant::now();
         loop {
             let roll = Roll::at_once(directory, own, user);
-            if !roll.has_starting || begin.elapsed() > MOST_STARTING {
+            if !roll.awaits(own, least) || begin.elapsed() > MOST_STARTING {
                 return roll;
             }
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// Whether ranks are to be expected beyond those found. Without the own segment another rank has written the profile.
+    fn awaits(&self, own: &Snapshot, least: u32) -> bool {
+        let is_short = || {
+            let found = self.entries.len() + self.ended.len();
+            self.entries.contains_key(&own.world_rank) && !self.has_foreign && found < least as usize
+        };
+        self.has_starting || self.failure.is_none() && is_short()
     }
 
     /// As [`Roll::call`], without a wait.

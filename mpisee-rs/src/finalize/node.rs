@@ -3,8 +3,8 @@
 //! No rank waits for another, and no message is sent: each rank leaves its counts in its segment and goes on.
 
 use super::End;
-use crate::state::gpu;
 use crate::state::world::World;
+use crate::state::{gpu, process};
 use crate::storage::message::say;
 use crate::storage::segment::{Segment, has_memory};
 use mpisee_collect::output::Places;
@@ -29,7 +29,10 @@ const WRITING_TIMES: usize = 4;
 
 /// The ranks of this process's world that have an active profiler on this node.
 pub fn roll(world: &World) -> Roll {
-    roll_by(world, Roll::call)
+    // MPI_Init has waited for all ranks; sessions wait for none.
+    let local_size = world.segment.header().local_size.load(Ordering::Relaxed);
+    let least = if process::has_world() { 0 } else { u32::try_from(local_size).unwrap_or(0) };
+    roll_by(world, |folder, own, user| Roll::call(folder, own, user, least))
 }
 
 fn roll_by(world: &World, read: impl FnOnce(&Path, &Snapshot, u32) -> Roll) -> Roll {

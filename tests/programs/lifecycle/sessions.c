@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPECT(what) ((what) ? (void)0 : (fprintf(stderr, "line %d: %s\n", __LINE__, #what), exit(1)))
 
@@ -15,10 +16,15 @@ static MPI_Comm from_group(MPI_Group group, const char *tag) {
     return comm;
 }
 
-/* Each process has a communicator of its own and no other. */
+/* Each process has a communicator of its own and no other; the last begins when the others have ended. */
 static int each_alone(void) {
-    MPI_Session session;
+    const char *rank = getenv("PMI_RANK") ? getenv("PMI_RANK") : getenv("OMPI_COMM_WORLD_RANK");
+    EXPECT(rank);
+    MPI_Session unseen, session;
     MPI_Group self;
+    /* The first session waits for all processes in some MPIs. */
+    PMPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &unseen);
+    if (!strcmp(rank, "2")) usleep(400000);
     MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
     MPI_Group_from_session_pset(session, "mpi://SELF", &self);
     MPI_Comm comm = from_group(self, "self");
@@ -26,6 +32,7 @@ static int each_alone(void) {
     MPI_Comm_free(&comm);
     MPI_Group_free(&self);
     MPI_Session_finalize(&session);
+    PMPI_Session_finalize(&unseen);
     return 0;
 }
 
