@@ -66,5 +66,5 @@ fn one_rank_that_works_is_load() {
 
 #[test]
 fn data_that_is_moved_is_transfer() {
-    expect("advise/causes", &["skewed"], |shares| shares["transfer_efficiency"] < 0.3);
+    expect("advise/causes", &["moved"], |shares| shares["transfer_efficiency"] < 0.3);
 }

@@ -1,5 +1,6 @@
 /* causes KIND: a program with one thing that it should not do, or none.
  *   skewed      rank 1 sends far more than the others in MPI_Alltoallv
+ *   moved       all ranks send as much in MPI_Alltoallv, and compute nothing
  *   tiny        rank 0 sends rank 1 a value at a time
  *   barrier     a barrier before each MPI_Allreduce, to which one rank comes late in turn
  *   gather      rank 0 receives a long message of every other rank in turn, and works on each
@@ -21,11 +22,11 @@ enum { LONG = 1 << 20, TINY = 400000, BARRIERS = 3000, ROUNDS = 60, HALO = 1000,
 static char out[4 * LONG], in[4 * LONG];
 static double sums[HALO];
 
-static void skewed(void) {
+static void exchange(int shortest) {
     int counts_out[8], counts_in[8], at_out[8], at_in[8];
     for (int other = 0; other < size; other++) {
-        counts_out[other] = rank == 1 ? LONG : 64;
-        counts_in[other] = other == 1 ? LONG : 64;
+        counts_out[other] = rank == 1 ? LONG : shortest;
+        counts_in[other] = other == 1 ? LONG : shortest;
         at_out[other] = 0;
         at_in[other] = other * LONG;
     }
@@ -120,7 +121,8 @@ int main(int argc, char **argv) {
     EXPECT(argc == 2 && size <= 4);
     const char *kind = argv[1];
     MPI_Barrier(MPI_COMM_WORLD);
-    if (strcmp(kind, "skewed") == 0) skewed();
+    if (strcmp(kind, "skewed") == 0) exchange(64);
+    else if (strcmp(kind, "moved") == 0) exchange(LONG);
     else if (strcmp(kind, "tiny") == 0) tiny();
     else if (strcmp(kind, "barrier") == 0) barrier();
     else if (strcmp(kind, "gather") == 0) gather();
