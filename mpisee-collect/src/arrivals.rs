@@ -5,7 +5,7 @@ use crate::node_clock::NodeClock;
 use crate::process::boot;
 use crate::ticks::moment;
 use mpisee_profile::rows::{ArrivalRow, CollectiveRow};
-use mpisee_profile::segment::instances::{ARRIVALS, ARRIVALS_CARRIED, INSTANCES, Sample};
+use mpisee_profile::segment::instances::{ARRIVALS, ARRIVALS_CARRIED, INSTANCES, Sample, Subject};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::names::names;
@@ -108,26 +108,29 @@ impl Rank<'_> {
         let mut samples = samples.to_vec();
         samples.sort_unstable_by_key(|sample| sample.number);
         let of_request = u64::from(instances.request.saturating_sub(1)) << u32::BITS;
-        let is_blocking = |sample: &Sample| sample.start == sample.arrival;
-        rows.samples.extend(samples.iter().map(|sample| ArrivalRow {
-            comm: comm.clone(),
-            call: operation.to_owned(),
-            instance: of_request | sample.number,
-            rank: self.snapshot.world_rank.get(),
-            root: self.root(instances, sample),
-            arrival_s: self.clock.moment(sample.arrival),
-            departure_s: self.clock.moment(sample.departure),
-            started_s: (!is_blocking(sample)).then(|| self.clock.moment(sample.start)),
-            // An older recorder left it out.
-            completed: (!is_blocking(sample)).then(|| u32::try_from(sample.bytes).unwrap_or(u32::MAX).max(1)),
-        }));
+        let row = |sample: &Sample| {
+            let Subject::Instance { root, completed } = sample.subject else { return None };
+            let is_blocking = completed == 0;
+            Some(ArrivalRow {
+                comm: comm.clone(),
+                call: operation.to_owned(),
+                instance: of_request | sample.number,
+                rank: self.snapshot.world_rank.get(),
+                root: root.and_then(|root| self.root(instances, root)),
+                arrival_s: self.clock.moment(sample.arrival),
+                departure_s: self.clock.moment(sample.departure),
+                started_s: (!is_blocking).then(|| self.clock.moment(sample.start)),
+                completed: (!is_blocking).then_some(completed),
+            })
+        };
+        rows.samples.extend(samples.iter().filter_map(row));
         Some(())
     }
 
-    /// The root's rank in the world.
-    fn root(&self, instances: InstancesKey, sample: &Sample) -> Option<u32> {
+    /// The root's rank in the world, of its rank in the communicator.
+    fn root(&self, instances: InstancesKey, root: u32) -> Option<u32> {
         let group = &self.snapshot.communicators.get(instances.communicator.index())?.created.group;
-        let root = group.get(CommRank::new(sample.detail?))?;
+        let root = group.get(CommRank::new(root))?;
         (root != WorldRank::OUTSIDE && root != WorldRank::ELIDED).then_some(root.get())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::node_clock::NodeClock;
 use mpisee_profile::rows::{MessageRow, StreamRow};
-use mpisee_profile::segment::instances::{INSTANCES, Sample};
+use mpisee_profile::segment::instances::{INSTANCES, Sample, Subject};
 use mpisee_profile::segment::key::{Key, Meaning, PeerKey};
 use mpisee_profile::segment::layout::peer;
 use mpisee_profile::segment::snapshot::Snapshot;
@@ -32,7 +32,7 @@ pub fn rows(snapshot: &Snapshot, names: &[String], clock: &NodeClock) -> Message
             snapshot.samples.get(&key).filter(|_| stream.ordered == 1).cloned().unwrap_or_default();
         samples.sort_unstable_by_key(|sample| sample.number);
         stream.sampled = samples.len() as u64;
-        rows.samples.extend(samples.iter().map(|sample| message(&stream, sample, clock)));
+        rows.samples.extend(samples.iter().filter_map(|sample| message(&stream, sample, clock)));
         rows.streams.push(stream);
     }
     rows
@@ -71,20 +71,22 @@ fn world_rank(snapshot: &Snapshot, stream: &Stream) -> Option<WorldRank> {
     }
 }
 
-fn message(stream: &StreamRow, sample: &Sample, clock: &NodeClock) -> MessageRow {
+fn message(stream: &StreamRow, sample: &Sample, clock: &NodeClock) -> Option<MessageRow> {
+    let Subject::Message { bytes, completion } = sample.subject else { return None };
     let StreamRow { ref comm, rank, peer, end, tag, .. } = *stream;
-    let seen = |moment: Ticks| sample.detail.map(|_| clock.moment(moment));
-    MessageRow {
+    let seen = |moment: Ticks| completion.map(|_| clock.moment(moment));
+    Some(MessageRow {
         comm: comm.clone(),
         rank,
         peer,
         end,
         tag,
         message: sample.number,
-        bytes: sample.bytes,
+        bytes,
         started_s: clock.moment(sample.start),
         arrival_s: seen(sample.arrival),
         departure_s: seen(sample.departure),
-        completed: sample.detail.unwrap_or(0),
-    }
+        call: completion.map_or(String::new(), |(call, _)| call.name().to_owned()),
+        completed: completion.map_or(0, |(_, completed)| completed),
+    })
 }

@@ -374,6 +374,7 @@ fn pass(mut builder: Builder, [from, to]: [u32; 2], messages: u64, late_s: [f64;
                 started_s: moment(own_s),
                 arrival_s: Some(moment(own_s)),
                 departure_s: Some(moment(left_s)),
+                call: call.to_owned(),
                 completed: 1,
             });
         }

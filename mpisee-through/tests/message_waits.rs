@@ -45,6 +45,12 @@ impl Stream {
                 started_s: Seconds(side.started_s),
                 arrival_s: Some(Seconds(side.arrival_s)),
                 departure_s: Some(Seconds(side.departure_s)),
+                call: match (side.started_s < side.arrival_s, end) {
+                    (true, _) => "MPI_Waitall",
+                    (false, End::Sent) => "MPI_Send",
+                    (false, End::Received) => "MPI_Recv",
+                }
+                .to_owned(),
                 completed: side.completed,
             });
         }

@@ -16,7 +16,16 @@ const VISIBLE: f64 = 0.1;
 type Found = Vec<(String, String)>;
 
 /// The rules that name a rank as the one for which others wait, or whose part is large.
-const BLAMING: [&str; 5] = ["finalize", "late", "skewed-volume", "slow-transfer", "through-one-rank"];
+const BLAMING: [&str; 8] = [
+    "finalize",
+    "hot-receiver",
+    "late",
+    "late-receiver",
+    "late-sender",
+    "skewed-volume",
+    "slow-transfer",
+    "through-one-rank",
+];
 
 fn run(mpi: &Mpi, kind: &str, ranks: u32) -> Finished {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

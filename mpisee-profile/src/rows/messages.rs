@@ -42,6 +42,8 @@ pub struct MessageRow {
     pub arrival_s: Option<Seconds>,
     /// When `rank` left that call. A call that only tests for completion waits for nothing: it has the same time twice.
     pub departure_s: Option<Seconds>,
+    /// The name of that call in the standard; empty if there is none.
+    pub call: String,
     /// The sends and receives that this call completed, sampled or not: 1 for `MPI_Recv`, 2 for `MPI_Sendrecv`.
     pub completed: u32,
 }

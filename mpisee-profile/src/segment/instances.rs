@@ -5,7 +5,7 @@
 //! number has zeros under a mask. The mask gets a bit more whenever the room is full, and what it excludes is dropped.
 //! So all members keep the same instances, whatever pattern the program has.
 
-use crate::Ticks;
+use crate::{Operation, Ticks};
 
 /// In a slot's values: instances so far, those while recording was off included.
 pub const INSTANCES: usize = 0;
@@ -22,48 +22,87 @@ pub const DUE: usize = 4;
 pub const SAMPLE_WORDS: usize = 5;
 
 const NUMBER_BITS: u32 = 40;
-const MOST_DETAIL_PLUS_1: u64 = (1 << (u64::BITS - NUMBER_BITS)) - 1;
+const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
+/// The largest value beside the number.
+const MOST_BESIDE: u64 = (1 << (u64::BITS - NUMBER_BITS)) - 1;
+const BYTES_BITS: u32 = 48;
+const MOST_BYTES: u64 = (1 << BYTES_BITS) - 1;
 
 /// An instance, or a message of a stream (see [`super::streams`]), that was kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Its number among the calls of its operation on the communicator, or among the messages of its stream, from 0.
     pub number: u64,
-    /// Of an instance, the root's rank in the communicator; of a message, how many sends and receives the call completed that
-    /// completed it. `None` where there is neither, or one that has no room here.
-    pub detail: Option<u32>,
     /// When the process entered the call that started the operation: of a blocking one, the same as `arrival`.
     pub start: Ticks,
     /// When the process entered the call that completed it.
     pub arrival: Ticks,
     /// When it left that call.
     pub departure: Ticks,
-    /// The length of a message; of an instance that is nonblocking or persistent, how many such the call completed that completed
-    /// it, of a blocking one 0.
-    pub bytes: u64,
+    /// The rest, by what it is.
+    pub subject: Subject,
+}
+
+/// What a sample is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// An instance of a collective operation.
+    Instance {
+        /// The root's rank in the communicator; `None` where there is none, or one above 2^24 - 3.
+        root: Option<u32>,
+        /// The nonblocking and persistent collective operations that the call completed which completed it; 0 of a blocking one.
+        completed: u32,
+    },
+    /// One end of a message.
+    Message {
+        /// Its length.
+        bytes: u64,
+        /// The call that completed it here, and how many sends and receives this call completed; `None` if no call was seen to.
+        completion: Option<(Operation, u32)>,
+    },
 }
 
 impl Sample {
-    /// As words: number 40 bits, detail plus 1 24 bits from the lowest; start; arrival; departure; bytes.
+    /// As words: number 40 bits, and from bit 40 on the root plus 1 or the completed messages; start; arrival; departure;
+    /// the completed collective operations, or bytes 48 bits, and from bit 48 on the number of the completing call plus 1.
     pub fn words(&self) -> [u64; SAMPLE_WORDS] {
-        let detail = self.detail.map_or(0, |detail| u64::from(detail) + 1);
-        let detail = if detail > MOST_DETAIL_PLUS_1 { 0 } else { detail };
-        let number = self.number & ((1 << NUMBER_BITS) - 1);
+        let (beside, last) = match self.subject {
+            Subject::Instance { root, completed } => {
+                let root = root.map_or(0, |root| u64::from(root) + 1);
+                (if root > MOST_BESIDE { 0 } else { root }, completed.into())
+            }
+            Subject::Message { bytes, completion } => {
+                let (call, completed) =
+                    completion.map_or((0, 0), |(call, completed)| (call as u64 + 1, completed));
+                (MOST_BESIDE.min(completed.into()), bytes.min(MOST_BYTES) | call << BYTES_BITS)
+            }
+        };
         let [start, arrival, departure] = [self.start, self.arrival, self.departure].map(Ticks::get);
-        [number | detail << NUMBER_BITS, start, arrival, departure, self.bytes]
+        [self.number & NUMBER_MASK | beside << NUMBER_BITS, start, arrival, departure, last]
     }
 
-    /// From words.
-    pub fn from_words([number, start, arrival, departure, bytes]: [u64; SAMPLE_WORDS]) -> Sample {
-        Sample {
-            number: number & ((1 << NUMBER_BITS) - 1),
-            detail: (number >> NUMBER_BITS).checked_sub(1).map(|detail| detail as u32),
-            start: Ticks::new(start),
-            arrival: Ticks::new(arrival),
-            departure: Ticks::new(departure),
-            bytes,
-        }
+    /// From words of an instance, or of a message.
+    pub fn from_words(words: [u64; SAMPLE_WORDS], is_message: bool) -> Sample {
+        let [first, start, arrival, departure, last] = words;
+        let beside = (first >> NUMBER_BITS) as u32;
+        let subject = match is_message {
+            false => Subject::Instance { root: beside.checked_sub(1), completed: last as u32 },
+            true => Subject::Message {
+                bytes: last & MOST_BYTES,
+                completion: (last >> BYTES_BITS)
+                    .checked_sub(1)
+                    .and_then(Operation::from_index)
+                    .map(|call| (call, beside)),
+            },
+        };
+        let [start, arrival, departure] = [start, arrival, departure].map(Ticks::new);
+        Sample { number: number_of(first), start, arrival, departure, subject }
     }
+}
+
+/// The number of a sample from its first word.
+pub const fn number_of(first: u64) -> u64 {
+    first & NUMBER_MASK
 }
 
 /// Spreads the numbers of instances evenly over all values, so that no pattern of a program meets that of the sample.
@@ -91,20 +130,33 @@ mod tests {
         #[test]
         fn words_lead_back(
             number in 0u64..1 << NUMBER_BITS,
-            detail in proptest::option::of(0u32..(1 << 24) - 1),
+            root in proptest::option::of(0u32..(1 << 24) - 2),
             ticks: [u64; 3],
-            bytes: u64,
+            completed in 0u32..1 << 24,
+            bytes in 0u64..1 << BYTES_BITS,
+            call in proptest::option::of(proptest::sample::select(Operation::all().collect::<Vec<_>>())),
         ) {
             let [start, arrival, departure] = ticks.map(Ticks::new);
-            let sample = Sample { number, detail, start, arrival, departure, bytes };
-            prop_assert_eq!(Sample::from_words(sample.words()), sample);
+            let completion = call.map(|call| (call, completed));
+            for subject in [Subject::Instance { root, completed }, Subject::Message { bytes, completion }] {
+                let sample = Sample { number, start, arrival, departure, subject };
+                let is_message = matches!(subject, Subject::Message { .. });
+                prop_assert_eq!(Sample::from_words(sample.words(), is_message), sample);
+                prop_assert_eq!(number_of(sample.words()[0]), number);
+            }
         }
     }
 
     #[test]
     fn a_root_without_room_is_none() {
-        let sample = Sample { number: 7, detail: Some(1 << 24), ..Sample::default() };
-        assert_eq!(Sample::from_words(sample.words()), Sample { detail: None, ..sample });
+        let of_root = |root| Sample {
+            number: 7,
+            start: Ticks::new(1),
+            arrival: Ticks::new(1),
+            departure: Ticks::new(2),
+            subject: Subject::Instance { root, completed: 0 },
+        };
+        assert_eq!(Sample::from_words(of_root(Some(1 << 24)).words(), false), of_root(None));
     }
 
     /// For every mask and period, each residue has its share, within four standard deviations.

@@ -342,11 +342,12 @@ impl Snapshot {
                 }
                 SAMPLES => {
                     let samples = usize::try_from(used).unwrap_or(usize::MAX).min(room / SAMPLE_WORDS);
+                    let key = Key(field(offset_of!(ChunkHeader, key)));
+                    let is_message = matches!(key.meaning(), Some(Meaning::Stream(_)));
                     let sample = |at: usize| {
                         let word = |word| source.word(body + at * SAMPLE_WORDS + word);
-                        Sample::from_words(std::array::from_fn(word))
+                        Sample::from_words(std::array::from_fn(word), is_message)
                     };
-                    let key = Key(field(offset_of!(ChunkHeader, key)));
                     self.samples.entry(key).or_default().extend((0..samples).map(sample));
                 }
                 LOG => {

@@ -11,7 +11,7 @@ use crate::state::cached_call::CachedCall;
 use crate::state::communicator::Members;
 use crate::state::world::{self, World};
 use crate::storage::sync::own_value;
-use mpisee_profile::segment::instances::{ARRIVALS, ARRIVALS_CARRIED, Sample};
+use mpisee_profile::segment::instances::{ARRIVALS, ARRIVALS_CARRIED, Sample, Subject};
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{InstancesKey, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
@@ -85,7 +85,8 @@ fn due(slot: &Slot, number: u64, active_call: &Slot, has_succeeded: bool, root: 
         && has_succeeded
         && let Some(world) = world::world()
     {
-        let sample = Sample { number, detail: root, start: arrival, arrival, departure, bytes: 0 };
+        let subject = Subject::Instance { root, completed: 0 };
+        let sample = Sample { number, start: arrival, arrival, departure, subject };
         world::guarded(|| samples::keep(world, slot, &sample));
     }
 }
@@ -97,7 +98,16 @@ fn due_later(slot: &Slot, number: u64, active_call: &Slot, request: Option<Reque
     if samples::is_chosen(slot, number)
         && let (Some(request), Some(world)) = (request, world::world())
     {
-        world::guarded(|| unfinished::begin(world, slot, active_call, request, number, root, 0));
+        world::guarded(|| {
+            unfinished::begin(
+                world,
+                slot,
+                active_call,
+                request,
+                number,
+                Subject::Instance { root, completed: 0 },
+            )
+        });
     }
 }
 

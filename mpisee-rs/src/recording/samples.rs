@@ -6,9 +6,12 @@ use super::Recorder;
 use crate::state::world::World;
 use crate::storage::segment::Words;
 use crate::storage::sync::own_value;
-use mpisee_profile::segment::Key;
-use mpisee_profile::segment::instances::{DUE, INSTANCES, MASK, SAMPLE_WORDS, Sample, is_kept, narrower};
+use mpisee_profile::Operation;
+use mpisee_profile::segment::instances::{
+    DUE, INSTANCES, MASK, SAMPLE_WORDS, Sample, is_kept, narrower, number_of,
+};
 use mpisee_profile::segment::layout::Slot;
+use mpisee_profile::segment::{Key, active_call};
 use rustc_hash::FxHashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -56,6 +59,14 @@ struct Samples {
     used: usize,
     /// The most of them.
     most: usize,
+}
+
+/// The call that the thread is in, if it is counted.
+pub fn calling(active_call: &Slot) -> Option<Operation> {
+    match active_call::call_of(own_value(&active_call.values[active_call::PLACE])) {
+        Some(active_call::Call::Counted(operation)) => Some(operation),
+        _ => None,
+    }
 }
 
 /// Counts one more; returns its number from 0.
@@ -211,9 +222,9 @@ impl Samples {
         self.used = 0;
         for at in 0..samples {
             let from = &words.body()[at * SAMPLE_WORDS..][..SAMPLE_WORDS];
-            let sample = Sample::from_words(std::array::from_fn(|word| own_value(&from[word])));
-            if is_kept(sample.number, mask) {
-                self.write(words, &sample);
+            let sample = std::array::from_fn(|word| own_value(&from[word]));
+            if is_kept(number_of(sample[0]), mask) {
+                self.write(words, sample);
             }
         }
         words.used().store(self.used as u64, Ordering::Release);
@@ -221,13 +232,13 @@ impl Samples {
 
     fn push(&mut self, sample: &Sample) {
         let Some(words) = self.words.filter(|_| !self.is_full()) else { return };
-        self.write(words, sample);
+        self.write(words, sample.words());
         words.used().store(self.used as u64, Ordering::Release);
     }
 
-    fn write(&mut self, words: Words, sample: &Sample) {
+    fn write(&mut self, words: Words, sample: [u64; SAMPLE_WORDS]) {
         let to = &words.body()[self.used * SAMPLE_WORDS..][..SAMPLE_WORDS];
-        to.iter().zip(sample.words()).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+        to.iter().zip(sample).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
         self.used += 1;
     }
 }

@@ -18,7 +18,7 @@ use crate::state::thread::Thread;
 use crate::state::world;
 use crate::storage::sync::own_value;
 use mpisee_profile::rows::End;
-use mpisee_profile::segment::instances::Sample;
+use mpisee_profile::segment::instances::{Sample, Subject};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::streams::{COMMUNICATOR, IS_UNORDERED, PEER_AND_TAG, Stream, THREAD};
@@ -76,8 +76,9 @@ impl Counted {
         {
             let [arrival, departure] = [active_call::SINCE, active_call::RETURNED]
                 .map(|at| Ticks::new(own_value(&active_call.values[at])));
-            let detail = Some(together);
-            let sample = Sample { number, detail, start: arrival, arrival, departure, bytes };
+            let completion = samples::calling(active_call).map(|operation| (operation, together));
+            let subject = Subject::Message { bytes, completion };
+            let sample = Sample { number, start: arrival, arrival, departure, subject };
             world::guarded(|| samples::keep(world, slot, &sample));
         }
     }
@@ -91,7 +92,8 @@ impl Counted {
             && let Some(world) = world::world()
         {
             world::guarded(|| {
-                unfinished::begin(world, slot, active_call, request, number, None, bytes);
+                let subject = Subject::Message { bytes, completion: None };
+                unfinished::begin(world, slot, active_call, request, number, subject);
             });
         }
     }

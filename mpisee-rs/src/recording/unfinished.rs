@@ -5,12 +5,10 @@ use crate::mpi::abi::Request;
 use crate::state::request::{Kind, Operations, REQUESTS, RequestState};
 use crate::state::world::World;
 use crate::storage::sync::own_value;
-use mpisee_profile::Ticks;
-use mpisee_profile::segment::Key;
 use mpisee_profile::segment::active_call;
-use mpisee_profile::segment::instances::Sample;
-use mpisee_profile::segment::key::Meaning;
+use mpisee_profile::segment::instances::{Sample, Subject};
 use mpisee_profile::segment::layout::Slot;
+use mpisee_profile::{Operation, Ticks};
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
@@ -35,38 +33,35 @@ struct Unfinished {
 // SAFETY: a slot is shared between threads, and never unmapped.
 unsafe impl Send for Unfinished {}
 
-/// The calls that completed an operation, and what was known then.
+/// A call that completed operations.
 #[derive(Clone, Copy)]
-pub struct Completed {
+pub struct CompletingCall {
+    pub operation: Operation,
     pub arrival: Ticks,
     pub departure: Ticks,
-    /// The operations that the call completed.
-    pub together: Operations,
-    /// The length of a message that was received.
-    pub bytes: Option<u64>,
+    pub completed: Operations,
 }
 
-/// The operation that the call in progress has started is to be kept when `request` is complete. Of a message to send, `bytes` is
-/// the length; its `detail` comes later.
+/// The operation that the call in progress has started is to be kept when `request` is complete; the number of its sample and
+/// `subject` are known so far.
 pub fn begin(
     world: &World,
     slot: &Slot,
     active_call: &Slot,
     request: Request,
     number: u64,
-    detail: Option<u32>,
-    bytes: u64,
+    subject: Subject,
 ) {
     let [start, end] =
         [active_call::SINCE, active_call::RETURNED].map(|at| Ticks::new(own_value(&active_call.values[at])));
-    let sample = Sample { number, detail, start, bytes, ..Sample::default() };
-    let unfinished = Unfinished { slot: NonNull::from(slot), sample };
+    let unfinished = Unfinished::new(slot, number, start, subject);
     // What shares its handle with others was complete when it started.
     if REQUESTS.is_aliased(request) {
-        unfinished.keep(
-            world,
-            &Completed { arrival: end, departure: end, together: Operations::ONE_OF_EACH, bytes: None },
-        );
+        if let Some(operation) = samples::calling(active_call) {
+            let completed = Operations::ONE;
+            let call = CompletingCall { operation, arrival: end, departure: end, completed };
+            unfinished.keep(world, &call, None);
+        }
         return;
     }
     let Some(added) = add(unfinished) else { return };
@@ -81,15 +76,18 @@ pub fn begin_again(slot: &Slot, number: u64, started: &RequestState, start: Tick
     if !samples::is_due(slot, number) || !samples::is_chosen(slot, number) {
         return 0;
     }
-    let bytes = if started.kind == Kind::Send { started.message } else { 0 };
-    let sample = Sample { number, start, bytes, ..Sample::default() };
-    add(Unfinished { slot: NonNull::from(slot), sample }).unwrap_or(0)
+    let subject = match started.kind {
+        Kind::Collective => Subject::Instance { root: u32::try_from(started.peer).ok(), completed: 0 },
+        Kind::Send => Subject::Message { bytes: started.message, completion: None },
+        _ => Subject::Message { bytes: 0, completion: None },
+    };
+    add(Unfinished::new(slot, number, start, subject)).unwrap_or(0)
 }
 
-/// Keeps the operation of that number, which is complete.
-pub fn finish(world: &World, number: u32, completed: &Completed) {
+/// Keeps the operation of that number, which `call` has completed; `bytes` is the length of a message that was received.
+pub fn finish(world: &World, number: u32, call: &CompletingCall, bytes: Option<u64>) {
     if let Some(unfinished) = take(number) {
-        unfinished.keep(world, completed);
+        unfinished.keep(world, call, bytes);
     }
 }
 
@@ -108,19 +106,25 @@ pub fn forget(number: u32) {
     take(number);
 }
 
-fn is_message(slot: NonNull<Slot>) -> bool {
-    // SAFETY: slots are never unmapped.
-    let key = Key(own_value(&unsafe { slot.as_ref() }.key));
-    matches!(key.meaning(), Some(Meaning::Stream(_)))
-}
-
 impl Unfinished {
-    fn keep(self, world: &World, &Completed { arrival, departure, together, bytes }: &Completed) {
-        let (detail, bytes) = match is_message(self.slot) {
-            true => (Some(together.messages()), bytes.unwrap_or(self.sample.bytes)),
-            false => (self.sample.detail, together.collectives().into()),
+    /// One whose end is unknown so far.
+    fn new(slot: &Slot, number: u64, start: Ticks, subject: Subject) -> Self {
+        let sample = Sample { number, start, arrival: Ticks::ZERO, departure: Ticks::ZERO, subject };
+        Unfinished { slot: NonNull::from(slot), sample }
+    }
+
+    fn keep(self, world: &World, call: &CompletingCall, received: Option<u64>) {
+        let &CompletingCall { operation, arrival, departure, completed } = call;
+        let subject = match self.sample.subject {
+            Subject::Instance { root, .. } => {
+                Subject::Instance { root, completed: completed.collectives().max(1) }
+            }
+            Subject::Message { bytes, .. } => Subject::Message {
+                bytes: received.unwrap_or(bytes),
+                completion: Some((operation, completed.messages())),
+            },
         };
-        let sample = Sample { arrival, departure, detail, bytes, ..self.sample };
+        let sample = Sample { arrival, departure, subject, ..self.sample };
         // SAFETY: slots are never unmapped.
         samples::keep(world, unsafe { self.slot.as_ref() }, &sample);
     }

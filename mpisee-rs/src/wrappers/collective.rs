@@ -99,10 +99,11 @@ pub unsafe fn prepare_collective(
         let communicator = known.get();
         recorder.count_time(id, operation, ticks);
         if code == constant::SUCCESS {
-            let Volume { message, bytes, .. } = volume(&Members::of(&communicator));
+            let Volume { message, bytes, root } = volume(&Members::of(&communicator));
             let template = recorder.sample(id, operation, message, 0, Ticks::ZERO);
             let started = RequestState::persistent(Kind::Collective, template, message, bytes);
-            let started = RequestState { counted_by, ..started };
+            let peer = root.and_then(|root| i32::try_from(root).ok()).unwrap_or(constant::PROC_NULL);
+            let started = RequestState { counted_by, peer, ..started };
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add_persistent(request, started) };
         }

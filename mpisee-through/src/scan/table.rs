@@ -186,6 +186,7 @@ pub struct Message<'a> {
     pub started_ns: u64,
     pub arrival_ns: Option<u64>,
     pub departure_ns: Option<u64>,
+    pub call: &'a [u8],
     pub completed: u32,
 }
 
@@ -206,6 +207,7 @@ impl Table for Message<'static> {
             started_ns: next.nanoseconds(b',')?,
             arrival_ns: next.nanoseconds_if_any(b',')?,
             departure_ns: next.nanoseconds_if_any(b',')?,
+            call: next.text()?,
             completed: u32::try_from(next.number_before(b'\n')?).ok()?,
         };
         Some((message, next.at()))
@@ -223,7 +225,8 @@ impl Table for Message<'static> {
             started_ns: record.nanoseconds(7, "started_s")?,
             arrival_ns: record.nanoseconds_if_any(8, "arrival_s")?,
             departure_ns: record.nanoseconds_if_any(9, "departure_s")?,
-            completed: u32::try_from(record.number(10, "completed")?).unwrap_or(u32::MAX),
+            call: record.text(10),
+            completed: u32::try_from(record.number(11, "completed")?).unwrap_or(u32::MAX),
         })
     }
 }

@@ -5,7 +5,7 @@ use super::dependence::Dependence;
 use super::hosts::Clocks;
 use super::instance::Hosts;
 use super::operation::{self, Estimated, Sample, Sampled, Totals};
-use super::{Calls, LEAST_OF_RUN, LeftOut, LeftOutBy, Member, Sink, Waiting, pattern};
+use super::{Calls, KnownOf, LEAST_OF_RUN, LeftOut, LeftOutBy, Member, Sink, Waiting, pattern};
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::processes::Processes;
@@ -118,9 +118,8 @@ impl Collective {
     pub fn waiting(
         &self,
         clocks: &Clocks,
-        calls: &Calls,
+        known: &KnownOf<'_>,
         means: &Means,
-        wall_s: &HashMap<u32, f64>,
         sink: Option<&mut Sink<'_>>,
     ) -> Result<Waiting, LeftOut> {
         if self.joined.instances.is_empty() {
@@ -133,14 +132,16 @@ impl Collective {
         }
         let sample = self.sample(clocks, hosts);
         let (counted, totals) = match sample.starts.is_empty() {
-            true => self.counted(clocks, &sample.hosts.of_member, calls, means)?,
-            false => self.counted_of_nonblocking(&sample, means),
+            true => self.counted(clocks, &sample.hosts.of_member, known.calls, means)?,
+            false => self.counted_of_nonblocking(&sample, known, means)?,
         };
         let sampled = sample.waits(self.dependence);
         let estimated = operation::estimate(&sample, &totals, self.dependence, &sampled);
-        let wall_s: f64 = self.members.iter().filter_map(|rank| wall_s.get(rank)).sum();
-        let findings = match &estimated {
-            Some(estimated) if estimated.waiting.total >= LEAST_OF_RUN * wall_s => {
+        let wall_s: f64 = self.members.iter().filter_map(|rank| known.wall_s.get(rank)).sum();
+        let large = estimated.as_ref().filter(|found| found.waiting.total >= LEAST_OF_RUN * wall_s);
+        let may_lack_progress = large.is_some() && pattern::may_lack_progress(&sample, &sampled);
+        let findings = match large {
+            Some(estimated) if !may_lack_progress => {
                 pattern::findings(&sample, self.dependence, &sampled, estimated, totals.instances)
             }
             _ => Vec::new(),
@@ -156,6 +157,8 @@ impl Collective {
             time_s: counted.iter().map(|(_, time_s)| time_s).sum(),
             waiting: estimated.as_ref().map(|estimated| estimated.waiting),
             is_nonblocking: !sample.starts.is_empty(),
+            may_lack_progress,
+            sends: None,
             members: self.members_of(&sample.hosts.of_member, &counted, estimated.as_ref()),
             findings,
         })
@@ -195,13 +198,24 @@ impl Collective {
 
     /// The same of a nonblocking operation. Its time is in calls that may complete other requests as well, and is that of
     /// the sample.
-    fn counted_of_nonblocking(&self, sample: &Sample, means: &Means) -> (Vec<(u64, f64)>, Totals) {
-        let started = self.members.iter().filter_map(|&rank| means.get(&self.key(rank)));
+    fn counted_of_nonblocking(
+        &self,
+        sample: &Sample,
+        known: &KnownOf<'_>,
+        means: &Means,
+    ) -> Result<(Vec<(u64, f64)>, Totals), LeftOut> {
+        let was_off = known.view.run().recording_was_off;
+        // A persistent operation is started by other calls, and its number counts those as well that were not recorded.
+        let made = |&rank: &u32| match self.call.ends_with("_init") {
+            false => known.calls.of_rank.get(&self.key(rank)).map(|(calls, _)| *calls),
+            true => means.get(&self.key(rank)).filter(|_| !was_off).map(|(instances, _)| *instances),
+        };
         let sampled = sample.numbers.len() as u64;
-        let instances = started.map(|(instances, _)| *instances).max().unwrap_or(0).max(sampled);
+        let most = self.members.iter().filter_map(made).max().ok_or(LeftOut::Calls)?;
+        let instances = most.max(sampled);
         let time_s = |times: &Vec<f64>| times.iter().sum::<f64>() * instances as f64 / sampled as f64;
         let counted = sample.times().iter().map(|times| (instances, time_s(times))).collect();
-        (counted, Totals { instances, mean_times_s: None, mean_arrivals_s: None })
+        Ok((counted, Totals { instances, mean_times_s: None, mean_arrivals_s: None }))
     }
 
     /// Reports who waited for whom, so that the sums of members are those that they suffered.

@@ -105,6 +105,7 @@ pub fn total(values: &[f64], known: &[Known], floors: &[Known], instances: u64) 
     if known.is_empty() {
         high = high.max(total + SKEWED * error);
     }
+    // Beside the time, arrivals tell waiting from transfer: then the sample need not be right about their parts.
     if let [_] = known {
         let (without, without_error) = sample.moved(&[], &[], plain);
         let floor = |floor: &Known| {

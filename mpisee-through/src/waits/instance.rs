@@ -47,7 +47,7 @@ impl Hosts {
     }
 
     /// By how many seconds the arrivals of two members may be off against each other.
-    fn between_s(&self, one: usize, other: usize) -> f64 {
+    pub fn between_s(&self, one: usize, other: usize) -> f64 {
         let (one, other) = (self.of_member[one], self.of_member[other]);
         if one == other { 0.0 } else { self.uncertainty_s[one] + self.uncertainty_s[other] }
     }

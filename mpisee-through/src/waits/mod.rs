@@ -95,6 +95,10 @@ pub struct Waiting {
     pub sampled: u64,
     /// Whether members wait in other calls than those of the operation.
     pub is_nonblocking: bool,
+    /// Whether nobody is named since operations that all had started may have been held up by a member that was away from MPI.
+    pub may_lack_progress: bool,
+    /// Of messages, the time in blocking sends, in seconds, and of that waiting for receivers.
+    pub sends: Option<(f64, Estimate)>,
     /// The time of all members, in seconds.
     pub time_s: f64,
     /// Of that, waiting for others; none if the sample is too small to tell.
@@ -234,7 +238,7 @@ impl Report {
         let means = collective::mean_arrivals(known.view)?;
         for one in collectives.into_iter().filter(|one| known.takes(&one.comm, &one.call)) {
             self.partial += one.joined.partial;
-            match one.waiting(clocks, known.calls, &means, &known.wall_s, sink.as_deref_mut()) {
+            match one.waiting(clocks, known, &means, sink.as_deref_mut()) {
                 Ok(waiting) => self.operations.push(waiting),
                 Err(reason) => self.left_out.entry(reason).or_default().push((one.comm, one.call)),
             }

@@ -81,6 +81,22 @@ impl Sample {
         self.instances().enumerate().map(of_instance).sum()
     }
 
+    /// Whether the instances are of several persistent requests.
+    pub fn has_requests(&self) -> bool {
+        self.numbers.last().is_some_and(|number| number >> u32::BITS > 0)
+    }
+
+    /// The positions of the instances in the order of time: by their numbers, which those of several requests share.
+    pub fn in_time(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.numbers.len()).collect();
+        if self.has_requests() {
+            let first = |one: Instance<'_>| one.starts().iter().copied().fold(f64::INFINITY, f64::min);
+            let first_s: Vec<f64> = self.instances().map(first).collect();
+            order.sort_by(|&one, &other| first_s[one].total_cmp(&first_s[other]));
+        }
+        order
+    }
+
     /// The instances one after the other.
     pub fn instances(&self) -> impl Iterator<Item = Instance<'_>> {
         let members = self.members().max(1);

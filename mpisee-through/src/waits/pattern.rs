@@ -58,9 +58,6 @@ pub fn findings(
         return Vec::new();
     }
     let waiting = sums(&sampled.waited);
-    if sample.away_s(sampled) > MOST_AWAY * waiting.iter().sum::<f64>() {
-        return Vec::new();
-    }
     let mut found = Vec::new();
     if dependence == Dependence::OnRoot {
         found.extend(late_root(sample));
@@ -71,8 +68,13 @@ pub fn findings(
             None => found.extend(late(&sample.hosts, &sampled.caused, estimated, &waiting, is_part)),
         }
     }
-    found.extend(growing(&waiting).map(Finding::Growing));
+    found.extend(growing(sample, &waiting).map(Finding::Growing));
     found
+}
+
+/// Whether operations that all had started lasted so long while a member was away from MPI that nobody can be named.
+pub fn may_lack_progress(sample: &Sample, sampled: &Sampled) -> bool {
+    sample.away_s(sampled) > MOST_AWAY * sampled.waited.iter().flatten().sum::<f64>()
 }
 
 /// The hosts and other members that stand out: `caused` is by member and instance, `waiting` by instance that of all members.
@@ -232,7 +234,10 @@ fn late_root(sample: &Sample) -> Option<Finding> {
     const CERTAIN: f64 = 3.0;
     let root = sample.only_root()?;
     let is_late = |starts: &[f64]| {
-        let before = starts.iter().filter(|&&start_s| start_s < starts[root]).count();
+        let is_before = |&(member, start_s): &(usize, &f64)| {
+            starts[root] - start_s > sample.hosts.between_s(member, root)
+        };
+        let before = starts.iter().enumerate().filter(is_before).count();
         2 * before > starts.len() - 1
     };
     let instances = sample.numbers.len() as f64;
@@ -241,8 +246,12 @@ fn late_root(sample: &Sample) -> Option<Finding> {
     (late >= MOST * instances && is_certain).then_some(Finding::LateRoot(root))
 }
 
-/// The members that arrive last in turn, where the number of the instance says who does.
+/// The members that arrive last in turn, where the number of the instance says who does. Several persistent requests number
+/// theirs each from 0.
 fn alternating(sample: &Sample, sampled: &Sampled) -> Option<Vec<usize>> {
+    if sample.has_requests() {
+        return None;
+    }
     /// Instances by which the last member of one in a cycle is found.
     const INSTANCES: usize = 10;
     const LONGEST: usize = 64;
@@ -256,7 +265,7 @@ fn alternating(sample: &Sample, sampled: &Sampled) -> Option<Vec<usize>> {
     let is_alone: Vec<bool> = (0..instances)
         .map(|at| {
             let all: f64 = sampled.caused.iter().map(|caused| caused[at]).sum();
-            sampled.caused[sampled.last[at]][at] >= ALONE * all
+            all > 0.0 && sampled.caused[sampled.last[at]][at] >= ALONE * all
         })
         .collect();
     let usual = |period: usize| -> (f64, Vec<usize>) {
@@ -282,9 +291,10 @@ fn alternating(sample: &Sample, sampled: &Sampled) -> Option<Vec<usize>> {
 }
 
 /// How many times as long instances wait at the end as at the begin, where the waiting grows over the run.
-fn growing(waiting: &[f64]) -> Option<f64> {
+fn growing(sample: &Sample, waiting: &[f64]) -> Option<f64> {
     const CERTAIN: f64 = 5.0;
     const LEAST_FACTOR: f64 = 2.0;
+    let waiting: Vec<f64> = sample.in_time().into_iter().map(|at| waiting[at]).collect();
     let count = waiting.len();
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by(|&one, &other| waiting[one].total_cmp(&waiting[other]));

@@ -13,6 +13,8 @@ pub struct Sentence {
     pub kind: &'static str,
     /// The ranks that are late, in the order in which they are named.
     pub ranks: Vec<u32>,
+    /// They in words: `rank 3`, `ranks 1-2`, `node n7`, `ranks 1, 2 in turn`; empty without ranks.
+    pub whom: String,
     /// All waiting in the operation on the communicator, in seconds.
     pub waiting_s: f64,
     /// The part of the waiting that they caused.
@@ -98,7 +100,23 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
             ),
         ),
     };
-    Sentence { comm: comm.clone(), call: call.clone(), kind, ranks, waiting_s: waiting.total, share, text }
+    let whom = match (finding, &ranks[..]) {
+        (Finding::LateHost(host), _) => format!("node {}", report.hosts[*host]),
+        (Finding::Alternating(_), _) => format!("ranks {} in turn", cycle(&ranks)),
+        (_, []) => String::new(),
+        (_, [rank]) => format!("rank {rank}"),
+        _ => format!("ranks {}", named(&ranks)),
+    };
+    Sentence {
+        comm: comm.clone(),
+        call: call.clone(),
+        kind,
+        ranks,
+        whom,
+        waiting_s: waiting.total,
+        share,
+        text,
+    }
 }
 
 /// The kind and the text of a finding in messages.

@@ -1,5 +1,6 @@
 //! The operation that a request stands for, and what its completion has to record.
 
+use crate::mpi::abi::constant;
 use std::ops::AddAssign;
 
 /// The operation of a request.
@@ -31,8 +32,8 @@ impl Operations {
     const MESSAGE: u64 = 1;
     const COLLECTIVE: u64 = 1 << 32;
 
-    /// One of either.
-    pub const ONE_OF_EACH: Operations = Operations(Self::MESSAGE + Self::COLLECTIVE);
+    /// One of either: of a request, that which it is.
+    pub const ONE: Operations = Operations(Self::MESSAGE + Self::COLLECTIVE);
 
     /// The sends and receives.
     pub fn messages(self) -> u32 {
@@ -59,9 +60,10 @@ impl Kind {
         !matches!(self, Kind::Send | Kind::Collective | Kind::Access)
     }
 
-    /// The operations that it is.
-    pub fn operations(self) -> Operations {
+    /// The operations that it is, with a message to or from `peer`.
+    pub fn operations(self, peer: i32) -> Operations {
         match self {
+            Kind::Send | Kind::Receive if peer == constant::PROC_NULL => Operations(0),
             Kind::Send | Kind::Receive => Operations(Operations::MESSAGE),
             Kind::SendReceive => Operations(2 * Operations::MESSAGE),
             Kind::Collective => Operations(Operations::COLLECTIVE),

@@ -32,7 +32,8 @@ pub struct RequestState {
     pub message: u64,
     /// The bytes that each start of a persistent request contributes; those of a receive come later.
     pub at_start: u64,
-    /// The destination of a send, the source that a receive names; of an `MPI_Comm_idup`, its number among those on their way.
+    /// The destination of a send, the source that a receive names; of a persistent collective operation its root, if it has one; of
+    /// an `MPI_Comm_idup`, its number among those on their way.
     pub peer: i32,
     /// The sample of it that is not finished, see `recording::unfinished`; 0 for none.
     pub unfinished: u32,

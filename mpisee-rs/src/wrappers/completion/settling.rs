@@ -10,7 +10,7 @@ use crate::mpi::argument::HandlePtr;
 use crate::naming;
 use crate::recording::Recorder;
 use crate::recording::streams;
-use crate::recording::unfinished::{self, Completed};
+use crate::recording::unfinished::{self, CompletingCall};
 use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, Operations, Owner, RequestRef, RequestState};
@@ -71,7 +71,7 @@ impl Completion<'_> {
             RequestRef::Nothing => true,
             RequestRef::Unknown => false,
             RequestRef::Known(known) => REQUESTS.complete(known, kept, |started| {
-                self.completed += started.kind.operations();
+                self.completed += started.kind.operations(started.peer);
                 if started.recorded {
                     self.charged.add(started.sample.communicator());
                     settle(self.recorder, started, status);
@@ -85,7 +85,7 @@ impl Completion<'_> {
                 let prefer = self.charged.first;
                 let owner = REQUESTS.complete_aliased(*key, *place, prefer).filter(|owner| owner.recorded);
                 if let Some(owner) = &owner {
-                    self.completed += owner.kind.operations();
+                    self.completed += owner.kind.operations(owner.peer);
                     self.charged.add(owner.communicator);
                     settle_without_status(self.recorder, owner);
                 }
@@ -108,7 +108,7 @@ impl Completion<'_> {
     ) {
         let RequestRef::Known(known) = given else { return self.completed(given, kept, None) };
         let recorded = REQUESTS.complete(known, kept, |started| {
-            self.completed += started.kind.operations();
+            self.completed += started.kind.operations(started.peer);
             unfinished::forget(started.unfinished);
             if started.recorded {
                 self.charged.add(started.sample.communicator());
@@ -154,9 +154,10 @@ impl Completion<'_> {
         let [arrival, departure] =
             [active_call::SINCE, active_call::RETURNED].map(|at| Ticks::new(own_value(&values[at])));
         let arrival = if waits(self.operation) { arrival } else { departure };
+        let call =
+            CompletingCall { operation: self.operation, arrival, departure, completed: self.completed };
         for (number, bytes) in self.finished.drain(..) {
-            let completed = Completed { arrival, departure, together: self.completed, bytes };
-            unfinished::finish(self.recorder.world, number, &completed);
+            unfinished::finish(self.recorder.world, number, &call, bytes);
         }
     }
 

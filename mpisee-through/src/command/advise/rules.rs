@@ -210,7 +210,10 @@ fn tiny_allreduces(facts: &Facts<'_>) -> Vec<Finding> {
                 count(calls, "call"),
                 count_of(processes, "process", "processes"),
                 time(all_s / calls.max(1) as f64),
-                known.map_or(String::new(), |known| format!(", {}, which is not in Time", waiting::share(known))),
+                known.map_or(String::new(), |known| format!(
+                    "; of those of all sizes {}, which is not in Time",
+                    waiting::share(known)
+                )),
             ),
             threshold: format!("{TINY_CALLS} calls per process and {} of the run", percent(TINY_OF_RUN)),
             advice: format!(
@@ -288,7 +291,7 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
             (calls + of.calls, of.bytes.saturating_add(bytes), time_s + of.time_s)
         });
         // What is known to be waiting is that of other rules.
-        let known = waiting::of_messages(facts, &family);
+        let known = waiting::of_sends(facts, &family);
         let waits = known.map_or(0.0, |(time_s, waiting)| (waiting.total / time_s).clamp(0.0, 1.0));
         let cost_s = (1.0 - waits) * time_s;
         let is_slow = cost_s > bytes as f64 / SLOW_BYTES_PER_S;
@@ -303,12 +306,13 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
                 human_bytes((bytes as f64 / cost_s.max(f64::MIN_POSITIVE)) as u64)
             ),
             evidence: format!(
-                "{} of {} on average take {} each.{}",
+                "{} of {} on average take {} each{}.",
                 count(calls, "send"),
                 human_bytes(bytes / calls.max(1)),
                 time(time_s / calls.max(1) as f64),
                 known.map_or(String::new(), |known| format!(
-                    " Of the time in messages {}, which does not count here.",
+                    ", of which {} is not waiting that is known: of blocking sends of all sizes {}",
+                    time(cost_s / calls.max(1) as f64),
                     waiting::share(known)
                 ))
             ),

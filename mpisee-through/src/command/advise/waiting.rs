@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Waiting below this share of the run is no finding.
 const WAITING_OF_RUN: f64 = 0.02;
+/// Ranks are not named if they waited for a core for this part of the time that others waited for them, or longer.
+const OF_CORES: f64 = 0.5;
 /// How many sentences a finding has.
 const SENTENCES: usize = 3;
 
@@ -22,8 +24,14 @@ pub fn of_family(facts: &Facts<'_>, family: &Family<'_>, call: Option<&str>) -> 
 }
 
 /// The same of their messages.
-pub fn of_messages(facts: &Facts<'_>, family: &Family<'_>) -> Option<(f64, Estimate)> {
+fn of_messages(facts: &Facts<'_>, family: &Family<'_>) -> Option<(f64, Estimate)> {
     sum(facts, family, Waiting::is_of_messages)
+}
+
+/// The time in their blocking sends, and of that waiting for receivers.
+pub fn of_sends(facts: &Facts<'_>, family: &Family<'_>) -> Option<(f64, Estimate)> {
+    let known = operations_on(facts, family)?.filter_map(|operation| operation.sends);
+    known.reduce(|(time_s, all), (own_s, own)| (time_s + own_s, all.plus(own)))
 }
 
 fn sum(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool) -> Option<(f64, Estimate)> {
@@ -136,10 +144,18 @@ const HOT_RECEIVERS: EndRule = EndRule {
 };
 
 impl Found<'_> {
-    /// The time that others waited, if it is much.
+    /// The time that others waited, if it is much and lack of cores does not explain most of it: that is a finding of its own.
     fn cost_s(&self, facts: &Facts<'_>) -> Option<f64> {
         let cost_s = self.sentences.iter().map(|one| one.waiting_s * one.share.unwrap_or(0.0)).sum();
-        (facts.share_of_run(cost_s) >= WAITING_OF_RUN).then_some(cost_s)
+        let is_of_cores = facts.lack.is_some() && self.core_wait_s(facts) >= OF_CORES * cost_s;
+        (!is_of_cores && facts.share_of_run(cost_s) >= WAITING_OF_RUN).then_some(cost_s)
+    }
+
+    /// How long these ranks were ready to run and had no core, in seconds.
+    fn core_wait_s(&self, facts: &Facts<'_>) -> f64 {
+        let is_named = |rank: u32| self.sentences.iter().any(|one| one.ranks.contains(&rank));
+        let rows = facts.processes.ranks().iter().filter(|row| is_named(row.rank));
+        rows.filter_map(|row| row.cpu_wait_s).map(|wait_s| wait_s.0).sum()
     }
 
     fn said(&self) -> String {
@@ -156,11 +172,7 @@ impl Found<'_> {
     /// The ranks, if they are of one sentence.
     fn whose(&self) -> String {
         match &self.sentences[..] {
-            [only] => format!(
-                "{} {}",
-                if only.ranks.len() == 1 { "rank" } else { "ranks" },
-                only.ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
-            ),
+            [only] => only.whom.clone(),
             _ => "these ranks".to_owned(),
         }
     }

@@ -71,6 +71,14 @@ pub fn notes(report: &Report) -> Vec<String> {
             count_of(report.partial, "sampled call is", "sampled calls are")
         ));
     }
+    let away = report.operations.iter().filter(|operation| operation.may_lack_progress);
+    let away: Vec<(String, String)> = away.map(|one| (one.comm.clone(), one.call.clone())).collect();
+    if let [(comm, call), ..] = &away[..] {
+        notes.push(format!(
+            "{} without a name for who causes the waiting, as {call} on {comm}: what all had started was complete only after a rank              came back to MPI, which that or the transfer itself may explain.",
+            operations(away.len())
+        ));
+    }
     let [left_out, messages] = report.disordered;
     if left_out > 0 {
         notes.push(format!(

@@ -17,16 +17,23 @@ pub enum Class {
     SendReceive,
     /// A call that waits for requests.
     Wait,
+    /// A call that waits for a message, which another one receives.
+    Probe,
 }
 
 impl Class {
-    /// The class of an operation; none of one that waits for no message.
+    /// Their number.
+    pub const COUNT: usize = 5;
+
+    /// The class of an operation; none of one that waits for no other end, as a buffered send or the receive of a message that a probe
+    /// has matched, and of one of which the profile has no samples.
     pub fn of(call: &str) -> Option<Class> {
         Some(match call {
-            "MPI_Send" | "MPI_Ssend" | "MPI_Rsend" | "MPI_Bsend" => Class::Send,
-            "MPI_Recv" | "MPI_Mrecv" => Class::Receive,
+            "MPI_Send" | "MPI_Ssend" | "MPI_Rsend" => Class::Send,
+            "MPI_Recv" => Class::Receive,
             "MPI_Sendrecv" | "MPI_Sendrecv_replace" => Class::SendReceive,
             "MPI_Wait" | "MPI_Waitall" | "MPI_Waitany" | "MPI_Waitsome" => Class::Wait,
+            "MPI_Mprobe" => Class::Probe,
             _ => return None,
         })
     }
@@ -74,9 +81,8 @@ pub fn completions(parts: &mut [Part], streams: &[Stream], clocks: &Clocks) -> V
     };
     let mut all = Vec::with_capacity(parts.len());
     for call in parts.chunk_by(is_same_call) {
-        // A call that only tests waits for nothing.
-        if call[0].departure_ns > call[0].arrival_ns {
-            add_call(call, streams, clocks, &mut all);
+        if let Some(class) = call[0].class {
+            add_call(class, call, streams, clocks, &mut all);
         }
     }
     all
@@ -85,7 +91,7 @@ pub fn completions(parts: &mut [Part], streams: &[Stream], clocks: &Clocks) -> V
 /// The part of a wait for a rank to receive from which on a wait for the same rank to send counts instead.
 const ALIKE: f64 = 0.9;
 
-fn add_call(call: &[Part], streams: &[Stream], clocks: &Clocks, all: &mut Vec<Completion>) {
+fn add_call(class: Class, call: &[Part], streams: &[Stream], clocks: &Clocks, all: &mut Vec<Completion>) {
     let waits = || call.iter().map(|part| wait_s(part, clocks));
     let last = waits().enumerate().max_by(|(_, one), (_, other)| one.total_cmp(other));
     let Some((last, wait_s)) = last else { return };
@@ -102,13 +108,6 @@ fn add_call(call: &[Part], streams: &[Stream], clocks: &Clocks, all: &mut Vec<Co
     let mut comms: Vec<u32> = call.iter().map(comm_of).collect();
     comms.sort_unstable();
     let comms_count = comms.chunk_by(|one, other| one == other).count();
-    let first = &call[0];
-    let class = match (first.started_ns == first.arrival_ns, completed, first.is_received) {
-        (false, ..) => Class::Wait,
-        (true, 1, false) => Class::Send,
-        (true, 1, true) => Class::Receive,
-        (true, ..) => Class::SendReceive,
-    };
     for ((at, part), own_s) in call.iter().enumerate().zip(waits()) {
         let comm = comm_of(part);
         // The time of a call counts on each of its communicators alike.
@@ -186,6 +185,7 @@ mod tests {
             peer_arrival_ns: peer_started_ns,
             arrival_ns: 100,
             departure_ns: 200,
+            class: Some(Class::Wait),
             completed: 4,
         }
     }
@@ -236,16 +236,20 @@ mod tests {
     }
 
     #[test]
-    fn blocking_calls_are_told_by_their_starts() {
-        let class = |is_received, completed, started_ns| {
-            let one = Part { completed, started_ns, ..part(0, 1, is_received, 150) };
-            calls(&[one], &[0])[0].class
-        };
-        assert_eq!(class(true, 1, 100), Class::Receive);
-        assert_eq!(class(false, 1, 100), Class::Send);
-        assert_eq!(class(false, 2, 100), Class::SendReceive);
-        assert_eq!(class(true, 1, 99), Class::Wait);
-        let test = Part { departure_ns: 100, ..part(0, 1, true, 150) };
-        assert_eq!(calls(&[test], &[0]), [], "a test waits for nothing");
+    fn only_calls_that_wait_have_waits() {
+        for (call, class) in [
+            ("MPI_Recv", Some(Class::Receive)),
+            ("MPI_Ssend", Some(Class::Send)),
+            ("MPI_Sendrecv_replace", Some(Class::SendReceive)),
+            ("MPI_Waitany", Some(Class::Wait)),
+            ("MPI_Mprobe", Some(Class::Probe)),
+            ("MPI_Bsend", None),
+            ("MPI_Mrecv", None),
+            ("MPI_Testall", None),
+        ] {
+            assert_eq!(Class::of(call), class);
+            let found = calls(&[Part { class, completed: 1, ..part(0, 1, true, 150) }], &[0]);
+            assert_eq!(found.first().map(|one| one.class), class, "{call}");
+        }
     }
 }

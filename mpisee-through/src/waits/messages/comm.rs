@@ -145,7 +145,7 @@ impl<'a> Sampled<'a> {
         let has = |is_received: bool| !self.uncovered.contains(&(rank, is_received));
         match class {
             Class::Send => has(false),
-            Class::Receive => has(true),
+            Class::Receive | Class::Probe => has(true),
             Class::SendReceive => has(false) && has(true),
             Class::Wait => has(false) && has(true) && !times.has_other_requests,
         }
@@ -191,7 +191,8 @@ impl<'a> Sampled<'a> {
         let wall_s: f64 = sums.ranks.keys().filter_map(|rank| known.wall_s.get(rank)).sum();
         let is_large = waiting.is_some_and(|waiting| waiting.total >= LEAST_OF_RUN * wall_s);
         let members: Vec<Member> = sums.members(clocks, waiting.is_some());
-        let findings = match waiting.filter(|_| is_large && !self.may_lack_progress()) {
+        let may_lack_progress = is_large && self.may_lack_progress();
+        let findings = match waiting.filter(|_| is_large && !may_lack_progress) {
             Some(waiting) => pattern::findings(&Evidence {
                 design: &self.design,
                 causes: &sums.causes,
@@ -209,6 +210,8 @@ impl<'a> Sampled<'a> {
             instances: self.messages,
             sampled: self.sampled,
             is_nonblocking: false,
+            may_lack_progress,
+            sends: sums.of_class(&self.design, Class::Send),
             time_s: members.iter().map(|member| member.time_s).sum(),
             waiting,
             members,

@@ -1,5 +1,6 @@
 //! Reads `messages.csv` and `streams.csv`, and joins the two ends of each message.
 
+use super::calls::Class;
 use crate::group::Names;
 use crate::scan::{self, BadField, Fold};
 use hashbrown::{HashMap, HashSet};
@@ -26,6 +27,8 @@ pub struct Sighting {
     pub started_ns: u64,
     /// When the end entered the call that completed its part, and when it left.
     pub completion_ns: Option<[u64; 2]>,
+    /// The class of that call, if it waits for messages.
+    pub class: Option<Class>,
     pub completed: u32,
 }
 
@@ -73,6 +76,7 @@ impl Fold<scan::Message<'static>> for Sightings {
             bytes: row.bytes,
             started_ns: row.started_ns,
             completion_ns,
+            class: std::str::from_utf8(row.call).ok().and_then(Class::of),
             completed: row.completed,
         });
         Ok(())
@@ -155,6 +159,8 @@ pub struct Part {
     /// When the rank entered and left the call that completed it.
     pub arrival_ns: u64,
     pub departure_ns: u64,
+    /// The class of that call, if it waits for messages.
+    pub class: Option<Class>,
     /// The sends and receives that this call completed.
     pub completed: u32,
 }
@@ -233,6 +239,7 @@ impl Joined {
                         .map_or(other.started_ns, |[arrival_ns, _]| arrival_ns),
                     arrival_ns,
                     departure_ns,
+                    class: own.class,
                     completed: own.completed,
                 });
             }
@@ -260,6 +267,7 @@ mod tests {
             bytes: 8,
             started_ns,
             completion_ns: Some([started_ns, started_ns + 10]),
+            class: Some(Class::Receive),
             completed: 1,
         }
     }

@@ -28,10 +28,10 @@ pub const MESSAGES: &str = "messages";
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Times {
     /// By [`Class`].
-    pub by_class_s: [f64; 4],
-    /// In calls that do not wait: those that start a message or test for one.
+    pub by_class_s: [f64; Class::COUNT],
+    /// In calls that do not wait: those that start a message, test for one, or receive one that a probe has matched.
     pub other_s: f64,
-    /// In probes, of which the profile has no samples.
+    /// In probes that match no message, of which the profile has no samples.
     pub probes_s: f64,
     /// Whether there are requests of collectives, files or windows, for which calls may wait as well.
     pub has_other_requests: bool,

@@ -28,6 +28,9 @@ const OF_EVEN_SHARE: f64 = 0.25;
 /// A rank is not named that waits for this part of what it causes, or longer.
 const MOST_SUFFERED: f64 = 0.5;
 
+/// A node is named where those of its ranks that wait less have this part of what all of them cause.
+const OF_HOST: f64 = 0.5;
+
 /// The sampled messages of a communicator.
 pub struct Evidence<'a> {
     pub design: &'a Design,
@@ -71,12 +74,36 @@ pub fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
 
 /// The finding by the ends at which its members are late.
 fn named(finding: Finding, evidence: &Evidence<'_>) -> Vec<Finding> {
-    let Finding::Late(mut late) = finding else { return vec![finding] };
+    let (mut late, host) = match &finding {
+        Finding::Late(late) => (late.clone(), None),
+        Finding::LateHost(host) => {
+            let is_here = |&position: &usize| evidence.members[position].host == *host;
+            ((0..evidence.members.len()).filter(is_here).collect(), Some(*host))
+        }
+        _ => return vec![finding],
+    };
     // Who waits so long itself is late because of that: the culprit is another one, as in a chain.
     late.retain(|&position| {
         let Member { suffered, caused, .. } = evidence.members[position];
         suffered.unwrap_or_default().total < MOST_SUFFERED * caused.unwrap_or_default().total
     });
+    // The node is named where all that cause much of it remain, and as senders.
+    if let Some(host) = host {
+        let caused = |end: usize| -> f64 {
+            let of =
+                |&position: &usize| evidence.members[position].directions.unwrap_or_default().caused_s[end];
+            late.iter().map(of).sum()
+        };
+        let here = evidence.members.iter().filter(|member| member.host == host);
+        let whole_s: f64 = here.map(|member| member.caused.unwrap_or_default().total).sum();
+        let [as_senders_s, as_receivers_s] = [caused(0), caused(1)];
+        if as_senders_s + as_receivers_s < OF_HOST * whole_s {
+            return Vec::new();
+        }
+        if as_senders_s >= as_receivers_s {
+            return vec![finding];
+        }
+    }
     let end = |position: &usize| {
         let member = &evidence.members[*position];
         let [as_sender_s, as_receiver_s] = member.directions.unwrap_or_default().caused_s;

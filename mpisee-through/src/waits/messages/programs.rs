@@ -257,6 +257,7 @@ impl Program {
                         bytes: 8,
                         started_ns: message.started_ns[end],
                         completion_ns: Some([call.arrival_ns, call.departure_ns]),
+                        class: Some(call.class),
                         completed: call.completed,
                     });
                 }

@@ -89,6 +89,13 @@ impl Sums {
         }
     }
 
+    /// The time in calls of a class, and its waiting; none without a call.
+    pub fn of_class(&self, design: &Design, class: Class) -> Option<(f64, Estimate)> {
+        let groups = self.groups.iter().filter(|group| group.class == class && group.time_s > 0.0);
+        let each = groups.map(|group| (group.time_s, group.waits.total(design, group.total_s())));
+        each.reduce(|(time_s, one), (more_s, other)| (time_s + more_s, one.plus(other)))
+    }
+
     /// The waiting of all ranks; none without a call.
     pub fn waiting(&self, design: &Design) -> Option<Estimate> {
         let groups = self.groups.iter().filter(|group| group.time_s > 0.0);
