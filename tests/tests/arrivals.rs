@@ -131,6 +131,21 @@ fn a_root_has_its_rank_in_the_world() {
 }
 
 #[test]
+fn persistent_collectives_have_their_root() {
+    on_each_mpi(|mpi| {
+        let finished = run(mpi, &[]);
+        let instances = instances(finished.tables(), "W", "MPI_Bcast_init");
+        assert!(instances.keys().copied().eq(0..3));
+        let rows = instances.values().flat_map(BTreeMap::values);
+        assert!(
+            rows.clone().all(|row| row.root == Some(1) && row.completed == Some(1)),
+            "{:?}",
+            rows.collect::<Vec<_>>()
+        );
+    });
+}
+
+#[test]
 fn all_members_keep_the_same_instances() {
     on_each_mpi(|mpi| {
         for (option, least, most) in [("16", 3, 16), ("256", 64, 256), ("all", MANY, MANY)] {
@@ -155,8 +170,9 @@ fn nothing_is_kept_where_nobody_waits_or_dependencies_are_unknown() {
         let kept: BTreeSet<(&str, &str)> =
             tables.collectives.iter().map(|row| (row.comm.as_str(), row.call.as_str())).collect();
         let on_world = kept.iter().filter(|(comm, _)| *comm == "W").map(|(_, call)| *call);
-        assert!(on_world.eq(["MPI_Allreduce", "MPI_Barrier", "MPI_Iallreduce", "MPI_Ibarrier"]), "{kept:?}");
-        assert_eq!(kept.len(), 5, "{kept:?}");
+        let known = ["MPI_Allreduce", "MPI_Barrier", "MPI_Bcast_init", "MPI_Iallreduce", "MPI_Ibarrier"];
+        assert!(on_world.eq(known), "{kept:?}");
+        assert_eq!(kept.len(), 6, "{kept:?}");
         let finished = run(mpi, &[("MPISEE_INSTANCES", "0")]);
         let tables = finished.tables();
         assert!(tables.arrivals.is_empty() && tables.collectives.is_empty());

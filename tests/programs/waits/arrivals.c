@@ -3,6 +3,10 @@
  * before those. */
 #include "program.h"
 #include <unistd.h>
+#if defined OPEN_MPI && OMPI_MAJOR_VERSION < 5
+#include <mpi-ext.h>
+#define MPI_Bcast_init MPIX_Bcast_init
+#endif
 
 enum { LATE = 60, OFF_FROM = 20, OFF = 7, MANY = 400, LATE_US = 10000 };
 
@@ -42,6 +46,18 @@ static void at_once(void) {
     MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
 }
 
+/* A persistent broadcast from rank 1. */
+static void again(void) {
+    int value = 7;
+    MPI_Request request;
+    MPI_Bcast_init(&value, 1, MPI_INT, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    for (int k = 0; k < 3; k++) {
+        MPI_Start(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    MPI_Request_free(&request);
+}
+
 static void unkept(void) {
     MPI_Barrier(MPI_COMM_SELF);
     MPI_Comm ring, between, half;
@@ -65,6 +81,7 @@ int main(int argc, char **argv) {
     }
     from_the_last();
     at_once();
+    again();
     for (int k = 0; k < MANY; k++) MPI_Barrier(MPI_COMM_WORLD);
     unkept();
     MPI_Finalize();

@@ -1,5 +1,5 @@
 /* Sends messages in every way. The k-th of a tag from one rank to another has 8 (k + 1) + tag bytes, so that a number
- * which is off shows. Ranks 0 and 2 send to rank 1, and all in a ring. */
+ * which is off shows. Ranks 0 and 2 send to rank 1, and all in a ring and in a chain. */
 #include <mpi.h>
 #include <stdlib.h>
 
@@ -36,9 +36,11 @@ static void nonblocking(int tag) {
         MPI_Request requests[BATCH];
         switch_recording(k);
         if (rank != 1) {
+            /* What is for no process is no message. */
+            MPI_Irecv(in[0], LONGEST, MPI_BYTE, MPI_PROC_NULL, tag, MPI_COMM_WORLD, &requests[2]);
             MPI_Isend(out[0], length(k, tag), MPI_BYTE, 1, tag, MPI_COMM_WORLD, &requests[0]);
             MPI_Issend(out[1], length(k, tag + 1), MPI_BYTE, 1, tag + 1, MPI_COMM_WORLD, &requests[1]);
-            MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+            MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
         } else {
             for (int at = 0; at < BATCH; at++) {
                 MPI_Irecv(in[at], LONGEST, MPI_BYTE, at < 2 ? 2 : 0, tag + 1 - at % 2, MPI_COMM_WORLD, &requests[at]);
@@ -84,6 +86,15 @@ static void ring(int tag, int size) {
     for (int k = 0; k < MESSAGES; k++) {
         MPI_Sendrecv(out[0], length(k, tag), MPI_BYTE, (rank + 1) % size, tag, in[0], LONGEST, MPI_BYTE, (rank + size - 1) % size,
                      tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
+/* As the ring, without the last link. */
+static void chain(int tag, int size) {
+    const int next = rank + 1 < size ? rank + 1 : MPI_PROC_NULL, last = rank > 0 ? rank - 1 : MPI_PROC_NULL;
+    for (int k = 0; k < MESSAGES; k++) {
+        MPI_Sendrecv(out[0], length(k, tag), MPI_BYTE, next, tag, in[0], LONGEST, MPI_BYTE, last, tag, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
     }
 }
 
@@ -142,6 +153,7 @@ int main(int argc, char **argv) {
     ring(6, size);
     probed(7);
     freed(8);
+    chain(10, size);
     MPI_Comm unordered;
     MPI_Comm_dup(MPI_COMM_WORLD, &unordered);
     posted_for_any(unordered, 9);
