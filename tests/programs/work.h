@@ -34,7 +34,7 @@ static inline void rest(double s) {
     note_from(begin_s, s);
 }
 
-/* Every rank prints its own. */
+/* Every rank prints its own, in seconds. */
 static inline void tell_disturbance(void) {
     printf("disturbed %.6f\n", disturbed_s);
     fflush(stdout);
