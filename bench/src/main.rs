@@ -2,6 +2,7 @@
 
 mod big_profile;
 mod calls;
+mod merged;
 mod overhead;
 mod scale;
 mod simulated;

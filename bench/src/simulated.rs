@@ -4,12 +4,12 @@
 //! halves of halves of the world, and duplicates of these; it exchanges halos with its neighbours and calls collectives
 //! of several sizes.
 
+use crate::merged::{Below, Sent, Traffic, Tree};
 use anyhow::{Context, Result, ensure};
 use mpisee_collect::files::{AggregateFiles, ProfileFiles, parts};
 use mpisee_collect::nodes::Nodes;
 use mpisee_collect::run::RunSums;
-use mpisee_collect::wire::pieces::PIECE;
-use mpisee_collect::wire::{Message, RankSummary, RootCommand, Sums};
+use mpisee_collect::wire::{RankSummary, Sums};
 use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::rows::Memory;
 use mpisee_profile::run::{MpiInfo, RunInfo};
@@ -296,104 +296,6 @@ fn mixed(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Some ranks that follow each other, as their first one knows them: it has received what the others sent.
-struct Below {
-    ranks: u64,
-    sums: Sums,
-    summary: RankSummary,
-    /// Messages that the first one sent and received, and their bytes.
-    traffic: Traffic,
-}
-
-/// Messages, and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Traffic {
-    messages: u64,
-    bytes: u64,
-}
-
-impl Traffic {
-    /// A message of any length as it is sent: its length, then pieces.
-    fn of(bytes: usize) -> Traffic {
-        let length = size_of::<u64>();
-        Traffic { messages: 1 + bytes.div_ceil(PIECE) as u64, bytes: (length + bytes) as u64 }
-    }
-
-    fn add(&mut self, other: Traffic) {
-        self.messages += other.messages;
-        self.bytes += other.bytes;
-    }
-
-    fn most(self, other: Traffic) -> Traffic {
-        Traffic { messages: self.messages.max(other.messages), bytes: self.bytes.max(other.bytes) }
-    }
-}
-
-/// The messages of all ranks.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sent {
-    all: Traffic,
-    /// The most that one rank sent and received.
-    most: Traffic,
-    /// The longest message, in bytes.
-    longest: usize,
-}
-
-impl Sent {
-    fn add(&mut self, other: Sent) {
-        self.all.add(other.all);
-        self.most = self.most.most(other.most);
-        self.longest = self.longest.max(other.longest);
-    }
-}
-
-/// Merges ranks as a binomial tree does: what stands for as many ranks as what came before it is merged with that.
-#[derive(Default)]
-struct Tree {
-    /// Larger ones first.
-    stack: Vec<Below>,
-    sent: Sent,
-}
-
-impl Tree {
-    fn add(&mut self, mut below: Below) -> Result<()> {
-        while self.stack.last().is_some_and(|before| before.ranks <= below.ranks) {
-            let before = self.stack.pop().context("there is one")?;
-            below = self.send_to(before, below)?;
-        }
-        self.stack.push(below);
-        Ok(())
-    }
-
-    /// The way from rank to rank: each sends its summary and, by the root's command, its sums to its parent, and learns from it
-    /// that they are written.
-    fn send_to(&mut self, mut parent: Below, child: Below) -> Result<Below> {
-        let summary = child.summary.encode();
-        let sums = child.sums.encode();
-        let commands = [RootCommand::BringSums, RootCommand::Written].map(|command| command.encode().len());
-        let mut between = Traffic::default();
-        for bytes in [summary.len(), commands[0], sums.len(), commands[1]] {
-            between.add(Traffic::of(bytes));
-        }
-        let mut of_child = child.traffic;
-        of_child.add(between);
-        parent.traffic.add(between);
-        self.sent.add(Sent { all: between, most: of_child, longest: summary.len().max(sums.len()) });
-        parent.summary.add(Ok(RankSummary::decode(&summary)?));
-        parent.sums.add(Ok(Sums::decode(&sums)?));
-        parent.ranks += child.ranks;
-        Ok(parent)
-    }
-
-    fn finish(mut self) -> Result<(Below, Sent)> {
-        let mut last = self.stack.pop().context("there is no rank")?;
-        while let Some(before) = self.stack.pop() {
-            last = self.send_to(before, last)?;
-        }
-        Ok((last, self.sent))
-    }
-}
-
 /// The sums over all ranks, and what these sent.
 fn sum(program: &Program) -> Result<(Aggregate, Sent)> {
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
@@ -551,6 +453,7 @@ fn asked(command: &str, folder: &Path) -> Result<(f64, i64, i32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mpisee_collect::wire::pieces::PIECE;
     use mpisee_profile::Profile;
     use mpisee_profile::comm_name::derived;
     use mpisee_profile::rows::{

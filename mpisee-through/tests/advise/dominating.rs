@@ -1,7 +1,8 @@
 //! The finding about communicators that take much of the MPI time.
 
 use super::support::Builder;
-use super::{ALL, arrive, finds, on, on_one_node, run};
+use super::waiting::{arrive, on_one_node};
+use super::{ALL, finds, on, run};
 
 #[test]
 fn a_communicator_dominates() {

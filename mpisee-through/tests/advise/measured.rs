@@ -1,17 +1,10 @@
 //! Rules about measured waiting, transfers and volumes: each finds what it is for, from its threshold on.
 
-use super::{ALL, arrive, finds, on, run, some_rank, using};
+use super::waiting::{arrive, on_one_node, some_rank};
+use super::{ALL, finds, on, run, using};
 use crate::support::Builder;
 use mpisee_profile::rows::{ArrivalRow, CallRow};
 use mpisee_profile::run::EndedIn;
-
-/// Eight ranks that share a clock.
-fn on_one_node() -> Builder {
-    run().with(|profile| {
-        profile.comms[0].nodes = 1;
-        profile.ranks.iter_mut().for_each(|row| row.host = "node0".to_owned());
-    })
-}
 
 /// Adds what each rule of this file finds.
 pub fn plant(mut builder: Builder) -> Builder {

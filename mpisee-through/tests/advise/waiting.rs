@@ -1,0 +1,235 @@
+//! Rules about waiting in collectives and in messages: who is named, and who is not.
+
+use super::{ALL, finds, on, run, using};
+use crate::support::Builder;
+use mpisee_profile::rows::{ArrivalRow, CollectiveRow, End, MessageRow, Seconds, StreamRow};
+
+/// Calls of an operation, all of them sampled, one each second, to which a rank comes late by so many seconds. Nobody leaves
+/// before all have come, 1 ms after.
+pub fn arrive(
+    mut builder: Builder,
+    comm: &str,
+    members: &[u32],
+    call: &str,
+    instances: u64,
+    late_s: impl Fn(u64, u32) -> f64,
+) -> Builder {
+    for &rank in members {
+        let mut row = CollectiveRow {
+            comm: comm.to_owned(),
+            call: call.to_owned(),
+            rank,
+            instances,
+            sampled: instances,
+            mean_arrival_s: Seconds(0.0),
+            mean_departure_s: Seconds(0.0),
+        };
+        let mut time_s = 0.0;
+        for instance in 0..instances {
+            let at = |rank: u32| instance as f64 + late_s(instance, rank);
+            let arrival_s = at(rank);
+            let departure_s = members.iter().map(|&rank| at(rank)).fold(0.0, f64::max) + 0.001;
+            row.mean_arrival_s.0 += arrival_s / instances as f64;
+            row.mean_departure_s.0 += departure_s / instances as f64;
+            time_s += departure_s - arrival_s;
+            builder.arrivals.push(ArrivalRow {
+                comm: comm.to_owned(),
+                call: call.to_owned(),
+                instance,
+                rank,
+                root: None,
+                arrival_s: Seconds(arrival_s),
+                departure_s: Seconds(departure_s),
+                started_s: None,
+                completed: None,
+            });
+        }
+        builder.collectives.push(row);
+        builder = builder.call(comm, rank, call, instances, 0, time_s);
+    }
+    builder
+}
+
+/// One of eight ranks, another one each time, without a pattern.
+pub fn some_rank(instance: u64) -> u64 {
+    (instance + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xd1b5_4a32_d192_ed03) >> 61
+}
+
+/// The same ranks on one node.
+pub fn on_one_node() -> Builder {
+    run().with(|profile| {
+        profile.comms[0].nodes = 1;
+        profile.ranks.iter_mut().for_each(|row| row.host = "node0".to_owned());
+    })
+}
+
+#[test]
+fn who_is_waited_for_was_measured() {
+    // Seven ranks wait for rank 3, so many times 10 ms of a run of 80 s.
+    let late = |instances: u64| {
+        arrive(
+            on_one_node(),
+            "W",
+            &ALL,
+            "MPI_Alltoall",
+            instances,
+            |_, rank| if rank == 3 { 0.01 } else { 0.0 },
+        )
+    };
+    finds(&late(24), &["late W"]);
+    finds(&late(22), &[]);
+    let said =
+        late(24).write().run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
+    assert!(said.contains("On W others wait for rank 3."), "{said}");
+    assert!(said.contains("it caused 100.0 % of 1.68 s of waiting in MPI_Alltoall on W"), "{said}");
+    // Its work explains that, unless it has no more of it than the others.
+    assert!(said.contains("Outside of MPI rank 3 spends 9.98 s, the others 9.74 s on average."), "{said}");
+    assert!(
+        said.contains(
+            "by enough to explain half of the waiting or more: see whether the work can be divided anew"
+        ),
+        "{said}"
+    );
+    let elsewhere = late(24).with(|profile| profile.ranks[3].mpi_s.0 += 0.24);
+    let said =
+        elsewhere.write().run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
+    assert!(said.contains("Why it comes later is not measured"), "{said}");
+    // Sums alone accuse nobody.
+    let sums =
+        on(run(), "W", &ALL[1..], "MPI_Alltoall", 10, 800, 0.7).call("W", 0, "MPI_Alltoall", 10, 800, 0.1);
+    finds(&sums, &[]);
+}
+
+/// Messages one each second between two ranks, whose sender and receiver are there by a time after it, in seconds.
+fn pass(mut builder: Builder, [from, to]: [u32; 2], messages: u64, late_s: [f64; 2]) -> Builder {
+    let [sent_s, posted_s] = late_s;
+    let left_s = sent_s.max(posted_s) + 0.001;
+    for (end, rank, peer, call) in [(End::Sent, from, to, "MPI_Send"), (End::Received, to, from, "MPI_Recv")]
+    {
+        let own_s = if end == End::Sent { sent_s } else { posted_s };
+        for message in 0..messages {
+            let moment = |after_s: f64| Seconds(f64::from(from) / 10.0 + message as f64 + after_s);
+            builder.messages.push(MessageRow {
+                comm: "W".to_owned(),
+                rank,
+                peer,
+                end,
+                tag: 0,
+                message,
+                bytes: 8,
+                started_s: moment(own_s),
+                arrival_s: Some(moment(own_s)),
+                departure_s: Some(moment(left_s)),
+                call: call.to_owned(),
+                completed: 1,
+            });
+        }
+        let (comm, sampled) = ("W".to_owned(), messages);
+        builder.streams.push(StreamRow { comm, rank, peer, end, tag: 0, messages, sampled, ordered: 1 });
+        builder = builder.call("W", rank, call, messages, 8 * messages, messages as f64 * (left_s - own_s));
+    }
+    builder
+}
+
+/// Ranks 1 and 2 wait for rank 3 to send, 20 ms each time, in a run of 80 s.
+pub fn late_sender(messages: u64) -> Builder {
+    let builder = pass(on_one_node(), [3, 1], messages, [0.02, 0.0]);
+    pass(pass(builder, [3, 2], messages, [0.02, 0.0]), [4, 5], messages, [0.0, 0.0])
+}
+
+/// The same to receive.
+pub fn late_receiver() -> Builder {
+    pass(pass(on_one_node(), [1, 3], 41, [0.0, 0.02]), [2, 3], 41, [0.0, 0.02])
+}
+
+/// Each waits for the one before it to send.
+pub fn all_in_turn() -> Builder {
+    (0..8).fold(on_one_node(), |builder, from| pass(builder, [from, (from + 1) % 8], 40, [0.02, 0.0]))
+}
+
+/// All wait for rank 7 to receive.
+pub fn hot_receiver() -> Builder {
+    (0..7).fold(on_one_node(), |builder, from| pass(builder, [from, 7], 40, [0.0, 0.02]))
+}
+
+#[test]
+fn late_senders_and_receivers_of_messages_are_told_apart() {
+    finds(&late_sender(41), &["late-sender W"]);
+    finds(&late_sender(39), &[]);
+    finds(&late_receiver(), &["late-receiver W"]);
+    finds(&hot_receiver(), &["hot-receiver W"]);
+    let said = hot_receiver().write().run(&["advise", "app.mpisee"]).exits(0).stdout.clone();
+    let said = said.replace("\n              ", " ");
+    assert!(said.contains("On W others wait for rank 7 to receive."), "{said}");
+    assert!(said.contains("caused 100.0 % of 5.60 s of waiting in messages on W"), "{said}");
+    finds(&all_in_turn(), &["uneven-messages W"]);
+}
+
+#[test]
+fn waiting_in_which_none_stands_out_is_said_so() {
+    let uneven = |late_s: f64| {
+        arrive(run(), "W", &ALL, "MPI_Barrier", 200, |instance, rank| {
+            if u64::from(rank) == some_rank(instance) { late_s } else { 0.0 }
+        })
+    };
+    finds(&uneven(0.0029), &["uneven W"]);
+    finds(&uneven(0.0028), &[]);
+    let said = uneven(0.0029)
+        .write()
+        .run(&["advise", "app.mpisee"])
+        .exits(0)
+        .stdout
+        .replace("\n              ", " ");
+    assert!(said.contains("in collectives 7") && said.contains(" % is waiting for others."), "{said}");
+}
+
+#[test]
+fn only_the_transfer_of_small_reductions_counts() {
+    // 8,000 calls of 1 ms, of which one rank is waited for or not.
+    let tiny = |late_s: f64| {
+        arrive(run(), "W", &ALL, "MPI_Allreduce", 1000, |instance, rank| {
+            if u64::from(rank) == some_rank(instance) { late_s } else { 0.0 }
+        })
+        .with(|profile| {
+            for row in &mut profile.calls {
+                (row.size_min, row.size_max) = (8, 15);
+            }
+        })
+    };
+    finds(&tiny(0.0), &["tiny-allreduces W"]);
+    finds(&tiny(0.0029), &["uneven W", "tiny-allreduces W"]);
+}
+
+#[test]
+fn blocking_sends_wait_for_their_receivers() {
+    let sends = |bytes: u64, time_s: f64| on(run(), "W", &ALL, "MPI_Send", 10, 10 * bytes, time_s);
+    finds(&sends(4096, 0.5), &["blocking-sends W"]);
+    finds(&sends(4095, 0.5), &[]);
+    finds(&sends(4096, 0.49), &[]);
+    // These move as many bytes as can be expected.
+    finds(&sends(1 << 30, 0.9), &[]);
+    // What is known to be waiting for a late receiver is no matter of bandwidth.
+    let late =
+        [1, 2].into_iter().fold(on_one_node(), |builder, from| pass(builder, [from, 3], 41, [0.0, 0.2]));
+    let late = late.with(|profile| {
+        for row in profile.calls.iter_mut().filter(|row| row.call == "MPI_Send") {
+            (row.bytes, row.size_min, row.size_max) = (41 * 8192, 8192, 16383);
+        }
+    });
+    finds(&late, &["late-receiver W"]);
+    let unknown = late.with(|profile| {
+        profile.messages.clear();
+        profile.streams.clear();
+    });
+    finds(&unknown, &["uneven-work (run)", "blocking-sends W"]);
+}
+
+#[test]
+fn ranks_that_had_no_core_are_not_named() {
+    // Ranks 1 and 2 wait for 0.82 s each for rank 3.
+    let late = |without_core_s: f64| {
+        using(late_sender(41), |rank| (1.0, if rank == 3 { without_core_s } else { 0.0 }, "0-7"))
+    };
+    finds(&late(0.81), &["no-core node0", "late-sender W"]);
+    finds(&late(0.83), &["no-core node0"]);
+}
