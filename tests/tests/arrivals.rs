@@ -84,7 +84,7 @@ fn instances_have_the_same_number_on_all_members() {
 }
 
 #[test]
-fn a_call_says_how_many_collectives_it_completed() {
+fn a_call_says_how_many_operations_it_completed() {
     on_each_mpi(|mpi| {
         let finished = run(mpi, &[]);
         let tables = finished.tables();
@@ -94,7 +94,8 @@ fn a_call_says_how_many_collectives_it_completed() {
         for rank in 0..RANKS {
             let rows: Vec<&ArrivalRow> = at_once.values().map(|rows| &rows[&rank]).collect();
             for row in &rows {
-                assert_eq!(row.completed, Some(3), "{row:?}");
+                // With the message to itself, whose send MPICH has completed before.
+                assert!(row.completed == Some(5) || row.completed == Some(4) && !mpi.is_open_mpi, "{row:?}");
                 assert_eq!((row.arrival_s, row.departure_s), (rows[0].arrival_s, rows[0].departure_s));
                 assert!(row.started_s.is_some_and(|started_s| started_s < row.arrival_s), "{row:?}");
             }

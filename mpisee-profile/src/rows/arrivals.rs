@@ -29,7 +29,8 @@ pub struct ArrivalRow {
     /// When the rank started a nonblocking or persistent operation; empty for a blocking one.
     #[serde(default)]
     pub started_s: Option<Seconds>,
-    /// How many collective operations the call completed, this one included; empty of a blocking one.
+    /// How many sends, receives and collective operations the call completed, this one included and those not that were complete when
+    /// they started; empty of a blocking one.
     #[serde(default)]
     pub completed: Option<u32>,
 }

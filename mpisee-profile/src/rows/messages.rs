@@ -44,7 +44,8 @@ pub struct MessageRow {
     pub departure_s: Option<Seconds>,
     /// The name of that call in the standard; empty if there is none.
     pub call: String,
-    /// The sends and receives that this call completed, sampled or not: 1 for `MPI_Recv`, 2 for `MPI_Sendrecv`.
+    /// The sends, receives and collective operations that this call completed, sampled or not: 1 for `MPI_Recv`, 2 for `MPI_Sendrecv`. Those that
+    /// were complete when they started do not count, nor does what is for `MPI_PROC_NULL`.
     pub completed: u32,
 }
 

@@ -50,14 +50,15 @@ pub enum Subject {
     Instance {
         /// The root's rank in the communicator; `None` where there is none, or one above 2^24 - 3.
         root: Option<u32>,
-        /// The nonblocking and persistent collective operations that the call completed which completed it; 0 of a blocking one.
+        /// The sends, receives and collective operations that the call completed which completed it; 0 of a blocking one.
         completed: u32,
     },
     /// One end of a message.
     Message {
         /// Its length.
         bytes: u64,
-        /// The call that completed it here, and how many sends and receives this call completed; `None` if no call was seen to.
+        /// The call that completed it here, and how many sends, receives and collective operations this call completed; `None` if no
+        /// call was seen to.
         completion: Option<(Operation, u32)>,
     },
 }

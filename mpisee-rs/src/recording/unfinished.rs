@@ -2,7 +2,7 @@
 
 use super::samples;
 use crate::mpi::abi::Request;
-use crate::state::request::{Kind, Operations, REQUESTS, RequestState};
+use crate::state::request::{Kind, REQUESTS, RequestState};
 use crate::state::world::World;
 use crate::storage::sync::own_value;
 use mpisee_profile::segment::active_call;
@@ -39,7 +39,8 @@ pub struct CompletingCall {
     pub operation: Operation,
     pub arrival: Ticks,
     pub departure: Ticks,
-    pub completed: Operations,
+    /// The sends, receives and collective operations that it completed.
+    pub completed: u32,
 }
 
 /// The operation that the call in progress has started is to be kept when `request` is complete; the number of its sample and
@@ -58,8 +59,7 @@ pub fn begin(
     // What shares its handle with others was complete when it started.
     if REQUESTS.is_aliased(request) {
         if let Some(operation) = samples::calling(active_call) {
-            let completed = Operations::ONE;
-            let call = CompletingCall { operation, arrival: end, departure: end, completed };
+            let call = CompletingCall { operation, arrival: end, departure: end, completed: 1 };
             unfinished.keep(world, &call, None);
         }
         return;
@@ -116,12 +116,10 @@ impl Unfinished {
     fn keep(self, world: &World, call: &CompletingCall, received: Option<u64>) {
         let &CompletingCall { operation, arrival, departure, completed } = call;
         let subject = match self.sample.subject {
-            Subject::Instance { root, .. } => {
-                Subject::Instance { root, completed: completed.collectives().max(1) }
-            }
+            Subject::Instance { root, .. } => Subject::Instance { root, completed: completed.max(1) },
             Subject::Message { bytes, .. } => Subject::Message {
                 bytes: received.unwrap_or(bytes),
-                completion: Some((operation, completed.messages())),
+                completion: Some((operation, completed)),
             },
         };
         let sample = Sample { arrival, departure, subject, ..self.sample };

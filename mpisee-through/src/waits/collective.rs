@@ -24,7 +24,7 @@ pub fn calls_of_nothing(view: &ProfileView) -> Result<HashSet<(String, String)>>
     let groups = view.group(&CallFilter::of(CommFilter::default()), by)?;
     let of_nothing = groups.cells.iter().map(|(key, _)| key).filter(|key| groups.size(key).1 == 0);
     let named = of_nothing.map(|key| (groups.comm(key).to_owned(), groups.call(key).to_owned()));
-    Ok(named.filter(|(_, call)| call != "MPI_Barrier").collect())
+    Ok(named.filter(|(_, call)| !Dependence::is_barrier(call)).collect())
 }
 
 /// Mean arrivals over all recorded instances, in seconds on the clock of the rank's host, with the number of instances.
@@ -211,8 +211,12 @@ impl Collective {
             true => means.get(&self.key(rank)).filter(|_| !was_off).map(|(instances, _)| *instances),
         };
         let sampled = sample.numbers.len() as u64;
-        let most = self.members.iter().filter_map(made).max().ok_or(LeftOut::Calls)?;
+        let most = self.members.iter().filter_map(made).max();
+        let most = most.ok_or(if was_off { LeftOut::Off } else { LeftOut::Calls })?;
         let instances = most.max(sampled);
+        if sampled < instances && !sample.is_even() {
+            return Err(LeftOut::Requests);
+        }
         let time_s = |times: &Vec<f64>| times.iter().sum::<f64>() * instances as f64 / sampled as f64;
         let counted = sample.times().iter().map(|times| (instances, time_s(times))).collect();
         Ok((counted, Totals { instances, mean_times_s: None, mean_arrivals_s: None }))

@@ -36,6 +36,11 @@ impl Dependence {
         })
     }
 
+    /// Whether it is a barrier, which moves nothing.
+    pub fn is_barrier(call: &str) -> bool {
+        blocking(call) == "MPI_Barrier"
+    }
+
     /// Whether no member can leave before all have arrived, if the call moves anything or is a barrier: with counts of zero, which
     /// the variants with a count for each member allow for some, a member depends on nobody.
     pub fn is_strict(call: &str) -> bool {

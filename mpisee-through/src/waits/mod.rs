@@ -53,8 +53,12 @@ pub enum LeftOut {
     Clocks,
     /// No sampled call is there of all members.
     Partial,
-    /// Recorded calls are fewer than sampled ones, or not all rows were read.
+    /// The profile has no calls of some member.
     Calls,
+    /// Numbers of persistent operations count those that were started while recording was off.
+    Off,
+    /// Several persistent requests were started in unlike numbers, and sampled in unlike parts.
+    Requests,
 }
 
 /// Communicators and operations by the reason why they are left out.
@@ -333,7 +337,8 @@ impl Calls {
         collectives: &[Waiting],
     ) -> BTreeMap<String, f64> {
         let mut others_s: Map<&str, f64> = Map::new();
-        for other in collectives.iter().filter(|other| other.is_nonblocking) {
+        let are_known = |other: &&Waiting| other.is_nonblocking && other.waiting.is_some();
+        for other in collectives.iter().filter(are_known) {
             *others_s.entry(&other.comm).or_default() += other.time_s;
         }
         let known_s: Map<&str, f64> = messages.iter().map(|one| (one.comm.as_str(), one.time_s)).collect();

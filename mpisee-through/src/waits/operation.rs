@@ -1,8 +1,9 @@
 //! The waits of one operation on one communicator: of the sampled instances, and from these of all.
 
 use super::dependence::Dependence;
-use super::estimate::{self, Estimate, Known};
+use super::estimate::{self, Estimate, FEWEST, Known};
 use super::instance::{Hosts, Instance, Waits};
+use mpisee_profile::segment::instances::hash;
 use std::ops::Range;
 
 /// The sampled instances that all members have; times are seconds on one clock, by instance and member.
@@ -84,6 +85,18 @@ impl Sample {
     /// Whether the instances are of several persistent requests.
     pub fn has_requests(&self) -> bool {
         self.numbers.last().is_some_and(|number| number >> u32::BITS > 0)
+    }
+
+    /// Whether the sample has the same part of the starts of each persistent request, as far as their numbers show it.
+    pub fn is_even(&self) -> bool {
+        let of_request = |one: &u64| one >> u32::BITS;
+        let requests = || self.numbers.chunk_by(|one, other| of_request(one) == of_request(other));
+        let bits = |numbers: &[u64]| {
+            let ones = numbers.iter().fold(0, |ones, number| ones | hash(number & u64::from(u32::MAX)));
+            (numbers.len() >= FEWEST).then(|| ones.trailing_zeros())
+        };
+        let Some(first) = requests().next() else { return true };
+        requests().count() == 1 || bits(first).is_some() && requests().all(|one| bits(one) == bits(first))
     }
 
     /// The positions of the instances in the order of time: by their numbers, which those of several requests share.

@@ -1,7 +1,6 @@
 //! The operation that a request stands for, and what its completion has to record.
 
 use crate::mpi::abi::constant;
-use std::ops::AddAssign;
 
 /// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,37 +21,6 @@ pub enum Kind {
     Duplication,
 }
 
-/// Numbers of sends and receives, and of collective operations.
-///
-/// PERF: in one word, since every completion adds to it.
-#[derive(Clone, Copy, Default)]
-pub struct Operations(u64);
-
-impl Operations {
-    const MESSAGE: u64 = 1;
-    const COLLECTIVE: u64 = 1 << 32;
-
-    /// One of either: of a request, that which it is.
-    pub const ONE: Operations = Operations(Self::MESSAGE + Self::COLLECTIVE);
-
-    /// The sends and receives.
-    pub fn messages(self) -> u32 {
-        self.0 as u32
-    }
-
-    /// The collective operations.
-    pub fn collectives(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-}
-
-impl AddAssign for Operations {
-    #[inline]
-    fn add_assign(&mut self, other: Operations) {
-        self.0 = self.0.wrapping_add(other.0);
-    }
-}
-
 impl Kind {
     /// Whether the completion has more to record than its own time.
     #[inline]
@@ -60,14 +28,13 @@ impl Kind {
         !matches!(self, Kind::Send | Kind::Collective | Kind::Access)
     }
 
-    /// The operations that it is, with a message to or from `peer`.
-    pub fn operations(self, peer: i32) -> Operations {
+    /// The sends, receives and collective operations that it is; a message to or from `peer`.
+    pub fn operations(self, peer: i32) -> u32 {
         match self {
-            Kind::Send | Kind::Receive if peer == constant::PROC_NULL => Operations(0),
-            Kind::Send | Kind::Receive => Operations(Operations::MESSAGE),
-            Kind::SendReceive => Operations(2 * Operations::MESSAGE),
-            Kind::Collective => Operations(Operations::COLLECTIVE),
-            Kind::Access | Kind::Transfer | Kind::Duplication => Operations(0),
+            Kind::Send | Kind::Receive if peer == constant::PROC_NULL => 0,
+            Kind::Send | Kind::Receive | Kind::Collective => 1,
+            Kind::SendReceive => 2,
+            Kind::Access | Kind::Transfer | Kind::Duplication => 0,
         }
     }
 

@@ -16,7 +16,7 @@ mod kind;
 mod tests;
 
 use aliased::AliasedHandles;
-pub use kind::{Kind, Operations};
+pub use kind::Kind;
 
 /// Address of a request that is kept at an unknown place.
 const NO_PLACE: usize = 0;

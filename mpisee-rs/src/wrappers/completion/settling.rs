@@ -13,7 +13,7 @@ use crate::recording::streams;
 use crate::recording::unfinished::{self, CompletingCall};
 use crate::state::process;
 use crate::state::request::REQUESTS;
-use crate::state::request::{Kind, Operations, Owner, RequestRef, RequestState};
+use crate::state::request::{Kind, Owner, RequestRef, RequestState};
 use crate::state::scratch::{CommSet, Scratch};
 use crate::state::world;
 use crate::storage::sync::own_value;
@@ -28,8 +28,8 @@ pub struct Completion<'c> {
     operation: Operation,
     charged: &'c mut CommSet,
     unknown: bool,
-    /// The operations that it completed.
-    completed: Operations,
+    /// The sends, receives and collective operations that it completed; without those that were complete when they started.
+    completed: u32,
     /// As [`Scratch::finished`].
     finished: &'c mut Vec<(u32, Option<u64>)>,
 }
@@ -45,14 +45,7 @@ impl<'c> Completion<'c> {
         scratch.charged.clear();
         scratch.finished.clear();
         let Scratch { given, copies, charged, finished, .. } = scratch;
-        let completion = Completion {
-            recorder,
-            operation,
-            charged,
-            unknown: false,
-            completed: Operations::default(),
-            finished,
-        };
+        let completion = Completion { recorder, operation, charged, unknown: false, completed: 0, finished };
         (completion, given, copies)
     }
 }
@@ -85,7 +78,6 @@ impl Completion<'_> {
                 let prefer = self.charged.first;
                 let owner = REQUESTS.complete_aliased(*key, *place, prefer).filter(|owner| owner.recorded);
                 if let Some(owner) = &owner {
-                    self.completed += owner.kind.operations(owner.peer);
                     self.charged.add(owner.communicator);
                     settle_without_status(self.recorder, owner);
                 }

@@ -241,6 +241,11 @@ impl<'a> Facts<'a> {
         self.filter.names_ranks() || self.filter.names_comms()
     }
 
+    /// Whether ranks are chosen.
+    pub fn names_ranks(&self) -> bool {
+        self.filter.names_ranks()
+    }
+
     /// Whether the communicator is chosen.
     pub fn is_chosen(&self, row: &CommRow) -> bool {
         self.processes.takes_row(self.filter, row)

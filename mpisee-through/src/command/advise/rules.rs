@@ -31,7 +31,7 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
     findings.extend(at_end::rule(facts));
     let uneven_work = uneven_work::rule(facts, &findings);
     findings.extend(uneven_work);
-    let uneven = waiting::uneven(facts, &findings);
+    let uneven = waiting::uneven(facts);
     findings.extend(uneven);
     let general = dominating(facts, &findings);
     findings.extend(general);

@@ -37,10 +37,20 @@ pub fn of_sends(facts: &Facts<'_>, family: &Family<'_>) -> Option<(f64, Estimate
 fn sum(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool) -> Option<(f64, Estimate)> {
     let known = operations_on(facts, family)?
         .filter(|operation| takes(operation))
-        .filter_map(|operation| Some((operation.time_s, operation.waiting?)));
+        .filter_map(|operation| of_chosen(facts, operation));
     let (time_s, waiting) =
         known.fold((0.0, Estimate::default()), |(time_s, all), (own_s, own)| (time_s + own_s, all.plus(own)));
     (time_s > 0.0).then_some((time_s, waiting))
+}
+
+/// The time of the chosen ranks in an operation, and of that waiting.
+fn of_chosen(facts: &Facts<'_>, operation: &Waiting) -> Option<(f64, Estimate)> {
+    if !facts.names_ranks() {
+        return Some((operation.time_s, operation.waiting?));
+    }
+    let chosen = operation.members.iter().filter(|member| facts.takes_rank(member.rank));
+    let each = chosen.filter_map(|member| Some((member.time_s, member.suffered?)));
+    each.reduce(|(time_s, one), (more_s, other)| (time_s + more_s, one.plus(other)))
 }
 
 /// `61 % (57 to 66 %) is waiting for others`.
@@ -248,23 +258,24 @@ const UNEVEN_OF_RUN: f64 = 0.05;
 const MOST_BY_ONE: f64 = 0.75;
 
 /// Waiting for which no rank stands out: each is late now and then.
-pub fn uneven(facts: &Facts<'_>, others: &[Finding]) -> Vec<Finding> {
-    let in_collectives = facts.families().filter_map(|family| uneven_collectives(facts, &family, others));
-    let in_messages = facts.families().filter_map(|family| uneven_messages(facts, &family, others));
+pub fn uneven(facts: &Facts<'_>) -> Vec<Finding> {
+    let in_collectives = facts.families().filter_map(|family| uneven_collectives(facts, &family));
+    let in_messages = facts.families().filter_map(|family| uneven_messages(facts, &family));
     in_collectives.chain(in_messages).collect()
 }
 
-/// The waiting on a family, in seconds, that the findings of these rules leave unexplained, if it is much.
-fn left(
-    facts: &Facts<'_>,
-    family: &Family<'_>,
-    waiting: Estimate,
-    others: &[Finding],
-    rules: &[&str],
-) -> Option<f64> {
-    let is_explained = |other: &&Finding| rules.contains(&other.rule) && other.about == family.name;
-    let explained_s: f64 = others.iter().filter(is_explained).map(|other| other.cost_s).sum();
-    let cost_s = waiting.total - explained_s;
+/// The waiting on a family, in seconds, in collectives or in messages, for which no rank stands out, if it is much.
+fn left(facts: &Facts<'_>, family: &Family<'_>, waiting: Estimate, in_messages: bool) -> Option<f64> {
+    let report = facts.waits.as_ref()?;
+    let is_here = |call: &str, comm: &str| {
+        (call == MESSAGES) == in_messages && family.comms.iter().any(|of| of.name == comm)
+    };
+    let named = sentences(report, |_| true).into_iter().filter(|one| is_here(&one.call, &one.comm));
+    let named_s: f64 = named.map(|one| one.waiting_s * one.share.unwrap_or(0.0)).sum();
+    let all = report.operations.iter().filter(|one| is_here(&one.call, &one.comm));
+    let all_s: f64 = all.filter_map(|one| one.waiting).map(|waiting| waiting.total).sum();
+    let unnamed = if all_s > 0.0 { (1.0 - named_s / all_s).max(0.0) } else { 0.0 };
+    let cost_s = unnamed * waiting.total;
     let is_much = facts.share_of_run(cost_s) >= UNEVEN_OF_RUN && cost_s >= waiting.total / 2.0;
     is_much.then_some(cost_s)
 }
@@ -273,14 +284,14 @@ fn uneven_threshold() -> String {
     format!("{} of the run, and at least half of it by no rank that stands out", percent(UNEVEN_OF_RUN))
 }
 
-fn uneven_collectives(facts: &Facts<'_>, family: &Family<'_>, others: &[Finding]) -> Option<Finding> {
+fn uneven_collectives(facts: &Facts<'_>, family: &Family<'_>) -> Option<Finding> {
     // Of few calls it cannot be said that nobody stands out.
     let takes = |operation: &Waiting| !operation.is_of_messages() && operation.sampled >= FEWEST as u64;
     let (time_s, waiting) = sum(facts, family, takes)?;
     Some(Finding {
         rule: "uneven",
         about: family.name.to_owned(),
-        cost_s: left(facts, family, waiting, others, &["late"])?,
+        cost_s: left(facts, family, waiting, false)?,
         what: format!(
             "Members of {} wait for each other, and for most of that no rank is named.",
             family.title
@@ -289,7 +300,7 @@ fn uneven_collectives(facts: &Facts<'_>, family: &Family<'_>, others: &[Finding]
             "Measured by the arrivals of all members: of {} in collectives {}.{}",
             time(time_s),
             share((time_s, waiting)),
-            most_by_one(facts, family, takes).unwrap_or_default()
+            progress_or_most(facts, family, takes)
         ),
         threshold: uneven_threshold(),
         advice: "Ranks have more work in turn, or are held up by others on their cores; mpisee-through ranks PROFILE shows \
@@ -298,10 +309,9 @@ fn uneven_collectives(facts: &Facts<'_>, family: &Family<'_>, others: &[Finding]
     })
 }
 
-fn uneven_messages(facts: &Facts<'_>, family: &Family<'_>, others: &[Finding]) -> Option<Finding> {
+fn uneven_messages(facts: &Facts<'_>, family: &Family<'_>) -> Option<Finding> {
     let (time_s, waiting) = of_messages(facts, family)?;
-    let rules = [SENDERS, RECEIVERS, HOT_RECEIVERS].map(|rule| rule.name);
-    let cost_s = left(facts, family, waiting, others, &rules)?;
+    let cost_s = left(facts, family, waiting, true)?;
     let mut by_end_s = [0.0; 2];
     for member in
         operations_on(facts, family)?.filter(|one| one.is_of_messages()).flat_map(|one| &one.members)
@@ -316,11 +326,12 @@ fn uneven_messages(facts: &Facts<'_>, family: &Family<'_>, others: &[Finding]) -
         cost_s,
         what: format!("Members of {} wait for each other in messages, and for most of that no rank is named.", family.title),
         evidence: format!(
-            "Measured by both ends of messages: of {} in messages {}, {} for senders and {} for receivers.",
+            "Measured by both ends of messages: of {} in messages {}, {} for senders and {} for receivers.{}",
             time(time_s),
             share((time_s, waiting)),
             time(for_senders_s),
-            time(for_receivers_s)
+            time(for_receivers_s),
+            progress(facts, family, Waiting::is_of_messages).unwrap_or_default()
         ),
         threshold: uneven_threshold(),
         advice: match for_receivers_s > for_senders_s {
@@ -342,6 +353,19 @@ fn operations_on<'f>(
     let comms: BTreeSet<&str> = family.comms.iter().map(|comm| comm.name.as_str()).collect();
     let operations = facts.waits.as_ref()?.operations.iter();
     Some(operations.filter(move |operation| comms.contains(operation.comm.as_str())))
+}
+
+/// A sentence on why nobody could be named, or on the rank that caused most of the waiting.
+fn progress_or_most(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool) -> String {
+    progress(facts, family, &takes).or_else(|| most_by_one(facts, family, takes)).unwrap_or_default()
+}
+
+/// A sentence on operations in which nobody could be named, if there are any.
+fn progress(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool) -> Option<String> {
+    let mut of_family = operations_on(facts, family)?.filter(|one| takes(one));
+    of_family.any(|one| one.may_lack_progress).then(|| {
+        " In some of it nobody can be named: what all had started was complete only after a rank came back to MPI.".to_owned()
+    })
 }
 
 /// A sentence on the rank that caused most of the waiting, if there is one: it is not named, so that another run may have another one.

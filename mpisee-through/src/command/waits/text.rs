@@ -15,8 +15,11 @@ const FINDINGS: [Head; 7] = [
     sheet::fixed("text", "TEXT"),
 ];
 
-/// The findings for a table.
-pub fn lead(findings: &[Sentence], limit: usize) -> String {
+/// The findings for a table; `is_part` says that some are left out, which are about other ranks.
+pub fn lead(findings: &[Sentence], is_part: bool, limit: usize) -> String {
+    if findings.is_empty() && is_part {
+        return "None of the chosen ranks stands out; others do.\n".to_owned();
+    }
     if findings.is_empty() {
         return "No rank stands out: nobody causes much more of the waiting than others, by more than chance explains, where it \
                 is 1 % of the wall time or more.\n"
@@ -75,7 +78,8 @@ pub fn notes(report: &Report) -> Vec<String> {
     let away: Vec<(String, String)> = away.map(|one| (one.comm.clone(), one.call.clone())).collect();
     if let [(comm, call), ..] = &away[..] {
         notes.push(format!(
-            "{} without a name for who causes the waiting, as {call} on {comm}: what all had started was complete only after a rank              came back to MPI, which that or the transfer itself may explain.",
+            "{} without a name for who causes the waiting, as {call} on {comm}: what all had started was complete only after a rank came \
+             back to MPI, which that or the transfer itself may explain.",
             operations(away.len())
         ));
     }
@@ -116,6 +120,12 @@ fn left_out(reason: LeftOut, left_out: &[(String, String)]) -> String {
         }
         LeftOut::Partial => "no sampled call is there of all members",
         LeftOut::Calls => "calls.csv has no calls of some member",
+        LeftOut::Off => {
+            "recording was switched off for part of the run, and their numbers count what was not recorded"
+        }
+        LeftOut::Requests => {
+            "several persistent requests were started in unlike numbers, and not all of that is in the sample (--instances all keeps it)"
+        }
     };
     let (comm, call) = &left_out[0];
     format!("{} left out, as {call} on {comm}: {why}.", operations(left_out.len()))

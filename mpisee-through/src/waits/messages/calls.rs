@@ -3,41 +3,9 @@
 //! A call may complete many messages, and waits for the last of these alone. Rows of one rank with the same arrival and departure
 //! are of one call; where it completed more messages than have rows, the wait is known from below.
 
+use super::class::Class;
 use super::join::{Part, Stream};
 use crate::waits::hosts::Clocks;
-
-/// The kind of the completing call, as far as its time is known by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
-    /// A blocking send.
-    Send,
-    /// A blocking receive.
-    Receive,
-    /// Both at once.
-    SendReceive,
-    /// A call that waits for requests.
-    Wait,
-    /// A call that waits for a message, which another one receives.
-    Probe,
-}
-
-impl Class {
-    /// Their number.
-    pub const COUNT: usize = 5;
-
-    /// The class of an operation; none of one that waits for no other end, as a buffered send or the receive of a message that a probe
-    /// has matched, and of one of which the profile has no samples.
-    pub fn of(call: &str) -> Option<Class> {
-        Some(match call {
-            "MPI_Send" | "MPI_Ssend" | "MPI_Rsend" => Class::Send,
-            "MPI_Recv" => Class::Receive,
-            "MPI_Sendrecv" | "MPI_Sendrecv_replace" => Class::SendReceive,
-            "MPI_Wait" | "MPI_Waitall" | "MPI_Waitany" | "MPI_Waitsome" => Class::Wait,
-            "MPI_Mprobe" => Class::Probe,
-            _ => return None,
-        })
-    }
-}
 
 /// A message at one end, with the wait in the call that completed it there; seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -134,14 +102,15 @@ fn add_call(class: Class, call: &[Part], streams: &[Stream], clocks: &Clocks, al
 }
 
 /// How long the end was in the completing call before the other one was there, in seconds. A receiver that had the message
-/// before, or a sender that left before, has not waited.
+/// before, or a sender that left before, has not waited. A receiver has not left before, however clocks differ.
 fn wait_s(part: &Part, clocks: &Clocks) -> f64 {
     let (Some(own), Some(other)) = (clocks.host(part.rank), clocks.host(part.peer)) else { return 0.0 };
     let late_s = clocks.common_s(other, part.peer_started_ns) - clocks.common_s(own, part.arrival_ns);
     let uncertainty_s =
         if own == other { 0.0 } else { clocks.uncertainty_s(own) + clocks.uncertainty_s(other) };
     let time_s = (part.departure_ns - part.arrival_ns) as f64 / 1e9;
-    if late_s > uncertainty_s && late_s <= time_s { late_s } else { 0.0 }
+    let most_s = if part.is_received { time_s + uncertainty_s } else { time_s };
+    if late_s > uncertainty_s && late_s <= most_s { late_s.min(time_s) } else { 0.0 }
 }
 
 /// How long the other end of a message that had started was not in its completing call, after `wait_s` of this call.

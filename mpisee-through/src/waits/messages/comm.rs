@@ -1,6 +1,7 @@
 //! The waits in the messages of one communicator.
 
-use super::calls::{Class, Completion};
+use super::calls::Completion;
+use super::class::Class;
 use super::estimate::{Bounded, Design, Stratum};
 use super::join::{Joined, Stream};
 use super::pattern::{self, Evidence};
@@ -25,6 +26,8 @@ pub struct Sampled<'a> {
     stratum_of: HashMap<u32, usize>,
     /// Ranks with messages of which the sample has nothing: sent, and received.
     uncovered: HashSet<(u32, bool)>,
+    /// Ranks that sent or received a message.
+    ranks: HashSet<u32>,
     /// Messages in all, and sampled at both ends.
     messages: u64,
     sampled: u64,
@@ -67,6 +70,7 @@ impl<'a> Sampled<'a> {
             numbers: Vec::new(),
             stratum_of: HashMap::new(),
             uncovered: HashSet::new(),
+            ranks: HashSet::new(),
             messages: 0,
             sampled: 0,
             was_off: known.was_off,
@@ -112,7 +116,7 @@ impl<'a> Sampled<'a> {
         self.stratum_of.extend(streams.iter().map(|&index| (index, stratum)));
     }
 
-    /// Finds ranks with messages in no stream.
+    /// Finds the ranks with messages, and those with messages in no stream.
     fn find_hidden(&mut self, streams: &[u32], known: &Known<'_>) {
         let mut listed: HashMap<(u32, bool), u64> = HashMap::new();
         for stream in streams.iter().map(|&index| &self.streams[index as usize]) {
@@ -123,6 +127,8 @@ impl<'a> Sampled<'a> {
         let counts = known.counts.get(self.name).into_iter().flatten();
         let hidden = counts.filter(|(end, count)| listed.get(*end).copied().unwrap_or(0) < **count);
         self.uncovered.extend(hidden.map(|(end, _)| *end));
+        let counted = known.counts.get(self.name).into_iter().flatten().map(|(end, _)| end);
+        self.ranks.extend(listed.keys().chain(counted).map(|(rank, _)| *rank));
     }
 
     /// The unit of a message, and how many messages it stands for beside the others of the unit.
@@ -180,7 +186,7 @@ impl<'a> Sampled<'a> {
         {
             self.add_class(of_class, times, &mut buffer, &mut sums);
         }
-        for (&rank, of_rank) in times {
+        for (&rank, of_rank) in times.iter().filter(|(rank, _)| self.ranks.contains(*rank)) {
             sums.ranks.entry(rank).or_default().time_s += of_rank.other_s;
         }
         let waiting = sums.waiting(&self.design);

@@ -1,6 +1,6 @@
 //! Reads `messages.csv` and `streams.csv`, and joins the two ends of each message.
 
-use super::calls::Class;
+use super::class::Class;
 use crate::group::Names;
 use crate::scan::{self, BadField, Fold};
 use hashbrown::{HashMap, HashSet};

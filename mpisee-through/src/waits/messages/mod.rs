@@ -1,9 +1,10 @@
 //! Who waits for whom in point-to-point messages, from sampled messages of which both ends are known.
 //!
-//! `join` reads the tables and joins both ends, `calls` computes the waits in the calls that completed messages, `comm` and
+//! `class` says which calls wait, `join` reads the tables and joins both ends, `calls` computes the waits in the calls that completed messages, `comm` and
 //! `estimate` from these those of all messages on a communicator, `pattern` finds who stands out.
 
 mod calls;
+mod class;
 mod comm;
 mod estimate;
 pub mod join;
@@ -14,8 +15,8 @@ mod sums;
 
 use super::hosts::{Clocks, Passed};
 use super::{LeftOut, Sink, Waiting};
-pub use calls::Class;
 use calls::Completion;
+pub use class::Class;
 use comm::Sampled;
 use hashbrown::{HashMap, HashSet};
 use join::{Joined, Part};

@@ -1,6 +1,6 @@
 //! The waits on a communicator by rank, and by who caused them.
 
-use super::calls::Class;
+use super::class::Class;
 use super::estimate::{Bounded, Design, Known};
 use crate::waits::estimate::{Estimate, SKEWED};
 use crate::waits::hosts::Clocks;
