@@ -53,8 +53,8 @@ pub struct CollectiveRow {
     pub instances: u64,
     /// Of these, the number of its rows in `arrivals.csv`.
     pub sampled: u64,
-    /// The mean time of arrival over all recorded instances, on the clock of `arrivals.csv`; of a nonblocking or persistent
-    /// operation, of the calls that start it.
+    /// The mean time of arrival over all recorded instances, on the clock of `arrivals.csv`; of a nonblocking operation, of the calls
+    /// that start it; of a persistent one 0.
     pub mean_arrival_s: Seconds,
     /// The mean time of departure from the same calls.
     pub mean_departure_s: Seconds,

@@ -84,7 +84,7 @@ pub fn last(slot: &Slot) -> u64 {
     own_value(&slot.values[INSTANCES]).wrapping_sub(1)
 }
 
-/// Whether it has to be looked at if one is to be kept.
+/// Whether this number may have to be kept.
 #[inline(always)]
 pub fn is_due(slot: &Slot, number: u64) -> bool {
     number >= own_value(&slot.values[DUE])

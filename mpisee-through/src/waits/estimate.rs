@@ -72,7 +72,7 @@ impl Estimate {
         }
     }
 
-    /// The rest of an exact whole.
+    /// The interval of the rest of an exact whole.
     pub fn rest_of(self, whole: f64) -> Self {
         Estimate { total: whole - self.total, low: whole - self.high, high: whole - self.low, ..self }
     }

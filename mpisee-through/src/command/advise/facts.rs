@@ -211,7 +211,7 @@ impl<'a> Facts<'a> {
             family_indices: indices.collect(),
             families,
             comms,
-            waits: measured_waits(view, filter),
+            waits: measured_waits(view, filter)?,
             cut_off: groups.cut_off.take(),
         })
     }
@@ -280,10 +280,9 @@ impl<'a> Facts<'a> {
 }
 
 /// The waits of a profile that has samples of single ranks.
-fn measured_waits(view: &ProfileView, filter: &CommFilter) -> Option<Report> {
+fn measured_waits(view: &ProfileView, filter: &CommFilter) -> Result<Option<Report>> {
     let has_samples = waits::has_samples(view.profile());
-    // What cannot be computed is no finding.
-    has_samples.then(|| waits::of(view, &waits::filter(filter, &[])).ok()).flatten()
+    has_samples.then(|| waits::of(view, &waits::filter(filter, &[]))).transpose()
 }
 
 fn named_families(view: &ProfileView, filter: &CommFilter, comms: &BTreeMap<String, Comm<'_>>) -> Vec<Named> {

@@ -16,8 +16,7 @@ const OF_CORES: f64 = 0.5;
 /// How many sentences a finding has.
 const SENTENCES: usize = 3;
 
-/// The time in the collective operations of like communicators whose waits are known, and of that waiting; in an operation, if one
-/// is given.
+/// Time and waiting in those collectives of a family whose waits are known; of one operation if `call` is given.
 pub fn of_family(facts: &Facts<'_>, family: &Family<'_>, call: Option<&str>) -> Option<(f64, Estimate)> {
     let is_chosen = |operation: &Waiting| call.is_none_or(|call| operation.call == call);
     sum(facts, family, |operation| !operation.is_of_messages() && is_chosen(operation))
