@@ -59,7 +59,7 @@ pub fn findings(
     }
     let waiting = sums(&sampled.waited);
     let mut found = Vec::new();
-    if dependence == Dependence::OnRoot {
+    if dependence == Dependence::OnRoot && sample.only_root().is_some() {
         found.extend(late_root(sample));
     } else {
         let is_part = (sample.numbers.len() as u64) < instances / 2;
@@ -268,25 +268,29 @@ fn alternating(sample: &Sample, sampled: &Sampled) -> Option<Vec<usize>> {
             all > 0.0 && sampled.caused[sampled.last[at]][at] >= ALONE * all
         })
         .collect();
-    let usual = |period: usize| -> (f64, Vec<usize>) {
-        let mut counts = vec![vec![0usize; members]; period];
-        for ((number, &last), _) in
-            sample.numbers.iter().zip(&sampled.last).zip(&is_alone).filter(|(_, alone)| **alone)
-        {
-            counts[(number % period as u64) as usize][last] += 1;
+    let by_calls = vec![1.0; instances];
+    let by_waits: Vec<f64> =
+        (0..instances).map(|at| sampled.caused.iter().map(|caused| caused[at]).sum()).collect();
+    let usual = |period: usize, weights: &[f64]| -> (f64, Vec<usize>) {
+        let mut sums = vec![vec![0.0; members]; period];
+        for at in (0..instances).filter(|&at| is_alone[at]) {
+            sums[(sample.numbers[at] % period as u64) as usize][sampled.last[at]] += weights[at];
         }
-        let most = |counts: &Vec<usize>| {
-            let (member, count) =
-                counts.iter().enumerate().max_by_key(|(_, count)| **count).unwrap_or((0, &0));
-            (member, *count)
+        let most = |sums: &Vec<f64>| {
+            let most = sums.iter().enumerate().max_by(|(_, one), (_, other)| one.total_cmp(other));
+            most.map_or((0, 0.0), |(member, sum)| (member, *sum))
         };
-        let (usual, counts): (Vec<usize>, Vec<usize>) = counts.iter().map(most).unzip();
-        (counts.iter().sum::<usize>() as f64 / instances as f64, usual)
+        let (usual, sums): (Vec<usize>, Vec<f64>) = sums.iter().map(most).unzip();
+        (sums.iter().sum::<f64>() / weights.iter().sum::<f64>(), usual)
     };
-    let (without, _) = usual(1);
-    (2..=LONGEST.min(instances / INSTANCES)).find_map(|period| {
-        let (predicted, usual) = usual(period);
+    // Also by their waits: a rank that is last in every second call, after others of which nobody is late, is late alone.
+    let without = [&by_calls, &by_waits].map(|weights| usual(1, weights).0);
+    let says_who = |period: usize, weights: &[f64], without: f64| {
+        let (predicted, usual) = usual(period, weights);
         (predicted >= PREDICTED && predicted - without >= GAIN).then_some(usual)
+    };
+    (2..=LONGEST.min(instances / INSTANCES)).find_map(|period| {
+        says_who(period, &by_waits, without[1]).and_then(|_| says_who(period, &by_calls, without[0]))
     })
 }
 

@@ -139,9 +139,12 @@ impl Completion<'_> {
         }
     }
 
-    /// Keeps the samples that the call finished.
+    /// Keeps the samples that the call finished; none while recording is off.
     #[cold]
     fn keep_finished(&mut self) {
+        if !process::is_recording() {
+            return self.finished.drain(..).for_each(|(number, _)| unfinished::forget(number));
+        }
         let values = &self.recorder.thread.active_call.values;
         let [arrival, departure] =
             [active_call::SINCE, active_call::RETURNED].map(|at| Ticks::new(own_value(&values[at])));

@@ -20,8 +20,11 @@ pub struct Sampled<'a> {
     completions: &'a [Completion],
     streams: &'a [Stream],
     design: Design,
-    /// By stratum, the sampled numbers of messages, ascending.
+    /// By stratum, its units, ascending: the sampled numbers of messages, or, of streams of few messages that were all sampled,
+    /// the indices of these.
     numbers: Vec<Vec<u64>>,
+    /// By stratum, whether the units are streams.
+    are_streams: Vec<bool>,
     /// The stratum of each stream, by the index of the stream; none of one whose sample is too small.
     stratum_of: HashMap<u32, usize>,
     /// Ranks with messages of which the sample has nothing: sent, and received.
@@ -68,6 +71,7 @@ impl<'a> Sampled<'a> {
             streams: all,
             design: Design::default(),
             numbers: Vec::new(),
+            are_streams: Vec::new(),
             stratum_of: HashMap::new(),
             uncovered: HashSet::new(),
             ranks: HashSet::new(),
@@ -100,6 +104,11 @@ impl<'a> Sampled<'a> {
             self.uncovered.extend(ends.flat_map(|key| [(key.from, false), (key.to, true)]));
             return;
         }
+        let are_streams = is_all && numbers.len() < FEWEST && streams.len() > numbers.len();
+        if are_streams {
+            numbers = streams.iter().map(|&index| index.into()).collect();
+            numbers.sort_unstable();
+        }
         // The longest stream has all numbers, also those of messages for which no call waited.
         let units = streams.iter().map(|index| of(index).sampled).max().unwrap_or(0);
         let units = usize::try_from(units).unwrap_or(usize::MAX).max(numbers.len());
@@ -113,6 +122,7 @@ impl<'a> Sampled<'a> {
         self.design.strata.push(Stratum { first, units, population, missing });
         let stratum = self.numbers.len();
         self.numbers.push(numbers);
+        self.are_streams.push(are_streams);
         self.stratum_of.extend(streams.iter().map(|&index| (index, stratum)));
     }
 
@@ -135,7 +145,8 @@ impl<'a> Sampled<'a> {
     fn unit(&self, one: &Completion) -> Option<(usize, f64)> {
         let stratum_index = *self.stratum_of.get(&one.stream)?;
         let stratum = &self.design.strata[stratum_index];
-        let at = self.numbers[stratum_index].binary_search(&one.number).ok()?;
+        let key = if self.are_streams[stratum_index] { one.stream.into() } else { one.number };
+        let at = self.numbers[stratum_index].binary_search(&key).ok()?;
         let stream = &self.streams[one.stream as usize];
         let weight = match self.was_off {
             true => 1.0,

@@ -94,6 +94,8 @@ impl Design {
         // The time that the sample lacks may be transfer alone.
         let without = plain - INTERVAL * moments.values.sqrt();
         let (mut low, mut high) = ((total - INTERVAL * error).min(without), total + INTERVAL * error);
+        // The time that the sample lacks may be waiting alone.
+        high = high.max(plain + excess_s);
         if excess_s.abs() > UNLIKE * moments.times.sqrt() {
             let late_error = self.residual_error(values, known.times, 1.0, f64::INFINITY);
             total = plain + excess_s;

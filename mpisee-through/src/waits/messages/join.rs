@@ -4,7 +4,7 @@ use super::class::Class;
 use crate::group::Names;
 use crate::scan::{self, BadField, Fold};
 use hashbrown::{HashMap, HashSet};
-use mpisee_profile::rows::{End, MessageRow, Row};
+use mpisee_profile::rows::{End, MessageRow, Row, StreamRow};
 use mpisee_profile::segment::instances::hash;
 use mpisee_profile::{Profile, ProfileError};
 
@@ -101,20 +101,26 @@ impl Fold<scan::Stream<'static>> for Streams {
 }
 
 impl Tables {
-    /// Reads both tables of a profile; nothing where no message was sampled. Samples without their streams are an error.
+    fn add_sightings(&mut self, Sightings { comms, rows }: Sightings) {
+        let numbers: Vec<u32> = comms.names.iter().map(|name| self.comms.number_of(name)).collect();
+        self.sightings.extend(rows.into_iter().map(|row| {
+            let key = StreamKey { comm: numbers[row.key.comm as usize], ..row.key };
+            Sighting { key, ..row }
+        }));
+    }
+
+    /// Reads both tables of a profile; nothing where there are neither messages nor streams. Samples without their streams are an error.
     pub fn read(profile: &Profile) -> Result<Self, ProfileError> {
         let mut tables = Tables::default();
-        if !profile.directory().join(MessageRow::FILE).exists() {
+        let [has_messages, has_streams] =
+            [MessageRow::FILE, StreamRow::FILE].map(|file| profile.directory().join(file).exists());
+        if !has_messages && !has_streams {
             return Ok(tables);
         }
-        let scanned = scan::scan::<scan::Message, Sightings>(profile, Sightings::default)?;
-        tables.cut_off = scanned.cut_off;
-        for Sightings { comms, rows } in scanned.folds {
-            let numbers: Vec<u32> = comms.names.iter().map(|name| tables.comms.number_of(name)).collect();
-            tables.sightings.extend(rows.into_iter().map(|row| {
-                let key = StreamKey { comm: numbers[row.key.comm as usize], ..row.key };
-                Sighting { key, ..row }
-            }));
+        if has_messages {
+            let scanned = scan::scan::<scan::Message, Sightings>(profile, Sightings::default)?;
+            tables.cut_off = scanned.cut_off;
+            scanned.folds.into_iter().for_each(|fold| tables.add_sightings(fold));
         }
         let scanned = scan::scan::<scan::Stream, Streams>(profile, Streams::default)?;
         tables.cut_off = tables.cut_off.or(scanned.cut_off);
