@@ -94,8 +94,8 @@ fn a_call_says_how_many_operations_it_completed() {
         for rank in 0..RANKS {
             let rows: Vec<&ArrivalRow> = at_once.values().map(|rows| &rows[&rank]).collect();
             for row in &rows {
-                // With the message to itself, whose send MPICH has completed before.
-                assert!(row.completed == Some(5) || row.completed == Some(4) && !mpi.is_open_mpi, "{row:?}");
+                // With the message to itself, whose send may have been complete before.
+                assert!([Some(4), Some(5)].contains(&row.completed), "{row:?}");
                 assert_eq!((row.arrival_s, row.departure_s), (rows[0].arrival_s, rows[0].departure_s));
                 assert!(row.started_s.is_some_and(|started_s| started_s < row.arrival_s), "{row:?}");
             }

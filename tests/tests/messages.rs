@@ -63,19 +63,19 @@ fn both_ends_number_the_messages_of_a_stream_alike() {
             // Where no receive names its source there is no stream to receive.
             assert_eq!(tables.streams.len(), 2 * streams().len() - 2);
             for known in streams().into_iter().filter(|&(.., tag)| tag != UNORDERED) {
-                check_stream(tables, known, mpi.is_open_mpi);
+                check_stream(tables, known);
             }
         }
     });
 }
 
-/// The call that completed an end, and how many operations it completed. MPICH may have sent a short message when the call returns
+/// The call that completed an end, and how many operations it completed. A short message may have been sent when the call returns
 /// that starts it.
-fn completion(row: &MessageRow, is_open_mpi: bool) -> (&'static str, u32) {
+fn completion(row: &MessageRow) -> (&'static str, u32) {
     match (row.tag, row.end) {
         (1, End::Sent) | (PROBED, End::Sent) => ("MPI_Send", 1),
-        (2 | FREED, End::Sent) if row.call == "MPI_Isend" && !is_open_mpi => ("MPI_Isend", 1),
-        (3, End::Sent) if row.completed == 1 && !is_open_mpi => ("MPI_Waitall", 1),
+        (2 | FREED, End::Sent) if row.call == "MPI_Isend" => ("MPI_Isend", 1),
+        (3, End::Sent) if row.completed == 1 => ("MPI_Waitall", 1),
         (2 | 3, End::Sent) => ("MPI_Waitall", 2),
         (2 | 3, End::Received) => ("MPI_Waitany", 1),
         (PERSISTENT, End::Sent) => ("MPI_Waitall", 1),
@@ -89,7 +89,7 @@ fn completion(row: &MessageRow, is_open_mpi: bool) -> (&'static str, u32) {
     }
 }
 
-fn check_stream(tables: &Tables, known: (u32, u32, i32), is_open_mpi: bool) {
+fn check_stream(tables: &Tables, known: (u32, u32, i32)) {
     let tag = known.2;
     let [sent, received] = [End::Sent, End::Received].map(|end| {
         let stream = stream(tables, end, known);
@@ -103,17 +103,13 @@ fn check_stream(tables: &Tables, known: (u32, u32, i32), is_open_mpi: bool) {
     for (number, sent) in &sent {
         assert_eq!(sent.bytes, length(tag, *number), "{sent:?}");
         assert_eq!(sent.arrival_s.is_none(), sent.call.is_empty(), "{sent:?}");
-        assert_eq!((sent.call.as_str(), sent.completed), completion(sent, is_open_mpi), "{sent:?}");
+        assert_eq!((sent.call.as_str(), sent.completed), completion(sent), "{sent:?}");
     }
     for (number, received) in received {
         assert_eq!(received.bytes, length(tag, number), "{received:?}");
         let (arrival_s, departure_s) = (received.arrival_s.unwrap(), received.departure_s.unwrap());
         assert!(received.started_s <= arrival_s && arrival_s < departure_s, "{received:?}");
-        assert_eq!(
-            (received.call.as_str(), received.completed),
-            completion(received, is_open_mpi),
-            "{received:?}"
-        );
+        assert_eq!((received.call.as_str(), received.completed), completion(received), "{received:?}");
         if let Some(sent) = sent.get(&number) {
             assert!(sent.started_s.0 < departure_s.0 + 1e-6, "{received:?} before {sent:?}");
         }
