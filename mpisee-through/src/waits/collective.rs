@@ -4,8 +4,8 @@ use super::arrivals::{self, Joined, Points};
 use super::dependence::Dependence;
 use super::hosts::Clocks;
 use super::instance::Hosts;
-use super::operation::{self, Estimated, Sample, Sampled, Totals};
-use super::{Calls, KnownOf, LEAST_OF_RUN, LeftOut, LeftOutBy, Member, Sink, Waiting, pattern};
+use super::operation::{self, Estimated, SampledCalls, SampledWaits, Totals};
+use super::{Calls, LEAST_OF_RUN, LeftOut, LeftOutBy, Member, ProfileTotals, Sink, Waiting, pattern};
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::processes::Processes;
@@ -84,7 +84,7 @@ fn dependence(
         return Err(LeftOut::Members);
     }
     let dependence = Dependence::of(call).ok_or(LeftOut::Neighbours)?;
-    if dependence == Dependence::OnLower && !is_in_order(row, processes) {
+    if dependence == Dependence::AllOnLower && !is_in_order(row, processes) {
         return Err(LeftOut::Order);
     }
     Ok((dependence, row.members.group.iter().collect()))
@@ -118,7 +118,7 @@ impl Collective {
     pub fn waiting(
         &self,
         clocks: &Clocks,
-        known: &KnownOf<'_>,
+        known: &ProfileTotals<'_>,
         means: &Means,
         sink: Option<&mut Sink<'_>>,
     ) -> Result<Waiting, LeftOut> {
@@ -132,8 +132,8 @@ impl Collective {
         }
         let sample = self.sample(clocks, hosts);
         let (counted, totals) = match sample.starts.is_empty() {
-            true => self.counted(clocks, &sample.hosts.of_member, known.calls, means)?,
-            false => self.counted_of_nonblocking(&sample, known, means)?,
+            true => self.totals_of_blocking(clocks, &sample.hosts.of_member, known.calls, means)?,
+            false => self.totals_of_nonblocking(&sample, known, means)?,
         };
         let sampled = sample.waits(self.dependence);
         let estimated = operation::estimate(&sample, &totals, self.dependence, &sampled);
@@ -182,7 +182,7 @@ impl Collective {
     }
 
     /// By member, the calls and their time, and the known sums over all recorded instances.
-    fn counted(
+    fn totals_of_blocking(
         &self,
         clocks: &Clocks,
         hosts: &[usize],
@@ -198,10 +198,10 @@ impl Collective {
 
     /// The same of a nonblocking operation. Its time is in calls that may complete other requests as well, and is that of
     /// the sample.
-    fn counted_of_nonblocking(
+    fn totals_of_nonblocking(
         &self,
-        sample: &Sample,
-        known: &KnownOf<'_>,
+        sample: &SampledCalls,
+        known: &ProfileTotals<'_>,
         means: &Means,
     ) -> Result<(Vec<(u64, f64)>, Totals), LeftOut> {
         let was_off = known.view.run().recording_was_off;
@@ -223,7 +223,13 @@ impl Collective {
     }
 
     /// Reports who waited for whom, so that the sums of members are those that they suffered.
-    fn pairs(&self, sample: &Sample, sampled: &Sampled, estimated: &Estimated, sink: &mut Sink<'_>) {
+    fn pairs(
+        &self,
+        sample: &SampledCalls,
+        sampled: &SampledWaits,
+        estimated: &Estimated,
+        sink: &mut Sink<'_>,
+    ) {
         // Limits the time that very large communicators take: each instance has as many pairs as members squared.
         const MOST_PAIRS: usize = 1 << 31;
         let pairs = self.members.len().pow(2).saturating_mul(sample.numbers.len());
@@ -257,7 +263,7 @@ impl Collective {
         }
     }
 
-    fn sample(&self, clocks: &Clocks, hosts: Vec<usize>) -> Sample {
+    fn sample(&self, clocks: &Clocks, hosts: Vec<usize>) -> SampledCalls {
         let common = |times_ns: &[u64]| -> Vec<f64> {
             let each = times_ns.chunks_exact(hosts.len()).flat_map(|instance| instance.iter().zip(&hosts));
             each.map(|(&time_ns, &host)| clocks.common_s(host, time_ns)).collect()
@@ -265,7 +271,7 @@ impl Collective {
         let position = |root: &Option<u32>| root.and_then(|root| self.members.binary_search(&root).ok());
         let is_one = hosts.iter().all(|host| *host == hosts[0]);
         let of_host = |host| if is_one { 0.0 } else { clocks.uncertainty_s(host) };
-        Sample {
+        SampledCalls {
             numbers: self.joined.instances.clone(),
             roots: self.joined.roots.iter().map(position).collect(),
             arrivals: common(&self.joined.arrivals_ns),

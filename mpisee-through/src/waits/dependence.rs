@@ -8,11 +8,11 @@ pub enum Dependence {
     /// Every member on every other.
     All,
     /// Every member on the root.
-    OnRoot,
+    AllOnRoot,
     /// The root on every member, nobody else on anybody.
-    OfRoot,
+    RootOnAll,
     /// Every member on those of lower rank in the communicator.
-    OnLower,
+    AllOnLower,
 }
 
 impl Dependence {
@@ -29,9 +29,9 @@ impl Dependence {
             | "MPI_Alltoallw"
             | "MPI_Reduce_scatter"
             | "MPI_Reduce_scatter_block" => Dependence::All,
-            "MPI_Bcast" | "MPI_Scatter" | "MPI_Scatterv" => Dependence::OnRoot,
-            "MPI_Reduce" | "MPI_Gather" | "MPI_Gatherv" => Dependence::OfRoot,
-            "MPI_Scan" | "MPI_Exscan" => Dependence::OnLower,
+            "MPI_Bcast" | "MPI_Scatter" | "MPI_Scatterv" => Dependence::AllOnRoot,
+            "MPI_Reduce" | "MPI_Gather" | "MPI_Gatherv" => Dependence::RootOnAll,
+            "MPI_Scan" | "MPI_Exscan" => Dependence::AllOnLower,
             _ => return None,
         })
     }
@@ -75,17 +75,17 @@ mod tests {
         for (call, expected) in [
             ("MPI_Barrier", Some(Dependence::All)),
             ("MPI_Reduce_scatter_block", Some(Dependence::All)),
-            ("MPI_Scatterv", Some(Dependence::OnRoot)),
-            ("MPI_Gatherv", Some(Dependence::OfRoot)),
-            ("MPI_Exscan", Some(Dependence::OnLower)),
+            ("MPI_Scatterv", Some(Dependence::AllOnRoot)),
+            ("MPI_Gatherv", Some(Dependence::RootOnAll)),
+            ("MPI_Exscan", Some(Dependence::AllOnLower)),
             ("MPI_Neighbor_alltoall", None),
             ("MPI_Send", None),
             ("MPI_Irecv", None),
             ("MPI_Iallreduce", Some(Dependence::All)),
             ("MPI_Ireduce_scatter_block", Some(Dependence::All)),
-            ("MPI_Ibcast", Some(Dependence::OnRoot)),
-            ("MPI_Gather_init", Some(Dependence::OfRoot)),
-            ("MPIX_Scan_init", Some(Dependence::OnLower)),
+            ("MPI_Ibcast", Some(Dependence::AllOnRoot)),
+            ("MPI_Gather_init", Some(Dependence::RootOnAll)),
+            ("MPIX_Scan_init", Some(Dependence::AllOnLower)),
             ("MPI_Ineighbor_alltoall", None),
         ] {
             assert_eq!(Dependence::of(call), expected, "{call}");

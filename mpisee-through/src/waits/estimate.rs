@@ -25,7 +25,7 @@ const UNLIKE: f64 = 2.5;
 
 /// A quantity whose sum over all instances is known.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct Auxiliary {
     /// By sampled instance.
     pub values: Vec<f64>,
     /// The mean over all instances.
@@ -82,7 +82,7 @@ impl Estimate {
 ///
 /// `known` are at most two. `floors` are quantities that in no instance are larger than the one that is estimated: the sums of
 /// them that the sample lacks are a part of what it lacks. None if the sample is too small to tell.
-pub fn total(values: &[f64], known: &[Known], floors: &[Known], instances: u64) -> Option<Estimate> {
+pub fn total(values: &[f64], known: &[Auxiliary], floors: &[Auxiliary], instances: u64) -> Option<Estimate> {
     let sum: f64 = values.iter().sum();
     if values.len() as u64 >= instances {
         return Some(Estimate::exact(sum));
@@ -90,7 +90,7 @@ pub fn total(values: &[f64], known: &[Known], floors: &[Known], instances: u64) 
     if values.len() < FEWEST {
         return None;
     }
-    let sample = Sample { values, mean: sum / values.len() as f64, instances: instances as f64 };
+    let sample = SampledValues { values, mean: sum / values.len() as f64, instances: instances as f64 };
     let fit = Fit::of(&sample, known);
     let (mut total, error) = sample.moved(known, &fit.slopes, |at| 1.0 - fit.leverage(known, at));
     let (mut low, mut high) = (total - INTERVAL * error, total + INTERVAL * error);
@@ -108,7 +108,7 @@ pub fn total(values: &[f64], known: &[Known], floors: &[Known], instances: u64) 
     // Beside the time, arrivals tell waiting from transfer: then the sample need not be right about their parts.
     if let [_] = known {
         let (without, without_error) = sample.moved(&[], &[], plain);
-        let floor = |floor: &Known| {
+        let floor = |floor: &Auxiliary| {
             let (least, least_error) = sample.moved(std::slice::from_ref(floor), &[1.0], plain);
             least - BEST_OF_SEVERAL * least_error
         };
@@ -121,9 +121,9 @@ pub fn total(values: &[f64], known: &[Known], floors: &[Known], instances: u64) 
 }
 
 /// How many standard errors the mean over all instances is above that of the sample.
-pub fn excess(known: &Known, instances: u64) -> f64 {
+pub fn excess(known: &Auxiliary, instances: u64) -> f64 {
     let mean = mean(&known.values);
-    let sample = Sample { values: &known.values, mean, instances: instances as f64 };
+    let sample = SampledValues { values: &known.values, mean, instances: instances as f64 };
     let (total, error) = sample.moved(&[], &[], |_| 1.0);
     let excess = known.mean * sample.instances - total;
     if error > 0.0 { excess / error } else { 0.0 }
@@ -133,17 +133,17 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-struct Sample<'a> {
+struct SampledValues<'a> {
     values: &'a [f64],
     mean: f64,
     /// All instances.
     instances: f64,
 }
 
-impl Sample<'_> {
+impl SampledValues<'_> {
     /// The sum over all instances and its standard error, if the quantity changes with the known ones by these slopes;
     /// residuals are divided by `weight`.
-    fn moved(&self, known: &[Known], slopes: &[f64], weight: impl Fn(usize) -> f64) -> (f64, f64) {
+    fn moved(&self, known: &[Auxiliary], slopes: &[f64], weight: impl Fn(usize) -> f64) -> (f64, f64) {
         let sampled = self.values.len() as f64;
         let means: Vec<f64> = known.iter().map(|known| mean(&known.values)).collect();
         let moves = known.iter().zip(&means).zip(slopes);
@@ -161,7 +161,7 @@ impl Sample<'_> {
     }
 
     /// Whether the mean over all instances is far from that of the sample.
-    fn is_unlike(&self, known: &Known) -> bool {
+    fn is_unlike(&self, known: &Auxiliary) -> bool {
         excess(known, self.instances as u64).abs() > UNLIKE
     }
 }
@@ -176,7 +176,7 @@ struct Fit {
 }
 
 impl Fit {
-    fn of(sample: &Sample<'_>, known: &[Known]) -> Self {
+    fn of(sample: &SampledValues<'_>, known: &[Auxiliary]) -> Self {
         let (mut products, mut with_values, mut means) = ([[0.0; 2]; 2], [0.0; 2], [0.0; 2]);
         for (mean_of, known) in means.iter_mut().zip(known) {
             *mean_of = mean(&known.values);
@@ -196,7 +196,7 @@ impl Fit {
     }
 
     /// The weight that an instance has in its own fitted value, below 1.
-    fn leverage(&self, known: &[Known], at: usize) -> f64 {
+    fn leverage(&self, known: &[Auxiliary], at: usize) -> f64 {
         let mut differences = [0.0; 2];
         for ((difference, known), mean) in differences.iter_mut().zip(known).zip(self.means) {
             *difference = known.values[at] - mean;
@@ -227,8 +227,8 @@ fn inverse([[first, mixed], [_, second]]: [[f64; 2]; 2]) -> [[f64; 2]; 2] {
 mod tests {
     use super::*;
 
-    fn known(values: &[f64], mean: f64) -> Known {
-        Known { values: values.to_vec(), mean, slope: 1.0 }
+    fn known(values: &[f64], mean: f64) -> Auxiliary {
+        Auxiliary { values: values.to_vec(), mean, slope: 1.0 }
     }
 
     #[test]

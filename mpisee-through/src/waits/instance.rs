@@ -92,16 +92,16 @@ impl Waits {
         }
         match (dependence, instance.root) {
             (Dependence::All, _) => self.on_members(instance, 0..members, 0..members, hosts),
-            (Dependence::OfRoot, Some(root)) => {
+            (Dependence::RootOnAll, Some(root)) => {
                 self.on_members(instance, root..root + 1, 0..members, hosts);
             }
-            (Dependence::OnRoot, Some(root)) => self.on_root(instance, root, hosts),
-            (Dependence::OnLower, _) => {
+            (Dependence::AllOnRoot, Some(root)) => self.on_root(instance, root, hosts),
+            (Dependence::AllOnLower, _) => {
                 for member in 1..members {
                     self.on_members(instance, member..member + 1, 0..member + 1, hosts);
                 }
             }
-            (Dependence::OfRoot | Dependence::OnRoot, None) => {}
+            (Dependence::RootOnAll | Dependence::AllOnRoot, None) => {}
         }
     }
 
@@ -251,25 +251,25 @@ mod tests {
         let found = waits(&[0.0, 1.0, 4.0], &[2.0, 5.0, 5.0], None, Dependence::All);
         assert_eq!(found.waited_s, [1.0, 3.0, 0.0]);
         assert_eq!(found.caused_s, [0.0, 1.0, 3.0]);
-        let early = waits(&[2.0, 0.0, 1.0], &[3.0, 0.5, 3.0], Some(0), Dependence::OnRoot);
+        let early = waits(&[2.0, 0.0, 1.0], &[3.0, 0.5, 3.0], Some(0), Dependence::AllOnRoot);
         assert_eq!(early.waited_s, [0.0, 0.0, 1.0], "an eager message of the root has not arrived yet");
     }
 
     #[test]
     fn roots_wait_or_are_waited_for() {
         let (arrivals, departures) = ([1.0, 0.0, 2.0], [3.0; 3]);
-        let on_root = waits(&arrivals, &departures, Some(0), Dependence::OnRoot);
+        let on_root = waits(&arrivals, &departures, Some(0), Dependence::AllOnRoot);
         assert_eq!((on_root.waited_s, on_root.caused_s), (vec![0.0, 1.0, 0.0], vec![1.0, 0.0, 0.0]));
-        let of_root = waits(&arrivals, &departures, Some(1), Dependence::OfRoot);
+        let of_root = waits(&arrivals, &departures, Some(1), Dependence::RootOnAll);
         assert_eq!((of_root.waited_s, of_root.caused_s), (vec![0.0, 2.0, 0.0], vec![0.5, 0.0, 1.5]));
     }
 
     #[test]
     fn prefixes_wait_for_lower_ranks_alone() {
-        let found = waits(&[5.0, 0.0, 1.0], &[6.0; 3], None, Dependence::OnLower);
+        let found = waits(&[5.0, 0.0, 1.0], &[6.0; 3], None, Dependence::AllOnLower);
         assert_eq!(found.waited_s, [0.0, 5.0, 4.0]);
         assert_eq!(found.caused_s, [9.0, 0.0, 0.0]);
-        let found = waits(&[0.0, 1.0, 5.0], &[6.0; 3], None, Dependence::OnLower);
+        let found = waits(&[0.0, 1.0, 5.0], &[6.0; 3], None, Dependence::AllOnLower);
         assert_eq!(found.waited_s, [0.0; 3]);
     }
 
@@ -306,7 +306,7 @@ mod tests {
         let mut pairs = found.pairs.take().unwrap();
         pairs.sort_by(|one, other| one.partial_cmp(other).unwrap());
         assert_eq!(pairs, [(0, 1, 1.0), (0, 2, 3.0), (1, 2, 1.0)]);
-        found.compute(Instance { root: Some(2), ..instance }, Dependence::OnRoot, &Hosts::one(3));
+        found.compute(Instance { root: Some(2), ..instance }, Dependence::AllOnRoot, &Hosts::one(3));
         assert_eq!(found.waited_s, [4.0, 1.0, 0.0]);
         // One of four operations that member 0's call completed.
         let quarter = Instance { shares: Some(&[0.25, 1.0, 1.0]), ..instance };
@@ -331,7 +331,7 @@ mod tests {
             let arrivals: Vec<f64> = times.iter().map(|time| time.0 + time.1).collect();
             let departures: Vec<f64> = times.iter().map(|time| time.0 + time.1 + time.2).collect();
             let shares: Vec<f64> = (0..times.len()).map(|member| 1.0 / (1 + member % 3) as f64).collect();
-            let kinds = [Dependence::All, Dependence::OnRoot, Dependence::OfRoot, Dependence::OnLower];
+            let kinds = [Dependence::All, Dependence::AllOnRoot, Dependence::RootOnAll, Dependence::AllOnLower];
             let mut found = Waits::with_pairs();
             let instance = Instance {
                 arrivals: &arrivals,
@@ -360,7 +360,7 @@ mod tests {
         ) {
             let arrivals: Vec<f64> = times.iter().map(|time| time.0).collect();
             let departures: Vec<f64> = times.iter().map(|time| time.0 + time.1).collect();
-            let kinds = [Dependence::All, Dependence::OnRoot, Dependence::OfRoot, Dependence::OnLower];
+            let kinds = [Dependence::All, Dependence::AllOnRoot, Dependence::RootOnAll, Dependence::AllOnLower];
             let found = waits(&arrivals, &departures, Some(root % times.len()), kinds[kind]);
             let (waited_s, caused_s): (f64, f64) =
                 (found.waited_s.iter().sum(), found.caused_s.iter().sum());

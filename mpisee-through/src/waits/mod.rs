@@ -168,7 +168,7 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
         partial: 0,
         cut_off: samples.cut_off,
     };
-    let known = KnownOf {
+    let known = ProfileTotals {
         view,
         filter,
         calls: &calls,
@@ -217,7 +217,7 @@ impl Samples {
 }
 
 /// Exact sums over all calls, and the choice among them.
-struct KnownOf<'a> {
+struct ProfileTotals<'a> {
     view: &'a ProfileView,
     filter: &'a CallFilter,
     calls: &'a Calls,
@@ -225,7 +225,7 @@ struct KnownOf<'a> {
     wall_s: HashMap<u32, f64>,
 }
 
-impl KnownOf<'_> {
+impl ProfileTotals<'_> {
     fn takes(&self, comm: &str, call: &str) -> bool {
         self.view.processes().takes_comm(&self.filter.comms, comm) && self.filter.takes_call(call)
     }
@@ -236,7 +236,7 @@ impl Report {
         &mut self,
         collectives: Vec<Collective>,
         clocks: &Clocks,
-        known: &KnownOf<'_>,
+        known: &ProfileTotals<'_>,
         mut sink: Option<&mut Sink<'_>>,
     ) -> Result<()> {
         let means = collective::mean_arrivals(known.view)?;
@@ -256,10 +256,10 @@ impl Report {
         joined: messages::join::Joined,
         comms: &[String],
         clocks: &Clocks,
-        known: &KnownOf<'_>,
+        known: &ProfileTotals<'_>,
         sink: Option<Sink<'_>>,
     ) -> Result<()> {
-        let of_messages = messages::Known {
+        let of_messages = messages::MessageTotals {
             times: &known.calls.of_messages,
             counts: counts_of_messages(known.view.profile())?,
             wall_s: &known.wall_s,

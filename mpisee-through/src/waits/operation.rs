@@ -1,14 +1,14 @@
 //! The waits of one operation on one communicator: of the sampled instances, and from these of all.
 
 use super::dependence::Dependence;
-use super::estimate::{self, Estimate, FEWEST, Known};
+use super::estimate::{self, Auxiliary, Estimate, FEWEST};
 use super::instance::{Hosts, Instance, Waits};
 use mpisee_profile::segment::instances::hash;
 use std::ops::Range;
 
 /// The sampled instances that all members have; times are seconds on one clock, by instance and member.
 #[derive(Clone, Debug, Default)]
-pub struct Sample {
+pub struct SampledCalls {
     /// The numbers of the instances, ascending.
     pub numbers: Vec<u64>,
     /// The position of each instance's root.
@@ -39,7 +39,7 @@ pub type Columns = Vec<Vec<f64>>;
 
 /// Waiting of the members in the sampled instances, and what they caused.
 #[derive(Clone, Debug, Default)]
-pub struct Sampled {
+pub struct SampledWaits {
     pub waited: Columns,
     pub caused: Columns,
     /// The member that arrived last in each instance.
@@ -56,7 +56,7 @@ pub struct Estimated {
     pub caused: Vec<Estimate>,
 }
 
-impl Sample {
+impl SampledCalls {
     /// The number of members.
     pub fn members(&self) -> usize {
         self.hosts.of_member.len()
@@ -65,7 +65,7 @@ impl Sample {
     /// Of a nonblocking operation, how long completing calls lasted, after the waits, while another member had started and had not
     /// entered its own: it may have computed, so that its MPI did nothing for the operation. Sum over members and instances, in
     /// seconds.
-    pub fn away_s(&self, sampled: &Sampled) -> f64 {
+    pub fn away_s(&self, sampled: &SampledWaits) -> f64 {
         let members = self.members();
         if self.starts.is_empty() || members == 0 {
             return 0.0;
@@ -139,10 +139,10 @@ impl Sample {
     }
 
     /// The waits in each instance.
-    pub fn waits(&self, dependence: Dependence) -> Sampled {
+    pub fn waits(&self, dependence: Dependence) -> SampledWaits {
         let members = self.members();
         let column = || vec![Vec::with_capacity(self.numbers.len()); members];
-        let mut sampled = Sampled { waited: column(), caused: column(), last: Vec::new() };
+        let mut sampled = SampledWaits { waited: column(), caused: column(), last: Vec::new() };
         let mut waits = Waits::default();
         for instance in self.instances() {
             waits.compute(instance, dependence, &self.hosts);
@@ -173,22 +173,22 @@ const SUSPECTS: usize = 3;
 
 /// From the sample to all instances.
 struct Estimator<'a> {
-    sample: &'a Sample,
+    sample: &'a SampledCalls,
     totals: &'a Totals,
     dependence: Dependence,
-    sampled: &'a Sampled,
+    sampled: &'a SampledWaits,
     times: Columns,
     /// By member, how much later it arrived than all on average; none if mean arrivals are unknown.
-    lateness: Vec<Known>,
+    lateness: Vec<Auxiliary>,
     suspects: Vec<usize>,
 }
 
 /// Estimates the waits in all instances; none if the sample is too small to tell.
 pub fn estimate(
-    sample: &Sample,
+    sample: &SampledCalls,
     totals: &Totals,
     dependence: Dependence,
-    sampled: &Sampled,
+    sampled: &SampledWaits,
 ) -> Option<Estimated> {
     let lateness = lateness(sample, totals);
     let mut suspects: Vec<(f64, usize)> = lateness
@@ -216,13 +216,13 @@ pub fn estimate(
 }
 
 /// By member, how much later it arrives than the mean of all.
-fn lateness(sample: &Sample, totals: &Totals) -> Vec<Known> {
+fn lateness(sample: &SampledCalls, totals: &Totals) -> Vec<Auxiliary> {
     let Some(means_s) = &totals.mean_arrivals_s else { return Vec::new() };
     let members = sample.members() as f64;
     let mean_s = means_s.iter().sum::<f64>() / members;
     let centres: Vec<f64> =
         sample.instances().map(|one| one.arrivals.iter().sum::<f64>() / members).collect();
-    let late = |(member, member_mean_s): (usize, &f64)| Known {
+    let late = |(member, member_mean_s): (usize, &f64)| Auxiliary {
         values: sample.instances().zip(&centres).map(|(one, centre)| one.arrivals[member] - centre).collect(),
         mean: member_mean_s - mean_s,
         slope: 0.0,
@@ -231,48 +231,48 @@ fn lateness(sample: &Sample, totals: &Totals) -> Vec<Known> {
 }
 
 impl Estimator<'_> {
-    fn total(&self, values: &[f64], known: &[Known], floors: &[Known]) -> Option<Estimate> {
+    fn total(&self, values: &[f64], known: &[Auxiliary], floors: &[Auxiliary]) -> Option<Estimate> {
         estimate::total(values, known, floors, self.totals.instances)
     }
 
     /// The time of a member in its calls, if it is known.
-    fn time(&self, member: usize, slope: f64) -> Option<Known> {
+    fn time(&self, member: usize, slope: f64) -> Option<Auxiliary> {
         let means_s = self.totals.mean_times_s.as_ref()?;
-        Some(Known { values: self.times[member].clone(), mean: means_s[member], slope })
+        Some(Auxiliary { values: self.times[member].clone(), mean: means_s[member], slope })
     }
 
     /// The time of all who may wait, if it is known.
-    fn time_of_all(&self, slope: f64) -> Option<Known> {
+    fn time_of_all(&self, slope: f64) -> Option<Auxiliary> {
         let means_s = self.totals.mean_times_s.as_ref()?;
-        if let (Dependence::OfRoot, Some(root)) = (self.dependence, self.sample.only_root()) {
+        if let (Dependence::RootOnAll, Some(root)) = (self.dependence, self.sample.only_root()) {
             return self.time(root, slope);
         }
         let mut values = vec![0.0; self.sample.numbers.len()];
         for times in &self.times {
             values.iter_mut().zip(times).for_each(|(sum, time)| *sum += time);
         }
-        Some(Known { values, mean: means_s.iter().sum(), slope })
+        Some(Auxiliary { values, mean: means_s.iter().sum(), slope })
     }
 
     /// How much later those arrive who may be waited for: later than the member, or, added up, than all who may wait.
-    fn floors(&self, waiting: Option<usize>) -> Vec<Known> {
+    fn floors(&self, waiting: Option<usize>) -> Vec<Auxiliary> {
         if self.lateness.is_empty() {
             return Vec::new();
         }
         let root = self.sample.only_root();
         let late = match (self.dependence, root) {
-            (Dependence::All, _) | (Dependence::OfRoot, Some(_)) => self.suspects.clone(),
-            (Dependence::OnRoot, Some(root)) => vec![root],
+            (Dependence::All, _) | (Dependence::RootOnAll, Some(_)) => self.suspects.clone(),
+            (Dependence::AllOnRoot, Some(root)) => vec![root],
             _ => Vec::new(),
         };
         let waiting = match (self.dependence, root) {
-            (Dependence::OfRoot, Some(root)) => waiting.or(Some(root)),
+            (Dependence::RootOnAll, Some(root)) => waiting.or(Some(root)),
             _ => waiting,
         };
         let members = self.sample.members() as f64;
         let floor = |late: usize| match waiting {
             Some(member) => difference(&self.lateness[late], &self.lateness[member]),
-            None => Known {
+            None => Auxiliary {
                 values: self.lateness[late].values.iter().map(|late_s| members * late_s).collect(),
                 mean: members * self.lateness[late].mean,
                 slope: 1.0,
@@ -295,7 +295,7 @@ impl Estimator<'_> {
         if waited.iter().all(|&waited_s| waited_s == 0.0) && self.never_waits(member) {
             return Some(Estimate::default());
         }
-        let time: Vec<Known> = self.time(member, 1.0).into_iter().collect();
+        let time: Vec<Auxiliary> = self.time(member, 1.0).into_iter().collect();
         let found = self.total(waited, &time, &below(waited, self.floors(Some(member))))?;
         Some(found.clamped(0.0, whole_s.max(waited.iter().sum())))
     }
@@ -303,9 +303,9 @@ impl Estimator<'_> {
     /// Whether the member depends on nobody.
     fn never_waits(&self, member: usize) -> bool {
         match (self.dependence, self.sample.only_root()) {
-            (Dependence::OnRoot, Some(root)) => root == member,
-            (Dependence::OfRoot, Some(root)) => root != member,
-            (Dependence::OnLower, _) => member == 0,
+            (Dependence::AllOnRoot, Some(root)) => root == member,
+            (Dependence::RootOnAll, Some(root)) => root != member,
+            (Dependence::AllOnLower, _) => member == 0,
             _ => false,
         }
     }
@@ -316,7 +316,7 @@ impl Estimator<'_> {
             sums.iter_mut().zip(waited).for_each(|(sum, waited)| *sum += waited);
         }
         let whole_s = self.whole_s(0..self.sample.members());
-        let time: Vec<Known> = self.time_of_all(1.0).into_iter().collect();
+        let time: Vec<Auxiliary> = self.time_of_all(1.0).into_iter().collect();
         let found = self.total(&sums, &time, &below(&sums, self.floors(None)))?;
         Some(found.clamped(0.0, whole_s.max(sums.iter().sum())))
     }
@@ -324,20 +324,20 @@ impl Estimator<'_> {
     /// By member, with the sum of the waiting.
     fn caused(&self, waiting: Estimate) -> Option<Vec<Estimate>> {
         let members = self.sample.members();
-        if let (Dependence::OnRoot, Some(root)) = (self.dependence, self.sample.only_root()) {
+        if let (Dependence::AllOnRoot, Some(root)) = (self.dependence, self.sample.only_root()) {
             let of = |member| if member == root { waiting } else { Estimate::default() };
             return Some((0..members).map(of).collect());
         }
         let count = members as f64;
         let [of_time, of_lateness] = match self.dependence {
             Dependence::All => [1.0 / count, count - 1.0],
-            Dependence::OfRoot => [1.0 / count, 1.0],
-            Dependence::OnRoot | Dependence::OnLower => [0.0, 0.0],
+            Dependence::RootOnAll => [1.0 / count, 1.0],
+            Dependence::AllOnRoot | Dependence::AllOnLower => [0.0, 0.0],
         };
         let time = self.time_of_all(of_time);
         let each = |member: usize| {
-            let late = self.lateness.get(member).map(|late| Known { slope: of_lateness, ..late.clone() });
-            let known: Vec<Known> = time.clone().into_iter().chain(late).collect();
+            let late = self.lateness.get(member).map(|late| Auxiliary { slope: of_lateness, ..late.clone() });
+            let known: Vec<Auxiliary> = time.clone().into_iter().chain(late).collect();
             self.total(&self.sampled.caused[member], &known, &[])
         };
         let found: Option<Vec<Estimate>> = (0..members).map(each).collect();
@@ -358,16 +358,17 @@ impl Estimator<'_> {
 }
 
 /// One quantity minus another.
-fn difference(one: &Known, other: &Known) -> Known {
+fn difference(one: &Auxiliary, other: &Auxiliary) -> Auxiliary {
     let values = one.values.iter().zip(&other.values).map(|(one, other)| one - other).collect();
-    Known { values, mean: one.mean - other.mean, slope: 1.0 }
+    Auxiliary { values, mean: one.mean - other.mean, slope: 1.0 }
 }
 
 /// Those that in no sampled instance are above the values, beyond what rounding explains. A member that left before another
 /// arrived has not waited for that one.
-fn below(values: &[f64], floors: Vec<Known>) -> Vec<Known> {
+fn below(values: &[f64], floors: Vec<Auxiliary>) -> Vec<Auxiliary> {
     const ROUNDING_S: f64 = 1e-8;
-    let is_below =
-        |floor: &Known| floor.values.iter().zip(values).all(|(floor, value)| *floor <= value + ROUNDING_S);
+    let is_below = |floor: &Auxiliary| {
+        floor.values.iter().zip(values).all(|(floor, value)| *floor <= value + ROUNDING_S)
+    };
     floors.into_iter().filter(is_below).collect()
 }

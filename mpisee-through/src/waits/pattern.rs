@@ -4,7 +4,7 @@ use super::dependence::Dependence;
 use super::estimate::FEWEST;
 use super::instance::Hosts;
 use super::messages::LateEnd;
-use super::operation::{Estimated, Sample, Sampled};
+use super::operation::{Estimated, SampledCalls, SampledWaits};
 
 /// A cause of waiting that stands out; members by position.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,9 +48,9 @@ const DOMINANT: f64 = 0.5;
 
 /// The causes that stand out; none where the sample is too small to tell.
 pub fn findings(
-    sample: &Sample,
+    sample: &SampledCalls,
     dependence: Dependence,
-    sampled: &Sampled,
+    sampled: &SampledWaits,
     estimated: &Estimated,
     instances: u64,
 ) -> Vec<Finding> {
@@ -59,7 +59,7 @@ pub fn findings(
     }
     let waiting = sums(&sampled.waited);
     let mut found = Vec::new();
-    if dependence == Dependence::OnRoot && sample.only_root().is_some() {
+    if dependence == Dependence::AllOnRoot && sample.only_root().is_some() {
         found.extend(late_root(sample));
     } else {
         let is_part = (sample.numbers.len() as u64) < instances / 2;
@@ -73,7 +73,7 @@ pub fn findings(
 }
 
 /// Whether operations that all had started lasted so long while a member was away from MPI that nobody can be named.
-pub fn may_lack_progress(sample: &Sample, sampled: &Sampled) -> bool {
+pub fn may_lack_progress(sample: &SampledCalls, sampled: &SampledWaits) -> bool {
     sample.away_s(sampled) > MOST_AWAY * sampled.waited.iter().flatten().sum::<f64>()
 }
 
@@ -229,7 +229,7 @@ fn effective(values: &[f64]) -> f64 {
 }
 
 /// The root, if it comes after half of the others in most instances.
-fn late_root(sample: &Sample) -> Option<Finding> {
+fn late_root(sample: &SampledCalls) -> Option<Finding> {
     const MOST: f64 = 0.75;
     const CERTAIN: f64 = 3.0;
     let root = sample.only_root()?;
@@ -248,7 +248,7 @@ fn late_root(sample: &Sample) -> Option<Finding> {
 
 /// The members that arrive last in turn, where the number of the instance says who does. Several persistent requests number
 /// theirs each from 0.
-fn alternating(sample: &Sample, sampled: &Sampled) -> Option<Vec<usize>> {
+fn alternating(sample: &SampledCalls, sampled: &SampledWaits) -> Option<Vec<usize>> {
     if sample.has_requests() {
         return None;
     }
@@ -295,7 +295,7 @@ fn alternating(sample: &Sample, sampled: &Sampled) -> Option<Vec<usize>> {
 }
 
 /// How many times as long instances wait at the end as at the begin, where the waiting grows over the run.
-fn growing(sample: &Sample, waiting: &[f64]) -> Option<f64> {
+fn growing(sample: &SampledCalls, waiting: &[f64]) -> Option<f64> {
     const CERTAIN: f64 = 5.0;
     const LEAST_FACTOR: f64 = 2.0;
     let waiting: Vec<f64> = sample.in_time().into_iter().map(|at| waiting[at]).collect();

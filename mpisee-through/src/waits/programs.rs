@@ -2,7 +2,7 @@
 
 use super::dependence::Dependence;
 use super::instance::Hosts;
-use super::operation::{Estimated, Sample, Sampled, Totals, estimate};
+use super::operation::{Estimated, SampledCalls, SampledWaits, Totals, estimate};
 
 /// Reproducible random numbers (splitmix64).
 pub struct Random(u64);
@@ -60,7 +60,7 @@ pub enum Arrivals {
 
 /// All instances of an operation on which every member depends on every other.
 pub struct Program {
-    pub all: Sample,
+    pub all: SampledCalls,
     /// The member that is late, in those that have one.
     pub late: usize,
 }
@@ -70,7 +70,7 @@ impl Program {
         let (deviation, transfer_s) = (0.5 + random.share(), random.between(0.01, 3.0));
         let (transfer_deviation, delay_s) = (0.2 + 0.8 * random.share(), random.between(20.0, 1000.0));
         let (wide, late, once) = (random.between(0.05, 0.5), random.below(members), random.below(instances));
-        let mut all = Sample { hosts: Hosts::one(members), ..Sample::default() };
+        let mut all = SampledCalls { hosts: Hosts::one(members), ..SampledCalls::default() };
         for number in 0..instances {
             let factor = if arrivals == Arrivals::Bimodal && random.share() < wide { 10.0 } else { 1.0 };
             let mut times: Vec<f64> = (0..members).map(|_| factor * random.lognormal(deviation)).collect();
@@ -95,13 +95,13 @@ impl Program {
     }
 
     /// The instances that the recorder keeps where there is room for this many.
-    pub fn sample(&self, room: usize, random: &mut Random) -> Sample {
+    pub fn sample(&self, room: usize, random: &mut Random) -> SampledCalls {
         let shares: Vec<f64> = self.all.numbers.iter().map(|_| random.share()).collect();
         let mut threshold = 1.0;
         while shares.iter().filter(|&&share| share < threshold).count() > room {
             threshold /= 2.0;
         }
-        let mut sample = Sample { hosts: self.all.hosts.clone(), ..Sample::default() };
+        let mut sample = SampledCalls { hosts: self.all.hosts.clone(), ..SampledCalls::default() };
         for (one, (number, share)) in self.all.instances().zip(self.all.numbers.iter().zip(shares)) {
             if share < threshold {
                 sample.numbers.push(*number);
@@ -136,7 +136,11 @@ impl Program {
     }
 
     /// The estimate from a sample, with what was sampled.
-    pub fn estimated(&self, room: usize, random: &mut Random) -> (Sample, Sampled, Option<Estimated>) {
+    pub fn estimated(
+        &self,
+        room: usize,
+        random: &mut Random,
+    ) -> (SampledCalls, SampledWaits, Option<Estimated>) {
         let sample = self.sample(room, random);
         let sampled = sample.waits(Dependence::All);
         let found = estimate(&sample, &self.totals(), Dependence::All, &sampled);

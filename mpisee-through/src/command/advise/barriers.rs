@@ -32,18 +32,18 @@ const PAIRS: u64 = 10;
 
 /// A sampled call: its number, and when a rank entered and left it, in nanoseconds.
 #[derive(Clone, Copy)]
-struct Stay {
+struct SampledCall {
     instance: u64,
     arrival_ns: u64,
     departure_ns: u64,
 }
 
 /// The sampled calls of an operation, by communicator and rank.
-type Times = HashMap<(String, u32), Vec<Stay>>;
+type Times = HashMap<(String, u32), Vec<SampledCall>>;
 
 /// Sampled barriers, and sampled calls of each synchronising operation.
 #[derive(Default)]
-struct Sampled {
+struct BarrierSamples {
     barriers: Times,
     others: [Times; SYNCHRONISING.len()],
 }
@@ -51,7 +51,7 @@ struct Sampled {
 /// Collects the rows of some communicators.
 struct Collector<'c> {
     comms: &'c HashSet<&'c str>,
-    sampled: Sampled,
+    sampled: BarrierSamples,
 }
 
 impl Fold<Arrival<'static>> for Collector<'_> {
@@ -64,7 +64,7 @@ impl Fold<Arrival<'static>> for Collector<'_> {
         };
         let comm = std::str::from_utf8(row.comm).ok().filter(|comm| self.comms.contains(comm));
         if let Some(comm) = comm {
-            times.entry((comm.to_owned(), row.rank)).or_default().push(Stay {
+            times.entry((comm.to_owned(), row.rank)).or_default().push(SampledCall {
                 instance: row.instance,
                 arrival_ns: row.arrival_ns,
                 departure_ns: row.departure_ns,
@@ -95,11 +95,11 @@ fn is_candidate(facts: &Facts<'_>, family: &Family<'_>) -> bool {
 }
 
 /// None of a profile without samples.
-fn read(facts: &Facts<'_>, comms: &HashSet<&str>) -> Option<(Sampled, Counts)> {
+fn read(facts: &Facts<'_>, comms: &HashSet<&str>) -> Option<(BarrierSamples, Counts)> {
     let profile = facts.view.profile();
-    let make = || Collector { comms, sampled: Sampled::default() };
+    let make = || Collector { comms, sampled: BarrierSamples::default() };
     let scanned = scan::scan::<Arrival, Collector<'_>>(profile, make).ok()?;
-    let mut sampled = Sampled::default();
+    let mut sampled = BarrierSamples::default();
     for Collector { sampled: more, .. } in scanned.folds {
         let add = |into: &mut Times, from: Times| {
             from.into_iter().for_each(|(key, times)| into.entry(key).or_default().extend(times));
@@ -133,17 +133,17 @@ impl Followed {
 
 /// The sampled calls of a member on a communicator.
 struct Stays<'s> {
-    barriers: &'s [Stay],
+    barriers: &'s [SampledCall],
     /// The longest time between two calls in which the member does nothing, in nanoseconds.
     limit_ns: u64,
     /// The calls of a synchronising operation.
-    others: &'s [Stay],
+    others: &'s [SampledCall],
     /// All calls of the barrier, and of the operation.
     counts: [u64; 2],
 }
 
 impl Stays<'_> {
-    fn is_right_before(&self, barrier: &Stay, arrival_ns: u64) -> bool {
+    fn is_right_before(&self, barrier: &SampledCall, arrival_ns: u64) -> bool {
         arrival_ns.checked_sub(barrier.departure_ns).is_some_and(|gap_ns| gap_ns <= self.limit_ns)
     }
 
@@ -151,7 +151,7 @@ impl Stays<'_> {
     fn by_time(&self) -> [u64; 2] {
         let mut next: Vec<u64> = self.others.iter().map(|stay| stay.arrival_ns).collect();
         next.sort_unstable();
-        let is_before = |barrier: &&Stay| {
+        let is_before = |barrier: &&SampledCall| {
             let place = next.partition_point(|&arrival_ns| arrival_ns < barrier.departure_ns);
             next.get(place).is_some_and(|&arrival_ns| self.is_right_before(barrier, arrival_ns))
         };
@@ -163,7 +163,7 @@ impl Stays<'_> {
     fn by_number(&self, apart: i64) -> [u64; 2] {
         let arrivals: HashMap<u64, u64> =
             self.others.iter().map(|stay| (stay.instance, stay.arrival_ns)).collect();
-        let pair = |barrier: &Stay| {
+        let pair = |barrier: &SampledCall| {
             let arrival_ns = *arrivals.get(&barrier.instance.checked_add_signed(-apart)?)?;
             Some(self.is_right_before(barrier, arrival_ns))
         };
@@ -174,7 +174,7 @@ impl Stays<'_> {
 }
 
 /// The collectives that follow the barriers on a communicator, by the operation and the difference of numbers for which most do.
-fn followed(comm: &Comm<'_>, sampled: &Sampled, counts: &Counts) -> Followed {
+fn followed(comm: &Comm<'_>, sampled: &BarrierSamples, counts: &Counts) -> Followed {
     let members: Vec<u32> = comm.row.map(|row| row.members.group.iter().collect()).unwrap_or_default();
     let mut best = Followed::default();
     for (other, call) in SYNCHRONISING.iter().enumerate() {
@@ -210,7 +210,7 @@ fn stays<'s>(
     comm: &str,
     rank: u32,
     other: usize,
-    sampled: &'s Sampled,
+    sampled: &'s BarrierSamples,
     counts: &Counts,
 ) -> Option<Stays<'s>> {
     let key = (comm.to_owned(), rank);
@@ -223,7 +223,12 @@ fn stays<'s>(
     Some(Stays { barriers, limit_ns, others, counts: [count(BARRIER)?, count(SYNCHRONISING[other])?] })
 }
 
-fn finding(facts: &Facts<'_>, family: &Family<'_>, sampled: &Sampled, counts: &Counts) -> Option<Finding> {
+fn finding(
+    facts: &Facts<'_>,
+    family: &Family<'_>,
+    sampled: &BarrierSamples,
+    counts: &Counts,
+) -> Option<Finding> {
     let used = family.call(BARRIER)?;
     let all: Vec<Followed> = family.comms.iter().map(|comm| followed(comm, sampled, counts)).collect();
     let call = all.iter().max_by_key(|one| one.before)?.call;

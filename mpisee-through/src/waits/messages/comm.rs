@@ -1,12 +1,12 @@
 //! The waits in the messages of one communicator.
 
-use super::calls::Completion;
+use super::calls::CompletedMessage;
 use super::class::Class;
 use super::estimate::{Bounded, Design, Stratum};
 use super::join::{Joined, Stream};
 use super::pattern::{self, Evidence};
 use super::sums::{Cause, Sums};
-use super::{Known, MESSAGES, Times};
+use super::{MESSAGES, MessageTotals, Times};
 use crate::waits::estimate::FEWEST;
 use crate::waits::hosts::Clocks;
 use crate::waits::pattern::MOST_AWAY;
@@ -15,9 +15,9 @@ use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
 
 /// The sampled messages of a communicator, and what all of them are.
-pub struct Sampled<'a> {
+pub struct CommMessages<'a> {
     name: &'a str,
-    completions: &'a [Completion],
+    completions: &'a [CompletedMessage],
     streams: &'a [Stream],
     design: Design,
     /// By stratum, its units, ascending: the sampled numbers of messages, or, of streams of few messages that were all sampled,
@@ -41,31 +41,31 @@ pub struct Sampled<'a> {
 }
 
 /// The bits of the mask, and whether all messages were sampled.
-type Kind = (u32, bool);
+type StratumKey = (u32, bool);
 
-impl<'a> Sampled<'a> {
+impl<'a> CommMessages<'a> {
     /// Finds the strata; `streams` are the indices of those on the communicator, `completions` are in the order of ranks and classes.
     pub fn new(
         name: &'a str,
         comm: u32,
-        completions: &'a [Completion],
+        completions: &'a [CompletedMessage],
         streams: &[u32],
         joined: &'a Joined,
-        known: &Known<'_>,
+        known: &MessageTotals<'_>,
     ) -> Self {
         let all = &joined.streams;
-        let mut kinds: BTreeMap<Kind, Vec<u32>> = BTreeMap::new();
+        let mut kinds: BTreeMap<StratumKey, Vec<u32>> = BTreeMap::new();
         for &index in streams {
             let stream = &all[index as usize];
             kinds.entry((stream.bits, stream.sampled == stream.messages)).or_default().push(index);
         }
-        let mut kind_of: HashMap<u32, Kind> = HashMap::new();
+        let mut kind_of: HashMap<u32, StratumKey> = HashMap::new();
         kinds.iter().for_each(|(kind, of)| kind_of.extend(of.iter().map(|&index| (index, *kind))));
-        let mut numbers: BTreeMap<Kind, Vec<u64>> = BTreeMap::new();
+        let mut numbers: BTreeMap<StratumKey, Vec<u64>> = BTreeMap::new();
         for one in completions {
             numbers.entry(kind_of[&one.stream]).or_default().push(one.number);
         }
-        let mut sampled = Sampled {
+        let mut sampled = CommMessages {
             name,
             completions,
             streams: all,
@@ -90,7 +90,7 @@ impl<'a> Sampled<'a> {
     }
 
     /// Adds a stratum, if its sample is large enough.
-    fn add(&mut self, (bits, is_all): Kind, streams: &[u32], mut numbers: Vec<u64>) {
+    fn add(&mut self, (bits, is_all): StratumKey, streams: &[u32], mut numbers: Vec<u64>) {
         let of = |index: &u32| &self.streams[*index as usize];
         let messages: u64 = streams.iter().map(|index| of(index).messages).sum();
         let sampled: u64 = streams.iter().map(|index| of(index).sampled).sum();
@@ -127,7 +127,7 @@ impl<'a> Sampled<'a> {
     }
 
     /// Finds the ranks with messages, and those with messages in no stream.
-    fn find_hidden(&mut self, streams: &[u32], known: &Known<'_>) {
+    fn find_hidden(&mut self, streams: &[u32], known: &MessageTotals<'_>) {
         let mut listed: HashMap<(u32, bool), u64> = HashMap::new();
         for stream in streams.iter().map(|&index| &self.streams[index as usize]) {
             for end in [(stream.key.from, false), (stream.key.to, true)] {
@@ -142,7 +142,7 @@ impl<'a> Sampled<'a> {
     }
 
     /// The unit of a message, and how many messages it stands for beside the others of the unit.
-    fn unit(&self, one: &Completion) -> Option<(usize, f64)> {
+    fn unit(&self, one: &CompletedMessage) -> Option<(usize, f64)> {
         let stratum_index = *self.stratum_of.get(&one.stream)?;
         let stratum = &self.design.strata[stratum_index];
         let key = if self.are_streams[stratum_index] { one.stream.into() } else { one.number };
@@ -169,7 +169,7 @@ impl<'a> Sampled<'a> {
     }
 
     /// The likely wait of the call of a message, in seconds.
-    fn likely_s(&self, one: &Completion) -> f64 {
+    fn likely_s(&self, one: &CompletedMessage) -> f64 {
         match one.is_complete {
             true => one.wait_s,
             false => one.wait_s.max(one.time_s - self.transfer_s),
@@ -178,7 +178,7 @@ impl<'a> Sampled<'a> {
 
     /// The part of the call's wait that its cause caused, as far as this message stands for the call, in seconds. In a call of which some
     /// messages are unknown, the last known one is taken for the last of all if little time is left after it.
-    fn caused_s(&self, one: &Completion) -> f64 {
+    fn caused_s(&self, one: &CompletedMessage) -> f64 {
         match one.is_complete {
             true => one.share * one.wait_s,
             false if one.is_last && one.time_s - one.wait_s <= 2.0 * self.transfer_s => one.wait_s,
@@ -187,7 +187,12 @@ impl<'a> Sampled<'a> {
     }
 
     /// The waits on the communicator; `sink` gets who waited for whom.
-    pub fn waiting(&self, clocks: &Clocks, known: &Known<'_>, sink: Option<&mut Sink<'_>>) -> Waiting {
+    pub fn waiting(
+        &self,
+        clocks: &Clocks,
+        known: &MessageTotals<'_>,
+        sink: Option<&mut Sink<'_>>,
+    ) -> Waiting {
         let mut sums = Sums::new(self.design.units());
         let none = HashMap::new();
         let times = known.times.get(self.name).unwrap_or(&none);
@@ -239,8 +244,8 @@ impl<'a> Sampled<'a> {
     /// Whether calls lasted so long while the other end had started and was away that this may explain the waits: who waits
     /// longer in this way is later with its own next message, and would be blamed for that.
     fn may_lack_progress(&self) -> bool {
-        let sum = |of: fn(&Completion) -> f64| {
-            let weighted = |one: &Completion| {
+        let sum = |of: fn(&CompletedMessage) -> f64| {
+            let weighted = |one: &CompletedMessage| {
                 let (unit, weight) = self.unit(one)?;
                 Some(weight * one.share * of(one) * self.design.weight(unit))
             };
@@ -252,7 +257,7 @@ impl<'a> Sampled<'a> {
     /// Adds the calls of a class by a rank.
     fn add_class(
         &self,
-        of_class: &[Completion],
+        of_class: &[CompletedMessage],
         times: &HashMap<u32, Times>,
         buffer: &mut Bounded,
         sums: &mut Sums,
@@ -345,7 +350,7 @@ impl<'a> Sampled<'a> {
 
 /// The time that calls with unknown messages take beyond their waits, in seconds: of these calls, those count in which a known
 /// message is likely the last one, as few as there are such messages among all.
-fn transfer_s(completions: &[Completion]) -> f64 {
+fn transfer_s(completions: &[CompletedMessage]) -> f64 {
     let incomplete = || completions.iter().filter(|one| !one.is_complete && one.wait_s > 0.0);
     let mut rests_s: Vec<f64> = incomplete().map(|one| one.time_s - one.wait_s).collect();
     if rests_s.is_empty() {

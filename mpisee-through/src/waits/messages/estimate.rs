@@ -32,7 +32,7 @@ pub struct Design {
 
 /// A quantity by unit, beside the time in calls by unit.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct KnownTime<'a> {
     /// The time in calls by unit, and over all calls, in seconds.
     pub times: &'a [f64],
     pub total: f64,
@@ -76,7 +76,7 @@ impl Design {
     }
 
     /// The sum over all messages of a quantity that is never negative and at most the time, and its interval.
-    pub fn total(&self, values: &[f64], known: Option<Known<'_>>) -> Estimate {
+    pub fn total(&self, values: &[f64], known: Option<KnownTime<'_>>) -> Estimate {
         let plain = self.plain_sum(values);
         if self.is_exact() {
             return Estimate::exact(plain);
@@ -201,8 +201,9 @@ impl Bounded {
 
     /// The sum of the waits over all messages; `total_s` is the time in all calls, if that is known.
     pub fn total(&self, design: &Design, total_s: Option<f64>) -> Estimate {
-        let estimate =
-            |values: &[f64]| design.total(values, total_s.map(|total| Known { times: &self.times, total }));
+        let estimate = |values: &[f64]| {
+            design.total(values, total_s.map(|total| KnownTime { times: &self.times, total }))
+        };
         let likely = estimate(&self.likely);
         if self.least == self.most {
             return likely;
@@ -236,7 +237,7 @@ mod tests {
         // Waits are all of the time but a constant; the sample has calls that are shorter than the mean.
         let times: Vec<f64> = (0..40).map(|at| 1.0 + f64::from(at % 7)).collect();
         let waits: Vec<f64> = times.iter().map(|time| time - 1.0).collect();
-        let found = design(40, 1000.0).total(&waits, Some(Known { times: &times, total: 4200.0 }));
+        let found = design(40, 1000.0).total(&waits, Some(KnownTime { times: &times, total: 4200.0 }));
         assert!((found.total - 3200.0).abs() < 1e-6 && found.error < 1e-6, "{found:?}");
         assert!(found.low < 3000.0, "what the sample lacks may be no wait: {found:?}");
     }

@@ -19,7 +19,7 @@ pub struct StreamKey {
 
 /// A message at one end: nanoseconds on the clock of the end's host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct MessageSample {
     pub key: StreamKey,
     pub number: u64,
     pub is_received: bool,
@@ -33,16 +33,16 @@ pub struct Sighting {
 }
 
 /// The number of messages of a stream at one end, if their order is known.
-type Counted = Option<u64>;
+type OrderedCount = Option<u64>;
 
 /// The rows of both tables.
 #[derive(Debug, Default)]
 pub struct Tables {
     /// The names of communicators by their numbers.
     pub comms: Names,
-    pub sightings: Vec<Sighting>,
+    pub sightings: Vec<MessageSample>,
     /// By stream, the counts of the sender and of the receiver, where they have a row.
-    pub streams: HashMap<StreamKey, [Option<(u64, Counted)>; 2]>,
+    pub streams: HashMap<StreamKey, [Option<(u64, OrderedCount)>; 2]>,
     /// The error that ended reading.
     pub cut_off: Option<ProfileError>,
 }
@@ -51,7 +51,7 @@ pub struct Tables {
 #[derive(Default)]
 struct Sightings {
     comms: Names,
-    rows: Vec<Sighting>,
+    rows: Vec<MessageSample>,
 }
 
 /// The stream of a row with this rank and peer.
@@ -69,7 +69,7 @@ impl Fold<scan::Message<'static>> for Sightings {
         if completion_ns.is_some_and(|[arrival_ns, departure_ns]| departure_ns < arrival_ns) {
             return Err(BadField { column: "departure_s", why: "is before arrival_s".to_owned() });
         }
-        self.rows.push(Sighting {
+        self.rows.push(MessageSample {
             key: key(comm, row.rank, row.peer, row.end, row.tag),
             number: row.message,
             is_received: row.end == End::Received,
@@ -87,7 +87,7 @@ impl Fold<scan::Message<'static>> for Sightings {
 #[derive(Default)]
 struct Streams {
     comms: Names,
-    rows: Vec<(StreamKey, bool, u64, Counted)>,
+    rows: Vec<(StreamKey, bool, u64, OrderedCount)>,
 }
 
 impl Fold<scan::Stream<'static>> for Streams {
@@ -105,7 +105,7 @@ impl Tables {
         let numbers: Vec<u32> = comms.names.iter().map(|name| self.comms.number_of(name)).collect();
         self.sightings.extend(rows.into_iter().map(|row| {
             let key = StreamKey { comm: numbers[row.key.comm as usize], ..row.key };
-            Sighting { key, ..row }
+            MessageSample { key, ..row }
         }));
     }
 
@@ -149,7 +149,7 @@ pub struct Stream {
 
 /// An end of a message that both ends have, and that some call completed there.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Part {
+pub struct MessageEnd {
     /// The index of its stream.
     pub stream: u32,
     pub number: u64,
@@ -175,7 +175,7 @@ pub struct Part {
 #[derive(Debug, Default)]
 pub struct Joined {
     pub streams: Vec<Stream>,
-    pub parts: Vec<Part>,
+    pub parts: Vec<MessageEnd>,
     /// The ends with messages in streams that are left out: communicator, rank, and whether it received them.
     pub uncovered: HashSet<(u32, u32, bool)>,
     /// Messages in streams that are left out, and in all streams, as their senders have them.
@@ -211,7 +211,7 @@ pub fn join(tables: &mut Tables) -> Joined {
 
 impl Joined {
     /// Adds the rows of a stream in the order of their messages; false, and nothing, if its ends disagree on a message or have none in common.
-    fn add(&mut self, key: StreamKey, messages: u64, rows: &[Sighting]) -> bool {
+    fn add(&mut self, key: StreamKey, messages: u64, rows: &[MessageSample]) -> bool {
         let stream = self.streams.len() as u32;
         let before = self.parts.len();
         let (mut sampled, mut ones) = (0, 0);
@@ -232,7 +232,7 @@ impl Joined {
             for (own, other) in [(sent, received), (received, sent)] {
                 let Some([arrival_ns, departure_ns]) = own.completion_ns else { continue };
                 let (rank, peer) = if own.is_received { (key.to, key.from) } else { (key.from, key.to) };
-                self.parts.push(Part {
+                self.parts.push(MessageEnd {
                     stream,
                     number: own.number,
                     is_received: own.is_received,
@@ -264,9 +264,9 @@ impl Joined {
 mod tests {
     use super::*;
 
-    fn sighting(number: u64, is_received: bool) -> Sighting {
+    fn sighting(number: u64, is_received: bool) -> MessageSample {
         let started_ns = 100 * number + u64::from(is_received);
-        Sighting {
+        MessageSample {
             key: StreamKey { comm: 0, from: 3, to: 5, tag: -7 },
             number,
             is_received,
@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    fn tables(rows: Vec<Sighting>, sent: (u64, Counted), received: (u64, Counted)) -> Tables {
+    fn tables(rows: Vec<MessageSample>, sent: (u64, OrderedCount), received: (u64, OrderedCount)) -> Tables {
         let streams = [(rows[0].key, [Some(sent), Some(received)])].into_iter().collect();
         Tables { sightings: rows, streams, ..Tables::default() }
     }
@@ -286,8 +286,8 @@ mod tests {
     #[test]
     fn messages_that_both_ends_have_are_joined() {
         let rows = [(4, true), (0, false), (4, false), (2, true), (9, false)];
-        let mut rows: Vec<Sighting> = rows.map(|(number, received)| sighting(number, received)).into();
-        rows.push(Sighting { completion_ns: None, ..sighting(0, true) });
+        let mut rows: Vec<MessageSample> = rows.map(|(number, received)| sighting(number, received)).into();
+        rows.push(MessageSample { completion_ns: None, ..sighting(0, true) });
         let joined = join(&mut tables(rows, (10, Some(10)), (10, Some(10))));
         assert_eq!((joined.streams.len(), joined.streams[0].sampled, joined.left_out), (1, 2, 0));
         let parts: Vec<(u64, u32, u64)> =

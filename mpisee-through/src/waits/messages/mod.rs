@@ -15,11 +15,11 @@ mod sums;
 
 use super::hosts::{Clocks, Passed};
 use super::{LeftOut, Sink, Waiting};
-use calls::Completion;
+use calls::CompletedMessage;
 pub use class::Class;
-use comm::Sampled;
+use comm::CommMessages;
 use hashbrown::{HashMap, HashSet};
-use join::{Joined, Part};
+use join::{Joined, MessageEnd};
 pub use pattern::LateEnd;
 
 /// The name that messages have among operations.
@@ -49,7 +49,7 @@ impl Times {
 pub type MessageCounts = HashMap<String, HashMap<(u32, bool), u64>>;
 
 /// Known facts of messages beside their sample.
-pub struct Known<'a> {
+pub struct MessageTotals<'a> {
     /// The time by communicator, and by rank.
     pub times: &'a HashMap<String, HashMap<u32, Times>>,
     pub counts: MessageCounts,
@@ -74,7 +74,7 @@ pub fn begin_with(joined: &Joined, clocks: &mut Clocks) {
 
 /// The messages between hosts, for a comparison of their clocks. A call that only tests has no known end.
 pub fn passed<'j>(joined: &'j Joined, clocks: &Clocks) -> Vec<Passed> {
-    let passed = |part: &'j Part| {
+    let passed = |part: &'j MessageEnd| {
         let hosts = [clocks.host(part.peer)?, clocks.host(part.rank)?];
         let is_bound = part.is_received && hosts[0] != hosts[1] && part.departure_ns > part.arrival_ns;
         is_bound.then_some(Passed { hosts, sent_ns: part.peer_started_ns, received_ns: part.departure_ns })
@@ -87,7 +87,7 @@ pub fn waits(
     mut joined: Joined,
     comms: &[String],
     clocks: &Clocks,
-    known: &Known<'_>,
+    known: &MessageTotals<'_>,
     takes: impl Fn(&str) -> bool,
     mut sink: Option<Sink<'_>>,
 ) -> (Vec<Waiting>, Vec<(LeftOut, String)>) {
@@ -98,7 +98,7 @@ pub fn waits(
     let mut completions = calls::completions(&mut joined.parts, &joined.streams, clocks);
     drop(std::mem::take(&mut joined.parts));
     completions.sort_unstable_by_key(|one| (one.comm, one.rank, one.class, one.stream, one.number));
-    let mut of_comm: HashMap<u32, &[Completion]> = HashMap::new();
+    let mut of_comm: HashMap<u32, &[CompletedMessage]> = HashMap::new();
     for chunk in completions.chunk_by(|one, other| one.comm == other.comm) {
         of_comm.insert(chunk[0].comm, chunk);
     }
@@ -113,7 +113,7 @@ pub fn waits(
             continue;
         }
         let completions = of_comm.get(&comm).copied().unwrap_or_default();
-        let sampled = Sampled::new(name, comm, completions, &streams, &joined, known);
+        let sampled = CommMessages::new(name, comm, completions, &streams, &joined, known);
         found.push(sampled.waiting(clocks, known, sink.as_mut()));
     }
     found.sort_by(|one, other| one.comm.cmp(&other.comm));

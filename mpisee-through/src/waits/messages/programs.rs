@@ -1,7 +1,7 @@
 //! Random programs with messages that are all known, for tests of the estimates.
 
-use super::join::{Sighting, StreamKey, Tables, join};
-use super::{Class, Known, LateEnd, MESSAGES, Times, waits};
+use super::join::{MessageSample, StreamKey, Tables, join};
+use super::{Class, LateEnd, MESSAGES, MessageTotals, Times, waits};
 use crate::waits::estimate::Estimate;
 use crate::waits::hosts::Clocks;
 use crate::waits::programs::Random;
@@ -11,7 +11,7 @@ use mpisee_profile::segment::instances::{is_kept, narrower};
 
 /// How the ranks of a program communicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum StratumKey {
     /// Blocking sends and receives along a ring, even ranks first.
     Blocking,
     /// `MPI_Waitall` over 2 to 26 neighbours.
@@ -28,14 +28,14 @@ enum Kind {
     SeveralTags,
 }
 
-const KINDS: [Kind; 7] = [
-    Kind::Blocking,
-    Kind::Neighbours,
-    Kind::AlwaysLate,
-    Kind::SeldomLate,
-    Kind::Gather,
-    Kind::UnequalCounts,
-    Kind::SeveralTags,
+const KINDS: [StratumKey; 7] = [
+    StratumKey::Blocking,
+    StratumKey::Neighbours,
+    StratumKey::AlwaysLate,
+    StratumKey::SeldomLate,
+    StratumKey::Gather,
+    StratumKey::UnequalCounts,
+    StratumKey::SeveralTags,
 ];
 
 /// A call that completes messages; nanoseconds.
@@ -71,10 +71,10 @@ struct Program {
 }
 
 impl Program {
-    fn new(kind: Kind, random: &mut Random) -> Self {
+    fn new(kind: StratumKey, random: &mut Random) -> Self {
         let neighbours = match kind {
-            Kind::Blocking | Kind::Gather => 1,
-            Kind::SeveralTags => 1 + random.below(3),
+            StratumKey::Blocking | StratumKey::Gather => 1,
+            StratumKey::SeveralTags => 1 + random.below(3),
             _ => {
                 let most = if random.below(32) == 0 { 13 } else { 4 };
                 1 + random.below(most)
@@ -94,22 +94,23 @@ impl Program {
             (random.between(1_000.0, 50_000.0), work_ns * random.between(3.0, 50.0));
         let iterations = random.between(200.0, 1200.0).min(6_000.0 / (f64::from(ranks) * neighbours as f64));
         let offsets: Vec<u32> = (1..=neighbours as u32).collect();
-        if kind == Kind::UnequalCounts {
+        if kind == StratumKey::UnequalCounts {
             program.exchange_before(&offsets, random);
         }
         for _ in 0..iterations.max(160.0) as u64 {
             for rank in 0..ranks {
                 let is_late = rank == program.late
-                    && (kind == Kind::AlwaysLate || kind == Kind::SeldomLate && random.share() < 0.01);
+                    && (kind == StratumKey::AlwaysLate
+                        || kind == StratumKey::SeldomLate && random.share() < 0.01);
                 let late_ns = if is_late { delay_ns } else { 0.0 };
                 program.now_ns[rank as usize] += (work_ns * random.lognormal(deviation) + late_ns) as u64;
             }
             let mut transfer = || (transfer_ns * random.lognormal(0.5)) as u64 + 1;
             match kind {
-                Kind::Blocking => program.ring(&mut transfer),
-                Kind::Gather => program.gather(&mut transfer),
-                Kind::SeveralTags => program.neighbours(&offsets, &[0, 1, 2], false, &mut transfer),
-                Kind::UnequalCounts => program.neighbours(&offsets, &[0], true, &mut transfer),
+                StratumKey::Blocking => program.ring(&mut transfer),
+                StratumKey::Gather => program.gather(&mut transfer),
+                StratumKey::SeveralTags => program.neighbours(&offsets, &[0, 1, 2], false, &mut transfer),
+                StratumKey::UnequalCounts => program.neighbours(&offsets, &[0], true, &mut transfer),
                 _ => program.neighbours(&offsets, &[0], false, &mut transfer),
             }
         }
@@ -250,7 +251,7 @@ impl Program {
             for (end, mask) in masks[&message.key].into_iter().enumerate() {
                 if is_kept(message.number, mask) {
                     let call = &self.calls[message.calls[end]];
-                    tables.sightings.push(Sighting {
+                    tables.sightings.push(MessageSample {
                         key: message.key,
                         number: message.number,
                         is_received: end == 1,
@@ -274,7 +275,7 @@ impl Program {
         }
         let times = [("W".to_owned(), of_ranks)].into_iter().collect();
         let wall_s = (0..self.ranks).map(|rank| (rank, self.now_ns[rank as usize] as f64 / 1e9)).collect();
-        let known = Known { times: &times, counts: HashMap::new(), wall_s: &wall_s, was_off: false };
+        let known = MessageTotals { times: &times, counts: HashMap::new(), wall_s: &wall_s, was_off: false };
         let mut clocks = Clocks::new((0..self.ranks).map(|rank| (rank, "a")));
         clocks.begin_at(0, 0);
         let mut tables = self.tables(room, random);
@@ -322,7 +323,7 @@ impl Tally {
 }
 
 /// The tallies of waiting, of what ranks suffered and of what they caused, in 100 programs; and the findings.
-fn tallies(kind: Kind) -> ([Tally; 3], Vec<(u32, Vec<Finding>)>) {
+fn tallies(kind: StratumKey) -> ([Tally; 3], Vec<(u32, Vec<Finding>)>) {
     let mut tallies = [const { Tally { inside: 0, all: 0, widths: 0.0, errors: 0.0 } }; 3];
     let mut findings = Vec::new();
     for seed in 0..100 {
@@ -353,17 +354,17 @@ fn intervals_have_the_true_values_of_100_programs_of_each_kind() {
         assert!(suffered.share() >= 0.93, "{kind:?}: {} of {}", suffered.inside, suffered.all);
         assert!(caused.share() >= 0.93, "{kind:?}: {} of {}", caused.inside, caused.all);
         // An interval that has everything would say nothing.
-        let most = if kind == Kind::UnequalCounts { 0.3 } else { 0.15 };
+        let most = if kind == StratumKey::UnequalCounts { 0.3 } else { 0.15 };
         assert!(waiting.width() < most, "{kind:?}: ± {}", waiting.width());
         assert!(waiting.error() < 0.1, "{kind:?}: {}", waiting.error());
         let right = |late: u32, found: &[Finding]| match (kind, found) {
-            (Kind::AlwaysLate, [Finding::LateEnd(LateEnd::Sender, ranks)]) => ranks == &[late as usize],
-            (Kind::Gather, [Finding::LateEnd(LateEnd::HotReceiver, ranks)]) => ranks == &[0],
+            (StratumKey::AlwaysLate, [Finding::LateEnd(LateEnd::Sender, ranks)]) => ranks == &[late as usize],
+            (StratumKey::Gather, [Finding::LateEnd(LateEnd::HotReceiver, ranks)]) => ranks == &[0],
             _ => false,
         };
         // Those who wait for the late rank come late to others, and may be named with it.
         let has_late = |late: u32, found: &[Finding]| match (kind, found) {
-            (Kind::AlwaysLate, [Finding::LateEnd(_, ranks)]) => ranks.contains(&(late as usize)),
+            (StratumKey::AlwaysLate, [Finding::LateEnd(_, ranks)]) => ranks.contains(&(late as usize)),
             _ => false,
         };
         let found = findings.iter().filter(|(late, found)| right(*late, found)).count();
@@ -371,7 +372,7 @@ fn intervals_have_the_true_values_of_100_programs_of_each_kind() {
             !found.is_empty() && !right(*late, found) && !has_late(*late, found)
         };
         let wrong: Vec<_> = findings.iter().filter(is_wrong).collect();
-        let least = if [Kind::AlwaysLate, Kind::Gather].contains(&kind) { 90 } else { 0 };
+        let least = if [StratumKey::AlwaysLate, StratumKey::Gather].contains(&kind) { 90 } else { 0 };
         assert!(found >= least && wrong.len() <= 1, "{kind:?}: {found} found, {wrong:?}");
     }
 }

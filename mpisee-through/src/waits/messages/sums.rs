@@ -1,7 +1,7 @@
 //! The waits on a communicator by rank, and by who caused them.
 
 use super::class::Class;
-use super::estimate::{Bounded, Design, Known};
+use super::estimate::{Bounded, Design, KnownTime};
 use crate::waits::estimate::{Estimate, SKEWED};
 use crate::waits::hosts::Clocks;
 use crate::waits::{Directions, Member};
@@ -49,8 +49,8 @@ impl Group {
         self.is_covered.then_some(self.time_s)
     }
 
-    fn known(&self) -> Option<Known<'_>> {
-        self.total_s().map(|total| Known { times: &self.waits.times, total })
+    fn known(&self) -> Option<KnownTime<'_>> {
+        self.total_s().map(|total| KnownTime { times: &self.waits.times, total })
     }
 }
 
