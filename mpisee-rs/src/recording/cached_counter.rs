@@ -1,6 +1,6 @@
 //! Counts a call that is in the thread's cache: what repeats is counted without looking up its slot.
 
-use super::streams::{self, Counted};
+use super::streams::{self, NumberedMessage};
 use super::{Recorder, add_call, add_received, add_sent};
 use crate::mpi::abi::constant;
 use crate::state::cached_call::{CachedCall, Ends};
@@ -50,25 +50,25 @@ impl CachedCounter {
 
     /// Counts a message to a rank of the communicator; none to `MPI_PROC_NULL`. Returns it if it may be one to keep.
     #[inline(always)]
-    pub fn sent(self, to: Ends, bytes: u64) -> Option<Counted> {
+    pub fn sent(self, to: Ends, bytes: u64) -> Option<NumberedMessage> {
         let (peer, stream) = self.slots(to, End::Sent)?;
         add_sent(peer, 1, bytes);
-        Counted::of(stream)
+        NumberedMessage::count(stream)
     }
 
     /// Counts a message that a blocking receive got.
     #[inline(always)]
-    pub fn received(self, from: Ends, bytes: u64) -> Option<Counted> {
+    pub fn received(self, from: Ends, bytes: u64) -> Option<NumberedMessage> {
         let (peer, stream) = self.slots(from, End::Received)?;
         add_received(peer, bytes);
-        Counted::of(stream)
+        NumberedMessage::count(stream)
     }
 
     /// Counts a message in its stream alone: one that is to be received, or that is not recorded.
     #[inline(always)]
-    pub fn posted(self, ends: Ends, end: End) -> Option<Counted> {
+    pub fn posted(self, ends: Ends, end: End) -> Option<NumberedMessage> {
         let (_, stream) = self.slots(ends, end)?;
-        Counted::of(stream)
+        NumberedMessage::count(stream)
     }
 
     /// Counts the message of a receive that was posted before.

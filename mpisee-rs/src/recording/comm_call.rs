@@ -7,7 +7,7 @@
 //! [`world::guarded`]: crate::state::world::guarded
 
 use super::cached_counter::CachedCounter;
-use super::streams::Counted;
+use super::streams::NumberedMessage;
 use super::{Call, add_call, instances, returning};
 use crate::mpi::abi::{Comm, Raw, Request};
 use crate::mpi::argument::HandlePtr;
@@ -197,8 +197,8 @@ impl CommCall {
     /// Counts a message that the call sent, of `together` sends and receives.
     #[inline(always)]
     pub fn sent(&self, to: Ends, bytes: u64, together: u32) {
-        if let Some(counted) = self.counter.sent(to, bytes) {
-            counted.keep(self.active_call, bytes, together);
+        if let Some(message) = self.counter.sent(to, bytes) {
+            message.keep(self.active_call, bytes, together);
         }
     }
 
@@ -207,8 +207,8 @@ impl CommCall {
     #[inline(always)]
     pub fn received(&self, asked: c_int, from: Ends, bytes: u64, together: u32) {
         let counter = if asked == from.peer() { Some(self.counter) } else { self.receiving(from) };
-        if let Some(counted) = counter.and_then(|counter| counter.received(from, bytes)) {
-            counted.keep(self.active_call, bytes, together);
+        if let Some(message) = counter.and_then(|counter| counter.received(from, bytes)) {
+            message.keep(self.active_call, bytes, together);
         }
     }
 
@@ -216,8 +216,8 @@ impl CommCall {
     #[inline(always)]
     pub fn received_beside(&self, from: Ends, bytes: u64, together: u32) {
         let counter = self.receiving(from);
-        if let Some(counted) = counter.and_then(|counter| counter.received(from, bytes)) {
-            counted.keep(self.active_call, bytes, together);
+        if let Some(message) = counter.and_then(|counter| counter.received(from, bytes)) {
+            message.keep(self.active_call, bytes, together);
         }
     }
 
@@ -241,13 +241,13 @@ impl CommCall {
 
     /// Counts the message that the call has started to send; `request` is the one that it stored.
     #[inline(always)]
-    pub fn starts_to_send(&self, to: Ends, bytes: u64) -> Option<Counted> {
+    pub fn starts_to_send(&self, to: Ends, bytes: u64) -> Option<NumberedMessage> {
         self.counter.sent(to, bytes)
     }
 
     /// Counts a message of a receive that the call has posted.
     #[inline(always)]
-    pub fn posted(&self, from: Ends) -> Option<Counted> {
+    pub fn posted(&self, from: Ends) -> Option<NumberedMessage> {
         self.counter.posted(from, End::Received)
     }
 
@@ -263,9 +263,9 @@ impl CommCall {
     /// The call has stored its request there.
     #[cold]
     #[inline(never)]
-    pub unsafe fn keep_later(&self, counted: Counted, request: HandlePtr<Request>, bytes: u64) {
+    pub unsafe fn keep_later(&self, message: NumberedMessage, request: HandlePtr<Request>, bytes: u64) {
         // SAFETY: the caller's promise.
-        counted.keep_later(self.active_call, unsafe { request.handle() }, bytes);
+        message.keep_later(self.active_call, unsafe { request.handle() }, bytes);
     }
 
     /// Adds the request that the call has started to the table.

@@ -81,7 +81,7 @@ pub fn started(
 fn due(slot: &Slot, number: u64, active_call: &Slot, has_succeeded: bool, root: Option<u32>) {
     let [arrival, departure] =
         [active_call::SINCE, active_call::RETURNED].map(|at| Ticks::new(own_value(&active_call.values[at])));
-    if samples::is_chosen(slot, number)
+    if samples::choose(slot, number)
         && has_succeeded
         && let Some(world) = world::world()
     {
@@ -95,7 +95,7 @@ fn due(slot: &Slot, number: u64, active_call: &Slot, has_succeeded: bool, root: 
 #[cold]
 #[inline(never)]
 fn due_later(slot: &Slot, number: u64, active_call: &Slot, request: Option<Request>, root: Option<u32>) {
-    if samples::is_chosen(slot, number)
+    if samples::choose(slot, number)
         && let (Some(request), Some(world)) = (request, world::world())
     {
         world::guarded(|| {

@@ -62,7 +62,7 @@ struct Samples {
 }
 
 /// The call that the thread is in, if it is counted.
-pub fn calling(active_call: &Slot) -> Option<Operation> {
+pub fn active_operation(active_call: &Slot) -> Option<Operation> {
     match active_call::call_of(own_value(&active_call.values[active_call::PLACE])) {
         Some(active_call::Call::Counted(operation)) => Some(operation),
         _ => None,
@@ -91,7 +91,7 @@ pub fn is_due(slot: &Slot, number: u64) -> bool {
 }
 
 /// Whether one is to be kept; looks for the next one.
-pub fn is_chosen(slot: &Slot, number: u64) -> bool {
+pub fn choose(slot: &Slot, number: u64) -> bool {
     /// A limit on the look, so that no call takes long.
     const MOST: u64 = 64;
     let is_kept_now = |number| is_kept(number, own_value(&slot.values[MASK]));

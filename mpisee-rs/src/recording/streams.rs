@@ -51,32 +51,32 @@ struct Streams {
     unordered: FxHashSet<(CommId, bool, Option<CommRank>)>,
 }
 
-/// Where a message counts that the call in progress sends or receives.
+/// A message that the call in progress sends or receives, by its number in its stream.
 #[derive(Clone, Copy)]
-pub struct Counted {
+pub struct NumberedMessage {
     slot: &'static Slot,
     number: u64,
 }
 
-impl Counted {
+impl NumberedMessage {
     /// Counts a message of a stream; `None` if it is not to be kept.
     #[inline(always)]
-    pub fn of(slot: &'static Slot) -> Option<Counted> {
+    pub fn count(slot: &'static Slot) -> Option<NumberedMessage> {
         let number = samples::count(slot);
-        samples::is_due(slot, number).then_some(Counted { slot, number })
+        samples::is_due(slot, number).then_some(NumberedMessage { slot, number })
     }
 
     /// Keeps the message of a blocking call if it is to be kept; the call completed `together` sends and receives.
     #[cold]
     #[inline(never)]
     pub fn keep(self, active_call: &Slot, bytes: u64, together: u32) {
-        let Counted { slot, number } = self;
-        if samples::is_chosen(slot, number)
+        let NumberedMessage { slot, number } = self;
+        if samples::choose(slot, number)
             && let Some(world) = world::world()
         {
             let [arrival, departure] = [active_call::SINCE, active_call::RETURNED]
                 .map(|at| Ticks::new(own_value(&active_call.values[at])));
-            let completion = samples::calling(active_call).map(|operation| (operation, together));
+            let completion = samples::active_operation(active_call).map(|operation| (operation, together));
             let subject = Subject::Message { bytes, completion };
             let sample = Sample { number, start: arrival, arrival, departure, subject };
             world::guarded(|| samples::keep(world, slot, &sample));
@@ -87,8 +87,8 @@ impl Counted {
     #[cold]
     #[inline(never)]
     pub fn keep_later(self, active_call: &Slot, request: Request, bytes: u64) {
-        let Counted { slot, number } = self;
-        if samples::is_chosen(slot, number)
+        let NumberedMessage { slot, number } = self;
+        if samples::choose(slot, number)
             && let Some(world) = world::world()
         {
             world::guarded(|| {
@@ -115,9 +115,9 @@ pub fn find(
 pub fn matched(recorder: &Recorder, communicator: &Communicator, from: Ends, bytes: u64) {
     let Some(peer) = CommRank::from_mpi(from.peer()) else { return };
     let slot = find(recorder, communicator, End::Received, peer, from.tag());
-    let counted = Counted::of(slot);
-    if let Some(counted) = counted.filter(|_| process::is_recording()) {
-        counted.keep(recorder.thread.active_call, bytes, 1);
+    let message = NumberedMessage::count(slot);
+    if let Some(message) = message.filter(|_| process::is_recording()) {
+        message.keep(recorder.thread.active_call, bytes, 1);
     }
 }
 

@@ -58,7 +58,7 @@ pub fn begin(
     let unfinished = Unfinished::new(slot, number, start, subject);
     // What shares its handle with others was complete when it started.
     if REQUESTS.is_aliased(request) {
-        if let Some(operation) = samples::calling(active_call) {
+        if let Some(operation) = samples::active_operation(active_call) {
             let call = CompletingCall { operation, arrival: end, departure: end, completed: 1 };
             unfinished.keep(world, &call, None);
         }
@@ -73,7 +73,7 @@ pub fn begin(
 /// A persistent request was started at `start`, and its operation counted in `slot`: returns the number of its sample; 0 if none is
 /// kept.
 pub fn begin_again(slot: &Slot, number: u64, started: &RequestState, start: Ticks) -> u32 {
-    if !samples::is_due(slot, number) || !samples::is_chosen(slot, number) {
+    if !samples::is_due(slot, number) || !samples::choose(slot, number) {
         return 0;
     }
     let subject = match started.kind {

@@ -280,12 +280,12 @@ pub unsafe fn start_send<C: Number>(
     let bytes = bytes_of(code, dest, block);
     let sample = call.count(bytes, bytes, ticks);
     if code == constant::SUCCESS {
-        let counted = call.starts_to_send(to, bytes);
+        let message = call.starts_to_send(to, bytes);
         // SAFETY: the call succeeded, so it stored a request.
         unsafe { call.add_request(request, Kind::Send, dest, sample, bytes) };
-        if let Some(counted) = counted {
+        if let Some(message) = message {
             // SAFETY: as above.
-            unsafe { call.keep_later(counted, request, bytes) };
+            unsafe { call.keep_later(message, request, bytes) };
         }
     }
     code
@@ -314,12 +314,12 @@ pub unsafe fn start_receive<C: Number>(
     let room = bytes_of(code, source, block);
     let sample = call.count(room, 0, ticks);
     if code == constant::SUCCESS {
-        let counted = call.posted(from);
+        let message = call.posted(from);
         // SAFETY: the call succeeded, so it stored a request.
         unsafe { call.add_request(request, Kind::Receive, source, sample, room) };
-        if let Some(counted) = counted {
+        if let Some(message) = message {
             // SAFETY: as above.
-            unsafe { call.keep_later(counted, request, 0) };
+            unsafe { call.keep_later(message, request, 0) };
         }
     }
     code
