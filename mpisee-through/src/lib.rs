@@ -36,6 +36,7 @@ mod shape;
 mod sheet;
 mod siblings;
 mod similar;
+mod stacks;
 mod symbols;
 mod units;
 mod view;

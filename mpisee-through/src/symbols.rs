@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Between the calls of a stack, the innermost first.
-const BETWEEN: &str = " < ";
+pub const BETWEEN: &str = " < ";
 
 /// Where files are looked for that are not where they were when the program ran.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +57,11 @@ impl Symbols {
             build_ids.entry(row.file).or_default().push(row.build_id);
         }
         Ok(Symbols { build_ids, ..Symbols::without(dirs, &profile.run().end) })
+    }
+
+    /// Those of a program that began to run then and goes on; files that are newer are not resolved.
+    pub fn of_running(dirs: SearchDirs, began: &str) -> Self {
+        Symbols::without(dirs, began)
     }
 
     fn without(dirs: SearchDirs, end: &str) -> Self {

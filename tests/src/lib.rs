@@ -201,6 +201,13 @@ impl Mpi {
         self.compile_by(compiler, &source, name, arguments)
     }
 
+    /// Compiles a variant with further arguments, as a program of its own.
+    pub fn compile_variant(&self, name: &str, variant: &str, arguments: &[&str]) -> PathBuf {
+        let mut compiler = Command::new(&self.mpicc);
+        compiler.args(["-std=gnu11", "-g"]);
+        self.compile_by(compiler, &format!("{name}.c"), &format!("{name}-{variant}"), arguments)
+    }
+
     /// Compiles `bench/NAME.c`.
     pub fn compile_benchmark(&self, name: &str) -> PathBuf {
         let mut compiler = Command::new(&self.mpicc);

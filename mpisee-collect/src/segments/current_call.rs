@@ -21,15 +21,24 @@ pub struct CurrentCall {
     pub number: Option<u64>,
     /// Seconds since the rank entered it.
     pub for_s: f64,
+    /// Where in the program it is made; empty if nobody has looked.
+    pub stack: String,
 }
 
 /// The current calls of a process's threads, that of the longest stay first. `names` are those of its communicators.
-pub fn of_snapshot(snapshot: &Snapshot, names: &[String], clock: &Clock) -> Vec<CurrentCall> {
+/// `stack` says where in the program one is made.
+pub fn of_snapshot(
+    snapshot: &Snapshot,
+    names: &[String],
+    clock: &Clock,
+    mut stack: impl FnMut(&ActiveCall) -> String,
+) -> Vec<CurrentCall> {
     let current = |active: &ActiveCall| CurrentCall {
         call: active.call,
         comm: active.communicator.and_then(|id| Some((id, names.get(id.index())?.clone()))),
         number: number_of(snapshot, active),
         for_s: clock.since(active.since),
+        stack: stack(active),
     };
     let mut calls: Vec<CurrentCall> = snapshot.active_calls.iter().map(current).collect();
     calls.sort_by(|left, right| right.for_s.total_cmp(&left.for_s));
@@ -102,16 +111,18 @@ pub struct Collected {
 }
 
 /// Groups ranks in the same call, those of the longest stay first; those in no call come last. A rank with several
-/// threads in calls is in several groups. Only collectives are distinguished by number.
+/// threads in calls is in several groups. Only collectives are distinguished by number. Calls that are made in different places of the
+/// program are apart, where these are known.
 pub fn collected<'p>(
     ranks: impl IntoIterator<Item = (WorldRank, bool, &'p [CurrentCall])>,
 ) -> Vec<Collected> {
-    type Key = (bool, Option<(Call, Option<String>, Option<u64>)>);
+    type Key = (bool, Option<(Call, Option<String>, Option<u64>, String)>);
     let mut groups: BTreeMap<Key, (Vec<WorldRank>, Option<&'p CurrentCall>, f64)> = BTreeMap::new();
     let mut add = |rank: WorldRank, ended: bool, current: Option<&'p CurrentCall>| {
         let key = current.map(|current| {
             let name = current.comm.as_ref().map(|(_, name)| name.clone());
-            (current.call, name, current.number.filter(|_| is_collective(current.call)))
+            let number = current.number.filter(|_| is_collective(current.call));
+            (current.call, name, number, current.stack.clone())
         });
         let (ranks, longest, least_s) =
             groups.entry((ended, key)).or_insert((Vec::new(), current, f64::INFINITY));
@@ -134,7 +145,7 @@ pub fn collected<'p>(
         .map(|((ended, key), (ranks, longest, least_s))| Collected {
             ranks: ranks.into_iter().collect(),
             ended,
-            call: longest.cloned().zip(key).map(|(call, (_, _, number))| CurrentCall { number, ..call }),
+            call: longest.cloned().zip(key).map(|(call, (_, _, number, _))| CurrentCall { number, ..call }),
             least_s: if least_s.is_finite() { least_s } else { 0.0 },
         })
         .collect();
@@ -179,6 +190,7 @@ mod tests {
             comm: Some((CommId::WORLD, comm.to_owned())),
             number: Some(number),
             for_s,
+            stack: String::new(),
         }
     }
 
@@ -209,6 +221,18 @@ mod tests {
         ];
         assert_eq!(texts, expected.map(|(ranks, ended, call)| (ranks.to_owned(), ended, call.to_owned())));
         assert_eq!((found[0].least_s, found[0].call.as_ref().unwrap().for_s), (4.0, 6.0));
+    }
+
+    #[test]
+    fn ranks_in_different_places_of_the_program_are_apart() {
+        let at =
+            |stack: &str| [CurrentCall { stack: stack.to_owned(), ..call(Operation::Recv, "W", 3, 1.0) }];
+        let calls = [at("step at a.c:7"), at("main at a.c:9"), at("step at a.c:7")];
+        let found =
+            collected((0..).map(WorldRank::new).zip(&calls).map(|(rank, calls)| (rank, false, &calls[..])));
+        let mut ranks: Vec<String> = found.iter().map(|one| one.ranks.to_string()).collect();
+        ranks.sort();
+        assert_eq!(ranks, ["0,2", "1"]);
     }
 
     #[test]

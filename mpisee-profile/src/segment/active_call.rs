@@ -11,7 +11,7 @@ use crate::{CommId, Operation, Ticks};
 pub const PLACE: usize = 0;
 /// In a slot's values: when the call began, in ticks.
 pub const SINCE: usize = 1;
-/// In a slot's values: when the call to MPI returned, in ticks.
+/// In a slot's values: when the call to MPI returned, in ticks; during the call the frame from which it was made, see [`frame`].
 pub const RETURNED: usize = 2;
 /// In a slot's values: calls until the next one that is measured; negative in that one.
 pub const COUNTDOWN: usize = 3;
@@ -35,6 +35,8 @@ pub const NOWHERE: u64 = 0;
 pub const ABOUT_TO_SAY: u64 = 1;
 
 const IN_CALL: u64 = 1 << 63;
+/// Distinguishes a frame from ticks.
+const IS_FRAME: u64 = 1 << 63;
 /// Calls that are in no table of a profile, numbered behind those that are.
 const FINALIZE: u16 = u16::MAX >> 1;
 const ABORT: u16 = FINALIZE - 1;
@@ -88,6 +90,15 @@ pub struct ActiveCall {
     pub communicator: Option<CommId>,
     /// When the call began.
     pub since: Ticks,
+    /// The frame pointer of the function of the library that makes the call to MPI: the address at which that of its caller is stored,
+    /// and behind it the address to which it returns. `None` where none was written.
+    pub frame: Option<u64>,
+}
+
+/// A frame pointer as a word, which no ticks have.
+#[inline]
+pub fn frame(pointer: u64) -> u64 {
+    IS_FRAME | pointer
 }
 
 /// A place as one word: 1, call 15, communicator 32 bits, from the highest.
@@ -105,11 +116,14 @@ pub fn call_of(place: u64) -> Option<Call> {
 }
 
 impl ActiveCall {
-    /// From the two words; `None` where the thread is in no call, or in one that no writer knows.
-    pub(crate) fn from_words(place: u64, since: Ticks) -> Option<ActiveCall> {
+    /// From a slot's values; `None` where the thread is in no call, or in one that no writer knows.
+    pub(crate) fn from_values(values: &[u64]) -> Option<ActiveCall> {
+        let place = values[PLACE];
         let call = call_of(place)?;
         let communicator = Some(CommId::new(place as u32)).filter(|&id| id != CommId::NONE);
-        Some(ActiveCall { call, communicator, since })
+        let word = values[RETURNED];
+        let frame = Some(word & !IS_FRAME).filter(|&frame| word & IS_FRAME != 0 && frame != 0);
+        Some(ActiveCall { call, communicator, since: Ticks::new(values[SINCE]), frame })
     }
 }
 
@@ -119,15 +133,25 @@ mod tests {
 
     #[test]
     fn a_place_leads_back() {
+        let read = |place| ActiveCall::from_values(&[place, 5, 0]);
         for call in Operation::all().map(Call::Counted).chain([Call::Finalize, Call::Abort]) {
             for id in [CommId::WORLD, CommId::SELF, CommId::new(77), CommId::NONE] {
-                let now = ActiveCall::from_words(pack(call, id), Ticks::new(5)).unwrap();
                 let communicator = (id != CommId::NONE).then_some(id);
-                assert_eq!(now, ActiveCall { call, communicator, since: Ticks::new(5) });
+                let expected = ActiveCall { call, communicator, since: Ticks::new(5), frame: None };
+                assert_eq!(read(pack(call, id)), Some(expected));
             }
         }
-        assert_eq!(ActiveCall::from_words(NOWHERE, Ticks::new(5)), None);
-        assert_eq!(ActiveCall::from_words(ABOUT_TO_SAY, Ticks::new(5)), None);
-        assert_eq!(ActiveCall::from_words(IN_CALL | 0x3fff << 32, Ticks::new(5)), None);
+        assert_eq!(read(NOWHERE), None);
+        assert_eq!(read(ABOUT_TO_SAY), None);
+        assert_eq!(read(IN_CALL | 0x3fff << 32), None);
+    }
+
+    #[test]
+    fn a_frame_is_no_time() {
+        let read =
+            |word| ActiveCall::from_values(&[pack(Call::Abort, CommId::WORLD), 5, word]).unwrap().frame;
+        assert_eq!(read(frame(0x7ffd_1234_5670)), Some(0x7ffd_1234_5670));
+        assert_eq!(read(frame(0)), None);
+        assert_eq!(read(0x7ffd_1234_5670), None, "the time of an earlier return");
     }
 }

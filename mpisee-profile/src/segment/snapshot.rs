@@ -373,10 +373,7 @@ impl Snapshot {
         if key == Key::ACTIVE_CALL {
             self.calls_since_sample =
                 self.calls_since_sample.saturating_add(active_call::calls_since_sample(values));
-            self.active_calls.extend(ActiveCall::from_words(
-                values[active_call::PLACE],
-                Ticks::new(values[active_call::SINCE]),
-            ));
+            self.active_calls.extend(ActiveCall::from_values(values));
             return;
         }
         let Some(meaning) = key.meaning() else { return };

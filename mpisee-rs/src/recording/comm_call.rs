@@ -19,7 +19,7 @@ use crate::state::request::{Kind, REQUESTS, Started};
 use crate::state::sampled_overhead;
 use crate::state::thread::{self, Inside, Thread};
 use crate::storage::hot::HOT;
-use crate::storage::{clock, prefetch};
+use crate::storage::{clock, frame, prefetch};
 use mpisee_profile::rows::End;
 use mpisee_profile::segment::active_call;
 use mpisee_profile::segment::layout::Slot;
@@ -68,7 +68,8 @@ impl Uncounted {
         let call = if thread::is_outside() { Call::if_recording() } else { None };
         match call {
             Some(call) if call.communicator(comm).is_none() => {
-                super::publish_uncounted(&call.inside, operation);
+                // The function that makes the call is another one.
+                super::publish_uncounted(&call.inside, operation, 0);
                 Uncounted::Unseen { _inside: call.inside }
             }
             _ => Uncounted::Passed,
@@ -156,6 +157,7 @@ impl CommCall {
         // A reader that sees the place sees its tick; see `Inside::publish`.
         let values = &self.active_call.values;
         values[active_call::SINCE].store(start.get(), Ordering::Release);
+        values[active_call::RETURNED].store(active_call::frame(frame::pointer()), Ordering::Relaxed);
         values[active_call::PLACE].store(self.counter.0.place.get(), Ordering::Release);
         prefetch::data(self.counter.0.slot.get());
         let result = returning(make);

@@ -23,9 +23,9 @@ use crate::state::region::REGIONS;
 use crate::state::request::{Kind, REQUESTS, Started};
 use crate::state::thread::{Borrowed, Inside, Thread};
 use crate::state::world::{self, World};
-use crate::storage::clock;
 use crate::storage::counters::{add, update};
 use crate::storage::hot::HOT;
+use crate::storage::{clock, frame};
 use mpisee_profile::segment::active_call;
 use mpisee_profile::segment::layout::{Slot, call, peer};
 use mpisee_profile::segment::{Key, NotSeen, PeerKey};
@@ -110,7 +110,7 @@ impl Call {
         call: impl FnOnce() -> R,
     ) -> (R, Ticks) {
         let start = clock::ticks();
-        self.inside.publish(active_call::Call::Counted(operation), communicator, start);
+        self.inside.publish(active_call::Call::Counted(operation), communicator, start, frame::pointer());
         let result = returning(call);
         let end = self.inside.returned();
         (result, clock::between(start, end))
@@ -119,7 +119,7 @@ impl Call {
     /// Makes a call that cannot be recorded. The segment still shows the call that the thread is in.
     #[inline(always)]
     pub fn make_uncounted<R>(&self, operation: Operation, call: impl FnOnce() -> R) -> R {
-        publish_uncounted(&self.inside, operation);
+        publish_uncounted(&self.inside, operation, frame::pointer());
         call()
     }
 
@@ -274,8 +274,8 @@ pub unsafe fn record_call_with_status(
 
 #[cold]
 #[inline(never)]
-fn publish_uncounted(inside: &Inside, operation: Operation) {
-    inside.publish(active_call::Call::Counted(operation), CommId::NONE, clock::ticks());
+fn publish_uncounted(inside: &Inside, operation: Operation, frame: u64) {
+    inside.publish(active_call::Call::Counted(operation), CommId::NONE, clock::ticks(), frame);
 }
 
 /// Updates the counters of the calling thread.

@@ -4,6 +4,7 @@
 pub mod clock;
 pub mod counters;
 pub mod descriptors;
+pub mod frame;
 pub mod hot;
 mod libc_functions;
 pub mod memory;

@@ -17,9 +17,9 @@ use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
 use crate::state::thread::{self, Inside};
 use crate::state::world::{self, World};
-use crate::storage::clock;
 use crate::storage::message::{self, say};
 use crate::storage::segment::{self, Segment};
+use crate::storage::{clock, frame};
 use mpisee_collect::process as identity;
 use mpisee_profile::options::{Collect, Options};
 use mpisee_profile::segment::Moment;
@@ -58,7 +58,7 @@ pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
-    let _inside = publish_place(active_call::Call::Finalize, CommId::WORLD);
+    let _inside = publish_place(active_call::Call::Finalize, CommId::WORLD, frame::pointer());
     if process::end() && catch_unwind(finalize::write_profile).is_err() {
         say(format_args!("writing the profile failed inside the profiler; the program goes on"));
     }
@@ -70,7 +70,7 @@ pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn abort(make: impl FnOnce() -> c_int) -> c_int {
-    let inside = publish_place(active_call::Call::Abort, CommId::NONE);
+    let inside = publish_place(active_call::Call::Abort, CommId::NONE, frame::pointer());
     if inside.is_some()
         && let Some(world) = world::world()
     {
@@ -93,12 +93,12 @@ fn say_kept(world: &World) {
 }
 
 /// Publishes the call that the thread is in, until the returned guard is dropped.
-fn publish_place(call: active_call::Call, communicator: CommId) -> Option<Inside> {
+fn publish_place(call: active_call::Call, communicator: CommId, frame: u64) -> Option<Inside> {
     if !process::is_tracking() {
         return None;
     }
     let inside = Inside::enter()?;
-    inside.publish(call, communicator, clock::ticks());
+    inside.publish(call, communicator, clock::ticks(), frame);
     Some(inside)
 }
 

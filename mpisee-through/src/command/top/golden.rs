@@ -7,6 +7,7 @@ use mpisee_collect::segments::CurrentCall;
 use mpisee_profile::segment::active_call::Call;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::{CommId, Operation, RankSet, WorldRank};
+use std::collections::BTreeSet;
 
 fn golden(name: &str, text: &str) {
     insta::with_settings!({
@@ -27,6 +28,7 @@ fn rank(number: u32, elapsed_s: f64, call: Option<(Operation, &str, u64, f64)>) 
         comm: Some((CommId::WORLD, comm.to_owned())),
         number: Some(number),
         for_s,
+        stack: String::new(),
     });
     let calls = call.into_iter().collect();
     (
@@ -39,12 +41,15 @@ fn rank(number: u32, elapsed_s: f64, call: Option<(Operation, &str, u64, f64)>) 
 fn job(more_s: f64) -> Job {
     let elapsed_s = 30.0 + more_s;
     let more = (1000.0 * more_s) as u64;
-    let ranks = [
+    let mut ranks = [
         rank(0, elapsed_s, Some((Operation::Allreduce, "W_s1.0", 18, 4.5 + more_s))),
         rank(1, elapsed_s, Some((Operation::Allreduce, "W_s1.0", 18, 4.25 + more_s))),
         rank(2, elapsed_s, Some((Operation::Recv, "W", 7, 0.5 + more_s))),
         (WorldRank::new(3), Rank { ended: true, ..rank(3, 12.5, None).1 }),
     ];
+    let [.., (_, receiver), _] = &mut ranks;
+    receiver.calls[0].stack =
+        "read_header at io.c:88 < read_all<mesh> at io.h:120 < main at main.c:7".to_owned();
     let label = "solver".to_owned();
     let comms = [
         ("W", comm("0-7", 4, [1_200 + more, 4_800 + 1_048_576 * more], 3.0 + more_s)),
@@ -66,6 +71,7 @@ fn job(more_s: f64) -> Job {
         recording_was_off: false,
         ranks: ranks.into(),
         comms: comms.map(|(name, comm)| (name.to_owned(), comm)).into(),
+        stack_problems: BTreeSet::new(),
     }
 }
 

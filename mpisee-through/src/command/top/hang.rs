@@ -137,7 +137,13 @@ mod tests {
 
     fn call(operation: Operation, comm: &str, number: u64, for_s: f64) -> Vec<CurrentCall> {
         let comm = Some((CommId::WORLD, comm.to_owned()));
-        vec![CurrentCall { call: Call::Counted(operation), comm, number: Some(number), for_s }]
+        vec![CurrentCall {
+            call: Call::Counted(operation),
+            comm,
+            number: Some(number),
+            for_s,
+            stack: String::new(),
+        }]
     }
 
     /// A rank that completed so many calls of `MPI_Allreduce` and `MPI_Bcast` on `W_s2.0`.

@@ -1,18 +1,19 @@
 //! A job at one moment, read from the segments of its ranks on this node.
 
+use super::call_stacks::{CallStacks, Known};
 use anyhow::Result;
 use mpisee_collect::rank_tables::members;
 use mpisee_collect::segments::{Clock, CurrentCall, Segment, WorldSegments, of_snapshot};
 use mpisee_profile::comm_name::is_one_per_process;
 use mpisee_profile::segment::Snapshot;
-use mpisee_profile::segment::active_call::Call;
+use mpisee_profile::segment::active_call::{ActiveCall, Call};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::log::{NONE, Runs};
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::{Operation, RankSet, Ticks, WorldRank};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A job at one moment.
 #[derive(Debug, Default)]
@@ -32,6 +33,8 @@ pub struct Job {
     pub ranks: BTreeMap<WorldRank, Rank>,
     /// The communicators of which these ranks are members, by name.
     pub comms: BTreeMap<String, Comm>,
+    /// Why the stacks of some ranks are not known, or not resolved.
+    pub stack_problems: BTreeSet<String>,
 }
 
 /// A rank.
@@ -71,13 +74,20 @@ pub struct Comm {
 }
 
 impl Job {
-    /// Reads the segments of a world. Those that cannot be read are returned with the reason.
-    pub fn read(world: &WorldSegments) -> (Job, Vec<(&Segment, String)>) {
+    /// Reads the segments of a world. Those that cannot be read are returned with the reason. With `stacks` it is looked up, too, where in
+    /// the program its ranks are.
+    pub fn read<'w>(
+        world: &'w WorldSegments,
+        mut stacks: Option<&mut CallStacks>,
+    ) -> (Job, Vec<(&'w Segment, String)>) {
         let mut job = Job { size: world.size(), start_realtime_ns: u64::MAX, ..Job::default() };
         let mut unreadable = Vec::new();
         for segment in world.segments() {
             match read(segment) {
-                Ok((snapshot, clock)) => job.add(segment, &snapshot, &clock),
+                Ok((snapshot, clock)) => {
+                    let known = stacks.as_deref_mut().map(|stacks| stacks.of(segment, &snapshot));
+                    job.add(segment, &snapshot, &clock, known.unwrap_or_default());
+                }
                 // One that is gone belongs to a rank that has left.
                 Err(_) if !segment.path.exists() => {}
                 Err(why) => unreadable.push((segment, format!("{why:#}"))),
@@ -89,19 +99,24 @@ impl Job {
         (job, unreadable)
     }
 
-    fn add(&mut self, segment: &Segment, snapshot: &Snapshot, clock: &Clock) {
+    fn add(&mut self, segment: &Segment, snapshot: &Snapshot, clock: &Clock, stacks: Known) {
         if self.ranks.is_empty() {
             self.program = snapshot.program.clone();
         }
         self.recording_was_off |= snapshot.recording_was_off;
         self.start_realtime_ns = self.start_realtime_ns.min(snapshot.start_realtime_ns);
+        self.stack_problems.extend(stacks.problems);
+        let stack = |active: &ActiveCall| {
+            let known = stacks.calls.iter().find(|(call, _)| call == active);
+            known.map(|(_, stack)| stack.clone()).unwrap_or_default()
+        };
         let names = names(snapshot);
         let mut rank = Rank {
             pid: snapshot.pid,
             host: snapshot.host.clone(),
             ended: !segment.is_running,
             elapsed_s: clock.since(snapshot.start_ticks),
-            calls: of_snapshot(snapshot, &names, clock),
+            calls: of_snapshot(snapshot, &names, clock, stack),
             completed: HashMap::new(),
         };
         if !rank.ended {

@@ -1,5 +1,6 @@
 //! `top`: where the ranks of a running job are, and what its communicators cost, from the segments of this node.
 
+mod call_stacks;
 #[cfg(test)]
 mod golden;
 mod hang;
@@ -9,14 +10,17 @@ mod screen;
 
 use super::{Outcome, skipped};
 use crate::output::{self, Format, OutputArgs, printable};
+use crate::symbols::SearchDirs;
 use crate::units::parse_seconds;
 use anyhow::{Result, bail};
+use call_stacks::CallStacks;
 use clap::Args;
 use job::Job;
 use mpisee_collect::process;
 use mpisee_collect::segments::{self, Skipped, WorldSegments};
 use mpisee_profile::segment::owner_of;
 use report::{Document, JobDocument, Report, SkippedDocument, SortKey};
+use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,6 +30,7 @@ EXAMPLES:
   mpisee-through top                      the jobs of this node, until q is pressed
   mpisee-through top 4711                 the one to which process 4711 belongs, or which it started
   mpisee-through top --once               the same as text, once
+  mpisee-through top --stacks             with the lines of the program
   mpisee-through top --format json        for scripts
   mpisee-through top /local/shm           from where --segments of mpisee led
 KEYS:
@@ -59,6 +64,15 @@ pub struct TopArgs {
     #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
     sort: SortKey,
 
+    /// Show where in the program each rank calls MPI: functions and lines, the innermost first. The memory of the ranks is
+    /// read from outside; they run on
+    #[arg(long)]
+    stacks: bool,
+
+    /// With --stacks: where to look for the program's files that are not where they were when it was started; may be repeated
+    #[arg(long, value_name = "DIR", requires = "stacks")]
+    source: Vec<PathBuf>,
+
     /// Write once and end (default where the output is no terminal)
     #[arg(long)]
     once: bool,
@@ -88,6 +102,8 @@ struct Watch {
     user: u32,
     /// A process of the job, or above it.
     pid: Option<u32>,
+    /// Where in the program ranks are, if that is asked for.
+    stacks: Option<RefCell<CallStacks>>,
 }
 
 /// The state of the node at one moment.
@@ -177,7 +193,8 @@ impl Watch {
             Some(user) => user,
             None => segments::own_user()?,
         };
-        Ok(Watch { directory, user, pid })
+        let stacks = || RefCell::new(CallStacks::new(SearchDirs(args.source.clone())));
+        Ok(Watch { directory, user, pid, stacks: args.stacks.then(stacks) })
     }
 
     /// Looks at everything once.
@@ -190,7 +207,8 @@ impl Watch {
             if world.running().next().is_none() {
                 left_behind += world.segments().count();
             } else if self.is_wanted(&world) {
-                let (job, unreadable) = Job::read(&world);
+                let mut stacks = self.stacks.as_ref().map(RefCell::borrow_mut);
+                let (job, unreadable) = Job::read(&world, stacks.as_deref_mut());
                 skipped.extend(unreadable.into_iter().map(|(segment, why)| (segment.path.clone(), why)));
                 if !job.ranks.is_empty() && !job.is_over() {
                     jobs.push(job);

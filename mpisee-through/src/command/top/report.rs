@@ -5,6 +5,7 @@ use super::job::Job;
 use crate::lines;
 use crate::output::{Page, printable};
 use crate::sheet::{self, Sheet, Value};
+use crate::symbols::BETWEEN;
 use crate::units::{natural_order, to_nine_decimals};
 use clap::ValueEnum;
 use mpisee_collect::segments::{Collected, CurrentCall, collected, short_seconds};
@@ -23,6 +24,9 @@ pub enum SortKey {
     Bytes,
     Name,
 }
+
+/// Calls of a stack that are shown; JSON has all.
+const MOST_FRAMES: usize = 16;
 
 /// A job at one moment, and what happened since an earlier one.
 pub struct Report {
@@ -166,16 +170,34 @@ impl Report {
         };
         self.header(job).iter().for_each(|(heading, value)| say(heading, value));
         self.hangs.iter().for_each(|hang| say("Waiting", &printable(&hang.sentence())));
+        job.stack_problems.iter().for_each(|problem| say("Note", &printable(problem)));
         text += "\n";
-        for ranks in &self.places {
-            let mut broken = lines::broken(&printable(&line(ranks)), width.saturating_sub(2)).into_iter();
-            text.extend(broken.next().map(|first| first + "\n"));
-            text.extend(broken.map(|more| format!("  {more}\n")));
-        }
+        text.extend(self.places.iter().map(|ranks| place(ranks, width)));
         text += "\n";
         text += &self.sheet().table(page);
         text
     }
+}
+
+/// Where some ranks are: a line, and one for each function from which they make the call.
+fn place(ranks: &Collected, width: usize) -> String {
+    let indented = |text: &str, first: usize, next: usize| {
+        let broken = lines::broken(&printable(text), width.saturating_sub(next));
+        let indents = std::iter::once(first).chain(std::iter::repeat(next));
+        broken.iter().zip(indents).map(|(part, indent)| format!("{:indent$}{part}\n", "")).collect::<String>()
+    };
+    let mut text = indented(&line(ranks), 0, 2);
+    let stack: Vec<&str> = ranks.call.iter().flat_map(frames).collect();
+    text.extend(stack.iter().take(MOST_FRAMES).map(|frame| indented(frame, 4, 6)));
+    if stack.len() > MOST_FRAMES {
+        text += &format!("    and {} more\n", stack.len() - MOST_FRAMES);
+    }
+    text
+}
+
+/// Where in the program a call is made, from the innermost function; nothing if that is not known.
+fn frames(call: &CurrentCall) -> impl Iterator<Item = &str> {
+    call.stack.split(BETWEEN).filter(|frame| !frame.is_empty())
 }
 
 fn rounded(number: f64) -> f64 {
@@ -221,6 +243,9 @@ pub struct JobDocument {
     places: Vec<PlaceDocument>,
     /// Collectives in which ranks wait for others.
     waiting: Vec<WaitingDocument>,
+    /// With `--stacks` why some are not known, or not resolved.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stack_problems: Vec<String>,
     /// Each rank with the places of its threads.
     processes: Vec<ProcessDocument>,
 }
@@ -237,6 +262,9 @@ struct PlaceDocument {
     /// The longest stay of these ranks, and the shortest.
     for_s: Option<f64>,
     least_s: Option<f64>,
+    /// With `--stacks` where in the program the call is made, from the innermost function; empty if that is not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stack: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -279,6 +307,7 @@ impl PlaceDocument {
             number: current.and_then(|current| current.number),
             for_s: current.map(|current| to_nine_decimals(current.for_s)),
             least_s: current.map(|_| to_nine_decimals(least_s)),
+            stack: current.map(|current| frames(current).map(str::to_owned).collect()).unwrap_or_default(),
         }
     }
 }
@@ -320,6 +349,7 @@ impl JobDocument {
             recording_was_off: job.recording_was_off,
             share_of_time: to_nine_decimals(report.mpi_share),
             interval_share_of_time: to_nine_decimals(report.interval_mpi_share),
+            stack_problems: job.stack_problems.iter().cloned().collect(),
             places: report.places.iter().map(PlaceDocument::new).collect(),
             waiting: report.hangs.iter().map(waiting).collect(),
             processes: job.ranks.iter().map(process).collect(),

@@ -1,0 +1,151 @@
+//! Call stacks of threads that are in MPI, read from outside of their processes.
+//!
+//! While a thread is in a call, its segment has the frame pointer of the function of mpisee's library that makes the call
+//! to MPI. What that function was called from is on the stack behind it, where the process goes on running but does not
+//! return before the call does: so nothing has to be stopped, and who reads only has to look again whether the thread is still in the
+//! same call. From the program's first frame on, frames are found by the unwind tables of the files that are mapped, and by
+//! frame pointers where these have none.
+
+mod files;
+mod memory;
+
+use files::{Files, Mapping, mappings};
+use framehop::{
+    CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, UnwindRegsNative,
+    Unwinder, UnwinderNative,
+};
+use memory::Memory;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Limits on the frames of mpisee's library, and on all.
+const MOST_OWN: usize = 16;
+const MOST: usize = 256;
+
+/// The file of mpisee's library.
+const OWN_LIBRARY: &str = "libmpisee.so";
+
+/// Reads stacks; keeps what it read of files.
+#[derive(Default)]
+pub struct StackReader {
+    files: Files,
+}
+
+/// A process whose stacks are read.
+pub struct Stacks<'r> {
+    files: &'r mut Files,
+    memory: Memory,
+    mappings: Vec<Mapping>,
+    unwinder: UnwinderNative<Arc<[u8]>, MayAllocateDuringUnwind>,
+    cache: CacheNative<MayAllocateDuringUnwind>,
+    /// The begins of the modules that the unwinder knows.
+    known: BTreeSet<u64>,
+}
+
+impl StackReader {
+    /// Those of a process.
+    ///
+    /// # Errors
+    /// Why its memory cannot be read.
+    pub fn of(&mut self, pid: u32) -> Result<Stacks<'_>, String> {
+        let path = format!("/proc/{pid}/maps");
+        let text =
+            std::fs::read_to_string(&path).map_err(|error| format!("'{path}' cannot be read: {error}"))?;
+        Ok(Stacks {
+            files: &mut self.files,
+            memory: Memory::new(pid),
+            mappings: mappings(&text),
+            unwinder: UnwinderNative::new(),
+            cache: CacheNative::new(),
+            known: BTreeSet::new(),
+        })
+    }
+}
+
+impl Stacks<'_> {
+    /// The return addresses of the calls that led to the call to MPI which is made from `frame`, the innermost first: `app+0x1a2b`, an
+    /// address as in the file, or, where no file is mapped, `0x7f0012345678`.
+    ///
+    /// # Errors
+    /// Why they cannot be read.
+    pub fn read(&mut self, frame: u64) -> Result<Vec<String>, String> {
+        let (mut address, mut registers) = self.leave_own_library(frame)?;
+        let mut found = Vec::new();
+        while found.len() < MOST {
+            found.push(self.place(address));
+            let Some(next) = FrameAddress::from_return_address(address) else { break };
+            self.know(address);
+            let memory = &mut self.memory;
+            let mut word = |at| memory.word(at).map_err(drop);
+            match self.unwinder.unwind_frame(next, &mut registers, &mut self.cache, &mut word) {
+                // Without unwind tables a guess may lead astray.
+                Ok(Some(caller)) if self.mapping(caller).is_some_and(|it| it.is_code) => address = caller,
+                _ => break,
+            }
+        }
+        Ok(found)
+    }
+
+    /// The first address outside of mpisee's library to which it returns, and the registers there.
+    fn leave_own_library(&mut self, mut frame: u64) -> Result<(u64, UnwindRegsNative), String> {
+        for _ in 0..MOST_OWN {
+            let [outer, address] = [self.memory.word(frame)?, self.memory.word(frame.wrapping_add(8))?];
+            match self.mapping(address) {
+                None => break,
+                Some(mapping) if mapping.is_code && mapping.file_name() == OWN_LIBRARY => {}
+                Some(mapping) if mapping.is_code => {
+                    return Ok((address, registers(address, frame.wrapping_add(16), outer)));
+                }
+                Some(_) => break,
+            }
+            // Stacks grow towards lower addresses.
+            if outer <= frame {
+                break;
+            }
+            frame = outer;
+        }
+        Err("no frame pointer leads out of mpisee's library".to_owned())
+    }
+
+    fn mapping(&self, address: u64) -> Option<&Mapping> {
+        let after = self.mappings.partition_point(|mapping| mapping.begin <= address);
+        self.mappings.get(after.checked_sub(1)?).filter(|mapping| address < mapping.end)
+    }
+
+    /// `file+0xaddress`, the address as the file has it; where that cannot be read, the offset in it.
+    fn place(&mut self, address: u64) -> String {
+        let Some(mapping) = self.mapping(address).filter(|mapping| mapping.is_file()).cloned() else {
+            return format!("{address:#x}");
+        };
+        let bias = self.files.find(&mapping).and_then(|file| file.bias(&mapping));
+        let bias = bias.unwrap_or_else(|| mapping.begin.wrapping_sub(mapping.offset));
+        format!("{}+{:#x}", mapping.path, address.wrapping_sub(bias))
+    }
+
+    /// Tells the unwinder of the file that is mapped there.
+    fn know(&mut self, address: u64) {
+        let Some(mapping) = self.mapping(address).filter(|mapping| mapping.is_code).cloned() else { return };
+        if !self.known.insert(mapping.begin) {
+            return;
+        }
+        let Some(file) = self.files.find(&mapping) else { return };
+        let Some(bias) = file.bias(&mapping) else { return };
+        let sections: ExplicitModuleSectionInfo<Arc<[u8]>> = file.sections();
+        self.unwinder.add_module(Module::new(
+            mapping.path.clone(),
+            mapping.begin..mapping.end,
+            bias,
+            sections,
+        ));
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn registers(address: u64, stack: u64, frame: u64) -> UnwindRegsNative {
+    UnwindRegsNative::new(address, stack, frame)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn registers(address: u64, stack: u64, frame: u64) -> UnwindRegsNative {
+    UnwindRegsNative::new(address, stack, frame)
+}

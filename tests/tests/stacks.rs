@@ -1,0 +1,157 @@
+//! `mpisee-through top --stacks`: where in the program ranks call MPI, in programs of several languages and compiled in several ways.
+
+use mpisee_tests::place::{Staying, until, until_arrived};
+use mpisee_tests::{Mpi, Place, on_each_mpi};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A program that stays where it is until there is a file `go`.
+struct Running {
+    place: Place,
+    launcher: Staying,
+    ranks: u32,
+}
+
+impl Running {
+    fn start(mpi: &Mpi, ranks: u32, program: &Path, arguments: &[&Path]) -> Running {
+        let place = Place::new();
+        let launcher = Staying::start(place.command(mpi, ranks).arg(program).args(arguments));
+        until_arrived(&place.path(""), ranks);
+        Running { place, launcher, ranks }
+    }
+
+    fn top(&self, arguments: &[&str]) -> String {
+        let often = ["top", "--stacks", "--interval", "100ms", "--once"];
+        let output = self.place.through(&[&often, arguments].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("it is text")
+    }
+
+    /// The stacks of the ranks that are in a call, by rank, once as many are as stay in one.
+    fn stacks(&self) -> BTreeMap<u64, Vec<String>> {
+        let mut found = BTreeMap::new();
+        until("ranks are in calls", || {
+            let document: Value = serde_json::from_str(&self.top(&["--format", "json"])).expect("it is JSON");
+            let job = &document["jobs"][0];
+            assert_eq!(job["stack_problems"], Value::Null, "{job}");
+            found = job["processes"].as_array().expect("a list").iter().filter_map(of_process).collect();
+            found.len() + 1 == self.ranks as usize
+        });
+        found
+    }
+
+    fn end(mut self) {
+        std::fs::write(self.place.path("go"), "").expect("the folder is there");
+        let status = self.launcher.0.wait().expect("it is our child");
+        assert!(status.success());
+    }
+}
+
+fn of_process(process: &Value) -> Option<(u64, Vec<String>)> {
+    let stack = process["places"][0]["stack"].as_array()?;
+    let frames = stack.iter().map(|frame| frame.as_str().expect("a text").to_owned());
+    Some((process["rank"].as_u64()?, frames.collect()))
+}
+
+/// `FUNCTION at FILE:LINE`, the line of `tests/programs/FOLDER/FILE` that has this remark.
+fn at(function: &str, file: &str, remark: &str) -> String {
+    let path = mpisee_tests::root().join("tests/programs").join(file);
+    let text = std::fs::read_to_string(path).expect("it is there");
+    let line = text.lines().position(|line| line.contains(remark)).expect("the remark is there") + 1;
+    format!("{function} at {}:{line}", file.rsplit('/').next().unwrap_or(file))
+}
+
+const C: &str = "lifecycle/stacks.c";
+
+#[test]
+fn functions_and_lines_are_named() {
+    on_each_mpi(|mpi| {
+        let variants: [(&str, &[&str]); 3] = [
+            ("pie", &["-O2", "-fpie", "-pie"]),
+            ("fixed", &["-O2", "-no-pie"]),
+            ("frames", &["-O0", "-fno-omit-frame-pointer"]),
+        ];
+        for (variant, arguments) in variants {
+            let program = mpi.compile_variant("lifecycle/stacks", variant, &[arguments, &["-ldl"]].concat());
+            let running = Running::start(mpi, 4, &program, &[]);
+            let found = running.stacks();
+            let main_step = at("main", C, "main calls step");
+            let solve = vec![at("solve", C, "solve calls"), at("step", C, "        solve();"), main_step];
+            assert_eq!((&found[&0], &found[&1]), (&solve, &solve), "{variant}");
+            let write = [at("write_results", C, "write_results calls"), at("main", C, "write_results();")];
+            assert_eq!(found[&2], write, "{variant}");
+            let text = running.top(&[]);
+            let expected = format!("    {}\n    {}\n    {}\n", solve[0], solve[1], solve[2]);
+            assert!(text.contains(&expected), "{text}");
+            let line =
+                text.lines().find(|line| line.contains("MPI_Allreduce on W") && !line.starts_with("Waiting"));
+            assert!(line.is_some_and(|line| line.starts_with("ranks 0-1 in ")), "{text}");
+            running.end();
+        }
+    });
+}
+
+#[test]
+fn a_library_that_was_opened_is_named() {
+    on_each_mpi(|mpi| {
+        let library = mpi.compile_variant("lifecycle/stacks_library", "shared", &["-O2", "-shared", "-fPIC"]);
+        let program = mpi.compile_variant("lifecycle/stacks", "opening", &["-O2", "-ldl"]);
+        let running = Running::start(mpi, 4, &program, &[&library]);
+        let found = running.stacks();
+        let made = at("reduce_in_library", "lifecycle/stacks_library.c", "the library calls");
+        assert_eq!(found[&0][..2], [made, at("step", C, "reduce(&out, &in)")], "{found:?}");
+        running.end();
+    });
+}
+
+#[test]
+fn without_names_addresses_are_shown() {
+    on_each_mpi(|mpi| {
+        let program = mpi.compile_variant("lifecycle/stacks", "stripped", &["-O2", "-s", "-ldl"]);
+        let running = Running::start(mpi, 4, &program, &[]);
+        let found = running.stacks();
+        let shown = format!("{}+0x", program.display());
+        assert!(found[&0].iter().take(2).all(|frame| frame.starts_with(&shown)), "{found:?}");
+        running.end();
+    });
+}
+
+#[test]
+fn fortran_and_templates_are_named() {
+    on_each_mpi(|mpi| {
+        if let Some(program) = mpi.compile_fortran("fortran/stacks", "USE_MPI") {
+            let running = Running::start(mpi, 2, &program, &[]);
+            let found = running.stacks();
+            let exchange = at("exchange", "fortran/stacks.F90", "! exchange calls");
+            assert!(found[&0].contains(&exchange), "{found:?}");
+            running.end();
+        }
+        if let Some(program) = mpi.compile_cpp("lifecycle/stacks") {
+            let running = Running::start(mpi, 2, &program, &[]);
+            let found = running.stacks();
+            let file = "lifecycle/stacks.cpp";
+            let calls = [at("", file, "// exchange calls"), at("", file, "// advance calls")];
+            for (frame, (name, place)) in found[&0].iter().zip(["exchange", "advance"].iter().zip(&calls)) {
+                assert!(frame.contains(name) && frame.ends_with(place), "{found:?}");
+            }
+            assert!(found[&0].len() >= 3, "{found:?}");
+            running.end();
+        }
+    });
+}
+
+#[test]
+fn a_program_that_was_built_anew_is_not_resolved() {
+    on_each_mpi(|mpi| {
+        let built = mpi.compile_variant("lifecycle/stacks", "changed", &["-O2", "-ldl"]);
+        let folder = Place::new();
+        let program = folder.path("stacks");
+        std::fs::copy(&built, &program).expect("there is room");
+        let running = Running::start(mpi, 4, &program, &[]);
+        std::fs::remove_file(&program).expect("it is there");
+        let text = running.top(&[]);
+        assert!(text.contains("Note ") && text.contains("calls are shown as addresses"), "{text}");
+        running.end();
+    });
+}
