@@ -208,7 +208,9 @@ impl<'a> CommMessages<'a> {
         let waiting = sums.waiting(&self.design);
         let waiting = waiting.inspect(|waiting| sums.add_causes(&self.design, *waiting));
         if let (Some(sink), Some(_)) = (sink, waiting) {
-            self.pairs(&sums, sink);
+            sums.pairs(&self.design)
+                .into_iter()
+                .for_each(|(waiting, cause, time_s)| sink(waiting, cause, time_s));
         }
         let wall_s: f64 = sums.ranks.keys().filter_map(|rank| known.wall_s.get(rank)).sum();
         let is_large = waiting.is_some_and(|waiting| waiting.total >= LEAST_OF_RUN * wall_s);
@@ -282,8 +284,10 @@ impl<'a> CommMessages<'a> {
             let caused_s = weight * self.caused_s(one);
             directions[usize::from(one.is_for_receiver)] += caused_s * self.design.weight(unit);
             let least_s = if one.is_complete { caused_s } else { 0.0 };
+            sums.peers.entry(rank).or_default().extend([one.cause, one.peer]);
             sums.add_cause(Cause {
                 rank: one.cause,
+                waiting: rank,
                 group,
                 unit,
                 is_receiver: one.is_for_receiver,
@@ -294,6 +298,7 @@ impl<'a> CommMessages<'a> {
             if !one.is_complete && one.own_s > 0.0 {
                 sums.add_cause(Cause {
                     rank: one.peer,
+                    waiting: rank,
                     group,
                     unit,
                     is_receiver: one.is_for_receiver,
@@ -314,25 +319,6 @@ impl<'a> CommMessages<'a> {
         of_rank.suffered_by_direction_s[0] += directions[0];
         of_rank.suffered_by_direction_s[1] += directions[1];
         sums.add_to_group(group, buffer, if is_covered { class_s } else { sampled_s });
-    }
-
-    /// Reports who waited for whom, so that the sums of ranks are those that they suffered.
-    fn pairs(&self, sums: &Sums, sink: &mut Sink<'_>) {
-        for of_rank in self.completions.chunk_by(|one, other| one.rank == other.rank) {
-            let each = || {
-                of_rank.iter().filter_map(|one| {
-                    let (unit, weight) = self.unit(one)?;
-                    Some((one.cause, self.caused_s(one) * weight * self.design.weight(unit)))
-                })
-            };
-            let whole_s: f64 = each().map(|(_, time_s)| time_s).sum();
-            let suffered_s = sums.ranks.get(&of_rank[0].rank).map_or(0.0, |rank| rank.suffered.total);
-            if whole_s > 0.0 {
-                each().for_each(|(cause, time_s)| {
-                    sink(of_rank[0].rank, cause, time_s * suffered_s / whole_s);
-                });
-            }
-        }
     }
 
     /// By waiting rank, how long it waited for this one to receive, as the sample has it for all calls, in seconds.

@@ -5,7 +5,7 @@ use super::estimate::{Bounded, Design, KnownTime};
 use crate::waits::estimate::{Estimate, SKEWED};
 use crate::waits::hosts::Clocks;
 use crate::waits::{Directions, Member};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A rank in the messages of a communicator.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,8 @@ pub struct OfRank {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cause {
     pub rank: u32,
+    /// The rank that waited.
+    pub waiting: u32,
     pub group: usize,
     pub unit: usize,
     /// Whether others waited for it to receive.
@@ -59,12 +61,14 @@ pub struct Sums {
     pub ranks: BTreeMap<u32, OfRank>,
     pub groups: Vec<Group>,
     pub causes: Vec<Cause>,
+    /// By rank, those at the other ends of its messages: for nobody else can it have waited.
+    pub peers: BTreeMap<u32, BTreeSet<u32>>,
     units: usize,
 }
 
 impl Sums {
     pub fn new(units: usize) -> Self {
-        Sums { ranks: BTreeMap::new(), groups: Vec::new(), causes: Vec::new(), units }
+        Sums { ranks: BTreeMap::new(), groups: Vec::new(), causes: Vec::new(), peers: BTreeMap::new(), units }
     }
 
     /// The index of the group.
@@ -110,6 +114,33 @@ impl Sums {
         })
     }
 
+    /// Who waited for whom, in seconds: what a rank suffered, split as the sample has it. Where that has no wait of the rank, its
+    /// peers have equal parts.
+    pub fn pairs(&self, design: &Design) -> Vec<(u32, u32, f64)> {
+        let mut sampled_s: BTreeMap<(u32, u32), f64> = BTreeMap::new();
+        let mut wholes_s: BTreeMap<u32, f64> = BTreeMap::new();
+        for cause in &self.causes {
+            let weighted_s = cause.likely_s * design.weight(cause.unit);
+            *sampled_s.entry((cause.waiting, cause.rank)).or_default() += weighted_s;
+            *wholes_s.entry(cause.waiting).or_default() += weighted_s;
+        }
+        let mut pairs = Vec::new();
+        for (&waiting, of_rank) in &self.ranks {
+            let suffered_s = of_rank.suffered.total;
+            let whole_s = wholes_s.get(&waiting).copied().unwrap_or(0.0);
+            if whole_s > 0.0 {
+                let its = sampled_s.range((waiting, 0)..=(waiting, u32::MAX));
+                pairs
+                    .extend(its.map(|(&(_, cause), part_s)| (waiting, cause, suffered_s * part_s / whole_s)));
+            } else if let Some(peers) = self.peers.get(&waiting) {
+                let part_s = suffered_s / peers.len() as f64;
+                pairs.extend(peers.iter().map(|&peer| (waiting, peer, part_s)));
+            }
+        }
+        pairs.retain(|&(.., part_s)| part_s > 0.0);
+        pairs
+    }
+
     /// Adds to ranks what they caused, which sums to the waiting.
     pub fn add_causes(&mut self, design: &Design, waiting: Estimate) {
         self.causes.sort_unstable_by_key(|cause| (cause.rank, cause.group, cause.unit));
@@ -129,19 +160,35 @@ impl Sums {
         let count = self.ranks.len().max(1) as f64;
         let squares: f64 = self.ranks.values().map(|rank| rank.caused.error.powi(2)).sum();
         let error = (squares / count).sqrt();
-        let sum_s: f64 = self.ranks.values().map(|rank| rank.caused.total).sum();
-        let scale = if sum_s > 0.0 { waiting.total / sum_s } else { 1.0 };
-        for rank in self.ranks.values_mut() {
-            let one = rank.caused;
-            let total = one.total * scale;
-            let scaled = Estimate {
-                total,
-                low: one.low.min(total),
-                high: one.high.max(one.total + SKEWED * error).max(total),
-                error: one.error.max(error),
-            };
-            rank.caused = scaled.clamped(0.0, waiting.high);
+        let mut totals: BTreeMap<u32, f64> = BTreeMap::new();
+        for (_, cause, part_s) in self.pairs(design) {
+            *totals.entry(cause).or_default() += part_s;
         }
+        let bounds: Vec<[f64; 2]> = self.ranks.keys().map(|&rank| self.bounds(rank)).collect();
+        for ((rank, of_rank), [least_s, most_s]) in self.ranks.iter_mut().zip(bounds) {
+            let one = of_rank.caused;
+            let total = totals.get(rank).copied().unwrap_or(0.0);
+            of_rank.caused = Estimate {
+                total,
+                low: one.low.max(least_s).min(total),
+                high: one.high.max(one.total + SKEWED * error).min(most_s).max(total),
+                error: one.error.max(error),
+            }
+            .clamped(0.0, waiting.high.max(total));
+        }
+    }
+
+    /// What a rank caused at least and at most, in seconds: all that those suffered who have no other peer, and all that its peers did.
+    fn bounds(&self, rank: u32) -> [f64; 2] {
+        let mut bounds = [0.0; 2];
+        for (waiting, _) in self.peers.iter().filter(|(_, peers)| peers.contains(&rank)) {
+            let suffered = self.ranks.get(waiting).map(|of_rank| of_rank.suffered).unwrap_or_default();
+            if self.peers[waiting].len() == 1 {
+                bounds[0] += suffered.low;
+            }
+            bounds[1] += suffered.high;
+        }
+        bounds
     }
 
     fn caused_in_group(&self, design: &Design, causes: &[Cause], buffer: &mut [Vec<f64>; 3]) -> Estimate {
