@@ -56,6 +56,14 @@ pub struct Estimated {
     pub caused: Vec<Estimate>,
 }
 
+/// What a member suffered, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Suffered {
+    estimate: Estimate,
+    /// The part that is certain: by so much others arrived later, on average over all instances.
+    certain_s: f64,
+}
+
 impl SampledCalls {
     /// The number of members.
     pub fn members(&self) -> usize {
@@ -200,18 +208,24 @@ pub fn estimate(
     let suspects = suspects.into_iter().take(SUSPECTS).map(|(_, member)| member).collect();
     let times = sample.times();
     let estimator = Estimator { sample, totals, dependence, sampled, times, lateness, suspects };
-    let suffered: Option<Vec<Estimate>> =
+    let suffered: Option<Vec<Suffered>> =
         (0..sample.members()).map(|member| estimator.suffered(member)).collect();
     let suffered = suffered?;
-    let sum_s: f64 = suffered.iter().map(|suffered| suffered.total).sum();
+    let sum_s: f64 = suffered.iter().map(|suffered| suffered.estimate.total).sum();
     let waiting = estimator.waiting()?;
+    let certain_s: f64 = suffered.iter().map(|suffered| suffered.certain_s).sum();
+    let suffered: Vec<Estimate> = suffered.into_iter().map(|suffered| suffered.estimate).collect();
     let waiting = Estimate {
         total: sum_s,
-        low: waiting.low.min(sum_s),
+        low: waiting.low.max(certain_s).min(sum_s),
         high: waiting.high.max(sum_s),
         error: waiting.error,
     };
-    let caused = estimator.caused(waiting)?;
+    // Of two that wait for each other, either caused what the other one suffered.
+    let caused = match (dependence, suffered.as_slice()) {
+        (Dependence::All, &[one, other]) => vec![other, one],
+        _ => estimator.caused(waiting)?,
+    };
     Some(Estimated { waiting, suffered, caused })
 }
 
@@ -289,15 +303,27 @@ impl Estimator<'_> {
         })
     }
 
-    fn suffered(&self, member: usize) -> Option<Estimate> {
+    fn suffered(&self, member: usize) -> Option<Suffered> {
         let waited = &self.sampled.waited[member];
         let whole_s = self.whole_s(member..member + 1);
         if waited.iter().all(|&waited_s| waited_s == 0.0) && self.never_waits(member) {
-            return Some(Estimate::default());
+            return Some(Suffered::default());
         }
         let time: Vec<Auxiliary> = self.time(member, 1.0).into_iter().collect();
-        let found = self.total(waited, &time, &below(waited, self.floors(Some(member))))?;
-        Some(found.clamped(0.0, whole_s.max(waited.iter().sum())))
+        let floors = below(waited, self.floors(Some(member)));
+        let certain_s = self.certain_s(&floors);
+        let found = self.total(waited, &time, &floors)?;
+        let estimate = found.clamped(certain_s, whole_s.max(waited.iter().sum()));
+        Some(Suffered { estimate, certain_s })
+    }
+
+    /// What these floors add up to over all instances, as far as clocks tell, in seconds: as much it was at least.
+    fn certain_s(&self, floors: &[Auxiliary]) -> f64 {
+        // That of the means in the profile.
+        const ROUNDING_S: f64 = 1e-9;
+        let clocks_s = self.sample.hosts.uncertainty_s.iter().copied().fold(0.0, f64::max);
+        let least_s = |floor: &Auxiliary| floor.mean - 2.0 * clocks_s - ROUNDING_S;
+        floors.iter().map(least_s).fold(0.0, f64::max) * self.totals.instances as f64
     }
 
     /// Whether the member depends on nobody.
