@@ -60,7 +60,7 @@ EXAMPLES:
   mpisee-through sizes app.mpisee           message sizes of each operation
   mpisee-through matrix app.mpisee          who sends to whom
   mpisee-through efficiency app.mpisee      how much is lost, and on which communicators
-  mpisee-through waits app.mpisee           who waits for whom in collective operations
+  mpisee-through waits app.mpisee           who waits for whom, in collectives and messages
   mpisee-through gpu app.mpisee             what GPU kernels accessed elsewhere, with mpisee --gpu
   mpisee-through advise app.mpisee          findings in plain words, and what to try
   mpisee-through diff a.mpisee b.mpisee     what changed between two runs

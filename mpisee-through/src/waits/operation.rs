@@ -398,3 +398,45 @@ fn below(values: &[f64], floors: Vec<Auxiliary>) -> Vec<Auxiliary> {
     };
     floors.into_iter().filter(is_below).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 25 sampled calls of two members who arrive and leave together, of 4000 in which member 0 comes 1.5 s later in all.
+    fn rarely_late() -> (SampledCalls, Totals) {
+        let mut sample = SampledCalls { hosts: Hosts::one(2), ..SampledCalls::default() };
+        for number in 0..25 {
+            let (at, later) = (number as f64, 1e-6 * f64::from(number % 2 == 0));
+            sample.numbers.push(number);
+            sample.roots.push(None);
+            sample.arrivals.extend([at + later, at + 1e-6 - later]);
+            sample.departures.extend([at + 3e-6, at + 3e-6]);
+        }
+        let mean_s = 1.5 / 4000.0;
+        let totals = Totals {
+            instances: 4000,
+            mean_times_s: Some(vec![2.5e-6, mean_s + 2.5e-6]),
+            mean_arrivals_s: Some(vec![12.0 + mean_s, 12.0]),
+        };
+        (sample, totals)
+    }
+
+    #[test]
+    fn mean_arrivals_prove_waiting_that_no_sampled_call_has() {
+        let (sample, totals) = rarely_late();
+        let found = estimate(&sample, &totals, Dependence::All, &sample.waits(Dependence::All)).unwrap();
+        let Estimate { total, low, high, .. } = found.suffered[1];
+        assert!((1.4999..1.51).contains(&low) && low <= total && total <= high, "{:?}", found.suffered);
+        assert_eq!(found.caused, [found.suffered[1], found.suffered[0]]);
+        assert!(found.waiting.low >= 1.4999, "{:?}", found.waiting);
+    }
+
+    #[test]
+    fn clocks_that_may_be_off_prove_less() {
+        let (mut sample, totals) = rarely_late();
+        sample.hosts = Hosts { of_member: vec![0, 1], uncertainty_s: vec![50e-6, 100e-6] };
+        let found = estimate(&sample, &totals, Dependence::All, &sample.waits(Dependence::All)).unwrap();
+        assert!(found.suffered[1].low < 1.5 - 4000.0 * 190e-6, "{:?}", found.suffered);
+    }
+}

@@ -238,17 +238,17 @@ fn finding(
     if before == 0 || share < RIGHT_BEFORE {
         return None;
     }
-    let saved = waiting::of_family(facts, family, Some(BARRIER)).map(|(time_s, waiting)| {
-        let transfer = waiting.rest_of(time_s).clamped(0.0, time_s);
-        match transfer.high - transfer.low > 0.005 * time_s {
-            true => format!("{} ({} to {})", time(transfer.total), time(transfer.low), time(transfer.high)),
-            false => time(transfer.total),
-        }
+    let transfer = waiting::of_family(facts, family, Some(BARRIER))
+        .map(|(time_s, waiting)| (time_s, waiting.rest_of(time_s).clamped(0.0, time_s)));
+    let saved = transfer.map(|(time_s, transfer)| match transfer.high - transfer.low > 0.005 * time_s {
+        true => format!("{} ({} to {})", time(transfer.total), time(transfer.low), time(transfer.high)),
+        false => time(transfer.total),
     });
     Some(Finding {
         rule: "needless-barriers",
         about: family.name.to_owned(),
-        cost_s: used.time_s,
+        // What would be saved: waiting only moves.
+        cost_s: transfer.map_or(used.time_s, |(_, transfer)| transfer.total),
         what: format!("{BARRIER} on {} is right before {call}, which synchronises as well.", family.title),
         evidence: format!(
             "Measured by the arrivals of members: after {} of {} they entered the next call within {}. {} take {} summed over \

@@ -3,8 +3,10 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
+use super::waiting;
 use crate::cores::{Crowd, LACKING_FROM, LEAST_WAIT_S, NodeLack, Reason};
 use crate::units::{count, time};
+use mpisee_profile::{RankSet, WorldRank};
 
 /// The rule's name.
 pub const RULE: &str = "no-core";
@@ -21,6 +23,13 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
     let mut evidence: Vec<String> = lack.nodes.iter().take(NAMED).map(on_node).collect();
     let more = lack.nodes.len().saturating_sub(NAMED);
     evidence.extend((more > 0).then(|| format!("So it is on {more} more of {} nodes.", lack.nodes_of_run)));
+    let left: RankSet = waiting::left_to_cores(facts).into_iter().map(WorldRank::new).collect();
+    evidence.extend((!left.is_empty()).then(|| {
+        format!(
+            "Others wait for {} (mpisee-through waits), which lacked a core about as long: no finding below names them for it.",
+            left.named()
+        )
+    }));
     let mut advice: Vec<&str> = Vec::new();
     for text in lack.nodes.iter().flat_map(|node| &node.reasons).map(advice_for) {
         if !advice.contains(&text) {

@@ -61,7 +61,7 @@ pub fn finding(facts: &Facts<'_>, family: &Family<'_>, messages: &Messages) -> O
         what: format!(
             "{} of {} on average on {}, of which many go to the same rank one after the other.",
             count(sum.messages, "message"),
-            human_bytes(sum.bytes / sum.messages.max(1)),
+            human_bytes(rounded_mean(sum.bytes, sum.messages)),
             family.title
         ),
         evidence: format!(
@@ -87,9 +87,14 @@ impl Pair {
         format!(
             "rank {from} to rank {to} {} of {}",
             count(sent.messages, "message"),
-            human_bytes(sent.bytes / sent.messages.max(1))
+            human_bytes(rounded_mean(sent.bytes, sent.messages))
         )
     }
+}
+
+/// The bytes of a message on average.
+fn rounded_mean(bytes: u64, messages: u64) -> u64 {
+    (bytes + messages / 2) / messages.max(1)
 }
 
 /// The least time of a small message over both ends: the shortest call for each size, by the number of calls.

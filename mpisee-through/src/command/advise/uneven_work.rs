@@ -10,6 +10,9 @@ const BALANCE: f64 = 0.8;
 /// The least share of the run in which the others have no work.
 const LOST_OF_RUN: f64 = 0.05;
 
+/// A wait for a core is not mentioned below this part of a rank's time.
+const SLIGHT: f64 = 0.02;
+
 /// Findings that name those who have more to do by what others waited for them.
 const TELLING: [&str; 5] = ["late", "late-sender", "late-receiver", "hot-receiver", "finalize"];
 
@@ -24,27 +27,29 @@ pub fn rule(facts: &Facts<'_>, others: &[Finding]) -> Option<Finding> {
     let [most_s, least_s] = outside(most);
     let mean_s = rows.iter().map(|row| outside(row)[0]).sum::<f64>() / rows.len() as f64;
     // That the others had all of their time, and this one what it surely had, is the most even that it can have been.
-    let balance = (mean_s - (most_s - least_s) / rows.len() as f64) / least_s;
+    let even_s = mean_s - (most_s - least_s) / rows.len() as f64;
+    let balance = even_s / least_s;
     let cost_s: f64 = rows.iter().map(|row| (least_s - outside(row)[0]).max(0.0)).sum();
     let is_told = others.iter().any(|other| TELLING.contains(&other.rule));
     if is_told || balance.is_nan() || balance >= BALANCE || facts.share_of_run(cost_s) < LOST_OF_RUN {
         return None;
     }
     let shortest_s = rows.iter().map(|row| outside(row)[0]).fold(f64::INFINITY, f64::min);
-    let or_less = if most_s > least_s { " or more" } else { "" };
+    let waited_for_core = most_s > (1.0 + SLIGHT) * least_s;
+    let or_more = if waited_for_core { " or more" } else { "" };
     Some(Finding {
         rule: "uneven-work",
         about: "(run)".to_owned(),
         cost_s,
         what: format!("Work is uneven: rank {} has most of it.", most.rank),
         evidence: format!(
-            "Measured: it is outside of MPI for {}{or_less}, the mean over {} is {}, the least {}: load balance {:.0} %{}.",
+            "Measured: it is outside of MPI for {}{or_more}, the mean over {} is {}, the least {}: load balance {:.0} %{}.",
             time(least_s),
             count(rows.len() as u64, "rank"),
-            time(mean_s),
+            time(even_s),
             time(shortest_s),
             100.0 * balance,
-            if most_s > least_s { " at most, as it waited for a core, too" } else { "" }
+            if waited_for_core { " at most, as it waited for a core, too" } else { "" }
         ),
         threshold: format!(
             "load balance below {} and {} of the run in which the others have less to do",

@@ -287,6 +287,13 @@ fn uneven_collectives(facts: &Facts<'_>, family: &Family<'_>) -> Option<Finding>
     // Of few calls it cannot be said that nobody stands out.
     let takes = |operation: &Waiting| !operation.is_of_messages() && operation.sampled >= FEWEST as u64;
     let (time_s, waiting) = sum(facts, family, takes)?;
+    let (more, advice) = unnamed(
+        facts,
+        family,
+        takes,
+        "Ranks have more work in turn, or are held up by others on their cores; mpisee-through ranks PROFILE shows whether they \
+         had cores. Fewer or nonblocking collectives let such delays even out.",
+    );
     Some(Finding {
         rule: "uneven",
         about: family.name.to_owned(),
@@ -296,15 +303,12 @@ fn uneven_collectives(facts: &Facts<'_>, family: &Family<'_>) -> Option<Finding>
             family.title
         ),
         evidence: format!(
-            "Measured by the arrivals of all members: of {} in collectives {}.{}",
+            "Measured by the arrivals of all members: of {} in collectives {}.{more}",
             time(time_s),
-            share((time_s, waiting)),
-            progress_or_most(facts, family, takes)
+            share((time_s, waiting))
         ),
         threshold: uneven_threshold(),
-        advice: "Ranks have more work in turn, or are held up by others on their cores; mpisee-through ranks PROFILE shows \
-                 whether they had cores. Fewer or nonblocking collectives let such delays even out."
-            .to_owned(),
+        advice,
     })
 }
 
@@ -319,28 +323,33 @@ fn uneven_messages(facts: &Facts<'_>, family: &Family<'_>) -> Option<Finding> {
         by_end_s.iter_mut().zip(suffered_s).for_each(|(sum, more)| *sum += more);
     }
     let [for_senders_s, for_receivers_s] = by_end_s;
+    let otherwise = match for_receivers_s > for_senders_s {
+        true => {
+            "Let receivers post MPI_Irecv before other work, or send with MPI_Isend and complete it later, so that senders go on \
+             meanwhile."
+        }
+        false => {
+            "Let receivers do other work between MPI_Irecv and MPI_Wait, or ranks send before work that others do not wait for."
+        }
+    };
+    let (more, advice) = unnamed(facts, family, Waiting::is_of_messages, otherwise);
     Some(Finding {
         rule: UNEVEN_MESSAGES,
         about: family.name.to_owned(),
         cost_s,
-        what: format!("Members of {} wait for each other in messages, and for most of that no rank is named.", family.title),
+        what: format!(
+            "Members of {} wait for each other in messages, and for most of that no rank is named.",
+            family.title
+        ),
         evidence: format!(
-            "Measured by both ends of messages: of {} in messages {}, {} for senders and {} for receivers.{}",
+            "Measured by both ends of messages: of {} in messages {}, {} for senders and {} for receivers.{more}",
             time(time_s),
             share((time_s, waiting)),
             time(for_senders_s),
-            time(for_receivers_s),
-            progress(facts, family, Waiting::is_of_messages).unwrap_or_default()
+            time(for_receivers_s)
         ),
         threshold: uneven_threshold(),
-        advice: match for_receivers_s > for_senders_s {
-            true => "Let receivers post MPI_Irecv before other work, or send with MPI_Isend and complete it later, so that \
-                     senders go on meanwhile."
-                .to_owned(),
-            false => "Let receivers do other work between MPI_Irecv and MPI_Wait, or ranks send before work that others do not \
-                      wait for."
-                .to_owned(),
-        },
+        advice,
     })
 }
 
@@ -354,11 +363,6 @@ fn operations_on<'f>(
     Some(operations.filter(move |operation| comms.contains(operation.comm.as_str())))
 }
 
-/// A sentence on why nobody could be named, or on the rank that caused most of the waiting.
-fn progress_or_most(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool) -> String {
-    progress(facts, family, &takes).or_else(|| most_by_one(facts, family, takes)).unwrap_or_default()
-}
-
 /// A sentence on operations in which nobody could be named, if there are any.
 fn progress(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool) -> Option<String> {
     let mut of_family = operations_on(facts, family)?.filter(|one| takes(one));
@@ -367,8 +371,13 @@ fn progress(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> 
     })
 }
 
-/// A sentence on the rank that caused most of the waiting, if there is one: it is not named, so that another run may have another one.
-fn most_by_one(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool) -> Option<String> {
+/// The rank that caused most of the waiting, if there is one, and its part: it is not named, since in few calls or with a wide interval,
+/// so that another run may have another one.
+fn most_by_one(
+    facts: &Facts<'_>,
+    family: &Family<'_>,
+    takes: impl Fn(&Waiting) -> bool,
+) -> Option<(u32, f64)> {
     let members = operations_on(facts, family)?.filter(|one| takes(one)).flat_map(|one| &one.members);
     let mut caused_s: BTreeMap<u32, f64> = BTreeMap::new();
     for member in members {
@@ -376,10 +385,39 @@ fn most_by_one(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) 
     }
     let all_s: f64 = caused_s.values().sum();
     let (rank, most_s) = caused_s.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
-    (most_s > MOST_BY_ONE * all_s).then(|| {
-        format!(
-            " Rank {rank} caused {} of that, which does not show that it would do so again.",
-            percent(most_s / all_s)
-        )
-    })
+    (most_s > MOST_BY_ONE * all_s).then(|| (rank, most_s / all_s))
+}
+
+/// The rest of the evidence, and the advice, of waiting for which no rank is named.
+fn unnamed(
+    facts: &Facts<'_>,
+    family: &Family<'_>,
+    takes: impl Fn(&Waiting) -> bool,
+    otherwise: &str,
+) -> (String, String) {
+    if let Some(sentence) = progress(facts, family, &takes) {
+        return (sentence, otherwise.to_owned());
+    }
+    let Some((rank, share)) = most_by_one(facts, family, takes) else {
+        return (String::new(), otherwise.to_owned());
+    };
+    let sentence = format!(
+        " Rank {rank} caused {} of that, but in few long waits or as an uncertain estimate: another run may have another one.",
+        percent(share)
+    );
+    let advice = format!(
+        "See what rank {rank} does now and then that others do not, as output or a checkpoint, and whether it is the same rank in \
+         another run."
+    );
+    (sentence, advice)
+}
+
+/// Ranks for which others wait, but which lacked a core for so long that [`late`] and the like leave them out.
+pub fn left_to_cores(facts: &Facts<'_>) -> BTreeSet<u32> {
+    let is_left = |found: &Found<'_>| {
+        let cost_s: f64 = found.sentences.iter().map(|one| one.waiting_s * one.share.unwrap_or(0.0)).sum();
+        facts.share_of_run(cost_s) >= WAITING_OF_RUN && found.cost_s(facts).is_none()
+    };
+    let left = by_family(facts, |_| true).into_iter().filter(is_left);
+    left.flat_map(|found| found.sentences).flat_map(|one| one.ranks).collect()
 }

@@ -21,8 +21,8 @@ pub fn lead(findings: &[Sentence], is_part: bool, limit: usize) -> String {
         return "None of the chosen ranks stands out; others do.\n".to_owned();
     }
     if findings.is_empty() {
-        return "No rank stands out: nobody causes much more of the waiting than others, by more than chance explains, where it \
-                is 1 % of the wall time or more.\n"
+        return "No rank stands out: where waiting is 1 % of the wall time or more, it is not certain of any rank that it causes much \
+                more than others.\n"
             .to_owned();
     }
     let mut lines: Vec<String> = findings.iter().take(limit).map(|one| one.text.clone() + "\n").collect();

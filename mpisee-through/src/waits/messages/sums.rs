@@ -56,6 +56,15 @@ impl Group {
     }
 }
 
+/// What a rank can have caused, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bounds {
+    /// All that those suffered who have no other peer: the ends of the interval.
+    alone_s: [f64; 2],
+    /// All that its peers suffered, at most.
+    most_s: f64,
+}
+
 /// Sums over the completing calls of a communicator.
 pub struct Sums {
     pub ranks: BTreeMap<u32, OfRank>,
@@ -164,29 +173,34 @@ impl Sums {
         for (_, cause, part_s) in self.pairs(design) {
             *totals.entry(cause).or_default() += part_s;
         }
-        let bounds: Vec<[f64; 2]> = self.ranks.keys().map(|&rank| self.bounds(rank)).collect();
-        for ((rank, of_rank), [least_s, most_s]) in self.ranks.iter_mut().zip(bounds) {
+        let bounds: Vec<Bounds> = self.ranks.keys().map(|&rank| self.bounds(rank)).collect();
+        for ((rank, of_rank), bounds) in self.ranks.iter_mut().zip(bounds) {
             let one = of_rank.caused;
             let total = totals.get(rank).copied().unwrap_or(0.0);
             of_rank.caused = Estimate {
                 total,
-                low: one.low.max(least_s).min(total),
-                high: one.high.max(one.total + SKEWED * error).min(most_s).max(total),
+                low: one.low.max(bounds.alone_s[0]).min(total),
+                high: one
+                    .high
+                    .max(one.total + SKEWED * error)
+                    .max(bounds.alone_s[1])
+                    .min(bounds.most_s)
+                    .max(total),
                 error: one.error.max(error),
             }
             .clamped(0.0, waiting.high.max(total));
         }
     }
 
-    /// What a rank caused at least and at most, in seconds: all that those suffered who have no other peer, and all that its peers did.
-    fn bounds(&self, rank: u32) -> [f64; 2] {
-        let mut bounds = [0.0; 2];
-        for (waiting, _) in self.peers.iter().filter(|(_, peers)| peers.contains(&rank)) {
+    fn bounds(&self, rank: u32) -> Bounds {
+        let mut bounds = Bounds::default();
+        for (waiting, peers) in self.peers.iter().filter(|(_, peers)| peers.contains(&rank)) {
             let suffered = self.ranks.get(waiting).map(|of_rank| of_rank.suffered).unwrap_or_default();
-            if self.peers[waiting].len() == 1 {
-                bounds[0] += suffered.low;
+            bounds.most_s += suffered.high;
+            if peers.len() == 1 {
+                bounds.alone_s[0] += suffered.low;
+                bounds.alone_s[1] += suffered.high;
             }
-            bounds[1] += suffered.high;
         }
         bounds
     }
@@ -229,5 +243,60 @@ impl Sums {
             })
         };
         self.ranks.iter().filter_map(member).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::waits::messages::estimate::Stratum;
+
+    fn design() -> Design {
+        Design { strata: vec![Stratum { first: 0, units: 40, population: 4000.0, missing: 0.99 }] }
+    }
+
+    /// Ranks with what they suffered, and their peers.
+    fn sums(suffered_s: &[f64], peers: &[&[u32]]) -> Sums {
+        let mut sums = Sums::new(40);
+        for ((rank, &total), peers) in (0..).zip(suffered_s).zip(peers) {
+            let suffered = Estimate { total, low: total / 2.0, high: total * 1.5, error: 0.01 };
+            sums.ranks.insert(rank, OfRank { suffered, ..OfRank::default() });
+            sums.peers.insert(rank, peers.iter().copied().collect());
+        }
+        sums
+    }
+
+    fn cause(rank: u32, waiting: u32, likely_s: f64) -> Cause {
+        let (group, unit, is_receiver) = (0, 7, false);
+        Cause { rank, waiting, group, unit, is_receiver, likely_s, least_s: likely_s, more_s: 0.0 }
+    }
+
+    #[test]
+    fn nobody_causes_its_own_wait() {
+        let mut sums = sums(&[0.002, 1.5], &[&[1], &[0]]);
+        sums.add_causes(&design(), Estimate::exact(1.502));
+        let [one, other] = [0, 1].map(|rank| sums.ranks[&rank].caused);
+        assert_eq!((one.total, one.low, one.high), (1.5, 0.75, 1.502));
+        assert_eq!((other.total, other.low, other.high), (0.002, 0.001, 0.003));
+        assert_eq!(sums.pairs(&design()), [(0, 1, 0.002), (1, 0, 1.5)]);
+    }
+
+    #[test]
+    fn waits_are_split_as_the_sample_has_them() {
+        let mut sums = sums(&[0.8, 0.6, 0.0], &[&[1, 2], &[0, 2], &[0, 1]]);
+        let group = sums.group(Class::Wait, false);
+        assert_eq!(group, 0);
+        sums.add_cause(cause(1, 0, 0.003));
+        sums.add_cause(cause(2, 0, 0.001));
+        let pairs = sums.pairs(&design());
+        let expected = [(0, 1, 0.6), (0, 2, 0.2), (1, 0, 0.3), (1, 2, 0.3)];
+        assert_eq!(pairs.len(), expected.len());
+        for (found, expected) in pairs.iter().zip(expected) {
+            assert_eq!((found.0, found.1), (expected.0, expected.1));
+            assert!((found.2 - expected.2).abs() < 1e-12, "{pairs:?}");
+        }
+        sums.add_causes(&design(), Estimate::exact(1.4));
+        let sum_s: f64 = sums.ranks.values().map(|of_rank| of_rank.caused.total).sum();
+        assert!((sum_s - 1.4).abs() < 1e-12);
     }
 }
