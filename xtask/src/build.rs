@@ -203,6 +203,11 @@ fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
             _ => command.env("MPICC", &workplace.flavour.mpicc),
         };
         command.env("MPISEE_BUILD_FLAVOUR", workplace.description());
+        // The user's flags take the place of those in .cargo/config.toml.
+        if let Some(mut flags) = std::env::var_os("RUSTFLAGS") {
+            flags.push(" -C force-frame-pointers=yes");
+            command.env("RUSTFLAGS", flags);
+        }
         if workplace.sanitized {
             // The sanitizer comes with the compiler, but is not stable.
             command.env("RUSTC_BOOTSTRAP", "1");
