@@ -5,8 +5,9 @@
 //! regression on such known sums (the generalised regression estimator of survey sampling; W. G. Cochran, *Sampling
 //! Techniques*, chapter 7), its error comes from the residuals, each divided by one minus its leverage.
 //!
-//! A regression follows the ordinary instances of the sample. The interval also has the values that follow where the sample
-//! lacks rare ones: that a known difference is wholly of what is estimated, and, at the low end, that it is nothing of that.
+//! A regression follows the ordinary instances of the sample. Where rare ones make most of the waiting, or the sample lacks them,
+//! the estimate is the value that follows if the known difference is wholly waiting for one late member at a time; the
+//! interval has both, and, at the low end, the value that follows if the difference in time is no waiting at all.
 
 /// The fewest instances from which an interval is given.
 pub const FEWEST: usize = 20;
@@ -22,6 +23,12 @@ const BEST_OF_SEVERAL: f64 = 3.0;
 
 /// From this many standard errors between a known sum and the sample on, the sample lacks rare instances.
 const UNLIKE: f64 = 2.5;
+
+/// The same for the farthest one of several known sums.
+pub const UNLIKE_OF_SEVERAL: f64 = 4.0;
+
+/// Where the waiting varies as much as that of fewer equal instances, it is rare.
+const FEWEST_EFFECTIVE: f64 = 20.0;
 
 /// A quantity whose sum over all instances is known.
 #[derive(Clone, Debug)]
@@ -78,11 +85,32 @@ impl Estimate {
     }
 }
 
-/// The sum over all `instances` of a quantity that is never negative, from its values in the sampled ones.
-///
-/// `known` are at most two. `floors` are quantities that in no instance are larger than the one that is estimated: the sums of
-/// them that the sample lacks are a part of what it lacks. None if the sample is too small to tell.
-pub fn total(values: &[f64], known: &[Auxiliary], floors: &[Auxiliary], instances: u64) -> Option<Estimate> {
+/// What is known of a quantity beside its values in the sample.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
+    /// At most two quantities whose sums are known.
+    pub sums: &'a [Auxiliary],
+    /// Quantities that change as the one that is estimated, or less, whatever part of the known time is waiting: what the sample
+    /// lacks of the largest is a part of what it lacks.
+    pub floors: &'a [Auxiliary],
+    /// Whether few instances make most of the waiting, or the sample is known to lack such.
+    pub is_rare: bool,
+}
+
+/// Whether few instances make most of a sum.
+pub fn is_rare(values: &[f64]) -> bool {
+    effective(values) < FEWEST_EFFECTIVE
+}
+
+/// The number of equal instances that vary as much as these: few where few instances have most of the sum.
+pub fn effective(values: &[f64]) -> f64 {
+    let squares: f64 = values.iter().map(|value| value * value).sum();
+    if squares > 0.0 { values.iter().map(|value| value.abs()).sum::<f64>().powi(2) / squares } else { 0.0 }
+}
+
+/// The sum over all `instances` of a quantity that is never negative, from its values in the sampled ones. None if the sample is
+/// too small to tell.
+pub fn total(values: &[f64], known: Known<'_>, instances: u64) -> Option<Estimate> {
     let sum: f64 = values.iter().sum();
     if values.len() as u64 >= instances {
         return Some(Estimate::exact(sum));
@@ -91,29 +119,35 @@ pub fn total(values: &[f64], known: &[Auxiliary], floors: &[Auxiliary], instance
         return None;
     }
     let sample = SampledValues { values, mean: sum / values.len() as f64, instances: instances as f64 };
-    let fit = Fit::of(&sample, known);
-    let (mut total, error) = sample.moved(known, &fit.slopes, |at| 1.0 - fit.leverage(known, at));
+    let fit = Fit::of(&sample, known.sums);
+    let (mut total, mut error) =
+        sample.moved(known.sums, &fit.slopes, |at| 1.0 - fit.leverage(known.sums, at));
     let (mut low, mut high) = (total - INTERVAL * error, total + INTERVAL * error);
     let plain = |_: usize| 1.0;
-    if known.iter().any(|known| sample.is_unlike(known)) {
-        let slopes: Vec<f64> = known.iter().map(|known| known.slope).collect();
-        let (late, late_error) = sample.moved(known, &slopes, plain);
-        total = late;
+    let is_rare = known.is_rare || known.sums.iter().any(|sum| sample.is_unlike(sum));
+    // A few long calls in the sample, whatever made them long, fix the slopes.
+    let may_be_rare = is_rare || known.sums.iter().any(|sum| self::is_rare(&sum.values));
+    if may_be_rare && !known.sums.is_empty() {
+        let slopes: Vec<f64> = known.sums.iter().map(|sum| sum.slope).collect();
+        let (late, late_error) = sample.moved(known.sums, &slopes, plain);
+        if is_rare {
+            (total, error) = (late, error.max(late_error));
+        }
         low = low.min(late - INTERVAL * late_error);
         high = high.max(late + INTERVAL * late_error);
     }
-    if known.is_empty() {
+    if known.sums.is_empty() {
         high = high.max(total + SKEWED * error);
     }
     // Beside the time, arrivals tell waiting from transfer: then the sample need not be right about their parts.
-    if let [_] = known {
+    if known.sums.len() == 1 || may_be_rare {
         let (without, without_error) = sample.moved(&[], &[], plain);
         let floor = |floor: &Auxiliary| {
-            let (least, least_error) = sample.moved(std::slice::from_ref(floor), &[1.0], plain);
+            let (least, least_error) = sample.moved(std::slice::from_ref(floor), &[floor.slope], plain);
             least - BEST_OF_SEVERAL * least_error
         };
-        let lowest = floors.iter().map(floor).fold(without - INTERVAL * without_error, f64::max);
-        low = low.min(lowest);
+        let floors = known.floors.iter().map(floor);
+        low = low.min(floors.fold(without - INTERVAL * without_error, f64::max));
     }
     // The sampled instances are a part of all.
     let estimate = Estimate { total, low, high, error };
@@ -227,15 +261,17 @@ fn inverse([[first, mixed], [_, second]]: [[f64; 2]; 2]) -> [[f64; 2]; 2] {
 mod tests {
     use super::*;
 
-    fn known(values: &[f64], mean: f64) -> Auxiliary {
-        Auxiliary { values: values.to_vec(), mean, slope: 1.0 }
+    /// The estimate of a sum from a sample of 20 instances or more, where another one is known.
+    fn total_with(values: &[f64], times: &[f64], mean: f64, instances: u64) -> Estimate {
+        let sums = &[Auxiliary { values: times.to_vec(), mean, slope: 1.0 }];
+        total(values, Known { sums, ..Known::default() }, instances).unwrap()
     }
 
     #[test]
     fn all_instances_need_no_interval() {
-        let all = total(&[1.0, 2.0, 4.0], &[], &[], 3);
+        let all = total(&[1.0, 2.0, 4.0], Known::default(), 3);
         assert_eq!(all, Some(Estimate::exact(7.0)));
-        assert_eq!(total(&[1.0; 19], &[], &[], 20), None, "too few to tell");
+        assert_eq!(total(&[1.0; 19], Known::default(), 20), None, "too few to tell");
     }
 
     #[test]
@@ -243,7 +279,7 @@ mod tests {
         // Three times the known quantity, and one: exact whatever the sample.
         let values: Vec<f64> = (0..40).map(|at| 1.0 + 3.0 * f64::from(at % 7)).collect();
         let times: Vec<f64> = (0..40).map(|at| f64::from(at % 7)).collect();
-        let found = total(&values, &[known(&times, 3.5)], &[], 1000).unwrap();
+        let found = total_with(&values, &times, 3.5, 1000);
         assert!((found.total - 1000.0 * (1.0 + 3.0 * 3.5)).abs() < 1e-6, "{found:?}");
         assert!(found.error < 1e-6, "{found:?}");
         assert!(found.low < found.total - 100.0, "what the sample lacks may be no wait: {found:?}");
@@ -254,8 +290,7 @@ mod tests {
         // One call of 1 s among 20,000; all others wait 1 ms of 2 ms.
         let waits: Vec<f64> = (0..200).map(|at| 1e-3 + 1e-6 * f64::from(at % 3)).collect();
         let times: Vec<f64> = (0..200).map(|at| 2e-3 + 1e-6 * f64::from(at % 5)).collect();
-        let found = total(&waits, &[known(&times, (20_000.0 * 2.002e-3 + 1.0) / 20_000.0)], &[], 20_000);
-        let found = found.unwrap();
+        let found = total_with(&waits, &times, (20_000.0 * 2.002e-3 + 1.0) / 20_000.0, 20_000);
         assert!((20.9..21.1).contains(&found.total), "{found:?}");
         assert!(found.low < 20.1 && found.high > 21.0, "{found:?}");
     }

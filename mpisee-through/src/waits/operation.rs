@@ -1,7 +1,7 @@
 //! The waits of one operation on one communicator: of the sampled instances, and from these of all.
 
 use super::dependence::Dependence;
-use super::estimate::{self, Auxiliary, Estimate, FEWEST};
+use super::estimate::{self, Auxiliary, Estimate, FEWEST, Known};
 use super::instance::{Hosts, Instance, Waits};
 use mpisee_profile::segment::instances::hash;
 use std::ops::Range;
@@ -62,6 +62,17 @@ struct Suffered {
     estimate: Estimate,
     /// The part that is certain: by so much others arrived later, on average over all instances.
     certain_s: f64,
+}
+
+impl SampledWaits {
+    /// By instance, the waiting of all members.
+    pub fn of_all(&self) -> Vec<f64> {
+        let mut sums = self.waited.first().cloned().unwrap_or_default();
+        for waited in self.waited.iter().skip(1) {
+            sums.iter_mut().zip(waited).for_each(|(sum, waited_s)| *sum += waited_s);
+        }
+        sums
+    }
 }
 
 impl SampledCalls {
@@ -189,6 +200,10 @@ struct Estimator<'a> {
     /// By member, how much later it arrived than all on average; none if mean arrivals are unknown.
     lateness: Vec<Auxiliary>,
     suspects: Vec<usize>,
+    /// The member whose mean arrival is earliest beside that of the sample.
+    earliest: Option<usize>,
+    /// Whether few instances make most of the waiting, or arrivals show that the sample lacks such.
+    is_rare: bool,
 }
 
 /// Estimates the waits in all instances; none if the sample is too small to tell.
@@ -198,16 +213,19 @@ pub fn estimate(
     dependence: Dependence,
     sampled: &SampledWaits,
 ) -> Option<Estimated> {
-    let lateness = lateness(sample, totals);
+    let lateness = lateness(sample, totals, dependence);
     let mut suspects: Vec<(f64, usize)> = lateness
         .iter()
         .enumerate()
         .map(|(member, late)| (estimate::excess(late, totals.instances), member))
         .collect();
     suspects.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let is_unlike = suspects.iter().any(|(excess, _)| excess.abs() > estimate::UNLIKE_OF_SEVERAL);
+    let earliest = suspects.last().map(|&(_, member)| member);
     let suspects = suspects.into_iter().take(SUSPECTS).map(|(_, member)| member).collect();
-    let times = sample.times();
-    let estimator = Estimator { sample, totals, dependence, sampled, times, lateness, suspects };
+    let (times, is_rare) = (sample.times(), is_unlike || estimate::is_rare(&sampled.of_all()));
+    let estimator =
+        Estimator { sample, totals, dependence, sampled, times, lateness, suspects, earliest, is_rare };
     let suffered: Option<Vec<Suffered>> =
         (0..sample.members()).map(|member| estimator.suffered(member)).collect();
     let suffered = suffered?;
@@ -229,13 +247,17 @@ pub fn estimate(
     Some(Estimated { waiting, suffered, caused })
 }
 
-/// By member, how much later it arrives than the mean of all.
-fn lateness(sample: &SampledCalls, totals: &Totals) -> Vec<Auxiliary> {
+/// By member, how much later it arrives than the mean of all, or, where a root waits, of all others.
+fn lateness(sample: &SampledCalls, totals: &Totals, dependence: Dependence) -> Vec<Auxiliary> {
     let Some(means_s) = &totals.mean_arrivals_s else { return Vec::new() };
-    let members = sample.members() as f64;
-    let mean_s = means_s.iter().sum::<f64>() / members;
-    let centres: Vec<f64> =
-        sample.instances().map(|one| one.arrivals.iter().sum::<f64>() / members).collect();
+    let waiting = sample.only_root().filter(|_| dependence == Dependence::RootOnAll);
+    let mean = |arrivals: &[f64]| {
+        let of_root = waiting.map(|root| arrivals[root]);
+        (arrivals.iter().sum::<f64>() - of_root.unwrap_or(0.0))
+            / (arrivals.len() - usize::from(of_root.is_some())).max(1) as f64
+    };
+    let mean_s = mean(means_s);
+    let centres: Vec<f64> = sample.instances().map(|one| mean(one.arrivals)).collect();
     let late = |(member, member_mean_s): (usize, &f64)| Auxiliary {
         values: sample.instances().zip(&centres).map(|(one, centre)| one.arrivals[member] - centre).collect(),
         mean: member_mean_s - mean_s,
@@ -245,8 +267,9 @@ fn lateness(sample: &SampledCalls, totals: &Totals) -> Vec<Auxiliary> {
 }
 
 impl Estimator<'_> {
-    fn total(&self, values: &[f64], known: &[Auxiliary], floors: &[Auxiliary]) -> Option<Estimate> {
-        estimate::total(values, known, floors, self.totals.instances)
+    fn total(&self, values: &[f64], sums: &[Auxiliary], floors: &[Auxiliary]) -> Option<Estimate> {
+        let known = Known { sums, floors, is_rare: self.is_rare };
+        estimate::total(values, known, self.totals.instances)
     }
 
     /// The time of a member in its calls, if it is known.
@@ -336,11 +359,17 @@ impl Estimator<'_> {
         }
     }
 
+    /// How much later a member arrives than all on average, and than the one that was least late, times those who wait for it:
+    /// where one is late at a time, it causes as much at least, whatever part of the time in calls is waiting.
+    fn floors_of_caused(&self, member: usize, waiting: f64) -> Vec<Auxiliary> {
+        let Some(earliest) = self.earliest.filter(|_| waiting > 0.0) else { return Vec::new() };
+        let late = &self.lateness[member];
+        let floors = [late.clone(), difference(late, &self.lateness[earliest])];
+        floors.into_iter().map(|floor| Auxiliary { slope: waiting, ..floor }).collect()
+    }
+
     fn waiting(&self) -> Option<Estimate> {
-        let mut sums = vec![0.0; self.sample.numbers.len()];
-        for waited in &self.sampled.waited {
-            sums.iter_mut().zip(waited).for_each(|(sum, waited)| *sum += waited);
-        }
+        let sums = self.sampled.of_all();
         let whole_s = self.whole_s(0..self.sample.members());
         let time: Vec<Auxiliary> = self.time_of_all(1.0).into_iter().collect();
         let found = self.total(&sums, &time, &below(&sums, self.floors(None)))?;
@@ -357,14 +386,19 @@ impl Estimator<'_> {
         let count = members as f64;
         let [of_time, of_lateness] = match self.dependence {
             Dependence::All => [1.0 / count, count - 1.0],
-            Dependence::RootOnAll => [1.0 / count, 1.0],
+            Dependence::RootOnAll => [1.0 / (count - 1.0), 1.0],
             Dependence::AllOnRoot | Dependence::AllOnLower => [0.0, 0.0],
         };
         let time = self.time_of_all(of_time);
+        let waiting_alone = self.sample.only_root().filter(|_| self.dependence == Dependence::RootOnAll);
         let each = |member: usize| {
+            if waiting_alone == Some(member) {
+                return Some(Estimate::default());
+            }
             let late = self.lateness.get(member).map(|late| Auxiliary { slope: of_lateness, ..late.clone() });
             let known: Vec<Auxiliary> = time.clone().into_iter().chain(late).collect();
-            self.total(&self.sampled.caused[member], &known, &[])
+            let floors = self.floors_of_caused(member, of_lateness);
+            self.total(&self.sampled.caused[member], &known, &floors)
         };
         let found: Option<Vec<Estimate>> = (0..members).map(each).collect();
         let found = found?;
@@ -379,7 +413,11 @@ impl Estimator<'_> {
             high: one.high.max(one.total + estimate::SKEWED * error).max(one.total * scale),
             error: one.error.max(error),
         };
-        Some(found.iter().map(|one| scaled(one).clamped(0.0, waiting.high)).collect())
+        let each = found.iter().enumerate().map(|(member, one)| match waiting_alone == Some(member) {
+            true => *one,
+            false => scaled(one).clamped(0.0, waiting.high),
+        });
+        Some(each.collect())
     }
 }
 

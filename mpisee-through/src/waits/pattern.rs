@@ -1,7 +1,7 @@
 //! Who is late, and when: what stands out from the noise that any program has.
 
 use super::dependence::Dependence;
-use super::estimate::FEWEST;
+use super::estimate::{FEWEST, effective};
 use super::instance::Hosts;
 use super::messages::LateEnd;
 use super::operation::{Estimated, SampledCalls, SampledWaits};
@@ -220,12 +220,6 @@ fn share(part: &[f64], whole: &[f64]) -> [f64; 2] {
     };
     let squares: f64 = part.iter().zip(whole).map(without).sum();
     [share, (squares * (sampled - 1.0) / sampled).sqrt()]
-}
-
-/// The number of equal instances that vary as much as these: few where few instances have most of the sum.
-fn effective(values: &[f64]) -> f64 {
-    let squares: f64 = values.iter().map(|value| value * value).sum();
-    if squares > 0.0 { values.iter().sum::<f64>().powi(2) / squares } else { 0.0 }
 }
 
 /// The root, if it comes after half of the others in most instances.
