@@ -27,6 +27,44 @@ pub fn calls_of_nothing(view: &ProfileView) -> Result<HashSet<(String, String)>>
     Ok(named.filter(|(_, call)| !Dependence::is_barrier(call)).collect())
 }
 
+/// Operations with a count for each member, and the ranks of which no call contributed anything: nobody need wait for these.
+pub struct Silent {
+    of: HashMap<(String, String), HashSet<u32>>,
+}
+
+impl Silent {
+    /// Of the operations that contributions are counted of by what a member sends.
+    pub fn read(view: &ProfileView, sampled: &[Collective]) -> Result<Self> {
+        let has_counts = |call: &str| {
+            Dependence::has_counts(call) && !matches!(Dependence::of(call), Some(Dependence::AllOnRoot))
+        };
+        let mut of = HashMap::new();
+        if !sampled.iter().any(|one| has_counts(&one.call)) {
+            return Ok(Silent { of });
+        }
+        let by = By { comm: true, call: true, rank: true, size: true, without_times: true, ..By::default() };
+        let groups = view.group(&CallFilter::of(CommFilter::default()), by)?;
+        let mut contributing: HashSet<(&str, &str, u32)> = HashSet::new();
+        for (key, _) in groups.cells.iter().filter(|(key, _)| groups.size(key).1 > 0) {
+            contributing.insert((groups.comm(key), groups.call(key), key.rank));
+        }
+        for (key, _) in groups.cells.iter().filter(|(key, _)| has_counts(groups.call(key))) {
+            let (comm, call) = (groups.comm(key), groups.call(key));
+            if !contributing.contains(&(comm, call, key.rank)) {
+                let ranks: &mut HashSet<u32> = of.entry((comm.to_owned(), call.to_owned())).or_default();
+                ranks.insert(key.rank);
+            }
+        }
+        Ok(Silent { of })
+    }
+
+    /// By member; empty if all contribute.
+    fn members(&self, one: &Collective) -> Vec<bool> {
+        let ranks = self.of.get(&(one.comm.clone(), one.call.clone()));
+        ranks.map_or(Vec::new(), |ranks| one.members.iter().map(|rank| ranks.contains(rank)).collect())
+    }
+}
+
 /// Mean arrivals over all recorded instances, in seconds on the clock of the rank's host, with the number of instances.
 pub type Means = HashMap<CallKey, (u64, f64)>;
 
@@ -130,7 +168,7 @@ impl Collective {
         if !clocks.are_joined(hosts.iter().copied()) {
             return Err(LeftOut::Clocks);
         }
-        let sample = self.sample(clocks, hosts);
+        let sample = self.sample(clocks, hosts, known.silent.members(self));
         let (counted, totals) = match sample.starts.is_empty() {
             true => self.totals_of_blocking(clocks, &sample.hosts.of_member, known.calls, means)?,
             false => self.totals_of_nonblocking(&sample, known, means)?,
@@ -263,7 +301,7 @@ impl Collective {
         }
     }
 
-    fn sample(&self, clocks: &Clocks, hosts: Vec<usize>) -> SampledCalls {
+    fn sample(&self, clocks: &Clocks, hosts: Vec<usize>, silent: Vec<bool>) -> SampledCalls {
         let common = |times_ns: &[u64]| -> Vec<f64> {
             let each = times_ns.chunks_exact(hosts.len()).flat_map(|instance| instance.iter().zip(&hosts));
             each.map(|(&time_ns, &host)| clocks.common_s(host, time_ns)).collect()
@@ -278,6 +316,7 @@ impl Collective {
             departures: common(&self.joined.departures_ns),
             starts: common(&self.joined.starts_ns),
             shares: self.joined.completed.iter().map(|&completed| 1.0 / f64::from(completed)).collect(),
+            silent,
             hosts: Hosts { uncertainty_s: (0..clocks.names.len()).map(of_host).collect(), of_member: hosts },
         }
     }

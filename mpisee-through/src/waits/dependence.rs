@@ -44,9 +44,16 @@ impl Dependence {
     /// Whether no member can leave before all have arrived, if the call moves anything or is a barrier: with counts of zero, which
     /// the variants with a count for each member allow for some, a member depends on nobody.
     pub fn is_strict(call: &str) -> bool {
-        const WITH_COUNTS: [&str; 4] =
-            ["MPI_Allgatherv", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce_scatter"];
-        Self::of(call) == Some(Dependence::All) && !WITH_COUNTS.contains(&blocking(call).as_ref())
+        Self::of(call) == Some(Dependence::All)
+            && !Self::has_counts(call)
+            && blocking(call) != "MPI_Reduce_scatter"
+    }
+
+    /// Whether each member moves as much as its own count says, which may be nothing.
+    pub fn has_counts(call: &str) -> bool {
+        const WITH_COUNTS: [&str; 5] =
+            ["MPI_Gatherv", "MPI_Scatterv", "MPI_Allgatherv", "MPI_Alltoallv", "MPI_Alltoallw"];
+        WITH_COUNTS.contains(&blocking(call).as_ref())
     }
 }
 

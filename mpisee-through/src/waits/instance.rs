@@ -62,7 +62,9 @@ pub struct Waits {
     pub caused_s: Vec<f64>,
     /// Who waited for whom and how long, in seconds; kept where it is asked for.
     pub pairs: Option<Vec<(usize, usize, f64)>>,
-    /// The positions in the order of their starts.
+    /// By member, whether it contributes nothing, so that nobody need wait for it; empty if all contribute.
+    silent: Vec<bool>,
+    /// The positions of those who are awaited, in the order of their starts.
     order: Vec<usize>,
     /// The positions of those who may wait, in the order of their arrivals.
     waiters: Vec<usize>,
@@ -71,9 +73,14 @@ pub struct Waits {
 }
 
 impl Waits {
+    /// Where these members contribute nothing.
+    pub fn without(silent: &[bool]) -> Self {
+        Waits { silent: silent.to_vec(), ..Waits::default() }
+    }
+
     /// Keeps who waited for whom.
-    pub fn with_pairs() -> Self {
-        Waits { pairs: Some(Vec::new()), ..Waits::default() }
+    pub fn with_pairs(self) -> Self {
+        Waits { pairs: Some(Vec::new()), ..self }
     }
 
     /// Computes the waits of an instance.
@@ -132,13 +139,15 @@ impl Waits {
     ) {
         let by_time = |times: &[f64], one: usize, other: usize| times[one].total_cmp(&times[other]);
         self.order.clear();
-        self.order.extend(awaited);
+        self.order.extend(awaited.filter(|&member| !self.silent.get(member).is_some_and(|&silent| silent)));
         self.order.sort_unstable_by(|&one, &other| by_time(instance.starts(), one, other));
         self.waiters.clear();
         match instance.starts {
             // PERF: in the same order.
-            None => self.waiters.extend(self.order.iter().filter(|&member| waiting.contains(member))),
-            Some(_) => {
+            None if self.silent.is_empty() => {
+                self.waiters.extend(self.order.iter().filter(|&member| waiting.contains(member)));
+            }
+            _ => {
                 self.waiters.extend(waiting);
                 self.waiters.sort_unstable_by(|&one, &other| by_time(instance.arrivals, one, other));
             }
@@ -256,6 +265,25 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_for_who_contributes_nothing() {
+        let instance = Instance {
+            arrivals: &[0.0, 1.0, 4.0],
+            departures: &[5.0; 3],
+            starts: None,
+            shares: None,
+            root: Some(0),
+        };
+        for dependence in [Dependence::All, Dependence::RootOnAll] {
+            let mut found = Waits::without(&[false, false, true]);
+            found.compute(instance, dependence, &Hosts::one(3));
+            assert_eq!(
+                (&found.waited_s[..], &found.caused_s[..]),
+                (&[1.0, 0.0, 0.0][..], &[0.0, 1.0, 0.0][..])
+            );
+        }
+    }
+
+    #[test]
     fn roots_wait_or_are_waited_for() {
         let (arrivals, departures) = ([1.0, 0.0, 2.0], [3.0; 3]);
         let on_root = waits(&arrivals, &departures, Some(0), Dependence::AllOnRoot);
@@ -299,7 +327,7 @@ mod tests {
             shares: None,
             root: None,
         };
-        let mut found = Waits::with_pairs();
+        let mut found = Waits::default().with_pairs();
         found.compute(instance, Dependence::All, &Hosts::one(3));
         assert_eq!(found.waited_s, [4.0, 1.0, 0.0]);
         assert_eq!(found.caused_s, [0.0, 1.0, 4.0]);
@@ -332,7 +360,7 @@ mod tests {
             let departures: Vec<f64> = times.iter().map(|time| time.0 + time.1 + time.2).collect();
             let shares: Vec<f64> = (0..times.len()).map(|member| 1.0 / (1 + member % 3) as f64).collect();
             let kinds = [Dependence::All, Dependence::AllOnRoot, Dependence::RootOnAll, Dependence::AllOnLower];
-            let mut found = Waits::with_pairs();
+            let mut found = Waits::default().with_pairs();
             let instance = Instance {
                 arrivals: &arrivals,
                 departures: &departures,

@@ -25,7 +25,7 @@ use crate::group::{By, seconds};
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
-use collective::{CallKey, Collective};
+use collective::{CallKey, Collective, Silent};
 pub use estimate::{Estimate, FEWEST};
 use hashbrown::HashMap as Map;
 use hosts::Clocks;
@@ -172,6 +172,7 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
         view,
         filter,
         calls: &calls,
+        silent: &Silent::read(view, &samples.collectives)?,
         wall_s: ranks.iter().map(|row| (row.rank, row.wall_s.0)).collect(),
     };
     report.add_collectives(samples.collectives, &clocks, &known, sink.as_mut())?;
@@ -221,6 +222,7 @@ struct ProfileTotals<'a> {
     view: &'a ProfileView,
     filter: &'a CallFilter,
     calls: &'a Calls,
+    silent: &'a Silent,
     /// By rank, in seconds.
     wall_s: HashMap<u32, f64>,
 }

@@ -19,6 +19,8 @@ pub struct SampledCalls {
     pub starts: Vec<f64>,
     /// As [`Instance::shares`]; empty of a blocking operation.
     pub shares: Vec<f64>,
+    /// By member, whether it contributes nothing to any call, so that nobody need wait for it; empty if all contribute.
+    pub silent: Vec<bool>,
     pub hosts: Hosts,
 }
 
@@ -101,6 +103,12 @@ impl SampledCalls {
         self.instances().enumerate().map(of_instance).sum()
     }
 
+    /// Whether nobody waits for the member: it contributes nothing, or it is the root, which alone waits.
+    fn is_unawaited(&self, member: usize, dependence: Dependence) -> bool {
+        self.silent.get(member).is_some_and(|&silent| silent)
+            || dependence == Dependence::RootOnAll && self.only_root() == Some(member)
+    }
+
     /// Whether the instances are of several persistent requests.
     pub fn has_requests(&self) -> bool {
         self.numbers.last().is_some_and(|number| number >> u32::BITS > 0)
@@ -148,7 +156,7 @@ impl SampledCalls {
 
     /// Who waited for whom in each N-th sampled instance: members by position, with seconds.
     pub fn pairs(&self, dependence: Dependence, step: usize, mut each: impl FnMut(usize, usize, f64)) {
-        let mut waits = Waits::with_pairs();
+        let mut waits = Waits::without(&self.silent).with_pairs();
         for instance in self.instances().step_by(step) {
             waits.compute(instance, dependence, &self.hosts);
             for &(waiting, cause, time_s) in waits.pairs.iter().flatten() {
@@ -162,7 +170,7 @@ impl SampledCalls {
         let members = self.members();
         let column = || vec![Vec::with_capacity(self.numbers.len()); members];
         let mut sampled = SampledWaits { waited: column(), caused: column(), last: Vec::new() };
-        let mut waits = Waits::default();
+        let mut waits = Waits::without(&self.silent);
         for instance in self.instances() {
             waits.compute(instance, dependence, &self.hosts);
             for member in 0..members {
@@ -213,12 +221,12 @@ pub fn estimate(
     dependence: Dependence,
     sampled: &SampledWaits,
 ) -> Option<Estimated> {
-    let lateness = lateness(sample, totals, dependence);
-    let mut suspects: Vec<(f64, usize)> = lateness
-        .iter()
-        .enumerate()
-        .map(|(member, late)| (estimate::excess(late, totals.instances), member))
-        .collect();
+    let awaited = (0..sample.members()).filter(|&member| !sample.is_unawaited(member, dependence));
+    let awaited: Vec<usize> = awaited.collect();
+    let lateness = lateness(sample, totals, &awaited);
+    let excess =
+        |&member: &usize| lateness.get(member).map(|late| (estimate::excess(late, totals.instances), member));
+    let mut suspects: Vec<(f64, usize)> = awaited.iter().filter_map(excess).collect();
     suspects.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     let is_unlike = suspects.iter().any(|(excess, _)| excess.abs() > estimate::UNLIKE_OF_SEVERAL);
     let earliest = suspects.last().map(|&(_, member)| member);
@@ -241,20 +249,17 @@ pub fn estimate(
     };
     // Of two that wait for each other, either caused what the other one suffered.
     let caused = match (dependence, suffered.as_slice()) {
-        (Dependence::All, &[one, other]) => vec![other, one],
+        (Dependence::All, &[one, other]) if awaited.len() == 2 => vec![other, one],
         _ => estimator.caused(waiting)?,
     };
     Some(Estimated { waiting, suffered, caused })
 }
 
-/// By member, how much later it arrives than the mean of all, or, where a root waits, of all others.
-fn lateness(sample: &SampledCalls, totals: &Totals, dependence: Dependence) -> Vec<Auxiliary> {
+/// By member, how much later it arrives than those who are awaited on average.
+fn lateness(sample: &SampledCalls, totals: &Totals, awaited: &[usize]) -> Vec<Auxiliary> {
     let Some(means_s) = &totals.mean_arrivals_s else { return Vec::new() };
-    let waiting = sample.only_root().filter(|_| dependence == Dependence::RootOnAll);
     let mean = |arrivals: &[f64]| {
-        let of_root = waiting.map(|root| arrivals[root]);
-        (arrivals.iter().sum::<f64>() - of_root.unwrap_or(0.0))
-            / (arrivals.len() - usize::from(of_root.is_some())).max(1) as f64
+        awaited.iter().map(|&member| arrivals[member]).sum::<f64>() / awaited.len().max(1) as f64
     };
     let mean_s = mean(means_s);
     let centres: Vec<f64> = sample.instances().map(|one| mean(one.arrivals)).collect();
@@ -306,16 +311,21 @@ impl Estimator<'_> {
             (Dependence::RootOnAll, Some(root)) => waiting.or(Some(root)),
             _ => waiting,
         };
-        let members = self.sample.members() as f64;
         let floor = |late: usize| match waiting {
             Some(member) => difference(&self.lateness[late], &self.lateness[member]),
-            None => Auxiliary {
-                values: self.lateness[late].values.iter().map(|late_s| members * late_s).collect(),
-                mean: members * self.lateness[late].mean,
-                slope: 1.0,
-            },
+            None => self.later_than_all(late),
         };
         late.into_iter().map(floor).collect()
+    }
+
+    /// How much later the member arrives than every other, added up.
+    fn later_than_all(&self, member: usize) -> Auxiliary {
+        let count = self.lateness.len() as f64;
+        let late = &self.lateness[member];
+        let sum = |at: usize| self.lateness.iter().map(|other| other.values[at]).sum::<f64>();
+        let values = late.values.iter().enumerate().map(|(at, late_s)| count * late_s - sum(at)).collect();
+        let mean = count * late.mean - self.lateness.iter().map(|other| other.mean).sum::<f64>();
+        Auxiliary { values, mean, slope: 1.0 }
     }
 
     /// The time of these members in all calls, in seconds; without bounds where it is unknown.
@@ -383,16 +393,17 @@ impl Estimator<'_> {
             let of = |member| if member == root { waiting } else { Estimate::default() };
             return Some((0..members).map(of).collect());
         }
+        let is_unawaited = |member: usize| self.sample.is_unawaited(member, self.dependence);
+        let awaited = (0..members).filter(|&member| !is_unawaited(member)).count().max(1) as f64;
         let count = members as f64;
         let [of_time, of_lateness] = match self.dependence {
-            Dependence::All => [1.0 / count, count - 1.0],
-            Dependence::RootOnAll => [1.0 / (count - 1.0), 1.0],
+            Dependence::All => [1.0 / awaited, count - 1.0],
+            Dependence::RootOnAll => [1.0 / awaited, 1.0],
             Dependence::AllOnRoot | Dependence::AllOnLower => [0.0, 0.0],
         };
         let time = self.time_of_all(of_time);
-        let waiting_alone = self.sample.only_root().filter(|_| self.dependence == Dependence::RootOnAll);
         let each = |member: usize| {
-            if waiting_alone == Some(member) {
+            if is_unawaited(member) {
                 return Some(Estimate::default());
             }
             let late = self.lateness.get(member).map(|late| Auxiliary { slope: of_lateness, ..late.clone() });
@@ -404,7 +415,7 @@ impl Estimator<'_> {
         let found = found?;
         // A member that is seldom late may not be so in the sample: its error is at least that of others.
         // What it caused is mostly little and seldom much, so that a sample has rather too little of it than too much.
-        let error = (found.iter().map(|one| one.error.powi(2)).sum::<f64>() / count).sqrt();
+        let error = (found.iter().map(|one| one.error.powi(2)).sum::<f64>() / awaited).sqrt();
         let sum_s: f64 = found.iter().map(|one| one.total).sum();
         let scale = if sum_s > 0.0 { waiting.total / sum_s } else { 1.0 };
         let scaled = |one: &Estimate| Estimate {
@@ -413,7 +424,7 @@ impl Estimator<'_> {
             high: one.high.max(one.total + estimate::SKEWED * error).max(one.total * scale),
             error: one.error.max(error),
         };
-        let each = found.iter().enumerate().map(|(member, one)| match waiting_alone == Some(member) {
+        let each = found.iter().enumerate().map(|(member, one)| match is_unawaited(member) {
             true => *one,
             false => scaled(one).clamped(0.0, waiting.high),
         });
