@@ -199,8 +199,8 @@ impl Streams {
             return is_counted_by(known, recorder.thread).then_some(known);
         }
         let most = self.most_samples(of_stream(recorder.world.options.messages, recorder.world.size));
-        let is_alone = communicator.is_inter() || stream.peer == communicator.rank;
-        if most == 0 || stream.tag < 0 || is_alone || !ROWS.has_own_row(communicator.id) {
+        let has_waits = !communicator.is_inter() && communicator.size > 1;
+        if most == 0 || stream.tag < 0 || !has_waits || !ROWS.has_own_row(communicator.id) {
             return None;
         }
         self.known.try_reserve(1).ok()?;

@@ -234,8 +234,8 @@ impl Collective {
         Ok((counted, totals))
     }
 
-    /// The same of a nonblocking operation. Its time is in calls that may complete other requests as well, and is that of
-    /// the sample.
+    /// The same of a nonblocking operation. Its time is that in the calls which completed it; where these may have completed other
+    /// requests as well, it is that of the sample.
     fn totals_of_nonblocking(
         &self,
         sample: &SampledCalls,
@@ -255,9 +255,24 @@ impl Collective {
         if sampled < instances && !sample.is_even() {
             return Err(LeftOut::Requests);
         }
-        let time_s = |times: &Vec<f64>| times.iter().sum::<f64>() * instances as f64 / sampled as f64;
-        let counted = sample.times().iter().map(|times| (instances, time_s(times))).collect();
-        Ok((counted, Totals { instances, mean_times_s: None, mean_arrivals_s: None }))
+        let known_s = self.times_of_requests(sample, known);
+        let of_sample = |times: &Vec<f64>| times.iter().sum::<f64>() * instances as f64 / sampled as f64;
+        let times_s = known_s.clone().unwrap_or_else(|| sample.times().iter().map(of_sample).collect());
+        let counted = times_s.into_iter().map(|time_s| (instances, time_s)).collect();
+        let wall_s = |rank| known.wall_s.get(rank).copied().unwrap_or(f64::INFINITY);
+        let most_s = self.members.iter().map(wall_s).collect();
+        let mean_times_s =
+            known_s.map(|times_s| times_s.iter().map(|time_s| time_s / instances as f64).collect());
+        Ok((counted, Totals { instances, mean_times_s, most_s, mean_arrivals_s: None }))
+    }
+
+    /// By member, the time in the calls that completed the operation, in seconds, if they completed nothing else.
+    fn times_of_requests(&self, sample: &SampledCalls, known: &ProfileTotals<'_>) -> Option<Vec<f64>> {
+        if sample.shares.iter().any(|&share| share < 1.0) {
+            return None;
+        }
+        let times = known.calls.of_messages.get(&self.comm)?;
+        self.members.iter().map(|rank| times.get(rank)?.of_requests_s(&self.call)).collect()
     }
 
     /// Reports who waited for whom, so that the sums of members are those that they suffered.
@@ -297,6 +312,7 @@ impl Collective {
         Totals {
             instances: most,
             mean_times_s: Some(mean_times_s.collect()),
+            most_s: Vec::new(),
             mean_arrivals_s: found.map(|found| found.into_iter().map(|(_, mean_s)| mean_s).collect()),
         }
     }

@@ -357,6 +357,9 @@ impl Calls {
 /// Adds the time in an operation to that of messages, if it is about messages or may be.
 fn add_time(times: &mut Times, operation: Operation, time_s: f64) {
     let is_persistent = operation.kind() == Kind::Collective && operation.name().ends_with("_init");
+    if operation.starts_request() || is_persistent {
+        times.starts.add(operation);
+    }
     match (operation.kind(), Class::of(operation.name())) {
         (_, Some(class)) => times.by_class_s[class as usize] += time_s,
         (Kind::PointToPoint | Kind::Completion, None) => times.other_s += time_s,

@@ -29,9 +29,11 @@ pub struct SampledCalls {
 pub struct Totals {
     /// The number of recorded instances.
     pub instances: u64,
-    /// By member, the mean time in one call, in seconds; none of a nonblocking operation, whose completing calls may be about
-    /// others as well.
+    /// By member, the mean time in one call, in seconds; none of a nonblocking operation whose completing calls may be about others
+    /// as well.
     pub mean_times_s: Option<Vec<f64>>,
+    /// By member, how long its calls can have lasted together, in seconds; empty where their time is known.
+    pub most_s: Vec<f64>,
     /// By member, the mean arrival over the same instances on the clock of the sample, if that is known.
     pub mean_arrivals_s: Option<Vec<f64>>,
 }
@@ -328,12 +330,13 @@ impl Estimator<'_> {
         Auxiliary { values, mean, slope: 1.0 }
     }
 
-    /// The time of these members in all calls, in seconds; without bounds where it is unknown.
+    /// The time of these members in all calls, or a bound of it, in seconds.
     fn whole_s(&self, members: Range<usize>) -> f64 {
-        let means_s = self.totals.mean_times_s.as_ref();
-        means_s.map_or(f64::INFINITY, |means_s| {
-            means_s[members].iter().sum::<f64>() * self.totals.instances as f64
-        })
+        match (&self.totals.mean_times_s, self.totals.most_s.as_slice()) {
+            (Some(means_s), _) => means_s[members].iter().sum::<f64>() * self.totals.instances as f64,
+            (None, []) => f64::INFINITY,
+            (None, most_s) => most_s[members].iter().sum(),
+        }
     }
 
     fn suffered(&self, member: usize) -> Option<Suffered> {
@@ -378,6 +381,11 @@ impl Estimator<'_> {
         floors.into_iter().map(|floor| Auxiliary { slope: waiting, ..floor }).collect()
     }
 
+    /// The time of all and that of one member: while that one is late, all others wait, and it does not.
+    fn times_of_cause(&self, member: usize, count: f64) -> Vec<Auxiliary> {
+        self.time_of_all(1.0).into_iter().chain(self.time(member, 1.0 - count)).collect()
+    }
+
     fn waiting(&self) -> Option<Estimate> {
         let sums = self.sampled.of_all();
         let whole_s = self.whole_s(0..self.sample.members());
@@ -407,7 +415,10 @@ impl Estimator<'_> {
                 return Some(Estimate::default());
             }
             let late = self.lateness.get(member).map(|late| Auxiliary { slope: of_lateness, ..late.clone() });
-            let known: Vec<Auxiliary> = time.clone().into_iter().chain(late).collect();
+            let known: Vec<Auxiliary> = match late {
+                None if self.dependence == Dependence::All => self.times_of_cause(member, count),
+                late => time.clone().into_iter().chain(late).collect(),
+            };
             let floors = self.floors_of_caused(member, of_lateness);
             self.total(&self.sampled.caused[member], &known, &floors)
         };
@@ -466,6 +477,7 @@ mod tests {
         let totals = Totals {
             instances: 4000,
             mean_times_s: Some(vec![2.5e-6, mean_s + 2.5e-6]),
+            most_s: Vec::new(),
             mean_arrivals_s: Some(vec![12.0 + mean_s, 12.0]),
         };
         (sample, totals)

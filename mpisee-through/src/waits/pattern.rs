@@ -292,6 +292,7 @@ fn alternating(sample: &SampledCalls, sampled: &SampledWaits) -> Option<Vec<usiz
 fn growing(sample: &SampledCalls, waiting: &[f64]) -> Option<f64> {
     const CERTAIN: f64 = 5.0;
     const LEAST_FACTOR: f64 = 2.0;
+    const FEWEST_GROWING: f64 = 10.0;
     let waiting: Vec<f64> = sample.in_time().into_iter().map(|at| waiting[at]).collect();
     let count = waiting.len();
     let mut order: Vec<usize> = (0..count).collect();
@@ -303,7 +304,9 @@ fn growing(sample: &SampledCalls, waiting: &[f64]) -> Option<f64> {
     let third = count / 3;
     let begin: f64 = waiting[..third].iter().sum();
     let end: f64 = waiting[count - third..].iter().sum();
-    let is_certain = correlation * (instances - 1.0).sqrt() > CERTAIN;
+    // A few long waits at the end are no growth.
+    let is_certain =
+        correlation * (instances - 1.0).sqrt() > CERTAIN && effective(&waiting) >= FEWEST_GROWING;
     (is_certain && end > LEAST_FACTOR * begin && begin > 0.0).then(|| end / begin)
 }
 

@@ -132,6 +132,7 @@ impl Program {
         let mut totals = Totals {
             instances: self.all.numbers.len() as u64,
             mean_times_s: None,
+            most_s: Vec::new(),
             mean_arrivals_s: Some(vec![0.0; members]),
         };
         for one in self.all.instances() {

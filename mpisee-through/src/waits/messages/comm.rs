@@ -284,7 +284,9 @@ impl<'a> CommMessages<'a> {
             let caused_s = weight * self.caused_s(one);
             directions[usize::from(one.is_for_receiver)] += caused_s * self.design.weight(unit);
             let least_s = if one.is_complete { caused_s } else { 0.0 };
-            sums.peers.entry(rank).or_default().extend([one.cause, one.peer]);
+            // A message to itself is there as soon as it is sent.
+            let others = [one.cause, one.peer].into_iter().filter(|&other| other != rank);
+            sums.peers.entry(rank).or_default().extend(others);
             sums.add_cause(Cause {
                 rank: one.cause,
                 waiting: rank,

@@ -5,7 +5,7 @@
 //! in the completing calls is known for all, the estimate is a regression on it, as that of collectives
 //! (`waits/estimate.rs`).
 
-use crate::waits::estimate::{Estimate, SKEWED};
+use crate::waits::estimate::{Estimate, SKEWED, is_rare};
 
 /// Standard errors on each side of an interval of 95 %.
 const INTERVAL: f64 = 2.0;
@@ -96,11 +96,16 @@ impl Design {
         let (mut low, mut high) = ((total - INTERVAL * error).min(without), total + INTERVAL * error);
         // The time that the sample lacks may be waiting alone.
         high = high.max(plain + excess_s);
-        if excess_s.abs() > UNLIKE * moments.times.sqrt() {
+        let is_unlike = excess_s.abs() > UNLIKE * moments.times.sqrt();
+        // A few long calls in the sample, whatever made them long, fix the slope.
+        if is_unlike || is_rare(known.times) {
+            let late = plain + excess_s;
             let late_error = self.residual_error(values, known.times, 1.0, f64::INFINITY);
-            total = plain + excess_s;
-            low = low.min(total - INTERVAL * late_error);
-            high = high.max(total + INTERVAL * late_error);
+            low = low.min(late - INTERVAL * late_error);
+            high = high.max(late + INTERVAL * late_error);
+            if is_unlike {
+                total = late;
+            }
         }
         Estimate { total, low, high, error }.clamped(0.0, known.total)
     }

@@ -20,6 +20,7 @@ pub use class::Class;
 use comm::CommMessages;
 use hashbrown::{HashMap, HashSet};
 use join::{Joined, MessageEnd};
+use mpisee_profile::Operation;
 pub use pattern::LateEnd;
 
 /// The name that messages have among operations.
@@ -36,9 +37,36 @@ pub struct Times {
     pub probes_s: f64,
     /// Whether there are requests of collectives, files or windows, for which calls may wait as well.
     pub has_other_requests: bool,
+    pub starts: Starts,
+}
+
+/// The operations that started requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Starts {
+    #[default]
+    None,
+    One(Operation),
+    Several,
+}
+
+impl Starts {
+    pub fn add(&mut self, operation: Operation) {
+        *self = match *self {
+            Starts::None => Starts::One(operation),
+            Starts::One(known) if known == operation => *self,
+            _ => Starts::Several,
+        };
+    }
 }
 
 impl Times {
+    /// The time in the calls that waited for the requests of this operation, in seconds, if there were no other calls about
+    /// requests.
+    pub fn of_requests_s(&self, call: &str) -> Option<f64> {
+        let is_alone = matches!(self.starts, Starts::One(operation) if operation.name() == call);
+        (is_alone && self.other_s == 0.0).then(|| self.by_class_s[Class::Wait as usize])
+    }
+
     /// All of the time.
     pub fn sum(&self) -> f64 {
         self.by_class_s.iter().sum::<f64>() + self.other_s + self.probes_s

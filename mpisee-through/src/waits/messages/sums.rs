@@ -2,7 +2,7 @@
 
 use super::class::Class;
 use super::estimate::{Bounded, Design, KnownTime};
-use crate::waits::estimate::{Estimate, SKEWED};
+use crate::waits::estimate::{self, Estimate, SKEWED};
 use crate::waits::hosts::Clocks;
 use crate::waits::{Directions, Member};
 use std::collections::{BTreeMap, BTreeSet};
@@ -174,16 +174,23 @@ impl Sums {
             *totals.entry(cause).or_default() += part_s;
         }
         let bounds: Vec<Bounds> = self.ranks.keys().map(|&rank| self.bounds(rank)).collect();
+        // Of rare long waits the sample need not have those for each rank.
+        let is_rare = self.groups.iter().any(|group| estimate::is_rare(&group.waits.likely));
         for ((rank, of_rank), bounds) in self.ranks.iter_mut().zip(bounds) {
             let one = of_rank.caused;
             let total = totals.get(rank).copied().unwrap_or(0.0);
+            let [least_s, most_s] = match is_rare && !design.is_exact() {
+                true => [0.0, bounds.most_s],
+                false => [one.low, 0.0],
+            };
             of_rank.caused = Estimate {
                 total,
-                low: one.low.max(bounds.alone_s[0]).min(total),
+                low: least_s.max(bounds.alone_s[0]).min(total),
                 high: one
                     .high
                     .max(one.total + SKEWED * error)
                     .max(bounds.alone_s[1])
+                    .max(most_s)
                     .min(bounds.most_s)
                     .max(total),
                 error: one.error.max(error),
