@@ -5,7 +5,8 @@ use super::dependence::Dependence;
 use super::hosts::Clocks;
 use super::instance::Hosts;
 use super::operation::{self, Estimated, SampledCalls, SampledWaits, Totals};
-use super::{Calls, LEAST_OF_RUN, LeftOut, LeftOutBy, Member, ProfileTotals, Sink, Waiting, pattern};
+use super::pools::Pools;
+use super::{LEAST_OF_RUN, LeftOut, LeftOutBy, Member, ProfileTotals, Sink, Waiting, pattern};
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::processes::Processes;
@@ -152,12 +153,12 @@ impl Collective {
         (self.comm.clone(), self.call.clone(), rank)
     }
 
-    /// The waits in all calls; `sink` gets who waited for whom.
+    /// The waits in all calls; `pools` gets them if they are too small for findings, `sink` who waited for whom.
     pub fn waiting(
         &self,
         clocks: &Clocks,
         known: &ProfileTotals<'_>,
-        means: &Means,
+        pools: &mut Pools,
         sink: Option<&mut Sink<'_>>,
     ) -> Result<Waiting, LeftOut> {
         if self.joined.instances.is_empty() {
@@ -170,8 +171,8 @@ impl Collective {
         }
         let sample = self.sample(clocks, hosts, known.silent.members(self));
         let (counted, totals) = match sample.starts.is_empty() {
-            true => self.totals_of_blocking(clocks, &sample.hosts.of_member, known.calls, means)?,
-            false => self.totals_of_nonblocking(&sample, known, means)?,
+            true => self.totals_of_blocking(clocks, &sample.hosts.of_member, known)?,
+            false => self.totals_of_nonblocking(&sample, known)?,
         };
         let sampled = sample.waits(self.dependence);
         let estimated = operation::estimate(&sample, &totals, self.dependence, &sampled);
@@ -187,9 +188,10 @@ impl Collective {
         if let (Some(sink), Some(estimated)) = (sink, &estimated) {
             self.pairs(&sample, &sampled, estimated, sink);
         }
-        Ok(Waiting {
+        let waiting = Waiting {
             comm: self.comm.clone(),
             call: self.call.clone(),
+            others: 0,
             instances: totals.instances,
             sampled: sample.numbers.len() as u64,
             time_s: counted.iter().map(|(_, time_s)| time_s).sum(),
@@ -199,7 +201,12 @@ impl Collective {
             sends: None,
             members: self.members_of(&sample.hosts.of_member, &counted, estimated.as_ref()),
             findings,
-        })
+        };
+        let may_tell = matches!(self.dependence, Dependence::All | Dependence::RootOnAll);
+        if large.is_none() && estimated.is_some() && may_tell {
+            pools.add(&waiting, &sample.hosts, sampled);
+        }
+        Ok(waiting)
     }
 
     fn members_of(
@@ -224,13 +231,12 @@ impl Collective {
         &self,
         clocks: &Clocks,
         hosts: &[usize],
-        calls: &Calls,
-        means: &Means,
+        known: &ProfileTotals<'_>,
     ) -> Result<(Vec<(u64, f64)>, Totals), LeftOut> {
         let counted: Option<Vec<(u64, f64)>> =
-            self.members.iter().map(|&rank| calls.of_rank.get(&self.key(rank)).copied()).collect();
+            self.members.iter().map(|&rank| known.calls.of_rank.get(&self.key(rank)).copied()).collect();
         let counted = counted.ok_or(LeftOut::Calls)?;
-        let totals = self.totals(clocks, hosts, &counted, means);
+        let totals = self.totals(clocks, hosts, &counted, known.means);
         Ok((counted, totals))
     }
 
@@ -240,13 +246,12 @@ impl Collective {
         &self,
         sample: &SampledCalls,
         known: &ProfileTotals<'_>,
-        means: &Means,
     ) -> Result<(Vec<(u64, f64)>, Totals), LeftOut> {
         let was_off = known.view.run().recording_was_off;
         // A persistent operation is started by other calls, and its number counts those as well that were not recorded.
         let made = |&rank: &u32| match self.call.ends_with("_init") {
             false => known.calls.of_rank.get(&self.key(rank)).map(|(calls, _)| *calls),
-            true => means.get(&self.key(rank)).filter(|_| !was_off).map(|(instances, _)| *instances),
+            true => known.means.get(&self.key(rank)).filter(|_| !was_off).map(|(instances, _)| *instances),
         };
         let sampled = sample.numbers.len() as u64;
         let most = self.members.iter().filter_map(made).max();

@@ -16,6 +16,7 @@ pub mod measured;
 pub mod messages;
 mod operation;
 mod pattern;
+mod pools;
 #[cfg(test)]
 mod programs;
 pub mod sentence;
@@ -25,7 +26,7 @@ use crate::group::{By, seconds};
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
-use collective::{CallKey, Collective, Silent};
+use collective::{CallKey, Collective, Means, Silent};
 pub use estimate::{Estimate, FEWEST};
 use hashbrown::HashMap as Map;
 use hosts::Clocks;
@@ -33,6 +34,7 @@ use messages::{Class, MESSAGES, MessageCounts, Times};
 use mpisee_profile::rows::{ArrivalRow, MessageRow, OutsideRow, Row};
 use mpisee_profile::{Kind, Operation, Profile, ProfileError};
 pub use pattern::Finding;
+use pools::Pools;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Takes who waited for whom: the rank that waited, the one that it waited for, and how long in all calls, in seconds.
@@ -94,6 +96,8 @@ pub struct Waiting {
     pub comm: String,
     /// The operation's name, or [`MESSAGES`].
     pub call: String,
+    /// Other communicators of the same ranks, whose waits are in it.
+    pub others: u64,
     /// All recorded calls, and those whose arrivals are known of all members; or messages.
     pub instances: u64,
     pub sampled: u64,
@@ -123,6 +127,8 @@ impl Waiting {
 pub struct Report {
     /// By communicator and operation, in the order of names.
     pub operations: Vec<Waiting>,
+    /// Of communicators of the same ranks together, those of which somebody stands out that does not on one of them.
+    pub together: Vec<Waiting>,
     /// The names of hosts.
     pub hosts: Vec<String>,
     /// By host, how far off its clock may be beside the others, in seconds.
@@ -159,6 +165,7 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
     let uncertainty_s = (0..clocks.names.len()).map(|host| clocks.uncertainty_s(host)).collect();
     let mut report = Report {
         operations: Vec::new(),
+        together: Vec::new(),
         hosts: clocks.names.clone(),
         uncertainty_s,
         collective_s: BTreeMap::new(),
@@ -173,6 +180,7 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
         filter,
         calls: &calls,
         silent: &Silent::read(view, &samples.collectives)?,
+        means: &collective::mean_arrivals(view)?,
         wall_s: ranks.iter().map(|row| (row.rank, row.wall_s.0)).collect(),
     };
     report.add_collectives(samples.collectives, &clocks, &known, sink.as_mut())?;
@@ -223,6 +231,7 @@ struct ProfileTotals<'a> {
     filter: &'a CallFilter,
     calls: &'a Calls,
     silent: &'a Silent,
+    means: &'a Means,
     /// By rank, in seconds.
     wall_s: HashMap<u32, f64>,
 }
@@ -241,14 +250,15 @@ impl Report {
         known: &ProfileTotals<'_>,
         mut sink: Option<&mut Sink<'_>>,
     ) -> Result<()> {
-        let means = collective::mean_arrivals(known.view)?;
+        let mut pools = Pools::default();
         for one in collectives.into_iter().filter(|one| known.takes(&one.comm, &one.call)) {
             self.partial += one.joined.partial;
-            match one.waiting(clocks, known, &means, sink.as_deref_mut()) {
+            match one.waiting(clocks, known, &mut pools, sink.as_deref_mut()) {
                 Ok(waiting) => self.operations.push(waiting),
                 Err(reason) => self.left_out.entry(reason).or_default().push((one.comm, one.call)),
             }
         }
+        self.together = pools.findings(&known.wall_s);
         Ok(())
     }
 

@@ -25,7 +25,7 @@ pub struct Sentence {
 /// The findings, most waiting first.
 pub fn sentences(report: &Report, takes: impl Fn(u32) -> bool) -> Vec<Sentence> {
     let mut all: Vec<Sentence> = Vec::new();
-    for operation in &report.operations {
+    for operation in report.operations.iter().chain(&report.together) {
         let Some(waiting) = operation.waiting else { continue };
         all.extend(operation.findings.iter().map(|finding| sentence(report, operation, waiting, finding)));
     }
@@ -35,7 +35,11 @@ pub fn sentences(report: &Report, takes: impl Fn(u32) -> bool) -> Vec<Sentence> 
 }
 
 fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &Finding) -> Sentence {
-    let Waiting { comm, call, instances, sampled, members, .. } = operation;
+    let Waiting { comm, call, others, instances, sampled, members, .. } = operation;
+    let place = match others {
+        0 => comm.clone(),
+        _ => format!("{comm} and {} of the same ranks", count(*others, "other communicator")),
+    };
     let positions: Vec<usize> = match finding {
         Finding::Late(members) | Finding::Alternating(members) | Finding::LateEnd(_, members) => {
             members.clone()
@@ -56,7 +60,7 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
     let ranks: Vec<u32> = positions.iter().map(|&position| members[position].rank).collect();
     let whole = time(waiting.total);
     let of = format!(
-        "of {whole} of waiting in {call} on {comm} ({sampled} of {} sampled)",
+        "of {whole} of waiting in {call} on {place} ({sampled} of {} sampled)",
         count(*instances, if operation.is_of_messages() { "message" } else { "call" })
     );
     let part = match caused.high - caused.low > 1e-9 * waiting.total {

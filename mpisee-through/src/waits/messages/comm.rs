@@ -231,6 +231,7 @@ impl<'a> CommMessages<'a> {
         Waiting {
             comm: self.name.to_owned(),
             call: MESSAGES.to_owned(),
+            others: 0,
             instances: self.messages,
             sampled: self.sampled,
             is_nonblocking: false,
