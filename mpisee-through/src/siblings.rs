@@ -1,7 +1,7 @@
 //! Divides communicators into families of like ones.
 //!
 //! Communicators are a family if one call made them of the same parent, or if the same calls, one after the other, made
-//! them of parents that are a family. Their sizes are equal or, as of parts that do not divide evenly, differ by less
+//! them of parents that are a family; so are those of like calls in a loop. Their sizes are equal or, as of parts that do not divide evenly, differ by less
 //! than a factor of two; labels are equal but for numbers in them.
 
 use crate::units::natural_order;
@@ -95,6 +95,9 @@ pub fn members_by_sized_name<'a>(
     members
 }
 
+/// As many like creations on one communicator are those of a loop.
+const LOOP: usize = 16;
+
 /// What like communicators have in common: how they were made, and what they are.
 #[derive(PartialEq, Eq, Hash)]
 struct Likeness {
@@ -130,7 +133,11 @@ fn alike(rows: &[&CommRow], below: &[Vec<usize>]) -> Vec<Vec<usize>> {
                 by_parent.iter().map(Vec::len).filter(|&length| length > 0).collect();
             let position = by_parent[parent].iter().position(|&other| other == number).unwrap_or(0);
             let (letter, size, label) = kind.clone();
-            let creation = if lengths.len() == 1 { Err(position) } else { Ok(number.to_owned()) };
+            let creation = match lengths.len() {
+                _ if by_parent[parent].len() >= LOOP => Err(0),
+                1 => Err(position),
+                _ => Ok(number.to_owned()),
+            };
             let likeness = Likeness { letter, creation, size, label };
             let group = *known.entry(likeness).or_insert_with(|| {
                 groups.push(Vec::new());

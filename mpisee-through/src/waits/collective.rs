@@ -43,17 +43,12 @@ impl Silent {
         if !sampled.iter().any(|one| has_counts(&one.call)) {
             return Ok(Silent { of });
         }
-        let by = By { comm: true, call: true, rank: true, size: true, without_times: true, ..By::default() };
+        let by = By { comm: true, call: true, rank: true, without_times: true, ..By::default() };
         let groups = view.group(&CallFilter::of(CommFilter::default()), by)?;
-        let mut contributing: HashSet<(&str, &str, u32)> = HashSet::new();
-        for (key, _) in groups.cells.iter().filter(|(key, _)| groups.size(key).1 > 0) {
-            contributing.insert((groups.comm(key), groups.call(key), key.rank));
-        }
-        for (key, _) in groups.cells.iter().filter(|(key, _)| has_counts(groups.call(key))) {
-            let (comm, call) = (groups.comm(key), groups.call(key));
-            if !contributing.contains(&(comm, call, key.rank)) {
-                let ranks: &mut HashSet<u32> = of.entry((comm.to_owned(), call.to_owned())).or_default();
-                ranks.insert(key.rank);
+        for (key, _) in groups.cells.iter().filter(|(_, cell)| cell.bytes == 0) {
+            if has_counts(groups.call(key)) {
+                let operation = (groups.comm(key).to_owned(), groups.call(key).to_owned());
+                of.entry(operation).or_insert_with(HashSet::new).insert(key.rank);
             }
         }
         Ok(Silent { of })
