@@ -61,14 +61,23 @@ impl Silent {
     }
 }
 
-/// Mean arrivals over all recorded instances, in seconds on the clock of the rank's host, with the number of instances.
-pub type Means = HashMap<CallKey, (u64, f64)>;
+/// What a rank has of all of its recorded calls of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded {
+    pub instances: u64,
+    pub sampled: u64,
+    /// In seconds, on the clock of the rank's host.
+    mean_arrival_s: f64,
+}
+
+pub type Means = HashMap<CallKey, Recorded>;
 
 pub fn mean_arrivals(view: &ProfileView) -> Result<Means, ProfileError> {
     let mut means = Means::new();
     for row in view.profile().rows_if_any::<CollectiveRow>()? {
-        let CollectiveRow { comm, call, rank, instances, mean_arrival_s, .. } = row?;
-        means.insert((comm, call, rank), (instances, mean_arrival_s.0));
+        let CollectiveRow { comm, call, rank, instances, sampled, mean_arrival_s, .. } = row?;
+        let recorded = Recorded { instances, sampled, mean_arrival_s: mean_arrival_s.0 };
+        means.insert((comm, call, rank), recorded);
     }
     Ok(means)
 }
@@ -166,7 +175,7 @@ impl Collective {
         }
         let sample = self.sample(clocks, hosts, known.silent.members(self));
         let (counted, totals) = match sample.starts.is_empty() {
-            true => self.totals_of_blocking(clocks, &sample.hosts.of_member, known)?,
+            true => self.totals_of_blocking(clocks, &sample, known)?,
             false => self.totals_of_nonblocking(&sample, known)?,
         };
         let sampled = sample.waits(self.dependence);
@@ -225,14 +234,54 @@ impl Collective {
     fn totals_of_blocking(
         &self,
         clocks: &Clocks,
-        hosts: &[usize],
+        sample: &SampledCalls,
         known: &ProfileTotals<'_>,
     ) -> Result<(Vec<(u64, f64)>, Totals), LeftOut> {
         let counted: Option<Vec<(u64, f64)>> =
             self.members.iter().map(|&rank| known.calls.of_rank.get(&self.key(rank)).copied()).collect();
         let counted = counted.ok_or(LeftOut::Calls)?;
-        let totals = self.totals(clocks, hosts, &counted, known.means);
+        if let Some(instances) = self.shared_calls(counted.iter().map(|(calls, _)| *calls), known) {
+            return Ok(self.totals_of_shared(sample, instances, &counted));
+        }
+        let totals = self.totals(clocks, &sample.hosts.of_member, &counted, known.means);
         Ok((counted, totals))
+    }
+
+    /// The calls that all members recorded, where recording was off on some for a part of the run: as many as their samples have in
+    /// common.
+    fn shared_calls(
+        &self,
+        calls: impl Iterator<Item = u64> + Clone,
+        known: &ProfileTotals<'_>,
+    ) -> Option<u64> {
+        let (least, most) = (calls.clone().min()?, calls.clone().max()?);
+        // Who ended early, or was killed, has one call less or more.
+        if most - least <= 1 {
+            return None;
+        }
+        let joined = self.joined.instances.len() as f64;
+        let shared = |(rank, calls): (&u32, u64)| {
+            let sampled = known.means.get(&self.key(*rank))?.sampled;
+            Some((calls as f64 * joined / sampled as f64).round() as u64)
+        };
+        let shared = self.members.iter().zip(calls).filter_map(shared).max();
+        Some(shared.unwrap_or(0).clamp(self.joined.instances.len() as u64, least))
+    }
+
+    /// The sums over the calls that all members recorded: nothing but the sample tells their part of the time.
+    fn totals_of_shared(
+        &self,
+        sample: &SampledCalls,
+        instances: u64,
+        counted: &[(u64, f64)],
+    ) -> (Vec<(u64, f64)>, Totals) {
+        let sampled = sample.numbers.len() as f64;
+        let time_s = |times: &Vec<f64>| times.iter().sum::<f64>() * instances as f64 / sampled;
+        let times_s = sample.times();
+        let of_shared = times_s.iter().zip(counted).map(|(times, (_, whole_s))| time_s(times).min(*whole_s));
+        let shared = of_shared.map(|time_s| (instances, time_s)).collect();
+        let most_s = counted.iter().map(|(_, time_s)| *time_s).collect();
+        (shared, Totals { instances, mean_times_s: None, most_s, mean_arrivals_s: None })
     }
 
     /// The same of a nonblocking operation. Its time is that in the calls which completed it; where these may have completed other
@@ -246,16 +295,18 @@ impl Collective {
         // A persistent operation is started by other calls, and its number counts those as well that were not recorded.
         let made = |&rank: &u32| match self.call.ends_with("_init") {
             false => known.calls.of_rank.get(&self.key(rank)).map(|(calls, _)| *calls),
-            true => known.means.get(&self.key(rank)).filter(|_| !was_off).map(|(instances, _)| *instances),
+            true => known.means.get(&self.key(rank)).filter(|_| !was_off).map(|recorded| recorded.instances),
         };
         let sampled = sample.numbers.len() as u64;
-        let most = self.members.iter().filter_map(made).max();
-        let most = most.ok_or(if was_off { LeftOut::Off } else { LeftOut::Calls })?;
-        let instances = most.max(sampled);
+        let calls: Vec<u64> = self.members.iter().filter_map(made).collect();
+        let most = calls.iter().copied().max().ok_or(if was_off { LeftOut::Off } else { LeftOut::Calls })?;
+        let shared =
+            self.shared_calls(calls.iter().copied(), known).filter(|_| calls.len() == self.members.len());
+        let instances = shared.unwrap_or(most).max(sampled);
         if sampled < instances && !sample.is_even() {
             return Err(LeftOut::Requests);
         }
-        let known_s = self.times_of_requests(sample, known);
+        let known_s = self.times_of_requests(sample, known).filter(|_| shared.is_none());
         let of_sample = |times: &Vec<f64>| times.iter().sum::<f64>() * instances as f64 / sampled as f64;
         let times_s = known_s.clone().unwrap_or_else(|| sample.times().iter().map(of_sample).collect());
         let counted = times_s.into_iter().map(|time_s| (instances, time_s)).collect();
@@ -301,7 +352,7 @@ impl Collective {
     fn totals(&self, clocks: &Clocks, hosts: &[usize], counted: &[(u64, f64)], means: &Means) -> Totals {
         let most = counted.iter().map(|(calls, _)| *calls).max().unwrap_or(0);
         let mean_of = |(&rank, &host): (&u32, &usize)| {
-            let (instances, mean_s) = *means.get(&self.key(rank))?;
+            let Recorded { instances, mean_arrival_s: mean_s, .. } = *means.get(&self.key(rank))?;
             Some((instances, clocks.common_of_mean_s(host, mean_s)))
         };
         let found: Option<Vec<(u64, f64)>> = self.members.iter().zip(hosts).map(mean_of).collect();
