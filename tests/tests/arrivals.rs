@@ -164,6 +164,17 @@ fn all_members_keep_the_same_instances() {
 }
 
 #[test]
+fn who_exchanges_nothing_with_another_keeps_no_sample() {
+    on_each_mpi(|mpi| {
+        let finished = run(mpi, &[]);
+        let kept = instances(finished.tables(), "W", "MPI_Alltoallv");
+        let ranks: Vec<Vec<u32>> = kept.values().map(|rows| rows.keys().copied().collect()).collect();
+        let all: Vec<u32> = (0..RANKS).collect();
+        assert_eq!(ranks, [all.clone(), all[1..all.len() - 1].to_vec(), all]);
+    });
+}
+
+#[test]
 fn nothing_is_kept_where_nobody_waits_or_dependencies_are_unknown() {
     on_each_mpi(|mpi| {
         let finished = run(mpi, &[]);
@@ -171,9 +182,16 @@ fn nothing_is_kept_where_nobody_waits_or_dependencies_are_unknown() {
         let kept: BTreeSet<(&str, &str)> =
             tables.collectives.iter().map(|row| (row.comm.as_str(), row.call.as_str())).collect();
         let on_world = kept.iter().filter(|(comm, _)| *comm == "W").map(|(_, call)| *call);
-        let known = ["MPI_Allreduce", "MPI_Barrier", "MPI_Bcast_init", "MPI_Iallreduce", "MPI_Ibarrier"];
+        let known = [
+            "MPI_Allreduce",
+            "MPI_Alltoallv",
+            "MPI_Barrier",
+            "MPI_Bcast_init",
+            "MPI_Iallreduce",
+            "MPI_Ibarrier",
+        ];
         assert!(on_world.eq(known), "{kept:?}");
-        assert_eq!(kept.len(), 6, "{kept:?}");
+        assert_eq!(kept.len(), 7, "{kept:?}");
         let finished = run(mpi, &[("MPISEE_INSTANCES", "0")]);
         let tables = finished.tables();
         assert!(tables.arrivals.is_empty() && tables.collectives.is_empty());

@@ -174,8 +174,8 @@ impl CommCall {
 
     /// Notes when that instance began and ended.
     #[inline(always)]
-    pub fn end_instance(&self, has_succeeded: bool, root: Option<u32>) {
-        instances::end(self.counter.0, self.active_call, has_succeeded, root);
+    pub fn end_instance(&self, may_be_kept: bool, root: Option<u32>) {
+        instances::end(self.counter.0, self.active_call, may_be_kept, root);
     }
 
     /// Counts the call, as [`CachedCounter::count`].

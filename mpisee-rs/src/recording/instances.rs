@@ -54,11 +54,11 @@ fn returned<'c>(cached: &'c CachedCall, active_call: &Slot) -> Option<(&'c Slot,
     samples::is_due(slot, instance).then_some((slot, instance))
 }
 
-/// The blocking call that began last has returned.
+/// The blocking call that began last has returned; `may_be_kept` says whether it may be in the sample.
 #[inline(always)]
-pub fn end(cached: &CachedCall, active_call: &Slot, has_succeeded: bool, root: Option<u32>) {
+pub fn end(cached: &CachedCall, active_call: &Slot, may_be_kept: bool, root: Option<u32>) {
     if let Some((slot, instance)) = returned(cached, active_call) {
-        due(slot, instance, active_call, has_succeeded, root);
+        due(slot, instance, active_call, may_be_kept, root);
     }
 }
 
@@ -78,11 +78,11 @@ pub fn started(
 /// Keeps an instance if it is to be kept.
 #[cold]
 #[inline(never)]
-fn due(slot: &Slot, number: u64, active_call: &Slot, has_succeeded: bool, root: Option<u32>) {
+fn due(slot: &Slot, number: u64, active_call: &Slot, may_be_kept: bool, root: Option<u32>) {
     let [arrival, departure] =
         [active_call::SINCE, active_call::RETURNED].map(|at| Ticks::new(own_value(&active_call.values[at])));
     if samples::choose(slot, number)
-        && has_succeeded
+        && may_be_kept
         && let Some(world) = world::world()
     {
         let subject = Subject::Instance { root, completed: 0 };
@@ -91,7 +91,7 @@ fn due(slot: &Slot, number: u64, active_call: &Slot, has_succeeded: bool, root: 
     }
 }
 
-/// Begins to keep an instance if it is to be kept; without a `request` the call has failed.
+/// Begins to keep an instance if it is to be kept; not without a `request`.
 #[cold]
 #[inline(never)]
 fn due_later(slot: &Slot, number: u64, active_call: &Slot, request: Option<Request>, root: Option<u32>) {

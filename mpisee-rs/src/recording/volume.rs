@@ -17,11 +17,14 @@ pub struct Volume {
     pub bytes: u64,
     /// The rank of the root, where there is one in the communicator.
     pub root: Option<u32>,
+    /// Whether this process sends nothing to another one, or gets nothing from it, in a call in which others exchange something: on
+    /// whom it depends is not known, so that the call says nothing about waits.
+    pub is_sparse: bool,
 }
 
 impl Volume {
     /// Nothing is communicated.
-    pub const NOTHING: Volume = Volume { message: 0, bytes: 0, root: None };
+    pub const NOTHING: Volume = Volume { message: 0, bytes: 0, root: None, is_sparse: false };
 
     fn rooted(self, root: c_int) -> Volume {
         Volume { root: u32::try_from(root).ok(), ..self }
@@ -30,12 +33,12 @@ impl Volume {
 
 /// The same number for both.
 fn plain(bytes: u64) -> Volume {
-    Volume { message: bytes, bytes, root: None }
+    Volume { message: bytes, bytes, ..Volume::NOTHING }
 }
 
 /// A message of which this process contributes nothing.
 fn contributes_nothing(message: u64) -> Volume {
-    Volume { message, bytes: 0, root: None }
+    Volume { message, ..Volume::NOTHING }
 }
 
 /// A count: `int`, or `MPI_Count` in the large-count variants.
@@ -74,6 +77,23 @@ pub trait Part {
         // SAFETY: the caller's promise covers every rank below `count`.
         (0..count).map(|at| unsafe { self.block(at) }).sum()
     }
+
+    /// Whether some block of `count` processes, other than that of `own`, is of nothing.
+    ///
+    /// # Safety
+    /// As for [`Part::block`].
+    unsafe fn has_empty(&self, _count: u32, _own: u32) -> bool {
+        false
+    }
+}
+
+/// Whether some of `count` counts, other than that at `own`, is zero.
+///
+/// # Safety
+/// There are as many.
+unsafe fn has_zero<C: Number>(counts: *const C, count: u32, own: u32) -> bool {
+    // SAFETY: the caller's promise.
+    (0..count).any(|at| at != own && unsafe { *counts.add(at as usize) }.number() == 0)
 }
 
 /// `count * datatype`: the same for every process.
@@ -108,6 +128,11 @@ impl<C: Number> Part for Blocks<C> {
         let count = unsafe { *self.0.add(at as usize) };
         datatype::bytes(count.number(), self.1)
     }
+
+    unsafe fn has_empty(&self, count: u32, own: u32) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { has_zero(self.0, count, own) }
+    }
 }
 
 /// `counts * datatypes`: a count and a datatype for each process.
@@ -119,6 +144,11 @@ impl<C: Number> Part for TypedBlocks<C> {
         // SAFETY: the caller's promise.
         let (count, datatype) = unsafe { (*self.0.add(at as usize), self.1.at(at as usize).handle()) };
         datatype::bytes(count.number(), Raw::new(datatype))
+    }
+
+    unsafe fn has_empty(&self, count: u32, own: u32) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { has_zero(self.0, count, own) }
     }
 }
 
@@ -206,8 +236,15 @@ pub unsafe fn scatter(
 /// See [`broadcast`].
 pub unsafe fn alltoall(comm: &Members, sendbuf: *const c_void, send: impl Part, recv: impl Part) -> Volume {
     let partners = if comm.is_inter() { comm.remote_size } else { comm.size };
-    // SAFETY: a call that succeeded has a block for each process.
-    plain(unsafe { if sendbuf == IN_PLACE { recv.sum(partners) } else { send.sum(partners) } })
+    let own = if comm.is_inter() { partners } else { comm.rank.get() };
+    // SAFETY: a call that succeeded has a block for each process; with `IN_PLACE` the send side is not read.
+    let (bytes, is_sparse) = unsafe {
+        match sendbuf == IN_PLACE {
+            true => (recv.sum(partners), recv.has_empty(partners, own)),
+            false => (send.sum(partners), send.has_empty(partners, own) || recv.has_empty(partners, own)),
+        }
+    };
+    Volume { is_sparse, ..plain(bytes) }
 }
 
 /// Reduce: what this process contributes.

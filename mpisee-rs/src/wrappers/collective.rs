@@ -30,7 +30,7 @@ pub unsafe fn collective(
     let (code, ticks) = call.time(make);
     let volume = volume_if(code, volume, &call);
     call.count(volume.message, volume.bytes, ticks);
-    call.end_instance(code == constant::SUCCESS, volume.root);
+    call.end_instance(code == constant::SUCCESS && !volume.is_sparse, volume.root);
     code
 }
 
@@ -70,7 +70,7 @@ pub unsafe fn start_collective(
         unsafe { call.add_request(request, Kind::Collective, constant::PROC_NULL, sample, volume.message) };
     }
     // SAFETY: as above.
-    let stored = || (code == constant::SUCCESS).then(|| unsafe { request.handle() });
+    let stored = || (code == constant::SUCCESS && !volume.is_sparse).then(|| unsafe { request.handle() });
     call.start_instance(stored, volume.root);
     code
 }
@@ -99,10 +99,11 @@ pub unsafe fn prepare_collective(
         let communicator = known.get();
         recorder.count_time(id, operation, ticks);
         if code == constant::SUCCESS {
-            let Volume { message, bytes, root } = volume(&Members::of(&communicator));
+            let Volume { message, bytes, root, is_sparse } = volume(&Members::of(&communicator));
             let template = recorder.sample(id, operation, message, 0, Ticks::ZERO);
             let started = RequestState::persistent(Kind::Collective, template, message, bytes);
             let peer = root.and_then(|root| i32::try_from(root).ok()).unwrap_or(constant::PROC_NULL);
+            let counted_by = if is_sparse { 0 } else { counted_by };
             let started = RequestState { counted_by, peer, ..started };
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add_persistent(request, started) };

@@ -14,7 +14,7 @@ use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::ProfileError;
 use mpisee_profile::rows::{CollectiveRow, CommRow};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Communicator, operation and rank.
 pub type CallKey = (String, String, u32);
@@ -80,6 +80,16 @@ pub fn mean_arrivals(view: &ProfileView) -> Result<Means, ProfileError> {
         means.insert((comm, call, rank), recorded);
     }
     Ok(means)
+}
+
+/// Operations with counts of which no member has a sample, since some of them were zero in all calls.
+pub fn without_samples(means: &Means) -> Vec<(String, String)> {
+    let mut sampled: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for ((comm, call, _), recorded) in means.iter().filter(|((_, call, _), _)| Dependence::has_counts(call)) {
+        *sampled.entry((comm, call)).or_default() += recorded.sampled;
+    }
+    let without = sampled.into_iter().filter(|(_, sampled)| *sampled == 0);
+    without.map(|((comm, call), _)| (comm.to_owned(), call.to_owned())).collect()
 }
 
 /// An operation on a communicator, with the sampled instances that all members have.
@@ -247,24 +257,29 @@ impl Collective {
         Ok((counted, totals))
     }
 
-    /// The calls that all members recorded, where recording was off on some for a part of the run: as many as their samples have in
-    /// common.
+    /// The calls that all members have in common, as far as their samples tell, where recording was off on some for a part of the
+    /// run, or some calls are in no sample since counts were zero.
     fn shared_calls(
         &self,
         calls: impl Iterator<Item = u64> + Clone,
         known: &ProfileTotals<'_>,
     ) -> Option<u64> {
+        /// So large a part of the samples may be those of calls in which a member ended.
+        const FEW: f64 = 0.02;
         let (least, most) = (calls.clone().min()?, calls.clone().max()?);
+        let (joined, partial) = (self.joined.instances.len() as f64, self.joined.partial as f64);
         // Who ended early, or was killed, has one call less or more.
-        if most - least <= 1 {
+        let is_same = most - least <= 1;
+        if is_same && partial <= FEW * joined {
             return None;
         }
-        let joined = self.joined.instances.len() as f64;
         let shared = |(rank, calls): (&u32, u64)| {
             let sampled = known.means.get(&self.key(*rank))?.sampled;
             Some((calls as f64 * joined / sampled as f64).round() as u64)
         };
-        let shared = self.members.iter().zip(calls).filter_map(shared).max();
+        let each = self.members.iter().zip(calls).filter_map(shared);
+        // Who recorded fewer calls may have kept more of them.
+        let shared = if is_same { each.min() } else { each.max() };
         Some(shared.unwrap_or(0).clamp(self.joined.instances.len() as u64, least))
     }
 

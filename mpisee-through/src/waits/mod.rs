@@ -259,6 +259,7 @@ impl Report {
             }
         }
         self.together = pools.findings(&known.wall_s);
+        self.left_out.entry(LeftOut::Partial).or_default().extend(collective::without_samples(known.means));
         Ok(())
     }
 

@@ -58,6 +58,19 @@ static void again(void) {
     MPI_Request_free(&request);
 }
 
+/* To all others, but from the first to the last in the second of three calls. */
+static void with_counts(void) {
+    int to[16], from[16], places[16], out[16] = {0}, in[16];
+    EXPECT(size <= 16);
+    for (int call = 0; call < 3; call++) {
+        for (int k = 0; k < size; k++) to[k] = from[k] = 1, places[k] = k;
+        if (call == 1 && rank == 0) to[size - 1] = 0;
+        if (call == 1 && rank == size - 1) from[0] = 0;
+        to[rank] = from[rank] = 0;
+        MPI_Alltoallv(out, to, places, MPI_INT, in, from, places, MPI_INT, MPI_COMM_WORLD);
+    }
+}
+
 static void unkept(void) {
     MPI_Barrier(MPI_COMM_SELF);
     MPI_Comm ring, between, half;
@@ -82,6 +95,7 @@ int main(int argc, char **argv) {
     from_the_last();
     at_once();
     again();
+    with_counts();
     for (int k = 0; k < MANY; k++) MPI_Barrier(MPI_COMM_WORLD);
     unkept();
     MPI_Finalize();

@@ -118,7 +118,9 @@ fn left_out(reason: LeftOut, left_out: &[(String, String)]) -> String {
             "no call in which all ranks wait for all joins the nodes, nor messages in both directions, so that their clocks cannot \
              be compared"
         }
-        LeftOut::Partial => "no sampled call is there of all members",
+        LeftOut::Partial => {
+            "no sampled call is there of all members, as where counts of zero leave open who waits for whom"
+        }
         LeftOut::Calls => "calls.csv has no calls of some member",
         LeftOut::Off => {
             "recording was switched off for part of the run, and their numbers count what was not recorded"
