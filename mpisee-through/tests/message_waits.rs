@@ -382,7 +382,8 @@ fn in_nonblocking_collectives_ranks_wait_in_the_completing_call() {
         }
         for rank in 0..3 {
             builder.collectives.push(counted(call, rank, 2));
-            builder = builder.call("W", rank, call, 2, 16, 0.25).call("W", rank, "MPI_Wait", 2, 0, 5.0);
+            let waited_s = [5.0, 2.0, 1.0][rank as usize];
+            builder = builder.call("W", rank, call, 2, 16, 0.25).call("W", rank, "MPI_Wait", 2, 0, waited_s);
         }
         // Rank 0 waits from 2 to 3 for two, and to 6 for rank 2; rank 1 from 5 to 6. In the second nobody waits.
         let found = rows(&builder.write(), &[]);

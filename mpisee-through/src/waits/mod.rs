@@ -295,7 +295,7 @@ fn need_samples(profile: &Profile) -> Result<()> {
     if !has_samples(profile) {
         bail!(
             "'{}' has no samples of collective calls (arrivals.csv): an older mpisee recorded it, or without them, or no \
-             communicator of several ranks had a collective call",
+             communicator of several ranks had a collective call, or counts of zero left open in all of them who waits for whom",
             profile.directory().display()
         );
     }

@@ -431,8 +431,8 @@ impl Estimator<'_> {
         let scale = if sum_s > 0.0 { waiting.total / sum_s } else { 1.0 };
         let scaled = |one: &Estimate| Estimate {
             total: one.total * scale,
-            low: one.low.min(one.total * scale),
-            high: one.high.max(one.total + estimate::SKEWED * error).max(one.total * scale),
+            low: one.low.min(one.low * scale),
+            high: one.high.max(one.total + estimate::SKEWED * error).max(one.high * scale),
             error: one.error.max(error),
         };
         let each = found.iter().enumerate().map(|(member, one)| match is_unawaited(member) {
