@@ -55,7 +55,11 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
     distinct.sort_unstable();
     distinct.dedup();
     let caused = distinct.iter().filter_map(|&position| members[position].caused);
-    let caused = caused.fold(Estimate::default(), Estimate::plus).clamped(0.0, waiting.total);
+    // All together caused all of it.
+    let caused = match distinct.len() == members.len() {
+        true => Estimate::exact(waiting.total),
+        false => caused.fold(Estimate::default(), Estimate::plus).clamped(0.0, waiting.total),
+    };
     let share = (!positions.is_empty()).then(|| caused.total / waiting.total);
     let ranks: Vec<u32> = positions.iter().map(|&position| members[position].rank).collect();
     let whole = time(waiting.total);
