@@ -149,7 +149,11 @@ pub fn total(values: &[f64], known: Known<'_>, instances: u64) -> Option<Estimat
         let floors = known.floors.iter().map(floor);
         low = low.min(floors.fold(without - INTERVAL * without_error, f64::max));
     }
-    // The sampled instances are a part of all.
+    // The sampled instances are a part of all: an estimate below their sum is wrong by as much at least, so that the truth may
+    // be as far above.
+    if total < sum {
+        high = high.max(sum + (sum - total));
+    }
     let estimate = Estimate { total, low, high, error };
     Some(estimate.clamped(sum, f64::INFINITY))
 }
