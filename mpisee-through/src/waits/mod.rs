@@ -2,8 +2,8 @@
 //!
 //! `arrivals` reads the samples and joins them over the members of a communicator, `hosts` and `clocks` put the times of all
 //! hosts on one clock. `dependence` says on whom a member depends, `instance` computes the waits in one call from that,
-//! `operation` and `estimate` those in all calls, `pattern` finds who stands out, and [`sentence`] says so. `collective` puts
-//! these together, [`messages`] does the same for point-to-point messages.
+//! `totals`, `operation` and `estimate` those in all calls, `pattern` finds who stands out, and [`sentence`] says so.
+//! `collective` puts these together, [`messages`] does the same for point-to-point messages.
 
 mod arrivals;
 mod clocks;
@@ -20,13 +20,14 @@ mod pools;
 #[cfg(test)]
 mod programs;
 pub mod sentence;
+mod totals;
 
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::{By, seconds};
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
-use collective::{CallKey, Collective, Means, Silent};
+use collective::{CallKey, Collective, Silent};
 pub use estimate::{Estimate, FEWEST};
 use hashbrown::HashMap as Map;
 use hosts::Clocks;
@@ -36,6 +37,7 @@ use mpisee_profile::{Kind, Operation, Profile, ProfileError};
 pub use pattern::Finding;
 use pools::Pools;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use totals::Means;
 
 /// Takes who waited for whom: the rank that waited, the one that it waited for, and how long in all calls, in seconds.
 pub type Sink<'s> = &'s mut dyn FnMut(u32, u32, f64);
@@ -180,7 +182,7 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
         filter,
         calls: &calls,
         silent: &Silent::read(view, &samples.collectives)?,
-        means: &collective::mean_arrivals(view)?,
+        means: &totals::mean_arrivals(view)?,
         wall_s: ranks.iter().map(|row| (row.rank, row.wall_s.0)).collect(),
     };
     report.add_collectives(samples.collectives, &clocks, &known, sink.as_mut())?;
