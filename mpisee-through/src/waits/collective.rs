@@ -6,14 +6,14 @@ use super::hosts::Clocks;
 use super::instance::Hosts;
 use super::operation::{self, Estimated, SampledCalls, SampledWaits};
 use super::pools::Pools;
-use super::totals::Means;
 use super::{LEAST_OF_RUN, LeftOut, LeftOutBy, Member, ProfileTotals, Sink, Waiting, pattern};
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::processes::Processes;
 use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::rows::CommRow;
+use mpisee_profile::ProfileError;
+use mpisee_profile::rows::{CollectiveRow, CommRow};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Communicator, operation and rank.
@@ -59,6 +59,27 @@ impl Silent {
         let ranks = self.of.get(&(one.comm.clone(), one.call.clone()));
         ranks.map_or(Vec::new(), |ranks| one.members.iter().map(|rank| ranks.contains(rank)).collect())
     }
+}
+
+/// What a rank has of all of its recorded calls of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded {
+    pub instances: u64,
+    pub sampled: u64,
+    /// In seconds, on the clock of the rank's host.
+    pub mean_arrival_s: f64,
+}
+
+pub type Means = HashMap<CallKey, Recorded>;
+
+pub fn mean_arrivals(view: &ProfileView) -> Result<Means, ProfileError> {
+    let mut means = Means::new();
+    for row in view.profile().rows_if_any::<CollectiveRow>()? {
+        let CollectiveRow { comm, call, rank, instances, sampled, mean_arrival_s, .. } = row?;
+        let recorded = Recorded { instances, sampled, mean_arrival_s: mean_arrival_s.0 };
+        means.insert((comm, call, rank), recorded);
+    }
+    Ok(means)
 }
 
 /// Operations with counts of which no member has a sample, since some of them were zero in all calls.

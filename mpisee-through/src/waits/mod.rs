@@ -2,13 +2,14 @@
 //!
 //! `arrivals` reads the samples and joins them over the members of a communicator, `hosts` and `clocks` put the times of all
 //! hosts on one clock. `dependence` says on whom a member depends, `instance` computes the waits in one call from that,
-//! `totals`, `operation` and `estimate` those in all calls, `pattern` finds who stands out, and [`sentence`] says so.
-//! `collective` puts these together, [`messages`] does the same for point-to-point messages.
+//! `totals`, `operation` and `estimate` those in all calls, `pattern` finds who stands out, `elsewhere` whether
+//! these waited themselves, and [`sentence`] says so. `collective` puts these together, [`messages`] does the same for point-to-point messages.
 
 mod arrivals;
 mod clocks;
 mod collective;
 mod dependence;
+mod elsewhere;
 mod estimate;
 mod hosts;
 mod instance;
@@ -27,7 +28,7 @@ use crate::group::{By, seconds};
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
-use collective::{CallKey, Collective, Silent};
+use collective::{CallKey, Collective, Means, Silent};
 pub use estimate::{Estimate, FEWEST};
 use hashbrown::HashMap as Map;
 use hosts::Clocks;
@@ -37,7 +38,6 @@ use mpisee_profile::{Kind, Operation, Profile, ProfileError};
 pub use pattern::Finding;
 use pools::Pools;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use totals::Means;
 
 /// Takes who waited for whom: the rank that waited, the one that it waited for, and how long in all calls, in seconds.
 pub type Sink<'s> = &'s mut dyn FnMut(u32, u32, f64);
@@ -139,6 +139,8 @@ pub struct Report {
     pub collective_s: BTreeMap<String, f64>,
     /// The same in calls about messages; nothing if the profile has no sample of these.
     pub message_s: BTreeMap<String, f64>,
+    /// By rank, the time in calls that test or probe for messages, in seconds; a wait in these is not seen.
+    pub polls_s: BTreeMap<u32, f64>,
     /// Messages that are left out since their order is unknown or their ends disagree, and all messages.
     pub disordered: [u64; 2],
     /// Operations with samples and without waits, by the reason.
@@ -172,6 +174,7 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
         uncertainty_s,
         collective_s: BTreeMap::new(),
         message_s: BTreeMap::new(),
+        polls_s: BTreeMap::new(),
         disordered: [samples.messages.left_out, samples.messages.messages],
         left_out: samples.left_out,
         partial: 0,
@@ -182,7 +185,7 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
         filter,
         calls: &calls,
         silent: &Silent::read(view, &samples.collectives)?,
-        means: &totals::mean_arrivals(view)?,
+        means: &collective::mean_arrivals(view)?,
         wall_s: ranks.iter().map(|row| (row.rank, row.wall_s.0)).collect(),
     };
     report.add_collectives(samples.collectives, &clocks, &known, sink.as_mut())?;
@@ -194,6 +197,7 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
     }
     report.left_out.retain(|_, operations| !operations.is_empty());
     report.collective_s = calls.collective_s;
+    report.polls_s = calls.polls_s;
     report.cut_off = report.cut_off.take().or(calls.cut_off);
     Ok(report)
 }
@@ -316,6 +320,7 @@ struct Calls {
     collective_s: BTreeMap<String, f64>,
     /// The time in calls about messages by communicator and rank.
     of_messages: Map<String, Map<u32, Times>>,
+    polls_s: BTreeMap<u32, f64>,
     cut_off: Option<ProfileError>,
 }
 
@@ -327,6 +332,7 @@ impl Calls {
             of_rank: HashMap::new(),
             collective_s: BTreeMap::new(),
             of_messages: Map::new(),
+            polls_s: BTreeMap::new(),
             cut_off: groups.cut_off.take(),
         };
         for (key, cell) in &groups.cells {
@@ -335,6 +341,9 @@ impl Calls {
             let time_s = seconds(cell.time_ns);
             let of_messages = calls.of_messages.entry_ref(comm).or_default().entry(key.rank).or_default();
             add_time(of_messages, operation, time_s);
+            if is_poll(operation) {
+                *calls.polls_s.entry(key.rank).or_default() += time_s;
+            }
             if operation.kind() == Kind::Collective && filter.takes_call(call) {
                 calls.of_rank.insert((comm.to_owned(), call.to_owned(), key.rank), (cell.calls, time_s));
                 *calls.collective_s.entry(comm.to_owned()).or_insert(0.0) += time_s;
@@ -365,6 +374,12 @@ impl Calls {
         };
         comms.map(|comm| (comm.clone(), time_s(comm))).collect()
     }
+}
+
+/// Whether a program may wait by such calls, one after the other, and samples do not show for whom.
+fn is_poll(operation: Operation) -> bool {
+    let asks = operation.kind() == Kind::Probe || operation.name().starts_with("MPI_Test");
+    asks && Class::of(operation.name()).is_none()
 }
 
 /// Adds the time in an operation to that of messages, if it is about messages or may be.

@@ -1,7 +1,7 @@
 //! Findings in the waits, as sentences.
 
 use super::messages::LateEnd;
-use super::{Estimate, Finding, Report, Waiting};
+use super::{Estimate, Finding, Report, Waiting, elsewhere};
 use crate::units::{count, time};
 use mpisee_profile::RankSet;
 
@@ -15,6 +15,8 @@ pub struct Sentence {
     pub ranks: Vec<u32>,
     /// They in words: `rank 3`, `ranks 1-2`, `node n7`, `ranks 1, 2 in turn`; empty without ranks.
     pub whom: String,
+    /// Those of the ranks that waited for others elsewhere, so that they may be late because of that.
+    pub waited: Vec<u32>,
     /// All waiting in the operation on the communicator, in seconds.
     pub waiting_s: f64,
     /// The part of the waiting that they caused.
@@ -108,6 +110,9 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
             ),
         ),
     };
+    let elsewhere = elsewhere::of(report, operation, &distinct);
+    let (waited, more) =
+        elsewhere.map_or_else(Default::default, |found| (found.ranks, format!(" {}", found.text)));
     let whom = match (finding, &ranks[..]) {
         (Finding::LateHost(host), _) => format!("node {}", report.hosts[*host]),
         (Finding::Alternating(_), _) => format!("ranks {} in turn", cycle(&ranks)),
@@ -121,9 +126,10 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
         kind,
         ranks,
         whom,
+        waited,
         waiting_s: waiting.total,
         share,
-        text,
+        text: text + &more,
     }
 }
 

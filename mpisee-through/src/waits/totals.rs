@@ -1,34 +1,9 @@
 //! The sums over all recorded calls of an operation, to which its samples are held.
 
-use super::collective::{CallKey, Collective};
+use super::collective::{Collective, Means, Recorded};
 use super::hosts::Clocks;
 use super::operation::{SampledCalls, Totals};
 use super::{LeftOut, ProfileTotals};
-use crate::view::ProfileView;
-use mpisee_profile::ProfileError;
-use mpisee_profile::rows::CollectiveRow;
-use std::collections::HashMap;
-
-/// What a rank has of all of its recorded calls of an operation.
-#[derive(Clone, Copy, Debug)]
-pub struct Recorded {
-    pub instances: u64,
-    pub sampled: u64,
-    /// In seconds, on the clock of the rank's host.
-    mean_arrival_s: f64,
-}
-
-pub type Means = HashMap<CallKey, Recorded>;
-
-pub fn mean_arrivals(view: &ProfileView) -> Result<Means, ProfileError> {
-    let mut means = Means::new();
-    for row in view.profile().rows_if_any::<CollectiveRow>()? {
-        let CollectiveRow { comm, call, rank, instances, sampled, mean_arrival_s, .. } = row?;
-        let recorded = Recorded { instances, sampled, mean_arrival_s: mean_arrival_s.0 };
-        means.insert((comm, call, rank), recorded);
-    }
-    Ok(means)
-}
 
 impl Collective {
     /// By member, the calls and their time, and the known sums over all recorded instances.

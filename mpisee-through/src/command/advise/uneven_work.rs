@@ -2,16 +2,13 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
-use super::work::{self, outside};
+use super::work::{self, SLIGHT, outside};
 use crate::units::{count, time};
 
 /// Load balance below this is uneven.
 const BALANCE: f64 = 0.8;
 /// The least share of the run in which the others have no work.
 const LOST_OF_RUN: f64 = 0.05;
-
-/// A wait for a core is not mentioned below this part of a rank's time.
-const SLIGHT: f64 = 0.02;
 
 /// Findings that name those who have more to do by what others waited for them.
 const TELLING: [&str; 5] = ["late", "late-sender", "late-receiver", "hot-receiver", "finalize"];

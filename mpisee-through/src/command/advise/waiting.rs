@@ -178,6 +178,11 @@ impl Found<'_> {
         self.sentences.len() == 1 && self.sentences[0].ranks.len() == 1
     }
 
+    /// Whether all of these ranks waited for others elsewhere, so that the cause may be with those.
+    fn may_only_pass_it_on(&self) -> bool {
+        self.sentences.iter().all(|one| one.ranks.iter().all(|rank| one.waited.contains(rank)))
+    }
+
     /// The ranks, if they are of one sentence.
     fn whose(&self) -> String {
         match &self.sentences[..] {
@@ -204,6 +209,10 @@ impl Found<'_> {
                 "What {} outside of MPI takes longer than with the others, by enough to explain half of the waiting or more: see \
                  whether the work can be divided anew, or what is slow there, as input, output or the node.",
                 if self.is_one_rank() { "it does" } else { "they do" }
+            ),
+            false if self.may_only_pass_it_on() => format!(
+                "Look first for whom {} there: the cause may be with those, who have a finding of their own if they stand out.",
+                if self.is_one_rank() { "it waited" } else { "they waited" }
             ),
             false => otherwise.to_owned(),
         };

@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 
 /// Ranks have enough more to do to explain what others wait for them if it is this part of that.
 const EXPLAINS: f64 = 0.5;
+/// Waits for a core are not mentioned below this part of the time.
+pub const SLIGHT: f64 = 0.02;
 
 /// The time of a rank outside of MPI, in seconds: all of it, and without what it may have waited for a core.
 pub fn outside(row: &RankRow) -> [f64; 2] {
@@ -22,8 +24,8 @@ pub fn is_known(facts: &Facts<'_>) -> bool {
 /// Some ranks beside others.
 pub struct Beside {
     ranks: BTreeSet<u32>,
-    /// The mean time outside of MPI, without what they may have waited for a core, in seconds.
-    own_s: f64,
+    /// The mean time outside of MPI, all of it and without what they may have waited for a core there, in seconds.
+    own_s: [f64; 2],
     /// That of the others, in seconds, and their number.
     others_s: f64,
     others: usize,
@@ -37,23 +39,29 @@ impl Beside {
         let mean = |rows: &[&RankRow], which: usize| {
             rows.iter().map(|row| outside(row)[which]).sum::<f64>() / rows.len() as f64
         };
-        let (own_s, others_s) = (mean(&own, 1), mean(&others, 0));
+        let (own_s, others_s) = ([mean(&own, 0), mean(&own, 1)], mean(&others, 0));
         let is_known = is_known(facts) && !own.is_empty() && !others.is_empty();
         is_known.then_some(Beside { ranks, own_s, others_s, others: others.len() })
     }
 
     /// Whether they have so much more to do that it explains most of the others' waiting of `waiting_s`.
     pub fn explains(&self, waiting_s: f64) -> bool {
-        (self.own_s - self.others_s) * self.others as f64 >= EXPLAINS * waiting_s
+        (self.own_s[1] - self.others_s) * self.others as f64 >= EXPLAINS * waiting_s
     }
 
-    /// `Outside of MPI rank 3 spends 2.5 s, the others 400 ms on average.`
+    /// `Outside of MPI rank 3 spends 2.5 s, the others 400 ms on average.` Where these ranks waited for a core, whether there or in MPI
+    /// is unknown.
     pub fn sentence(&self) -> String {
         let mut ranks = self.ranks.iter();
         let who = match (ranks.next(), ranks.next()) {
             (Some(rank), None) => format!("rank {rank} spends"),
             _ => "these ranks spend".to_owned(),
         };
-        format!("Outside of MPI {who} {}, the others {} on average.", time(self.own_s), time(self.others_s))
+        let [all_s, least_s] = self.own_s;
+        let own = match all_s > (1.0 + SLIGHT) * least_s {
+            true => format!("{} to {} (less if waits for a core were there)", time(least_s), time(all_s)),
+            false => time(all_s),
+        };
+        format!("Outside of MPI {who} {own}, the others {} on average.", time(self.others_s))
     }
 }
