@@ -171,7 +171,7 @@ mod tests {
     fn waits_may_be_in_calls_that_ask_for_messages() {
         let report = report(vec![on_world()], &[(2, 0.9), (3, 0.6)]);
         let found = of(&report, &report.operations[0], &[2, 3]).unwrap();
-        let expected = "Ranks 2-3 spent 1.5 s in calls that test or probe for messages, and may be late because of waiting there.";
+        let expected = "Ranks 2-3 spent 1.50 s in calls that test or probe for messages, and may be late because of waiting there.";
         assert_eq!((found.ranks, found.text.as_str()), (vec![2, 3], expected));
     }
 }
