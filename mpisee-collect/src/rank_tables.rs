@@ -185,6 +185,7 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             size_min,
             size_max,
             memory: key.memory,
+            site: None,
             calls: values[call::CALLS],
             bytes: values[call::BYTES],
             time_s: (self.seconds)(Ticks::new(values[call::TICKS])),

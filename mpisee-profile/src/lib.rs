@@ -5,6 +5,7 @@
 //! * [`gpu`]: the file in which a process counts what its GPU kernels access, and its rows;
 //! * [`counter`]: the clock in whose ticks a process measures;
 //! * [`comm_name`]: the names of communicators;
+//! * [`site`]: identifiers of call sites and call paths;
 //! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`.
 //!
 //! The preloaded library writes through this crate and `mpisee-through` reads through it, so that a
@@ -23,6 +24,7 @@ pub mod reader;
 pub mod rows;
 pub mod run;
 pub mod segment;
+pub mod site;
 pub mod ticks;
 pub mod writer;
 
@@ -33,7 +35,8 @@ pub use operation::{Kind, Operation};
 pub use ranks::RankSet;
 pub use reader::Profile;
 pub use run::RunInfo;
+pub use site::{PathId, SiteId};
 pub use ticks::Ticks;
 
 /// Version of the profile directory's format, in `run.json`. Every version ever written stays readable.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;

@@ -4,6 +4,7 @@
 
 use crate::RankSet;
 use crate::gpu::Access;
+use crate::site::SiteId;
 use serde::de::{DeserializeOwned, Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -13,6 +14,7 @@ pub mod aggregate;
 pub mod arrivals;
 mod cpus;
 pub mod messages;
+pub mod sites;
 
 pub use aggregate::{
     GpuTotalRow, NodeRow, OffsetRow, OutsideTotalRow, PeerDevice, Ranks, RegionTotalRow, SpreadRow, TotalRow,
@@ -20,6 +22,7 @@ pub use aggregate::{
 pub use arrivals::{ArrivalRow, CollectiveRow};
 pub use cpus::Cpus;
 pub use messages::{End, MessageRow, StreamRow};
+pub use sites::{PathRow, PathTotalRow, SiteRow, StackRow};
 
 /// A record type: the file that holds it. Its columns are its fields.
 pub trait Row: Serialize + DeserializeOwned {
@@ -374,7 +377,7 @@ impl Row for CommRow {
     const OPTIONAL: &'static [&'static str] = &["between", "count"];
 }
 
-/// `calls.csv`: one row per communicator, rank, region, operation, size class and kind of memory.
+/// `calls.csv`: one row per communicator, rank, region, operation, size class, kind of memory and call site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallRow {
     /// The communicator.
@@ -391,6 +394,9 @@ pub struct CallRow {
     pub size_max: u64,
     /// The kind of memory that has the buffer.
     pub memory: Memory,
+    /// The place in the program that makes the calls, see [`SiteRow`]; empty if it is not known, or was not kept.
+    #[serde(default)]
+    pub site: Option<SiteId>,
     /// The number of calls.
     pub calls: u64,
     /// Bytes sent by sends, received by receives, both by `MPI_Sendrecv`; of a collective this process's part of the volume
@@ -406,6 +412,7 @@ pub struct CallRow {
 
 impl Row for CallRow {
     const FILE: &'static str = "calls.csv";
+    const OPTIONAL: &'static [&'static str] = &["site"];
 }
 
 /// `peers.csv`: one row per communicator, rank and peer, point-to-point only.

@@ -187,6 +187,7 @@ mod tests {
             size_min: 64,
             size_max: 127,
             memory: Memory::Host,
+            site: None,
             calls: 1,
             bytes,
             time_s: Seconds(0.000_000_12),
@@ -257,7 +258,7 @@ mod tests {
         let run = RunInfo { format_version: crate::FORMAT_VERSION, ..RunInfo::default() };
         let profile = Profile::open(writer.finish(&run).unwrap()).unwrap();
         let error = profile.rows::<CallRow>().unwrap().find_map(Result::err).unwrap().to_string();
-        assert!(error.contains("calls.csv', line 3: the row has 6 fields instead of 12"), "{error}");
+        assert!(error.contains("calls.csv', line 3: the row has 6 fields instead of 13"), "{error}");
         let error = profile.rows::<crate::rows::PeerRow>().err().unwrap().to_string();
         assert!(error.contains("cannot read") && error.contains("peers.csv"), "{error}");
         let error = Profile::open(scratch.path()).unwrap_err().to_string();

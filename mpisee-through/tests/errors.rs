@@ -35,7 +35,7 @@ fn path_that_is_no_profile_is_named() {
 #[test]
 fn a_newer_format_is_not_guessed_at() {
     let profile = splatt().write();
-    profile.replace("run.json", "\"format_version\": 4", "\"format_version\": 999");
+    profile.replace("run.json", "\"format_version\": 5", "\"format_version\": 999");
     for command in COMMANDS {
         profile.run(&[command, "app.mpisee"]).fails_with(&["app.mpisee", "999"]);
     }
@@ -45,7 +45,7 @@ fn a_newer_format_is_not_guessed_at() {
 fn the_first_format_is_read_as_ever() {
     let (now, then) = (splatt().write(), splatt().write());
     // In version 1 each row of comms.csv was one communicator, no rows were sums over ranks, and nothing was known of cores.
-    then.replace("run.json", "\"format_version\": 4", "\"format_version\": 1");
+    then.replace("run.json", "\"format_version\": 5", "\"format_version\": 1");
     then.remove_from_run("folded");
     then.remove_column("comms.csv", "count");
     RankRow::OPTIONAL.iter().for_each(|column| then.remove_column("ranks.csv", column));

@@ -113,6 +113,7 @@ impl Aggregate {
             size_min,
             size_max,
             memory: key.memory,
+            site: None,
             ranks: cell.ranks,
             calls: cell.sums.calls,
             bytes: cell.sums.bytes,

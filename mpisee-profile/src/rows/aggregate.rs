@@ -8,6 +8,7 @@ use super::{Cpus, GpuMemory, Memory, Row, Seconds};
 use crate::RankSet;
 use crate::gpu::Access;
 use crate::ranks::Range;
+use crate::site::SiteId;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -201,7 +202,7 @@ impl Row for NodeRow {
     ];
 }
 
-/// `totals.csv`: one row per communicator or family, region, operation, size class and kind of memory, over ranks.
+/// `totals.csv`: one row per communicator or family, region, operation, size class, kind of memory and call site, over ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TotalRow {
     /// The communicator or family.
@@ -216,6 +217,9 @@ pub struct TotalRow {
     pub size_max: u64,
     /// The kind of memory that has the buffers.
     pub memory: Memory,
+    /// As in [`super::CallRow`].
+    #[serde(default)]
+    pub site: Option<SiteId>,
     /// The number of ranks that made such calls.
     pub ranks: u64,
     /// The number of calls, over all of them.
@@ -242,6 +246,7 @@ pub struct TotalRow {
 
 impl Row for TotalRow {
     const FILE: &'static str = "totals.csv";
+    const OPTIONAL: &'static [&'static str] = &["site"];
 }
 
 /// `spread.csv`: how the totals of ranks differ, by communicator and operation, by communicator (`call` is empty), by

@@ -23,6 +23,7 @@ impl Fold<Call<'static>> for Kept {
             size_min: row.size_min,
             size_max: row.size_max,
             memory: row.memory,
+            site: None,
             calls: row.calls,
             bytes: row.bytes,
             time_s: seconds(row.time_ns),
@@ -64,6 +65,7 @@ fn row(calls: u64, comm: &str, region: &str) -> CallRow {
         size_min: 64,
         size_max: 127,
         memory: Memory::Device,
+        site: None,
         calls,
         bytes: u64::MAX - calls,
         time_s: Seconds(0.25),
@@ -106,6 +108,7 @@ proptest! {
                 // What a number of 53 bits has of it, so that it can be compared.
                 time_s: Seconds((nanoseconds >> 10) as f64 / 1e9),
                 memory: [Memory::Host, Memory::Device, Memory::Managed][*memory],
+                site: None,
                 ..row(calls, "W", region)
             })
             .collect();

@@ -133,6 +133,7 @@ impl Builder {
             size_min: if size == 0 { 0 } else { 1 << size.ilog2() },
             size_max: if size == 0 { 0 } else { u64::MAX >> size.leading_zeros() },
             memory: Memory::Host,
+            site: None,
             calls,
             bytes,
             time_s: Seconds(time_s),

@@ -1,0 +1,97 @@
+//! The tables of places in the program that call MPI.
+
+use super::{Row, Seconds};
+use crate::site::{PathId, SiteId};
+use serde::{Deserialize, Serialize};
+
+/// `sites.csv`: one row per call site, of all ranks. Where call sites are not kept there is no such file.
+///
+/// The profiler writes the address alone; `function`, `file` and `line` are empty until they are resolved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteRow {
+    /// The site; equal on all ranks that run the same binary.
+    pub site: SiteId,
+    /// The binary, with its whole path on one of the ranks; empty if the code belongs to no file.
+    pub module: String,
+    /// The binary's GNU build ID in hexadecimal; empty if it has none.
+    pub build_id: String,
+    /// The address to which the call returns, as in the binary's symbol table: `0x4011c5`. The call is right before it.
+    pub offset: String,
+    /// The function that the site is in.
+    #[serde(default)]
+    pub function: String,
+    /// Its source file.
+    #[serde(default)]
+    pub file: String,
+    /// The line in it.
+    #[serde(default)]
+    pub line: Option<u32>,
+}
+
+impl Row for SiteRow {
+    const FILE: &'static str = "sites.csv";
+    const OPTIONAL: &'static [&'static str] = &["file", "function", "line"];
+}
+
+/// `paths.csv`: one row per call path, communicator, rank and operation: calls that took so long that their whole path was
+/// taken. A profile without such calls has no such file.
+///
+/// These calls are in `calls.csv`, too, at the first site of their path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathRow {
+    /// The path, as in `stacks.csv`.
+    pub path: PathId,
+    /// The communicator.
+    pub comm: String,
+    /// The process.
+    pub rank: u32,
+    /// The standard's name of the function.
+    pub call: String,
+    /// The number of calls.
+    pub calls: u64,
+    /// The time in them.
+    pub time_s: Seconds,
+}
+
+impl Row for PathRow {
+    const FILE: &'static str = "paths.csv";
+}
+
+/// `path-totals.csv`: one row per call path, communicator or family, and operation, over ranks. It takes the place of
+/// `paths.csv` in an aggregate profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathTotalRow {
+    /// The path, as in `stacks.csv`.
+    pub path: PathId,
+    /// The communicator or family.
+    pub comm: String,
+    /// The standard's name of the function.
+    pub call: String,
+    /// The number of ranks that made such calls.
+    pub ranks: u64,
+    /// The number of calls, over all of them.
+    pub calls: u64,
+    /// The time in the calls, over all ranks.
+    pub time_s: Seconds,
+    /// That of the rank with most.
+    pub time_max_s: Seconds,
+    /// That rank.
+    pub time_max_rank: u32,
+}
+
+impl Row for PathTotalRow {
+    const FILE: &'static str = "path-totals.csv";
+}
+
+/// `stacks.csv`: one row per call path, of all ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackRow {
+    /// The path.
+    pub path: PathId,
+    /// Its call sites, from the MPI call outwards, separated by spaces; see `sites.csv`.
+    pub sites: String,
+}
+
+impl Row for StackRow {
+    const FILE: &'static str = "stacks.csv";
+}

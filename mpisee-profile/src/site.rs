@@ -1,0 +1,145 @@
+//! Identifiers of places in the program: of call sites and of call paths.
+//!
+//! Each process computes them by itself from what is the same in all processes that run the same binaries: the file with its
+//! build ID, and the address in it. So ranks need not agree on numbers, wherever their binaries are loaded.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// Hexadecimal digits of an identifier.
+const DIGITS: usize = 12;
+const BITS: u32 = 4 * DIGITS as u32;
+
+/// A call site: a return address in a binary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SiteId(u64);
+
+/// A call path: the call sites from an MPI call outwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PathId(u64);
+
+impl SiteId {
+    /// The site at `offset` in a binary: the address to which the call returns, less that at which the file is loaded. A file
+    /// without build ID is identified by its path.
+    pub fn new(module: &str, build_id: &str, offset: u64) -> SiteId {
+        let file = if build_id.is_empty() { module } else { build_id };
+        let of_file = file.bytes().fold(FNV_BASIS, |hash, byte| fnv(hash, u64::from(byte)));
+        SiteId(folded(fnv(of_file, offset)))
+    }
+}
+
+impl PathId {
+    /// The path through these sites, innermost first.
+    pub fn new(sites: impl IntoIterator<Item = SiteId>) -> PathId {
+        PathId(folded(sites.into_iter().fold(FNV_BASIS, |hash, site| fnv(hash, site.0))))
+    }
+}
+
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// A step of the hash FNV-1a, by words.
+fn fnv(hash: u64, word: u64) -> u64 {
+    let mixed = (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+    // A word changes only what is above it: rotation lets the next step spread it downwards.
+    mixed.rotate_left(29)
+}
+
+/// A hash in as many bits as an identifier has, none of which is 0.
+fn folded(hash: u64) -> u64 {
+    let folded = (hash ^ hash >> BITS) & ((1 << BITS) - 1);
+    folded.max(1)
+}
+
+/// Written as hexadecimal digits in text, as a number between ranks.
+macro_rules! identifier {
+    ($name:ident, $what:literal) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(out, "{:0width$x}", self.0, width = DIGITS)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                let is_id = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let number = u64::from_str_radix(text, 16).ok().filter(|&number| is_id && number != 0);
+                number.map($name).ok_or_else(|| {
+                    format!("'{text}' identifies no {}, which takes {DIGITS} hexadecimal digits", $what)
+                })
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                if serializer.is_human_readable() {
+                    serializer.collect_str(self)
+                } else {
+                    serializer.serialize_u64(self.0)
+                }
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                use serde::de::Error;
+                if deserializer.is_human_readable() {
+                    let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+                    text.parse().map_err(D::Error::custom)
+                } else {
+                    let number = u64::deserialize(deserializer)?;
+                    let is_id = number != 0 && number < 1 << BITS;
+                    if is_id {
+                        Ok($name(number))
+                    } else {
+                        Err(D::Error::custom("an identifier is out of range"))
+                    }
+                }
+            }
+        }
+    };
+}
+
+identifier!(SiteId, "call site");
+identifier!(PathId, "call path");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    proptest! {
+        #[test]
+        fn identifiers_are_read_as_they_are_written(module: String, build_id: String, offset: u64) {
+            let site = SiteId::new(&module, &build_id, offset);
+            prop_assert_eq!(site.to_string().parse(), Ok(site));
+            let path = PathId::new([site, site]);
+            prop_assert_eq!(path.to_string().parse(), Ok(path));
+            prop_assert_ne!(path, PathId::new([site]));
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_file_does_not_matter_where_it_has_a_build_id() {
+        assert_eq!(SiteId::new("/a/app", "12ab", 7), SiteId::new("/b/app", "12ab", 7));
+        assert_ne!(SiteId::new("/a/app", "", 7), SiteId::new("/b/app", "", 7));
+    }
+
+    #[test]
+    fn neighbouring_addresses_of_some_files_share_no_identifier() {
+        let of_file =
+            |file: u64| (0..20_000).map(move |offset| SiteId::new("", &format!("{file:x}"), offset));
+        let all: HashSet<SiteId> = (0..10).flat_map(of_file).collect();
+        assert_eq!(all.len(), 200_000);
+    }
+
+    #[test]
+    fn what_is_no_identifier_is_named() {
+        let error = "12".parse::<SiteId>().unwrap_err();
+        assert_eq!(error, "'12' identifies no call site, which takes 12 hexadecimal digits");
+        assert!("000000000000".parse::<PathId>().is_err());
+    }
+}
