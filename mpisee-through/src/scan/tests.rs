@@ -168,7 +168,7 @@ fn errors_name_line_and_column() {
         ("1,1,host", "1,1,hots", "line 3: column 'memory': 'hots' is not host, device or managed"),
         ("host,1", "host,18446744073709551616", "column 'calls': '18446744073709551616' is beyond 2^64"),
         ("host,1", "host,", "column 'calls': '' is not a whole number"),
-        (",0.000000000\n", "\n", "line 3: the row has 11 fields instead of 12; the file may be cut off"),
+        (",0.000000000\n", "\n", "line 3: the row has 12 fields instead of 13; the file may be cut off"),
         (",0.000000000\n", ",0.0000", "line 3: the row has no end; the file may be cut off"),
         ("MPI_Send", "\"MPI_Send", "line 3: a quotation mark is opened and never closed"),
         ("MPI_Send", "\"MPI\"_Send", "line 3: a closing quotation mark is not at the end of its field"),
