@@ -5,13 +5,13 @@ use mpisee_profile::SiteId;
 use mpisee_profile::rows::{CallRow, PathRow, Row, SiteRow, StackRow};
 use mpisee_tests::{Finished, Mpi, Run, on_each_mpi};
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn all<R: Row>(directory: &Path) -> Vec<R> {
     let profile = Profile::open(directory).expect("a profile");
     let rows = profile.rows_if_any().expect("a table");
-    rows.into_iter().collect::<Result<_, _>>().expect("rows")
+    rows.collect::<Result<_, _>>().expect("rows")
 }
 
 /// Function and line of each site in the program, by binutils.
@@ -25,11 +25,13 @@ fn resolved(sites: &[SiteRow], program: &Path) -> HashMap<SiteId, (String, u32)>
     let text = String::from_utf8(output.expect("binutils").stdout).expect("text");
     let mut lines = text.lines();
     let mut place = || {
-        let function = lines.next()?.to_owned();
-        let line = lines.next()?.rsplit(':').next()?.split(' ').next()?.parse().ok()?;
-        Some((function, line))
+        let (function, place) = (lines.next().expect("a function"), lines.next().expect("a line"));
+        // What comes with the compiler, as `_start`, has no line.
+        let line =
+            place.rsplit(':').next().and_then(|line| line.split(' ').next()?.parse().ok()).unwrap_or(0);
+        (function.to_owned(), line)
     };
-    own.iter().map(|site| (site.site, place().expect("a place for each address"))).collect()
+    own.iter().map(|site| (site.site, place())).collect()
 }
 
 /// Calls of rank 0 by operation, function and line, as its program prints them.
@@ -55,18 +57,17 @@ fn counted(directory: &Path, program: &Path) -> BTreeMap<(String, String, u32), 
     sums
 }
 
-fn lines(mpi: &Mpi, position: &str) -> (Vec<String>, std::path::PathBuf) {
-    let flags: Vec<String> = position.split_whitespace().map(str::to_owned).collect();
-    let borrowed: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let program = mpi.compile_variant("sites/lines", &position.replace([' ', '-'], ""), &borrowed);
-    (flags, program)
+/// The program, compiled with these options.
+fn lines(mpi: &Mpi, options: &str) -> PathBuf {
+    let words: Vec<&str> = options.split_whitespace().collect();
+    mpi.compile_variant("sites/lines", &options.replace([' ', '-'], ""), &words)
 }
 
 #[test]
 fn each_call_is_counted_at_its_line() {
     on_each_mpi(|mpi| {
         for how in ["-O2 -no-pie", "-O0 -pie", "-O3 -fomit-frame-pointer"] {
-            let (_, program) = lines(mpi, how);
+            let program = lines(mpi, how);
             let finished = Run::of(mpi, program.clone()).ranks(3).profiled();
             assert_eq!(counted(&finished.directory(), &program), printed(&finished), "{how}");
             finished.check();
@@ -77,7 +78,7 @@ fn each_call_is_counted_at_its_line() {
 #[test]
 fn sites_of_ranks_are_joined_wherever_their_binaries_are_loaded() {
     on_each_mpi(|mpi| {
-        let (_, program) = lines(mpi, "-O2 -pie");
+        let program = lines(mpi, "-O2 -pie");
         let finished = Run::of(mpi, program).ranks(3).variable("MPISEE_COLLECT", "tree").profiled();
         let sites_of = |rank: u32| {
             let rows = all::<CallRow>(&finished.directory());
@@ -99,7 +100,7 @@ fn sites_of_ranks_are_joined_wherever_their_binaries_are_loaded() {
 #[test]
 fn without_sites_calls_are_counted_together() {
     on_each_mpi(|mpi| {
-        let (_, program) = lines(mpi, "-O2 -no-pie");
+        let program = lines(mpi, "-O2 -no-pie");
         let run =
             |most: &str| Run::of(mpi, program.clone()).ranks(2).variable("MPISEE_SITES", most).profiled();
         let (none, some, every) = (run("0"), run("3"), run("4096"));
@@ -132,7 +133,7 @@ fn without_sites_calls_are_counted_together() {
 fn a_slow_call_has_its_whole_path() {
     on_each_mpi(|mpi| {
         for how in ["-O2 -no-pie", "-O0 -pie", "-O2 -fomit-frame-pointer -pie"] {
-            let (_, program) = lines(mpi, how);
+            let program = lines(mpi, how);
             let finished = Run::of(mpi, program.clone()).ranks(2).argument("slow").profiled();
             let directory = finished.directory();
             let places = resolved(&all::<SiteRow>(&directory), &program);

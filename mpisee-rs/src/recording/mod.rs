@@ -341,7 +341,7 @@ impl Recorder {
     /// The operation where the program calls it.
     #[inline]
     pub fn place(&self, operation: Operation) -> CallPlace {
-        SITES.place(self.world, operation, self.export.map_or(0, |frame| frame.returns_to))
+        SITES.place(self.world, operation, self.export.map_or(0, |frame| sites::caller_of(&frame)))
     }
 
     /// Counts a call.

@@ -5,6 +5,7 @@
 //! time of its slow calls.
 
 use super::Recorder;
+use crate::state::bindings::BINDINGS;
 use crate::state::sites::SITES;
 use crate::state::unwinder::{MOST_FRAMES, Unwinder};
 use crate::storage::counters::{add, update};
@@ -107,7 +108,9 @@ impl Paths {
         }
         let mut path = [0; MOST_FRAMES];
         let frames = self.unwinder.walk(caller, &mut path);
-        let path = &path[..frames];
+        // What lies between the program and the library is the MPI's.
+        let bindings = path[..frames].iter().take_while(|&&address| BINDINGS.contain(address)).count();
+        let path = &path[bindings..frames];
         if let Some(&number) = self.numbers.get(path) {
             return number;
         }

@@ -1,5 +1,6 @@
 //! The running program: its communicators, requests, regions and threads.
 
+pub mod bindings;
 pub mod cached_call;
 pub mod call_sample;
 pub mod communicator;

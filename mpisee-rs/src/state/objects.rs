@@ -29,6 +29,34 @@ pub fn object_at(address: usize) -> Option<Object> {
     objects_at(&[address]).pop().flatten()
 }
 
+/// The first object whose file has a name, without its folder, that `is_wanted`.
+pub fn named(is_wanted: fn(&[u8]) -> bool) -> Option<Object> {
+    struct Looking {
+        is_wanted: fn(&[u8]) -> bool,
+        address: Option<usize>,
+    }
+    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, looking: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
+        let (info, looking) = unsafe { (&*info, &mut *looking.cast::<Looking>()) };
+        if info.dlpi_name.is_null() {
+            return 0;
+        }
+        // SAFETY: the loader's names end in a zero, and its array has that many headers.
+        let (name, headers) = unsafe {
+            let headers = slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
+            (CStr::from_ptr(info.dlpi_name).to_bytes(), headers)
+        };
+        let file = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        let is_wanted = (looking.is_wanted)(file);
+        looking.address = is_wanted.then(|| mapped(info.dlpi_addr, headers).start);
+        c_int::from(is_wanted)
+    }
+    let mut looking = Looking { is_wanted, address: None };
+    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `looking` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut looking).cast()) };
+    object_at(looking.address?)
+}
+
 struct Search<'a> {
     addresses: &'a [usize],
     found: Vec<Option<Object>>,

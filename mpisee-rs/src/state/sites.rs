@@ -3,6 +3,7 @@
 //! A site is known by the address to which the call returns. What repeats finds its number beside its counters (see
 //! [`CachedCounter::count`](crate::recording::cached_counter::CachedCounter::count)), without coming here.
 
+use crate::state::bindings::BINDINGS;
 use crate::state::objects::{self, Object};
 use crate::state::world::World;
 use crate::storage::frame::{self, ExportFrame};
@@ -57,6 +58,7 @@ impl Sites {
     /// Several threads call MPI at the same time.
     pub fn share(&self) {
         self.numbers.share();
+        BINDINGS.share();
     }
 
     /// The operation at the site that is left at `caller`; at no known site where that is 0, and beyond the limit on sites.
@@ -154,20 +156,38 @@ impl Known {
 /// Prepares to keep calls apart by their sites, before the first call is counted.
 pub fn prepare(world: &World) {
     own_range();
-    HOT.keep_sites(world.options.sites > 0);
+    if world.options.sites > 0 {
+        HOT.keep_sites(BINDINGS.find());
+    }
 }
 
 /// The address to which the export returns into which this is inlined, by which its call is kept apart from others; 0 if sites
 /// are not kept apart.
 #[inline(always)]
 pub fn caller_of_export() -> u64 {
+    if HOT.has_bindings() {
+        return caller_beyond_bindings(frame::pointer());
+    }
     frame::caller_of_export() & u64::from(HOT.keeps_sites()).wrapping_neg()
+}
+
+/// As [`caller_of_export`], where calls come through the MPI's bindings.
+#[cold]
+#[inline(never)]
+fn caller_beyond_bindings(pointer: u64) -> u64 {
+    export_frame(pointer).map_or(0, |frame| caller_of(&frame))
 }
 
 /// As [`caller_of_export`], in any function that an export calls.
 #[inline]
 pub fn caller() -> u64 {
-    export_frame(frame::pointer()).map_or(0, |frame| frame.returns_to)
+    export_frame(frame::pointer()).map_or(0, |frame| caller_of(&frame))
+}
+
+/// The address in the program to which a call returns that came to the library by this frame.
+#[inline]
+pub fn caller_of(frame: &ExportFrame) -> u64 {
+    if HOT.has_bindings() { BINDINGS.caller_beyond(frame) } else { frame.returns_to }
 }
 
 /// The frame of the export, from the frame pointer of any function that it calls; `None` if sites are not kept apart.

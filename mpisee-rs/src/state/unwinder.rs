@@ -53,14 +53,7 @@ impl Unwinder {
         let mut registers = UnwindRegsNative::new(caller.returns_to, caller.stack, caller.outer);
         let mut address = caller.returns_to;
         let stack = stack_from(caller.stack as usize);
-        let mut read = |at: u64| {
-            let at = at as usize;
-            let is_inside = at.is_multiple_of(align_of::<u64>())
-                && stack.contains(&at)
-                && stack.end - at >= size_of::<u64>();
-            // SAFETY: aligned, and in the part of the calling thread's stack that is in use.
-            if is_inside { Ok(unsafe { (at as *const u64).read() }) } else { Err(()) }
-        };
+        let mut read = |at: u64| read(&stack, at);
         let mut frames = 0;
         for place in path.iter_mut() {
             let Some(next) = FrameAddress::from_return_address(address) else { break };
@@ -75,6 +68,19 @@ impl Unwinder {
             }
         }
         frames
+    }
+
+    /// The stack pointer where the function returns to which the library returns.
+    pub fn stack_of_caller(&mut self, caller: &ExportFrame) -> Option<u64> {
+        let mut registers = UnwindRegsNative::new(caller.returns_to, caller.stack, caller.outer);
+        if !self.learn(caller.returns_to as usize - 1) {
+            return None;
+        }
+        let address = FrameAddress::from_return_address(caller.returns_to)?;
+        let stack = stack_from(caller.stack as usize);
+        let mut read = |at: u64| read(&stack, at);
+        self.unwinder.unwind_frame(address, &mut registers, &mut self.cache, &mut read).ok()??;
+        Some(registers.sp())
     }
 
     /// Adds the binary at an address to those that are known; false if there is none.
@@ -104,6 +110,15 @@ impl Unwinder {
         }
         true
     }
+}
+
+/// A word of the part of the calling thread's stack that is in use.
+fn read(stack: &Range<usize>, at: u64) -> Result<u64, ()> {
+    let at = at as usize;
+    let is_inside =
+        at.is_multiple_of(align_of::<u64>()) && stack.contains(&at) && stack.end - at >= size_of::<u64>();
+    // SAFETY: aligned, and on the stack, which is mapped from the stack pointer to its end.
+    if is_inside { Ok(unsafe { (at as *const u64).read() }) } else { Err(()) }
 }
 
 /// The stack of the calling thread from `stack` on; nothing where that is not on it, as in a coroutine.

@@ -17,8 +17,8 @@ pub struct Hot {
     pub mode: AtomicU8,
     /// See `storage::clock`.
     pub use_counter: AtomicBool,
-    /// See [`Hot::keeps_sites`].
-    sites: AtomicBool,
+    /// Whether calls are counted by their sites: [`TOGETHER`], [`BY_SITE`] or [`THROUGH_BINDINGS`].
+    sites: AtomicU8,
     /// See [`Hot::is_slow`].
     slow_bits: AtomicU8,
     /// `MPI_REQUEST_NULL`.
@@ -29,6 +29,11 @@ pub struct Hot {
 
 /// Datatypes whose sizes are in it.
 pub const DATATYPES: usize = 4;
+
+/// Values of [`Hot::sites`].
+const TOGETHER: u8 = 0;
+const BY_SITE: u8 = 1;
+const THROUGH_BINDINGS: u8 = 2;
 
 /// Bits of a time that no call takes.
 const NEVER_SLOW: u8 = 63;
@@ -48,7 +53,7 @@ pub static HOT: Hot = Hot {
     region: AtomicU32::new(0),
     mode: AtomicU8::new(0),
     use_counter: AtomicBool::new(false),
-    sites: AtomicBool::new(false),
+    sites: AtomicU8::new(TOGETHER),
     slow_bits: AtomicU8::new(NEVER_SLOW),
     request_null: AtomicU64::new(0),
     datatypes: [const { AtomicU64::new(0) }; DATATYPES],
@@ -85,12 +90,18 @@ impl Hot {
     /// Whether calls are counted by their sites.
     #[inline(always)]
     pub fn keeps_sites(&self) -> bool {
-        self.sites.load(Ordering::Relaxed)
+        self.sites.load(Ordering::Relaxed) != TOGETHER
     }
 
-    /// Whether calls are to be counted by their sites.
-    pub fn keep_sites(&self, keep: bool) {
-        self.sites.store(keep, Ordering::Relaxed);
+    /// Whether calls that are counted by their sites may come through the MPI's own bindings.
+    #[inline(always)]
+    pub fn has_bindings(&self) -> bool {
+        self.sites.load(Ordering::Relaxed) == THROUGH_BINDINGS
+    }
+
+    /// Calls are to be counted by their sites, and may come through the MPI's own bindings.
+    pub fn keep_sites(&self, through_bindings: bool) {
+        self.sites.store(if through_bindings { THROUGH_BINDINGS } else { BY_SITE }, Ordering::Relaxed);
     }
 
     /// Whether a call took so long that its call path is taken.
