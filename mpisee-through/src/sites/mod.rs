@@ -15,11 +15,12 @@ pub use paths::{PathSum, path_sums};
 pub use place::How;
 pub use sums::{PlaceSum, PlaceSums, place_sums};
 
-use crate::symbols::{Binaries, DEBUG_DIRS, DebugFiles, SearchDirs};
+use crate::symbols::{Binaries, DebugFiles, SearchDirs};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use frames::Unresolved;
 use mpisee_profile::glob::Glob;
+use mpisee_profile::options::DEBUG_DIRS;
 use mpisee_profile::rows::{SiteRow, StackRow};
 use mpisee_profile::{PathId, ProfileError, SiteId};
 use std::collections::{BTreeMap, HashMap};

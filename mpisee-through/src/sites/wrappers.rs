@@ -63,9 +63,8 @@ impl Wrappers {
         if self.is_library(&frame.module) {
             return Some(&frame.module);
         }
-        self.is_named(frame)
-            .then(|| if frame.function.is_empty() { &frame.module } else { &frame.function })
-            .map(String::as_str)
+        let name = if frame.function.is_empty() { &frame.module } else { &frame.function };
+        self.is_named(frame).then_some(name)
     }
 }
 

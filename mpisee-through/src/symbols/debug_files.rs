@@ -2,14 +2,13 @@
 //! client.
 
 use super::binary::{build_id, cached};
+use mpisee_profile::options::DEBUG_DIRS;
 use object::{Object, ReadRef};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The variable with the user's own folders, separated by colons.
-pub const DEBUG_DIRS: &str = "MPISEE_DEBUGINFO";
 /// The variable with the servers of debuginfod.
 const SERVERS: &str = "DEBUGINFOD_URLS";
 /// The folder of the distribution.
@@ -52,12 +51,12 @@ impl DebugFiles {
     ) -> Option<PathBuf> {
         let id = build_id(binary);
         let found = self.of_build_id(&id).or_else(|| self.by_link(path, binary, &id));
-        found.or_else(|| self.by_name(path, &id)).or_else(|| self.from_servers(&id))
+        found.or_else(|| self.by_name(path, &id)).or_else(|| self.download(&id))
     }
 
     /// The file with the debug information of a binary that is not there.
     pub fn of_missing(&self, path: &Path, id: &str) -> Option<PathBuf> {
-        self.of_build_id(id).or_else(|| self.by_name(path, id)).or_else(|| self.from_servers(id))
+        self.of_build_id(id).or_else(|| self.by_name(path, id)).or_else(|| self.download(id))
     }
 
     /// A file of the binary's own name in one of the folders: a copy with debug information.
@@ -104,7 +103,7 @@ impl DebugFiles {
     }
 
     /// The file that the servers have, if they are to be asked.
-    fn from_servers(&self, id: &str) -> Option<PathBuf> {
+    fn download(&self, id: &str) -> Option<PathBuf> {
         if !self.asks_servers || id.is_empty() {
             return None;
         }

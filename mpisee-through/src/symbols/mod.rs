@@ -10,7 +10,7 @@ mod debug_files;
 
 pub use binaries::{Binaries, SearchDirs, written};
 pub use binary::Frame;
-pub use debug_files::{DEBUG_DIRS, DebugFiles};
+pub use debug_files::DebugFiles;
 
 use mpisee_profile::rows::BinaryRow;
 use mpisee_profile::{Profile, ProfileError};

@@ -138,7 +138,7 @@ impl SiteCheck {
     /// Compares, when all rows are added. The calls of a path may be without site where there were too many of these.
     pub fn finish(self, findings: &mut Findings) {
         let mut paths: Vec<_> = self.paths.iter().collect();
-        paths.sort_by(|(one, _), (other, _)| one.cmp(other));
+        paths.sort_by_key(|(key, _)| *key);
         for ((key, site), on_paths) in paths {
             let of = |site: Option<SiteId>| self.calls.get(&(key.clone(), site)).copied().unwrap_or_default();
             let (own, without) = (of(Some(*site)), of(None));

@@ -33,6 +33,8 @@ const HEADS: [Head; 11] = [
 
 /// An operation at a place, as it is named in both runs.
 type Name = (String, String);
+/// A place with its name: several sums where the same lines are called through several wrappers.
+type Named<'s> = (Name, Vec<&'s PlaceSum>);
 /// Places of both runs by a name.
 type Pairs<'s> = BTreeMap<Name, [Vec<&'s PlaceSum>; 2]>;
 
@@ -159,7 +161,7 @@ fn paired<'s>(runs: [&'s Run; 2]) -> Vec<Pair<'s>> {
         by_name.into_iter().partition(|(_, sides)| sides.iter().all(|side| !side.is_empty()));
     let whole = |(name, sides)| Pair { name, other: None, sides };
     let mut pairs: Vec<Pair<'s>> = both.into_iter().map(whole).collect();
-    let mut by_functions: BTreeMap<Name, [Vec<(Name, Vec<&'s PlaceSum>)>; 2]> = BTreeMap::new();
+    let mut by_functions: BTreeMap<Name, [Vec<Named<'s>>; 2]> = BTreeMap::new();
     for (name, sides) in alone {
         let side = usize::from(sides[0].is_empty());
         let [before, after] = sides;
@@ -173,7 +175,7 @@ fn paired<'s>(runs: [&'s Run; 2]) -> Vec<Pair<'s>> {
         }
     }
     for (_, [mut before, mut after]) in by_functions {
-        let has_functions = |(_, sums): &(Name, Vec<&PlaceSum>)| {
+        let has_functions = |(_, sums): &Named<'_>| {
             sums.first().and_then(|sum| sum.place.as_ref()).is_some_and(|place| place.has_functions())
         };
         // Without functions, the order of several is a guess.
@@ -183,7 +185,7 @@ fn paired<'s>(runs: [&'s Run; 2]) -> Vec<Pair<'s>> {
             pairs.extend(after.into_iter().map(|(name, sums)| one_sided(name, 1, sums)));
             continue;
         }
-        let order = |(_, sums): &(Name, Vec<&PlaceSum>)| {
+        let order = |(_, sums): &Named<'_>| {
             sums.first().and_then(|sum| sum.place.as_ref()).map(|place| place.order())
         };
         before.sort_by_key(order);

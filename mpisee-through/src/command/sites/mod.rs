@@ -7,8 +7,10 @@ mod waiting;
 
 use super::Outcome;
 use crate::filter::CallFilter;
+use crate::group::By;
 use crate::matched;
 use crate::output::{Format, OutputArgs};
+use crate::several_comms;
 use crate::sheet::{Answer, Sheet, Shown, Value};
 use crate::sites::{How, PlaceSum, SiteArgs, Sites, place_sums};
 use crate::units::natural_order;
@@ -118,7 +120,8 @@ pub fn run(args: &SitesArgs) -> Result<Outcome> {
     let mut rows: Vec<Vec<Value>> = found.sums.iter().map(row).collect();
     let mut closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
     let shown = &found.sums[..rows.len()];
-    let notes = notes(&found.sums, &sites);
+    let mut notes = notes(&found.sums, &sites);
+    notes.extend(note_on_calls(&view, &filter, shown)?);
     closing.extend(notes.iter().map(|note| format!("{note}\n")));
     closing.extend(resolved);
     let mut sheet = Sheet { name: "sites", heads: rows::heads(is_table), rows };
@@ -133,6 +136,17 @@ pub fn run(args: &SitesArgs) -> Result<Outcome> {
     answer.closing = closing;
     answer.values = vec![("notes", Value::Text(notes.join(" ")))];
     answer.write(&args.output)
+}
+
+/// A sentence about operations of which one call counts on several communicators.
+fn note_on_calls(view: &ProfileView, filter: &CallFilter, shown: &[PlaceSum]) -> Result<Option<String>> {
+    if !shown.iter().any(|sum| sum.comms.len() > 1) {
+        return Ok(None);
+    }
+    let groups = view.group(filter, By { comm: true, call: true, ..By::default() })?;
+    let on_each = several_comms::counted_on_each(&groups);
+    let is_shown = |call: &&String| shown.iter().any(|sum| sum.call == **call && sum.comms.len() > 1);
+    Ok(several_comms::sentence(on_each.iter().filter(is_shown).map(String::as_str)))
 }
 
 fn longest_ns(sum: &PlaceSum) -> u64 {
