@@ -1,5 +1,7 @@
 //! `sites` and `paths`: places in the program, tables and resolution.
 
+#[path = "sites/aggregate.rs"]
+mod aggregate;
 #[path = "sites/resolution.rs"]
 mod resolution;
 mod support;
