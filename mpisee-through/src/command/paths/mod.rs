@@ -174,21 +174,37 @@ fn on_paths(sums: Vec<PathSum>, sites: &mut Sites) -> Vec<OnPath> {
     paths
 }
 
-/// The functions of a path from the outermost on, which is `main` where that is on it.
+/// The functions of a path from the outermost on, which is `main` where that is on it; else what the C library calls.
 fn frames(path: PathId, sites: &mut Sites) -> Vec<SiteFrame> {
     let mut frames = Vec::new();
+    let mut has_main = false;
     'sites: for site in sites.stack(path).to_vec() {
         for frame in sites.frames(site).iter() {
             if !sites.is_skipped(frame) {
                 frames.push(frame.clone());
             }
             if frame.function == "main" {
+                has_main = true;
                 break 'sites;
             }
         }
     }
+    if !has_main {
+        frames.truncate(without_start(&frames));
+    }
     frames.reverse();
     frames
+}
+
+/// The functions of the C library, and `_start`, below which that calls `main`.
+const MOST_OF_START: usize = 4;
+
+/// The number of functions up to those that start the program, or a thread, of functions from the innermost on.
+fn without_start(frames: &[SiteFrame]) -> usize {
+    let first = frames.len().saturating_sub(MOST_OF_START).max(1);
+    let is_start = |frame: &SiteFrame| frame.module.starts_with("libc.so") || frame.function == "_start";
+    let outermost = frames.iter().enumerate().skip(first);
+    outermost.filter(|(_, frame)| is_start(frame)).map(|(place, _)| place).next().unwrap_or(frames.len())
 }
 
 const HEADS: [Head; 6] = [
@@ -213,4 +229,31 @@ fn rows(paths: &[OnPath], times: Times) -> Sheet {
         ]
     };
     Sheet { name: "paths", heads: HEADS.to_vec(), rows: paths.iter().map(row).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_starts_the_program_is_no_part_of_a_path() {
+        let frame = |(function, module): (&str, &str)| SiteFrame {
+            function: function.to_owned(),
+            file: String::new(),
+            line: None,
+            module: module.to_owned(),
+            offset: 7,
+        };
+        let kept =
+            |frames: &[(&str, &str)]| without_start(&frames.iter().copied().map(frame).collect::<Vec<_>>());
+        let start = [("", "libc.so.6"), ("__libc_start_main", "libc.so.6"), ("_start", "app")];
+        assert_eq!(kept(&[&[("", "app"), ("", "app")][..], &start].concat()), 2);
+        assert_eq!(
+            kept(&[&[("", "app"), ("qsort", "libc.so.6"), ("", "app"), ("", "app")][..], &start].concat()),
+            4
+        );
+        assert_eq!(kept(&[("work", "app"), ("start_thread", "libc.so.6"), ("", "libc.so.6")]), 1);
+        assert_eq!(kept(&[("", "app"), ("", "app")]), 2);
+        assert_eq!(kept(&[("", "libc.so.6")]), 1);
+    }
 }
