@@ -64,7 +64,8 @@ fn calls(snapshot: &Snapshot) -> HashMap<InstancesKey, (u64, u64)> {
     let mut sums: HashMap<InstancesKey, (u64, u64)> = HashMap::new();
     for (key, values) in &snapshot.counters {
         let Some(Meaning::Call(key)) = key.meaning() else { continue };
-        let key = InstancesKey { communicator: key.communicator, operation: key.operation, request: 0 };
+        let Some((operation, _)) = snapshot.operation_at(key.place) else { continue };
+        let key = InstancesKey { communicator: key.communicator, operation: operation as u16, request: 0 };
         let (calls, ticks) = sums.entry(key).or_default();
         *calls = calls.wrapping_add(values[call::CALLS]);
         *ticks = ticks.wrapping_add(values[call::TICKS]);

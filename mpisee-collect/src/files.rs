@@ -7,12 +7,12 @@ use crate::rank_tables::{RankTables, is_merged, merge};
 use crate::wire::pieces::{Frame, TABLES, frames};
 use mpisee_profile::comm_name::is_shared_row;
 use mpisee_profile::rows::{
-    ArrivalRow, CallRow, CollectiveRow, CommRow, MessageRow, OutsideRow, PeerRow, RankRow, RegionRow, Row,
-    StreamRow,
+    ArrivalRow, CallRow, CollectiveRow, CommRow, MessageRow, OutsideRow, PathRow, PeerRow, RankRow,
+    RegionRow, Row, SiteRow, StackRow, StreamRow,
 };
 use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
-use mpisee_profile::{ProfileError, RunInfo};
-use std::collections::HashMap;
+use mpisee_profile::{PathId, ProfileError, RunInfo, SiteId};
+use std::collections::{HashMap, HashSet};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,9 @@ const ARRIVALS: usize = 7;
 const COLLECTIVES: usize = 8;
 const MESSAGES: usize = 9;
 const STREAMS: usize = 10;
+const SITES: usize = 11;
+const PATHS: usize = 12;
+const STACKS: usize = 13;
 
 /// The rows of a rank as CSV text, by table; what its GPU kernels accessed as lines of JSON.
 pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
@@ -42,6 +45,9 @@ pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
         to_csv(&tables.arrivals.collectives),
         to_csv(&tables.arrivals.messages.samples),
         to_csv(&tables.arrivals.messages.streams),
+        to_csv(&tables.places.sites),
+        to_csv(&tables.places.paths),
+        to_csv(&tables.places.stacks),
     ]
 }
 
@@ -70,11 +76,14 @@ pub struct ProfileFiles {
     collectives: OptionalTable<CollectiveRow>,
     messages: OptionalTable<MessageRow>,
     streams: OptionalTable<StreamRow>,
+    sites: Distinct<SiteRow>,
+    paths: OptionalTable<PathRow>,
+    stacks: Distinct<StackRow>,
     /// Accesses of GPU kernels, as received; the owners of the memory are known when all ranks are there.
     gpu: Vec<u8>,
     /// Communicators that several ranks report, by name; with the order in which they came.
     merged: HashMap<String, (usize, CommRow)>,
-    /// The part of a rank's communicators that has been received.
+    /// The part that has been received of a rank's rows of a table whose rows are looked at.
     begun: Vec<u8>,
     nodes: Nodes,
     /// The number of shared rows, and of the communicators in them.
@@ -97,6 +106,9 @@ impl ProfileFiles {
             collectives: OptionalTable::default(),
             messages: OptionalTable::default(),
             streams: OptionalTable::default(),
+            sites: Distinct::default(),
+            paths: OptionalTable::default(),
+            stacks: Distinct::default(),
             gpu: Vec::new(),
             directory,
             merged: HashMap::new(),
@@ -108,8 +120,22 @@ impl ProfileFiles {
 
     /// Appends the rows of one rank.
     pub fn append(&mut self, parts: &[Vec<u8>; TABLES]) -> Result<(), ProfileError> {
-        let [ranks, comms, calls, peers, regions, outside, gpu, arrivals, collectives, messages, streams] =
-            parts;
+        let [
+            ranks,
+            comms,
+            calls,
+            peers,
+            regions,
+            outside,
+            gpu,
+            arrivals,
+            collectives,
+            messages,
+            streams,
+            sites,
+            paths,
+            stacks,
+        ] = parts;
         self.ranks.append(ranks)?;
         self.append_comms(comms)?;
         self.calls.append(calls)?;
@@ -120,7 +146,10 @@ impl ProfileFiles {
         self.arrivals.append(&self.directory, arrivals)?;
         self.collectives.append(&self.directory, collectives)?;
         self.messages.append(&self.directory, messages)?;
-        self.streams.append(&self.directory, streams)
+        self.streams.append(&self.directory, streams)?;
+        self.sites.append(&self.directory, sites)?;
+        self.paths.append(&self.directory, paths)?;
+        self.stacks.append(&self.directory, stacks)
     }
 
     /// Appends a piece of the rows of one or more ranks. The rows of a rank in a table arrive in order, and complete
@@ -133,13 +162,17 @@ impl ProfileFiles {
         let &Frame::Rows { table, is_last, text } = frame else { return Ok(()) };
         match usize::from(table) {
             RANKS => self.ranks.append(text),
-            COMMS => {
+            table @ (COMMS | SITES | STACKS) => {
                 self.begun.extend(text);
                 if !is_last {
                     return Ok(());
                 }
                 let whole = std::mem::take(&mut self.begun);
-                self.append_comms(&whole)
+                match table {
+                    SITES => self.sites.append(&self.directory, &whole),
+                    STACKS => self.stacks.append(&self.directory, &whole),
+                    _ => self.append_comms(&whole),
+                }
             }
             CALLS => self.calls.append(text),
             PEERS => self.peers.append(text),
@@ -149,6 +182,7 @@ impl ProfileFiles {
             COLLECTIVES => self.collectives.append(&self.directory, text),
             MESSAGES => self.messages.append(&self.directory, text),
             STREAMS => self.streams.append(&self.directory, text),
+            PATHS => self.paths.append(&self.directory, text),
             GPU => {
                 self.gpu.extend(text);
                 Ok(())
@@ -206,6 +240,9 @@ impl ProfileFiles {
             self.collectives.table,
             self.messages.table,
             self.streams.table,
+            self.sites.rows.table,
+            self.paths.table,
+            self.stacks.rows.table,
         ];
         for table in tables.into_iter().chain(optional.into_iter().flatten()) {
             table.close()?;
@@ -252,6 +289,51 @@ impl<R: Row> OptionalTable<R> {
     }
 }
 
+/// A table of what all ranks have in common: of equal rows the first is written.
+struct Distinct<R: Distinguished> {
+    rows: OptionalTable<R>,
+    written: HashSet<R::Id>,
+}
+
+/// A row that an identifier stands for.
+trait Distinguished: Row {
+    type Id: Eq + std::hash::Hash;
+
+    fn id(&self) -> Self::Id;
+}
+
+impl Distinguished for SiteRow {
+    type Id = SiteId;
+
+    fn id(&self) -> SiteId {
+        self.site
+    }
+}
+
+impl Distinguished for StackRow {
+    type Id = PathId;
+
+    fn id(&self) -> PathId {
+        self.path
+    }
+}
+
+impl<R: Distinguished> Default for Distinct<R> {
+    fn default() -> Self {
+        Distinct { rows: OptionalTable::default(), written: HashSet::new() }
+    }
+}
+
+impl<R: Distinguished> Distinct<R> {
+    fn append(&mut self, directory: &ProfileWriter, text: &[u8]) -> Result<(), ProfileError> {
+        let mut rows: Vec<R> = from_csv(text).map_err(|error| ProfileError::Segment {
+            why: format!("a rank's {} did not arrive whole: {error}", R::FILE),
+        })?;
+        rows.retain(|row| self.written.insert(row.id()));
+        self.rows.append(directory, &to_csv(&rows))
+    }
+}
+
 /// The files of a profile with sums over ranks.
 pub struct AggregateFiles {
     directory: ProfileWriter,
@@ -281,6 +363,13 @@ impl AggregateFiles {
         write_table(&directory, &tables.regions)?;
         if !tables.outside.is_empty() {
             write_table(&directory, &tables.outside)?;
+        }
+        if !tables.sites.is_empty() {
+            write_table(&directory, &tables.sites)?;
+        }
+        if !tables.paths.is_empty() {
+            write_table(&directory, &tables.paths)?;
+            write_table(&directory, &tables.stacks)?;
         }
         if !tables.gpu.is_empty() {
             write_table(&directory, &tables.gpu)?;

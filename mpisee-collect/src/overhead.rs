@@ -1,11 +1,11 @@
 //! The time that recording took from a rank.
 
 use crate::ticks::seconds_per_tick;
+use mpisee_profile::Ticks;
 use mpisee_profile::rows::Seconds;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::{call, overhead, peer, sampled};
 use mpisee_profile::segment::{Moment, Snapshot};
-use mpisee_profile::{Operation, Ticks};
 
 /// Measured calls from which on a mean says something.
 const ENOUGH: u64 = 8;
@@ -49,7 +49,9 @@ impl Overhead {
         let error = ERRORS * (variance.max(0.0) / samples as f64).sqrt();
         // Not those of the rows, which count a call on requests of several communicators on each.
         let calls = snapshot.sampled[sampled::ALL_CALLS].saturating_add(snapshot.calls_since_sample) as f64;
-        let all = |of_one: f64| seconds(Ticks::new((of_one.max(0.0) * calls) as u64));
+        // Of calls whose path was taken it is known.
+        let paths = Ticks::new(snapshot.overhead[overhead::PATHS]);
+        let all = |of_one: f64| seconds(Ticks::new((of_one.max(0.0) * calls) as u64).saturating_add(paths));
         Overhead {
             estimate_s: all(mean + HIDDEN_PART * hidden),
             low_s: all((1.0 - OVERLAP) * (mean - error)),
@@ -78,8 +80,8 @@ fn calibrated(snapshot: &Snapshot) -> Ticks {
     for (key, values) in &snapshot.counters {
         match key.meaning() {
             Some(Meaning::Call(key)) => {
-                let operation = Operation::from_index(u64::from(key.operation));
-                if operation.is_some_and(Operation::starts_request) {
+                let operation = snapshot.operation_at(key.place);
+                if operation.is_some_and(|(operation, _)| operation.starts_request()) {
                     requests = requests.wrapping_add(values[call::CALLS]);
                 }
             }
@@ -95,5 +97,6 @@ fn calibrated(snapshot: &Snapshot) -> Ticks {
         + of(messages, overhead::THOUSAND_MESSAGES)
         + of(requests, overhead::THOUSAND_REQUESTS);
     let counted = Ticks::new(u64::try_from(counted).unwrap_or(u64::MAX));
-    counted.saturating_add(Ticks::new(snapshot.overhead[overhead::NAMING]))
+    let exact = [overhead::NAMING, overhead::PATHS].map(|which| Ticks::new(snapshot.overhead[which]));
+    exact.into_iter().fold(counted, Ticks::saturating_add)
 }

@@ -3,6 +3,7 @@
 use crate::arrivals::Arrivals;
 use crate::gpu::Part;
 use crate::overhead::Overhead;
+use crate::places::Places;
 use crate::ticks::seconds_per_tick;
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds};
@@ -12,7 +13,7 @@ use mpisee_profile::segment::log::{Created, Runs};
 use mpisee_profile::segment::membership::{has_elided_members, reports, reports_side};
 use mpisee_profile::segment::names::{names, parent_name};
 use mpisee_profile::segment::snapshot::{Communicator, Moment, SharedRow, Snapshot};
-use mpisee_profile::{Operation, RankSet, RegionId, Ticks, WorldRank};
+use mpisee_profile::{CommId, Operation, RankSet, RegionId, Ticks, WorldRank};
 use std::collections::{BTreeSet, HashMap};
 
 /// The table rows of one rank.
@@ -33,6 +34,8 @@ pub struct RankTables {
     pub regions: Vec<RegionRow>,
     /// When it entered and left collective calls; none of a process whose clock cannot be compared with others.
     pub arrivals: Arrivals,
+    /// Where in the program it called MPI.
+    pub places: Places,
     /// The time that recording its calls took.
     pub overhead: Overhead,
     /// Accesses of its GPU kernels, which the caller reads from another file than the segment.
@@ -87,9 +90,8 @@ impl RankTables {
             seconds: seconds_per_tick(snapshot, end),
             end: end.ticks,
         };
-        // Ordered by key, the rows come by communicator, region, operation and size.
         let mut counters: Vec<_> = snapshot.counters.iter().map(|(key, values)| (*key, *values)).collect();
-        counters.sort_unstable();
+        counters.sort_unstable_by_key(|&(key, _)| order(snapshot, key));
         let (mut calls, mut peers, mut outside) = (Vec::new(), Vec::new(), Vec::new());
         let mut mpi_ticks = Ticks::ZERO;
         let mut mpi_ticks_by_region = vec![Ticks::ZERO; snapshot.regions.len() + 1];
@@ -117,6 +119,7 @@ impl RankTables {
         });
         let overhead = Overhead::of(snapshot, &rows.seconds);
         RankTables {
+            places: Places::new(snapshot, &rows.names, &rows.seconds),
             arrivals: Arrivals::new(snapshot, &rows.names, end),
             rank: rows.rank(mpi_ticks, overhead.estimate_s),
             comms: comms(snapshot, &rows.names, is_reported),
@@ -177,15 +180,16 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
 
     fn call(&self, key: CallKey, values: &[u64; 6]) -> Option<CallRow> {
         let (size_min, size_max) = class_bounds(key.size_class);
+        let (operation, site) = self.snapshot.operation_at(key.place)?;
         Some(CallRow {
             comm: self.names.get(key.communicator.index())?.clone(),
             rank: self.snapshot.world_rank.get(),
             region: self.paths.get(key.region.index())?.clone(),
-            call: Operation::from_index(u64::from(key.operation))?.name().to_owned(),
+            call: operation.name().to_owned(),
             size_min,
             size_max,
             memory: key.memory,
-            site: None,
+            site: site.and_then(|site| self.snapshot.site_id(&site.code)),
             calls: values[call::CALLS],
             bytes: values[call::BYTES],
             time_s: (self.seconds)(Ticks::new(values[call::TICKS])),
@@ -236,6 +240,13 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             involuntary_switches: if_ended(region::INVOLUNTARY_SWITCHES),
         })
     }
+}
+
+/// The order of rows: by communicator, region, operation, size and site; what is not about calls comes by its key.
+fn order(snapshot: &Snapshot, key: Key) -> (Option<(CommId, RegionId, u16, u8)>, Key) {
+    let Some(Meaning::Call(call)) = key.meaning() else { return (None, key) };
+    let operation = snapshot.operation_at(call.place).map_or(u16::MAX, |(operation, _)| operation as u16);
+    (Some((call.communicator, call.region, operation, call.size_class)), key)
 }
 
 /// Paths by region number: `solver/halo`; "" for 0.

@@ -10,7 +10,7 @@ pub struct CommId(u32);
 
 impl CommId {
     /// The bits that a number takes in a [`Key`](crate::segment::Key).
-    pub const BITS: u32 = 28;
+    pub const BITS: u32 = 24;
     /// `MPI_COMM_WORLD`, the first in the log.
     pub const WORLD: CommId = CommId(0);
     /// `MPI_COMM_SELF`, the second in the log.

@@ -1,6 +1,7 @@
 //! The profiler's options: one table, read by the library from the environment and offered by the
 //! launcher on its command line.
 
+use crate::segment::CallPlace;
 use std::path::PathBuf;
 
 /// One option.
@@ -70,6 +71,8 @@ pub struct Options {
     pub instances: u64,
     /// Messages of each stream of which the times at both ends are kept.
     pub messages: u64,
+    /// Call sites that are told apart; 0: none are.
+    pub sites: u32,
     /// The method by which rows are collected.
     pub collect: Collect,
     /// Whether rank 0 says at the end where the profile is.
@@ -102,6 +105,7 @@ impl Default for Options {
             fold: 4096,
             instances: 256,
             messages: 256,
+            sites: 4096,
             collect: Collect::Auto,
             quiet: false,
             gpu: false,
@@ -234,6 +238,20 @@ pub const SETTINGS: &[Setting] = &[
                 _ => text.parse().map_err(|_| "is neither a number of messages nor all".to_owned())?,
             };
             Ok(())
+        },
+    },
+    Setting {
+        variable: "MPISEE_SITES",
+        option: "sites",
+        value: "N",
+        default: "4096",
+        help: "Count calls by the places in the program that make them, the first N of them; 0 to count them together",
+        apply: |options, text| match text.parse() {
+            Ok(sites @ 0..=CallPlace::MOST_SITES) => {
+                options.sites = sites;
+                Ok(())
+            }
+            _ => Err(format!("is not a number from 0 to {}", CallPlace::MOST_SITES)),
         },
     },
     Setting {

@@ -45,10 +45,14 @@ fn fnv(hash: u64, word: u64) -> u64 {
     mixed.rotate_left(29)
 }
 
-/// A hash in as many bits as an identifier has, none of which is 0.
+/// A hash in as many bits as an identifier has, which is not 0.
 fn folded(hash: u64) -> u64 {
-    let folded = (hash ^ hash >> BITS) & ((1 << BITS) - 1);
-    folded.max(1)
+    // The last mixing of MurmurHash3: each bit changes all others.
+    let mut mixed = hash;
+    for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
+        mixed = (mixed ^ mixed >> 33).wrapping_mul(factor);
+    }
+    ((mixed ^ mixed >> 33) >> (u64::BITS - BITS)).max(1)
 }
 
 /// Written as hexadecimal digits in text, as a number between ranks.

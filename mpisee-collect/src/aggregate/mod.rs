@@ -7,6 +7,7 @@
 mod check;
 mod gpu;
 mod node;
+mod places;
 mod sums;
 mod tables;
 
@@ -21,7 +22,8 @@ use mpisee_profile::comm_name::{derived, is_of_changing_members};
 use mpisee_profile::rows::{CommRow, Memory, PeerRow, Ranks, Seconds};
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::key::size_class;
-use mpisee_profile::{Operation, RankSet};
+use mpisee_profile::{Operation, RankSet, SiteId};
+use places::PlaceSums;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use sums::{Join, Spread, merge, merge_equal_keys, merge_named};
@@ -45,6 +47,7 @@ pub struct Aggregate {
     offsets: Vec<(OffsetKey, Traffic)>,
     /// With processes of other worlds, by communicator.
     outside: Vec<(u32, Traffic)>,
+    places: PlaceSums,
     gpu: GpuSums,
 }
 
@@ -152,6 +155,7 @@ struct CellKey {
     /// See [`size_class`].
     size_class: u8,
     memory: Memory,
+    site: Option<SiteId>,
 }
 
 /// Sums of calls that are the same over ranks and for one rank.
@@ -304,6 +308,7 @@ impl Aggregate {
             cells: cells.into_iter().map(|(key, own)| (key, cell(rank, own))).collect(),
             offsets: own_offsets(rank, tables, &numbers),
             outside: own_outside(tables, &numbers),
+            places: PlaceSums::of(rank, &tables.places, &numbers),
             gpu: GpuSums::of(&tables.gpu),
         }
     }
@@ -320,6 +325,7 @@ impl Aggregate {
         merge(&mut self.offsets, other.offsets);
         self.offsets = bounded(std::mem::take(&mut self.offsets));
         merge(&mut self.outside, other.outside);
+        self.places.merge(other.places);
         self.gpu.merge(other.gpu);
     }
 
@@ -330,9 +336,6 @@ impl Aggregate {
         if is_same(comms) && is_same(regions) {
             return;
         }
-        let put = |number: &mut u32, places: &[u32]| {
-            *number = places.get(*number as usize).copied().unwrap_or(ALL);
-        };
         for (key, _) in &mut self.cells {
             put(&mut key.comm, comms);
             put(&mut key.region, regions);
@@ -340,12 +343,18 @@ impl Aggregate {
         self.wholes.iter_mut().for_each(|((comm, _), _)| put(comm, comms));
         self.offsets.iter_mut().for_each(|((comm, ..), _)| put(comm, comms));
         self.outside.iter_mut().for_each(|(comm, _)| put(comm, comms));
+        self.places.renumber(comms);
     }
 
     /// The number of ranks.
     pub fn ranks(&self) -> u64 {
         self.nodes.iter().map(|(_, node)| node.ranks.len()).fold(0, u64::saturating_add)
     }
+}
+
+/// Gives a row its new number.
+fn put(number: &mut u32, places: &[u32]) {
+    *number = places.get(*number as usize).copied().unwrap_or(ALL);
 }
 
 /// The families that a rank is in, and which each of its communicators is of.
@@ -458,6 +467,7 @@ fn own_cells(
             region: region as u32,
             size_class: size_class(row.size_min),
             memory: row.memory,
+            site: row.site,
         };
         let sums = CallSums {
             calls: row.calls,

@@ -4,8 +4,8 @@ use super::sums::Spread;
 use super::{ALL, Aggregate, Cell, CellKey, Comm, Region, Traffic};
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{
-    BinaryRow, CommRow, GpuTotalRow, Members, NodeRow, OffsetRow, OutsideTotalRow, Ranks, RegionTotalRow,
-    Seconds, SpreadRow, TotalRow,
+    BinaryRow, CommRow, GpuTotalRow, Members, NodeRow, OffsetRow, OutsideTotalRow, PathTotalRow, Ranks,
+    RegionTotalRow, Seconds, SiteRow, SpreadRow, StackRow, TotalRow,
 };
 use mpisee_profile::segment::key::class_bounds;
 use mpisee_profile::{Operation, RankSet};
@@ -28,6 +28,12 @@ pub struct AggregateTables {
     pub outside: Vec<OutsideTotalRow>,
     /// `region-totals.csv`.
     pub regions: Vec<RegionTotalRow>,
+    /// `sites.csv`.
+    pub sites: Vec<SiteRow>,
+    /// `path-totals.csv`.
+    pub paths: Vec<PathTotalRow>,
+    /// `stacks.csv`.
+    pub stacks: Vec<StackRow>,
     /// `gpu-totals.csv`.
     pub gpu: Vec<GpuTotalRow>,
     /// `binaries.csv`.
@@ -49,9 +55,12 @@ impl Aggregate {
             offsets: self.offset_rows(&names),
             outside: self.outside_rows(&names),
             regions: self.regions.iter().filter_map(region_row).collect(),
+            sites: self.places.sites(),
+            paths: self.path_rows(&names),
+            stacks: self.places.stacks(),
             gpu: self.gpu.rows(),
             binaries: self.gpu.binaries(),
-            notes: self.gpu.notes(),
+            notes: self.gpu.notes().into_iter().chain(self.places.note()).collect(),
         }
     }
 
@@ -113,7 +122,7 @@ impl Aggregate {
             size_min,
             size_max,
             memory: key.memory,
-            site: None,
+            site: key.site,
             ranks: cell.ranks,
             calls: cell.sums.calls,
             bytes: cell.sums.bytes,
@@ -192,11 +201,11 @@ pub fn seconds_of(time_ns: &Spread) -> [Seconds; 3] {
     [time_ns.sum, time_ns.min.into(), time_ns.max.into()].map(seconds)
 }
 
-fn name_of(names: &[String], number: u32) -> String {
+pub(super) fn name_of(names: &[String], number: u32) -> String {
     names.get(number as usize).cloned().unwrap_or_default()
 }
 
-fn call_name(operation: u32) -> String {
+pub(super) fn call_name(operation: u32) -> String {
     Operation::from_index(operation.into()).map_or_else(String::new, |operation| operation.name().to_owned())
 }
 

@@ -1,7 +1,7 @@
 //! The key of a slot: what it counts, packed into one word.
 
 use crate::rows::Memory;
-use crate::{CommId, CommRank, RegionId};
+use crate::{CommId, CommRank, Operation, RegionId};
 
 const CALL: u64 = 1;
 const PEER: u64 = 2;
@@ -12,16 +12,20 @@ const SHARED_ROW: u64 = 1 << 32;
 const INSTANCES: u64 = 1 << 61;
 /// With the tag of a region: the key counts the messages of a stream.
 const STREAM: u64 = 1 << 60;
+/// With the tag of a region: the key counts calls of a call path.
+const PATH: u64 = 1 << 59;
+const PATH_SHIFT: u32 = CommId::BITS + OPERATION_BITS;
 const REQUEST_SHIFT: u32 = 38;
 const REQUEST_BITS: u32 = 22;
 const TAG_SHIFT: u32 = 62;
-const COMMUNICATOR_SHIFT: u32 = 31;
-const REGION_SHIFT: u32 = 19;
-const OPERATION_SHIFT: u32 = 9;
+const COMMUNICATOR_SHIFT: u32 = REGION_SHIFT + RegionId::BITS;
+const REGION_SHIFT: u32 = PLACE_SHIFT + CallPlace::BITS;
+const PLACE_SHIFT: u32 = SIZE_CLASS_SHIFT + SIZE_CLASS_BITS;
 const OPERATION_BITS: u32 = 10;
 const SIZE_CLASS_SHIFT: u32 = 2;
 const SIZE_CLASS_BITS: u32 = 7;
 const SIZE_CLASS_MASK: u64 = ((1 << SIZE_CLASS_BITS) - 1) << SIZE_CLASS_SHIFT;
+const PLACE_MASK: u64 = ((1 << CallPlace::BITS) - 1) << PLACE_SHIFT;
 const REGION_MASK: u64 = ((1 << RegionId::BITS) - 1) << REGION_SHIFT;
 
 /// The key of a slot; 0 is a slot not yet in use.
@@ -43,6 +47,43 @@ pub enum Meaning {
     Instances(InstancesKey),
     /// Messages of one of the process's streams, by its number; see [`super::streams`].
     Stream(u32),
+    /// Calls of a call path.
+    Path(PathKey),
+}
+
+/// An operation, and where the program calls it: either the operation alone, or the number of a call site, of which the log
+/// has the operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallPlace(u32);
+
+impl CallPlace {
+    /// The bits that it takes in a [`Key`].
+    pub const BITS: u32 = 17;
+    /// Call sites that can be told apart.
+    pub const MOST_SITES: u32 = (1 << CallPlace::BITS) - CallPlace::FIRST_SITE;
+    const FIRST_SITE: u32 = 1 << OPERATION_BITS;
+
+    /// The operation at no known site.
+    #[inline]
+    pub const fn of(operation: Operation) -> CallPlace {
+        CallPlace(operation as u32)
+    }
+
+    /// The site with this number, which is less than [`CallPlace::MOST_SITES`].
+    #[inline]
+    pub const fn site(number: u32) -> CallPlace {
+        CallPlace(CallPlace::FIRST_SITE + number)
+    }
+
+    /// The number of the site; `None` for an operation at no known one.
+    pub fn site_number(self) -> Option<u32> {
+        self.0.checked_sub(CallPlace::FIRST_SITE)
+    }
+
+    /// The operation at no known site; `None` for a site, or for a number that no operation has.
+    pub fn operation(self) -> Option<Operation> {
+        Operation::from_index(u64::from(self.0)).filter(|_| self.site_number().is_none())
+    }
 }
 
 /// One cell of the table of calls.
@@ -52,8 +93,8 @@ pub struct CallKey {
     pub communicator: CommId,
     /// The region.
     pub region: RegionId,
-    /// `Operation as u16`.
-    pub operation: u16,
+    /// The operation, and where it is called.
+    pub place: CallPlace,
     /// See [`size_class`].
     pub size_class: u8,
     /// The kind of memory that has the buffer.
@@ -80,11 +121,30 @@ pub struct InstancesKey {
     pub request: u32,
 }
 
+/// Calls of an operation on a communicator that came by one call path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PathKey {
+    /// The number of the path in the log.
+    pub path: u16,
+    /// The communicator.
+    pub communicator: CommId,
+    /// `Operation as u16`.
+    pub operation: u16,
+}
+
+impl PathKey {
+    /// The word: tag 2, two bits 0, one bit 1, path 16, communicator 24, operation 10 bits.
+    pub fn pack(self) -> Key {
+        let operation = u64::from(self.communicator.get()) << OPERATION_BITS | u64::from(self.operation);
+        Key(REGION << TAG_SHIFT | PATH | u64::from(self.path) << PATH_SHIFT | operation)
+    }
+}
+
 impl InstancesKey {
     /// Requests of a persistent operation on a communicator that can be told apart.
     pub const MOST_REQUESTS: u32 = 1 << REQUEST_BITS;
 
-    /// The word: tag 2, one bit 1, one bit 0, request 22 bits, communicator 28, operation 10 bits.
+    /// The word: tag 2, one bit 1, one bit 0, request 22 bits, communicator 24, operation 10 bits.
     pub fn pack(self) -> Key {
         let operation = u64::from(self.communicator.get()) << OPERATION_BITS | u64::from(self.operation);
         let request = u64::from(self.request & (InstancesKey::MOST_REQUESTS - 1)) << REQUEST_SHIFT;
@@ -93,20 +153,20 @@ impl InstancesKey {
 }
 
 impl CallKey {
-    /// The word: tag 2, communicator 28, region 12, operation 10, size class 7, memory 2 bits.
+    /// The word: tag 2, communicator 24, region 12, place 17, size class 7, memory 2 bits.
     #[inline]
     pub fn pack(self) -> Key {
         Key(CALL << TAG_SHIFT
             | u64::from(self.communicator.get()) << COMMUNICATOR_SHIFT
             | u64::from(self.region.get()) << REGION_SHIFT
-            | u64::from(self.operation) << OPERATION_SHIFT
+            | u64::from(self.place.0) << PLACE_SHIFT
             | u64::from(self.size_class) << SIZE_CLASS_SHIFT
             | self.memory as u64)
     }
 }
 
 impl PeerKey {
-    /// The word: tag 2, communicator 28, peer 32 bits.
+    /// The word: tag 2, communicator 24, peer 32 bits.
     #[inline]
     pub fn pack(self) -> Key {
         Key(PEER << TAG_SHIFT | u64::from(self.communicator.get()) << 32 | u64::from(self.peer.get()))
@@ -152,10 +212,15 @@ impl Key {
     }
 
     /// The key of an operation on a communicator with a size class that no message has.
-    pub fn of_no_size(communicator: CommId, operation: u16) -> Key {
+    pub fn of_no_size(communicator: CommId, operation: Operation) -> Key {
         let size_class = (1 << SIZE_CLASS_BITS) - 1;
-        let region = RegionId::OUTSIDE;
-        CallKey { communicator, region, operation, size_class, memory: Memory::Host }.pack()
+        let (region, place) = (RegionId::OUTSIDE, CallPlace::of(operation));
+        CallKey { communicator, region, place, size_class, memory: Memory::Host }.pack()
+    }
+
+    /// The key of a call at another place.
+    pub fn with_place(self, place: CallPlace) -> Key {
+        Key(self.0 & !PLACE_MASK | u64::from(place.0) << PLACE_SHIFT)
     }
 
     /// A key that stands for nothing: what is counted under it is in no table.
@@ -170,7 +235,7 @@ impl Key {
             CALL => Some(Meaning::Call(CallKey {
                 communicator: self.communicator_of_call(),
                 region: RegionId::new(bits(REGION_SHIFT, RegionId::BITS) as u32),
-                operation: bits(OPERATION_SHIFT, OPERATION_BITS) as u16,
+                place: CallPlace(bits(PLACE_SHIFT, CallPlace::BITS) as u32),
                 size_class: bits(SIZE_CLASS_SHIFT, SIZE_CLASS_BITS) as u8,
                 memory: Memory::from_number(bits(0, 2))?,
             })),
@@ -182,6 +247,11 @@ impl Key {
                 communicator: CommId::new(bits(OPERATION_BITS, CommId::BITS) as u32),
                 operation: bits(0, OPERATION_BITS) as u16,
                 request: bits(REQUEST_SHIFT, REQUEST_BITS) as u32,
+            })),
+            REGION if self.0 & PATH != 0 => Some(Meaning::Path(PathKey {
+                path: bits(PATH_SHIFT, u16::BITS) as u16,
+                communicator: CommId::new(bits(OPERATION_BITS, CommId::BITS) as u32),
+                operation: bits(0, OPERATION_BITS) as u16,
             })),
             REGION if self.0 & STREAM != 0 => Some(Meaning::Stream(bits(0, 32) as u32)),
             REGION if self.0 & SHARED_ROW != 0 => Some(Meaning::SharedRow(CommId::new(bits(0, 32) as u32))),
@@ -217,14 +287,19 @@ mod tests {
         fn a_key_leads_back(
             communicator in (0u32..1 << CommId::BITS).prop_map(CommId::new),
             region in (0u32..1 << RegionId::BITS).prop_map(RegionId::new), operation in 0u16..1024, size_class in 0u8..=64, peer: u32,
-            request in 0..InstancesKey::MOST_REQUESTS,
+            request in 0..InstancesKey::MOST_REQUESTS, site in 0..CallPlace::MOST_SITES, path: u16,
         ) {
-            let call = CallKey { communicator, region, operation, size_class, memory: Memory::Managed };
+            let place = CallPlace::site(site);
+            prop_assert_eq!((place.site_number(), place.operation()), (Some(site), None));
+            let call = CallKey { communicator, region, place, size_class, memory: Memory::Managed };
             prop_assert_eq!(call.pack().meaning(), Some(Meaning::Call(call)));
             prop_assert_eq!(call.pack().communicator_of_call(), communicator);
             let other = CallKey { size_class: 64 - size_class, ..call };
             prop_assert_eq!(call.pack().with_size_class(64 - size_class), other.pack());
-            prop_assert_eq!(Key::of_no_size(communicator, operation).with_region_and_size_class(region, size_class).0, call.pack().0 & !3);
+            let key = Key::of_no_size(communicator, Operation::Send).with_region_and_size_class(region, size_class);
+            prop_assert_eq!(key.with_place(place).0, call.pack().0 & !3);
+            let path = PathKey { path, communicator, operation };
+            prop_assert_eq!(path.pack().meaning(), Some(Meaning::Path(path)));
             let peer = PeerKey { communicator, peer: CommRank::new(peer) };
             prop_assert_eq!(peer.pack().meaning(), Some(Meaning::Peer(peer)));
             prop_assert_eq!(Key::region(region).meaning(), Some(Meaning::Region(region)));
@@ -238,6 +313,14 @@ mod tests {
         fn a_message_lies_in_its_class(bytes: u64) {
             let (least, most) = class_bounds(size_class(bytes));
             prop_assert!((least..=most).contains(&bytes));
+        }
+    }
+
+    #[test]
+    fn a_place_without_a_site_is_its_operation() {
+        for operation in Operation::all() {
+            let place = CallPlace::of(operation);
+            assert_eq!((place.operation(), place.site_number()), (Some(operation), None));
         }
     }
 

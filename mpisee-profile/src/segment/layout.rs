@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 12;
+pub const VERSION: u64 = 13;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -44,7 +44,7 @@ pub struct Header {
     /// The host's name, padded with zeros.
     pub host: [AtomicU64; HOST_BYTES / 8],
     /// The costs of recording on this machine, see [`overhead`].
-    pub overhead: [AtomicU64; 5],
+    pub overhead: [AtomicU64; 6],
     /// A number shared by the processes of one world, and by no others.
     pub job: AtomicU64,
     /// When the process was started, in ticks of the kernel since the system was.
@@ -96,7 +96,7 @@ pub mod state {
 }
 
 /// Bytes of the header.
-pub const HEADER_BYTES: usize = 640;
+pub const HEADER_BYTES: usize = 704;
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
 
 /// The begin of a chunk.
@@ -133,7 +133,7 @@ pub struct Slot {
     pub key: AtomicU64,
     /// Odd while the values change.
     pub sequence: AtomicU64,
-    /// Their meaning depends on the key: see [`call`], [`peer`], [`region`],
+    /// Their meaning depends on the key: see [`call`], [`path`], [`peer`], [`region`],
     /// [`shared_row`], [`super::active_call`], [`super::instances`].
     pub values: [AtomicU64; 6],
 }
@@ -155,6 +155,8 @@ pub mod call {
     pub const SHORTEST_PLUS_1: usize = 3;
     /// Ticks of the longest call.
     pub const LONGEST: usize = 4;
+    /// The address to which the last call returned, by which its thread recognises the site; without meaning to others.
+    pub const RETURNS_TO: usize = 5;
 }
 
 /// Indices into [`Header::overhead`].
@@ -169,6 +171,8 @@ pub mod overhead {
     pub const NAMING: usize = 3;
     /// Nanoseconds that the profiler added to `MPI_Init`.
     pub const INIT_NS: usize = 4;
+    /// Ticks so far that went into taking call paths of slow calls.
+    pub const PATHS: usize = 5;
 }
 
 /// Indices into [`Header::sampled`]: what calls took that were measured, one of some, between the begin of recording and the call
@@ -209,6 +213,14 @@ pub mod cpu {
     pub const MAJOR_FAULTS: usize = 6;
     /// Nanoseconds that the reading took, plus 1; 0 if nothing was read. Written last.
     pub const READING_NS_PLUS_1: usize = 7;
+}
+
+/// Values of a slot that counts calls of a call path.
+pub mod path {
+    /// Calls.
+    pub const CALLS: usize = 0;
+    /// Ticks in all of them.
+    pub const TICKS: usize = 1;
 }
 
 /// Values of a slot that counts messages.

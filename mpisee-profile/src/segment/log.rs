@@ -167,6 +167,25 @@ pub enum Record {
         /// Its text.
         text: String,
     },
+    /// A binary has code that calls MPI, or is on a call path; binaries are numbered in the order of their records.
+    Module {
+        /// Its path; empty for code that belongs to no file.
+        path: String,
+        /// Its GNU build ID in hexadecimal; empty if it has none.
+        build_id: String,
+    },
+    /// An operation is called at a site for the first time; sites are numbered in the order of their records.
+    Site {
+        /// `Operation as u16`.
+        operation: u16,
+        /// The code.
+        code: Code,
+    },
+    /// A call came by a path for the first time; paths are numbered in the order of their records.
+    Path {
+        /// The return addresses, from the MPI call outwards.
+        frames: Vec<Code>,
+    },
     /// A region began for the first time.
     Region {
         /// The region.
@@ -178,6 +197,15 @@ pub enum Record {
     },
 }
 
+/// A place in the code of a binary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Code {
+    /// The number of the binary.
+    pub module: u32,
+    /// The address less that at which the binary is loaded.
+    pub offset: u64,
+}
+
 const CREATED: u32 = 1;
 const LABEL: u32 = 4;
 const TOPOLOGY: u32 = 5;
@@ -185,6 +213,9 @@ const FREED: u32 = 6;
 const REGION: u32 = 7;
 const FACT: u32 = 8;
 const SHARED_ROW: u32 = 9;
+const MODULE: u32 = 10;
+const SITE: u32 = 11;
+const PATH: u32 = 12;
 
 impl Record {
     /// The words of the record.
@@ -212,6 +243,18 @@ impl Record {
             }
             Record::Fact { which, text } => writer.labelled(FACT, [*which], text),
             Record::Region { id, parent, name } => writer.labelled(REGION, [id.get(), parent.get()], name),
+            Record::Module { path, build_id } => {
+                writer.labelled(MODULE, [build_id.len() as u32], &format!("{build_id}{path}"))
+            }
+            Record::Site { operation, code } => {
+                writer.numbers([u32::from(*operation)]);
+                writer.code(*code);
+                SITE
+            }
+            Record::Path { frames } => {
+                frames.iter().for_each(|&code| writer.code(code));
+                PATH
+            }
         };
         let bytes = writer.end();
         words[0] = u64::from(kind) | bytes << 32;
@@ -233,6 +276,22 @@ impl Record {
             FREED => Record::Freed { id: comm(&mut rest)? },
             SHARED_ROW => Record::SharedRow { id: comm(&mut rest)?, changing: number(&mut rest)? != 0 },
             FACT => Record::Fact { which: number(&mut rest)?, text: text(rest) },
+            MODULE => {
+                let build_id = number(&mut rest)? as usize;
+                let (build_id, path) = rest.split_at_checked(build_id)?;
+                Record::Module { path: text(path), build_id: text(build_id) }
+            }
+            SITE => Record::Site {
+                operation: u16::try_from(number(&mut rest)?).ok()?,
+                code: decode_code(&mut rest)?,
+            },
+            PATH => {
+                let mut frames = Vec::new();
+                while !rest.is_empty() {
+                    frames.push(decode_code(&mut rest)?);
+                }
+                Record::Path { frames }
+            }
             REGION => Record::Region { id: region(&mut rest)?, parent: region(&mut rest)?, name: text(rest) },
             _ => return None,
         };
@@ -269,6 +328,10 @@ impl Writer<'_> {
         self.bytes += 4 * COUNT as u64;
     }
 
+    fn code(&mut self, code: Code) {
+        self.numbers([code.module, code.offset as u32, (code.offset >> 32) as u32]);
+    }
+
     /// Numbers and a text; returns the `kind`.
     fn labelled<const COUNT: usize>(&mut self, kind: u32, numbers: [u32; COUNT], text: &str) -> u32 {
         self.numbers(numbers);
@@ -302,6 +365,11 @@ fn comm(bytes: &mut &[u8]) -> Option<CommId> {
 
 fn region(bytes: &mut &[u8]) -> Option<RegionId> {
     number(bytes).map(RegionId::new)
+}
+
+fn decode_code(bytes: &mut &[u8]) -> Option<Code> {
+    let (module, low, high) = (number(bytes)?, number(bytes)?, number(bytes)?);
+    Some(Code { module, offset: u64::from(low) | u64::from(high) << 32 })
 }
 
 fn text(bytes: &[u8]) -> String {

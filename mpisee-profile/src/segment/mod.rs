@@ -26,7 +26,7 @@ pub mod streams;
 pub mod words;
 
 pub use cpu::CpuReading;
-pub use key::{CallKey, InstancesKey, Key, PeerKey};
+pub use key::{CallKey, CallPlace, InstancesKey, Key, PathKey, PeerKey};
 pub use snapshot::{Moment, Snapshot, Source};
 use std::collections::BTreeMap;
 pub use streams::Stream;

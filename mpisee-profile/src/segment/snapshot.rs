@@ -4,15 +4,16 @@ use super::active_call::{self, ActiveCall};
 use super::cpu::CpuReading;
 use super::fact::Fact;
 use super::instances::{SAMPLE_WORDS, Sample};
-use super::key::{Key, Meaning};
+use super::key::{CallPlace, Key, Meaning};
 use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SAMPLES,
     SLOT_BYTES, Slot, call, peer,
 };
-use super::log::{Created, Record, Runs};
+use super::log::{Code, Created, Record, Runs};
 use crate::error::ProfileError;
 use crate::rows::{Cpus, MOST_PROCESSES};
-use crate::{CommId, RegionId, Ticks, WorldRank};
+use crate::site::{PathId, SiteId};
+use crate::{CommId, Operation, RegionId, Ticks, WorldRank};
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::num::NonZero;
@@ -107,6 +108,24 @@ pub struct Region {
     pub name: String,
 }
 
+/// A binary of this process.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// Its path; empty for code that belongs to no file.
+    pub path: String,
+    /// Its GNU build ID in hexadecimal; empty if it has none.
+    pub build_id: String,
+}
+
+/// A call site of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Site {
+    /// The operation that is called there.
+    pub operation: Operation,
+    /// The address to which the call returns.
+    pub code: Code,
+}
+
 /// The program, as far as the log describes it.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
@@ -167,7 +186,7 @@ pub struct Snapshot {
     /// Calls not seen, by [`super::NotSeen`].
     pub not_seen: Vec<u64>,
     /// The costs of recording, by [`super::layout::overhead`].
-    pub overhead: [u64; 5],
+    pub overhead: [u64; 6],
     /// The time that recording took of some calls, by [`super::layout::sampled`].
     pub sampled: [u64; 6],
     /// Calls of all threads since the last one of each that was to be measured.
@@ -208,6 +227,12 @@ pub struct Snapshot {
     pub communicators: Vec<Communicator>,
     /// Regions by their number, from 1.
     pub regions: Vec<Region>,
+    /// Binaries by their number.
+    pub modules: Vec<Module>,
+    /// Call sites by their number.
+    pub sites: Vec<Site>,
+    /// Call paths by their number: return addresses from the MPI call outwards.
+    pub paths: Vec<Vec<Code>>,
     /// Counters, summed over threads.
     pub counters: HashMap<Key, [u64; 6]>,
     /// Sampled instances of collective operations, by the key that counts these.
@@ -281,6 +306,9 @@ impl Snapshot {
             program: Program::default(),
             communicators: Vec::new(),
             regions: Vec::new(),
+            modules: Vec::new(),
+            sites: Vec::new(),
+            paths: Vec::new(),
             counters: HashMap::new(),
             samples: HashMap::new(),
             active_calls: Vec::new(),
@@ -384,6 +412,7 @@ impl Snapshot {
                 (Meaning::Call(_), call::SHORTEST_PLUS_1) if value == 0 => sum[index],
                 (Meaning::Call(_), call::SHORTEST_PLUS_1) => sum[index].min(value),
                 (Meaning::Call(_), call::LONGEST) => sum[index].max(value),
+                (Meaning::Call(_), call::RETURNS_TO) => 0,
                 (Meaning::Peer(_), peer::WORLD_RANK_PLUS_1) => sum[index].max(value),
                 _ => sum[index].wrapping_add(value),
             };
@@ -427,6 +456,17 @@ impl Snapshot {
                 }
                 self.regions.push(Region { parent, name });
             }
+            Record::Module { path, build_id } => self.modules.push(Module { path, build_id }),
+            Record::Site { operation, code } => {
+                let operation = Operation::from_index(u64::from(operation));
+                let operation = operation.ok_or_else(|| wrong("has the site of an unknown operation"))?;
+                self.check_code(&code)?;
+                self.sites.push(Site { operation, code });
+            }
+            Record::Path { frames } => {
+                frames.iter().try_for_each(|code| self.check_code(code))?;
+                self.paths.push(frames);
+            }
             Record::Fact { which, text } => self.program.learn(which, text),
             Record::Label { id, text } => self.communicator(id)?.label = text,
             Record::Topology { id, text } => self.communicator(id)?.topology = text,
@@ -437,6 +477,37 @@ impl Snapshot {
             }
         }
         Ok(())
+    }
+
+    fn check_code(&self, code: &Code) -> Result<(), ProfileError> {
+        if (code.module as usize) < self.modules.len() {
+            return Ok(());
+        }
+        let why = format!("its log has code of binary {} before that binary", code.module);
+        Err(ProfileError::Segment { why })
+    }
+
+    /// The operation of a call, and its site if that is known; `None` for a place that no writer makes.
+    pub fn operation_at(&self, place: CallPlace) -> Option<(Operation, Option<&Site>)> {
+        match place.site_number() {
+            None => Some((place.operation()?, None)),
+            Some(number) => {
+                let site = self.sites.get(number as usize)?;
+                Some((site.operation, Some(site)))
+            }
+        }
+    }
+
+    /// The identifier of a place in a binary.
+    pub fn site_id(&self, code: &Code) -> Option<SiteId> {
+        let Module { path, build_id } = self.modules.get(code.module as usize)?;
+        Some(SiteId::new(path, build_id, code.offset))
+    }
+
+    /// The identifier of a call path.
+    pub fn path_id(&self, frames: &[Code]) -> Option<PathId> {
+        let sites: Option<Vec<SiteId>> = frames.iter().map(|code| self.site_id(code)).collect();
+        sites.map(PathId::new)
     }
 
     fn communicator(&mut self, id: CommId) -> Result<&mut Communicator, ProfileError> {

@@ -4,6 +4,7 @@ use super::Own;
 use super::output_dir;
 use crate::mpi::compatibility::FLAVOUR;
 use crate::state::process::{self, was_spawned};
+use crate::state::sites::SITES;
 use crate::state::world::World;
 use mpisee_collect::nodes::Nodes;
 use mpisee_collect::process::batch_job;
@@ -102,6 +103,18 @@ pub fn log_facts(world: &World) {
     program.notes.iter().for_each(|note| {
         log(Fact::Note, note);
     });
+}
+
+/// The sentence on call sites that were not told apart, if there are any.
+pub fn sites_beyond(world: &World) -> Option<String> {
+    let beyond = SITES.beyond();
+    (beyond > 0).then(|| {
+        format!(
+            "rank {} called MPI at {beyond} more places than the {} that --sites tells apart: their calls have no site",
+            world.rank.get(),
+            world.options.sites
+        )
+    })
 }
 
 /// The arguments of the process. Those of a Rust library preloaded into another program are not in

@@ -19,7 +19,7 @@ use mpisee_profile::segment::layout::shared_row;
 use mpisee_profile::segment::log::{Created, NONE, Record};
 use mpisee_profile::segment::membership::reports;
 use mpisee_profile::segment::names::name_of;
-use mpisee_profile::segment::{CallKey, Key, PeerKey};
+use mpisee_profile::segment::{CallKey, Key, PathKey, PeerKey};
 use mpisee_profile::{CommId, CommRank, RankSet, WorldRank};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::VecDeque;
@@ -301,6 +301,10 @@ impl RowSharing {
                 let communicator = self.state().temporary.get(&call.communicator)?.row;
                 Some(Lasting::of(CallKey { communicator, ..call }.pack()))
             }
+            Meaning::Path(path) if path.communicator.is_temporary() => {
+                let communicator = self.state().temporary.get(&path.communicator)?.row;
+                Some(Lasting::of(PathKey { communicator, ..path }.pack()))
+            }
             Meaning::Peer(peer) if peer.communicator.is_temporary() => {
                 let (communicator, members) = self.known(peer.communicator)?;
                 let world_rank = match members.is_elided() {
@@ -321,7 +325,8 @@ impl RowSharing {
             | Meaning::Region(_)
             | Meaning::SharedRow(_)
             | Meaning::Instances(_)
-            | Meaning::Stream(_) => Some(Lasting::of(key)),
+            | Meaning::Stream(_)
+            | Meaning::Path(_) => Some(Lasting::of(key)),
         }
     }
 

@@ -1,20 +1,25 @@
 //! Counts a call that is in the thread's cache: what repeats is counted without looking up its slot.
 
+use super::paths;
 use super::streams::{self, NumberedMessage};
 use super::{Recorder, add_call, add_received, add_sent};
 use crate::mpi::abi::constant;
 use crate::state::cached_call::{CachedCall, Ends};
 use crate::state::call_sample::CallSample;
 use crate::state::communicator::COMMUNICATORS;
+use crate::state::sites::{self, SITES};
 use crate::state::{thread, world};
 use crate::storage::counters::{add, update};
+use crate::storage::frame;
 use crate::storage::hot::HOT;
+use crate::storage::sync::own_value;
 use mpisee_profile::rows::End;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::layout::{Slot, call};
-use mpisee_profile::segment::{Key, PeerKey};
+use mpisee_profile::segment::{Key, PeerKey, active_call};
 use mpisee_profile::{CommId, CommRank, Ticks};
 use std::ffi::c_int;
+use std::sync::atomic::Ordering;
 
 /// A cached call of the calling thread, to count on.
 #[derive(Clone, Copy)]
@@ -33,19 +38,24 @@ impl CachedCounter {
         self.0.key.get().with_region_and_size_class(HOT.region(), size_class(message))
     }
 
-    /// Counts a call with a message of `message` bytes of which this process contributes `bytes`; returns it as it was
-    /// counted.
+    /// Counts a call with a message of `message` bytes of which this process contributes `bytes`, which returns to `caller`; returns
+    /// it as it was counted.
     #[inline(always)]
-    pub fn count(self, message: u64, bytes: u64, ticks: Ticks) -> CallSample {
+    pub fn count(self, message: u64, bytes: u64, ticks: Ticks, caller: u64) -> CallSample {
         let key = self.key(message);
         if key == self.0.key.get() {
             // SAFETY: no message has the size class of a new entry's key, so that `count_elsewhere` has stored this one after
             // its slot; slots are never unmapped.
-            add_call(unsafe { &*self.0.slot.get() }, bytes, ticks);
-        } else {
-            self.count_elsewhere(key, bytes, ticks);
+            let slot = unsafe { &*self.0.slot.get() };
+            if own_value(&slot.values[call::RETURNS_TO]) == caller {
+                add_call(slot, bytes, ticks);
+                if HOT.is_slow(ticks) {
+                    self.keep_path(ticks, frame::pointer());
+                }
+                return CallSample { key, bytes, ticks };
+            }
         }
-        CallSample { key, bytes, ticks }
+        CallSample { key: self.count_elsewhere(key, bytes, ticks, caller, frame::pointer()), bytes, ticks }
     }
 
     /// Counts a message to a rank of the communicator; none to `MPI_PROC_NULL`. Returns it if it may be one to keep.
@@ -103,14 +113,39 @@ impl CachedCounter {
         is_same
     }
 
-    /// Counts a call under another key than the last one's.
+    /// Counts a call under another key than the last one's, or at another site, and returns its key.
     #[cold]
     #[inline(never)]
-    fn count_elsewhere(self, key: Key, bytes: u64, ticks: Ticks) {
-        if let Some(slot) = find(key) {
+    fn count_elsewhere(self, key: Key, bytes: u64, ticks: Ticks, caller: u64, pointer: u64) -> Key {
+        let found = rarely(|recorder| {
+            let Some(active_call::Call::Counted(operation)) = active_call::call_of(self.0.place.get()) else {
+                return (key, None);
+            };
+            let key = key.with_place(SITES.place(recorder.world, operation, caller));
+            (key, recorder.slot(key))
+        });
+        let (key, slot) = found.unwrap_or((key, None));
+        if let Some(slot) = slot {
+            slot.values[call::RETURNS_TO].store(caller, Ordering::Relaxed);
             self.0.slot.set(slot);
             self.0.key.set(key);
             add_call(slot, bytes, ticks);
+        }
+        if HOT.is_slow(ticks) {
+            self.keep_path(ticks, pointer);
+        }
+        key
+    }
+
+    /// Takes the path of a call that was slow; `pointer` is the frame pointer of a function of the library that the call went through.
+    #[cold]
+    #[inline(never)]
+    fn keep_path(self, ticks: Ticks, pointer: u64) {
+        let Some(active_call::Call::Counted(operation)) = active_call::call_of(self.0.place.get()) else {
+            return;
+        };
+        if let Some(export) = sites::export_frame(pointer) {
+            rarely(|recorder| paths::slow_call(recorder, self.id(), operation, ticks, &export));
         }
     }
 
@@ -175,5 +210,5 @@ fn find(key: Key) -> Option<&'static Slot> {
 #[cold]
 pub fn rarely<R>(note: impl FnOnce(&Recorder) -> R) -> Option<R> {
     let (thread, world) = (thread::own()?, world::world()?);
-    world::guarded(|| note(&Recorder { thread, world }))
+    world::guarded(|| note(&Recorder { thread, world, export: None }))
 }

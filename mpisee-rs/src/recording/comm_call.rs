@@ -17,6 +17,7 @@ use crate::state::communicator::{COMMUNICATORS, Members};
 use crate::state::process;
 use crate::state::request::{Kind, REQUESTS, Started};
 use crate::state::sampled_overhead;
+use crate::state::sites;
 use crate::state::thread::{self, Inside, Thread};
 use crate::storage::hot::HOT;
 use crate::storage::{clock, frame, prefetch};
@@ -33,6 +34,8 @@ use std::sync::atomic::Ordering;
 pub struct CommCall {
     counter: CachedCounter,
     active_call: &'static Slot,
+    /// The address to which the call returns; 0 if sites are not kept apart.
+    caller: u64,
 }
 
 /// For calls that have no peer, see [`CommCall::begin`].
@@ -100,19 +103,23 @@ impl CommCall {
     #[inline(always)]
     pub fn begin(operation: Operation, comm: Raw<Comm>, spread: c_int) -> Option<CommCall> {
         let comm = comm.get();
+        let caller = sites::caller_of_export();
+        let spread = spread.wrapping_add(caller as c_int);
         match thread::cached_call(operation, comm, spread) {
-            Some((cached, active_call)) => Some(CommCall { counter: CachedCounter(cached), active_call }),
-            None => CommCall::begin_anew(operation, comm, spread),
+            Some((cached, active_call)) => {
+                Some(CommCall { counter: CachedCounter(cached), active_call, caller })
+            }
+            None => CommCall::begin_anew(operation, comm, spread, caller),
         }
     }
 
     /// Begins to record a call that is not in the thread's cache.
     #[cold]
     #[inline(never)]
-    fn begin_anew(operation: Operation, comm: Comm, spread: c_int) -> Option<CommCall> {
+    fn begin_anew(operation: Operation, comm: Comm, spread: c_int, caller: u64) -> Option<CommCall> {
         // Before the handle is looked up: what changes afterwards invalidates the cached call.
         let generation = HOT.generation()?;
-        CommCall::of(Call::if_recording()?, generation, operation, comm, spread)
+        CommCall::of(Call::if_recording()?, generation, operation, comm, spread, caller)
     }
 
     /// Begins a call on a known communicator while recording is off.
@@ -123,19 +130,26 @@ impl CommCall {
         let comm = comm.get();
         if let Some((cached, active_call)) = thread::cached_call_while_off(operation, comm, spread) {
             active_call.values[active_call::PLACE].store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
-            return Some(CommCall { counter: CachedCounter(cached), active_call });
+            return Some(CommCall { counter: CachedCounter(cached), active_call, caller: 0 });
         }
         let generation = HOT.generation_while_off();
-        CommCall::of(Call::if_tracking()?, generation, operation, comm, spread)
+        CommCall::of(Call::if_tracking()?, generation, operation, comm, spread, 0)
     }
 
-    fn of(call: Call, generation: u64, operation: Operation, comm: Comm, spread: c_int) -> Option<CommCall> {
+    fn of(
+        call: Call,
+        generation: u64,
+        operation: Operation,
+        comm: Comm,
+        spread: c_int,
+        caller: u64,
+    ) -> Option<CommCall> {
         let known = call.find(comm)?;
         let thread = call.inside.thread;
         // The thread stays inside; `CommCall` ends that.
         mem::forget(call);
         let cached = thread.cache(generation, operation, &known.get(), spread);
-        Some(CommCall { counter: CachedCounter(cached), active_call: thread.active_call })
+        Some(CommCall { counter: CachedCounter(cached), active_call: thread.active_call, caller })
     }
 
     /// The communicator's number.
@@ -181,7 +195,7 @@ impl CommCall {
     /// Counts the call, as [`CachedCounter::count`].
     #[inline(always)]
     pub fn count(&self, message: u64, bytes: u64, ticks: Ticks) -> CallSample {
-        self.counter.count(message, bytes, ticks)
+        self.counter.count(message, bytes, ticks, self.caller)
     }
 
     /// As [`CommCall::count`], in a slot that is in no table.

@@ -7,6 +7,7 @@ pub mod cached_counter;
 pub mod comm_call;
 pub mod instances;
 pub mod overhead;
+pub mod paths;
 pub mod samples;
 pub mod streams;
 pub mod unfinished;
@@ -21,14 +22,16 @@ use crate::state::communicator::{Communicator, Known};
 use crate::state::process;
 use crate::state::region::REGIONS;
 use crate::state::request::{Kind, REQUESTS, Started};
+use crate::state::sites::{self, SITES};
 use crate::state::thread::{Borrowed, Inside, Thread};
 use crate::state::world::{self, World};
+use crate::storage::clock;
 use crate::storage::counters::{add, update};
+use crate::storage::frame::{self, ExportFrame};
 use crate::storage::hot::HOT;
-use crate::storage::{clock, frame};
 use mpisee_profile::segment::active_call;
 use mpisee_profile::segment::layout::{Slot, call, peer};
-use mpisee_profile::segment::{Key, NotSeen, PeerKey};
+use mpisee_profile::segment::{CallPlace, Key, NotSeen, PeerKey};
 use mpisee_profile::{CommId, CommRank, Operation, RegionId, Ticks};
 use std::ffi::c_int;
 use std::mem::{self, MaybeUninit};
@@ -144,7 +147,8 @@ impl Call {
     #[inline]
     pub fn record(&self, note: impl FnOnce(&Recorder)) {
         if let Some(world) = world::world() {
-            world::guarded(|| note(&Recorder { thread: self.inside.thread, world }));
+            let export = sites::export_frame(frame::pointer());
+            world::guarded(|| note(&Recorder { thread: self.inside.thread, world, export }));
         }
     }
 }
@@ -282,6 +286,8 @@ fn publish_uncounted(inside: &Inside, operation: Operation, frame: u64) {
 pub struct Recorder {
     pub thread: &'static Thread,
     pub world: &'static World,
+    /// The frame of the export that the program called; `None` if that is not known, or no call is counted.
+    pub export: Option<ExportFrame>,
 }
 
 impl Recorder {
@@ -304,6 +310,9 @@ impl Recorder {
     ) -> CallSample {
         let sample = self.sample(communicator, operation, message, bytes, ticks);
         self.count_call(&sample);
+        if let Some(export) = self.export.filter(|_| HOT.is_slow(ticks)) {
+            paths::slow_call(self, communicator, operation, ticks, &export);
+        }
         sample
     }
 
@@ -326,7 +335,13 @@ impl Recorder {
         bytes: u64,
         ticks: Ticks,
     ) -> CallSample {
-        CallSample::new(communicator, self.region(), operation, message, bytes, ticks)
+        CallSample::new(communicator, self.region(), self.place(operation), message, bytes, ticks)
+    }
+
+    /// The operation where the program calls it.
+    #[inline]
+    pub fn place(&self, operation: Operation) -> CallPlace {
+        SITES.place(self.world, operation, self.export.map_or(0, |frame| frame.returns_to))
     }
 
     /// Counts a call.

@@ -15,8 +15,8 @@ use std::ptr;
 /// Calls that a thread keeps; one that falls on the place of another takes it.
 pub const KEPT: usize = 256;
 
-/// A call of an operation on a communicator. Those of sends and receives are spread over the cache by their peers, so that
-/// each peer has its own as a rule. Zeros are no call's.
+/// A call of an operation on a communicator. They are spread over the cache by their sites, and those of sends and receives by their
+/// peers, so that each site and peer has its own as a rule. Zeros are no call's.
 #[repr(C, align(64))]
 pub struct CachedCall {
     /// See [`crate::storage::hot::Hot::generation`], with the operation.
@@ -72,7 +72,7 @@ fn index(operation: Operation, communicator: u32) -> usize {
 }
 
 impl CachedCall {
-    /// Where a call is kept.
+    /// Where a call is kept; `spread` sets apart those of one operation on a communicator.
     #[inline(always)]
     pub fn index(operation: Operation, comm: Comm, spread: i32) -> usize {
         index(operation, (abi::bits(comm) as u32).wrapping_add(spread as u32))
@@ -80,8 +80,8 @@ impl CachedCall {
 
     /// Where a call is kept that is known by the communicator's number.
     #[inline(always)]
-    pub fn index_by_id(operation: Operation, communicator: CommId) -> usize {
-        index(operation, communicator.get())
+    pub fn index_by_id(operation: Operation, communicator: CommId, spread: i32) -> usize {
+        index(operation, communicator.get().wrapping_add(spread as u32))
     }
 
     /// Whether it is of this operation on the communicator that the handle stands for now.
@@ -111,7 +111,7 @@ impl CachedCall {
         self.generation.set(0);
         self.place.set(active_call::pack(active_call::Call::Counted(operation), communicator));
         self.ends.set(Ends::new(NONE, NONE));
-        self.key.set(Key::of_no_size(communicator, operation as u16));
+        self.key.set(Key::of_no_size(communicator, operation));
         self.slot.set(ptr::null());
         self.peer_slot.set(ptr::null());
     }

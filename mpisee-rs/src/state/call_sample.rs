@@ -2,13 +2,13 @@
 
 use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::key::size_class;
-use mpisee_profile::segment::{CallKey, Key};
-use mpisee_profile::{CommId, Operation, RegionId, Ticks};
+use mpisee_profile::segment::{CallKey, CallPlace, Key};
+use mpisee_profile::{CommId, RegionId, Ticks};
 
 /// One call as it goes into its slot.
 #[derive(Clone, Copy)]
 pub struct CallSample {
-    /// Key of the slot: communicator, region, operation, size class.
+    /// Key of the slot: communicator, region, operation and site, size class.
     pub key: Key,
     /// Bytes that this process contributes.
     pub bytes: u64,
@@ -21,14 +21,13 @@ impl CallSample {
     pub fn new(
         communicator: CommId,
         region: RegionId,
-        operation: Operation,
+        place: CallPlace,
         message: u64,
         bytes: u64,
         ticks: Ticks,
     ) -> Self {
         let size_class = size_class(message);
-        let (operation, memory) = (operation as u16, Memory::Host);
-        let key = CallKey { communicator, region, operation, size_class, memory }.pack();
+        let key = CallKey { communicator, region, place, size_class, memory: Memory::Host }.pack();
         CallSample { key, bytes, ticks }
     }
 

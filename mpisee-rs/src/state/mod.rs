@@ -7,6 +7,7 @@ pub mod cpu;
 pub mod datatype;
 pub mod gpu;
 pub mod handles;
+pub mod objects;
 #[cfg(test)]
 pub mod played;
 pub mod process;
@@ -14,6 +15,8 @@ pub mod region;
 pub mod request;
 pub mod sampled_overhead;
 pub mod scratch;
+pub mod sites;
 pub mod stack;
 pub mod thread;
+pub mod unwinder;
 pub mod world;

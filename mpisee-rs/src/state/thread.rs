@@ -248,10 +248,10 @@ impl Thread {
         cached.is_of(generation, operation, comm).then_some(cached)
     }
 
-    /// The cached call of an operation on the communicator of that number.
+    /// The cached call of an operation on the communicator of that number; `spread` as for [`Thread::cache`].
     #[inline(always)]
-    pub fn cached_by_id(&self, operation: Operation, communicator: CommId) -> &CachedCall {
-        let cached = &self.cached[CachedCall::index_by_id(operation, communicator)];
+    pub fn cached_by_id(&self, operation: Operation, communicator: CommId, spread: i32) -> &CachedCall {
+        let cached = &self.cached[CachedCall::index_by_id(operation, communicator, spread)];
         if !cached.is_at(active_call::pack(active_call::Call::Counted(operation), communicator)) {
             cached.set_by_id(operation, communicator);
         }

@@ -184,6 +184,7 @@ fn is_temporary(key: Key) -> bool {
     match key.meaning() {
         Some(Meaning::Call(call)) => call.communicator.is_temporary(),
         Some(Meaning::Peer(peer)) => peer.communicator.is_temporary(),
+        Some(Meaning::Path(path)) => path.communicator.is_temporary(),
         _ => false,
     }
 }

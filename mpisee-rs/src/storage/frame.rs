@@ -1,8 +1,14 @@
-//! The frame of the function that makes a call, by which a reader outside of the process finds the call's place in the program.
+//! The frame of the function that makes a call: by it a reader outside of the process finds the call's place in the program, and
+//! the library the address to which the call returns.
+//!
+//! The library is built with frame pointers: each of its frames has, at the address in the frame pointer, that of its caller, and
+//! behind it the address to which it returns.
+
+use std::ops::Range;
 
 /// The frame pointer of the function into which this is inlined; 0 where none is known.
 ///
-/// The library is built with frame pointers. In one that is not this is any number: whoever follows it checks each step.
+/// In a library without frame pointers this is any number: whoever follows it checks each step.
 #[inline(always)]
 pub fn pointer() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -25,4 +31,74 @@ pub fn pointer() -> u64 {
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     0
+}
+
+/// The address to which the export returns into which this is inlined; 0 where that is not known.
+#[inline(always)]
+pub fn caller_of_export() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let returns_to;
+        // SAFETY: the function has a frame, whose return address is there and does not change.
+        unsafe {
+            std::arch::asm!("mov {}, [rbp + 8]", out(reg) returns_to, options(pure, readonly, nostack, preserves_flags));
+        }
+        returns_to
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let returns_to;
+        // SAFETY: as above.
+        unsafe {
+            std::arch::asm!("ldr {}, [x29, #8]", out(reg) returns_to, options(pure, readonly, nostack, preserves_flags));
+        }
+        returns_to
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    0
+}
+
+/// Frames of the library that a call goes through at most before it is recorded.
+const MOST_FRAMES: usize = 16;
+
+/// The frame of the library's function that the program has called.
+#[derive(Clone, Copy)]
+pub struct ExportFrame {
+    /// The address to which the call returns.
+    pub returns_to: u64,
+    /// The stack pointer there.
+    pub stack: u64,
+    /// The frame pointer there.
+    pub outer: u64,
+}
+
+impl ExportFrame {
+    /// From the frame pointer of a function of the library on, whose code is at the addresses `own`; `None` where that leads nowhere.
+    #[inline]
+    pub fn beyond(pointer: u64, own: &Range<usize>) -> Option<ExportFrame> {
+        let mut frame = pointer as usize as *const [usize; 2];
+        for _ in 0..MOST_FRAMES {
+            if frame.is_null() || !frame.is_aligned() {
+                return None;
+            }
+            // SAFETY: the frame pointer is that of a function of the library, or of one that such a function returns to: both are
+            // on the stack.
+            let [outer, returns_to] = unsafe { frame.read() };
+            if !own.contains(&returns_to) {
+                let stack = frame.addr() + size_of::<[usize; 2]>();
+                return Some(ExportFrame {
+                    returns_to: returns_to as u64,
+                    stack: stack as u64,
+                    outer: outer as u64,
+                });
+            }
+            let outer = outer as *const [usize; 2];
+            // Outer frames are at higher addresses.
+            if outer <= frame {
+                return None;
+            }
+            frame = outer;
+        }
+        None
+    }
 }

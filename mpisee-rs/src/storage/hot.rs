@@ -1,7 +1,7 @@
 //! The state of the process that every recorded call reads, in one cache line: in a program that computes between its
 //! calls each cache line comes from memory.
 
-use mpisee_profile::RegionId;
+use mpisee_profile::{RegionId, Ticks};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// The state; each field belongs to the module that sets it.
@@ -17,6 +17,10 @@ pub struct Hot {
     pub mode: AtomicU8,
     /// See `storage::clock`.
     pub use_counter: AtomicBool,
+    /// See [`Hot::keeps_sites`].
+    sites: AtomicBool,
+    /// See [`Hot::is_slow`].
+    slow_bits: AtomicU8,
     /// `MPI_REQUEST_NULL`.
     pub request_null: AtomicU64,
     /// Sizes of the datatypes that were used first; see `state::datatype`.
@@ -25,6 +29,9 @@ pub struct Hot {
 
 /// Datatypes whose sizes are in it.
 pub const DATATYPES: usize = 4;
+
+/// Bits of a time that no call takes.
+const NEVER_SLOW: u8 = 63;
 
 /// Set in the generation while calls are not counted: one load is enough for both.
 const OFF: u64 = 1 << 63;
@@ -41,6 +48,8 @@ pub static HOT: Hot = Hot {
     region: AtomicU32::new(0),
     mode: AtomicU8::new(0),
     use_counter: AtomicBool::new(false),
+    sites: AtomicBool::new(false),
+    slow_bits: AtomicU8::new(NEVER_SLOW),
     request_null: AtomicU64::new(0),
     datatypes: [const { AtomicU64::new(0) }; DATATYPES],
 };
@@ -71,6 +80,29 @@ impl Hot {
         } else {
             self.generation.fetch_or(OFF, Ordering::Relaxed);
         }
+    }
+
+    /// Whether calls are counted by their sites.
+    #[inline(always)]
+    pub fn keeps_sites(&self) -> bool {
+        self.sites.load(Ordering::Relaxed)
+    }
+
+    /// Whether calls are to be counted by their sites.
+    pub fn keep_sites(&self, keep: bool) {
+        self.sites.store(keep, Ordering::Relaxed);
+    }
+
+    /// Whether a call took so long that its call path is taken.
+    #[inline(always)]
+    pub fn is_slow(&self, ticks: Ticks) -> bool {
+        ticks.get() >> (self.slow_bits.load(Ordering::Relaxed) & NEVER_SLOW) != 0
+    }
+
+    /// Calls are slow that take at least so many ticks, or the next power of two.
+    pub fn set_slow(&self, ticks: u64) {
+        let bits = u64::BITS - ticks.saturating_sub(1).leading_zeros();
+        self.slow_bits.store((bits as u8).min(NEVER_SLOW), Ordering::Relaxed);
     }
 
     /// The region in which the program is.

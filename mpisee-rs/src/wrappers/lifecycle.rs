@@ -7,7 +7,7 @@ use crate::mpi::abi::{self, Group, Raw, Status, constant};
 use crate::mpi::compatibility::{self, FLAVOUR};
 use crate::mpi::query;
 use crate::naming;
-use crate::recording::overhead;
+use crate::recording::{overhead, paths};
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
 use crate::state::cpu;
@@ -15,6 +15,7 @@ use crate::state::datatype::FREED;
 use crate::state::handles;
 use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
+use crate::state::sites::{self, SITES};
 use crate::state::thread::{self, Inside};
 use crate::state::world::{self, World};
 use crate::storage::message::{self, say};
@@ -269,12 +270,14 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
         libc::atexit(finalize::at_exit);
     }
     thread::prepare();
+    sites::prepare(world);
     abi::is_fault_tolerant();
     process::set_mode(Mode::Tracking);
     if has_world {
         enter_world(world);
     }
     overhead::find_out(world);
+    paths::prepare();
     finalize::log_facts(world);
     fill_header(world, before);
     overhead::note_init(world, began_ns.saturating_sub(spent_ns));
@@ -287,6 +290,7 @@ fn share() {
     REQUESTS.share();
     handles::share();
     FREED.share();
+    SITES.share();
 }
 
 /// A forked child shares the segment's memory, and is not a rank.

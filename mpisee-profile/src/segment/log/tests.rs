@@ -67,11 +67,15 @@ proptest! {
             id, parent, letter: b's', n: 7, r: None, code: u64::from(number) << 20, members: u64::MAX - 7, local: None,
             peer: Some(CommId::new(4)), operation: 3, rank: CommRank::new(1), reorder: 0, group: group.clone(), remote: Some(group),
         };
+        let code = Code { module: number, offset: u64::from(number) << 17 };
         for record in [
             Record::Created(created),
             Record::Label { id, text: text.clone() },
             Record::Fact { which: number, text: text.clone() },
-            Record::Region { id: RegionId::new(number), parent: RegionId::new(3), name: text },
+            Record::Region { id: RegionId::new(number), parent: RegionId::new(3), name: text.clone() },
+            Record::Module { path: text, build_id: format!("{number:x}") },
+            Record::Site { operation: number as u16, code },
+            Record::Path { frames: vec![code, Code { module: 0, offset: 1 }] },
             Record::Freed { id },
         ] {
             let words = record.encode();

@@ -10,7 +10,14 @@ fn null() -> Request {
 }
 
 fn receive(communicator: CommId) -> RequestState {
-    let sample = CallSample::new(communicator, RegionId::OUTSIDE, Operation::Irecv, 4001, 0, Ticks::new(5));
+    let sample = CallSample::new(
+        communicator,
+        RegionId::OUTSIDE,
+        CallPlace::of(Operation::Irecv),
+        4001,
+        0,
+        Ticks::new(5),
+    );
     RequestState::once(Kind::Receive, sample, 4001)
 }
 
@@ -55,7 +62,14 @@ fn a_request_is_open_until_it_completes() {
 #[test]
 fn a_persistent_request_stays_and_is_nothing_between_its_starts() {
     let (requests, handle) = (Requests::new(), request(0x4444));
-    let template = CallSample::new(CommId::SELF, RegionId::OUTSIDE, Operation::SendInit, 64, 0, Ticks::ZERO);
+    let template = CallSample::new(
+        CommId::SELF,
+        RegionId::OUTSIDE,
+        CallPlace::of(Operation::SendInit),
+        64,
+        0,
+        Ticks::ZERO,
+    );
     add(&requests, &handle, RequestState::persistent(Kind::Send, template, 64, 64));
     for _ in 0..2 {
         assert!(matches!(given(&requests, &handle), RequestRef::Nothing));
@@ -71,7 +85,14 @@ fn a_persistent_request_stays_and_is_nothing_between_its_starts() {
 #[test]
 fn a_cancelled_send_needs_its_status() {
     let (requests, handle) = (Requests::new(), request(0x5550));
-    let sample = CallSample::new(CommId::SELF, RegionId::OUTSIDE, Operation::Isend, 64, 64, Ticks::ZERO);
+    let sample = CallSample::new(
+        CommId::SELF,
+        RegionId::OUTSIDE,
+        CallPlace::of(Operation::Isend),
+        64,
+        64,
+        Ticks::ZERO,
+    );
     add(&requests, &handle, RequestState::once(Kind::Send, sample, 64));
     let RequestRef::Known(known) = given(&requests, &handle) else { panic!("it is open") };
     assert!(!known.needs_status);
@@ -90,7 +111,14 @@ fn a_receive_with_the_handle_of_a_stale_entry_replaces_it() {
 #[test]
 fn a_duplication_that_was_entered_is_a_plain_collective() {
     let (requests, handle) = (Requests::new(), request(0x7770));
-    let sample = CallSample::new(CommId::SELF, RegionId::OUTSIDE, Operation::CommIdup, 0, 0, Ticks::ZERO);
+    let sample = CallSample::new(
+        CommId::SELF,
+        RegionId::OUTSIDE,
+        CallPlace::of(Operation::CommIdup),
+        0,
+        0,
+        Ticks::ZERO,
+    );
     add(&requests, &handle, RequestState { peer: 9, ..RequestState::once(Kind::Duplication, sample, 0) });
     let open = given(&requests, &handle);
     assert_eq!(requests.duplication(&open), Some(9));

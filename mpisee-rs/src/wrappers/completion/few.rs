@@ -11,6 +11,7 @@ use crate::recording::cached_counter::{CachedCounter, rarely};
 use crate::state::process;
 use crate::state::request::{Kind, REQUESTS, RequestRef, RequestState};
 use crate::state::scratch::Scratch;
+use crate::state::sites;
 use crate::state::thread::Thread;
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::mem::MaybeUninit;
@@ -152,7 +153,8 @@ impl Few {
 #[inline(always)]
 pub fn charge(thread: &'static Thread, operation: Operation, communicator: CommId, ticks: Ticks) {
     if process::is_recording() {
-        CachedCounter(thread.cached_by_id(operation, communicator)).count(0, 0, ticks);
+        let caller = sites::caller();
+        CachedCounter(thread.cached_by_id(operation, communicator, caller as i32)).count(0, 0, ticks, caller);
     }
 }
 

@@ -1,0 +1,185 @@
+//! Call sites and call paths over ranks.
+
+use super::sums::{Join, Spread, merge, merge_equal_keys};
+use super::{ALL, Aggregate, put};
+use crate::places::Places;
+use mpisee_profile::Operation;
+use mpisee_profile::rows::{PathTotalRow, SiteRow, StackRow};
+use mpisee_profile::site::{PathId, SiteId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+/// Call sites, and call paths, that are kept: those with the smallest identifiers, which are the same in whatever order ranks
+/// are merged.
+const MOST_SITES: usize = 1 << 16;
+const MOST_PATHS: usize = 1 << 14;
+
+/// The places of some ranks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlaceSums {
+    sites: BTreeMap<SiteId, Site>,
+    stacks: BTreeMap<PathId, String>,
+    paths: Vec<(PathKey, PathSum)>,
+    /// Whether there were more.
+    has_more: bool,
+}
+
+/// A call site.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Site {
+    module: String,
+    build_id: String,
+    offset: String,
+}
+
+/// A row of `path-totals.csv`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct PathKey {
+    path: PathId,
+    comm: u32,
+    operation: u16,
+}
+
+/// The sums of a row of `path-totals.csv`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct PathSum {
+    ranks: u64,
+    calls: u64,
+    time: Spread,
+}
+
+impl Join for PathSum {
+    fn join(&mut self, other: Self) {
+        self.ranks = self.ranks.saturating_add(other.ranks);
+        self.calls = self.calls.saturating_add(other.calls);
+        self.time.join(other.time);
+    }
+}
+
+/// The sums of one rank for a row of `path-totals.csv`.
+#[derive(Clone, Copy)]
+struct Own {
+    calls: u64,
+    time_ns: u64,
+}
+
+impl Join for Own {
+    fn join(&mut self, other: Self) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.time_ns = self.time_ns.saturating_add(other.time_ns);
+    }
+}
+
+impl PlaceSums {
+    /// Of one rank, with the numbers of its communicators.
+    pub(super) fn of(rank: u32, places: &Places, numbers: &HashMap<String, u32>) -> PlaceSums {
+        let site = |row: &SiteRow| {
+            let SiteRow { site, module, build_id, offset, .. } = row.clone();
+            (site, Site { module, build_id, offset })
+        };
+        let path = |row: &mpisee_profile::rows::PathRow| {
+            let comm = numbers.get(&row.comm).copied().unwrap_or(ALL);
+            let operation = Operation::from_name(&row.call)? as u16;
+            let own = Own { calls: row.calls, time_ns: row.time_s.to_ns() };
+            Some((PathKey { path: row.path, comm, operation }, own))
+        };
+        let own = merge_equal_keys(places.paths.iter().filter_map(path).collect());
+        let sum = |(key, Own { calls, time_ns })| {
+            (key, PathSum { ranks: 1, calls, time: Spread::of(rank, time_ns) })
+        };
+        PlaceSums {
+            sites: places.sites.iter().map(site).collect(),
+            stacks: places.stacks.iter().map(|row| (row.path, row.sites.clone())).collect(),
+            paths: own.into_iter().map(sum).collect(),
+            has_more: false,
+        }
+    }
+
+    /// Adds those of other ranks.
+    pub(super) fn merge(&mut self, mut other: PlaceSums) {
+        for (site, place) in std::mem::take(&mut other.sites) {
+            // The same binary may have another path there.
+            let known = self.sites.entry(site).or_insert_with(|| place.clone());
+            if place.module < known.module {
+                *known = place;
+            }
+        }
+        self.stacks.append(&mut other.stacks);
+        merge(&mut self.paths, other.paths);
+        self.has_more |= other.has_more || self.sites.len() > MOST_SITES || self.stacks.len() > MOST_PATHS;
+        while self.sites.len() > MOST_SITES {
+            self.sites.pop_last();
+        }
+        if self.stacks.len() > MOST_PATHS {
+            while self.stacks.len() > MOST_PATHS {
+                self.stacks.pop_last();
+            }
+            self.paths.retain(|(key, _)| self.stacks.contains_key(&key.path));
+        }
+    }
+
+    /// Renumbers communicators after a merge. The order stays.
+    pub(super) fn renumber(&mut self, comms: &[u32]) {
+        self.paths.iter_mut().for_each(|(key, _)| put(&mut key.comm, comms));
+    }
+
+    /// Whether the sums are in order, and every communicator is one of `comms`.
+    pub(super) fn is_sound(&self, comms: usize) -> bool {
+        let is_comm = |comm: u32| (comm as usize) < comms || comm == ALL;
+        self.paths.is_sorted_by(|(left, _), (right, _)| left < right)
+            && self.paths.iter().all(|(key, _)| {
+                is_comm(key.comm) && Operation::from_index(u64::from(key.operation)).is_some()
+            })
+    }
+
+    /// The rows of `sites.csv`.
+    pub(super) fn sites(&self) -> Vec<SiteRow> {
+        let row = |(site, place): (&SiteId, &Site)| {
+            let Site { module, build_id, offset } = place.clone();
+            SiteRow {
+                site: *site,
+                module,
+                build_id,
+                offset,
+                function: String::new(),
+                file: String::new(),
+                line: None,
+            }
+        };
+        self.sites.iter().map(row).collect()
+    }
+
+    /// The rows of `stacks.csv`.
+    pub(super) fn stacks(&self) -> Vec<StackRow> {
+        self.stacks.iter().map(|(path, sites)| StackRow { path: *path, sites: sites.clone() }).collect()
+    }
+
+    /// A sentence for `run.json` where some were left out.
+    pub(super) fn note(&self) -> Option<String> {
+        self.has_more.then(|| {
+            format!(
+                "sites.csv and stacks.csv have {MOST_SITES} call sites and {MOST_PATHS} call paths at most, and there are more"
+            )
+        })
+    }
+}
+
+impl Aggregate {
+    /// The rows of `path-totals.csv`, with the names of families by number.
+    pub(super) fn path_rows(&self, names: &[String]) -> Vec<PathTotalRow> {
+        let row = |(key, sum): &(PathKey, PathSum)| {
+            let [time_s, _, time_max_s] = super::tables::seconds_of(&sum.time);
+            PathTotalRow {
+                path: key.path,
+                comm: super::tables::name_of(names, key.comm),
+                call: super::tables::call_name(key.operation.into()),
+                ranks: sum.ranks,
+                calls: sum.calls,
+                time_s,
+                time_max_s,
+                time_max_rank: sum.time.max_rank,
+            }
+        };
+        self.places.paths.iter().map(row).collect()
+    }
+}

@@ -1,0 +1,148 @@
+//! Call paths of slow calls.
+//!
+//! Walking the stack takes microseconds. So the path is taken of calls alone that took [`TIMES`] as long, after the call, and only
+//! while all walks together took less than that part of the calls: whatever a program does, it loses no more than a fiftieth of the
+//! time of its slow calls.
+
+use super::Recorder;
+use crate::state::sites::SITES;
+use crate::state::unwinder::{MOST_FRAMES, Unwinder};
+use crate::storage::counters::{add, update};
+use crate::storage::frame::{self, ExportFrame};
+use crate::storage::hot::HOT;
+use crate::storage::{clock, memory};
+use mpisee_profile::segment::layout::{overhead, path};
+use mpisee_profile::segment::log::Record;
+use mpisee_profile::segment::{Key, PathKey, active_call};
+use mpisee_profile::{CommId, Operation, Ticks};
+use rustc_hash::FxHashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+/// A path is taken of calls that took so many times as long as a walk does.
+const TIMES: u64 = 50;
+/// Different paths at most; calls by further ones count at their sites alone.
+const MOST_PATHS: usize = 4096;
+/// More than is taken to log a path.
+const BYTES_PER_PATH: usize = 1 << 15;
+/// The share of the last walk in the mean of all.
+const WEIGHT: u64 = 8;
+
+static PATHS: Mutex<Option<Paths>> = Mutex::new(None);
+
+struct Paths {
+    unwinder: Unwinder,
+    /// Numbers in the log, by the addresses; `None` for what came after the limit.
+    numbers: FxHashMap<Box<[usize]>, Option<u16>>,
+    /// The number of paths in the log.
+    logged: usize,
+    /// Ticks that a walk takes, as a mean of the last ones.
+    walk: u64,
+    /// Ticks of all walks, and of the calls that were long enough for one.
+    spent: u64,
+    earned: u64,
+}
+
+/// Prepares to take paths: finds out what a walk takes on this machine.
+pub fn prepare() {
+    if !HOT.keeps_sites() || !memory::is_left_to_all(BYTES_PER_PATH) {
+        return;
+    }
+    let mut paths = Paths {
+        unwinder: Unwinder::new(),
+        numbers: FxHashMap::default(),
+        logged: 0,
+        walk: 0,
+        spent: 0,
+        earned: 0,
+    };
+    // Any stack will do: that of this function.
+    let Some(caller) = ExportFrame::beyond(frame::pointer(), &(0..0)) else { return };
+    // The first walk reads the tables of the binaries that are on the stack.
+    for _ in 0..2 {
+        let start = clock::ticks();
+        paths.unwinder.walk(&caller, &mut [0; MOST_FRAMES]);
+        paths.walk = clock::since(start).get();
+    }
+    paths.announce();
+    *PATHS.lock().unwrap_or_else(PoisonError::into_inner) = Some(paths);
+}
+
+/// Takes the path of a call that was slow, and counts the call on it.
+#[cold]
+pub fn slow_call(
+    recorder: &Recorder,
+    communicator: CommId,
+    operation: Operation,
+    ticks: Ticks,
+    caller: &ExportFrame,
+) {
+    let mut paths = PATHS.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(paths) = &mut *paths else { return };
+    paths.earned = paths.earned.saturating_add(ticks.get());
+    if paths.spent.saturating_add(paths.walk) > paths.earned / TIMES {
+        return;
+    }
+    let start = clock::ticks();
+    let number = paths.find(recorder, caller);
+    let took = clock::since(start).get();
+    paths.spent = paths.spent.saturating_add(took);
+    paths.walk = (paths.walk * (WEIGHT - 1) + took).div_ceil(WEIGHT);
+    paths.announce();
+    // The overhead of this call is known, and it stands for no others.
+    let header = recorder.world.segment.header();
+    header.overhead[overhead::PATHS].store(paths.spent, Ordering::Relaxed);
+    recorder.thread.active_call.values[active_call::SAMPLED_SINCE].store(u64::MAX, Ordering::Relaxed);
+    if let Some(path) = number {
+        let key = PathKey { path, communicator, operation: operation as u16 }.pack();
+        recorder.add_to_path(key, ticks);
+    }
+}
+
+impl Paths {
+    /// The number of the path from `caller` on; `None` beyond the limit.
+    fn find(&mut self, recorder: &Recorder, caller: &ExportFrame) -> Option<u16> {
+        if self.unwinder.refresh() {
+            self.numbers.clear();
+        }
+        let mut path = [0; MOST_FRAMES];
+        let frames = self.unwinder.walk(caller, &mut path);
+        let path = &path[..frames];
+        if let Some(&number) = self.numbers.get(path) {
+            return number;
+        }
+        if self.numbers.len() >= 2 * MOST_PATHS || !memory::is_left_to_all(BYTES_PER_PATH) {
+            return None;
+        }
+        let number = if self.logged < MOST_PATHS { self.log(recorder, path) } else { None };
+        self.numbers.insert(path.into(), number);
+        number
+    }
+
+    fn log(&mut self, recorder: &Recorder, path: &[usize]) -> Option<u16> {
+        let segment = &recorder.world.segment;
+        let frames = SITES.codes(segment, path);
+        if frames.is_empty() || !segment.log(&Record::Path { frames }) {
+            return None;
+        }
+        let number = u16::try_from(self.logged).ok()?;
+        self.logged += 1;
+        Some(number)
+    }
+
+    /// Lets calls know from what length on their path is taken.
+    fn announce(&self) {
+        HOT.set_slow(self.walk.saturating_mul(TIMES));
+    }
+}
+
+impl Recorder {
+    fn add_to_path(&self, key: Key, ticks: Ticks) {
+        if let Some(slot) = self.slot(key) {
+            update(slot, |values| {
+                add(&values[path::CALLS], 1);
+                add(&values[path::TICKS], ticks.get());
+            });
+        }
+    }
+}

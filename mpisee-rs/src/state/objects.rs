@@ -1,0 +1,225 @@
+//! The program and the libraries that are loaded into the process.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ops::Range;
+use std::slice;
+
+/// An object that the loader has mapped.
+pub struct Object {
+    /// The addresses at which it is mapped.
+    pub range: Range<usize>,
+    /// What is added to the addresses in its file.
+    pub bias: usize,
+    /// The file's name as the loader has it; empty for the program itself.
+    pub name: Vec<u8>,
+    /// The file's GNU build ID, if it has one.
+    pub build_id: Vec<u8>,
+}
+
+/// The objects that are mapped around these addresses.
+pub fn objects_at(addresses: &[usize]) -> Vec<Option<Object>> {
+    let mut search = Search { addresses, found: addresses.iter().map(|_| None).collect() };
+    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `search` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
+    search.found
+}
+
+/// The object that is mapped around `address`.
+pub fn object_at(address: usize) -> Option<Object> {
+    objects_at(&[address]).pop().flatten()
+}
+
+struct Search<'a> {
+    addresses: &'a [usize],
+    found: Vec<Option<Object>>,
+}
+
+unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> c_int {
+    // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that `objects_at` gave it.
+    let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
+    // SAFETY: the loader's array has that many headers.
+    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    let range = mapped(info.dlpi_addr, headers);
+    for (address, found) in search.addresses.iter().zip(&mut search.found) {
+        if range.contains(address) {
+            // SAFETY: the loader's names end in a zero.
+            let name = (!info.dlpi_name.is_null()).then(|| unsafe { CStr::from_ptr(info.dlpi_name) });
+            *found = Some(Object {
+                range: range.clone(),
+                bias: info.dlpi_addr as usize,
+                name: name.unwrap_or_default().to_bytes().to_vec(),
+                build_id: build_id(info.dlpi_addr, headers).unwrap_or_default().to_vec(),
+            });
+        }
+    }
+    0
+}
+
+/// From the first to the last address of what the loader maps.
+fn mapped(bias: u64, headers: &[libc::Elf64_Phdr]) -> Range<usize> {
+    let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let start = loaded().map(|header| bias.wrapping_add(header.p_vaddr)).min().unwrap_or(0);
+    let end = loaded().map(|header| bias.wrapping_add(header.p_vaddr + header.p_memsz)).max().unwrap_or(0);
+    start as usize..end as usize
+}
+
+/// Copies of an object's unwind tables.
+pub struct Tables {
+    /// The address of `.eh_frame_hdr`.
+    pub header_at: usize,
+    pub header: Vec<u8>,
+    /// The address of `.eh_frame`.
+    pub frames_at: usize,
+    /// From there on, to the end of what is mapped with it.
+    pub frames: Vec<u8>,
+}
+
+/// The object that is mapped around `address`, with its unwind tables if it has any and there is memory for them.
+pub fn with_tables(address: usize) -> Option<(Object, Option<Tables>)> {
+    struct Copying {
+        address: usize,
+        tables: Option<Tables>,
+    }
+    unsafe extern "C" fn copy(info: *mut libc::dl_phdr_info, _size: usize, copying: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
+        let (info, copying) = unsafe { (&*info, &mut *copying.cast::<Copying>()) };
+        // SAFETY: the loader's array has that many headers.
+        let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+        let is_there = mapped(info.dlpi_addr, headers).contains(&copying.address);
+        if is_there {
+            copying.tables = tables(info.dlpi_addr, headers);
+        }
+        c_int::from(is_there)
+    }
+    let object = object_at(address)?;
+    let mut copying = Copying { address, tables: None };
+    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `copying` outlives the call. Meanwhile no object
+    // is unloaded: the loader's lock is held.
+    unsafe { libc::dl_iterate_phdr(Some(copy), (&raw mut copying).cast()) };
+    Some((object, copying.tables))
+}
+
+/// Encodings of the pointers in `.eh_frame_hdr`: relative to their own address, with four bytes and a sign.
+const PCREL_SDATA4: u8 = 0x1b;
+
+fn tables(bias: u64, headers: &[libc::Elf64_Phdr]) -> Option<Tables> {
+    let header = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
+    let header_at = bias.wrapping_add(header.p_vaddr) as usize;
+    let header_bytes = header.p_memsz as usize;
+    let segment = |address: usize| {
+        let within = |header: &&libc::Elf64_Phdr| {
+            let start = bias.wrapping_add(header.p_vaddr) as usize;
+            header.p_type == libc::PT_LOAD && (start..start + header.p_filesz as usize).contains(&address)
+        };
+        let header = headers.iter().find(within)?;
+        Some(bias.wrapping_add(header.p_vaddr + header.p_filesz) as usize)
+    };
+    if header_bytes < 8 || segment(header_at)? - header_at < header_bytes {
+        return None;
+    }
+    let header = copied(header_at, header_bytes)?;
+    let &[1, PCREL_SDATA4, _, _, a, b, c, d, ..] = header.as_slice() else { return None };
+    let frames_at = (header_at + 4).wrapping_add_signed(i32::from_ne_bytes([a, b, c, d]) as isize);
+    let frames = copied(frames_at, segment(frames_at)? - frames_at)?;
+    Some(Tables { header_at, header, frames_at, frames })
+}
+
+/// Copies mapped memory; `None` if there is no room for it.
+fn copied(from: usize, bytes: usize) -> Option<Vec<u8>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes).ok()?;
+    // SAFETY: the callers pass a part of a segment that the loader has mapped to be read, and hold its lock.
+    copy.extend_from_slice(unsafe { slice::from_raw_parts(from as *const u8, bytes) });
+    Some(copy)
+}
+
+/// The number of objects that were unloaded so far.
+pub fn unloaded() -> u64 {
+    unsafe extern "C" fn read(info: *mut libc::dl_phdr_info, _size: usize, subtracted: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
+        unsafe { *subtracted.cast::<u64>() = (*info).dlpi_subs };
+        1
+    }
+    let mut subtracted = 0u64;
+    // SAFETY: as above.
+    unsafe { libc::dl_iterate_phdr(Some(read), (&raw mut subtracted).cast()) };
+    subtracted
+}
+
+/// `NT_GNU_BUILD_ID`.
+const BUILD_ID: u32 = 3;
+const NOTE_HEADER: usize = 12;
+
+/// The build ID among the notes of an object.
+fn build_id(bias: u64, headers: &[libc::Elf64_Phdr]) -> Option<&[u8]> {
+    let is_mapped = |note: &libc::Elf64_Phdr| {
+        headers.iter().any(|header| {
+            header.p_type == libc::PT_LOAD
+                && header.p_vaddr <= note.p_vaddr
+                && note.p_vaddr.saturating_add(note.p_memsz) <= header.p_vaddr.saturating_add(header.p_filesz)
+        })
+    };
+    let notes = headers.iter().filter(|header| header.p_type == libc::PT_NOTE && is_mapped(header));
+    notes
+        .filter_map(|note| {
+            let start = bias.wrapping_add(note.p_vaddr) as usize as *const u8;
+            // SAFETY: the notes are in a segment that the loader has mapped.
+            build_id_among(
+                unsafe { slice::from_raw_parts(start, note.p_memsz as usize) },
+                note.p_align as usize,
+            )
+        })
+        .next()
+}
+
+fn build_id_among(mut notes: &[u8], align: usize) -> Option<&[u8]> {
+    let align = if align == 8 { 8 } else { 4 };
+    while let Some((header, rest)) = notes.split_at_checked(NOTE_HEADER) {
+        let word =
+            |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let (name_bytes, bytes, kind) = (word(0) as usize, word(4) as usize, word(8));
+        let name = rest.get(..name_bytes)?;
+        // Offsets are from the begin of the note.
+        let from = (NOTE_HEADER + name_bytes).next_multiple_of(align);
+        let content = notes.get(from..from.checked_add(bytes)?)?;
+        if kind == BUILD_ID && name == b"GNU\0" {
+            return Some(content);
+        }
+        notes = notes.get((from + bytes).next_multiple_of(align)..)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(name: &[u8], kind: u32, content: &[u8]) -> Vec<u8> {
+        let mut note = Vec::new();
+        for word in [name.len() as u32, content.len() as u32, kind] {
+            note.extend(word.to_ne_bytes());
+        }
+        for part in [name, content] {
+            note.extend(part);
+            note.resize(note.len().next_multiple_of(4), 0);
+        }
+        note
+    }
+
+    #[test]
+    fn own_code_lies_in_its_object() {
+        let address = own_code_lies_in_its_object as *const () as usize;
+        let object = object_at(address).expect("it is loaded");
+        assert!(object.range.contains(&address) && object.bias <= object.range.start);
+        assert!(object_at(1).is_none());
+    }
+
+    #[test]
+    fn the_build_id_is_found_behind_other_notes() {
+        let notes =
+            [note(b"GNU\0", 1, &[1; 16]), note(b"Go\0", 3, &[9; 5]), note(b"GNU\0", 3, b"\x12\xab")].concat();
+        assert_eq!(build_id_among(&notes, 4), Some(&b"\x12\xab"[..]));
+        assert_eq!(build_id_among(&notes[..notes.len() - 4], 4), None, "one that is cut off");
+        assert_eq!(build_id_among(&[], 4), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! Calls are counted by the places in the program that make them, and slow ones by their call paths. Programs print their own lines.
+
+use mpisee_profile::Profile;
+use mpisee_profile::SiteId;
+use mpisee_profile::rows::{CallRow, PathRow, Row, SiteRow, StackRow};
+use mpisee_tests::{Finished, Mpi, Run, on_each_mpi};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::process::Command;
+
+fn all<R: Row>(directory: &Path) -> Vec<R> {
+    let profile = Profile::open(directory).expect("a profile");
+    let rows = profile.rows_if_any().expect("a table");
+    rows.into_iter().collect::<Result<_, _>>().expect("rows")
+}
+
+/// Function and line of each site in the program, by binutils.
+fn resolved(sites: &[SiteRow], program: &Path) -> HashMap<SiteId, (String, u32)> {
+    let own: Vec<&SiteRow> = sites.iter().filter(|site| Path::new(&site.module) == program).collect();
+    let address = |site: &&SiteRow| {
+        let after = u64::from_str_radix(site.offset.trim_start_matches("0x"), 16).expect("an address");
+        format!("{:#x}", after - 1)
+    };
+    let output = Command::new("addr2line").arg("-fe").arg(program).args(own.iter().map(address)).output();
+    let text = String::from_utf8(output.expect("binutils").stdout).expect("text");
+    let mut lines = text.lines();
+    let mut place = || {
+        let function = lines.next()?.to_owned();
+        let line = lines.next()?.rsplit(':').next()?.split(' ').next()?.parse().ok()?;
+        Some((function, line))
+    };
+    own.iter().map(|site| (site.site, place().expect("a place for each address"))).collect()
+}
+
+/// Calls of rank 0 by operation, function and line, as its program prints them.
+fn printed(finished: &Finished) -> BTreeMap<(String, String, u32), u64> {
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [operation, function, line, calls] = words[..] else { panic!("{line}") };
+        let number = |text: &str| text.parse::<u64>().expect("a number");
+        ((operation.to_owned(), function.to_owned(), number(line) as u32), number(calls))
+    };
+    finished.stdout.lines().map(line).collect()
+}
+
+/// Calls of rank 0 by operation, function and line, in the profile.
+fn counted(directory: &Path, program: &Path) -> BTreeMap<(String, String, u32), u64> {
+    let places = resolved(&all::<SiteRow>(directory), program);
+    let mut sums = BTreeMap::new();
+    for row in all::<CallRow>(directory).iter().filter(|row| row.rank == 0) {
+        let site = row.site.unwrap_or_else(|| panic!("{} on {} has no site", row.call, row.comm));
+        let (function, line) = places.get(&site).unwrap_or_else(|| panic!("{} at {site}", row.call)).clone();
+        *sums.entry((row.call.clone(), function, line)).or_default() += row.calls;
+    }
+    sums
+}
+
+fn lines(mpi: &Mpi, position: &str) -> (Vec<String>, std::path::PathBuf) {
+    let flags: Vec<String> = position.split_whitespace().map(str::to_owned).collect();
+    let borrowed: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let program = mpi.compile_variant("sites/lines", &position.replace([' ', '-'], ""), &borrowed);
+    (flags, program)
+}
+
+#[test]
+fn each_call_is_counted_at_its_line() {
+    on_each_mpi(|mpi| {
+        for how in ["-O2 -no-pie", "-O0 -pie", "-O3 -fomit-frame-pointer"] {
+            let (_, program) = lines(mpi, how);
+            let finished = Run::of(mpi, program.clone()).ranks(3).profiled();
+            assert_eq!(counted(&finished.directory(), &program), printed(&finished), "{how}");
+            finished.check();
+        }
+    });
+}
+
+#[test]
+fn sites_of_ranks_are_joined_wherever_their_binaries_are_loaded() {
+    on_each_mpi(|mpi| {
+        let (_, program) = lines(mpi, "-O2 -pie");
+        let finished = Run::of(mpi, program).ranks(3).variable("MPISEE_COLLECT", "tree").profiled();
+        let sites_of = |rank: u32| {
+            let rows = all::<CallRow>(&finished.directory());
+            let mut sites: Vec<_> =
+                rows.iter().filter(|row| row.rank == rank).map(|row| (row.site, row.calls)).collect();
+            sites.sort_unstable();
+            sites
+        };
+        assert_eq!(sites_of(0), sites_of(2));
+        let sites = all::<SiteRow>(&finished.directory());
+        let mut distinct: Vec<SiteId> = sites.iter().map(|row| row.site).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), sites.len(), "a row for each");
+        finished.check();
+    });
+}
+
+#[test]
+fn without_sites_calls_are_counted_together() {
+    on_each_mpi(|mpi| {
+        let (_, program) = lines(mpi, "-O2 -no-pie");
+        let run =
+            |most: &str| Run::of(mpi, program.clone()).ranks(2).variable("MPISEE_SITES", most).profiled();
+        let (none, some, every) = (run("0"), run("3"), run("4096"));
+        let rows = |finished: &Finished| all::<CallRow>(&finished.directory());
+        assert!(rows(&none).iter().all(|row| row.site.is_none()));
+        assert!(all::<SiteRow>(&none.directory()).is_empty() && all::<PathRow>(&none.directory()).is_empty());
+        let key = |row: &CallRow| (row.comm.clone(), row.rank, row.call.clone(), row.size_min);
+        let sums = |finished: &Finished| {
+            let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+            for row in rows(finished) {
+                let sum = sums.entry(key(&row)).or_default();
+                *sum = (sum.0 + row.calls, sum.1 + row.bytes);
+            }
+            sums
+        };
+        assert_eq!(rows(&none).len(), sums(&none).len(), "one row for each");
+        assert_eq!(sums(&none), sums(&every));
+        assert_eq!(sums(&none), sums(&some));
+        let with_site = rows(&some).into_iter().filter_map(|row| row.site.filter(|_| row.rank == 0));
+        let mut with_site: Vec<SiteId> = with_site.collect();
+        with_site.sort_unstable();
+        with_site.dedup();
+        assert_eq!(with_site.len(), 3);
+        let notes = &some.tables().run.notes;
+        assert!(notes.iter().any(|note| note.contains("more places than the 3 that --sites")), "{notes:?}");
+    });
+}
+
+#[test]
+fn a_slow_call_has_its_whole_path() {
+    on_each_mpi(|mpi| {
+        for how in ["-O2 -no-pie", "-O0 -pie", "-O2 -fomit-frame-pointer -pie"] {
+            let (_, program) = lines(mpi, how);
+            let finished = Run::of(mpi, program.clone()).ranks(2).argument("slow").profiled();
+            let directory = finished.directory();
+            let places = resolved(&all::<SiteRow>(&directory), &program);
+            let stacks: HashMap<_, _> =
+                all::<StackRow>(&directory).into_iter().map(|row| (row.path, row.sites)).collect();
+            let functions = |row: &PathRow| -> Vec<String> {
+                let sites = stacks[&row.path].split(' ').map(|site| site.parse().expect("a site"));
+                sites.filter_map(|site: SiteId| Some(places.get(&site)?.0.clone())).collect()
+            };
+            let paths = all::<PathRow>(&directory);
+            let late =
+                paths.iter().find(|row| row.call == "MPI_Barrier" && row.rank == 0 && row.time_s.0 > 0.1);
+            let late = late.unwrap_or_else(|| panic!("{how}: {paths:?}"));
+            assert_eq!(functions(late)[..3], ["arrive", "arrive_late", "main"], "{how}");
+            finished.check();
+        }
+    });
+}
