@@ -99,7 +99,7 @@ impl Sites {
         match Sites::of(view, args, dirs)? {
             Some(sites) => Ok(sites),
             None => bail!(
-                "'{}' has no call sites: they were left out, or a version of mpisee wrote it that did not keep them",
+                "'{}' has no call sites: they were left out (MPISEE_SITES=0), or a version of mpisee wrote it that did not keep them",
                 view.profile().directory().display()
             ),
         }

@@ -39,10 +39,19 @@ pub struct Place {
 impl Place {
     /// `step at solver.c:301`, with the functions into which that is inlined, and what lies between it and MPI.
     pub fn text(&self) -> String {
+        self.chosen(self.frames_text())
+    }
+
+    /// The same without the functions into which it is inlined.
+    pub fn short_text(&self) -> String {
+        self.chosen(self.frames.first().map_or_else(String::new, SiteFrame::text))
+    }
+
+    fn chosen(&self, frames: String) -> String {
         match &self.how {
-            How::Innermost => self.frames_text(),
-            How::Outside(wrapper) => format!("{} (by {wrapper})", self.frames_text()),
-            How::InWrapper => format!("{} (caller not known)", self.frames_text()),
+            How::Innermost => frames,
+            How::Outside(wrapper) => format!("{frames} (by {wrapper})"),
+            How::InWrapper => format!("{frames} (caller not known)"),
         }
     }
 

@@ -72,7 +72,7 @@ impl Places {
                 Of::Calls => on_family.map(|(calls, _)| *calls as f64).sum(),
             };
             if amount > 0.0 {
-                let place = sum.place.as_ref().map(|place| place.text());
+                let place = sum.place.as_ref().map(|place| place.short_text());
                 *by_place.entry(place).or_default() += amount;
             }
         }

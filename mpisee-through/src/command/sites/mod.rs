@@ -180,7 +180,7 @@ fn notes(sums: &[PlaceSum], sites: &Sites) -> Vec<String> {
         ));
     }
     notes.extend(unknown.map(|unknown| {
-        format!("Of {unknown} of this time the call site is not known, or beyond the limit on sites.")
+        format!("Of {unknown} of this time the call site is not known, or beyond the limit on sites (MPISEE_SITES).")
     }));
     notes.extend(sites.note());
     notes
