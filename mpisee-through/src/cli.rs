@@ -1,8 +1,8 @@
 //! The command line: chooses the command, and reports usage errors in one sentence.
 
 use crate::command::{
-    Outcome, advise, check, comms, diff, efficiency, expect, gpu, gpu_records, locality, matrix, ops, ranks,
-    recover, regions, sizes, summary, top, waits,
+    Outcome, advise, check, comms, diff, efficiency, expect, gpu, gpu_records, locality, matrix, ops, paths,
+    ranks, recover, regions, sites, sizes, summary, top, waits,
 };
 use crate::left_behind;
 use crate::similar::similar;
@@ -37,6 +37,8 @@ enum Command {
     Ranks(ranks::RanksArgs),
     Regions(regions::RegionsArgs),
     Sizes(sizes::SizesArgs),
+    Sites(sites::SitesArgs),
+    Paths(paths::PathsArgs),
     Matrix(matrix::MatrixArgs),
     Efficiency(efficiency::EfficiencyArgs),
     Waits(waits::WaitsArgs),
@@ -58,6 +60,8 @@ EXAMPLES:
   mpisee-through comms app.mpisee           the tree of communicators
   mpisee-through ops app.mpisee             operations over all communicators
   mpisee-through sizes app.mpisee           message sizes of each operation
+  mpisee-through sites app.mpisee           where in the program MPI is called, by function and line
+  mpisee-through paths app.mpisee           the call paths that lead to long calls
   mpisee-through matrix app.mpisee          who sends to whom
   mpisee-through efficiency app.mpisee      how much is lost, and on which communicators
   mpisee-through waits app.mpisee           who waits for whom, in collectives and messages
@@ -100,6 +104,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Ranks(args) => ranks::run(args),
         Command::Regions(args) => regions::run(args),
         Command::Sizes(args) => sizes::run(args),
+        Command::Sites(args) => sites::run(args),
+        Command::Paths(args) => paths::run(args),
         Command::Matrix(args) => matrix::run(args),
         Command::Efficiency(args) => efficiency::run(args),
         Command::Waits(args) => waits::run(args),

@@ -285,6 +285,11 @@ impl CallFilter {
         self.comms.is_on() || self.names_calls()
     }
 
+    /// Whether a part of the calls of an operation is chosen, by region, size or memory.
+    pub fn names_parts_of_operations(&self) -> bool {
+        !(self.region.is_empty() && self.memory.is_empty()) || self.size.is_some()
+    }
+
     /// Whether calls are chosen, and not communicators and ranks alone.
     pub fn names_calls(&self) -> bool {
         !(self.kind.is_empty() && self.call.is_empty() && self.region.is_empty() && self.memory.is_empty())

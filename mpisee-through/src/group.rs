@@ -8,7 +8,7 @@ use crate::processes::Processes;
 use crate::scan::{self, BadField, Call, Fold};
 use anyhow::{Result, bail};
 use hashbrown::HashMap;
-use mpisee_profile::{Profile, ProfileError};
+use mpisee_profile::{Profile, ProfileError, SiteId};
 use std::hash::Hash;
 
 mod aggregate;
@@ -28,6 +28,7 @@ pub struct By {
     pub region: bool,
     pub call: bool,
     pub size: bool,
+    pub site: bool,
     /// The time of each rank is not kept.
     pub without_times: bool,
 }
@@ -39,6 +40,7 @@ pub struct Key {
     pub region: u32,
     pub call: u32,
     pub size: u32,
+    pub site: u32,
     pub rank: u32,
 }
 
@@ -99,6 +101,18 @@ impl Cell {
         self.overflowed |= other.overflowed;
     }
 
+    /// Some calls of which neither the bytes nor the lengths are known.
+    pub fn of_part(calls: u64, time_ns: u128, ranks: Times) -> Self {
+        Cell { calls, time_ns, ranks, min_ns: 0, ..Cell::EMPTY }
+    }
+
+    /// The calls that are not among `part`, of which neither the bytes nor the lengths are known.
+    pub fn without(&self, part: &Cell) -> Self {
+        let calls = self.calls.saturating_sub(part.calls);
+        let time_ns = self.time_ns.saturating_sub(part.time_ns);
+        Cell::of_part(calls, time_ns, self.ranks.without(&part.ranks))
+    }
+
     /// The sum of groups; an error, which names them, if counts are too large to be right.
     ///
     /// The times of ranks are sorted once, and not with each group as by [`Cell::merge`].
@@ -131,6 +145,7 @@ struct Collector<'a> {
     calls: Names,
     regions: Names,
     sizes: Numbers<(u64, u64)>,
+    sites: Names,
     indices: HashMap<Key, u32>,
     cells: Vec<(Key, Cell)>,
     last: usize,
@@ -146,6 +161,7 @@ impl<'a> Collector<'a> {
             calls: Names::default(),
             regions: Names::default(),
             sizes: Numbers::default(),
+            sites: Names::default(),
             indices: HashMap::new(),
             cells: Vec::new(),
             last: 0,
@@ -162,12 +178,14 @@ impl<'a> Collector<'a> {
         if !filter.takes_row(row.rank, row.size_min, row.size_max, row.memory) {
             return Ok(None);
         }
+        let site = if by.site { site_number(&mut self.sites, row.site)? } else { 0 };
         let when = |asked: bool, number: u32| if asked { number } else { 0 };
         Ok(Some(Key {
             comm: when(by.comm, comm),
             region: when(by.region, region),
             call: when(by.call, call),
             size: if by.size { self.sizes.number(&(row.size_min, row.size_max)) } else { 0 },
+            site,
             rank: when(by.rank, row.rank),
         }))
     }
@@ -195,21 +213,33 @@ impl<'a> Collector<'a> {
         let comms = map(|all| &mut all.comms, &other.comms);
         let calls = map(|all| &mut all.calls, &other.calls);
         let regions = map(|all| &mut all.regions, &other.regions);
+        let sites = map(|all| &mut all.sites, &other.sites);
         let sizes: Vec<u32> = other.sizes.values.iter().map(|size| self.sizes.number(size)).collect();
         let new = |numbers: &[u32], old: u32| numbers.get(old as usize).copied().unwrap_or(0);
         for (key, cell) in other.cells {
-            let Key { comm, region, call, size, rank } = key;
+            let Key { comm, region, call, size, site, rank } = key;
             let when = |asked: bool, number: u32| if asked { number } else { 0 };
             let key = Key {
                 comm: when(self.by.comm, new(&comms, comm)),
                 region: when(self.by.region, new(&regions, region)),
                 call: when(self.by.call, new(&calls, call)),
                 size: when(self.by.size, new(&sizes, size)),
+                site: when(self.by.site, new(&sites, site)),
                 rank,
             };
             self.cell(key).merge(cell);
         }
     }
+}
+
+/// The number of a site; an error if it is none. No site is one, too.
+fn site_number(sites: &mut Names, digits: &[u8]) -> Result<u32, BadField> {
+    let is_site = |text: &str| text.is_empty() || text.parse::<SiteId>().is_ok();
+    sites.number(digits, "site", is_site)?.ok_or_else(|| {
+        let text = String::from_utf8_lossy(digits).into_owned();
+        let why = text.parse::<SiteId>().err().unwrap_or(text);
+        BadField { column: "site", why }
+    })
 }
 
 impl Fold<Call<'static>> for Collector<'_> {
@@ -234,6 +264,8 @@ pub struct Groups {
     pub calls: Vec<String>,
     /// Smallest and largest message of each size class.
     pub sizes: Vec<(u64, u64)>,
+    /// Call sites; none is that of calls whose site is not known.
+    pub sites: Vec<Option<SiteId>>,
     /// The error that ended reading; the sums are of the rows before it.
     pub cut_off: Option<ProfileError>,
 }
@@ -252,6 +284,11 @@ impl Groups {
     /// The name of the group's region.
     pub fn region(&self, key: &Key) -> &str {
         &self.regions[key.region as usize]
+    }
+
+    /// The call site of the group.
+    pub fn site(&self, key: &Key) -> Option<SiteId> {
+        self.sites[key.site as usize]
     }
 
     /// The size class of the group.
@@ -278,9 +315,10 @@ pub fn of_rows(profile: &Profile, processes: &Processes, filter: &CallFilter, by
 impl Collector<'_> {
     /// Its groups, in the order of names.
     fn groups(self, cut_off: Option<ProfileError>) -> Result<Groups> {
-        let Collector { by, comms, calls, regions, sizes, cells, .. } = self;
+        let Collector { by, comms, calls, regions, sizes, sites, cells, .. } = self;
         let (comms, calls, regions) = (comms.names, calls.names, regions.names);
-        sorted(Groups { cells, comms, regions, calls, sizes: sizes.values, cut_off }, by)
+        let sites = sites.names.iter().map(|site| site.parse().ok()).collect();
+        sorted(Groups { cells, comms, regions, calls, sizes: sizes.values, sites, cut_off }, by)
     }
 }
 
@@ -302,6 +340,7 @@ fn sorted(mut groups: Groups, by: By) -> Result<Groups> {
             name(by.region, &groups.regions, key.region),
             name(by.call, &groups.calls, key.call),
             if by.size { groups.sizes[key.size as usize] } else { (0, 0) },
+            if by.site { groups.sites[key.site as usize] } else { None },
             key.rank,
         )
     });

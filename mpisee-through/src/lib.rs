@@ -5,8 +5,8 @@
 //! cores, `group` sums them up, `waits` joins samples of arrivals and messages, `axis` has the ranks of matrices, `family` puts like
 //! communicators on one row, `filter` selects rows, `several_comms` names calls that count more than once, `cores` finds ranks that
 //! had no core, `finalize` those that come last to `MPI_Finalize`, `interrupted` and `left_behind` are about runs that did not end,
-//! `output`, `sheet`, `shades`, `picture` and `units` format results, `names` and `symbols` demangle and resolve functions. The
-//! crate `mpisee-collect` reads the segments of running and killed programs.
+//! `output`, `sheet`, `shades`, `picture` and `units` format results, `names` and `symbols` demangle and resolve functions, `sites`
+//! has the places in the program that call MPI. The crate `mpisee-collect` reads the segments of running and killed programs.
 
 mod axis;
 mod cli;
@@ -36,6 +36,7 @@ mod shape;
 mod sheet;
 mod siblings;
 mod similar;
+mod sites;
 mod stacks;
 mod symbols;
 mod units;

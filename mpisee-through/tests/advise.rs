@@ -4,6 +4,8 @@
 mod dominating;
 #[path = "advise/measured.rs"]
 mod measured;
+#[path = "advise/places.rs"]
+mod places;
 mod support;
 #[path = "advise/waiting.rs"]
 mod waiting;

@@ -4,7 +4,7 @@ mod support;
 
 use mpisee_profile::rows::{OutsideRow, Seconds};
 use mpisee_profile::segment::NotSeen;
-use support::{Builder, Ran, splatt};
+use support::{Builder, Ran, solver, splatt};
 
 const ALL_HOLDS: &str = "\
 ok         ranks    ranks.csv has every rank once
@@ -333,4 +333,66 @@ fn a_process_of_another_world_is_in_a_communicator_with_such() {
     differs(&of_several_worlds("W_d9", 0), &[differences]);
     let wrong = of_several_worlds("W_p1", 2).with(|profile| profile.comms[2].size = 4);
     differs(&wrong, &["names: W_p1 has size 4 and 5 members."]);
+}
+
+#[test]
+fn sites_and_paths_are_those_of_calls() {
+    let holds = solver().write();
+    let ran = holds.run(&["check", "app.mpisee"]);
+    assert!(
+        ran.exits(0).stdout.contains("name communicators, members and call sites that there are"),
+        "{}",
+        ran.stdout
+    );
+    let site = |profile: &Builder, place: usize| profile.sites[place].site;
+    let broken = solver().with(|profile| {
+        // The site of step, which is on three paths and has no calls, that of the barrier, and one twice.
+        let kept = site(profile, 0);
+        profile.sites.retain(|row| row.line != Some(301) && !row.module.contains("libtools"));
+        profile.sites.extend(profile.sites.iter().find(|row| row.site == kept).cloned());
+        profile.sites[1].offset = "12".to_owned();
+    });
+    let [first, second] = [site(&solver(), 0), site(&solver(), 1)];
+    let step = site(&solver(), 2);
+    let tools = site(&solver(), 7);
+    let paths: Vec<String> = solver().stacks.iter().map(|row| row.path.to_string()).collect();
+    differs(
+        &broken,
+        &[
+            &format!("rows: site {second} has the address '12' in sites.csv, which is none."),
+            &format!("rows: site {first} is in sites.csv more than once."),
+            &format!(
+                "rows: path {} goes through '{step}' in stacks.csv, which is no site of sites.csv.",
+                paths[0]
+            ),
+            &format!(
+                "rows: path {} goes through '{step}' in stacks.csv, which is no site of sites.csv.",
+                paths[1]
+            ),
+            &format!(
+                "rows: path {} goes through '{step}' in stacks.csv, which is no site of sites.csv.",
+                paths[2]
+            ),
+            &format!(
+                "rows: site {tools} has calls of MPI_Barrier on W in calls.csv and is not in sites.csv."
+            ),
+        ],
+    );
+}
+
+#[test]
+fn paths_have_no_more_than_their_calls() {
+    let waits = solver().calls[0].site.unwrap();
+    let beyond = solver().with(|profile| profile.paths[0].calls = 1001);
+    let said = format!(
+        "rows: paths have 1001 calls of MPI_Waitall of rank 0 on W_s1.0 at site {waits}, 1.500000000 s, and there are \
+         1000, 2.000000000 s."
+    );
+    differs(&beyond, &[&said]);
+    // Sites beyond the limit share the row without site.
+    let limited = solver().with(|profile| profile.calls[0].site = None);
+    limited.write().run(&["check", "app.mpisee"]).exits(0);
+    let unknown = solver().with(|profile| drop(profile.stacks.remove(3)));
+    let ran = unknown.write().run(&["check", "app.mpisee"]);
+    assert!(ran.exits(1).stdout.contains("on W and is not in stacks.csv"), "{}", ran.stdout);
 }

@@ -279,3 +279,66 @@ proptest! {
         prop_assert_eq!(seen, expected.len());
     }
 }
+
+/// The solver after a change: lines moved, a place is faster, one is gone, a new one has come, and all addresses are others.
+fn rebuilt() -> Builder {
+    let mut profile = support::solver();
+    let sites: Vec<_> = profile.sites.iter().map(|row| row.site).collect();
+    for row in &mut profile.sites {
+        row.build_id += "0";
+        let offset = u64::from_str_radix(&row.offset[2..], 16).unwrap() + 64;
+        row.offset = format!("{offset:#x}");
+        row.site = mpisee_profile::SiteId::new(&row.module, &row.build_id, offset);
+        row.line = row.line.map(|line| line + 4);
+        if row.function == "write_results" {
+            row.function = "write_all".to_owned();
+        }
+    }
+    let new: std::collections::HashMap<_, _> =
+        sites.iter().copied().zip(profile.sites.iter().map(|row| row.site)).collect();
+    for row in &mut profile.calls {
+        row.site = row.site.map(|site| new[&site]);
+        if row.call == "MPI_Waitall" && row.comm != "W" {
+            row.time_s.0 /= 2.0;
+        }
+    }
+    for row in &mut profile.stacks {
+        let sites = row.sites.split(' ').map(|site| new[&site.parse().unwrap()].to_string());
+        row.sites = sites.collect::<Vec<_>>().join(" ");
+    }
+    profile
+}
+
+#[test]
+fn places_are_paired_between_builds() {
+    let before = support::solver();
+    diff(&before, &rebuilt(), &["--by", "site"]).golden("diff-by_site");
+    diff(&before, &rebuilt(), &["--by", "site", "--format", "csv"]).golden("diff-by_site.csv");
+    // In the same build each place is itself.
+    let ran = diff(&before, &before, &["--by", "site", "--format", "csv"]);
+    for line in ran.exits(0).stdout.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        assert_eq!((fields[1], fields[7]), ("", "0.000000000"), "{line}");
+    }
+    diff(&before, &splatt(), &["--by", "site"]).fails_with(&["'after.mpisee' has no call sites"]);
+    diff(&before, &before, &["--by", "site", "--fail-if", "time+1%"]).fails_with(&["leave out --by site"]);
+}
+
+#[test]
+fn calls_of_a_place_are_expected() {
+    let profile = support::solver().write();
+    let check = |text: &str| {
+        std::fs::write(profile.beside().join("app.expect"), text).unwrap();
+        profile.run(&["expect", "app.expect", "app.mpisee", "--format", "csv"])
+    };
+    let holds = "calls of MPI_Waitall at halo.c = 6000\ncalls at exchange = 4000\ncalls at halo.c:93 on W = 2000\n\
+                 calls at write_results >= 36\ncalls at nowhere = 0\n";
+    check(holds).exits(0);
+    let ran = check("calls at exchange* on W_s1.* <= 3999\ncalls at nowhere <= 3\n");
+    let rows: Vec<&str> = ran.exits(1).stdout.lines().skip(1).collect();
+    assert_eq!(rows[0], "FAILED,1,calls at exchange* on W_s1.* <= 3999,4000");
+    assert_eq!(rows[1], "NOT CHECKED,2,calls at nowhere <= 3,0 (no such call there)");
+    let without = splatt().write();
+    std::fs::write(without.beside().join("app.expect"), holds).unwrap();
+    without.run(&["expect", "app.expect", "app.mpisee"]).fails_with(&["'app.mpisee' has no call sites"]);
+}

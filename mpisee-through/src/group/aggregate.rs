@@ -37,7 +37,8 @@ pub fn of_sums(profile: &Profile, processes: &Processes, filter: &CallFilter, by
     let spread = spread(profile)?;
     for (key, cell) in &mut all.cells {
         let Some((level, rows)) = level_of.get(key) else { continue };
-        let is_whole = !by.region && !by.size && cut_off.is_none() && rows_of.get(level) == Some(rows);
+        let is_whole =
+            !(by.region || by.size || by.site) && cut_off.is_none() && rows_of.get(level) == Some(rows);
         match spread.get(level).filter(|_| is_whole) {
             Some(over) => cell.ranks = Times::Over(*over),
             None if *rows > 1 => cell.ranks = Times::Unknown,
@@ -69,6 +70,11 @@ fn key(all: &mut Collector<'_>, row: &TotalRow) -> Option<Key> {
         region: when(by.region, all.regions.number_of(&row.region)),
         call: when(by.call, all.calls.number_of(&row.call)),
         size: if by.size { all.sizes.number(&(row.size_min, row.size_max)) } else { 0 },
+        site: if by.site {
+            all.sites.number_of(&row.site.map_or(String::new(), |site| site.to_string()))
+        } else {
+            0
+        },
         rank: 0,
     })
 }

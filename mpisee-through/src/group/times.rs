@@ -1,6 +1,7 @@
 //! Times of ranks: one by one, or statistics over them.
 
 use super::seconds;
+use hashbrown::HashMap;
 
 /// The times of some ranks.
 #[derive(Clone, Debug)]
@@ -105,6 +106,24 @@ impl Times {
         if let Times::Each(times) = self {
             times.add(rank, time_ns);
         }
+    }
+
+    /// The times of single ranks.
+    pub fn of_ranks(ranks: impl IntoIterator<Item = (u32, u64)>) -> Self {
+        let mut times = RankTimes::default();
+        ranks.into_iter().for_each(|(rank, time_ns)| times.add(rank, time_ns));
+        times.settle();
+        Times::Each(times)
+    }
+
+    /// The times that are left of ranks when those of a part are taken off.
+    pub fn without(&self, part: &Times) -> Self {
+        let (Times::Each(times), Times::Each(part)) = (self, part) else { return Times::Unknown };
+        let part: HashMap<u32, u64> = part.iter().collect();
+        let left = |(rank, time_ns): (u32, u64)| {
+            (rank, time_ns.saturating_sub(part.get(&rank).copied().unwrap_or(0)))
+        };
+        Times::of_ranks(times.iter().map(left).filter(|&(_, time_ns)| time_ns > 0))
     }
 
     /// Appends the times of another group, to be settled after the last one.

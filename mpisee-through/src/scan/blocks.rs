@@ -21,11 +21,24 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Whether the columns are those of the format, in its order.
-    pub fn are_as_written(&self) -> bool {
-        let are_in_order = self.fields.iter().enumerate().all(|(column, field)| *field == Some(column));
-        are_in_order && self.count == self.fields.len()
+    /// How a table is laid out whose columns are those of the format, in its order, with nothing between them.
+    pub fn written(&self) -> Option<Written> {
+        let present: Vec<usize> = self.fields.iter().copied().flatten().collect();
+        let are_in_order = present.iter().enumerate().all(|(place, field)| *field == place);
+        (are_in_order && self.count == present.len()).then_some(match present.len() == self.fields.len() {
+            true => Written::Whole,
+            false => Written::InPart,
+        })
     }
+}
+
+/// The columns of a table that is as a version of mpisee has written it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// All of this version.
+    Whole,
+    /// Not all of those that may be missing.
+    InPart,
 }
 
 /// The rest of a table, to be taken block by block.

@@ -139,10 +139,12 @@ fn work_off<T: Table, F: Fold<T>>(
             let Some(start) = blocks.next(&mut block).map_err(Stop::Unreadable)? else { return Ok(()) };
             (start, blocks.columns())
         };
-        let as_written = columns.are_as_written();
+        let written = columns.written();
         let mut at = 0;
         while at < block.len() {
-            if as_written && let Some((row, next)) = T::quick(&block, at) {
+            if let Some(written) = written
+                && let Some((row, next)) = T::quick(&block, at, written)
+            {
                 fold.row(&row).map_err(|bad| Stop::Wrong {
                     at: start + at as u64,
                     why: format!("column '{}': {}", bad.column, bad.why),

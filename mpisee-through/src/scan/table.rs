@@ -1,6 +1,7 @@
 //! The tables that are read on all cores, with rows that borrow from the block.
 
 use super::BadField;
+use super::blocks::Written;
 use super::record::{Cursor, Record, shown};
 use mpisee_profile::rows::{ArrivalRow, CallRow, End, Memory, MessageRow, PeerRow, Row, StreamRow};
 
@@ -12,7 +13,7 @@ pub trait Table {
     type Row<'a>;
 
     /// Reads the fields of a record that is as tables are written, and says where the next one begins.
-    fn quick(_block: &[u8], _at: usize) -> Option<(Self::Row<'_>, usize)> {
+    fn quick(_block: &[u8], _at: usize, _written: Written) -> Option<(Self::Row<'_>, usize)> {
         None
     }
 
@@ -30,6 +31,8 @@ pub struct Call<'a> {
     pub size_min: u64,
     pub size_max: u64,
     pub memory: Memory,
+    /// The digits, which are looked at where rows are grouped by site.
+    pub site: &'a [u8],
     pub calls: u64,
     pub bytes: u64,
     pub time_ns: u64,
@@ -41,7 +44,7 @@ impl Table for Call<'static> {
     type Of = CallRow;
     type Row<'a> = Call<'a>;
 
-    fn quick(block: &[u8], at: usize) -> Option<(Call<'_>, usize)> {
+    fn quick(block: &[u8], at: usize, written: Written) -> Option<(Call<'_>, usize)> {
         let mut next = Cursor::new(block, at);
         let call = Call {
             comm: next.text()?,
@@ -51,6 +54,8 @@ impl Table for Call<'static> {
             size_min: next.number()?,
             size_max: next.number()?,
             memory: memory(next.text()?).ok()?,
+            // The only column that may be missing.
+            site: if written == Written::Whole { next.text()? } else { b"" },
             calls: next.number()?,
             bytes: next.number()?,
             time_ns: next.nanoseconds(b',')?,
@@ -69,11 +74,12 @@ impl Table for Call<'static> {
             size_min: record.number(4, "size_min")?,
             size_max: record.number(5, "size_max")?,
             memory: memory(record.text(6))?,
-            calls: record.number(7, "calls")?,
-            bytes: record.number(8, "bytes")?,
-            time_ns: record.nanoseconds(9, "time_s")?,
-            min_ns: record.nanoseconds(10, "min_s")?,
-            max_ns: record.nanoseconds(11, "max_s")?,
+            site: record.text(7),
+            calls: record.number(8, "calls")?,
+            bytes: record.number(9, "bytes")?,
+            time_ns: record.nanoseconds(10, "time_s")?,
+            min_ns: record.nanoseconds(11, "min_s")?,
+            max_ns: record.nanoseconds(12, "max_s")?,
         })
     }
 }
@@ -136,7 +142,10 @@ impl Table for Arrival<'static> {
     type Of = ArrivalRow;
     type Row<'a> = Arrival<'a>;
 
-    fn quick(block: &[u8], at: usize) -> Option<(Arrival<'_>, usize)> {
+    fn quick(block: &[u8], at: usize, written: Written) -> Option<(Arrival<'_>, usize)> {
+        if written != Written::Whole {
+            return None;
+        }
         let mut next = Cursor::new(block, at);
         let arrival = Arrival {
             comm: next.text()?,
@@ -194,7 +203,10 @@ impl Table for Message<'static> {
     type Of = MessageRow;
     type Row<'a> = Message<'a>;
 
-    fn quick(block: &[u8], at: usize) -> Option<(Message<'_>, usize)> {
+    fn quick(block: &[u8], at: usize, written: Written) -> Option<(Message<'_>, usize)> {
+        if written != Written::Whole {
+            return None;
+        }
         let mut next = Cursor::new(block, at);
         let message = Message {
             comm: next.text()?,

@@ -4,7 +4,7 @@ use super::*;
 use crate::load;
 use mpisee_profile::rows::{CallRow, Memory, Row, Seconds};
 use mpisee_profile::writer::{ProfileWriter, to_csv};
-use mpisee_profile::{FORMAT_VERSION, RunInfo};
+use mpisee_profile::{FORMAT_VERSION, RunInfo, SiteId};
 use proptest::prelude::*;
 
 /// Keeps all rows.
@@ -23,7 +23,7 @@ impl Fold<Call<'static>> for Kept {
             size_min: row.size_min,
             size_max: row.size_max,
             memory: row.memory,
-            site: None,
+            site: Some(text(row.site)).filter(|site| !site.is_empty()).map(|site| site.parse().unwrap()),
             calls: row.calls,
             bytes: row.bytes,
             time_s: seconds(row.time_ns),
@@ -41,6 +41,13 @@ fn profile_of(calls: &[u8]) -> (tempfile::TempDir, Profile) {
     std::fs::write(directory.join("calls.csv"), calls).unwrap();
     let profile = load::open(&directory).unwrap();
     (scratch, profile)
+}
+
+/// A line without quotation marks, as it was before there were sites.
+fn without_site(line: &str) -> String {
+    let site = CallRow::columns().iter().position(|&column| column == "site").unwrap();
+    let others = line.split(',').enumerate().filter(|&(place, _)| place != site);
+    others.map(|(_, field)| field).collect::<Vec<_>>().join(",")
 }
 
 fn with_header(rows: &[u8]) -> Vec<u8> {
@@ -108,7 +115,7 @@ proptest! {
                 // What a number of 53 bits has of it, so that it can be compared.
                 time_s: Seconds((nanoseconds >> 10) as f64 / 1e9),
                 memory: [Memory::Host, Memory::Device, Memory::Managed][*memory],
-                site: None,
+                site: (*memory > 0).then(|| SiteId::new("app", "", *bytes)),
                 ..row(calls, "W", region)
             })
             .collect();
@@ -119,9 +126,15 @@ proptest! {
                 format!("{line},{new}\n")
             }).collect();
         prop_assert_eq!(scanned(text.as_bytes()), scanned(further.as_bytes()));
+        // Before there were sites, and in a wider table.
+        let older: Vec<String> = text.lines().map(without_site).collect();
+        let wider = older.iter().map(|line| format!("{line},{line}")).collect::<Vec<_>>().join("\n") + "\n";
+        let older = older.join("\n") + "\n";
+        prop_assert_eq!(scanned(older.as_bytes()), scanned(wider.as_bytes()));
+        prop_assert!(scanned(older.as_bytes()).0.iter().all(|row| row.site.is_none()));
         let (found, cut_off) = scanned(text.as_bytes());
         prop_assert_eq!(cut_off, None);
-        let plain = |row: &CallRow| (row.rank, row.bytes, row.memory, row.region.clone());
+        let plain = |row: &CallRow| (row.rank, row.bytes, row.memory, row.site, row.region.clone());
         prop_assert_eq!(found.iter().map(plain).collect::<Vec<_>>(), rows.iter().map(plain).collect::<Vec<_>>());
         let near = |(one, other): (&CallRow, &CallRow)| (one.time_s.0 - other.time_s.0).abs() < 1e-5;
         prop_assert!(found.iter().zip(&rows).all(near));
@@ -146,7 +159,7 @@ fn rows_before_the_first_error_are_all_there_is() {
     let good = rows.len() / 2;
     let text = [
         with_header(&to_csv(&rows[..good])),
-        b"W,0,,MPI_Send,1,1,host,1,1,0.000000000,0.000000000,wrong\n".to_vec(),
+        b"W,0,,MPI_Send,1,1,host,,1,1,0.000000000,0.000000000,wrong\n".to_vec(),
         to_csv(&rows[good..]),
         b"W,0,,MPI_Send\n".to_vec(),
     ]
@@ -161,13 +174,13 @@ fn rows_before_the_first_error_are_all_there_is() {
 
 #[test]
 fn errors_name_line_and_column() {
-    const ROW: &str = "W,0,,MPI_Send,1,1,host,1,1,0.000000000,0.000000000,0.000000000\n";
+    const ROW: &str = "W,0,,MPI_Send,1,1,host,0000000000ab,1,1,0.000000000,0.000000000,0.000000000\n";
     for (from, to, said) in [
         ("W,0", "W,4294967296", "line 3: column 'rank': '4294967296' is not a rank"),
         ("1,1,host", "1,-1,host", "line 3: column 'size_max': '-1' is not a whole number"),
         ("1,1,host", "1,1,hots", "line 3: column 'memory': 'hots' is not host, device or managed"),
-        ("host,1", "host,18446744073709551616", "column 'calls': '18446744073709551616' is beyond 2^64"),
-        ("host,1", "host,", "column 'calls': '' is not a whole number"),
+        ("ab,1", "ab,18446744073709551616", "column 'calls': '18446744073709551616' is beyond 2^64"),
+        ("ab,1", "ab,", "column 'calls': '' is not a whole number"),
         (",0.000000000\n", "\n", "line 3: the row has 12 fields instead of 13; the file may be cut off"),
         (",0.000000000\n", ",0.0000", "line 3: the row has no end; the file may be cut off"),
         ("MPI_Send", "\"MPI_Send", "line 3: a quotation mark is opened and never closed"),
@@ -185,7 +198,7 @@ fn errors_name_line_and_column() {
 fn other_ways_to_write_a_table_are_read() {
     let columns: Vec<&str> = CallRow::columns().iter().copied().rev().collect();
     let text = format!(
-        "\u{feff}new,{}\r\n\r\nx,0.5,0.25,1e-3,7,1,host,1,1,\"MPI_Send\",,9,W\r\n\n",
+        "\u{feff}new,{}\r\n\r\nx,0.5,0.25,1e-3,7,1,0000000000ab,host,1,1,\"MPI_Send\",,9,W\r\n\n",
         columns.join(",")
     );
     let (rows, cut_off) = scanned(text.as_bytes());
@@ -193,6 +206,6 @@ fn other_ways_to_write_a_table_are_read() {
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0].comm.as_str(), rows[0].rank, rows[0].bytes), ("W", 9, 7));
     assert_eq!((rows[0].time_s.0, rows[0].max_s.0), (0.001, 0.5));
-    assert_eq!(rows[0].call, "MPI_Send");
+    assert_eq!((rows[0].call.as_str(), rows[0].site), ("MPI_Send", "0000000000ab".parse().ok()));
     assert_eq!(scanned(&with_header(b"")), (vec![], None));
 }

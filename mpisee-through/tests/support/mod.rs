@@ -4,12 +4,12 @@
 #![allow(dead_code)]
 
 use mpisee_profile::rows::{
-    ArrivalRow, CallRow, CollectiveRow, CommRow, Members, Memory, MessageRow, OutsideRow, PeerRow, RankRow,
-    RegionRow, Row, Seconds, StreamRow,
+    ArrivalRow, CallRow, CollectiveRow, CommRow, Members, Memory, MessageRow, OutsideRow, PathRow, PeerRow,
+    RankRow, RegionRow, Row, Seconds, SiteRow, StackRow, StreamRow,
 };
 use mpisee_profile::run::MpiInfo;
 use mpisee_profile::writer::{ProfileWriter, to_csv};
-use mpisee_profile::{FORMAT_VERSION, RunInfo};
+use mpisee_profile::{FORMAT_VERSION, PathId, RunInfo, SiteId};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -30,6 +30,11 @@ pub struct Builder {
     /// Written if there are streams.
     pub messages: Vec<MessageRow>,
     pub streams: Vec<StreamRow>,
+    /// Written if there are any.
+    pub sites: Vec<SiteRow>,
+    /// Written if there are any.
+    pub paths: Vec<PathRow>,
+    pub stacks: Vec<StackRow>,
 }
 
 /// A profile on disk, in a directory of its own.
@@ -78,6 +83,9 @@ impl Builder {
             collectives: vec![],
             messages: vec![],
             streams: vec![],
+            sites: vec![],
+            paths: vec![],
+            stacks: vec![],
         };
         empty.comm("W", "", "", &format!("0-{}", ranks - 1), |_| {})
     }
@@ -148,6 +156,40 @@ impl Builder {
         self
     }
 
+    /// Adds a call site that is not resolved.
+    pub fn site(&mut self, module: &str, build_id: &str, offset: u64) -> SiteId {
+        let site = SiteId::new(module, build_id, offset);
+        self.sites.push(SiteRow {
+            site,
+            module: module.to_owned(),
+            build_id: build_id.to_owned(),
+            offset: format!("{offset:#x}"),
+            function: String::new(),
+            file: String::new(),
+            line: None,
+        });
+        site
+    }
+
+    /// Adds a call site whose line is known, in a binary that is not there.
+    pub fn line(&mut self, function: &str, file: &str, line: u32) -> SiteId {
+        let site = self.site("/opt/app/bin/app", "ab12", u64::from(line) << 4);
+        let row = self.sites.last_mut().unwrap();
+        (row.function, row.file, row.line) = (function.to_owned(), format!("/src/app/{file}"), Some(line));
+        site
+    }
+
+    /// Adds calls of a rank that are on a path through these sites, the innermost first; they are in `calls.csv`, too.
+    pub fn path(&mut self, comm: &str, rank: u32, call: &str, calls: u64, time_s: f64, sites: &[SiteId]) {
+        let path = PathId::new(sites.iter().copied());
+        if self.stacks.iter().all(|row| row.path != path) {
+            let sites: Vec<String> = sites.iter().map(ToString::to_string).collect();
+            self.stacks.push(StackRow { path, sites: sites.join(" ") });
+        }
+        let (comm, call) = (comm.to_owned(), call.to_owned());
+        self.paths.push(PathRow { path, comm, rank, call, calls, time_s: Seconds(time_s) });
+    }
+
     /// Adds messages from one rank to another, on both sides.
     pub fn messages(self, comm: &str, from: u32, to: u32, messages: u64, bytes: u64) -> Self {
         self.peer(comm, from, to, (messages, bytes), (0, 0)).peer(comm, to, from, (0, 0), (messages, bytes))
@@ -201,6 +243,13 @@ impl Builder {
         if !self.streams.is_empty() {
             write_table(&writer, &self.messages);
             write_table(&writer, &self.streams);
+        }
+        if !self.sites.is_empty() {
+            write_table(&writer, &self.sites);
+        }
+        if !self.paths.is_empty() {
+            write_table(&writer, &self.paths);
+            write_table(&writer, &self.stacks);
         }
         let directory = writer.finish(&self.run).unwrap();
         Written { scratch, directory }
@@ -429,6 +478,41 @@ pub fn pools() -> Builder {
     }
     for rank in [0, 2, 4, 6] {
         profile = profile.call("W_s2.0", rank, "MPI_Gather", 2, 2_000_000_000, 0.001);
+    }
+    profile
+}
+
+/// A run of 4 ranks, in which a solver waits for messages at two places, reduces by a wrapper of its own, and writes by HDF5; of
+/// some calls the path is known, of some not even the site.
+pub fn solver() -> Builder {
+    let mut profile = Builder::new(4).comm("W_s1.0", "W", "MPI_Comm_split", "0-1", |_| {}).comm(
+        "W_s1.2",
+        "W",
+        "MPI_Comm_split",
+        "2-3",
+        |_| {},
+    );
+    let main = profile.line("main", "main.c", 88);
+    let output = profile.line("write_results", "io.c", 41);
+    let step = profile.line("step", "solver.c", 301);
+    let waits = [profile.line("exchange", "halo.c", 57), profile.line("exchange_corners", "halo.c", 93)];
+    let reduce = profile.line("Comm::sum", "comm.cpp", 12);
+    let hdf5 = profile.site("/usr/lib/x86_64-linux-gnu/libhdf5_openmpi.so.103", "cd34", 0x1a2b0);
+    let stripped = profile.site("/opt/app/lib/libtools.so", "ef56", 0x4d20);
+    for rank in 0..4 {
+        let late_s = 0.125 * f64::from(rank);
+        let rows = ["W_s1.0", "W_s1.2"][rank as usize / 2];
+        profile = profile
+            .call_with(rows, rank, "MPI_Waitall", 1000, 0, 2.0 + late_s, |row| row.site = Some(waits[0]))
+            .call_with("W", rank, "MPI_Waitall", 500, 0, 0.5, |row| row.site = Some(waits[1]))
+            .call_with("W", rank, "MPI_Allreduce", 2000, 16_000, 1.0, |row| row.site = Some(reduce))
+            .call_with("W", rank, "MPI_File_write_at_all", 10, 1 << 30, 0.75, |row| row.site = Some(hdf5))
+            .call_with("W", rank, "MPI_Barrier", 3, 0, 0.25, |row| row.site = Some(stripped))
+            .call("W", rank, "MPI_Comm_split", 1, 0, 0.0625);
+        profile.path(rows, rank, "MPI_Waitall", 20, 1.5, &[waits[0], step, main]);
+        profile.path("W", rank, "MPI_Waitall", 2, 0.125, &[waits[1], step, main]);
+        profile.path("W", rank, "MPI_Allreduce", 7, 0.25, &[reduce, step, main]);
+        profile.path("W", rank, "MPI_File_write_at_all", 9, 0.7, &[hdf5, output, main]);
     }
     profile
 }

@@ -252,7 +252,7 @@ fn finding(
         what: format!("{BARRIER} on {} is right before {call}, which synchronises as well.", family.title),
         evidence: format!(
             "Measured by the arrivals of members: after {} of {} they entered the next call within {}. {} take {} summed over \
-             ranks{}.",
+             ranks{}.{}",
             percent(share),
             count(known, "sampled barrier"),
             time(GAP_NS as f64 * 1e-9),
@@ -260,7 +260,8 @@ fn finding(
             time(used.time_s),
             saved.map_or(String::new(), |saved| format!(
                 ", of which {saved} is transfer, which would be saved; the rest is waiting, which would move into {call}"
-            ))
+            )),
+            facts.places.of_calls(family, "barriers", |call| call == BARRIER),
         ),
         threshold: format!(
             "{} of the run in barriers, and {} of them at most {} and {} of a barrier before it",

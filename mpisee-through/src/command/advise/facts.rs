@@ -1,5 +1,6 @@
 //! The input of the rules: a profile summed up by communicator, operation and size.
 
+use super::at::Places;
 use crate::cores::{self, Lack};
 use crate::family;
 use crate::filter::{CallFilter, CommFilter};
@@ -152,6 +153,8 @@ pub struct Facts<'a> {
     family_indices: HashMap<String, usize>,
     /// Who waits for whom in collectives and messages, if the profile has that.
     pub waits: Option<Report>,
+    /// Where in the program calls are made.
+    pub places: Places,
     pub cut_off: Option<ProfileError>,
 }
 
@@ -212,6 +215,7 @@ impl<'a> Facts<'a> {
             families,
             comms,
             waits: measured_waits(view, filter)?,
+            places: Places::gather(view, &of_ranks)?,
             cut_off: groups.cut_off.take(),
         })
     }

@@ -1,6 +1,7 @@
 //! `advise`: findings in plain words, the most costly first.
 
 mod alltoallv;
+mod at;
 mod at_end;
 mod barriers;
 mod creation;
@@ -79,7 +80,8 @@ EXAMPLES:
 /// A finding is a hint from sums over the run, not a proof. Its time is that of all ranks in the
 /// calls that it is about, of which some part may be saved; its share of the run is by ranks x the
 /// wall time of the longest rank, as in efficiency. Findings may overlap. Like communicators are
-/// judged together: W_s2.* (4 × 8) are 4 of 8 processes.
+/// judged together: W_s2.* (4 × 8) are 4 of 8 processes. Where half of the calls or more, or of their
+/// time, are at one place in the program, the finding names it (mpisee-through sites).
 ///
 /// Of a run that hung, crashed or was killed, the first lines say where each rank was, which is what
 /// to look at first. Times are lower bounds then, and what a hang or the early end explains is no

@@ -68,10 +68,11 @@ fn finding(polling: &Polling, family: &Family<'_>, facts: &Facts<'_>) -> Option<
         cost_s,
         what: format!("{at_most}{per_process} {noun}s {what} per process on {}.", family.title),
         evidence: format!(
-            "{at_most}{}, mostly {}, {relation} {} on it.",
+            "{at_most}{}, mostly {}, {relation} {} on it.{}",
             count(number, noun),
             most.call,
             count_of(found, noun_of_found, &format!("{noun_of_found}s")),
+            facts.places.of_calls(family, &format!("{noun}s"), |call| polling.calls.contains(&call)),
         ),
         threshold: format!(
             "{POLLS_PER_PROCESS} {noun}s per process, {POLLS_PER_FOUND} per {noun_of_found}, {} of the run",

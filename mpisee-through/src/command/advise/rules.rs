@@ -133,6 +133,7 @@ fn dominating_on(family: &Family<'_>, part: Part, facts: &Facts<'_>, others: &[F
     let costly = family.comms.iter();
     let costly = costly.max_by(|left, right| left.time_s(chosen).total_cmp(&right.time_s(chosen)));
     let costly = costly.map_or(family.name, |comm| &comm.name);
+    let at = facts.places.of_time(family, |call| call == most.call);
     Some(Finding {
         rule: "dominating",
         about: family.name.to_owned(),
@@ -140,11 +141,11 @@ fn dominating_on(family: &Family<'_>, part: Part, facts: &Facts<'_>, others: &[F
         what: format!("{} of the MPI time is in {what} on {}.", percent(of_mpi), family.title),
         evidence: match waiting::of_family(facts, family, None).filter(|_| is_collective(most)) {
             Some(known) => format!(
-                "{} Of the time in collectives on it {}.",
+                "{}{at} Of the time in collectives on it {}.",
                 largest_part(most, facts),
                 waiting::share(known)
             ),
-            None => largest_part(most, facts),
+            None => format!("{}{at}", largest_part(most, facts)),
         },
         threshold: format!(
             "{} of the MPI time and {} of the run",
@@ -206,7 +207,7 @@ fn tiny_allreduces(facts: &Facts<'_>) -> Vec<Finding> {
                 family.title
             ),
             evidence: format!(
-                "{} by {}, {} each on average{}.",
+                "{} by {}, {} each on average{}.{}",
                 count(calls, "call"),
                 count_of(processes, "process", "processes"),
                 time(all_s / calls.max(1) as f64),
@@ -214,6 +215,7 @@ fn tiny_allreduces(facts: &Facts<'_>) -> Vec<Finding> {
                     "; of those of all sizes {}, which is not in Time",
                     waiting::share(known)
                 )),
+                facts.places.of_calls(&family, "calls of MPI_Allreduce", |call| call == "MPI_Allreduce"),
             ),
             threshold: format!("{TINY_CALLS} calls per process and {} of the run", percent(TINY_OF_RUN)),
             advice: format!(
@@ -280,10 +282,14 @@ const RENDEZVOUS_BYTES: u64 = 4096;
 const SLOW_BYTES_PER_S: f64 = (512 << 20) as f64;
 const BLOCKING_OF_RUN: f64 = 0.05;
 
+fn is_blocking_send(call: &str) -> bool {
+    ["MPI_Send", "MPI_Ssend"].contains(&call)
+}
+
 /// Blocking sends of messages that are slower than their bytes explain.
 fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
     let finding = |family: Family<'_>| {
-        let sends = family.used.iter().filter(|used| ["MPI_Send", "MPI_Ssend"].contains(&used.call.as_str()));
+        let sends = family.used.iter().filter(|used| is_blocking_send(&used.call));
         let waits =
             |of: &&OfSize| of.size_min >= RENDEZVOUS_BYTES && of.time_s > of.bytes as f64 / SLOW_BYTES_PER_S;
         let long = sends.flat_map(|used| &used.sizes).filter(waits);
@@ -306,7 +312,7 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
                 human_bytes((bytes as f64 / cost_s.max(f64::MIN_POSITIVE)) as u64)
             ),
             evidence: format!(
-                "{} of {} on average take {} each{}.",
+                "{} of {} on average take {} each{}.{}",
                 count(calls, "send"),
                 human_bytes(bytes / calls.max(1)),
                 time(time_s / calls.max(1) as f64),
@@ -314,7 +320,8 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
                     ", of which {} is not waiting that is known: of blocking sends of all sizes {}",
                     time(cost_s / calls.max(1) as f64),
                     waiting::share(known)
-                ))
+                )),
+                facts.places.of_time(&family, is_blocking_send),
             ),
             threshold: format!(
                 "{} of the run in MPI_Send and MPI_Ssend of {} and more, as far as it is not known to be waiting, at less than {} per \

@@ -4,7 +4,7 @@ use super::facts::{Facts, Family, OfSize};
 use super::finding::{Finding, percent};
 use super::messages::{Messages, Sent};
 use crate::units::{count, human_bytes, time};
-use mpisee_profile::Kind;
+use mpisee_profile::{Kind, Operation};
 
 /// Messages to a rank are small if they have this many bytes or fewer on average.
 const SMALL_BYTES: u64 = 1023;
@@ -66,9 +66,10 @@ pub fn finding(facts: &Facts<'_>, family: &Family<'_>, messages: &Messages) -> O
         ),
         evidence: format!(
             "Measured: {}, more than {BY_ROUND} for each receive or collective of the sender. Estimated: a message of up to {SMALL_BYTES} \
-             bytes took {} at least in this run, over both ends; Time is that of the messages that would be left out if those were one.",
+             bytes took {} at least in this run, over both ends; Time is that of the messages that would be left out if those were one.{}",
             named.join("; "),
             time(least_s),
+            facts.places.of_calls(family, "sends", is_send),
         ),
         threshold: format!(
             "{MESSAGES} messages of up to {SMALL_BYTES} bytes on average from a rank to another, {BY_ROUND} for each receive or collective, \
@@ -90,6 +91,13 @@ impl Pair {
             human_bytes(rounded_mean(sent.bytes, sent.messages))
         )
     }
+}
+
+/// Whether a call sends, or starts to.
+fn is_send(call: &str) -> bool {
+    let is_point_to_point =
+        Operation::from_name(call).is_some_and(|operation| operation.kind() == Kind::PointToPoint);
+    is_point_to_point && call.to_lowercase().contains("send")
 }
 
 /// The bytes of a message on average.

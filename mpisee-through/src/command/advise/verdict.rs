@@ -44,7 +44,9 @@ pub fn verdict(facts: &Facts<'_>) -> String {
         share += of_mpi(part);
         let waiting = waiting::of_family(facts, part.family, Some(&part.used.call));
         let waiting = waiting.map_or(String::new(), |known| format!(", of which {}", waiting::share(known)));
-        named.push(format!("{}, {:.0} % of the MPI time{waiting}", part.said(), 100.0 * of_mpi(part)));
+        let place = facts.places.of_it(part.family, &part.used.call);
+        let of_mpi = 100.0 * of_mpi(part);
+        named.push(format!("{}, {of_mpi:.0} % of the MPI time{place}{waiting}", part.said()));
     }
     match named.split_first() {
         None => whole,

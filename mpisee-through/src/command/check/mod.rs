@@ -7,6 +7,7 @@ mod names;
 mod ranks;
 mod render;
 mod rows;
+mod sites;
 mod sums;
 mod times;
 mod traffic;
@@ -34,7 +35,9 @@ EXAMPLES:
 /// the size is the number of members; every name stands for the same members on all of them, as
 /// run.json says.
 /// rows: communicators and ranks of calls.csv, peers.csv and outside.csv are in comms.csv and its
-/// members; ranks of gpu.csv are those of the run, and its bytes those of the accesses.
+/// members; ranks of gpu.csv are those of the run, and its bytes those of the accesses; sites.csv has
+/// every call site of calls.csv, stacks.csv every call path of paths.csv with its sites, and paths have
+/// no more calls and time than their first site.
 /// traffic: on every communicator, what a rank sent to another is what the other received from it.
 /// time: mpi_s of a rank is the sum of its rows in calls.csv, and not more than wall_s (the latter
 /// unless the thread level is multiple, where calls of threads overlap).

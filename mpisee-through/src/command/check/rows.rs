@@ -1,6 +1,7 @@
 //! The checks of a profile with a row of each rank.
 
 use super::findings::{Claims, Findings};
+use super::sites::SiteCheck;
 use super::{explanation, gpu, names, ranks, times, traffic};
 use crate::load;
 use crate::view::ProfileView;
@@ -17,6 +18,10 @@ const CLAIMS: Claims = Claims {
     within_wall_time: "within its wall time",
 };
 
+/// The claim of a profile with call sites.
+const ROWS_WITH_SITES: &str =
+    "calls.csv, peers.csv and paths.csv name communicators, members and call sites that there are";
+
 /// Reads each table once; `calls.csv` and `peers.csv` are not held.
 pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> Result<()> {
     let (profile, run) = (view.profile(), view.run());
@@ -27,12 +32,18 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
     names::check(run.ranks, &comms, incomplete, findings);
 
     let mut members = names::RowCheck::new(&comms, incomplete);
+    let mut sites = SiteCheck::read(profile, Some(&mut members), findings)?;
+    if sites.has_any() {
+        findings.claims.rows = ROWS_WITH_SITES;
+    }
     let mut times = times::TimeCheck::new(ranks, run.mpi.thread_level == "multiple");
     for row in profile.rows::<CallRow>()? {
         let row = row?;
         members.row("calls.csv", &row.comm, row.rank, findings);
+        sites.call(&row, findings);
         times.row(&row);
     }
+    sites.finish(findings);
     times.finish(findings);
 
     let mut traffic = traffic::TrafficCheck::default();

@@ -1,6 +1,7 @@
 //! The checks of a profile whose rows are sums over ranks.
 
 use super::findings::{Check, Claims, Findings};
+use super::sites::SiteCheck;
 use super::times::{NOT_COMPARED, ROUNDING_S, SUMMATION, Times};
 use super::{explanation, gpu, traffic};
 use crate::load::{self, is_one_per_process};
@@ -34,7 +35,12 @@ pub fn check(view: &ProfileView, nodes: &[NodeRow], findings: &mut Findings) -> 
     check_names(run, &comms, findings);
     let rows_by_name: HashMap<&str, &CommRow> = comms.iter().map(|row| (row.comm.as_str(), row)).collect();
     let mut rows = Rows { comms: rows_by_name, told: HashSet::new() };
-    totals.iter().for_each(|row| rows.check("totals.csv", &row.comm, Some(row.time_max_rank), findings));
+    let mut sites = SiteCheck::read(profile, None, findings)?;
+    for row in &totals {
+        rows.check("totals.csv", &row.comm, Some(row.time_max_rank), findings);
+        sites.total(row, findings);
+    }
+    sites.finish(findings);
     for row in spread.iter().filter(|row| !row.comm.is_empty()) {
         rows.check("spread.csv", &row.comm, Some(row.time_max_rank), findings);
     }

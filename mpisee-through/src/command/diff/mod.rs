@@ -1,6 +1,7 @@
 //! `diff`: two runs beside each other.
 
 mod bound;
+mod by_site;
 mod pairing;
 mod unlike;
 
@@ -11,11 +12,12 @@ use crate::group::{By, Cell};
 use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value, caveats};
+use crate::sites::SiteArgs;
 use crate::units::natural_order;
 use crate::view::ProfileView;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use bound::{Bound, Totals, Verdict};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use pairing::Pairing;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,6 +27,7 @@ EXAMPLES:
   mpisee-through diff before.mpisee after.mpisee                          largest changes of time first
   mpisee-through diff before.mpisee after.mpisee --kind collective --all
   mpisee-through diff 64.mpisee 128.mpisee                                other numbers of ranks
+  mpisee-through diff before.mpisee after.mpisee --by site                by function and line, also between builds
   mpisee-through diff before.mpisee after.mpisee --fail-if 'time+10%'     exit code 1 if it got slower";
 
 /// Two runs: what changed in calls, bytes and time, per communicator and operation.
@@ -38,6 +41,10 @@ EXAMPLES:
 ///
 /// The first lines say if the runs have different programs, MPI libraries, ranks or nodes; in JSON both runs' are program_before,
 /// program_after and so on.
+///
+/// With --by site a row is a place in the program and the operation that is called there, as mpisee-through sites has them. Places
+/// are paired by function and line, and what is left over by function and file, where both runs have as many of these, in
+/// the order of their lines.
 ///
 /// With --fail-if the exit code is 1 if a bound is exceeded.
 #[derive(Debug, Args)]
@@ -54,6 +61,13 @@ pub struct DiffArgs {
     #[arg(long, value_name = "BOUND")]
     fail_if: Vec<Bound>,
 
+    /// What is compared: operations on communicators, or the places in the program that call MPI, by function and line
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Compared::Comm)]
+    by: Compared,
+
+    #[command(flatten)]
+    sites: SiteArgs,
+
     #[command(flatten)]
     shown: Shown,
 
@@ -65,6 +79,13 @@ pub struct DiffArgs {
 
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Compared {
+    Comm,
+    Site,
 }
 
 const HEADS: [Head; 12] = [
@@ -134,6 +155,12 @@ type Name = (String, String);
 
 /// Runs the command.
 pub fn run(args: &DiffArgs) -> Result<Outcome> {
+    if args.by == Compared::Site {
+        if !args.fail_if.is_empty() {
+            bail!("--fail-if is about the whole run: leave out --by site");
+        }
+        return by_site::run(args);
+    }
     let [before, after] = load(args)?;
     // An aggregate profile has families only, as those of runs with other numbers of ranks are compared.
     let same_ranks = before.view.processes().count() == after.view.processes().count()
@@ -178,16 +205,20 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
 /// Both runs. An operation that is within bounds on times in one of them is compared in both.
 fn load(args: &DiffArgs) -> Result<[Run; 2]> {
     let [before, after] = [ProfileView::open(&args.before)?, ProfileView::open(&args.after)?];
-    let within = [&before, &after].map(|view| view.operations_within_times(&args.filter));
-    let filter = match within {
-        [Ok(Some(one)), Ok(Some(other))] => args.filter.of_operations(one.into_iter().chain(other).collect()),
-        [Err(error), _] | [_, Err(error)] => return Err(error),
-        _ => args.filter.clone(),
-    };
+    let filter = both_filtered([&before, &after], &args.filter)?;
     let [before, after] = [Run::new(before, &filter)?, Run::new(after, &filter)?];
     let is_empty = before.cells.is_empty() && after.cells.is_empty() && after.cut_off.is_none();
     matched::need_operation(&before.view, &args.filter, is_empty)?;
     Ok([before, after])
+}
+
+/// The filter with bounds on times replaced by the operations that are within them in one of the runs.
+fn both_filtered(views: [&ProfileView; 2], filter: &CallFilter) -> Result<CallFilter> {
+    match views.map(|view| view.operations_within_times(filter)) {
+        [Ok(Some(one)), Ok(Some(other))] => Ok(filter.of_operations(one.into_iter().chain(other).collect())),
+        [Err(error), _] | [_, Err(error)] => Err(error),
+        _ => Ok(filter.clone()),
+    }
 }
 
 /// The rows of both runs by their common names, largest changes of the mean time first.

@@ -34,6 +34,11 @@ impl Metric {
         METRICS.iter().find(|(_, metric)| *metric == self).map_or("", |(name, _)| name)
     }
 
+    /// Whether it may be about a place in the program: of others than calls it is not known of all of them.
+    fn is_about_places(self) -> bool {
+        self == Metric::Calls
+    }
+
     /// Whether it is about operations, and whether about communicators.
     fn is_about(self) -> (bool, bool) {
         match self {
@@ -56,6 +61,7 @@ enum Relation {
 pub enum Missing {
     Communicator,
     Call,
+    Place,
 }
 
 impl Missing {
@@ -64,6 +70,7 @@ impl Missing {
         match self {
             Missing::Communicator => "no such communicator",
             Missing::Call => "no such call",
+            Missing::Place => "no such call there",
         }
     }
 }
@@ -105,6 +112,8 @@ pub struct Clause {
     pub metric: Metric,
     call: Option<Glob>,
     comm: Option<CommPattern>,
+    /// A pattern for a function, file, or file and line.
+    place: Option<Glob>,
     relation: Relation,
     number: f64,
 }
@@ -119,6 +128,7 @@ impl Clause {
             metric,
             call: call.map(call_pattern),
             comm: comm.map(CommPattern::new),
+            place: None,
             relation: Relation::Equal,
             number: 0.0,
         }
@@ -127,6 +137,11 @@ impl Clause {
     /// Whether the operation is one of those that it is about.
     pub fn takes_call(&self, call: &str) -> bool {
         self.call.as_ref().is_none_or(|glob| is_called(glob, call))
+    }
+
+    /// The pattern for the place of the calls, if there is one.
+    pub fn place(&self) -> Option<&Glob> {
+        self.place.as_ref()
     }
 
     /// Whether the communicator is one of those that it is about, in a profile with these families.
@@ -140,7 +155,7 @@ impl Clause {
         let is_limit = self.relation == Relation::AtMost;
         match missing {
             Missing::Communicator => self.metric != Metric::Communicators || is_limit,
-            Missing::Call => is_limit && self.number != 0.0,
+            Missing::Call | Missing::Place => is_limit && self.number != 0.0,
         }
     }
 
@@ -149,6 +164,7 @@ impl Clause {
         match missing {
             Missing::Communicator => self.comm.is_some(),
             Missing::Call => self.call.is_some(),
+            Missing::Place => self.place.is_some(),
         }
     }
 
@@ -182,22 +198,24 @@ impl FromStr for Clause {
             let known: Vec<&str> = METRICS.iter().map(|(name, _)| *name).collect();
             format!("'{metric}' is not one of {}", known.join(", "))
         })?;
-        let (mut call, mut comm) = (None, None);
+        let (mut call, mut comm, mut place) = (None, None, None);
         while let [word, name, more @ ..] = rest {
             let fits = match *word {
                 "of" => metric.is_about().0 && call.is_none(),
                 "on" => metric.is_about().1 && comm.is_none(),
-                other => return Err(format!("'{other}' is not 'of' or 'on'")),
+                "at" => metric.is_about_places() && place.is_none(),
+                other => return Err(format!("'{other}' is not 'of', 'on' or 'at'")),
             };
             match *word {
                 _ if !fits => return Err(format!("'{} … {word} {name}' has no meaning", metric.name())),
                 "of" => call = Some(known_call(name)?),
+                "at" => place = Some(Glob::new(name)),
                 _ => comm = Some(CommPattern::new(name)),
             }
             rest = more;
         }
         match rest {
-            [] => Ok(Clause { text: line.to_owned(), metric: *metric, call, comm, relation, number }),
+            [] => Ok(Clause { text: line.to_owned(), metric: *metric, call, comm, place, relation, number }),
             [word, ..] => Err(format!("a name is missing after '{word}'")),
         }
     }
@@ -237,7 +255,8 @@ mod tests {
             ("alive of MPI_Send = 3", "has no meaning"),
             ("calls of MPI_Send of MPI_Recv = 3", "has no meaning"),
             ("calls on = 3", "a name is missing after 'on'"),
-            ("calls in W = 3", "'in' is not 'of' or 'on'"),
+            ("calls in W = 3", "'in' is not 'of', 'on' or 'at'"),
+            ("bytes of MPI_Send at main = 3", "has no meaning"),
         ] {
             let error = line.parse::<Clause>().unwrap_err();
             assert!(error.contains(said), "{line}: {error}");

@@ -9,6 +9,7 @@ use crate::group::{self, By, Cell, seconds};
 use crate::load;
 use crate::output::OutputArgs;
 use crate::sheet::{self, Answer, Head, Sheet, Value};
+use crate::sites::{PlaceSum, SiteArgs, Sites, place_sums};
 use crate::units::natural_order;
 use crate::view::ProfileView;
 use anyhow::{Context, Result, bail};
@@ -29,6 +30,7 @@ EXAMPLES:
 A FILE OF EXPECTATIONS:
   # what, of which operation, on which communicators, how much
   calls of MPI_Allreduce on W = 800
+  calls of MPI_Waitall at halo.c:57 <= 4000
   bytes of MPI_Alltoallv on W_a1_b2.* <= 52428800
   imbalance of MPI_Allreduce on W <= 2
   operations on W = 3
@@ -44,6 +46,8 @@ A FILE OF EXPECTATIONS:
 ///
 /// calls, bytes: sums over the operations and communicators whose names match (* is any text). The
 /// name of a family of like communicators with its size, W_s2.*@4, stands for its members alone.
+/// calls ... at NAME: those that are made in functions, files (halo.c) or lines (halo.c:57) that match, as
+/// mpisee-through sites has them.
 /// operations: how many different ones are used; a new one, or one on a new communicator, shows here.
 /// imbalance: the time of the slowest rank by the mean over ranks.
 /// communicators: how many there are, S and its descendants left out; alive: how many of them were
@@ -80,11 +84,13 @@ const HEADS: [Head; 4] = [
 struct Facts<'v> {
     view: &'v ProfileView,
     cells: BTreeMap<(String, String), Cell>,
+    /// The places in the program that call MPI, if an expectation is about them.
+    places: Vec<PlaceSum>,
     efficiency: Option<f64>,
 }
 
 impl<'v> Facts<'v> {
-    fn gather(view: &'v ProfileView) -> Result<Self> {
+    fn gather(view: &'v ProfileView, needs_places: bool) -> Result<Self> {
         let by = By { comm: true, call: true, ..By::default() };
         let mut groups = view.group(&CallFilter::default(), by)?;
         if let Some(error) = groups.cut_off {
@@ -95,7 +101,14 @@ impl<'v> Facts<'v> {
         let name = |key: &group::Key| (groups.comm(key).to_owned(), groups.call(key).to_owned());
         let cells = cells.iter().map(|(key, cell)| (name(key), cell.clone())).collect();
         let efficiency = Efficiency::of_run(view).parallel();
-        Ok(Facts { view, cells, efficiency })
+        let places = match needs_places {
+            true => {
+                let mut sites = Sites::needed(view, &SiteArgs::default(), &[])?;
+                place_sums(view, &mut sites, &CallFilter::default())?.sums
+            }
+            false => Vec::new(),
+        };
+        Ok(Facts { view, cells, places, efficiency })
     }
 
     fn takes_comm(&self, clause: &Clause, comm: &str) -> bool {
@@ -111,8 +124,22 @@ impl<'v> Facts<'v> {
         match (has_comm, has_call) {
             (false, _) if clause.names(Missing::Communicator) => Some(Missing::Communicator),
             (_, false) if clause.names(Missing::Call) => Some(Missing::Call),
+            _ if clause.names(Missing::Place) && self.calls_at_place(clause) == Some(0) => {
+                Some(Missing::Place)
+            }
             _ => None,
         }
+    }
+
+    /// The calls at the places that a clause names; none if it names none.
+    fn calls_at_place(&self, clause: &Clause) -> Option<u64> {
+        let glob = clause.place()?;
+        let is_there = |sum: &&PlaceSum| {
+            clause.takes_call(&sum.call) && sum.place.as_ref().is_some_and(|place| place.is_called(glob))
+        };
+        let comms = self.places.iter().filter(is_there).flat_map(|sum| &sum.comms);
+        let chosen = comms.filter(|(comm, _)| self.takes_comm(clause, comm));
+        Some(chosen.map(|(_, (calls, _))| *calls).fold(0, u64::saturating_add))
     }
 
     /// The number that a clause is about; none if there is nothing of the kind.
@@ -127,6 +154,9 @@ impl<'v> Facts<'v> {
             self.view.processes().comms.values().filter(move |row| is_own(&row.comm))
         };
         match clause.metric {
+            Metric::Calls if clause.place().is_some() => {
+                self.calls_at_place(clause).map(|calls| calls as f64)
+            }
             Metric::Calls => Some(chosen().map(|(_, cell)| cell.calls as f64).sum()),
             Metric::Bytes => Some(chosen().map(|(_, cell)| cell.bytes as f64).sum()),
             Metric::Operations => {
@@ -151,12 +181,13 @@ impl<'v> Facts<'v> {
 /// Runs the command.
 pub fn run(args: &ExpectArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    let facts = Facts::gather(&view)?;
     if args.write {
+        let facts = Facts::gather(&view, false)?;
         write(&args.expectations, &args.profile, &facts)?;
         return Ok(Outcome::Done);
     }
     let clauses = read(&args.expectations)?;
+    let facts = Facts::gather(&view, clauses.iter().any(|(_, clause)| clause.place().is_some()))?;
     let mut holds = true;
     let mut rows = Vec::new();
     for (line, clause) in &clauses {

@@ -1,0 +1,259 @@
+//! `paths`: the call paths that lead to MPI calls that took long.
+
+mod folded;
+mod tree;
+
+use super::Outcome;
+use crate::filter::{CallFilter, CommFilter, parse_lowercase};
+use crate::group::{By, seconds};
+use crate::matched;
+use crate::output::{Format, OutputArgs};
+use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
+use crate::sites::{PathSum, SiteArgs, SiteFrame, Sites, path_sums};
+use crate::symbols::BETWEEN;
+use crate::units::time;
+use crate::view::ProfileView;
+use anyhow::{Context, Result};
+use clap::Args;
+use mpisee_profile::PathId;
+use mpisee_profile::glob::Glob;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through paths app.mpisee                          the ten paths with most time, as a tree
+  mpisee-through paths app.mpisee --call allreduce --all   all paths to MPI_Allreduce
+  mpisee-through paths app.mpisee --folded app.folded      for flame graphs: inferno-flamegraph app.folded > app.svg
+  mpisee-through paths app.mpisee --format csv             a row for each path";
+
+/// The call paths that lead to MPI calls, from the outermost function inwards, with time and calls.
+///
+/// A path is taken of calls alone that take much longer than taking it, so that it costs next to nothing; the first lines say
+/// how much of the MPI time they have. Of other calls the place is known (mpisee-through sites). Time and Calls are sums over
+/// ranks, % of MPI is by the time of all calls that the filters choose, on paths or not.
+///
+/// --folded writes a line for each path, as flame graphs are made of: outer;inner;MPI_Wait 12345, in microseconds over all
+/// ranks. Calls that are on no path are in it below '(no path)', at their places, so that the graph has all of the MPI time.
+///
+/// --skip-frames leaves functions, or those of a library, out of the paths.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct PathsArgs {
+    /// The NAME.mpisee directory that the run left
+    profile: PathBuf,
+
+    #[command(flatten)]
+    shown: Shown,
+
+    /// Write the paths to FILE as folded stacks, instead of the tree
+    #[arg(long, value_name = "FILE")]
+    folded: Option<PathBuf>,
+
+    /// Look for binaries below DIR first; can be given several times
+    #[arg(long, value_name = "DIR")]
+    source: Vec<PathBuf>,
+
+    #[command(flatten)]
+    sites: SiteArgs,
+
+    #[command(flatten)]
+    comms: CommFilter,
+
+    /// Only operations whose name matches, with or without MPI_, in capitals or not; * is any text,
+    /// ? any character; may be repeated (default: all)
+    #[arg(long, value_name = "GLOB", value_parser = parse_lowercase)]
+    call: Vec<Glob>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// The calls of an operation on a path.
+#[derive(Debug)]
+struct OnPath {
+    path: PathId,
+    call: String,
+    /// The functions from the outermost on.
+    frames: Vec<SiteFrame>,
+    calls: u64,
+    time_ns: u128,
+}
+
+/// Time in nanoseconds, over all ranks.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    all: u128,
+    on_paths: u128,
+}
+
+impl Times {
+    /// A part of the time of all calls.
+    fn share(self, time_ns: u128) -> f64 {
+        time_ns as f64 / self.all.max(1) as f64
+    }
+
+    fn not_on_paths(self) -> u128 {
+        self.all.saturating_sub(self.on_paths)
+    }
+
+    /// How much is on paths, in a sentence.
+    fn sentence(self) -> String {
+        format!(
+            "Paths are known of {} of the MPI time, {:.1} %; {} were in calls whose path was not taken.\n",
+            time(seconds(self.on_paths)),
+            100.0 * self.share(self.on_paths),
+            time(seconds(self.not_on_paths()))
+        )
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &PathsArgs) -> Result<Outcome> {
+    let view = ProfileView::open(&args.profile)?;
+    let mut sites = Sites::needed(&view, &args.sites, &args.source)?;
+    let filter = CallFilter::of_calls(args.comms.clone(), &args.call);
+    let mut groups = view.group(&filter, By { call: true, without_times: true, ..By::default() })?;
+    matched::need_operation(&view, &filter, groups.cells.is_empty())?;
+    let sums = path_sums(&view, &filter)?;
+    let times = Times {
+        all: groups.cells.iter().map(|(_, cell)| cell.time_ns).sum(),
+        on_paths: sums.iter().map(|sum| u128::from(sum.time_ns)).sum(),
+    };
+    if let Some(file) = &args.folded {
+        let text = folded::text(&view, &mut sites, &filter, &sums)?;
+        std::fs::write(file, text).with_context(|| format!("cannot write '{}'", file.display()))?;
+    }
+    let mut paths = on_paths(sums, &mut sites);
+    let left_out = paths.len().saturating_sub(args.shown.limit(&args.output));
+    paths.truncate(args.shown.limit(&args.output));
+    let sheet = match args.output.format() {
+        Format::Table if args.folded.is_some() => {
+            Sheet { name: "paths", heads: Vec::new(), rows: Vec::new() }
+        }
+        Format::Table => tree::sheet(&paths, times),
+        Format::Csv | Format::Json => rows(&paths, times),
+    };
+    let mut answer = Answer::new(view.profile(), sheet, groups.cut_off.take());
+    answer.lead = times.sentence();
+    let note = sites.note();
+    if args.folded.is_none() {
+        answer.closing = closing(paths.is_empty(), left_out);
+    }
+    answer.closing.extend(note.iter().map(|note| format!("{note}\n")));
+    answer.values = vec![
+        ("mpi_time_s", Value::Seconds(seconds(times.all))),
+        ("on_paths_s", Value::Seconds(seconds(times.on_paths))),
+        ("not_on_paths_s", Value::Seconds(seconds(times.not_on_paths()))),
+        ("note", note.as_deref().map_or(Value::Nothing, Value::from)),
+    ];
+    answer.write(&args.output)
+}
+
+fn closing(is_empty: bool, left_out: usize) -> String {
+    match left_out {
+        0 if is_empty => "No call took so long that its path was taken; mpisee-through sites has the places of all calls.\n".to_owned(),
+        0 => String::new(),
+        1 => "1 more path is left out; --all shows all, --top N the N with most time.\n".to_owned(),
+        _ => format!("{left_out} more paths are left out; --all shows all, --top N the N with most time.\n"),
+    }
+}
+
+/// The operations of each path, most time first.
+fn on_paths(sums: Vec<PathSum>, sites: &mut Sites) -> Vec<OnPath> {
+    let mut by_path: BTreeMap<(PathId, String), (u64, u128)> = BTreeMap::new();
+    for sum in sums {
+        let (calls, time_ns) = by_path.entry((sum.path, sum.call)).or_default();
+        *calls = calls.saturating_add(sum.calls);
+        *time_ns += u128::from(sum.time_ns);
+    }
+    let on_path =
+        |((path, call), (calls, time_ns))| OnPath { path, call, frames: frames(path, sites), calls, time_ns };
+    let mut paths: Vec<OnPath> = by_path.into_iter().map(on_path).collect();
+    paths.sort_by(|one, other| other.time_ns.cmp(&one.time_ns).then(one.path.cmp(&other.path)));
+    paths
+}
+
+/// The functions of a path from the outermost on, which is `main` where that is on it; else what the C library calls.
+fn frames(path: PathId, sites: &mut Sites) -> Vec<SiteFrame> {
+    let mut frames = Vec::new();
+    let mut has_main = false;
+    'sites: for site in sites.stack(path).to_vec() {
+        for frame in sites.frames(site).iter() {
+            if !sites.is_skipped(frame) {
+                frames.push(frame.clone());
+            }
+            if frame.function == "main" {
+                has_main = true;
+                break 'sites;
+            }
+        }
+    }
+    if !has_main {
+        frames.truncate(without_start(&frames));
+    }
+    frames.reverse();
+    frames
+}
+
+/// The functions of the C library, and `_start`, below which that calls `main`.
+const MOST_OF_START: usize = 4;
+
+/// The number of functions up to those that start the program, or a thread, of functions from the innermost on.
+fn without_start(frames: &[SiteFrame]) -> usize {
+    let first = frames.len().saturating_sub(MOST_OF_START).max(1);
+    let is_start = |frame: &SiteFrame| frame.module.starts_with("libc.so") || frame.function == "_start";
+    let outermost = frames.iter().enumerate().skip(first);
+    outermost.filter(|(_, frame)| is_start(frame)).map(|(place, _)| place).next().unwrap_or(frames.len())
+}
+
+const HEADS: [Head; 6] = [
+    sheet::fixed("path", "Path"),
+    sheet::fixed("call", "CALL"),
+    sheet::number("calls", "Calls"),
+    sheet::number("time_s", "Time"),
+    sheet::number("share_of_mpi", "% of MPI"),
+    sheet::fixed("frames", "Frames"),
+];
+
+fn rows(paths: &[OnPath], times: Times) -> Sheet {
+    let row = |of: &OnPath| {
+        let frames: Vec<String> = of.frames.iter().rev().map(SiteFrame::text).collect();
+        vec![
+            Value::Text(of.path.to_string()),
+            of.call.as_str().into(),
+            Value::Count(of.calls),
+            Value::Seconds(seconds(of.time_ns)),
+            Value::Share(times.share(of.time_ns)),
+            Value::Text(frames.join(BETWEEN)),
+        ]
+    };
+    Sheet { name: "paths", heads: HEADS.to_vec(), rows: paths.iter().map(row).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_starts_the_program_is_no_part_of_a_path() {
+        let frame = |(function, module): (&str, &str)| SiteFrame {
+            function: function.to_owned(),
+            file: String::new(),
+            line: None,
+            module: module.to_owned(),
+            offset: 7,
+        };
+        let kept =
+            |frames: &[(&str, &str)]| without_start(&frames.iter().copied().map(frame).collect::<Vec<_>>());
+        let start = [("", "libc.so.6"), ("__libc_start_main", "libc.so.6"), ("_start", "app")];
+        assert_eq!(kept(&[&[("", "app"), ("", "app")][..], &start].concat()), 2);
+        assert_eq!(
+            kept(&[&[("", "app"), ("qsort", "libc.so.6"), ("", "app"), ("", "app")][..], &start].concat()),
+            4
+        );
+        assert_eq!(kept(&[("work", "app"), ("start_thread", "libc.so.6"), ("", "libc.so.6")]), 1);
+        assert_eq!(kept(&[("", "app"), ("", "app")]), 2);
+        assert_eq!(kept(&[("", "libc.so.6")]), 1);
+    }
+}

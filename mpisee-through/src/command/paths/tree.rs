@@ -1,0 +1,83 @@
+//! Call paths as a tree, merged from the outermost function inwards.
+
+use super::{OnPath, Times};
+use crate::group::seconds;
+use crate::sheet::{self, Sheet, Value};
+
+/// A function, or at the end of a path an operation, with what was called below it.
+#[derive(Debug, Default)]
+struct Node {
+    text: String,
+    calls: u64,
+    time_ns: u128,
+    children: Vec<Node>,
+}
+
+impl Node {
+    fn child(&mut self, text: String) -> &mut Node {
+        let place = self.children.iter().position(|child| child.text == text).unwrap_or_else(|| {
+            self.children.push(Node { text, ..Node::default() });
+            self.children.len() - 1
+        });
+        &mut self.children[place]
+    }
+
+    fn add(&mut self, of: &OnPath) {
+        self.calls = self.calls.saturating_add(of.calls);
+        self.time_ns += of.time_ns;
+    }
+}
+
+/// The tree, most time first.
+pub fn sheet(paths: &[OnPath], times: Times) -> Sheet {
+    let mut root = Node::default();
+    for of in paths {
+        let mut node = &mut root;
+        let frames = of.frames.iter().map(|frame| frame.text());
+        for text in frames.chain([of.call.clone()]) {
+            node = node.child(text);
+            node.add(of);
+        }
+    }
+    let heads = vec![
+        sheet::number("time_s", "Time"),
+        sheet::number("share_of_mpi", "% of MPI").of_whole(),
+        sheet::number("calls", "Calls"),
+        sheet::fixed("function", "FUNCTION"),
+    ];
+    Sheet { name: "paths", heads, rows: rows(root, times) }
+}
+
+/// The rows of all below a node, depth first without recursion: paths may be deep.
+fn rows(root: Node, times: Times) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    let mut pending: Vec<(Node, String, String)> = Vec::new();
+    let push =
+        |pending: &mut Vec<(Node, String, String)>, mut children: Vec<Node>, indent: &str, is_top: bool| {
+            children.sort_by(|one, other| {
+                other.time_ns.cmp(&one.time_ns).then_with(|| one.text.cmp(&other.text))
+            });
+            let last = children.len().saturating_sub(1);
+            let lines = children.into_iter().enumerate().map(|(place, child)| {
+                let (corner, line) = match (is_top, place == last) {
+                    (true, _) => ("", ""),
+                    (false, true) => ("└─ ", "   "),
+                    (false, false) => ("├─ ", "│  "),
+                };
+                (child, format!("{indent}{corner}"), format!("{indent}{line}"))
+            });
+            let lines: Vec<_> = lines.collect();
+            pending.extend(lines.into_iter().rev());
+        };
+    push(&mut pending, root.children, "", true);
+    while let Some((node, branch, indent)) = pending.pop() {
+        rows.push(vec![
+            Value::Seconds(seconds(node.time_ns)),
+            Value::Share(times.share(node.time_ns)),
+            Value::Count(node.calls),
+            Value::Text(format!("{branch}{}", node.text)),
+        ]);
+        push(&mut pending, node.children, &indent, false);
+    }
+    rows
+}

@@ -1,0 +1,187 @@
+//! `sites`: the places in the program that call MPI.
+
+mod resolve;
+mod rows;
+mod source;
+mod waiting;
+
+use super::Outcome;
+use crate::filter::CallFilter;
+use crate::group::By;
+use crate::matched;
+use crate::output::{Format, OutputArgs};
+use crate::several_comms;
+use crate::sheet::{Answer, Sheet, Shown, Value};
+use crate::sites::{How, PlaceSum, SiteArgs, Sites, place_sums};
+use crate::units::natural_order;
+use crate::view::ProfileView;
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use rows::Families;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through sites app.mpisee                      where in the program the MPI time goes
+  mpisee-through sites app.mpisee --call 'wait*'       the places that wait for messages
+  mpisee-through sites app.mpisee --source             with the lines of source around each
+  mpisee-through sites app.mpisee --skip-frames 'Comm::*'    past the program's own wrappers of MPI
+  mpisee-through sites app.mpisee --resolve            keep functions and lines in the profile, for other machines
+  mpisee-through sites app.mpisee --format csv -o sites.csv";
+
+/// The places in the program that call MPI, with function and line: time over ranks, share of the MPI time, calls.
+///
+/// A place is the function and line of the call, with those into which it is inlined (inner < outer), and the operation that
+/// is called there. Where a library that communicates for programs calls MPI (MPI's own bindings, HDF5, PETSc, mpi4py, ...),
+/// or a function that --skip-frames names, its caller is shown, with the library in parentheses; of calls that were too short
+/// for their path to be taken, the library's own function, with (caller not known). All times add up to that of the calls.
+///
+/// Mean and Max are over all ranks of the run (or those of --ranks); a rank that makes no such call counts as 0 s. % of MPI is
+/// the mean by the mean MPI time of these ranks. Waiting and Transfer are means over ranks, too, and are there where they are
+/// measured (mpisee-through waits) and all calls of the operation on these communicators are at this place. Per call is the
+/// mean time of one call, Longest the longest call of any rank.
+///
+/// Lines come from the debug information of the binaries, by their build IDs: in the binary, in /usr/lib/debug, in the folders
+/// of MPISEE_DEBUGINFO, or in the cache of debuginfod's client.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SitesArgs {
+    /// The NAME.mpisee directory that the run left
+    profile: PathBuf,
+
+    #[command(flatten)]
+    shown: Shown,
+
+    /// Order, largest first; name is ascending
+    #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
+    sort: SortKey,
+
+    /// Show the lines of source around each call; with =DIR look for sources and binaries below DIR first; can be given
+    /// several times
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    source: Vec<OsString>,
+
+    /// Write functions, files and lines into the profile's sites.csv, so that they are known on other machines
+    #[arg(long)]
+    resolve: bool,
+
+    #[command(flatten)]
+    sites: SiteArgs,
+
+    #[command(flatten)]
+    filter: CallFilter,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SortKey {
+    Time,
+    /// The time of the slowest rank
+    Max,
+    Calls,
+    /// The longest call
+    Longest,
+    Name,
+}
+
+impl SitesArgs {
+    /// The folders in which files are looked for first.
+    fn dirs(&self) -> Vec<PathBuf> {
+        self.source.iter().filter(|dir| !dir.is_empty()).map(PathBuf::from).collect()
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &SitesArgs) -> Result<Outcome> {
+    let view = ProfileView::open(&args.profile)?;
+    let mut sites = Sites::needed(&view, &args.sites, &args.dirs())?;
+    let resolved = args.resolve.then(|| resolve::write(&view, &mut sites)).transpose()?;
+    let filter = view.with_times_as_operations(&args.filter)?;
+    let mut found = place_sums(&view, &mut sites, &filter)?;
+    matched::need_operation(&view, &args.filter, found.sums.is_empty())?;
+    found.sums.sort_by(|left, right| {
+        let (one, other) = (&left.cell, &right.cell);
+        let order = match args.sort {
+            SortKey::Time => other.time_ns.cmp(&one.time_ns),
+            SortKey::Max => other.ranks.most_ns().cmp(&one.ranks.most_ns()),
+            SortKey::Calls => other.calls.cmp(&one.calls),
+            SortKey::Longest => longest_ns(right).cmp(&longest_ns(left)),
+            SortKey::Name => std::cmp::Ordering::Equal,
+        };
+        order.then_with(|| natural_order(&text(left), &text(right))).then_with(|| left.call.cmp(&right.call))
+    });
+    let waiting = waiting::of(&view, &args.filter, &found)?;
+    let families = Families::of(&view);
+    let is_table = args.output.format() == Format::Table;
+    let row = |sum: &PlaceSum| rows::row(sum, &view, &args.filter, &families, &waiting, is_table);
+    let mut rows: Vec<Vec<Value>> = found.sums.iter().map(row).collect();
+    let mut closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
+    let shown = &found.sums[..rows.len()];
+    let mut notes = notes(&found.sums, &sites);
+    notes.extend(note_on_calls(&view, &filter, shown)?);
+    closing.extend(notes.iter().map(|note| format!("{note}\n")));
+    closing.extend(resolved);
+    let mut sheet = Sheet { name: "sites", heads: rows::heads(is_table), rows };
+    if is_table {
+        sheet.keep_columns(|name, is_empty| !is_empty || !rows::ONLY_IF_MEASURED.contains(&name));
+    }
+    let mut answer = Answer::new(view.profile(), sheet, found.cut_off);
+    if !args.source.is_empty() {
+        let sources = source::text(shown, &view, &args.dirs(), args.output.page());
+        closing = format!("{sources}{closing}");
+    }
+    answer.closing = closing;
+    answer.values = vec![("notes", Value::Text(notes.join(" ")))];
+    answer.write(&args.output)
+}
+
+/// A sentence about operations of which one call counts on several communicators.
+fn note_on_calls(view: &ProfileView, filter: &CallFilter, shown: &[PlaceSum]) -> Result<Option<String>> {
+    if !shown.iter().any(|sum| sum.comms.len() > 1) {
+        return Ok(None);
+    }
+    let groups = view.group(filter, By { comm: true, call: true, ..By::default() })?;
+    let on_each = several_comms::counted_on_each(&groups);
+    let is_shown = |call: &&String| shown.iter().any(|sum| sum.call == **call && sum.comms.len() > 1);
+    Ok(several_comms::sentence(on_each.iter().filter(is_shown).map(String::as_str)))
+}
+
+fn longest_ns(sum: &PlaceSum) -> u64 {
+    if sum.is_whole { sum.cell.max_ns } else { 0 }
+}
+
+/// The place for reading.
+fn text(sum: &PlaceSum) -> String {
+    sum.place.as_ref().map_or_else(|| rows::UNKNOWN.to_owned(), |place| place.text())
+}
+
+/// What to know of the places: which were chosen how, how much is at none, and where lines are missing.
+fn notes(sums: &[PlaceSum], sites: &Sites) -> Vec<String> {
+    let all_ns: u128 = sums.iter().map(|sum| sum.cell.time_ns).sum();
+    let share = |is_it: &dyn Fn(&PlaceSum) -> bool| {
+        let of: u128 = sums.iter().filter(|sum| is_it(sum)).map(|sum| sum.cell.time_ns).sum();
+        (of > 0).then(|| format!("{:.1} %", 100.0 * of as f64 / all_ns.max(1) as f64))
+    };
+    let how = |sum: &PlaceSum| sum.place.as_ref().map(|place| place.how.clone());
+    let outside = share(&|sum| matches!(how(sum), Some(How::Outside(_))));
+    let inside = share(&|sum| how(sum) == Some(How::InWrapper));
+    let unknown = share(&|sum| sum.place.is_none());
+    let mut notes = Vec::new();
+    if outside.is_some() || inside.is_some() {
+        let outside = outside.unwrap_or_else(|| "0 %".to_owned());
+        let rest = inside.map_or(String::new(), |inside| {
+            format!("; of {inside} it is not known, since no path was taken: the innermost function is shown")
+        });
+        notes.push(format!(
+            "Of {outside} of this time, in libraries or functions that call MPI for others, the caller is shown{rest}."
+        ));
+    }
+    notes.extend(unknown.map(|unknown| {
+        format!("Of {unknown} of this time the call site is not known, or beyond the limit on sites (MPISEE_SITES).")
+    }));
+    notes.extend(sites.note());
+    notes
+}

@@ -1,0 +1,154 @@
+//! Call sites: the places in the program that call MPI, as functions and lines.
+//!
+//! `sites.csv` has the addresses, [`crate::symbols`] resolves them. [`frames`] has the frames of a site, [`wrappers`] says which of
+//! them are of libraries that call MPI for the program, [`place`] which frame is shown, [`sums`] adds up the calls of each
+//! place, and [`paths`] reads call paths.
+
+mod frames;
+mod paths;
+mod place;
+mod sums;
+mod wrappers;
+
+pub use frames::SiteFrame;
+pub use paths::{PathSum, path_sums};
+pub use place::How;
+pub use sums::{PlaceSum, PlaceSums, place_sums};
+
+use crate::symbols::{Binaries, DebugFiles, SearchDirs};
+use crate::view::ProfileView;
+use anyhow::{Result, bail};
+use frames::Unresolved;
+use mpisee_profile::glob::Glob;
+use mpisee_profile::options::DEBUG_DIRS;
+use mpisee_profile::rows::{SiteRow, StackRow};
+use mpisee_profile::{PathId, ProfileError, SiteId};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::rc::Rc;
+use wrappers::Wrappers;
+
+/// Options about call sites.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Call sites")]
+pub struct SiteArgs {
+    /// Look past functions and libraries of this name to their callers, as past MPI's own libraries; * is any text, ? any
+    /// character; may be repeated
+    #[arg(long, value_name = "PATTERN", value_parser = parse_pattern)]
+    skip_frames: Vec<Glob>,
+
+    /// Get debug information that is not on this machine from the servers of DEBUGINFOD_URLS, by debuginfod-find
+    #[arg(long)]
+    debuginfod: bool,
+}
+
+fn parse_pattern(text: &str) -> Result<Glob, std::convert::Infallible> {
+    Ok(Glob::new(text))
+}
+
+/// The call sites of a profile.
+pub struct Sites {
+    rows: HashMap<SiteId, SiteRow>,
+    /// The sites of each call path, the innermost first.
+    stacks: HashMap<PathId, Vec<SiteId>>,
+    binaries: Binaries,
+    wrappers: Wrappers,
+    frames: HashMap<SiteId, Rc<[SiteFrame]>>,
+    /// Binaries with sites whose lines are not known, by their paths.
+    unresolved: BTreeMap<String, Unresolved>,
+}
+
+impl Sites {
+    /// Those of the profile, `None` if it has none; nothing is resolved yet. Binaries are looked for below `dirs` first.
+    ///
+    /// # Errors
+    /// Of a table that cannot be read, and of servers that cannot be asked.
+    pub fn of(view: &ProfileView, args: &SiteArgs, dirs: &[PathBuf]) -> Result<Option<Self>> {
+        if args.debuginfod
+            && let Some(problem) = DebugFiles::servers_problem()
+        {
+            bail!(problem);
+        }
+        let profile = view.profile();
+        let rows = profile.rows_if_any::<SiteRow>()?.collect::<Result<Vec<_>, ProfileError>>()?;
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let mut stacks = HashMap::new();
+        for row in profile.rows_if_any::<StackRow>()? {
+            let row = row?;
+            // What is no site is one that `check` reports.
+            stacks.insert(row.path, row.sites.split(' ').filter_map(|site| site.parse().ok()).collect());
+        }
+        let debug = DebugFiles::from_environment(args.debuginfod);
+        Ok(Some(Sites {
+            rows: rows.into_iter().map(|row| (row.site, row)).collect(),
+            stacks,
+            binaries: Binaries::new(SearchDirs(dirs.to_vec()), debug, &view.run().end),
+            wrappers: Wrappers::new(&args.skip_frames),
+            frames: HashMap::new(),
+            unresolved: BTreeMap::new(),
+        }))
+    }
+
+    /// The same, or an error that says why there are none.
+    ///
+    /// # Errors
+    /// As [`Sites::of`].
+    pub fn needed(view: &ProfileView, args: &SiteArgs, dirs: &[PathBuf]) -> Result<Self> {
+        match Sites::of(view, args, dirs)? {
+            Some(sites) => Ok(sites),
+            None => bail!(
+                "'{}' has no call sites: they were left out (MPISEE_SITES=0), or a version of mpisee wrote it that did not keep them",
+                view.profile().directory().display()
+            ),
+        }
+    }
+
+    /// The sites of a call path, the innermost first; nothing if it is not known.
+    pub fn stack(&self, path: PathId) -> &[SiteId] {
+        self.stacks.get(&path).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The functions that a site is in, one at least: the innermost of inlined ones first.
+    pub fn frames(&mut self, site: SiteId) -> Rc<[SiteFrame]> {
+        if let Some(known) = self.frames.get(&site) {
+            return Rc::clone(known);
+        }
+        let frames: Rc<[SiteFrame]> = match self.rows.get(&site) {
+            None => [SiteFrame::unlisted(site)].into(),
+            Some(row) => {
+                let (frames, unresolved) = frames::of_row(row, &mut self.binaries);
+                if let Some(why) = unresolved {
+                    self.unresolved.insert(row.module.clone(), why);
+                }
+                frames.into()
+            }
+        };
+        self.frames.insert(site, Rc::clone(&frames));
+        frames
+    }
+
+    /// The binaries whose lines are not known, and what to do; none if all that were asked for are.
+    pub fn note(&self) -> Option<String> {
+        let is_ours = |module: &&String| !self.wrappers.is_library(module);
+        let mut named: Vec<&String> = self.unresolved.keys().filter(is_ours).collect();
+        if named.is_empty() {
+            return None;
+        }
+        named.sort();
+        let each = named
+            .iter()
+            .map(|module| format!("{} ({})", frames::file_name(module), self.unresolved[*module].text()));
+        let each: Vec<String> = each.collect();
+        let is_stripped = named.iter().any(|module| self.unresolved[*module].is_for_debug_files());
+        let debug = match is_stripped {
+            true => format!(
+                " Build with -g, install the debug symbols of the package (NAME-dbgsym, NAME-dbg or NAME-debuginfo), name a folder that has \
+                 them by {DEBUG_DIRS}=DIR, or add --debuginfod where DEBUGINFOD_URLS is set."
+            ),
+            false => format!(" {DEBUG_DIRS}=DIR names a folder that has it as it ran."),
+        };
+        Some(format!("No lines are known of {}.{debug}", each.join(", ")))
+    }
+}

@@ -1,0 +1,133 @@
+//! The place that stands for a call: the first frame outside of libraries and functions that call MPI for the program.
+
+use super::Sites;
+use super::frames::SiteFrame;
+use crate::symbols::BETWEEN;
+use mpisee_profile::glob::Glob;
+use mpisee_profile::{PathId, SiteId};
+
+/// How a place was chosen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum How {
+    /// It is the innermost frame, which calls MPI itself.
+    Innermost,
+    /// It is the first frame outside of wrappers, of which the innermost has this name.
+    Outside(String),
+    /// It is the innermost frame, of a wrapper; no path says who called that.
+    InWrapper,
+}
+
+impl How {
+    /// As CSV and JSON have it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            How::Innermost => "innermost",
+            How::Outside(_) => "outside of wrappers",
+            How::InWrapper => "in a wrapper",
+        }
+    }
+}
+
+/// A place in the program that calls MPI, or a wrapper that does.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The function, and those into which it is inlined.
+    pub frames: Vec<SiteFrame>,
+    pub how: How,
+}
+
+impl Place {
+    /// `step at solver.c:301`, with the functions into which that is inlined, and what lies between it and MPI.
+    pub fn text(&self) -> String {
+        self.chosen(self.frames_text())
+    }
+
+    /// The same without the functions into which it is inlined.
+    pub fn short_text(&self) -> String {
+        self.chosen(self.frames.first().map_or_else(String::new, SiteFrame::text))
+    }
+
+    fn chosen(&self, frames: String) -> String {
+        match &self.how {
+            How::Innermost => frames,
+            How::Outside(wrapper) => format!("{frames} (by {wrapper})"),
+            How::InWrapper => format!("{frames} (caller not known)"),
+        }
+    }
+
+    /// The function, and those into which it is inlined.
+    pub fn frames_text(&self) -> String {
+        self.frames.iter().map(SiteFrame::text).collect::<Vec<_>>().join(BETWEEN)
+    }
+
+    /// Whether the function, its file, or file and line is called so.
+    pub fn is_called(&self, glob: &Glob) -> bool {
+        let Some(frame) = self.frames.first() else { return false };
+        let of_line = frame.line_text().is_some_and(|line| glob.matches(&line));
+        of_line || glob.matches(&frame.function) || glob.matches(super::frames::file_name(&frame.file))
+    }
+
+    /// The same without lines and offsets, which differ between builds. Of frames whose function is not known there is the
+    /// binary alone.
+    pub fn functions(&self) -> String {
+        let name = |frame: &SiteFrame| match (frame.function.as_str(), super::frames::file_name(&frame.file))
+        {
+            ("", _) => frame.module.clone(),
+            (function, "") => format!("{function} in {}", frame.module),
+            (function, file) => format!("{function} at {file}"),
+        };
+        self.frames.iter().map(name).collect::<Vec<_>>().join(BETWEEN)
+    }
+
+    /// Whether all functions are known.
+    pub fn has_functions(&self) -> bool {
+        self.frames.iter().all(|frame| !frame.function.is_empty())
+    }
+
+    /// Lines, or offsets where they are not known: the order of places in a function.
+    pub fn order(&self) -> Vec<u64> {
+        self.frames.iter().map(|frame| frame.line.map_or(frame.offset, u64::from)).collect()
+    }
+}
+
+impl Sites {
+    /// The place of a site, as far as it is known without a path.
+    pub fn place(&mut self, site: SiteId) -> Place {
+        self.first_outside(&[site])
+            .unwrap_or_else(|| Place { frames: self.frames(site).to_vec(), how: How::InWrapper })
+    }
+
+    /// The place of a path that leads out of wrappers, if its first site is in one; the path's own site follows from
+    /// [`Sites::place`].
+    pub fn outside_of_wrappers(&mut self, path: PathId) -> Option<Place> {
+        let sites = self.stack(path).to_vec();
+        let (first, _) = sites.split_first()?;
+        if self.first_outside(std::slice::from_ref(first)).is_some() {
+            return None;
+        }
+        self.first_outside(&sites)
+    }
+
+    /// The first frame that is not of a wrapper.
+    fn first_outside(&mut self, sites: &[SiteId]) -> Option<Place> {
+        let mut wrapper: Option<String> = None;
+        for &site in sites {
+            let frames = self.frames(site);
+            for (place, frame) in frames.iter().enumerate() {
+                match self.wrappers.name(frame) {
+                    Some(name) => drop(wrapper.get_or_insert_with(|| name.to_owned())),
+                    None => {
+                        let how = wrapper.map_or(How::Innermost, How::Outside);
+                        return Some(Place { frames: frames[place..].to_vec(), how });
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether the user wants to look past a frame.
+    pub fn is_skipped(&self, frame: &SiteFrame) -> bool {
+        self.wrappers.is_named(frame)
+    }
+}

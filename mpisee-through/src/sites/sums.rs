@@ -1,0 +1,112 @@
+//! The calls of each place in the program.
+
+use super::Sites;
+use super::paths::{PathSum, path_sums};
+use super::place::Place;
+use crate::filter::CallFilter;
+use crate::group::{By, Cell, Times};
+use crate::view::ProfileView;
+use anyhow::Result;
+use mpisee_profile::{ProfileError, SiteId};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// An operation that is called at a place.
+#[derive(Clone, Debug)]
+pub struct PlaceSum {
+    /// The place; none for calls whose site is not known.
+    pub place: Option<Place>,
+    pub call: String,
+    pub cell: Cell,
+    /// Whether bytes and lengths of calls are known, too: of what is on paths they are not.
+    pub is_whole: bool,
+    /// Calls and nanoseconds by communicator.
+    pub comms: BTreeMap<String, (u64, u128)>,
+    /// The sites in it: several that have the same function and line, or none.
+    pub sites: BTreeSet<SiteId>,
+}
+
+/// The operations of all places.
+pub struct PlaceSums {
+    /// By place and operation, in their order.
+    pub sums: Vec<PlaceSum>,
+    /// All calls by communicator and operation.
+    pub calls: BTreeMap<(String, String), u64>,
+    /// The error that ended reading; the sums are of the rows before it.
+    pub cut_off: Option<ProfileError>,
+}
+
+/// Communicator, operation and site of calls.
+type Origin = (String, String, SiteId);
+/// Calls that were made through wrappers, by the place that called these.
+type Moved = HashMap<Origin, BTreeMap<Place, Vec<PathSum>>>;
+
+/// Sums up the calls that the filter takes. Calls of wrappers are where the wrapper was called, as far as they are on paths.
+///
+/// # Errors
+/// Of a table that cannot be read.
+pub fn place_sums(view: &ProfileView, sites: &mut Sites, filter: &CallFilter) -> Result<PlaceSums> {
+    let mut groups = view.group(filter, By { comm: true, call: true, site: true, ..By::default() })?;
+    let mut moved = moved(view, sites, filter)?;
+    let mut sums: BTreeMap<(Option<Place>, String), PlaceSum> = BTreeMap::new();
+    let mut calls: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for (key, cell) in std::mem::take(&mut groups.cells) {
+        let (comm, call, site) =
+            (groups.comm(&key).to_owned(), groups.call(&key).to_owned(), groups.site(&key));
+        *calls.entry((comm.clone(), call.clone())).or_default() += cell.calls;
+        let mut add = |place: Option<Place>, cell: Cell, is_whole: bool| {
+            let sum = sums.entry((place.clone(), call.clone())).or_insert_with(|| PlaceSum {
+                place,
+                call: call.clone(),
+                cell: Cell::EMPTY,
+                is_whole: true,
+                comms: BTreeMap::new(),
+                sites: BTreeSet::new(),
+            });
+            sum.is_whole &= is_whole;
+            let (calls, time_ns) = sum.comms.entry(comm.clone()).or_default();
+            *calls = calls.saturating_add(cell.calls);
+            *time_ns = time_ns.saturating_add(cell.time_ns);
+            sum.sites.extend(site);
+            sum.cell.merge(cell);
+        };
+        let Some(site) = site else {
+            add(None, cell, true);
+            continue;
+        };
+        let place = sites.place(site);
+        let Some(parts) = moved.remove(&(comm.clone(), call.clone(), site)) else {
+            add(Some(place), cell, true);
+            continue;
+        };
+        let parts: Vec<(Place, Cell)> =
+            parts.into_iter().map(|(place, sums)| (place, cell_of(&sums))).collect();
+        let rest = parts.iter().fold(cell, |rest, (_, part)| rest.without(part));
+        parts.into_iter().for_each(|(place, part)| add(Some(place), part, false));
+        if rest.calls > 0 || rest.time_ns > 0 {
+            add(Some(place), rest, false);
+        }
+    }
+    Ok(PlaceSums { sums: sums.into_values().collect(), calls, cut_off: groups.cut_off })
+}
+
+/// Paths have neither region nor size nor memory: where these are chosen, calls stay at their sites.
+fn moved(view: &ProfileView, sites: &mut Sites, filter: &CallFilter) -> Result<Moved> {
+    let mut moved = Moved::new();
+    if filter.names_parts_of_operations() {
+        return Ok(moved);
+    }
+    for sum in path_sums(view, filter)? {
+        let Some(&first) = sites.stack(sum.path).first() else { continue };
+        let Some(place) = sites.outside_of_wrappers(sum.path) else { continue };
+        let origin = (sum.comm.clone(), sum.call.clone(), first);
+        moved.entry(origin).or_default().entry(place).or_default().push(sum);
+    }
+    Ok(moved)
+}
+
+fn cell_of(sums: &[PathSum]) -> Cell {
+    let calls = sums.iter().map(|sum| sum.calls).fold(0, u64::saturating_add);
+    let time_ns = sums.iter().map(|sum| u128::from(sum.time_ns)).sum();
+    let ranks: Option<Vec<(u32, u64)>> = sums.iter().map(|sum| Some((sum.rank?, sum.time_ns))).collect();
+    Cell::of_part(calls, time_ns, ranks.map_or(Times::Unknown, Times::of_ranks))
+}

@@ -1,0 +1,92 @@
+//! Libraries and functions that call MPI for the program: the call that matters is the one into them.
+
+use super::frames::{SiteFrame, file_name};
+use mpisee_profile::glob::Glob;
+
+/// File names of libraries: MPI's own with their bindings, mpisee, and those that communicate for programs.
+const LIBRARIES: [&str; 26] = [
+    "libmpi*.so*",
+    "libpmpi*.so*",
+    "libopen-*.so*",
+    "libabi_mpi*.so*",
+    "MPI.*.so",
+    "libboost_mpi*.so*",
+    "libhdf5*.so*",
+    "libnetcdf*.so*",
+    "libpnetcdf*.so*",
+    "libadios2*.so*",
+    "libpetsc*.so*",
+    "libslepc*.so*",
+    "libHYPRE*.so*",
+    "libtrilinos_*.so*",
+    "libtpetra*.so*",
+    "libepetra*.so*",
+    "libscalapack*.so*",
+    "libblacs*.so*",
+    "libmkl_*.so*",
+    "libelpa*.so*",
+    "libfftw3*_mpi*.so*",
+    "libsuperlu_dist*.so*",
+    "lib?mumps*.so*",
+    "libparmetis*.so*",
+    "libptscotch*.so*",
+    "libsci_*.so*",
+];
+
+/// The libraries that are known, and what the user names.
+pub struct Wrappers {
+    libraries: Vec<Glob>,
+    /// Functions or libraries.
+    named: Vec<Glob>,
+}
+
+impl Wrappers {
+    /// Those that are known, and functions and libraries of these names.
+    pub fn new(named: &[Glob]) -> Self {
+        Wrappers { libraries: LIBRARIES.iter().map(|name| Glob::new(name)).collect(), named: named.to_vec() }
+    }
+
+    /// Whether a binary is a known library.
+    pub fn is_library(&self, module: &str) -> bool {
+        let name = file_name(module);
+        self.libraries.iter().any(|library| library.matches(name))
+    }
+
+    /// Whether the user names the function, or its library.
+    pub fn is_named(&self, frame: &SiteFrame) -> bool {
+        let is_it = |glob: &Glob| glob.matches(&frame.function) || glob.matches(&frame.module);
+        self.named.iter().any(is_it)
+    }
+
+    /// The name of the library or function that is looked past, if the frame is of one.
+    pub fn name<'f>(&self, frame: &'f SiteFrame) -> Option<&'f str> {
+        if self.is_library(&frame.module) {
+            return Some(&frame.module);
+        }
+        let name = if frame.function.is_empty() { &frame.module } else { &frame.function };
+        self.is_named(frame).then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_known_by_their_file_names() {
+        let wrappers = Wrappers::new(&[]);
+        for library in [
+            "/usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4",
+            "/usr/lib/libmpichfort.so.12",
+            "/usr/lib/libhdf5_openmpi.so.103",
+            "/site-packages/mpi4py/MPI.cpython-311-x86_64-linux-gnu.so",
+            "libdmumps-5.6.so",
+            "/opt/lib/mpisee/openmpi-4.1/libmpisee.so",
+        ] {
+            assert!(wrappers.is_library(library), "{library}");
+        }
+        for own in ["/usr/bin/lmp", "/home/me/libsolver.so", "libmpich", "/usr/lib/libm.so.6", ""] {
+            assert!(!wrappers.is_library(own), "{own}");
+        }
+    }
+}

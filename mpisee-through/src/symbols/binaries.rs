@@ -1,0 +1,130 @@
+//! Finds the binaries that ran, and keeps what was read of them.
+
+use super::binary::{Binary, build_id, cached};
+use super::debug_files::DebugFiles;
+use mpisee_profile::run::rfc3339;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Where files are looked for that are not where they were when the program ran.
+#[derive(Clone, Debug, Default)]
+pub struct SearchDirs(pub Vec<PathBuf>);
+
+impl SearchDirs {
+    /// The file, below the first of the folders that has it, with as much of its path as is there; else where it was.
+    pub fn find(&self, file: &str) -> Option<PathBuf> {
+        let parts: Vec<&str> = file.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+        let below = |place: &PathBuf| {
+            let tails = (0..parts.len()).map(|skipped| place.join(parts[skipped..].join("/")));
+            tails.into_iter().find(|path| path.is_file())
+        };
+        self.0.iter().find_map(below).or_else(|| Some(PathBuf::from(file)).filter(|path| path.is_file()))
+    }
+}
+
+/// Why a binary is not read.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// The reason as a sentence without its full stop, which begins with the file.
+    pub said: String,
+    /// Whether the file is not there.
+    pub is_missing: bool,
+}
+
+impl Problem {
+    /// The end of a message: what to do.
+    pub fn hint(&self) -> &'static str {
+        if self.is_missing { "; --source DIR says where to look" } else { "" }
+    }
+}
+
+/// The binaries of a run.
+pub struct Binaries {
+    dirs: SearchDirs,
+    debug: DebugFiles,
+    /// When the run ended, as in run.json: files that are newer are not what ran.
+    end: String,
+    /// By path and the build IDs that it may have.
+    loaded: HashMap<(String, Vec<String>), Result<Binary, Problem>>,
+}
+
+impl Binaries {
+    /// Nothing is read yet.
+    pub fn new(dirs: SearchDirs, debug: DebugFiles, end: &str) -> Self {
+        Binaries { dirs, debug, end: end.to_owned(), loaded: HashMap::new() }
+    }
+
+    /// The binary that was at this path and had one of these build IDs, if it is known which.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn find(&mut self, file: &str, build_ids: &[String]) -> Result<&Binary, &Problem> {
+        let key = (file.to_owned(), build_ids.to_vec());
+        if !self.loaded.contains_key(&key) {
+            let loaded = self.load(file, build_ids);
+            self.loaded.insert(key.clone(), loaded);
+        }
+        self.loaded[&key].as_ref()
+    }
+
+    fn load(&self, file: &str, build_ids: &[String]) -> Result<Binary, Problem> {
+        let problem = |is_missing: bool, said: String| Problem { said, is_missing };
+        let instead = || {
+            let known = build_ids.iter().filter(|id| !id.is_empty());
+            known
+                .filter_map(|id| self.debug.of_missing(Path::new(file), id))
+                .find_map(|path| Binary::of_debug_file(&path, &self.debug).ok())
+        };
+        let Some(path) = self.dirs.find(file) else {
+            return instead().ok_or_else(|| problem(true, format!("'{file}' is not there")));
+        };
+        let shown = path.display();
+        let unreadable = |why: String| problem(false, format!("'{shown}' cannot be read: {why}"));
+        if let Some(changed) = self.changed(build_ids, &path).map_err(unreadable)? {
+            let said = format!("'{shown}' is not what ran: {changed}");
+            return instead().ok_or_else(|| problem(false, said));
+        }
+        Binary::read(&path, &self.debug).map_err(unreadable)
+    }
+
+    /// Why it is another file than the one that ran.
+    fn changed(&self, were: &[String], path: &Path) -> Result<Option<String>, String> {
+        if let Some(was) = were.iter().find(|was| !was.is_empty()) {
+            let cache = cached(path)?;
+            let is = build_id(&object::File::parse(&cache).map_err(|error| error.to_string())?);
+            let is_same = were.contains(&is);
+            return Ok((!is_same).then(|| format!("its build ID was {was} and is {}", or_none(&is))));
+        }
+        let is_newer = written(path).is_some_and(|written| written > self.end);
+        Ok(is_newer.then(|| "it was written after the run".to_owned()))
+    }
+}
+
+/// When a file was last written, in the form of run.json.
+pub fn written(path: &Path) -> Option<String> {
+    let written = path.metadata().ok()?.modified().ok()?;
+    let since_1970 = written.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(rfc3339(u64::try_from(since_1970.as_nanos()).ok()?))
+}
+
+fn or_none(build_id: &str) -> &str {
+    if build_id.is_empty() { "none" } else { build_id }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_with_as_much_of_their_path_as_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("src/b")).unwrap();
+        for file in ["src/halo.c", "halo.c"] {
+            std::fs::write(folder.path().join(file), "").unwrap();
+        }
+        let dirs = SearchDirs(vec![folder.path().join("none"), folder.path().to_owned()]);
+        assert_eq!(dirs.find("/build/src/halo.c"), Some(folder.path().join("src/halo.c")));
+        assert_eq!(dirs.find("./halo.c"), Some(folder.path().join("halo.c")));
+        assert_eq!(dirs.find("/build/b"), None);
+    }
+}

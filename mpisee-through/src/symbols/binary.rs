@@ -1,0 +1,158 @@
+//! A binary whose addresses are resolved.
+
+use super::debug_files::DebugFiles;
+use crate::names::short;
+use addr2line::Loader;
+use object::{Object, ObjectSymbol, ReadCache, ReadRef};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// A function that a call is in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// The function's name without parameters; `?` if it is not known.
+    pub function: String,
+    /// Its source file; empty if that is not known.
+    pub file: String,
+    /// The line of the call in it.
+    pub line: Option<u32>,
+    /// Where no line is known, how far the return address is behind the function's begin.
+    pub offset: Option<u64>,
+}
+
+impl Frame {
+    /// `solver.c:301`, if the line is known.
+    pub fn line_text(&self) -> Option<String> {
+        let name = self.file.rsplit('/').next().filter(|name| !name.is_empty())?;
+        Some(format!("{name}:{}", self.line?))
+    }
+}
+
+/// A binary, with its debug information or that of another file.
+pub struct Binary {
+    loader: Loader,
+    /// Functions by address and length, for those of which there are no lines; sorted.
+    functions: Vec<(u64, u64, String)>,
+    /// Whether there is debug information.
+    pub has_lines: bool,
+    /// Whether the binary, and what was found of it elsewhere, has a table of all symbols.
+    pub has_symbols: bool,
+}
+
+impl Binary {
+    /// Reads the binary, and its debug information, wherever that is.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn read(path: &Path, debug: &DebugFiles) -> Result<Self, String> {
+        let cache = cached(path)?;
+        let parsed = object::File::parse(&cache).map_err(|error| error.to_string())?;
+        let apart = if has_lines(&parsed) { None } else { debug.of_binary(path, &parsed) };
+        let own = functions(&parsed);
+        match apart {
+            Some(apart) => Binary::with(&apart, debug, own, has_symbols(&parsed)),
+            None => Binary::with(path, debug, own, has_symbols(&parsed)),
+        }
+    }
+
+    /// Reads debug information of a binary that is not there.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn of_debug_file(path: &Path, debug: &DebugFiles) -> Result<Self, String> {
+        Binary::with(path, debug, Vec::new(), false)
+    }
+
+    /// Lines from `path`, functions from there and those that are known.
+    fn with(
+        path: &Path,
+        debug: &DebugFiles,
+        mut known: Vec<(u64, u64, String)>,
+        has_symbols_already: bool,
+    ) -> Result<Self, String> {
+        let cache = cached(path)?;
+        let parsed = object::File::parse(&cache).map_err(|error| error.to_string())?;
+        known.extend(functions(&parsed));
+        known.sort_unstable();
+        known.dedup();
+        let supplement: Option<PathBuf> = debug.supplement(path, &parsed);
+        let loader = Loader::new_with_sup(path, supplement).map_err(|error| error.to_string())?;
+        Ok(Binary {
+            loader,
+            functions: known,
+            has_lines: has_lines(&parsed),
+            has_symbols: has_symbols_already || has_symbols(&parsed),
+        })
+    }
+
+    /// The functions that the call before a return address is in: the innermost of inlined ones first.
+    pub fn frames(&self, address: u64) -> Vec<Frame> {
+        let call = address.saturating_sub(1);
+        let mut frames = Vec::new();
+        if let Ok(mut found) = self.loader.find_frames(call) {
+            while let Ok(Some(frame)) = found.next() {
+                let function = frame.function.and_then(|it| it.raw_name().ok().map(|name| short(&name)));
+                let place = frame.location.and_then(|it| Some((it.file?.to_owned(), it.line?)));
+                let (file, line) = place.map_or((String::new(), None), |(file, line)| (file, Some(line)));
+                match function {
+                    None if line.is_none() => {}
+                    None => {
+                        let function = self.function(call).map_or_else(|| "?".to_owned(), |(name, _)| name);
+                        frames.push(Frame { function, file, line, offset: None });
+                    }
+                    Some(function) => frames.push(Frame { function, file, line, offset: None }),
+                }
+            }
+        }
+        if let [frame] = &mut frames[..]
+            && frame.line.is_none()
+        {
+            frame.offset = self.function(call).map(|(_, offset)| offset + 1);
+        }
+        if frames.is_empty() {
+            frames.extend(self.function(call).map(|(function, offset)| Frame {
+                function,
+                offset: Some(offset + 1),
+                ..Frame::default()
+            }));
+        }
+        frames
+    }
+
+    /// The function at an address, and how far that is behind its begin.
+    fn function(&self, address: u64) -> Option<(String, u64)> {
+        let after = self.functions.partition_point(|(begin, ..)| *begin <= address);
+        let (begin, length, name) = self.functions.get(after.checked_sub(1)?)?;
+        (address - begin < *length).then(|| (short(name), address - begin))
+    }
+}
+
+/// A file of which only the parts are read that are looked at.
+///
+/// # Errors
+/// Why it cannot be opened.
+pub fn cached(path: &Path) -> Result<ReadCache<File>, String> {
+    File::open(path).map(ReadCache::new).map_err(|error| error.to_string())
+}
+
+/// The build ID in hexadecimal; empty if there is none.
+pub fn build_id<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> String {
+    let id = file.build_id().ok().flatten().unwrap_or_default();
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn has_lines<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> bool {
+    file.section_by_name(".debug_info").is_some()
+}
+
+fn has_symbols<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> bool {
+    file.symbol_table().is_some()
+}
+
+fn functions<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> Vec<(u64, u64, String)> {
+    let symbols = file.symbols().chain(file.dynamic_symbols());
+    let of_code = symbols.filter(|symbol| symbol.kind() == object::SymbolKind::Text && symbol.size() > 0);
+    of_code
+        .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())))
+        .collect()
+}

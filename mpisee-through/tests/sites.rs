@@ -1,0 +1,204 @@
+//! `sites` and `paths`: places in the program, tables and resolution.
+
+#[path = "sites/aggregate.rs"]
+mod aggregate;
+#[path = "sites/resolution.rs"]
+mod resolution;
+mod support;
+
+use mpisee_profile::rows::{ArrivalRow, CollectiveRow, Seconds};
+use support::{Builder, solver, splatt};
+
+#[test]
+fn places_come_by_time() {
+    let profile = solver().write();
+    for width in [70, 150] {
+        profile.golden_at(width, "sites-solver", &["sites", "app.mpisee"]);
+    }
+    profile.run(&["sites", "app.mpisee", "--format", "csv"]).golden("sites-solver.csv");
+    profile.run(&["sites", "app.mpisee", "--format", "json", "--top", "1"]).golden("sites-solver.json");
+}
+
+#[test]
+fn all_orders_are_by_their_key() {
+    let profile = solver().write();
+    let calls = |key: &str| -> Vec<String> {
+        let ran = profile.run(&["sites", "app.mpisee", "--format", "csv", "--sort", key]);
+        let rows = ran.exits(0).stdout.lines().skip(1);
+        rows.map(|row| row.split(',').next().unwrap().split(' ').next().unwrap().to_owned()).collect()
+    };
+    let first = |key: &str| calls(key)[..3].join(" ");
+    assert_eq!(first("time"), "exchange Comm::sum write_results");
+    assert_eq!(first("max"), "exchange Comm::sum write_results");
+    assert_eq!(first("calls"), "Comm::sum exchange exchange_corners");
+    assert_eq!(first("longest"), "exchange Comm::sum exchange_corners");
+    assert_eq!(first("name"), "(not Comm::sum exchange");
+}
+
+#[test]
+fn callers_of_named_functions_are_shown_where_they_are_known() {
+    let profile = solver().write();
+    profile
+        .run(&["sites", "app.mpisee", "--skip-frames", "Comm::*", "--skip-frames", "exchange*"])
+        .golden("sites-skipped");
+}
+
+#[test]
+fn times_of_places_add_up_to_those_of_calls() {
+    let profile = solver().write();
+    let sum = |arguments: &[&str], column: &str| -> u64 {
+        let ran = profile.run(&[arguments, &["--format", "csv"]].concat());
+        let mut table = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
+        let place = table.headers().unwrap().iter().position(|name| name == column).unwrap();
+        let ns = |row: csv::StringRecord| (row[place].parse::<f64>().unwrap() * 1e9).round() as u64;
+        table.records().map(|row| ns(row.unwrap())).sum()
+    };
+    let all_ns = (4 * 4_562_500_000u64) + 750_000_000;
+    assert_eq!(sum(&["ops", "app.mpisee"], "mean_s") * 4, all_ns);
+    assert_eq!(sum(&["sites", "app.mpisee"], "time_s"), all_ns);
+    assert_eq!(sum(&["sites", "app.mpisee", "--skip-frames", "*"], "time_s"), all_ns);
+    assert_eq!(sum(&["paths", "app.mpisee"], "time_s"), 4 * 2_575_000_000);
+}
+
+#[test]
+fn filters_choose_calls_of_places() {
+    let profile = solver().write();
+    let ran = profile.run(&["sites", "app.mpisee", "--comm", "W", "--call", "waitall", "--ranks", "1-2"]);
+    ran.golden("sites-filtered");
+    let ran = profile.run(&["sites", "app.mpisee", "--call", "bcast"]);
+    ran.fails_with(&["no operation matches --call bcast; the profile has MPI_Waitall"]);
+    let ran =
+        profile.run(&["sites", "app.mpisee", "--memory", "host", "--time-min", "0.5", "--format", "csv"]);
+    // Regions, sizes and memory are not known of paths.
+    assert!(
+        ran.exits(0).stdout.contains("libhdf5_openmpi.so.103+0x1a2b0 (caller not known)"),
+        "{}",
+        ran.stdout
+    );
+    assert!(!ran.stdout.contains("MPI_Barrier"), "{}", ran.stdout);
+}
+
+#[test]
+fn paths_are_merged_from_the_outside() {
+    let profile = solver().write();
+    for width in [60, 100] {
+        profile.golden_at(width, "paths-solver", &["paths", "app.mpisee"]);
+    }
+    profile.run(&["paths", "app.mpisee", "--top", "1", "--call", "wait*"]).golden("paths-left-out");
+    profile.run(&["paths", "app.mpisee", "--format", "csv"]).golden("paths-solver.csv");
+    profile.run(&["paths", "app.mpisee", "--format", "json", "--top", "1"]).golden("paths-solver.json");
+}
+
+#[test]
+fn folded_stacks_have_all_of_the_mpi_time() {
+    let profile = solver().write();
+    let ran = profile.run(&["paths", "app.mpisee", "--folded", "app.folded", "--skip-frames", "step"]);
+    assert!(
+        ran.exits(0).stdout.starts_with("Paths are known of 10.3 s of the MPI time, 54.2 %"),
+        "{}",
+        ran.stdout
+    );
+    let text = std::fs::read_to_string(profile.beside().join("app.folded")).unwrap();
+    let sum: u64 = text.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, 4 * 4_562_500 + 750_000);
+    support::golden("paths-folded", &text);
+}
+
+#[test]
+fn waiting_is_of_a_place_that_has_all_calls() {
+    let (mut profile, late_s) = (Builder::new(2), 0.5);
+    let site = profile.line("reduce", "a.c", 7);
+    for rank in 0..2 {
+        let stay_s = 0.1 + if rank == 0 { late_s } else { 0.0 };
+        profile =
+            profile.call_with("W", rank, "MPI_Allreduce", 4, 32, 4.0 * stay_s, |row| row.site = Some(site));
+        for instance in 0..4u32 {
+            let begin_s = 1.0 + f64::from(instance) + if rank == 1 { late_s } else { 0.0 };
+            profile.arrivals.push(ArrivalRow {
+                comm: "W".to_owned(),
+                call: "MPI_Allreduce".to_owned(),
+                instance: instance.into(),
+                rank,
+                root: None,
+                arrival_s: Seconds(begin_s),
+                departure_s: Seconds(begin_s + stay_s),
+                started_s: None,
+                completed: None,
+            });
+        }
+    }
+    for (rank, arrival_s) in [(0, 2.5), (1, 2.5 + late_s)] {
+        profile.collectives.push(CollectiveRow {
+            comm: "W".to_owned(),
+            call: "MPI_Allreduce".to_owned(),
+            rank,
+            instances: 4,
+            sampled: 4,
+            mean_arrival_s: Seconds(arrival_s),
+            mean_departure_s: Seconds(2.6 + late_s),
+        });
+    }
+    let written = profile.write();
+    let waiting = |written: &support::Written| {
+        let ran = written.run(&["sites", "app.mpisee", "--format", "json"]);
+        let found: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        (found["sites"][0]["waiting_s"].clone(), found["sites"][0]["transfer_s"].clone())
+    };
+    assert_eq!(waiting(&written), (1.0.into(), 0.4.into()), "mean over both ranks");
+    // Once another place calls it, nobody knows whose the waiting is.
+    let calls = std::fs::read_to_string(written.directory.join("calls.csv")).unwrap();
+    let other = calls.lines().nth(1).unwrap().replace(&site.to_string(), "");
+    std::fs::write(written.directory.join("calls.csv"), calls + &other + "\n").unwrap();
+    assert_eq!(waiting(&written).0, serde_json::Value::Null);
+}
+
+#[test]
+fn a_profile_without_sites_says_so() {
+    let profile = splatt().write();
+    profile.run(&["sites", "app.mpisee"]).fails_with(&["'app.mpisee' has no call sites"]);
+    profile.run(&["paths", "app.mpisee"]).fails_with(&["'app.mpisee' has no call sites"]);
+    let before = profile.run(&["summary", "app.mpisee"]);
+    profile.remove_column("calls.csv", "site");
+    let after = profile.run(&["summary", "app.mpisee"]);
+    assert_eq!(before.exits(0).stdout, after.exits(0).stdout);
+}
+
+#[test]
+fn sites_split_no_row_of_other_tables() {
+    let (with, mut without) = (solver().write(), solver());
+    without.sites.clear();
+    without.calls.iter_mut().for_each(|row| row.site = None);
+    without.paths.clear();
+    let without = without.write();
+    for command in ["summary", "ops", "ranks", "sizes", "efficiency", "comms", "locality", "check", "advise"]
+    {
+        let [one, other] = [&with, &without].map(|it| it.run(&[command, "app.mpisee", "--format", "json"]));
+        if !["advise", "check"].contains(&command) {
+            assert_eq!(one.exits(0).stdout, other.exits(0).stdout, "{command}");
+        }
+        assert_eq!(one.code, other.code, "{command}");
+    }
+}
+
+#[test]
+fn a_site_that_is_none_is_named_where_sites_matter() {
+    let profile = solver().write();
+    let site = solver().calls[0].site.unwrap().to_string();
+    profile.replace("calls.csv", &site, "nonsense");
+    let ran = profile.run(&["sites", "app.mpisee"]);
+    ran.exits(2).says(&["calls.csv', line 2: column 'site': 'nonsense' identifies no call site"]);
+    profile.run(&["summary", "app.mpisee"]).exits(0);
+}
+
+#[test]
+fn servers_are_asked_only_where_the_user_has_named_some() {
+    let profile = solver().write();
+    let mut command = profile.command(&["sites", "app.mpisee", "--debuginfod"]);
+    let output = command.env_remove("DEBUGINFOD_URLS").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("--debuginfod asks the servers that DEBUGINFOD_URLS names, and it names none"),
+        "{said}"
+    );
+}
