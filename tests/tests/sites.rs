@@ -152,3 +152,20 @@ fn a_slow_call_has_its_whole_path() {
         }
     });
 }
+
+#[test]
+fn calls_from_fortran_are_counted_at_their_lines() {
+    on_each_mpi(|mpi| {
+        for interface in ["MPIF_H", "USE_MPI", "USE_MPI_F08"] {
+            let Some(program) = mpi.compile_fortran("sites/lines", interface) else { continue };
+            let finished = Run::of(mpi, program.clone()).ranks(2).profiled();
+            let directory = finished.directory();
+            let lines = |counted: BTreeMap<(String, String, u32), u64>| {
+                let place = |((call, _, line), calls): ((String, String, u32), u64)| ((call, line), calls);
+                counted.into_iter().map(place).collect::<BTreeMap<_, _>>()
+            };
+            assert_eq!(lines(counted(&directory, &program)), lines(printed(&finished)), "{interface}");
+            finished.check();
+        }
+    });
+}

@@ -153,6 +153,9 @@ impl Known {
     }
 }
 
+/// More than the library's code takes: what lies behind it may be taken for its own, and is looked at more closely.
+const MOST_BYTES_OF_LIBRARY: u64 = 4 << 20;
+
 /// Prepares to keep calls apart by their sites, before the first call is counted.
 pub fn prepare(world: &World) {
     own_range();
@@ -161,20 +164,23 @@ pub fn prepare(world: &World) {
     }
 }
 
-/// The address to which the export returns into which this is inlined, by which its call is kept apart from others; 0 if sites
-/// are not kept apart.
+/// The address in the program to which the call returns, by which it is kept apart from others; 0 if sites are not kept apart.
+///
+/// PERF: as a rule this is inlined into the export, and a load is enough.
 #[inline(always)]
 pub fn caller_of_export() -> u64 {
-    if HOT.has_bindings() {
-        return caller_beyond_bindings(frame::pointer());
+    let caller = frame::caller();
+    if HOT.has_bindings() || caller.wrapping_sub(frame::library()) < MOST_BYTES_OF_LIBRARY {
+        return caller_further_out(frame::pointer());
     }
-    frame::caller_of_export() & u64::from(HOT.keeps_sites()).wrapping_neg()
+    caller & u64::from(HOT.keeps_sites()).wrapping_neg()
 }
 
-/// As [`caller_of_export`], where calls come through the MPI's bindings.
+/// As [`caller_of_export`], where the export has called another function of the library, as those of Fortran do, or the MPI's bindings
+/// have called it.
 #[cold]
 #[inline(never)]
-fn caller_beyond_bindings(pointer: u64) -> u64 {
+fn caller_further_out(pointer: u64) -> u64 {
     export_frame(pointer).map_or(0, |frame| caller_of(&frame))
 }
 

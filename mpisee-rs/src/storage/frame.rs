@@ -33,9 +33,9 @@ pub fn pointer() -> u64 {
     0
 }
 
-/// The address to which the export returns into which this is inlined; 0 where that is not known.
+/// The address to which the function returns into which this is inlined; 0 where that is not known.
 #[inline(always)]
-pub fn caller_of_export() -> u64 {
+pub fn caller() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         let returns_to;
@@ -56,6 +56,27 @@ pub fn caller_of_export() -> u64 {
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     0
+}
+
+/// The address at which the library is loaded.
+#[inline(always)]
+pub fn library() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let start;
+        // SAFETY: computes an address that the linker defines.
+        unsafe {
+            std::arch::asm!("lea {}, [rip + __ehdr_start]", out(reg) start, options(pure, nomem, nostack, preserves_flags));
+        }
+        start
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        unsafe extern "C" {
+            static __ehdr_start: u8;
+        }
+        (&raw const __ehdr_start).addr() as u64
+    }
 }
 
 /// Frames of the library that a call goes through at most before it is recorded.
