@@ -1,12 +1,12 @@
 //! Expected contents of a profile aggregated over ranks, from one of the same run with rows of each rank.
 
-use mpisee_profile::Profile;
 use mpisee_profile::comm_name::{derived, is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{
     BinaryRow, CommRow, GpuRow, GpuTotalRow, NodeRow, OffsetRow, OutsideRow, OutsideTotalRow, PeerDevice,
-    RankRow, RegionRow, RegionTotalRow, Row, TotalRow,
+    RankRow, RegionRow, RegionTotalRow, Row, SiteRow, TotalRow,
 };
 use mpisee_profile::rows::{CallRow, PeerRow};
+use mpisee_profile::{Profile, SiteId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -90,20 +90,22 @@ fn assert_comms(by_rank: &[CommRow], aggregate: &[CommRow], families: &Families)
 
 #[track_caller]
 fn assert_calls(by_rank: &Profile, aggregate: &Profile, families: &Families) {
-    // By communicator or family, region, operation and size class: ranks, calls, bytes.
-    type Sums = BTreeMap<(String, String, String, u64), (u64, u64, u64)>;
+    // By communicator or family, region, operation, size class and site: ranks, calls, bytes.
+    type Sums = BTreeMap<(String, String, String, u64, Option<SiteId>), (u64, u64, u64)>;
     let mut expected = Sums::new();
     let mut ranks = BTreeSet::new();
     for row in all::<CallRow>(by_rank) {
-        let key = (families.get(&row.comm), row.region, row.call, row.size_min);
+        let key = (families.get(&row.comm), row.region, row.call, row.size_min, row.site);
         let sum = expected.entry(key.clone()).or_default();
         let is_new = ranks.insert((key, row.rank));
         *sum = (sum.0 + u64::from(is_new), sum.1 + row.calls, sum.2 + row.bytes);
     }
-    let found = all::<TotalRow>(aggregate)
-        .into_iter()
-        .map(|row| ((row.comm, row.region, row.call, row.size_min), (row.ranks, row.calls, row.bytes)));
-    assert_eq!(found.collect::<Sums>(), expected);
+    let total = |row: TotalRow| {
+        ((row.comm, row.region, row.call, row.size_min, row.site), (row.ranks, row.calls, row.bytes))
+    };
+    assert_eq!(all::<TotalRow>(aggregate).into_iter().map(total).collect::<Sums>(), expected);
+    let known: BTreeSet<SiteId> = all::<SiteRow>(aggregate).iter().map(|row| row.site).collect();
+    assert!(expected.keys().all(|key| key.4.is_none_or(|site| known.contains(&site))));
 }
 
 #[track_caller]
