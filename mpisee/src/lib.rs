@@ -10,6 +10,7 @@ mod failure;
 mod flavours;
 mod gpu;
 mod launch;
+mod preload;
 mod program;
 mod sanitizer;
 mod signals;
