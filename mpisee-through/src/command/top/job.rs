@@ -27,7 +27,7 @@ pub struct Job {
     pub start_realtime_ns: u64,
     /// Seconds since then.
     pub elapsed_s: f64,
-    /// Whether recording was off somewhere at some time, so that calls are not counted alike.
+    /// True if recording was off somewhere at some time, so that calls are not counted alike.
     pub recording_was_off: bool,
     /// The ranks whose segments are here.
     pub ranks: BTreeMap<WorldRank, Rank>,
@@ -42,7 +42,7 @@ pub struct Job {
 pub struct Rank {
     pub pid: u32,
     pub host: String,
-    /// Whether its process ended.
+    /// True if its process ended.
     pub ended: bool,
     /// Seconds since recording began; of one that ended, up to the last that is known of it.
     pub elapsed_s: f64,
@@ -65,7 +65,7 @@ pub struct Comm {
     pub unlisted: u64,
     /// Members whose segments are here.
     pub here: u64,
-    /// Whether several communicators may have this name, so that members do not belong together.
+    /// True if several communicators may have this name, so that members do not belong together.
     pub ambiguous: bool,
     pub calls: u64,
     pub bytes: u64,
@@ -177,7 +177,7 @@ impl Job {
         self.ranks.values().map(|rank| rank.elapsed_s).sum()
     }
 
-    /// Whether no process of it runs any more.
+    /// Returns whether no process of it runs any more.
     pub fn is_over(&self) -> bool {
         self.ranks.values().all(|rank| rank.ended)
     }
