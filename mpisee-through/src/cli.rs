@@ -182,7 +182,7 @@ fn need_profile(word: &OsStr, next: Option<&OsString>) -> Result<()> {
     }
 }
 
-/// Whether no profile was named.
+/// Returns whether no profile was named.
 fn lacks_profile(error: &clap::Error) -> bool {
     let missing = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(arguments)) => {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_command_before_a_profile_is_told_with_those_that_there_are() {
+    fn an_unknown_command_before_a_profile_is_an_error_that_lists_the_commands() {
         let arguments = ["mpisee-through", "frobnicate", "src"].map(OsString::from);
         let error = with_command(arguments.into_iter()).unwrap_err().to_string();
         assert!(error.contains("no command 'frobnicate'; there are summary, comms"), "{error}");

@@ -162,7 +162,7 @@ impl<'a> Collector<'a> {
         if !filter.takes_row(row.rank, row.size_min, row.size_max, row.memory) {
             return Ok(None);
         }
-        let when = |asked: bool, number: u32| if asked { number } else { 0 };
+        let when = |wanted: bool, number: u32| if wanted { number } else { 0 };
         Ok(Some(Key {
             comm: when(by.comm, comm),
             region: when(by.region, region),
@@ -199,7 +199,7 @@ impl<'a> Collector<'a> {
         let new = |numbers: &[u32], old: u32| numbers.get(old as usize).copied().unwrap_or(0);
         for (key, cell) in other.cells {
             let Key { comm, region, call, size, rank } = key;
-            let when = |asked: bool, number: u32| if asked { number } else { 0 };
+            let when = |wanted: bool, number: u32| if wanted { number } else { 0 };
             let key = Key {
                 comm: when(self.by.comm, new(&comms, comm)),
                 region: when(self.by.region, new(&regions, region)),

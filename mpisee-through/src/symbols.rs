@@ -81,12 +81,12 @@ impl Symbols {
         if let Some(known) = self.resolved.get(text) {
             return known.clone();
         }
-        let told = match addresses(text) {
+        let resolved = match addresses(text) {
             Some(addresses) => self.frames(&addresses).join(BETWEEN),
             None => text.to_owned(),
         };
-        self.resolved.insert(text.to_owned(), told.clone());
-        told
+        self.resolved.insert(text.to_owned(), resolved.clone());
+        resolved
     }
 
     /// Why these could not be resolved, a sentence for each binary.

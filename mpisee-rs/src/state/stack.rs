@@ -78,7 +78,7 @@ fn own_range() -> Range<usize> {
     OWN.get_or_init(find).clone()
 }
 
-/// Whether the code at `address` is the MPI library's: its main object, or one of those that come with it.
+/// Returns whether the code at `address` is the MPI library's: its main object, or one of those that come with it.
 fn is_of_library(address: usize) -> bool {
     let Some(object) = object_at(address) else { return false };
     let has = |function: *mut c_void| object.range.contains(&function.addr());
@@ -88,7 +88,7 @@ fn is_of_library(address: usize) -> bool {
 /// An object that the loader has mapped.
 struct Object {
     range: Range<usize>,
-    /// Whether its file name is that of an MPI library.
+    /// True if its file name is that of an MPI library.
     is_named_as_library: bool,
 }
 

@@ -64,7 +64,7 @@ impl Hot {
         self.generation.fetch_add(ONE_LATER, Ordering::Relaxed);
     }
 
-    /// Whether calls are counted.
+    /// Returns whether calls are counted.
     pub fn set_counted(&self, counted: bool) {
         if counted {
             self.generation.fetch_and(!OFF, Ordering::Relaxed);
