@@ -197,7 +197,8 @@ fn lacks_profile(error: &clap::Error) -> bool {
 fn sentence(error: &clap::Error) -> String {
     let report = error.render().to_string();
     let mut sentence = String::new();
-    for line in report.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    let is_said = |line: &&str| !line.is_empty() && !line.starts_with("tip: to pass");
+    for line in report.lines().map(str::trim).filter(is_said) {
         if line.starts_with("Usage:") || line.starts_with("For more information") {
             break;
         }

@@ -36,7 +36,7 @@ pub fn command() -> clap::Command {
 }
 
 fn run() -> Result<(), Failure> {
-    match cli::parse() {
+    match cli::parse()? {
         Wanted::Flavours => flavours::Installation::find().list(),
         Wanted::Run(run) => match launch::launch(run)? {},
     }
