@@ -139,7 +139,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "record",
         value: "on|off",
         default: "on",
-        help: "Record from the start, or off: only from MPI_Pcontrol(1) on",
+        help: "Record from the start; if off, from the first MPI_Pcontrol(1) on",
         apply: |options, text| on_or_off(text).map(|on| options.record = on),
     },
     Setting {

@@ -123,10 +123,11 @@ fn is_place(end: &str) -> bool {
 }
 
 fn kernels_panel(flows: &BTreeMap<(Label, Label), Flow>, axes: &FieldAxes, args: &GpuArgs) -> Panel {
-    let (shown, exact): (fn(u64) -> String, fn(u64) -> String) = match args.of {
-        Of::Bytes => (human_bytes, |amount| count(amount, "byte")),
-        Of::Accesses => (accesses, accesses),
+    let with_unit = |amount: u64, of_bytes: fn(u64) -> String| match args.of {
+        Of::Bytes => of_bytes(amount),
+        Of::Accesses => accesses(amount),
     };
+    let exact = |amount| with_unit(amount, |bytes| count(bytes, "byte"));
     let mut fields: BTreeMap<(u32, u32), Flow> = BTreeMap::new();
     for ((from, to), flow) in flows {
         let sum = fields.entry((axes.fields[from], axes.fields[to])).or_default();
@@ -144,7 +145,7 @@ fn kernels_panel(flows: &BTreeMap<(Label, Label), Flow>, axes: &FieldAxes, args:
         Field { row, column, amount: flow.of(args.of), title }
     };
     Panel {
-        title: format!("By GPU kernels: {}", shown(all)),
+        title: format!("By GPU kernels: {}", with_unit(all, human_bytes)),
         down: axes.axis("from"),
         across: axes.axis("to"),
         fields: fields.iter().map(field).collect(),
