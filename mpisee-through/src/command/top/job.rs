@@ -62,7 +62,7 @@ pub struct Comm {
     /// Members by rank in the world, as far as those here know them.
     pub members: RankSet,
     /// Members in this world that no rank on this node lists.
-    pub unlisted: u64,
+    pub elided: u64,
     /// Members whose segments are here.
     pub here: u64,
     /// True if several communicators may have this name, so that members do not belong together.
@@ -132,10 +132,10 @@ impl Job {
                 || created.letter != 0 && created.n == NONE;
             comm.label.clone_from(&communicator.label);
             // Without a list each rank has at least itself.
-            if comm.here == 1 || comm.ambiguous || comm.unlisted > 0 {
+            if comm.here == 1 || comm.ambiguous || comm.elided > 0 {
                 let own = members(created);
                 comm.members = if comm.here == 1 { own.all() } else { comm.members.union(&own.all()) };
-                comm.unlisted =
+                comm.elided =
                     if own.has_elided() { own.len().saturating_sub(comm.members.len()) } else { 0 };
             }
         }

@@ -285,7 +285,7 @@ struct WaitingDocument {
     /// Members that have no segment here.
     elsewhere: String,
     /// Members that no rank on this node lists.
-    unlisted: u64,
+    elided: u64,
 }
 
 #[derive(Serialize)]
@@ -328,7 +328,7 @@ impl JobDocument {
             left: hang.left.to_string(),
             missing: hang.missing.iter().map(PlaceDocument::new).collect(),
             elsewhere: hang.elsewhere.to_string(),
-            unlisted: hang.unlisted,
+            elided: hang.elided,
         };
         let process = |(&rank, state): (&WorldRank, &super::job::Rank)| ProcessDocument {
             rank: rank.get(),
