@@ -301,8 +301,8 @@ impl Report {
 fn need_samples(profile: &Profile) -> Result<()> {
     if !has_samples(profile) {
         bail!(
-            "'{}' has no samples of collective calls (arrivals.csv): an older mpisee recorded it, or without them, or no \
-             communicator of several ranks had a collective call, or counts of zero left open in all of them who waits for whom",
+            "'{}' has no samples of collective calls (arrivals.csv): it was recorded with --instances 0 or by an \
+             older mpisee, or no communicator of several ranks had a collective call that shows who waits for whom",
             profile.directory().display()
         );
     }

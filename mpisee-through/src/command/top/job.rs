@@ -135,8 +135,7 @@ impl Job {
             if comm.here == 1 || comm.ambiguous || comm.elided > 0 {
                 let own = members(created);
                 comm.members = if comm.here == 1 { own.all() } else { comm.members.union(&own.all()) };
-                comm.elided =
-                    if own.has_elided() { own.len().saturating_sub(comm.members.len()) } else { 0 };
+                comm.elided = if own.has_elided() { own.len().saturating_sub(comm.members.len()) } else { 0 };
             }
         }
         self.count(snapshot, clock, &names, &mut rank);
