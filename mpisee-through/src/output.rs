@@ -66,7 +66,7 @@ fn parse_file(text: &str) -> Result<PathBuf, String> {
     }
     if file.extension().is_some_and(|ending| ending == "svg" || ending == "png") {
         return Err(format!(
-            "is the name of a picture, and this option writes tables: --image {text} draws one"
+            "is the name of a picture, and this option writes tables: --image {text} draws one, with matrix, waits and gpu"
         ));
     }
     Ok(file)

@@ -24,7 +24,7 @@ EXAMPLES:
   mpisee-through efficiency app.mpisee --format csv           run and regions, for other programs
   mpisee-through efficiency app.mpisee --loss --format csv    the communicators' parts";
 
-/// Parallel efficiency, load balance and communication efficiency, and what each communicator costs.
+/// Parallel efficiency, load balance and communication efficiency, and what each communicator costs
 ///
 /// Useful time is what a rank spends outside of MPI; runtime is the wall time of the longest rank.
 ///
