@@ -51,11 +51,15 @@ static void report(const char *name, double *batch, int count) {
     printf("%s\t%.2f\n", name, batch[count / 2]);
 }
 
-#define MARKED(STATEMENT)              \
-    do {                               \
-        MARKS[2 * operations] = 1;     \
-        STATEMENT;                     \
-        MARKS[2 * operations + 1] = 1; \
+#define MARKED(STATEMENT) MARKED_IF(1, STATEMENT)
+
+/* A call that is not marked runs in the same place of the program. */
+#define MARKED_IF(MARKS_IT, STATEMENT)                     \
+    do {                                                   \
+        int mark = 2 * operations;                         \
+        if (MARKS_IT) MARKS[mark] = 1;                     \
+        STATEMENT;                                         \
+        if (MARKS_IT) MARKS[mark + 1] = 1;                 \
     } while (0)
 
 /* Ends the operation whose calls were marked. */
@@ -69,8 +73,7 @@ static void name_operation(const char *name) {
     do {                                                                                  \
         double batch[BATCHES];                                                            \
         if (counting) {                                                                   \
-            for (int i = 0; i < WARM_UP; ++i) { STATEMENT; }                              \
-            for (int i = 0; i < COUNTED; ++i) { MARKED(STATEMENT); }                      \
+            for (int i = 0; i < WARM_UP + COUNTED; ++i) MARKED_IF(i >= WARM_UP, STATEMENT); \
             name_operation(NAME);                                                         \
             break;                                                                        \
         }                                                                                 \

@@ -4,7 +4,7 @@
 mod support;
 
 use mpisee_profile::gpu::Access;
-use mpisee_profile::gpu::records::{Item, RecordReader, Told};
+use mpisee_profile::gpu::records::{Description, Item, RecordReader};
 use mpisee_profile::rows::{GpuMemory, GpuRow};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -54,8 +54,8 @@ fn accesses_of_kernels_are_counted_and_outlive_the_process() {
         assert_eq!(String::from_utf8_lossy(&output.stderr), "");
         // The Sanitizer's patches stay, and find nothing to count.
         let at_end = u32::from(back_end == BackEnd::Sanitizer);
-        let told = format!("0 patched\n{at_end} patched at the end\n");
-        assert_eq!(String::from_utf8_lossy(&output.stdout), told);
+        let printed = format!("0 patched\n{at_end} patched at the end\n");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), printed);
         assert!(output.status.success());
         let (rows, notes) = stage.rows();
         check(&rows);
@@ -120,16 +120,16 @@ fn recorded(folder: &Path) -> (Sums, usize) {
     let (mut sums, mut launches) = (BTreeMap::new(), HashSet::new());
     for item in reader {
         match item.unwrap() {
-            Item::Told(Told::Instruction { id, kernel, source, .. }) => {
+            Item::Description(Description::Instruction { id, kernel, source, .. }) => {
                 assert!(kernel != "copy" || source.ends_with("lines.cu:12"), "{source}");
                 instructions.insert(id, kernel);
             }
-            Item::Told(Told::Allocation { id, begin, bytes, place, object, .. }) => {
+            Item::Description(Description::Allocation { id, begin, bytes, place, object, .. }) => {
                 assert!(object.contains("program+0x"), "{object}");
                 let place = format!("{place:?}").split('(').next().unwrap().to_owned();
                 places.insert(id, (begin..begin + bytes, place));
             }
-            Item::Told(told) => assert_eq!(told, Told::Sampled(1)),
+            Item::Description(printed) => assert_eq!(printed, Description::Sampled(1)),
             Item::Access(it) => {
                 let (range, place) = &places[&it.allocation];
                 assert!(it.width == 0 || it.words.len() == it.lanes.count_ones() as usize);
@@ -249,14 +249,14 @@ fn a_tracer_that_cannot_begin_leaves_the_program_alone_and_says_why() {
     ] {
         let output = stage.run("leave", &[(name, value)]);
         assert!(output.status.success());
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
         let begin = "mpisee: what GPU kernels access is not counted: ";
-        assert!(told.starts_with(begin) && told.lines().count() == 1, "{told}");
+        assert!(printed.starts_with(begin) && printed.lines().count() == 1, "{printed}");
     }
     // Without the tracer beside it NVBit's part does nothing.
     fs::remove_file(nvbit.path("libmpisee_gpu.so")).unwrap();
     let output = nvbit.run("leave", &[]);
     assert!(output.status.success());
-    let told = b"0 patched\n0 patched at the end\n".to_vec();
-    assert_eq!((output.stdout, nvbit.left()), (told, Vec::new()));
+    let printed = b"0 patched\n0 patched at the end\n".to_vec();
+    assert_eq!((output.stdout, nvbit.left()), (printed, Vec::new()));
 }

@@ -98,11 +98,11 @@ fn instructions_that_count_are_recognised() {
     running.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     let output = running.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(told.lines().count(), INSTRUCTIONS.len(), "{told}");
-    for ((text, expected), told) in INSTRUCTIONS.iter().zip(told.lines()) {
-        let told: Vec<i32> = told.split(' ').map(|it| it.parse().unwrap()).collect();
-        assert_eq!(told, expected, "{text}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(printed.lines().count(), INSTRUCTIONS.len(), "{printed}");
+    for ((text, expected), printed) in INSTRUCTIONS.iter().zip(printed.lines()) {
+        let printed: Vec<i32> = printed.split(' ').map(|it| it.parse().unwrap()).collect();
+        assert_eq!(printed, expected, "{text}");
     }
 }
 

@@ -48,8 +48,8 @@ fn run(stage: &Stage, python: &Path, lock: &str, path: &str) -> [BTreeMap<String
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{}: {said}", python.display());
-    let told = String::from_utf8(output.stdout).unwrap();
-    let expected = told.lines().map(|line| {
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let expected = printed.lines().map(|line| {
         let (accesses, place) = line.split_once(' ').expect("a number and a place");
         (place.to_owned(), accesses.parse().unwrap())
     });
@@ -129,13 +129,13 @@ fn launches_of_numba_have_the_lines_of_the_program() {
             assert!(output.status.success() && said.is_empty(), "{back_end:?} {end}: {said}");
             String::from_utf8(output.stdout).unwrap()
         };
-        let told = run("leave");
-        let expected: BTreeMap<&str, u64> = told
+        let printed = run("leave");
+        let expected: BTreeMap<&str, u64> = printed
             .lines()
             .filter_map(|line| line.split_once(' '))
             .map(|(accesses, place)| (place, accesses.parse().unwrap()))
             .collect();
-        assert!(expected.len() > 4, "{told}");
+        assert!(expected.len() > 4, "{printed}");
         let (rows, notes) = stage.rows();
         assert_eq!(notes, Vec::<String>::new());
         let found: BTreeMap<&str, u64> =

@@ -94,20 +94,21 @@ impl CommName {
         Some(CommName { root: self.root, steps: before.into(), size: None })
     }
 
-    /// Whether the name stands for one communicator of each process: `S` and its descendants. A communicator that a process
-    /// alone made with processes which it spawned or connected to, `S_p1.3`, is a communicator of its own.
+    /// Returns whether the name stands for one communicator of each process: `S` and its descendants. A communicator
+    /// that a process alone made with processes which it spawned or connected to, `S_p1.3`, is a communicator of its
+    /// own.
     pub fn is_one_per_process(&self) -> bool {
         self.root == Root::Itself && self.steps.iter().all(|step| step.letter != b'p')
     }
 
-    /// Whether it names a row that stands for like communicators: `W_s1001+.0`, the 1001st from `W` and all with the same
-    /// members after it, or `W_s+`, those whose members changed too often.
+    /// Returns whether it names a row that stands for like communicators: `W_s1001+.0`, the 1001st from `W` and all
+    /// with the same members after it, or `W_s+`, those whose members changed too often.
     pub fn is_shared_row(&self) -> bool {
         matches!(self.last(), Some(Made::Changing | Made::Numbered { is_shared: true, .. }))
     }
 
-    /// Whether it names a row that stands for communicators of different members, `W_s+`: the row's members are all
-    /// processes that were in one of them.
+    /// Returns whether it names a row that stands for communicators of different members, `W_s+`: the row's members are
+    /// all processes that were in one of them.
     pub fn is_of_changing_members(&self) -> bool {
         self.last() == Some(Made::Changing)
     }

@@ -1,6 +1,6 @@
 //! The time-stamp counter, by which the library measures time; readers of a live segment on this machine use it, too.
 
-/// Whether the counter runs at one rate, the same on all cores.
+/// Returns whether the counter runs at one rate, the same on all cores.
 pub fn is_reliable() -> bool {
     machine::is_reliable()
 }

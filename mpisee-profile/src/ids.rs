@@ -39,7 +39,7 @@ impl CommId {
         self.0 as usize
     }
 
-    /// Whether it is not the number of a row.
+    /// Returns whether it is not the number of a row.
     #[inline]
     pub const fn is_temporary(self) -> bool {
         self.0 >= CommId::FIRST_TEMPORARY.0
@@ -85,7 +85,7 @@ impl WorldRank {
         CommRank(self.0)
     }
 
-    /// Whether it is a rank, and neither [`WorldRank::OUTSIDE`] nor [`WorldRank::ELIDED`].
+    /// Returns whether it is a rank, and neither [`WorldRank::OUTSIDE`] nor [`WorldRank::ELIDED`].
     pub const fn is_listed(self) -> bool {
         self.0 < WorldRank::ELIDED.0
     }
@@ -166,7 +166,7 @@ impl RegionId {
         self.0 as usize
     }
 
-    /// Whether a [`Key`](crate::segment::Key) has room for the number.
+    /// Returns whether a [`Key`](crate::segment::Key) has room for the number.
     pub const fn fits(self) -> bool {
         self.0 < 1 << RegionId::BITS
     }

@@ -55,7 +55,7 @@ pub enum Collect {
 pub struct Options {
     /// The profile directory wanted; `None` is the program's name in the working directory.
     pub output: Option<PathBuf>,
-    /// Whether recording is on from the start.
+    /// True if recording is on from the start.
     pub record: bool,
     /// The directory of the segments of this node's ranks.
     pub segments: PathBuf,
@@ -75,9 +75,9 @@ pub struct Options {
     pub sites: u32,
     /// The method by which rows are collected.
     pub collect: Collect,
-    /// Whether rank 0 says at the end where the profile is.
+    /// True if rank 0 says at the end where the profile is.
     pub quiet: bool,
-    /// Whether accesses of GPU kernels are counted.
+    /// True if accesses of GPU kernels are counted.
     pub gpu: bool,
     /// The tool that instruments kernels.
     pub gpu_back_end: GpuBackEnd,
@@ -143,7 +143,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "record",
         value: "on|off",
         default: "on",
-        help: "Whether recording is on from the start; MPI_Pcontrol(1) switches it on later",
+        help: "Record from the start; if off, from the first MPI_Pcontrol(1) on",
         apply: |options, text| on_or_off(text).map(|on| options.record = on),
     },
     Setting {
@@ -217,7 +217,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "instances",
         value: "N|all",
         default: "256",
-        help: "Of each collective operation on a communicator, keep when N calls began and ended, to tell who waited; 0 for none",
+        help: "Of each collective operation on a communicator, keep when N calls began and ended, to show who waited; 0 for none",
         apply: |options, text| {
             options.instances = match text {
                 "all" => u64::MAX,
@@ -231,7 +231,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "messages",
         value: "N|all",
         default: "256",
-        help: "Of the messages with one tag between two ranks, keep when N were sent and received, to tell who waited; 0 for none",
+        help: "Of the messages with one tag between two ranks, keep when N were sent and received, to show who waited; 0 for none",
         apply: |options, text| {
             options.messages = match text {
                 "all" => u64::MAX,

@@ -88,7 +88,7 @@ impl RankSet {
         (in_order && ranges.iter().all(is_range)).then_some(RankSet { ranges })
     }
 
-    /// Whether all of its ranks come before, or after, all of the other's.
+    /// Returns whether all of its ranks come before, or after, all of the other's.
     pub(crate) fn is_apart(&self, other: &Self) -> bool {
         let ends =
             |set: &Self| Some((set.ranges.first()?.first, set.ranges.iter().map(|range| range.last).max()?));
@@ -100,7 +100,7 @@ impl RankSet {
         }
     }
 
-    /// Whether some rank is in both. Takes as long as the smaller set is large, unless one is found.
+    /// Returns whether some rank is in both. Takes as long as the smaller set is large, unless one is found.
     pub fn shares(&self, other: &Self) -> bool {
         let (few, many) = if self.len() <= other.len() { (self, other) } else { (other, self) };
         few.ranges.iter().flat_map(each).any(|rank| many.contains(rank))
@@ -158,12 +158,12 @@ impl RankSet {
         self.ranges.iter().map(Range::len).sum()
     }
 
-    /// Whether there is no rank in it.
+    /// Returns whether there is no rank in it.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Whether `rank` is in it.
+    /// Returns whether `rank` is in it.
     pub fn contains(&self, rank: u32) -> bool {
         self.ranges.iter().any(|range| range.contains(rank))
     }

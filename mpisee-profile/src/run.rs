@@ -109,11 +109,11 @@ pub struct RunInfo {
     pub ranks: u32,
     /// Nodes that they ran on.
     pub nodes: u32,
-    /// Whether rows are sums over ranks, see [`crate::rows::aggregate`]; else there are rows of each rank.
+    /// True if rows are sums over ranks, see [`crate::rows::aggregate`]; else there are rows of each rank.
     #[serde(default)]
     #[serde(rename = "folded")]
     pub is_aggregate: bool,
-    /// Whether every rank's counters are in the profile.
+    /// True if every rank's counters are in the profile.
     pub complete: bool,
     /// Why not, if not.
     pub incomplete_because: Option<String>,
@@ -122,12 +122,12 @@ pub struct RunInfo {
     pub ended_in: Vec<EndedIn>,
     /// The clock that measured time: `tsc` or `monotonic`.
     pub clock: String,
-    /// Whether some rank switched recording off for a part of the run.
+    /// True if some rank switched recording off for a part of the run.
     pub recording_was_off: bool,
     /// Calls that are in no table, by reason, summed over ranks; see [`crate::segment::NotSeen`].
     pub not_seen: BTreeMap<String, u64>,
-    /// Whether every name of a communicator stands for the same members on all of them; none where that was not verified,
-    /// as some ranks are missing.
+    /// True if every name of a communicator stands for the same members on all of them; none where that was not
+    /// verified, as some ranks are missing.
     #[serde(default)]
     pub names_agree: Option<bool>,
     /// The profiler's overhead.

@@ -81,7 +81,7 @@ fn hold() -> (Option<signals::Held<2>>, descriptors::Held) {
     (signals::hold([libc::SIGXFSZ, libc::SIGPIPE]), descriptors::hold())
 }
 
-/// Whether the ranks collect the profile by messages. All ranks of a node decide by the same facts.
+/// Returns whether the ranks collect the profile by messages. All ranks of a node decide by the same facts.
 fn meets_by_messages(world: &World) -> bool {
     let roll = node::roll(world);
     let is_missing = !roll.entries.contains_key(&world.rank);
@@ -158,23 +158,23 @@ const MOST_DEATHS: usize = 8;
 
 /// Collects the profile by messages; `false` if not all ranks came.
 fn write_over(world: &World, end: End) -> bool {
-    let mut told = None;
+    let mut last = None;
     for _ in 0..MOST_DEATHS {
         let Some(channel) = Channel::open(world) else { return false };
         let absent = channel.absent(world);
         let own = own_rows(world, end, &absent);
-        let is_over = collect(world, &channel, own, absent, &mut told);
+        let is_over = collect(world, &channel, own, absent, &mut last);
         channel.close();
         if is_over {
             break;
         }
     }
-    if matches!(told, Some(RootCommand::Written)) {
+    if matches!(last, Some(RootCommand::Written)) {
         world.segment.remove();
         gpu::remove(world);
     }
     // A rank that arrives after the others have given up gets no command.
-    told.is_some()
+    last.is_some()
 }
 
 /// A rank's contribution to the profile.
@@ -227,23 +227,23 @@ fn own_rows(world: &World, end: End, absent: &RankSet) -> Own {
     })
 }
 
-/// Collects the profile over one channel. `false` if it must be repeated over another; `told` is the last command.
+/// Collects the profile over one channel. `false` if it must be repeated over another; `last` is the last command.
 fn collect(
     world: &World,
     channel: &Channel,
     own: Own,
     absent: RankSet,
-    told: &mut Option<RootCommand>,
+    last: &mut Option<RootCommand>,
 ) -> bool {
     let tree = Tree::over(channel);
     let summary = tree.gather(summary_of(world, channel, &own), RankSummary::add);
     if tree.is_root() {
         let mut writing = Writing::new(world, channel, summary, absent);
-        return writing.lead(world, &tree, &own, told);
+        return writing.lead(world, &tree, &own, last);
     }
     loop {
-        *told = tree.pass(None);
-        let is_over = match told {
+        *last = tree.pass(None);
+        let is_over = match last {
             Some(RootCommand::Bring) => {
                 tree.relay(own.rows(), |_| ());
                 false
@@ -297,9 +297,9 @@ impl<'l> Writing<'l> {
     }
 
     /// Sends commands to all ranks until the profile is written or no place is left. Returns as [`collect`].
-    fn lead(&mut self, world: &World, tree: &Tree, own: &Own, told: &mut Option<RootCommand>) -> bool {
+    fn lead(&mut self, world: &World, tree: &Tree, own: &Own, last: &mut Option<RootCommand>) -> bool {
         loop {
-            let is_written = matches!(told, Some(RootCommand::Written));
+            let is_written = matches!(last, Some(RootCommand::Written));
             let files = if is_written { None } else { self.begin(world) };
             let command = match &files {
                 Some(Files::Rows(_)) => RootCommand::Bring,
@@ -307,7 +307,7 @@ impl<'l> Writing<'l> {
                 None if is_written => RootCommand::Written,
                 None => RootCommand::Keep,
             };
-            *told = tree.pass(Some(command));
+            *last = tree.pass(Some(command));
             let brought = files.map(|files| match files {
                 Files::Rows(files) => self.take_rows(tree, own.rows(), files),
                 Files::Sums(files) => Ok(self.take_sums(world, tree, own, files)),
@@ -320,7 +320,7 @@ impl<'l> Writing<'l> {
                 return true;
             };
             if self.finish(world, own, files) {
-                *told = Some(RootCommand::Written);
+                *last = Some(RootCommand::Written);
             }
         }
     }

@@ -142,7 +142,7 @@ pub fn enter_between(
 struct Described {
     communicator: Communicator,
     new: NewCommunicator,
-    /// Whether all of its ancestors are in the log.
+    /// True if all of its ancestors are in the log.
     is_seen: bool,
 }
 

@@ -56,7 +56,7 @@ impl Axis {
         self.names[field as usize].clone()
     }
 
-    /// Whether fields stand for several ranks or nodes.
+    /// Returns whether fields stand for several ranks or nodes.
     pub fn has_blocks(&self) -> bool {
         self.block > 1
     }
@@ -66,7 +66,7 @@ impl Axis {
         self.block
     }
 
-    /// Whether fields have names rather than numbers.
+    /// Returns whether fields have names rather than numbers.
     pub fn is_by_name(&self) -> bool {
         self.by_node || self.has_blocks()
     }

@@ -188,7 +188,7 @@ fn need_profile(word: &OsStr, next: Option<&OsString>) -> Result<()> {
     }
 }
 
-/// Whether no profile was named.
+/// Returns whether no profile was named.
 fn lacks_profile(error: &clap::Error) -> bool {
     let missing = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(arguments)) => {
@@ -203,7 +203,8 @@ fn lacks_profile(error: &clap::Error) -> bool {
 fn sentence(error: &clap::Error) -> String {
     let report = error.render().to_string();
     let mut sentence = String::new();
-    for line in report.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    let is_said = |line: &&str| !line.is_empty() && !line.starts_with("tip: to pass");
+    for line in report.lines().map(str::trim).filter(is_said) {
         if line.starts_with("Usage:") || line.starts_with("For more information") {
             break;
         }
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_command_before_a_profile_is_told_with_those_that_there_are() {
+    fn an_unknown_command_before_a_profile_is_an_error_that_lists_the_commands() {
         let arguments = ["mpisee-through", "frobnicate", "src"].map(OsString::from);
         let error = with_command(arguments.into_iter()).unwrap_err().to_string();
         assert!(error.contains("no command 'frobnicate'; there are summary, comms"), "{error}");

@@ -32,12 +32,12 @@ impl CommPattern {
         &self.text
     }
 
-    /// Whether the text may be a family's name with its size.
+    /// Returns whether the text may be a family's name with its size.
     pub fn has_size(&self) -> bool {
         self.text.contains('@')
     }
 
-    /// Whether a communicator with this name and label is chosen, in a profile with these families.
+    /// Returns whether a communicator with this name and label is chosen, in a profile with these families.
     pub fn takes<'f>(
         &self,
         comm: &str,

@@ -65,7 +65,7 @@ pub struct Crowd {
     pub cpus: Cpus,
     /// Threads that ran or were ready, on average.
     pub wanted: f64,
-    /// Whether they are all of the node that wanted a core.
+    /// True if they are all of the node that wanted a core.
     pub is_whole: bool,
     /// CPUs of the node, if that is known.
     pub node_cpus: Option<u32>,
@@ -89,13 +89,13 @@ pub fn lack(processes: &Processes, takes: impl Fn(u32) -> bool) -> Option<Lack> 
     (!nodes.is_empty()).then_some(Lack { nodes, nodes_of_run, wait_s })
 }
 
-/// Whether the profile has the time that ranks were without a core.
+/// Returns whether the profile has the time that ranks were without a core.
 pub fn is_measured(processes: &Processes) -> bool {
     processes.ranks().iter().any(|row| row.cpu_wait_s.is_some())
         || processes.nodes().iter().any(|row| row.cpu_wait_s.is_some())
 }
 
-/// Whether a rank lacked a core.
+/// Returns whether a rank lacked a core.
 pub fn is_lacking(row: &RankRow) -> bool {
     share(row).is_some_and(|share| lacks(share, row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0)))
 }
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_beyond_the_cores_are_told() {
+    fn threads_beyond_the_cores_are_reported() {
         assert_eq!(shown(&[rank(0, 10.0, 30.0, "0")]), ["threads: rank 0 on 0, 4.0 wanted"]);
         let two = [rank(0, 20.0, 20.0, "0-3"), rank(1, 20.0, 20.0, "0-3")];
         assert_eq!(shown(&two), ["threads: ranks 0-1 on 0-3, 8.0 wanted"]);

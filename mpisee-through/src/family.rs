@@ -25,7 +25,7 @@ pub struct FamilyArgs {
 }
 
 impl FamilyArgs {
-    /// Whether like communicators share a row.
+    /// Returns whether like communicators share a row.
     pub fn are_on(self, output: &OutputArgs) -> bool {
         self.families || !self.each && output.format() == Format::Table
     }
@@ -90,7 +90,7 @@ impl Family<'_> {
         }
     }
 
-    /// What the labels have in common.
+    /// The common part of the labels.
     pub fn label(&self) -> String {
         let first = &self.rows[0].label;
         let same =

@@ -27,7 +27,7 @@ pub struct CommFilter {
 }
 
 impl CommFilter {
-    /// Whether the name, the label that the application gave, or the family is chosen.
+    /// Returns whether the name, the label that the application gave, or the family is chosen.
     pub fn takes_comm<'f>(
         &self,
         name: &str,
@@ -55,12 +55,12 @@ impl CommFilter {
         comms.into_iter().chain(self.ranks_text()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether a pattern has the size of a family.
+    /// Returns whether a pattern has the size of a family.
     pub fn names_sizes(&self) -> bool {
         self.comm.iter().any(CommPattern::has_size)
     }
 
-    /// Whether the rank is chosen.
+    /// Returns whether the rank is chosen.
     pub fn takes_rank(&self, rank: u32) -> bool {
         self.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank))
     }
@@ -75,17 +75,17 @@ impl CommFilter {
         CommFilter { ranks: None, ..self.clone() }
     }
 
-    /// Whether ranks are chosen.
+    /// Returns whether ranks are chosen.
     pub fn names_ranks(&self) -> bool {
         self.ranks.is_some()
     }
 
-    /// Whether communicators are chosen by name.
+    /// Returns whether communicators are chosen by name.
     pub fn names_comms(&self) -> bool {
         !self.comm.is_empty()
     }
 
-    /// Whether some member is chosen.
+    /// Returns whether some member is chosen.
     pub fn takes_members(&self, members: &Members) -> bool {
         let Some(ranks) = &self.ranks else { return true };
         let shares = |group: &RankSet| {
@@ -98,7 +98,7 @@ impl CommFilter {
         shares(&members.group) || members.remote.as_ref().is_some_and(shares)
     }
 
-    /// Whether anything is filtered at all.
+    /// Returns whether anything is filtered at all.
     pub fn is_on(&self) -> bool {
         !self.comm.is_empty() || self.ranks.is_some()
     }
@@ -160,7 +160,7 @@ impl CallFilter {
         CallFilter { comms, call: call.to_vec(), ..CallFilter::default() }
     }
 
-    /// Whether the operation is chosen.
+    /// Returns whether the operation is chosen.
     pub fn takes_call(&self, call: &str) -> bool {
         let kind = Operation::from_name(call).map(Operation::kind);
         // An operation that this program does not know has no kind, so it is of none of those asked for.
@@ -173,26 +173,26 @@ impl CallFilter {
         is_left && kind_fits && (self.call.is_empty() || self.call.iter().any(name_fits))
     }
 
-    /// Whether the region is chosen.
+    /// Returns whether the region is chosen.
     pub fn takes_region(&self, region: &str) -> bool {
         self.region.is_empty() || self.region.iter().any(|glob| glob.matches(region))
     }
 
-    /// Whether the rank, size class and memory of a row are chosen; its names are asked about once each, with
+    /// Returns whether the rank, size class and memory of a row are chosen; its names are looked up once each, with
     /// [`CommFilter::takes_comm`], [`CallFilter::takes_call`] and [`CallFilter::takes_region`].
     pub fn takes_row(&self, rank: u32, size_min: u64, size_max: u64, memory: Memory) -> bool {
         self.comms.takes_rank(rank) && self.takes_sums(size_min, size_max, memory)
     }
 
-    /// Whether the size class and memory of a row that is a sum over ranks are chosen.
+    /// Returns whether the size class and memory of a row that is a sum over ranks are chosen.
     pub fn takes_sums(&self, size_min: u64, size_max: u64, memory: Memory) -> bool {
         let overlaps = |size: SizeRange| size_min <= size.max_bytes && size.min_bytes <= size_max;
         self.size.is_none_or(overlaps)
             && (self.memory.is_empty() || self.memory.iter().any(|wanted| wanted.memory() == memory))
     }
 
-    /// Whether an operation is chosen by its largest time over ranks. If that is unknown, it is chosen unless a filter
-    /// on time is set.
+    /// Returns whether an operation is chosen by its largest time over ranks. If that is unknown, it is chosen unless a
+    /// filter on time is set.
     pub fn takes_time(&self, max_s: Option<f64>) -> bool {
         let Some(max_s) = max_s else { return self.time_min.is_none() && self.time_max.is_none() };
         self.time_min.is_none_or(|least| max_s >= least) && self.time_max.is_none_or(|most| max_s <= most)
@@ -219,24 +219,24 @@ impl CallFilter {
     /// A filter as on the command line: `--comm W_s2.* --comm W`.
     pub fn text(&self, option: FilterOption) -> String {
         let repeated = |values: &mut dyn Iterator<Item = String>| {
-            let each = values.map(|value| format!("{} {}", option.name(), quoted(&value)));
+            let each = values.map(|value| format!("{option} {}", quoted(&value)));
             each.collect::<Vec<_>>().join(" ")
         };
-        let joined = |values: Vec<&str>| format!("{} {}", option.name(), values.join(","));
+        let joined = |values: Vec<&str>| format!("{option} {}", values.join(","));
         match option {
             FilterOption::Comm => self.comms.comms_text(),
             FilterOption::Kind => joined(self.kind.iter().map(|&kind| kind_name(kind)).collect()),
             FilterOption::Call => repeated(&mut self.call.iter().map(Glob::to_string)),
-            FilterOption::Size => self.size.map_or(String::new(), |size| format!("{} {size}", option.name())),
+            FilterOption::Size => self.size.map_or(String::new(), |size| format!("{option} {size}")),
             FilterOption::Region => repeated(&mut self.region.iter().map(Glob::to_string)),
-            FilterOption::Memory => joined(self.memory.iter().map(|memory| memory.name()).collect()),
+            FilterOption::Memory => joined(self.memory.iter().map(<&str>::from).collect()),
         }
     }
 
     /// The kinds of memory by name, each with a filter that takes it alone.
     pub fn each_memory() -> impl Iterator<Item = (&'static str, CallFilter)> {
         let filter = |&memory| CallFilter { memory: vec![memory], ..CallFilter::default() };
-        MemoryArg::value_variants().iter().map(move |memory| (memory.name(), filter(memory)))
+        MemoryArg::value_variants().iter().map(move |memory| (memory.into(), filter(memory)))
     }
 
     /// Each filter that is on by itself, with its option; those on ranks and on times are not among them.
@@ -280,17 +280,17 @@ impl CallFilter {
         if self.is_on() { "No operation matches the filters." } else { "The profile has no operations." }
     }
 
-    /// Whether anything is filtered at all.
+    /// Returns whether anything is filtered at all.
     pub fn is_on(&self) -> bool {
         self.comms.is_on() || self.names_calls()
     }
 
-    /// Whether a part of the calls of an operation is chosen, by region, size or memory.
+    /// Returns whether a part of the calls of an operation is chosen, by region, size or memory.
     pub fn names_parts_of_operations(&self) -> bool {
         !(self.region.is_empty() && self.memory.is_empty()) || self.size.is_some()
     }
 
-    /// Whether calls are chosen, and not communicators and ranks alone.
+    /// Returns whether calls are chosen, and not communicators and ranks alone.
     pub fn names_calls(&self) -> bool {
         !(self.kind.is_empty() && self.call.is_empty() && self.region.is_empty() && self.memory.is_empty())
             || self.size.is_some()
@@ -300,7 +300,8 @@ impl CallFilter {
 }
 
 /// A filter of calls, by its option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase", prefix = "--")]
 pub enum FilterOption {
     Comm,
     Kind,
@@ -310,22 +311,9 @@ pub enum FilterOption {
     Memory,
 }
 
-impl FilterOption {
-    /// As typed on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            FilterOption::Comm => "--comm",
-            FilterOption::Kind => "--kind",
-            FilterOption::Call => "--call",
-            FilterOption::Size => "--size",
-            FilterOption::Region => "--region",
-            FilterOption::Memory => "--memory",
-        }
-    }
-}
-
 /// The kinds of memory as typed on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 enum MemoryArg {
     Host,
     Device,
@@ -333,15 +321,6 @@ enum MemoryArg {
 }
 
 impl MemoryArg {
-    /// As typed on the command line.
-    fn name(self) -> &'static str {
-        match self {
-            MemoryArg::Host => "host",
-            MemoryArg::Device => "device",
-            MemoryArg::Managed => "managed",
-        }
-    }
-
     fn memory(self) -> Memory {
         match self {
             MemoryArg::Host => Memory::Host,

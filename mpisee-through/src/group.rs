@@ -179,7 +179,7 @@ impl<'a> Collector<'a> {
             return Ok(None);
         }
         let site = if by.site { site_number(&mut self.sites, row.site)? } else { 0 };
-        let when = |asked: bool, number: u32| if asked { number } else { 0 };
+        let when = |wanted: bool, number: u32| if wanted { number } else { 0 };
         Ok(Some(Key {
             comm: when(by.comm, comm),
             region: when(by.region, region),
@@ -218,7 +218,7 @@ impl<'a> Collector<'a> {
         let new = |numbers: &[u32], old: u32| numbers.get(old as usize).copied().unwrap_or(0);
         for (key, cell) in other.cells {
             let Key { comm, region, call, size, site, rank } = key;
-            let when = |asked: bool, number: u32| if asked { number } else { 0 };
+            let when = |wanted: bool, number: u32| if wanted { number } else { 0 };
             let key = Key {
                 comm: when(self.by.comm, new(&comms, comm)),
                 region: when(self.by.region, new(&regions, region)),

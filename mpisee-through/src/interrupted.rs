@@ -7,7 +7,7 @@ use mpisee_profile::{RankSet, RunInfo};
 /// Places that the warning lists.
 const LISTED: usize = 3;
 
-/// Whether the profile is of ranks that ended without `MPI_Finalize`: wall times are lower bounds.
+/// Returns whether the profile is of ranks that ended without `MPI_Finalize`: wall times are lower bounds.
 pub fn is_of(run: &RunInfo) -> bool {
     !run.complete && (run.profiler.collected == "recover" || !run.ended_in.is_empty())
 }

@@ -39,7 +39,7 @@ fn runs() -> Vec<Run> {
     worlds.iter().filter_map(run).collect()
 }
 
-/// What to do where the run that wanted this profile goes on, or has ended without it.
+/// Advice where the run that wanted this profile goes on, or has ended without it.
 pub fn of_profile(directory: &Path) -> Option<String> {
     let name = directory.file_name()?;
     let is_meant = |run: &&Run| run.wanted.file_name() == Some(name) || run.wanted.file_stem() == Some(name);

@@ -167,11 +167,11 @@ pub const MAKE_REGIONS: &str =
 
 /// Where a filter left no region over: an error with those of the profile.
 pub fn need_region<T>(filter: &CallFilter, regions: &BTreeMap<String, T>) -> Result<()> {
-    let asked = filter.described();
+    let filters = filter.described();
     let names = regions.keys().map(|name| (name.as_str(), 0)).collect();
     match regions.is_empty() {
-        true => bail!("no region matches {asked}; the profile has none: {MAKE_REGIONS}"),
-        false => bail!("no region matches {asked}; the profile has {}", listed(&names)),
+        true => bail!("no region matches {filters}; the profile has none: {MAKE_REGIONS}"),
+        false => bail!("no region matches {filters}; the profile has {}", listed(&names)),
     }
 }
 
@@ -190,8 +190,8 @@ pub fn need_chosen(view: &ProfileView, filter: &CommFilter) -> Result<()> {
 fn need_rank(view: &ProfileView, filter: &CommFilter) -> Result<()> {
     let present: RankSet = view.processes().ranks().iter().map(|row| row.rank).collect();
     if !present.is_empty() && !present.iter().any(|rank| filter.takes_rank(rank)) {
-        let asked = filter.ranks_text().unwrap_or_default();
-        bail!("no rank matches {asked}; the profile has {present}");
+        let filters = filter.ranks_text().unwrap_or_default();
+        bail!("no rank matches {filters}; the profile has {present}");
     }
     Ok(())
 }

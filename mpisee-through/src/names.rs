@@ -1,7 +1,12 @@
-//! Demangles and shortens the names of functions.
+//! Demangles and shortens the names of functions, and shortens those of libraries.
 
 use cpp_demangle::{DemangleOptions, Symbol};
 use std::collections::HashMap;
+
+/// Name and version of an MPI library, without the details of its build.
+pub fn library_version(library: &str) -> &str {
+    library.split(',').next().unwrap_or_default()
+}
 
 /// A C++ or Rust function without its parameters, which are long and mostly tell nothing; any other name as it is.
 pub fn short(mangled: &str) -> String {

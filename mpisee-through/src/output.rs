@@ -56,14 +56,20 @@ pub struct OutputArgs {
 /// The least that `--width` accepts.
 const NARROWEST: i64 = 40;
 
-/// An output file; the name of a format is rejected as a likely mistake.
+/// An output file; the name of a format or of a picture is rejected as a likely mistake.
 fn parse_file(text: &str) -> Result<PathBuf, String> {
-    match Format::from_str(text, false) {
-        Ok(_) => Err(format!(
+    let file = PathBuf::from(text);
+    if Format::from_str(text, false).is_ok() {
+        return Err(format!(
             "is no file: --format {text} chooses the format; write ./{text} for a file of that name"
-        )),
-        Err(_) => Ok(PathBuf::from(text)),
+        ));
     }
+    if file.extension().is_some_and(|ending| ending == "svg" || ending == "png") {
+        return Err(format!(
+            "is the name of a picture, and this option writes tables: --image {text} draws one, with matrix, waits and gpu"
+        ));
+    }
+    Ok(file)
 }
 
 /// How many entries a table shows unless asked otherwise.
@@ -113,7 +119,7 @@ impl OutputArgs {
             .with_context(|| format!("cannot write '{}'", self.output.display()))
     }
 
-    /// Whether the result goes to standard output.
+    /// Returns whether the result goes to standard output.
     pub fn is_stdout(&self) -> bool {
         self.output.as_os_str() == "-"
     }

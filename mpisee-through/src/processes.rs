@@ -50,12 +50,12 @@ impl Processes {
         })
     }
 
-    /// Whether the filter takes the communicator of this name.
+    /// Returns whether the filter takes the communicator of this name.
     pub fn takes_comm(&self, filter: &CommFilter, comm: &str) -> bool {
         filter.takes_comm(comm, self.comms.get(comm), || self.families())
     }
 
-    /// Whether the filter takes the communicator, and some member.
+    /// Returns whether the filter takes the communicator, and some member.
     pub fn takes_row(&self, filter: &CommFilter, row: &CommRow) -> bool {
         filter.takes_comm(&row.comm, Some(row), || self.families()) && filter.takes_members(&row.members)
     }

@@ -9,7 +9,7 @@ use mpisee_profile::rows::{CommRow, Members, RankRow};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-/// What a communicator is, seen from its parent.
+/// The shape of a communicator, seen from its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Shape {
     /// The members of its parent, from a call that duplicates.
@@ -225,7 +225,7 @@ fn in_grid(numbers: &[u32], dims: &[u32]) -> Option<Shape> {
     (whole == numbers.len() as u64).then(|| Shape::Grid { dims: dims.to_vec(), along })
 }
 
-/// Whether `alike` communicators with a regular choice of numbers make up a grid of `all` processes.
+/// Returns whether `alike` communicators with a regular choice of numbers make up a grid of `all` processes.
 fn regular(numbers: &[u32], alike: usize, all: usize) -> Option<Shape> {
     let size = numbers.len();
     if size < 2 || alike * size != all {

@@ -30,7 +30,7 @@ pub enum Value {
     /// How much a number grew, by what it was; in tables per cent.
     Change {
         share: f64,
-        /// Whether it is more than chance, so that it stands out.
+        /// True if it is more than chance, so that it stands out.
         matters: bool,
     },
     /// There is none.
@@ -100,7 +100,8 @@ pub struct Head {
     pub name: &'static str,
     pub heading: &'static str,
     pub column: Column,
-    /// Whether a narrow table may hide it, and when: the smallest number goes first, of equals the last column.
+    /// The order in which a narrow table hides columns, if it may hide this one: the smallest number first, of equals
+    /// the last column.
     pub hidden_at: Option<u8>,
     /// Shares from here on stand out.
     pub large_from: Option<f64>,
@@ -322,8 +323,8 @@ impl Shown {
 
     /// Rows in a picture: as many as the user wants, else `unless_asked`; `most` at most.
     pub fn in_picture(&self, unless_asked: usize, most: usize) -> usize {
-        let asked = if self.all { most } else { self.top.unwrap_or(unless_asked) };
-        asked.min(most)
+        let wanted = if self.all { most } else { self.top.unwrap_or(unless_asked) };
+        wanted.min(most)
     }
 
     /// Cuts the rows and says what was cut; `nothing` is said where there is no row at all.

@@ -98,7 +98,7 @@ pub fn members_by_sized_name<'a>(
 /// As many like creations on one communicator are those of a loop.
 const LOOP: usize = 16;
 
-/// What like communicators have in common: how they were made, and what they are.
+/// The properties that like communicators share: how they were made, and what they are.
 #[derive(PartialEq, Eq, Hash)]
 struct Likeness {
     letter: char,
@@ -262,7 +262,7 @@ impl Family<'_> {
         self.rows.iter().map(|row| row.count).fold(0, u64::saturating_add)
     }
 
-    /// Whether the family is a single row of `comms.csv`.
+    /// Returns whether the family is a single row of `comms.csv`.
     pub fn is_single(&self) -> bool {
         self.rows.len() == 1
     }
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_leaves_its_children() {
+    fn children_of_a_family_that_is_not_kept_hang_from_its_parent() {
         let rows = [row("W", "0-3", ""), row("W_d1", "0-3", ""), row("W_d1_s1.0", "0-1", "")];
         let rows: Vec<&CommRow> = rows.iter().collect();
         let found = families(&rows, &[true, false, true]);

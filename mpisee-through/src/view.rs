@@ -66,7 +66,7 @@ pub struct OperationOverComms {
     pub call: String,
     /// The number of communicators on which it was called.
     pub comms: u64,
-    /// Whether one call of the program may count on several of these, see [`several_comms`].
+    /// True if one call of the program may count on several of these, see [`several_comms`].
     pub is_counted_on_each: bool,
     pub sum: Cell,
 }
@@ -121,7 +121,7 @@ impl ProfileView {
         Unanswerable { profile, ranks: self.run().ranks, missing }
     }
 
-    /// Whether the other profile has its tables in the same layout.
+    /// Returns whether the other profile has its tables in the same layout.
     pub fn is_laid_out_as(&self, other: &ProfileView) -> bool {
         std::mem::discriminant(&self.processes.rows) == std::mem::discriminant(&other.processes.rows)
     }
@@ -136,12 +136,13 @@ impl ProfileView {
         }
     }
 
-    /// Whether tables name the rank that took longest: of sums over ranks it is all that is known of single ranks.
+    /// Returns whether tables name the rank that took longest: of sums over ranks it is all that is known of single
+    /// ranks.
     pub fn names_slowest_rank(&self) -> bool {
         !self.processes.nodes().is_empty()
     }
 
-    /// Whether tables may put like communicators on one row: of sums over ranks the profile has done so.
+    /// Returns whether tables may put like communicators on one row: of sums over ranks the profile has done so.
     pub fn may_share_rows(&self) -> bool {
         matches!(self.processes.rows, ProcessRows::Ranks(_))
     }

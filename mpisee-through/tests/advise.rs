@@ -104,22 +104,22 @@ fn ranks_without_a_core_come_first() {
 }
 
 #[test]
-fn reasons_for_the_lack_of_a_core_are_told() {
-    let told = |builder: &Builder, expected: &str| {
+fn reasons_for_the_lack_of_a_core_are_named() {
+    let expects = |builder: &Builder, expected: &str| {
         let ran = builder.write().run(&["advise", "app.mpisee", "--format", "csv"]);
         assert!(ran.exits(0).stdout.contains(expected), "{expected}: {}", ran.stdout);
     };
     let bound = |rank: u32| if rank % 4 < 2 { (5.0, 5.0, "3") } else { (10.0, 0.0, "4-5") };
-    told(&using(run(), bound), "On node1, ranks 4-5 (50 %): ranks 4-5 are bound to one core (CPU 3).");
-    told(&using(run(), |_| (5.0, 5.0, "0-1")), "4 ranks on 2 cores that they may use, of 16 of the node");
-    told(
+    expects(&using(run(), bound), "On node1, ranks 4-5 (50 %): ranks 4-5 are bound to one core (CPU 3).");
+    expects(&using(run(), |_| (5.0, 5.0, "0-1")), "4 ranks on 2 cores that they may use, of 16 of the node");
+    expects(
         &using(run(), |_| (20.0, 20.0, "0-7")),
         "16.0 threads of ranks 0-3 ran or were ready to on average, on 8 cores",
     );
-    told(&using(run(), |_| (8.0, 2.0, "0-7")), "so that another process was on these");
+    expects(&using(run(), |_| (8.0, 2.0, "0-7")), "so that another process was on these");
     let mut limited = using(run(), |_| (5.0, 5.0, "0-7"));
     limited.ranks.iter_mut().for_each(|row| row.cpu_quota = Some(2.0));
-    told(&limited, "their cgroup has a quota of 2 cores, and most of it was used");
+    expects(&limited, "their cgroup has a quota of 2 cores, and most of it was used");
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn blocking_receives_are_not_what_tests_complete() {
 }
 
 #[test]
-fn what_a_hang_or_an_early_end_explains_is_no_finding() {
+fn calls_that_a_hang_or_an_early_end_explains_are_no_finding() {
     let ended = |builder: Builder, call: Option<&str>| {
         builder.with(|profile| {
             profile.run.complete = false;

@@ -40,13 +40,13 @@ fn matches_are_shown_with_their_ancestors() {
     let profile = splatt().write();
     profile
         .run(&["comms", "app.mpisee", "--comm", "*_s2.0"])
-        .golden("comms-what_matches_is_shown_with_its_ancestors");
+        .golden("comms-matches_are_shown_with_their_ancestors");
     profile
         .run(&["comms", "app.mpisee", "--comm", "rows"])
-        .golden("comms-what_matches_is_shown_with_its_ancestors-2");
+        .golden("comms-matches_are_shown_with_their_ancestors-2");
     profile
         .run(&["comms", "app.mpisee", "--comm", "*_s2.?", "--ranks", "2"])
-        .golden("comms-what_matches_is_shown_with_its_ancestors-3");
+        .golden("comms-matches_are_shown_with_their_ancestors-3");
     let words = ["no communicator matches --comm X; the profile has W, W_a1, W_x2, W_a1_s2.0"];
     profile.run(&["comms", "app.mpisee", "--comm", "X"]).fails_with(&words);
 }

@@ -239,12 +239,12 @@ fn losses_within_nodes_are_separate_from_losses_across() {
     let profile = uneven().write();
     profile
         .run(&["locality", "app.mpisee"])
-        .golden("efficiency-what_is_inside_of_nodes_is_told_from_what_is_across");
+        .golden("efficiency-traffic_inside_of_nodes_is_apart_from_that_across");
     profile
         .run(&["locality", "app.mpisee", "--scattered", "--format", "csv"])
-        .golden("efficiency-what_is_inside_of_nodes_is_told_from_what_is_across-2");
+        .golden("efficiency-traffic_inside_of_nodes_is_apart_from_that_across-2");
     Builder::new(1)
         .write()
         .run(&["locality", "app.mpisee"])
-        .golden("efficiency-what_is_inside_of_nodes_is_told_from_what_is_across-3");
+        .golden("efficiency-traffic_inside_of_nodes_is_apart_from_that_across-3");
 }

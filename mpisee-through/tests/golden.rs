@@ -1,4 +1,4 @@
-//! What the commands that write tables print for people, in pages of several widths.
+//! The tables that commands print for people, at several widths of the page.
 
 mod support;
 

@@ -21,7 +21,7 @@ fn profile(rows: &str) -> Written {
     profile
 }
 
-/// What is written in a picture, and what shows under the pointer.
+/// The texts of a picture, and those that show under the pointer.
 fn drawn(profile: &Written, arguments: &[&str]) -> String {
     profile.run(&[&["gpu", "app.mpisee", "--image", "a.svg"], arguments].concat()).prints("");
     std::fs::read_to_string(profile.beside().join("a.svg")).unwrap()
@@ -90,15 +90,15 @@ fn traffic_is_of_kernels_lines_objects_and_kinds() {
 }
 
 #[test]
-fn a_device_is_told_in_detail() {
+fn a_device_is_shown_in_detail() {
     let device = ["gpu", "app.mpisee", "--by", "device", "--detail", "--device", "GPU-a"];
-    profile(STENCIL).run(&device).golden("gpu-a_device_is_told_in_detail");
+    profile(STENCIL).run(&device).golden("gpu-a_device_is_shown_in_detail");
 }
 
 #[test]
-fn a_line_is_told_in_detail() {
+fn a_line_is_shown_in_detail() {
     let line = ["gpu", "app.mpisee", "--by", "line", "--detail", "--line", "*:41"];
-    profile(STENCIL).run(&line).golden("gpu-a_line_is_told_in_detail");
+    profile(STENCIL).run(&line).golden("gpu-a_line_is_shown_in_detail");
 }
 
 /// A kernel that two lines of Python launched, and one that none did.
@@ -110,12 +110,12 @@ const TRAINING: &str = "\
 ";
 
 #[test]
-fn launches_are_told_by_lines_of_python() {
+fn launches_are_named_by_lines_of_python() {
     let profile = profile("");
     let header = HEADER.replace("source,", "source,launched,");
     std::fs::write(profile.directory.join("gpu.csv"), format!("{header}{TRAINING}")).unwrap();
     let by_launch = ["gpu", "app.mpisee", "--by", "launch"];
-    profile.run(&by_launch).golden("gpu-launches_are_told_by_lines_of_python");
+    profile.run(&by_launch).golden("gpu-launches_are_named_by_lines_of_python");
     let csv = ["--launch", "*train.py:41", "--format", "csv"];
     profile.run(&[&by_launch[..], &csv[..]].concat()).prints(
         "\
@@ -123,30 +123,32 @@ launched,kernel,accesses,loaded_bytes,stored_bytes,atomic_bytes,share
 /home/u/train.py:41,allreduce,150,400,800,0,1.000000000
 ",
     );
-    // Lines of kernels are summed up over those that launched them, and each is told of what.
+    // Lines of kernels are summed up over those that launched them, each beside its own lines.
     profile
         .run(&["gpu", "app.mpisee", "--by", "line", "--line", "nccl.cu:9", "--detail"])
-        .golden("gpu-launches_are_told_by_lines_of_python-2");
+        .golden("gpu-launches_are_named_by_lines_of_python-2");
 }
 
 #[test]
-fn kernels_are_told_as_they_are_written() {
+fn kernels_are_named_as_they_are_written() {
     let rows = "0,GPU-a,1,GPU-b,ipc,_Z4haloIfLi4EEvPT_S1_i,a.cu:1,x,load,4,3,12,1,0.0\n\
                 0,GPU-a,1,GPU-b,ipc,_Z4copyPfS_i,a.cu:2,x,load,4,2,8,1,0.0\n\
                 0,GPU-a,1,GPU-b,ipc,_Z4copyPdS_i,a.cu:3,x,load,4,1,4,1,0.0\n";
     profile(rows)
         .run(&["gpu", "app.mpisee", "--by", "kernel"])
-        .golden("gpu-kernels_are_told_as_they_are_written");
+        .golden("gpu-kernels_are_named_as_they_are_written");
     profile(rows)
         .run(&["gpu", "app.mpisee", "--by", "kernel", "--kernel", "copy", "--top", "1"])
-        .golden("gpu-kernels_are_told_as_they_are_written-2");
+        .golden("gpu-kernels_are_named_as_they_are_written-2");
 }
 
 #[test]
 fn sampled_counts_have_an_error() {
     let rows = "0,GPU-a,0,host,pinned,norm,a.cu:1,x,load,4,3000,12000,10,300.0\n\
                 0,GPU-a,0,host,pinned,norm,a.cu:2,x,load,4,4000,16000,10,400.0\n";
-    profile(rows).run(&["gpu", "app.mpisee", "--by", "kernel"]).golden("gpu-what_was_sampled_has_its_error");
+    profile(rows)
+        .run(&["gpu", "app.mpisee", "--by", "kernel"])
+        .golden("gpu-sampled_accesses_have_their_error");
 }
 
 /// The kernels of `STENCIL` in a file of that many lines.

@@ -1,6 +1,8 @@
 //! `mpisee-through gpu-records`: records of GPU accesses as CSV.
 
-use mpisee_profile::gpu::records::{RECORDS_MAGIC, Told, WarpAccess, accesses_block, told_block};
+use mpisee_profile::gpu::records::{
+    Description, RECORDS_MAGIC, WarpAccess, accesses_block, description_block,
+};
 use mpisee_profile::gpu::{Access, RemoteMemory};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,14 +13,14 @@ fn run(file: &Path) -> Output {
 
 /// Two frames, as a process writes them.
 fn frames() -> [Vec<u8>; 2] {
-    let instruction = Told::Instruction {
+    let instruction = Description::Instruction {
         id: 0,
         device: "GPU-a".to_owned(),
         kernel: "halo".to_owned(),
         source: "stencil.cu:41".to_owned(),
         launched: "train.py:7".to_owned(),
     };
-    let allocation = Told::Allocation {
+    let allocation = Description::Allocation {
         id: 9,
         begin: 0x7000,
         bytes: 4096,
@@ -36,8 +38,9 @@ fn frames() -> [Vec<u8>; 2] {
         words: vec![0x7000, 0x7010],
     };
     let copy = WarpAccess { launch: 4, lanes: 1, width: 0, words: vec![0x7100, 512], ..store.clone() };
-    let first = [told_block(&instruction), told_block(&allocation), accesses_block(&[store])].concat();
-    let second = [accesses_block(&[copy]), told_block(&Told::Dropped(5))].concat();
+    let first =
+        [description_block(&instruction), description_block(&allocation), accesses_block(&[store])].concat();
+    let second = [accesses_block(&[copy]), description_block(&Description::Dropped(5))].concat();
     let frame = |bytes: &[u8]| zstd::bulk::compress(bytes, 3).unwrap();
     [frame(&[&RECORDS_MAGIC[..], &first].concat()), frame(&second)]
 }

@@ -10,7 +10,7 @@ use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::log::{Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, Key, file_name};
+use mpisee_profile::segment::{CallKey, CallPlace, Key, file_name};
 use mpisee_profile::{CommId, CommRank, Operation, Profile, RegionId, WorldRank};
 use proptest::prelude::*;
 use std::mem::offset_of;
@@ -52,9 +52,9 @@ fn of_rank(rank: u32) -> Words {
         Fact::Library.record("Some MPI"),
         Fact::Job.record("Slurm 61.0"),
     ];
-    let (operation, memory) = (Operation::Allreduce as u16, Memory::Host);
+    let (place, memory) = (CallPlace::of(Operation::Allreduce), Memory::Host);
     let key =
-        CallKey { communicator: CommId::WORLD, region: RegionId::OUTSIDE, operation, size_class: 7, memory }
+        CallKey { communicator: CommId::WORLD, region: RegionId::OUTSIDE, place, size_class: 7, memory }
             .pack();
     words.log(&records).counters(&[(key, [1, 100 + u64::from(rank), 900, 901, 900, 0])])
 }
@@ -235,7 +235,7 @@ fn left_behind() -> Place {
 }
 
 #[test]
-fn what_is_recovered_is_listed_and_reported() {
+fn recovered_runs_are_listed_and_reported() {
     let place = left_behind();
     let said = |name: &str, arguments: &[&str]| {
         let output = place.recover(&[&["segments"], arguments].concat());
@@ -462,7 +462,7 @@ fn files_planted_by_another_user_are_neither_read_nor_removed() {
     assert!(planting.status().unwrap().success());
     place.skips(&path, "its name is that of user 0, and it belongs to user 65534");
 
-    // The other user can neither read nor remove what is root's, and is told so.
+    // The other user can neither read nor remove what is root's, and gets an error that says so.
     let place = Place::with_two();
     std::fs::set_permissions(place.0.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     std::fs::set_permissions(place.segments(), std::fs::Permissions::from_mode(0o1777)).unwrap();

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::process::Stdio;
 use support::{Builder, splatt};
 
-/// What `--format csv` gives, without its header row, as lists of communicator and operation.
+/// The output of `--format csv`, without its header row, as lists of communicator and operation.
 fn chosen(arguments: &[&str]) -> Vec<String> {
     let profile = splatt().write();
     let ran = profile.run(&[&["app.mpisee", "--format", "csv"], arguments].concat());

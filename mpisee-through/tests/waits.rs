@@ -105,7 +105,7 @@ impl Calls<'_> {
         number as f64 * 0.002 + 2e-5 * random(number, u64::from(rank)) + late_s(number, rank)
     }
 
-    /// What ranks waited and caused in all calls, where each waits for the last of all and that one causes it: so where
+    /// The time that ranks waited and caused in all calls, where each waits for the last of all and that one causes it: so where
     /// one rank is later than all noise.
     fn truth(&self, late: u32, late_s: impl Fn(u64, u32) -> f64) -> Truth {
         let mut truth = Truth::new();
@@ -322,7 +322,7 @@ fn operations_without_known_dependences_are_left_out_and_said() {
         "1 operation left out, as MPI_Neighbor_alltoall on W: ranks depend on neighbours",
         "1 operation left out, as MPI_Scan on W_s1.0: ranks depend on those of lower rank",
         "1 operation left out, as MPI_Allreduce on W_x3: it is between the two groups",
-        "1 operation with fewer than 20 sampled calls of more: too few to tell who waits.",
+        "1 operation with fewer than 20 sampled calls of more: too few to show who waits.",
     ] {
         assert!(said.contains(note), "{note}: {said}");
     }

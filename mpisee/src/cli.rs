@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::failure::Failure;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use mpisee_profile::options::{ALONE, SETTINGS, Setting};
@@ -41,9 +42,23 @@ pub struct Run {
     pub arguments: Vec<OsString>,
 }
 
-/// Reads the command line; ends the process if it cannot be understood, and after `--help`.
-pub fn parse() -> Wanted {
-    wanted(&command().get_matches())
+/// Reads the command line; ends the process after `--help`.
+pub fn parse() -> Result<Wanted, Failure> {
+    match command().try_get_matches() {
+        Ok(matches) => Ok(wanted(&matches)),
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => Err(Failure::Usage(sentence(&error))),
+    }
+}
+
+/// Clap's report on one line, without the usage: each rank of a job prints it.
+fn sentence(error: &clap::Error) -> String {
+    let report = error.render().to_string();
+    let lines = report.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    // One tip is on options for the program, which come after it.
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"));
+    let text = lines.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
+    format!("{}; --help lists the options", text.trim_start_matches("error: "))
 }
 
 /// The definition of the command line.
@@ -165,13 +180,16 @@ mod tests {
 
     #[test]
     fn a_mistyped_option_is_not_taken_for_the_program() {
-        assert!(read(&["--ouput", "a.mpisee", "app"]).is_err());
+        let error = read(&["--ouput", "a.mpisee", "app"]).unwrap_err();
+        let expected = "unexpected argument '--ouput' found; a similar argument exists: '--output'; --help lists the options";
+        assert_eq!(sentence(&error), expected);
         assert!(read(&["-n", "4", "app"]).is_err());
     }
 
     #[test]
     fn no_program_is_an_error() {
-        assert!(read(&[]).is_err());
+        let error = sentence(&read(&[]).unwrap_err());
+        assert!(error.contains("not provided: <PROGRAM>...; --help") && !error.contains('\n'), "{error}");
         assert!(read(&["--flavour", "mpich-4.0"]).is_err());
     }
 }

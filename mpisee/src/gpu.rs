@@ -22,7 +22,7 @@ const SANITIZER: [&str; 3] = [
 ];
 
 /// The options of this process about GPUs.
-pub struct Asked<'a> {
+pub struct Setup<'a> {
     /// The folder of the flavours.
     pub folder: &'a Path,
     /// The profiler's options, as they will be read.
@@ -31,7 +31,7 @@ pub struct Asked<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
-impl Asked<'_> {
+impl Setup<'_> {
     /// The variables for the program; or why kernels cannot be traced, as the end of a sentence.
     pub fn prepare(&self) -> Result<Vec<(&'static str, String)>, String> {
         let (needed, made_with) = match self.options.gpu_back_end {
@@ -74,8 +74,8 @@ impl Asked<'_> {
 
     /// Folders in which a CUDA toolkit may be.
     fn roots(&self) -> impl Iterator<Item = String> {
-        let told = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(self.variable);
-        told.chain(["/usr/local/cuda", "/opt/cuda"].map(str::to_owned))
+        let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(self.variable);
+        named.chain(["/usr/local/cuda", "/opt/cuda"].map(str::to_owned))
     }
 
     fn sanitizer(&self) -> Result<PathBuf, String> {
@@ -159,7 +159,7 @@ mod tests {
     fn prepare(folder: &Path, set: &[(&str, &str)], options: &Options) -> String {
         let variable =
             |wanted: &str| set.iter().find(|(it, _)| *it == wanted).map(|(_, it)| (*it).to_owned());
-        Asked { folder, options, variable: &variable }.prepare().unwrap_err()
+        Setup { folder, options, variable: &variable }.prepare().unwrap_err()
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         let find = |name: &'static str| {
             let root = folder.path().display().to_string();
             let variable = move |wanted: &str| (wanted == name).then(|| root.clone());
-            Asked { folder: folder.path(), options: &options, variable: &variable }.disassembler()
+            Setup { folder: folder.path(), options: &options, variable: &variable }.disassembler()
         };
         assert!(find("PATH").unwrap_err().contains("nvdisasm"));
         std::fs::create_dir(folder.path().join("bin")).unwrap();
@@ -207,7 +207,7 @@ mod tests {
         let root = folder.path().to_string_lossy().into_owned();
         let variable = |name: &str| (name == "CUDA_HOME").then(|| root.clone());
         let find =
-            |options: &Options| Asked { folder: folder.path(), options, variable: &variable }.sanitizer();
+            |options: &Options| Setup { folder: folder.path(), options, variable: &variable }.sanitizer();
         assert_eq!(find(&Options::default()), Ok(library));
         let given = Options { gpu_sanitizer: Some(PathBuf::from("/none.so")), ..Options::default() };
         assert!(find(&given).unwrap_err().contains("/none.so"));

@@ -5,7 +5,8 @@ use crate::cli::Run;
 use crate::environment;
 use crate::failure::Failure;
 use crate::flavours::{Flavour, Installation, LIBRARY};
-use crate::gpu::Asked;
+use crate::gpu::Setup;
+use crate::preload::{can_be_preloaded, separates};
 use crate::program::Program;
 use crate::sanitizer::{self, Arrangement};
 use crate::signals;
@@ -85,8 +86,8 @@ fn preload_into(command: &mut Command, profiler: &Path, arrangement: &Arrangemen
 
 /// Has CUDA's driver load the GPU tracer, if the options ask for it.
 fn trace_gpu(command: &mut Command, folder: &Path, options: &Options) {
-    let asked = Asked { folder, options, variable: &variable };
-    match options.gpu.then(|| asked.prepare()) {
+    let setup = Setup { folder, options, variable: &variable };
+    match options.gpu.then(|| setup.prepare()) {
         None => {}
         Some(Ok(variables)) => drop(command.envs(variables)),
         Some(Err(why)) => {
@@ -100,16 +101,6 @@ fn trace_gpu(command: &mut Command, folder: &Path, options: &Options) {
 fn options(given: &[(&'static str, String)]) -> Options {
     let given = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     Options::from_environment(variables().chain(given)).0
-}
-
-/// The dynamic loader's separators.
-fn separates(byte: &u8) -> bool {
-    *byte == b' ' || *byte == b':'
-}
-
-/// Whether LD_PRELOAD can hold a path.
-pub fn can_be_preloaded(library: &Path) -> bool {
-    !library.as_os_str().as_bytes().iter().any(separates)
 }
 
 /// LD_PRELOAD with the profiler before what was there, and without another profiler: with two of them,
@@ -148,12 +139,5 @@ mod tests {
         // For an extension of Python the user preloads it.
         let none = Arrangement::None;
         assert_eq!(with(&none, "/l/libasan.so.8:liby.so"), "/l/libasan.so.8:/a/libmpisee.so:liby.so");
-    }
-
-    #[test]
-    fn a_path_that_the_loader_would_take_apart_is_recognised() {
-        assert!(can_be_preloaded(Path::new("/a/libmpisee.so")));
-        assert!(!can_be_preloaded(Path::new("/a b/libmpisee.so")));
-        assert!(!can_be_preloaded(Path::new("/a:b/libmpisee.so")));
     }
 }

@@ -10,6 +10,7 @@ mod failure;
 mod flavours;
 mod gpu;
 mod launch;
+mod preload;
 mod program;
 mod sanitizer;
 mod signals;
@@ -35,7 +36,7 @@ pub fn command() -> clap::Command {
 }
 
 fn run() -> Result<(), Failure> {
-    match cli::parse() {
+    match cli::parse()? {
         Wanted::Flavours => flavours::Installation::find().list(),
         Wanted::Run(run) => match launch::launch(run)? {},
     }

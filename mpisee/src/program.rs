@@ -19,9 +19,9 @@ pub struct Program {
     pub path: PathBuf,
     /// The kind of file.
     pub kind: Kind,
-    /// Whether it runs with other rights than ours, so that the dynamic loader ignores LD_PRELOAD.
+    /// True if it runs with other rights than ours, so that the dynamic loader ignores LD_PRELOAD.
     pub privileged: bool,
-    /// Whether it is what starts MPI programs: `mpirun` and the like.
+    /// True if it is what starts MPI programs: `mpirun` and the like.
     pub launcher: bool,
     /// The first launcher that a script calls.
     pub calls_launcher: Option<String>,
@@ -113,7 +113,7 @@ fn launcher_in(script: &Path) -> Option<String> {
     words.find(|word| is_launcher(Path::new(word))).map(str::to_owned)
 }
 
-/// Whether executing the file changes the user or the group.
+/// Returns whether executing the file changes the user or the group.
 fn privileged(program: &Metadata) -> bool {
     let Ok(own) = Path::new("/proc/self").metadata() else { return false };
     let has = |bit: u32| program.mode() & bit == bit;

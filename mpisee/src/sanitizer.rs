@@ -6,6 +6,7 @@
 //! A runtime that cannot be ordered (GCC's before version 9) is preloaded nevertheless. The runtimes of the other
 //! sanitizers do not insist.
 
+use crate::preload::can_be_preloaded;
 use crate::program::Kind;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -36,7 +37,7 @@ impl Arrangement {
         };
         match &runtime.path {
             Some(path) if has_option(path) => Arrangement::Option,
-            Some(path) if crate::launch::can_be_preloaded(path) => Arrangement::First(path.into()),
+            Some(path) if can_be_preloaded(path) => Arrangement::First(path.into()),
             _ => Arrangement::First(runtime.soname.clone().into()),
         }
     }

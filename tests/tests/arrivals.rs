@@ -106,7 +106,7 @@ fn a_call_says_how_many_operations_it_completed() {
 }
 
 #[test]
-fn what_an_aborted_run_leaves_is_on_one_clock() {
+fn arrivals_of_an_aborted_run_are_on_one_clock() {
     on_each_mpi(|mpi| {
         let place = Place::new();
         let mut command = place.command(mpi, RANKS);

@@ -21,7 +21,7 @@ fn cores<'m>(mpi: &'m Mpi, how: &str) -> Run<'m> {
     Run::of(mpi, program).ranks(RANKS).argument(how)
 }
 
-/// What `advise` says of cores; `None` if it does not.
+/// The finding of `advise` on cores, if there is one.
 fn said_of_cores(directory: &Path) -> Option<String> {
     let output = through(&["advise", "--format", "json", &directory.display().to_string()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -126,7 +126,7 @@ fn sleeping_is_no_lack_of_a_core() {
 }
 
 #[test]
-fn threads_beyond_the_cores_of_their_rank_are_told() {
+fn threads_beyond_the_cores_of_their_rank_are_reported() {
     alone(|mpi| {
         let finished = cores(mpi, "threads").profiled();
         let (on_core, without) = shares(&finished.tables().ranks[0]);

@@ -380,13 +380,13 @@ fn gpu_counts_of_a_killed_run_are_recovered_aggregated() {
 fn without_a_driver_the_rest_is_profiled() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "regions/regions").ranks(2).options(&["--gpu"]).profiled();
-        let told = finished
+        let notes = finished
             .stderr
             .matches("so what GPU kernels access is not counted; the rest is profiled")
             .count();
         // Where these tests run there may be a GPU, whose kernels this program has none of.
         let has_driver = Path::new("/proc/driver/nvidia").exists();
-        assert_eq!(told, usize::from(!has_driver), "{}", finished.stderr);
+        assert_eq!(notes, usize::from(!has_driver), "{}", finished.stderr);
         assert!(!finished.directory().join("gpu.csv").exists());
         finished.check();
     });

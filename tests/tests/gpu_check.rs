@@ -11,9 +11,9 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// CUDA's compiler, where scripts/gpu-check or `cargo xtask gpu` would find it.
 fn nvcc() -> Option<PathBuf> {
-    let told = std::env::var_os("CUDA_HOME").map(PathBuf::from);
+    let named = std::env::var_os("CUDA_HOME").map(PathBuf::from);
     let places = [PathBuf::from("/usr/local/cuda"), root().join("target/cuda/packages/nvidia/cu13")];
-    told.into_iter().chain(places).map(|it| it.join("bin/nvcc")).find(|it| it.is_file())
+    named.into_iter().chain(places).map(|it| it.join("bin/nvcc")).find(|it| it.is_file())
 }
 
 fn is_newer(file: &Path, than: &[&Path]) -> bool {

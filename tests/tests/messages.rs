@@ -117,7 +117,7 @@ fn check_stream(tables: &Tables, known: (u32, u32, i32)) {
 }
 
 #[test]
-fn what_takes_messages_in_an_unknown_order_has_no_samples() {
+fn receives_in_an_unknown_order_have_no_samples() {
     on_each_mpi(|mpi| {
         let finished = run(mpi, &[]);
         for (from, to) in [(0, 1), (2, 1)] {

@@ -14,7 +14,7 @@ const NAMES_OF_PROGRAMS: &str = "bcmp chmod clock_nanosleep close closedir dirfd
      pthread_setspecific pthread_sigmask read readdir64 readlink realpath rmdir sched_getaffinity sched_yield sigaddset sigemptyset \
      sigismember sigtimedwait stat64 statfs statx syscall unlink write writev";
 
-/// What the library may call by its name: functions of ISO C, whose names no program may take; memory management, which a
+/// The symbols that the library may import by name: functions of ISO C, whose names no program may take; memory management, which a
 /// program that brings its own wants used by all; what looks names up; and the clock, which is read for each call of MPI, and
 /// which MPI reads as well.
 const ALLOWED: &str = "abort getenv memchr memcmp memcpy memmove memset strlen \

@@ -163,9 +163,9 @@ fn a_rank_that_died_is_shown_as_ended_and_recovered_with_its_place() {
         assert!(said.contains("\n  Ranks 0-1 were in MPI_Allreduce on W_s1.0 (call 6)"), "{said}");
         assert!(said.contains("\n  Ranks 2-3 were in no MPI call\n"), "{said}");
         let profile = waiting.place.tables("ended.mpisee");
-        let told: Vec<_> =
+        let shown: Vec<_> =
             profile.run.ended_in.iter().map(|place| (place.ranks.as_str(), &place.call)).collect();
-        assert_eq!(told, [("0-1", &Some("MPI_Allreduce".to_owned())), ("2-3", &None)]);
+        assert_eq!(shown, [("0-1", &Some("MPI_Allreduce".to_owned())), ("2-3", &None)]);
     });
 }
 

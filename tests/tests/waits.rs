@@ -28,11 +28,11 @@ fn true_waits(finished: &Finished) -> Waits {
     finished.stdout.lines().map(|text| line(text).unwrap_or_else(|| panic!("'{text}'"))).collect()
 }
 
-/// What `waits` says that a rank caused and suffered: from, to.
-type Told = BTreeMap<u32, [[f64; 2]; 2]>;
+/// The waiting that each rank caused and suffered according to `waits`: from, to.
+type Waiting = BTreeMap<u32, [[f64; 2]; 2]>;
 
-/// What `waits` says of an operation, and what stands out: kind and ranks.
-fn told(finished: &Finished, call: &str) -> (Told, Vec<(String, String)>) {
+/// The answer of `waits` on an operation, and what stands out: kind and ranks.
+fn answer(finished: &Finished, call: &str) -> (Waiting, Vec<(String, String)>) {
     let profile = finished.directory().display().to_string();
     let output = through(&["waits", "--format", "json", "--all", "--call", call, &profile]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -57,13 +57,14 @@ fn told(finished: &Finished, call: &str) -> (Told, Vec<(String, String)>) {
 fn finds(kind: &str, [calls, us]: [u32; 2], ranks: u32, call: &str, late: &[u32], planted: &[(&str, &str)]) {
     on_each_mpi(|mpi| {
         let finished = run(mpi, kind, calls, us, ranks);
-        let (told, findings) = told(&finished, call);
+        let (answer, findings) = answer(&finished, call);
         let expected = true_waits(&finished);
-        assert!(told.keys().eq(expected.keys()), "{kind}: {told:?}, {expected:?}");
+        assert!(answer.keys().eq(expected.keys()), "{kind}: {answer:?}, {expected:?}");
         let all: f64 = expected.values().map(|[_, suffered]| suffered).sum();
-        for (rank, told) in &told {
-            for ([low, high], truth) in told.iter().zip(expected[rank]) {
-                let shown = format!("{kind} {calls}, rank {rank}: {told:?} instead of {:?}", expected[rank]);
+        for (rank, answer) in &answer {
+            for ([low, high], truth) in answer.iter().zip(expected[rank]) {
+                let shown =
+                    format!("{kind} {calls}, rank {rank}: {answer:?} instead of {:?}", expected[rank]);
                 assert!(low - 0.1 * all < truth && truth < high + 0.1 * all, "{shown}");
                 assert!(high - low < 0.8 * all, "{shown}");
             }
@@ -72,7 +73,7 @@ fn finds(kind: &str, [calls, us]: [u32; 2], ranks: u32, call: &str, late: &[u32]
         if by_late > 0.9 * all {
             let found: Vec<(&str, &str)> =
                 findings.iter().map(|(kind, ranks)| (kind.as_str(), ranks.as_str())).collect();
-            assert_eq!(found, planted, "{kind} {calls}: {told:?}");
+            assert_eq!(found, planted, "{kind} {calls}: {answer:?}");
         }
     });
 }
@@ -119,9 +120,9 @@ fn late_ranks_on_the_rows_of_a_grid() {
 fn nobody_is_blamed_where_nobody_is_late() {
     on_each_mpi(|mpi| {
         let finished = run(mpi, "sound", 2000, 300, 2);
-        let (told, findings) = told(&finished, "MPI_Allreduce");
+        let (answer, findings) = answer(&finished, "MPI_Allreduce");
         let expected = true_waits(&finished);
-        assert_eq!(told.len(), 2);
+        assert_eq!(answer.len(), 2);
         let is_even = expected[&0][0].max(expected[&1][0]) < 0.6 * (expected[&0][0] + expected[&1][0]);
         assert!(findings.is_empty() || !is_even, "{findings:?}, {expected:?}");
     });

@@ -124,11 +124,11 @@ struct Toolkit {
 
 impl Toolkit {
     fn find() -> Option<Toolkit> {
-        let told = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+        let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
         let in_path = std::env::var_os("PATH").unwrap_or_default();
         let in_path: Vec<PathBuf> =
             std::env::split_paths(&in_path).filter_map(|it| Some(it.parent()?.to_owned())).collect();
-        let mut roots = told.chain([PathBuf::from("/usr/local/cuda")]).chain(in_path);
+        let mut roots = named.chain([PathBuf::from("/usr/local/cuda")]).chain(in_path);
         roots.find_map(|root| Toolkit::at(&root)).or_else(Toolkit::of_packages)
     }
 

@@ -37,7 +37,7 @@ pub fn copy_from_siblings(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether the crates that both folders have are the same.
+/// Returns whether the crates that both folders have are the same.
 fn agree(one: &Path, other: &Path) -> Result<bool> {
     if !one.is_dir() {
         return Ok(true);
@@ -62,7 +62,7 @@ fn is_same(one: &Path, other: &Path) -> Result<bool> {
     Ok(here.len() == there.len() && fs::read(one)? == fs::read(other)?)
 }
 
-/// Whether a file is a compiled crate.
+/// Returns whether a file is a compiled crate.
 fn is_crate(file: &Path) -> bool {
     file.extension().is_some_and(|kind| kind == "rlib" || kind == "rmeta")
 }
@@ -77,8 +77,8 @@ fn copy_missing(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether an entry is of the library, or of what reads an MPI's header: `mpi-sys-0123abcd`, `libmpisee-0123abcd.rmeta`,
-/// `libmpisee.so`.
+/// Returns whether an entry is of the library, or of what reads an MPI's header: `mpi-sys-0123abcd`,
+/// `libmpisee-0123abcd.rmeta`, `libmpisee.so`.
 fn is_of_one_mpi(entry: &str) -> bool {
     let stem = entry.split('.').next().unwrap_or_default();
     let name = stem.rsplit_once('-').map_or(stem, |(name, _)| name);

@@ -86,6 +86,24 @@ const GPU_TRACER: House = House {
 const THROUGH: House =
     House { root: "../mpisee-through/src", layers: &["shared", "command", "cli"], least_modules: 80 };
 
+const LAUNCHER: House = House {
+    root: "../mpisee/src",
+    layers: &[
+        "failure",
+        "signals",
+        "preload",
+        "program",
+        "sanitizer",
+        "flavours",
+        "environment",
+        "choose",
+        "gpu",
+        "cli",
+        "launch",
+    ],
+    least_modules: 11,
+};
+
 /// A module by its path, `state::request`.
 type Module = Vec<String>;
 
@@ -246,6 +264,11 @@ fn the_collection_imports_downwards_without_circles() {
 #[test]
 fn the_gpu_tracer_imports_downwards_without_circles() {
     assert_layered(&GPU_TRACER);
+}
+
+#[test]
+fn the_launcher_imports_downwards_without_circles() {
+    assert_layered(&LAUNCHER);
 }
 
 #[test]

@@ -28,8 +28,9 @@ impl Patience {
         self.launching.is_empty()
     }
 
-    /// Whether there was nothing remote for long enough; `idle` is the registry's version if there is nothing now. Each
-    /// time it takes twice as many waits, so that who allocates and frees without end is not patched without end.
+    /// Returns whether there was nothing remote for long enough; `idle` is the registry's version if there is nothing
+    /// now. Each time it takes twice as many waits, so that who allocates and frees without end is not patched without
+    /// end.
     pub fn is_over(&mut self, idle: Option<u64>) -> bool {
         let Some(version) = idle else {
             self.idle = None;

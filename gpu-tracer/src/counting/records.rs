@@ -7,7 +7,9 @@ use crate::device::layout::{Record, Records, What, bytes_of, bytes_of_mut};
 use crate::memory::registry::Registry;
 use crate::process;
 use crate::process::stacks::Stacks;
-use mpisee_profile::gpu::records::{RECORDS_MAGIC, Told, WarpAccess, accesses_block, file_name, told_block};
+use mpisee_profile::gpu::records::{
+    Description, RECORDS_MAGIC, WarpAccess, accesses_block, description_block, file_name,
+};
 use mpisee_profile::gpu::{Access, Handle};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -135,7 +137,7 @@ impl Recorder {
             dropped: 0,
             failed: None,
         };
-        recorder.tell(&Told::Sampled(sample.max(1)));
+        recorder.describe(&Description::Sampled(sample.max(1)));
         recorder.flush();
         Ok(recorder)
     }
@@ -168,7 +170,7 @@ impl Recorder {
         }
         if *dropped > 0 {
             self.dropped += dropped;
-            self.tell(&Told::Dropped(self.dropped));
+            self.describe(&Description::Dropped(self.dropped));
         }
         self.flush();
     }
@@ -177,13 +179,13 @@ impl Recorder {
     /// anything else is in this one.
     pub fn export(&mut self, handle: Handle, device: String, object: String) {
         if self.failed.is_none() {
-            self.tell(&Told::Export { handle, device, object });
+            self.describe(&Description::Export { handle, device, object });
             self.flush();
         }
     }
 
-    fn tell(&mut self, told: &Told) {
-        self.pending.extend(told_block(told));
+    fn describe(&mut self, description: &Description) {
+        self.pending.extend(description_block(description));
     }
 
     fn access(&mut self, device: i32, record: &Record, known: &mut Known<'_>) -> WarpAccess {
@@ -194,7 +196,7 @@ impl Recorder {
         if instruction == next {
             let Origin { kernel, source, launched } = known.counts.origin(kernel, pc, known.backend);
             let device = known.backend.device_name(device);
-            self.tell(&Told::Instruction { id: instruction, device, kernel, source, launched });
+            self.describe(&Description::Instruction { id: instruction, device, kernel, source, launched });
         }
         if let Some(it) = known.registry.get(range)
             && self.allocations.get(&range) != Some(&it.name)
@@ -204,7 +206,7 @@ impl Recorder {
             let place = it.place.place(|device| known.backend.device_name(device));
             let (begin, bytes) = (it.begin, it.end - it.begin);
             let is_named = !it.name.is_empty();
-            self.tell(&Told::Allocation { id: range, begin, bytes, place, object, is_named });
+            self.describe(&Description::Allocation { id: range, begin, bytes, place, object, is_named });
         }
         let lanes = (0..32).filter(|lane| record.lanes >> lane & 1 == 1);
         let words = if width == 0 {

@@ -15,7 +15,7 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
 /// A call of the driver that changes what memory there is. `nvbit/layer.h` has the numbers once more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
 #[repr(u32)]
 pub enum Call {
     /// `cuMemAlloc_v2`
@@ -59,37 +59,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// By its number.
-    pub fn of(number: u32) -> Option<Call> {
-        use Call::{
-            Alloc, AllocAsync, AllocHost, AllocManaged, AllocPitch, Create, Export, Free, HostRegister,
-            HostUnregister, Import, IpcClose, IpcGet, IpcOpen, Map, PoolExport, PoolImport, Retain, Unmap,
-        };
-        const ALL: [Call; 19] = [
-            Alloc,
-            AllocPitch,
-            AllocManaged,
-            AllocHost,
-            AllocAsync,
-            PoolImport,
-            Free,
-            HostRegister,
-            HostUnregister,
-            IpcGet,
-            IpcOpen,
-            IpcClose,
-            Create,
-            Map,
-            Unmap,
-            Import,
-            Export,
-            Retain,
-            PoolExport,
-        ];
-        ALL.into_iter().find(|&it| it as u32 == number)
-    }
-
-    /// Whether it is looked at before it is made: what is freed may be another's before the call returns.
+    /// Returns whether it is looked at before it is made: what is freed may be another's before the call returns.
     pub fn frees(self) -> bool {
         matches!(self, Call::Free)
     }

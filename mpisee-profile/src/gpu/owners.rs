@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(owners.of(&descriptor(7, 3, 2000)).len(), 3);
         assert!(owners.of(&descriptor(7, 3, 10_000)).is_empty());
         assert!(owners.of(&descriptor(9, 3, 4096)).is_empty());
-        // Told again, with the name that it got.
+        // Reported again, with the name that it got.
         owners.insert(descriptor(7, 3, 4096), "named");
         assert_eq!(owners.of(&descriptor(7, 3, 4096)), [&"named"]);
     }

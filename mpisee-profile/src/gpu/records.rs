@@ -2,7 +2,7 @@
 //! zstd is undone.
 //!
 //! The file is zstd frames, one after the other, each whole when it was written, so that of a killed process all but the
-//! last is there. Their content is [`RECORDS_MAGIC`] and blocks as in the file of counters: [`TOLD`], as JSON, and
+//! last is there. Their content is [`RECORDS_MAGIC`] and blocks as in the file of counters: [`DESCRIPTION`], as JSON, and
 //! [`ACCESSES`], of accesses one after the other, each
 //!
 //! | bytes | |
@@ -24,8 +24,8 @@ use std::io::{self, ErrorKind, Read};
 
 /// The first bytes; the last is the version.
 pub const RECORDS_MAGIC: [u8; 8] = *b"mpgrec\0\x01";
-/// A block with a [`Told`].
-pub const TOLD: u32 = 1;
+/// A block with a [`Description`].
+pub const DESCRIPTION: u32 = 1;
 /// A block with accesses.
 pub const ACCESSES: u32 = 2;
 /// Bytes of an access before its addresses.
@@ -42,7 +42,7 @@ pub fn file_name(host: &str, pid: u32) -> String {
 
 /// A definition, written once before the accesses that refer to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Told {
+pub enum Description {
     /// N, where one warp in N is recorded; 1: every warp.
     Sampled(u32),
     /// An instruction.
@@ -70,7 +70,7 @@ pub enum Told {
         place: RemoteMemory,
         /// Its name, or the call stack that allocated it.
         object: String,
-        /// Whether it is a name that this process gave.
+        /// True if it is a name that this process gave.
         is_named: bool,
     },
     /// Memory that was made accessible to other processes by a handle. A later one of the same handle
@@ -110,15 +110,15 @@ pub struct WarpAccess {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// A definition.
-    Told(Told),
+    Description(Description),
     /// An access.
     Access(WarpAccess),
 }
 
 /// A block with a definition.
-pub fn told_block(told: &Told) -> Vec<u8> {
+pub fn description_block(description: &Description) -> Vec<u8> {
     // It is plain; writing it to memory does not fail.
-    block(TOLD, &serde_json::to_vec(told).unwrap_or_default())
+    block(DESCRIPTION, &serde_json::to_vec(description).unwrap_or_default())
 }
 
 /// A block with accesses.
@@ -136,7 +136,7 @@ pub fn accesses_block(accesses: &[WarpAccess]) -> Vec<u8> {
     block(ACCESSES, &body)
 }
 
-/// Reads what [`told_block`] and [`accesses_block`] wrote, from what zstd gives.
+/// Reads what [`description_block`] and [`accesses_block`] wrote, from what zstd gives.
 #[derive(Debug)]
 pub struct RecordReader<R> {
     source: R,
@@ -162,9 +162,11 @@ impl<R: Read> RecordReader<R> {
             }
             let Some((kind, body)) = self.block()? else { return Ok(None) };
             match kind {
-                TOLD => {
-                    let told = serde_json::from_slice(&body);
-                    return told.map(|it| Some(Item::Told(it))).map_err(|it| wrong(&it.to_string()));
+                DESCRIPTION => {
+                    let description = serde_json::from_slice(&body);
+                    return description
+                        .map(|it| Some(Item::Description(it)))
+                        .map_err(|it| wrong(&it.to_string()));
                 }
                 ACCESSES => self.ready = accesses(&body).ok_or_else(|| wrong("an access makes no sense"))?,
                 _ => return Err(wrong("a block is of no known kind")),
@@ -236,7 +238,7 @@ mod tests {
     use super::*;
 
     fn sample() -> (Vec<Item>, Vec<u8>) {
-        let told = Told::Instruction {
+        let description = Description::Instruction {
             id: 3,
             device: "GPU-1".to_owned(),
             kernel: "copy".to_owned(),
@@ -253,9 +255,13 @@ mod tests {
             words: vec![0x7000, 0x7100],
         };
         let copy = WarpAccess { launch: 2, lanes: 1, width: 0, access: Access::Load, ..one.clone() };
-        let bytes =
-            [&RECORDS_MAGIC[..], &told_block(&told), &accesses_block(&[one.clone(), copy.clone()])].concat();
-        (vec![Item::Told(told), Item::Access(one), Item::Access(copy)], bytes)
+        let bytes = [
+            &RECORDS_MAGIC[..],
+            &description_block(&description),
+            &accesses_block(&[one.clone(), copy.clone()]),
+        ]
+        .concat();
+        (vec![Item::Description(description), Item::Access(one), Item::Access(copy)], bytes)
     }
 
     #[test]
@@ -278,7 +284,8 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         assert!(RecordReader::new(&b"mpgpu\0\0\x01"[..]).is_err());
-        for wrong in [block(9, b""), block(TOLD, b"{}"), block(ACCESSES, &[0; 19]), block(ACCESSES, &[9; 20])]
+        for wrong in
+            [block(9, b""), block(DESCRIPTION, b"{}"), block(ACCESSES, &[0; 19]), block(ACCESSES, &[9; 20])]
         {
             let bytes = [&RECORDS_MAGIC[..], &wrong].concat();
             assert!(RecordReader::new(&bytes[..]).unwrap().any(|it| it.is_err()), "{wrong:?}");

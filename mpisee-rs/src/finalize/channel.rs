@@ -33,7 +33,7 @@ pub struct Channel {
     wait: Duration,
     byte: Raw<Datatype>,
     null: Request,
-    /// Whether a message failed.
+    /// True if a message failed.
     is_broken: Cell<bool>,
 }
 
@@ -195,8 +195,8 @@ impl Channel {
         (0..world.size).filter(|&rank| !there.contains(rank)).collect()
     }
 
-    /// Whether all messages arrived on all surviving ranks. Without fault tolerance a failed rank ends the job, so no
-    /// agreement is needed.
+    /// Returns whether all messages arrived on all surviving ranks. Without fault tolerance a failed rank ends the job,
+    /// so no agreement is needed.
     pub fn is_whole(&self) -> bool {
         let mut whole = c_int::from(!self.is_broken.get());
         if is_fault_tolerant() {

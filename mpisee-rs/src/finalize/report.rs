@@ -118,7 +118,7 @@ pub fn sites_beyond(world: &World) -> Option<String> {
 }
 
 /// The arguments of the process. Those of a Rust library preloaded into another program are not in
-/// `std::env::args` on every system, so the kernel is asked.
+/// `std::env::args` on every system, so they are read from the kernel.
 pub fn command_line() -> Vec<String> {
     let text = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let words = text.strip_suffix(b"\0").unwrap_or(&text).split(|&byte| byte == 0);

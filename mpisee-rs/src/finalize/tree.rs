@@ -27,7 +27,7 @@ impl<'l> Tree<'l> {
         Tree { channel }
     }
 
-    /// Whether this rank is the root.
+    /// Returns whether this rank is the root.
     pub fn is_root(&self) -> bool {
         self.channel.rank == CommRank::FIRST
     }

@@ -89,7 +89,7 @@ impl<H: FromFortran> HandlePtr<H> {
         self.address.addr()
     }
 
-    /// Whether the application passed a null pointer, which MPI reports as an error.
+    /// Returns whether the application passed a null pointer, which MPI reports as an error.
     #[inline]
     pub fn is_null(self) -> bool {
         self.address.is_null()
@@ -194,7 +194,7 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
     &bytes[from..to]
 }
 
-/// Whether a system call is not to be had here, as in some containers.
+/// Returns whether a system call is not to be had here, as in some containers.
 fn is_forbidden(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }

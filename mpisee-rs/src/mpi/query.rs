@@ -21,7 +21,7 @@ pub fn size(comm: Comm) -> u32 {
     size as u32
 }
 
-/// Whether a communicator has two groups.
+/// Returns whether a communicator has two groups.
 pub fn is_inter(comm: Comm) -> bool {
     let mut flag = 0;
     // SAFETY: the communicator is valid, the flag is written.

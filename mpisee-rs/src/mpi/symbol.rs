@@ -104,7 +104,7 @@ fn base(address: *mut c_void) -> usize {
     info.dli_fbase.addr()
 }
 
-/// Whether an address lies in an object that the loader has mapped, and not in memory that was allocated.
+/// Returns whether an address lies in an object that the loader has mapped, and not in memory that was allocated.
 #[allow(dead_code, reason = "handles of other MPIs are no addresses")]
 pub fn is_static(address: *const c_void) -> bool {
     base(address.cast_mut()) != 0

@@ -11,7 +11,7 @@ pub struct CreationKind {
     pub letter: u8,
     /// The creating call; `None` for what comes with the world.
     pub operation: Option<Operation>,
-    /// Whether one call can create several communicators, which `r` distinguishes.
+    /// True if one call can create several communicators, which `r` distinguishes.
     pub several: bool,
     /// The `reorder` argument of the application, if the call has one.
     pub reorder: Option<bool>,
@@ -74,7 +74,7 @@ impl CreationKind {
     /// The letter of communicators with processes that were spawned or connected to.
     pub const MET: u8 = b'p';
 
-    /// Whether what it creates has two groups.
+    /// Returns whether what it creates has two groups.
     pub fn is_inter(&self, parent: Option<&Communicator>) -> bool {
         match self.operation {
             Some(Operation::IntercommCreate | Operation::IntercommCreateFromGroups) => true,

@@ -53,7 +53,7 @@ impl Drop for Peers {
 }
 
 impl Elided {
-    /// Whether there is memory for a further communicator.
+    /// Returns whether there is memory for a further communicator.
     pub fn has_room(&mut self) -> bool {
         self.held.try_reserve(1).is_ok()
     }

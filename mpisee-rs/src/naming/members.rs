@@ -66,7 +66,7 @@ struct Listing {
     last: WorldRank,
     /// From the member before the last one to that; 0 where one has no rank.
     distance: i64,
-    /// Whether the distance before was the same.
+    /// True if the distance before was the same.
     is_steady: bool,
     most_runs: usize,
 }

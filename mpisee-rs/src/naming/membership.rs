@@ -18,7 +18,7 @@ pub struct Members {
     pub remote: Option<Runs>,
     /// Hash of both groups, equal on all members of this world.
     pub hash: u64,
-    /// Whether the hash is that of all members in their order.
+    /// True if the hash is that of all members in their order.
     pub is_exact: bool,
 }
 
@@ -72,22 +72,22 @@ impl Members {
         std::iter::once(&self.own).chain(&self.remote)
     }
 
-    /// Whether it is this process alone.
+    /// Returns whether it is this process alone.
     pub fn is_single(&self) -> bool {
         self.remote.is_none() && self.own.len() == 1
     }
 
-    /// Whether there are processes of other worlds.
+    /// Returns whether there are processes of other worlds.
     pub fn has_outsiders(&self) -> bool {
         self.groups().any(|group| group.outsiders() > 0)
     }
 
-    /// Whether this process keeps no list of who is in it.
+    /// Returns whether this process keeps no list of who is in it.
     pub fn is_elided(&self) -> bool {
         self.groups().any(|group| group.elided() > 0)
     }
 
-    /// Whether the own group is the one with the smallest world rank; one of another world has none.
+    /// Returns whether the own group is the one with the smallest world rank; one of another world has none.
     pub fn own_comes_first(&self) -> bool {
         self.remote.as_ref().is_none_or(|remote| self.own.comes_before(remote))
     }

@@ -97,7 +97,7 @@ impl Row {
 struct Position {
     generation: u32,
     weight: u64,
-    /// Whether the parent's row stands for several.
+    /// True if the parent's row stands for several.
     below: Sharing,
 }
 
@@ -274,7 +274,7 @@ impl RowSharing {
         self.state().known(id)
     }
 
-    /// Whether a communicator has a row of its own.
+    /// Returns whether a communicator has a row of its own.
     pub fn has_own_row(&self, id: CommId) -> bool {
         !id.is_temporary()
             && self.state().rows.get(id.index()).is_some_and(|row| row.sharing == Sharing::Single)
@@ -380,7 +380,7 @@ impl RowSharing {
 }
 
 impl State {
-    /// Whether there is memory for a further entry of each kind.
+    /// Returns whether there is memory for a further entry of each kind.
     fn has_room(&mut self) -> bool {
         self.rows.try_reserve(1).is_ok()
             && self.calls.try_reserve(1).is_ok()

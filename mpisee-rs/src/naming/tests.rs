@@ -149,7 +149,7 @@ fn peers_of_a_temporary_communicator_without_a_list_are_those_of_its_group() {
     let row = rank.rows.row_of(communicator).expect("it has one");
     for (peer, world_rank) in (0..).zip(without_order(first)) {
         let lasting = rank.rows.lasting(&rank.played.world, key(communicator, peer));
-        assert_eq!(lasting.expect("MPI is asked").key, key(row, world_rank));
+        assert_eq!(lasting.expect("MPI is queried").key, key(row, world_rank));
     }
 }
 

@@ -50,13 +50,13 @@ impl Communicator {
         }
     }
 
-    /// Whether it is in the segment's log.
+    /// Returns whether it is in the segment's log.
     #[inline]
     pub fn is_logged(&self) -> bool {
         self.id != CommId::NONE
     }
 
-    /// Whether it has two groups.
+    /// Returns whether it has two groups.
     #[inline]
     pub fn is_inter(&self) -> bool {
         self.remote_size > 0
@@ -89,7 +89,7 @@ impl Members {
         Members { comm, rank, size, remote_size }
     }
 
-    /// Whether it has two groups.
+    /// Returns whether it has two groups.
     #[inline]
     pub fn is_inter(&self) -> bool {
         self.remote_size > 0

@@ -125,7 +125,7 @@ impl Freed {
         self.shared.store(true, Ordering::Relaxed);
     }
 
-    /// Whether several threads call MPI.
+    /// Returns whether several threads call MPI.
     pub fn is_shared(&self) -> bool {
         self.shared.load(Ordering::Relaxed)
     }
@@ -142,7 +142,7 @@ impl Freed {
         }
     }
 
-    /// Whether the datatype with that handle was freed since the calling thread's call began.
+    /// Returns whether the datatype with that handle was freed since the calling thread's call began.
     fn during_call(&self, handle: u64) -> DuringCall {
         match thread::call_began().filter(|_| self.is_shared()) {
             Some(began) => self.last.lock().unwrap_or_else(PoisonError::into_inner).since(began, handle),
@@ -151,7 +151,7 @@ impl Freed {
     }
 }
 
-/// Whether a datatype was freed during a call.
+/// True if a datatype was freed during a call.
 #[derive(Debug, PartialEq, Eq)]
 enum DuringCall {
     /// It was not freed.

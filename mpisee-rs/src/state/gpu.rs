@@ -90,7 +90,7 @@ pub fn tell_owners(world: &World, parts: &mut Vec<Part>) {
     owners.tell_all(parts);
 }
 
-/// Whether the folder is a tmpfs, which no other node shares.
+/// Returns whether the folder is a tmpfs, which no other node shares.
 fn is_in_memory(folder: &Path) -> bool {
     const TMPFS_MAGIC: u64 = 0x0102_1994;
     let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else { return false };

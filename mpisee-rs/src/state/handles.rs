@@ -28,7 +28,7 @@ impl<H: FromFortran> Handles<H> {
         self.communicators.share();
     }
 
-    /// Whether none is in use.
+    /// Returns whether none is in use.
     pub fn is_empty(&self) -> bool {
         self.communicators.is_empty()
     }
@@ -59,7 +59,7 @@ pub fn share() {
     FILES.share();
 }
 
-/// Whether an open window or probed message may still add peers to its communicator, even if that was freed.
+/// Returns whether an open window or probed message may still add peers to its communicator, even if that was freed.
 pub fn may_bring_peers() -> bool {
     !WINDOWS.is_empty() || !MESSAGES.is_empty()
 }

@@ -15,19 +15,19 @@ pub enum Mode {
     Recording = 2,
 }
 
-/// Whether calls are counted.
+/// Returns whether calls are counted.
 #[inline]
 pub fn is_recording() -> bool {
     HOT.mode.load(Ordering::Relaxed) == Mode::Recording as u8
 }
 
-/// Whether communicators and requests are kept track of.
+/// Returns whether communicators and requests are kept track of.
 #[inline]
 pub fn is_tracking() -> bool {
     HOT.mode.load(Ordering::Relaxed) != Mode::Bystander as u8
 }
 
-/// Whether this is a forked child of the process that started the profiler.
+/// Returns whether this is a forked child of the process that started the profiler.
 pub fn is_forked() -> bool {
     IS_FORKED.load(Ordering::Relaxed)
 }
@@ -59,7 +59,7 @@ pub fn is_idle() -> bool {
     !is_tracking()
 }
 
-/// Whether there is an `MPI_COMM_WORLD`: a process may have sessions alone, or begin with them.
+/// True if there is an `MPI_COMM_WORLD`: a process may have sessions alone, or begin with them.
 static HAS_WORLD: AtomicBool = AtomicBool::new(false);
 
 /// Records that there is an `MPI_COMM_WORLD`; true the first time.
@@ -67,12 +67,12 @@ pub fn world_began() -> bool {
     !HAS_WORLD.swap(true, Ordering::Relaxed)
 }
 
-/// Whether there is an `MPI_COMM_WORLD`.
+/// Returns whether there is an `MPI_COMM_WORLD`.
 pub fn has_world() -> bool {
     HAS_WORLD.load(Ordering::Relaxed)
 }
 
-/// Whether other processes spawned this world.
+/// True if other processes spawned this world.
 static SPAWNED: AtomicBool = AtomicBool::new(false);
 
 /// Records that other processes spawned this world.
@@ -80,7 +80,7 @@ pub fn note_spawned() {
     SPAWNED.store(true, Ordering::Relaxed);
 }
 
-/// Whether other processes spawned this world.
+/// Returns whether other processes spawned this world.
 pub fn was_spawned() -> bool {
     SPAWNED.load(Ordering::Relaxed)
 }

@@ -170,24 +170,18 @@ pub fn prepare(world: &World) {
 #[inline(always)]
 pub fn caller_of_export() -> u64 {
     let caller = frame::caller();
-    if HOT.has_bindings() || caller.wrapping_sub(frame::library()) < MOST_BYTES_OF_LIBRARY {
-        return caller_further_out(frame::pointer());
+    if HOT.is_called_by_program() && caller.wrapping_sub(frame::library()) >= MOST_BYTES_OF_LIBRARY {
+        return caller;
     }
-    caller & u64::from(HOT.keeps_sites()).wrapping_neg()
+    caller_further_out(frame::pointer())
 }
 
-/// As [`caller_of_export`], where the export has called another function of the library, as those of Fortran do, or the MPI's bindings
-/// have called it.
+/// As [`caller_of_export`], where sites are not kept apart, the export has called another function of the library, as those of Fortran
+/// do, or the MPI's bindings have called it.
 #[cold]
 #[inline(never)]
 fn caller_further_out(pointer: u64) -> u64 {
     export_frame(pointer).map_or(0, |frame| caller_of(&frame))
-}
-
-/// As [`caller_of_export`], in any function that an export calls.
-#[inline]
-pub fn caller() -> u64 {
-    export_frame(frame::pointer()).map_or(0, |frame| caller_of(&frame))
 }
 
 /// The address in the program to which a call returns that came to the library by this frame.

@@ -73,7 +73,7 @@ unsafe extern "C" fn visit(context: *mut c_void, walk: *mut c_void) -> c_int {
     GO_ON
 }
 
-/// Whether the code at `address` is the MPI library's: its main object, or one of those that come with it.
+/// Returns whether the code at `address` is the MPI library's: its main object, or one of those that come with it.
 fn is_of_library(address: usize) -> bool {
     let Some(object) = object_at(address) else { return false };
     let has = |function: *mut c_void| object.range.contains(&function.addr());

@@ -133,7 +133,7 @@ pub fn cached_call(
     Some((cached, active_call))
 }
 
-/// Whether the thread has a state of its own, and is in no call.
+/// Returns whether the thread has a state of its own, and is in no call.
 pub fn is_outside() -> bool {
     both().is_some_and(|(_, active_call)| {
         own_value(&active_call.values[active_call::PLACE]) == active_call::NOWHERE
@@ -383,8 +383,9 @@ impl Inside {
     }
 }
 
-/// Whether the recorded call in progress was abandoned, as by a longjmp out of an error handler. If it still runs, the
-/// new call is nested in it: made by the MPI library, or by a callback of the program, whose calls are in no table.
+/// Returns whether the recorded call in progress was abandoned, as by a longjmp out of an error handler. If it still
+/// runs, the new call is nested in it: made by the MPI library, or by a callback of the program, whose calls are in no
+/// table.
 #[cold]
 #[inline(never)]
 fn left_the_last_call(place: u64) -> bool {
@@ -406,8 +407,8 @@ fn left_the_last_call(place: u64) -> bool {
     nesting == Nesting::Left
 }
 
-/// Whether what is nested in a call comes from a copy or delete function of the program: to make or free a communicator
-/// the MPI libraries make no call through an exported name.
+/// Returns whether what is nested in a call comes from a copy or delete function of the program: to make or free a
+/// communicator the MPI libraries make no call through an exported name.
 fn runs_callbacks(call: Option<active_call::Call>) -> bool {
     use mpisee_profile::Operation::{CommDisconnect, CommDup, CommDupWithInfo, CommFree, CommIdup};
     let operations = [CommDup, CommDupWithInfo, CommIdup, CommFree, CommDisconnect];

@@ -1,6 +1,6 @@
 //! The facts of the run that are set once, when MPI is initialised, and the segment to which everything is counted.
 //!
-//! What needs them takes a [`World`]; only the layers above get the one of this process.
+//! Code that needs them takes a [`World`]; only the layers above get the one of this process.
 
 use crate::mpi::abi::{self, Group, Predefined};
 use crate::storage::hot::HOT;
@@ -25,7 +25,7 @@ pub struct World {
     pub size: u32,
     pub start_realtime_ns: u64,
     pub library_version: String,
-    /// Whether the status of `MPI_Isendrecv` describes its receive.
+    /// True if the status of `MPI_Isendrecv` describes its receive.
     pub tells_of_combined_receives: bool,
     pub thread_level: &'static str,
     pub ticks_are_tsc: bool,

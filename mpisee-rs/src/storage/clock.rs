@@ -12,7 +12,7 @@ pub fn choose(choice: ClockChoice) {
     HOT.use_counter.store(choice == ClockChoice::Auto && counter::is_reliable(), Ordering::Relaxed);
 }
 
-/// Whether it is the time-stamp counter.
+/// Returns whether it is the time-stamp counter.
 pub fn is_tsc() -> bool {
     HOT.use_counter.load(Ordering::Relaxed)
 }
@@ -84,8 +84,8 @@ fn went_back(ticks: u64) -> Ticks {
     Ticks::ZERO
 }
 
-/// Whether the clock was steady from `start` to `end`: no large backward step, and its rate from `end` until now is the
-/// mean rate of the run.
+/// Returns whether the clock was steady from `start` to `end`: no large backward step, and its rate from `end` until
+/// now is the mean rate of the run.
 pub fn is_steady(start: Moment, end: Moment) -> bool {
     let now = moment();
     STEPS_BACK.load(Ordering::Relaxed) == 0 && keep_pace(start, end, now)

@@ -179,7 +179,7 @@ fn new_index(places: usize) -> Option<&'static [Cell<Place>]> {
     Some(index.leak())
 }
 
-/// Whether the key is of a communicator with a temporary number, which is in no segment.
+/// Returns whether the key is of a communicator with a temporary number, which is in no segment.
 fn is_temporary(key: Key) -> bool {
     match key.meaning() {
         Some(Meaning::Call(call)) => call.communicator.is_temporary(),

@@ -78,7 +78,7 @@ impl Hot {
         self.generation.fetch_add(ONE_LATER, Ordering::Relaxed);
     }
 
-    /// Whether calls are counted.
+    /// Returns whether calls are counted.
     pub fn set_counted(&self, counted: bool) {
         if counted {
             self.generation.fetch_and(!OFF, Ordering::Relaxed);
@@ -91,6 +91,12 @@ impl Hot {
     #[inline(always)]
     pub fn keeps_sites(&self) -> bool {
         self.sites.load(Ordering::Relaxed) != TOGETHER
+    }
+
+    /// Whether calls are counted by their sites, and come from the program itself.
+    #[inline(always)]
+    pub fn is_called_by_program(&self) -> bool {
+        self.sites.load(Ordering::Relaxed) == BY_SITE
     }
 
     /// Whether calls that are counted by their sites may come through the MPI's own bindings.

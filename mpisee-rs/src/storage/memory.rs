@@ -28,7 +28,7 @@ pub fn zeroed<T>() -> Option<Box<MaybeUninit<T>>> {
     (!place.is_null()).then(|| unsafe { Box::from_raw(place) })
 }
 
-/// Whether there are `bytes` more: for what takes memory in many small pieces, each of which then finds some.
+/// Returns whether there are `bytes` more: for what takes memory in many small pieces, each of which then finds some.
 pub fn is_left(bytes: usize) -> bool {
     // PERF: asking takes longer than all else about a communicator.
     bytes <= LARGEST_PIECE && !ALLOCATOR.is_in_use() || is_left_to_all(bytes)
@@ -66,12 +66,12 @@ static ALLOCATOR: Allocator =
     Allocator { reserve: UnsafeCell::new([0; RESERVE_BYTES / 16]), used: AtomicUsize::new(0) };
 
 impl Allocator {
-    /// Whether memory was wanting.
+    /// Returns whether memory was wanting.
     fn is_in_use(&self) -> bool {
         self.used.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether an address is in the reserve.
+    /// Returns whether an address is in the reserve.
     fn has(&self, place: *const u8) -> bool {
         place.addr().wrapping_sub(self.reserve.get().addr()) < RESERVE_BYTES
     }

@@ -68,7 +68,7 @@ pub fn say(text: Arguments<'_>) {
     }
 }
 
-/// Whether stderr takes what is written.
+/// Returns whether stderr takes what is written.
 fn is_ready() -> bool {
     let mut poll = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
     // SAFETY: there is one structure.

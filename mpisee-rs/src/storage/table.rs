@@ -274,7 +274,7 @@ impl<V: Copy + 'static> Table<V> {
         bucket.write(way, key, make, writes);
     }
 
-    /// Whether there is no entry.
+    /// Returns whether there is no entry.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
@@ -290,7 +290,7 @@ impl<V: Copy + 'static> Table<V> {
         }
     }
 
-    /// Whether several threads use the table.
+    /// Returns whether several threads use the table.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.shared.load(Ordering::Relaxed)

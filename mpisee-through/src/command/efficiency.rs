@@ -24,7 +24,7 @@ EXAMPLES:
   mpisee-through efficiency app.mpisee --format csv           run and regions, for other programs
   mpisee-through efficiency app.mpisee --loss --format csv    the communicators' parts";
 
-/// Parallel efficiency, load balance and communication efficiency, and what each communicator costs.
+/// Parallel efficiency, load balance and communication efficiency, and what each communicator costs
 ///
 /// Useful time is what a rank spends outside of MPI; runtime is the wall time of the longest rank.
 ///
@@ -34,7 +34,7 @@ EXAMPLES:
 /// serialisation efficiency (SerE) = largest useful time / runtime without transfers
 /// transfer efficiency (TE) = runtime without transfers / runtime
 ///
-/// They are those of the POP project. The runtime without transfers is the largest sum, over ranks, of
+/// These are the metrics of the POP project. The runtime without transfers is the largest sum, over ranks, of
 /// a rank's useful time and what it waited for others as mpisee-through waits measures it, where POP
 /// simulates an ideal network. Intervals are those of the waiting. Time in MPI that was not measured
 /// may be either: where that makes 1 % of the runtime or more, there are bounds alone (60.0 to 95.0).
@@ -87,7 +87,7 @@ pub struct Efficiency {
     pub useful_s: f64,
     /// The largest of them.
     pub useful_max_s: f64,
-    /// Whether the time in MPI is unknown, as recording was off and no call was recorded.
+    /// True if the time in MPI is unknown, as recording was off and no call was recorded.
     is_unrecorded: bool,
 }
 
@@ -220,8 +220,8 @@ fn limits(view: &ProfileView, all: &Efficiency) -> Vec<String> {
     sentences
 }
 
-/// Whether the rank was in MPI for longer than it ran, beyond what rounding explains: only calls of several threads at once
-/// can be.
+/// Returns whether the rank was in MPI for longer than it ran, beyond what rounding explains: only calls of several
+/// threads at once can be.
 fn threads_overlapped(row: &RankRow) -> bool {
     row.mpi_s.0 > row.wall_s.0 * (1.0 + 1e-6)
 }

@@ -5,7 +5,7 @@ use crate::recorded;
 use anyhow::{Context, Result};
 use clap::Args;
 use mpisee_profile::gpu::RemoteMemory;
-use mpisee_profile::gpu::records::{Item, Told, WarpAccess};
+use mpisee_profile::gpu::records::{Description, Item, WarpAccess};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -58,12 +58,12 @@ struct Descriptions {
 }
 
 impl Descriptions {
-    fn learn(&mut self, told: Told) {
-        match told {
-            Told::Instruction { id, device, kernel, source, launched } => {
+    fn add(&mut self, description: Description) {
+        match description {
+            Description::Instruction { id, device, kernel, source, launched } => {
                 self.instructions.insert(id, [device, kernel, source, launched]);
             }
-            Told::Allocation { id, begin, place, object, .. } => {
+            Description::Allocation { id, begin, place, object, .. } => {
                 let (memory, peer) = match place {
                     RemoteMemory::Device(device) => ("device", device),
                     RemoteMemory::Ipc(handle) => ("ipc", handle),
@@ -75,7 +75,7 @@ impl Descriptions {
                 };
                 self.allocations.insert(id, (begin, [memory.to_owned(), peer, object]));
             }
-            Told::Sampled(_) | Told::Export { .. } | Told::Dropped(_) => {}
+            Description::Sampled(_) | Description::Export { .. } | Description::Dropped(_) => {}
         }
     }
 
@@ -118,9 +118,9 @@ pub fn run(args: &GpuRecordsArgs) -> Result<Outcome> {
     let read = recorded::read(&args.file, |item| {
         match item {
             Item::Access(access) => rows.serialize(descriptions.row(&access))?,
-            Item::Told(Told::Sampled(n)) => sampled = n,
-            Item::Told(Told::Dropped(warps)) => dropped = warps,
-            Item::Told(told) => descriptions.learn(told),
+            Item::Description(Description::Sampled(n)) => sampled = n,
+            Item::Description(Description::Dropped(warps)) => dropped = warps,
+            Item::Description(description) => descriptions.add(description),
         }
         Ok(())
     });

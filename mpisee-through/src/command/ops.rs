@@ -32,7 +32,7 @@ EXAMPLES:
 ///
 /// A completion of requests on several communicators (MPI_Waitall, MPI_Testsome, ...), and an MPI_Startall of such, counts as
 /// one call on each of these, with a part of its time. Summed over communicators these are more and shorter calls than the program made,
-/// which Calls, Per call and Longest do not tell; a sentence below the table names such operations. Times are right.
+/// which Calls, Per call and Longest do not show; a sentence below the table names such operations. Times are right.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct OpsArgs {

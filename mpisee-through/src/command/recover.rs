@@ -21,7 +21,7 @@ EXAMPLES:
   mpisee-through recover --clean                    the same, and remove what is recovered
   mpisee-through recover --list                     what there is, and nothing else
   mpisee-through recover --only app --only 4711     the run of that name, and that of process 4711
-  mpisee-through recover /local/shm -o app.mpisee   from where --segments of mpisee led
+  mpisee-through recover /local/shm -o app.mpisee   from the DIR of mpisee --segments
   mpisee-through recover shm.n1 shm.n2              from copies of what several nodes have, as one profile";
 
 /// Write the profiles of programs that were killed, aborted or left without MPI_Finalize.
@@ -64,7 +64,7 @@ pub struct RecoverArgs {
     #[arg(long)]
     ended: bool,
 
-    /// Whose segments, by number; root can read those of others (default: the caller's)
+    /// Segments of this user, by number; root can read those of others (default: the caller's)
     #[arg(long, value_name = "UID")]
     user: Option<u32>,
 }
@@ -138,7 +138,7 @@ fn clean_empty(empty: Vec<Empty>, clean: bool) -> Result<Vec<Skipped>> {
 struct WorldOutcome {
     /// The number of segments that could not be read.
     failures: usize,
-    /// Whether segments of which there is a profile are still there.
+    /// True if segments of which there is a profile are still there.
     is_left: bool,
 }
 
@@ -181,7 +181,7 @@ fn only(worlds: Vec<WorldSegments>, words: &[String]) -> Result<Vec<WorldSegment
     Ok(described.into_iter().filter(is_wanted).map(|(_, world)| world).collect())
 }
 
-/// Whether a word is the name of the run's profile, the number of one of its processes, or its job.
+/// Returns whether a word is the name of the run's profile, the number of one of its processes, or its job.
 fn is_meant(about: Option<&Described>, world: &WorldSegments, word: &str) -> bool {
     let is_process = word.parse().is_ok_and(|pid: u32| world.segments().any(|it| it.header.pid == pid));
     let Some(Described { wanted, job, .. }) = about else { return is_process };
@@ -290,7 +290,7 @@ fn tell_recovered(world: &WorldSegments, recovered: &Recovered) -> Result<()> {
     let ranks: RankSet = recovered.segments.iter().map(|segment| segment.header.world_rank).collect();
     let since = since_taken(&recovered.wanted, &recovered.directory);
     let directory = recovered.directory.display();
-    // Runs of one name are told apart by their command lines.
+    // Runs of one name are distinguished by their command lines.
     let command =
         profile::describe(world).map_or(String::new(), |it| format!(" by '{}'", it.command.join(" ")));
     let start = recovered.segments.iter().map(|segment| segment.header.start_realtime_ns).min().unwrap_or(0);

@@ -96,7 +96,7 @@ pub fn run(args: &RegionsArgs) -> Result<Outcome> {
     answer.write(&args.output)
 }
 
-/// Whether `region` is `outer` or in it; only what is outside of any is in the region without a name.
+/// Returns whether `region` is `outer` or in it; only what is outside of any is in the region without a name.
 fn is_in(region: &str, outer: &str) -> bool {
     region == outer
         || !outer.is_empty() && region.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))

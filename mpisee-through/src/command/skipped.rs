@@ -16,7 +16,7 @@ pub fn tell(skipped: &[Skipped]) {
     }
 }
 
-/// What became of each file and why, in one sentence for those with the same reason.
+/// One sentence for files with the same reason: what became of them, and why.
 pub fn sentences(files: &[Skipped], became: &str) -> Vec<String> {
     let mut by_reason: BTreeMap<String, Vec<(&Path, &str)>> = BTreeMap::new();
     for (path, why) in files {

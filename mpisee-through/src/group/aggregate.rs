@@ -50,7 +50,7 @@ pub fn of_sums(profile: &Profile, processes: &Processes, filter: &CallFilter, by
 
 /// The row of `spread.csv` that is about all rows of the same group.
 fn level(row: &TotalRow, by: By) -> Level {
-    let when = |asked: bool, name: &str| if asked { name.to_owned() } else { String::new() };
+    let when = |wanted: bool, name: &str| if wanted { name.to_owned() } else { String::new() };
     (when(by.comm, &row.comm), when(by.call, &row.call))
 }
 
@@ -64,7 +64,7 @@ fn key(all: &mut Collector<'_>, row: &TotalRow) -> Option<Key> {
     if !wanted {
         return None;
     }
-    let when = |asked: bool, number: u32| if asked { number } else { 0 };
+    let when = |wanted: bool, number: u32| if wanted { number } else { 0 };
     Some(Key {
         comm: when(by.comm, all.comms.number_of(&row.comm)),
         region: when(by.region, all.regions.number_of(&row.region)),

@@ -20,7 +20,7 @@ pub fn terminal_width() -> Option<u16> {
 pub struct Page {
     /// Columns of the terminal; without one, nothing is cut or wrapped.
     pub width: Option<u16>,
-    /// Whether text may stand out.
+    /// True if text may stand out.
     pub colour: bool,
 }
 

@@ -19,22 +19,22 @@ const SHORTEST: f64 = 0.75;
 const COLOURS: [Colour; 3] =
     [[158, 196, 228], [DARKEST[0] as u8, DARKEST[1] as u8, DARKEST[2] as u8], [222, 137, 56]];
 
-/// What the three kinds are.
+/// The names of the three kinds.
 pub type Kinds = [&'static str; 3];
 
 /// One row.
 #[derive(Clone, Debug, Default)]
 pub struct Bar {
-    /// What it is of.
+    /// The name of the bar.
     pub name: String,
-    /// What tells it from others of that name.
+    /// The text that distinguishes it from others of that name.
     pub aside: String,
-    /// Whether the end of a name that is too long tells more than its begin.
+    /// True if the end of a name that is too long tells more than its begin.
     pub keeps_end: bool,
     /// By kind.
     pub parts: [u64; 3],
     /// All of it in words, for the column at the right.
-    pub told: String,
+    pub amount: String,
     /// All about it, for who points at it.
     pub title: String,
 }
@@ -48,14 +48,14 @@ impl Bar {
 /// Rows that are parts of one whole.
 #[derive(Clone, Debug, Default)]
 pub struct Bars {
-    /// What they are in, if it is not all; cut where it is too long.
+    /// The part of the program that they are in, if it is not all; cut where it is too long.
     pub main: String,
-    /// What they are.
+    /// The title of the picture.
     pub title: String,
     pub bars: Vec<Bar>,
     /// The whole.
     pub all: u64,
-    /// What is said below them.
+    /// The line below them.
     pub rest: String,
 }
 
@@ -82,7 +82,7 @@ struct Columns {
     bars: (f64, f64),
     /// Where shares and amounts end.
     shares: f64,
-    told: f64,
+    amount: f64,
 }
 
 impl Columns {
@@ -93,12 +93,12 @@ impl Columns {
             width(&bar.name, LETTERS) + aside
         };
         let names = all().map(name).fold(0.0, f64::max).min(NAMES);
-        let told = all().map(|bar| width(&bar.told, LETTERS)).fold(0.0, f64::max);
+        let amount = all().map(|bar| width(&bar.amount, LETTERS)).fold(0.0, f64::max);
         let right = WIDTH - MARGIN;
-        let shares = right - told - GAP;
+        let shares = right - amount - GAP;
         let begin = MARGIN + names + GAP;
         let end = shares - width("100.0 %", LETTERS) - GAP;
-        Columns { names, bars: (begin, (end - begin).max(60.0)), shares, told: right }
+        Columns { names, bars: (begin, (end - begin).max(60.0)), shares, amount: right }
     }
 }
 
@@ -122,8 +122,9 @@ fn add(picture: &mut Picture, list: &Bars, columns: &Columns, y: f64) -> f64 {
         stack(picture, (left, top, wide, BAR), bar.parts, most, &bar.title);
         let share = share(bar.all(), list.all);
         picture.text(columns.shares, base, LETTERS, Anchor::End, &share);
-        let told = Text { x: columns.told, y: base, anchor: Anchor::End, colour: GREY, ..said(&bar.told) };
-        picture.shapes.push(Shape::Text(told));
+        let amount =
+            Text { x: columns.amount, y: base, anchor: Anchor::End, colour: GREY, ..said(&bar.amount) };
+        picture.shapes.push(Shape::Text(amount));
         y += ROW;
     }
     if !list.rest.is_empty() {
@@ -182,7 +183,7 @@ pub fn stack(
     }
 }
 
-/// What the colours mean.
+/// Draws the key of the colours.
 pub fn key(picture: &mut Picture, y: f64, kinds: Kinds) {
     let mut x = MARGIN;
     for (kind, colour) in kinds.into_iter().zip(COLOURS) {
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn bars_are_as_long_as_their_parts_and_the_longest_fills_its_track() {
         let bar =
-            |parts: [u64; 3]| Bar { name: "n".to_owned(), parts, told: "t".to_owned(), ..Bar::default() };
+            |parts: [u64; 3]| Bar { name: "n".to_owned(), parts, amount: "t".to_owned(), ..Bar::default() };
         let picture = drawn(vec![bar([60, 40, 0]), bar([0, 0, 50]), bar([1, 0, 1])]);
         let fields = &fields(&picture)[3..];
         let of = |colour: Colour| -> Vec<f64> {
@@ -304,7 +305,7 @@ mod tests {
                 aside,
                 keeps_end: true,
                 parts: [1, 0, 0],
-                told: "1 byte".into(),
+                amount: "1 byte".into(),
                 title: "all".into(),
             };
             let picture = drawn(vec![bar]);

@@ -3,7 +3,7 @@
 use super::{Anchor, BLACK, Colour, GREY, Picture, Shape, Text, WHITE, colour, width};
 use crate::units::{human_bytes, time};
 
-/// About how many points a picture is wide.
+/// About how many points a picture is wide at most.
 pub const WIDTH: f64 = 960.0;
 /// Around and between.
 pub const MARGIN: f64 = 24.0;
@@ -21,7 +21,7 @@ const KEY_FIELDS: u64 = 64;
 /// The rows or the columns.
 #[derive(Clone, Debug, Default)]
 pub struct Axis {
-    /// What they are: `receiver`.
+    /// The noun for all of them: `receiver`.
     pub caption: String,
     /// The name of each.
     pub names: Vec<String>,
@@ -33,7 +33,7 @@ pub struct Field {
     pub row: u32,
     pub column: u32,
     pub amount: u64,
-    /// What is told about it.
+    /// The text that shows under the pointer.
     pub title: String,
 }
 
@@ -70,8 +70,7 @@ pub fn drawn(title: &str, panels: &[Panel], unit: &str) -> Picture {
         }
     }
     key(&mut picture, bottom + MARGIN, most, unit);
-    // A title is never cut: the picture is as wide as it needs.
-    picture.width = WIDTH.max(width(title, TITLE) + 2.0 * MARGIN);
+    picture.width = picture.shapes.iter().map(Shape::right).fold(0.0, f64::max) + MARGIN;
     picture.height = bottom + 3.5 * MARGIN;
     picture
 }
@@ -122,11 +121,7 @@ fn add(
 fn number(field: &Field, (x, y): (f64, f64), cell: f64, behind: Colour, unit: &str) -> Option<Shape> {
     /// Red of a field from which on black letters are the easier to read.
     const LIGHT: u8 = 140;
-    let text = match unit {
-        "bytes" => human_bytes(field.amount),
-        NANOSECONDS => time(field.amount as f64 / 1e9),
-        _ => field.amount.to_string(),
-    };
+    let text = with_unit(field.amount, unit).unwrap_or_else(|| field.amount.to_string());
     let fits = width(&text, LETTERS) + 8.0 <= cell && field.amount > 0;
     let colour = if behind[0] < LIGHT { WHITE } else { BLACK };
     fits.then(|| {
@@ -143,7 +138,16 @@ fn number(field: &Field, (x, y): (f64, f64), cell: f64, behind: Colour, unit: &s
     })
 }
 
-/// Whether names of columns are written upwards.
+/// Bytes and times with three digits and a unit of their size.
+fn with_unit(amount: u64, unit: &str) -> Option<String> {
+    match unit {
+        "bytes" => Some(human_bytes(amount)),
+        NANOSECONDS => Some(time(amount as f64 / 1e9)),
+        _ => None,
+    }
+}
+
+/// Returns whether names of columns are written upwards.
 fn is_upright(names: f64, cell: f64) -> bool {
     names > 4.0 * LETTERS && names + 6.0 > cell
 }
@@ -186,7 +190,7 @@ fn grey(x: f64, y: f64, anchor: Anchor, upright: bool, text: &str) -> Shape {
     Shape::Text(Text { x, y, size: LETTERS, anchor, colour: GREY, upright, text, ..Text::default() })
 }
 
-/// What the shades mean.
+/// Draws the key of the shades.
 pub fn key(picture: &mut Picture, y: f64, most: u64, unit: &str) {
     let (wide, high) = (3.0, LETTERS);
     let zero = "0";
@@ -199,7 +203,7 @@ pub fn key(picture: &mut Picture, y: f64, most: u64, unit: &str) {
     }
     let all = wide * KEY_FIELDS as f64;
     picture.shapes.push(Shape::Frame { x: left, y, width: all, height: high, colour: GREY });
-    let most = if unit == NANOSECONDS { time(most as f64 / 1e9) } else { format!("{most} {unit}") };
+    let most = with_unit(most, unit).unwrap_or_else(|| format!("{most} {unit}"));
     picture.text(left + all + 8.0, y + LETTERS, LETTERS, Anchor::Start, &most);
 }
 
@@ -263,6 +267,14 @@ mod tests {
         let [one, other, key] = frames(&drawn("both", &bars, "accesses"))[..] else { panic!() };
         assert!((one.0 - other.0).abs() < 1e-9 && one.1 + one.3 < other.1 && other.1 + other.3 < key.1);
         assert!((one.3 - 40.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_small_panel_has_nothing_blank_beside_it() {
+        let picture = drawn("one", &[panel("MPI", 4, 4, None)], "bytes");
+        let [panel, key] = frames(&picture)[..] else { panic!("{picture:?}") };
+        let right = (panel.0 + panel.2).max(key.0 + key.2);
+        assert!(picture.width >= right + MARGIN && picture.width < right + 100.0, "{}", picture.width);
     }
 
     #[test]

@@ -51,17 +51,33 @@ pub enum Anchor {
     End,
 }
 
-/// What a picture is made of; lengths in points, from the upper left corner.
+/// An element of a picture; lengths in points, from the upper left corner.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// A filled rectangle; its title shows under the pointer, where there is one.
     Field { x: f64, y: f64, width: f64, height: f64, colour: Colour, title: String },
-    /// What is within an outline; its title shows under the pointer, where there is one.
+    /// The area within an outline; its title shows under the pointer, where there is one.
     Area { points: Vec<(f64, f64)>, colour: Colour, title: String },
     /// The outline of a rectangle.
     Frame { x: f64, y: f64, width: f64, height: f64, colour: Colour },
     /// A line of text on a base line.
     Text(Text),
+}
+
+impl Shape {
+    /// The right end of the shape.
+    fn right(&self) -> f64 {
+        match self {
+            Shape::Field { x, width, .. } | Shape::Frame { x, width, .. } => x + width,
+            Shape::Area { points, .. } => points.iter().map(|(x, _)| *x).fold(0.0, f64::max),
+            Shape::Text(Text { x, upright: true, .. }) => *x,
+            Shape::Text(Text { x, size, anchor, face, text, .. }) => match anchor {
+                Anchor::Start => x + face.width(text, *size),
+                Anchor::Middle => x + face.width(text, *size) / 2.0,
+                Anchor::End => *x,
+            },
+        }
+    }
 }
 
 /// A line of text on a base line.
@@ -85,7 +101,7 @@ pub struct Text {
 pub struct Picture {
     pub width: f64,
     pub height: f64,
-    /// What it is, in a line.
+    /// The title, one line.
     pub title: String,
     pub shapes: Vec<Shape>,
 }

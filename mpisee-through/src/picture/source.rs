@@ -22,9 +22,9 @@ const RULE: Colour = [208, 212, 218];
 pub struct SourceLine {
     pub number: usize,
     pub text: String,
-    /// What it does, by kind, and all about it for who points at it; a line around others does nothing.
+    /// Its accesses by kind, and the text that shows under the pointer; none for a line that is context.
     pub does: Option<([u64; 3], String)>,
-    /// Whether lines before it are left out.
+    /// True if lines before it are left out.
     pub is_after_gap: bool,
 }
 
@@ -32,9 +32,9 @@ pub struct SourceLine {
 #[derive(Clone, Debug, Default)]
 pub struct SourceFile {
     pub name: String,
-    /// What all of it does.
+    /// All of its accesses, by kind.
     pub parts: [u64; 3],
-    /// In words, for who points at it.
+    /// The text that shows under the pointer.
     pub title: String,
     pub lines: Vec<SourceLine>,
 }

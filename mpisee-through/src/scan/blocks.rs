@@ -48,7 +48,7 @@ pub struct Blocks {
     at: u64,
     /// Where the last one ends.
     end: u64,
-    /// What was read beyond the end of the last block's last record.
+    /// The bytes read beyond the end of the last block's last record.
     carried: Vec<u8>,
     columns: Arc<Columns>,
     stopped: bool,
@@ -135,7 +135,7 @@ impl Blocks {
             if whole == 0 && !is_last && block.len() < LONGEST_RECORD {
                 continue;
             }
-            // A record without an end is left to the one who splits it, who knows what to say.
+            // A record without an end is left to the code that splits it, which reports the error.
             let whole = if whole == 0 { block.len() } else { whole };
             self.carried.extend_from_slice(&block[whole..]);
             block.truncate(whole);

@@ -1,6 +1,6 @@
 //! Reads a large table on all cores: whole records block by block, each thread with sums of its own.
 //!
-//! What is held is a block per thread and what the [`Fold`]s keep, however long the table is. Blocks are handed out in
+//! Memory is for a block per thread and for the [`Fold`]s, however long the table is. Blocks are handed out in
 //! the order of the file, so that a fold sees its rows in ascending order.
 
 mod blocks;
@@ -32,7 +32,7 @@ pub trait Fold<T: Table>: Send {
 pub struct BadField {
     /// The column, as the format names it.
     pub column: &'static str,
-    /// What is wrong with it.
+    /// The error in it.
     pub why: String,
 }
 

@@ -80,7 +80,7 @@ impl Splitter {
         }
     }
 
-    /// Whether the record is an empty line.
+    /// Returns whether the record is an empty line.
     pub fn is_blank(&self) -> bool {
         matches!(self.spans[..], [FieldSpan { start, end, .. }] if start == end)
     }

@@ -96,7 +96,7 @@ fn memory(text: &[u8]) -> Result<Memory, BadField> {
     }
 }
 
-/// What a row of `peers.csv` says about sending; the fields are those of [`PeerRow`].
+/// The sending half of a row of `peers.csv`; the fields are those of [`PeerRow`].
 #[derive(Clone, Copy, Debug)]
 pub struct Peer<'a> {
     pub comm: &'a [u8],

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Mapping {
     pub begin: u64,
     pub end: u64,
-    /// Whether it may be executed.
+    /// True if it may be executed.
     pub is_code: bool,
     /// The place in the file.
     pub offset: u64,
@@ -32,7 +32,7 @@ impl Mapping {
         Some(Mapping { begin: number(begin)?, end: number(end)?, is_code, offset, path })
     }
 
-    /// Whether it is of a file, which may be gone.
+    /// Returns whether it is of a file, which may be gone.
     pub fn is_file(&self) -> bool {
         self.path.starts_with('/')
     }
@@ -47,7 +47,7 @@ pub fn mappings(text: &str) -> Vec<Mapping> {
     text.lines().filter_map(Mapping::parse).collect()
 }
 
-/// What is needed of a file.
+/// An executable or library: its code and symbols, as far as stacks need them.
 pub struct File {
     /// The segments with code: their place in the file, and the address there.
     segments: Vec<(Range<u64>, u64)>,

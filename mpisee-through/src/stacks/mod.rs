@@ -38,7 +38,7 @@ pub struct Stacks<'r> {
     mappings: Vec<Mapping>,
     unwinder: UnwinderNative<Arc<[u8]>, MayAllocateDuringUnwind>,
     cache: CacheNative<MayAllocateDuringUnwind>,
-    /// The begins of the modules that the unwinder knows.
+    /// The begins of the modules that the unwinder has.
     known: BTreeSet<u64>,
 }
 

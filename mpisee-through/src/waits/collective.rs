@@ -61,7 +61,7 @@ impl Silent {
     }
 }
 
-/// What a rank has of all of its recorded calls of an operation.
+/// A rank's sums over all of its recorded calls of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorded {
     pub instances: u64,
@@ -143,7 +143,7 @@ fn dependence(
     Ok((dependence, row.members.group.iter().collect()))
 }
 
-/// Whether the ranks of the communicator are in the order of those of `MPI_COMM_WORLD`, as in its duplicates.
+/// Returns whether the ranks of the communicator are in the order of those of `MPI_COMM_WORLD`, as in its duplicates.
 fn is_in_order(row: &CommRow, processes: &Processes) -> bool {
     let is_duplicate = |row: &CommRow| row.created_by.contains("_dup") || row.created_by.contains("_idup");
     let mut row = row;
@@ -158,7 +158,8 @@ fn is_in_order(row: &CommRow, processes: &Processes) -> bool {
 }
 
 impl Collective {
-    /// Whether no member can leave a call before all have arrived; `empty` are operations with calls that move nothing.
+    /// Returns whether no member can leave a call before all have arrived; `empty` are operations with calls that move
+    /// nothing.
     pub fn is_strict(&self, empty: &HashSet<(String, String)>) -> bool {
         Dependence::is_strict(&self.call) && !empty.contains(&(self.comm.clone(), self.call.clone()))
     }

@@ -36,20 +36,20 @@ impl Dependence {
         })
     }
 
-    /// Whether it is a barrier, which moves nothing.
+    /// Returns whether it is a barrier, which moves nothing.
     pub fn is_barrier(call: &str) -> bool {
         blocking(call) == "MPI_Barrier"
     }
 
-    /// Whether no member can leave before all have arrived, if the call moves anything or is a barrier: with counts of zero, which
-    /// the variants with a count for each member allow for some, a member depends on nobody.
+    /// Returns whether no member can leave before all have arrived, if the call moves anything or is a barrier: with
+    /// counts of zero, which the variants with a count for each member allow for some, a member depends on nobody.
     pub fn is_strict(call: &str) -> bool {
         Self::of(call) == Some(Dependence::All)
             && !Self::has_counts(call)
             && blocking(call) != "MPI_Reduce_scatter"
     }
 
-    /// Whether each member moves as much as its own count says, which may be nothing.
+    /// Returns whether each member moves as much as its own count says, which may be nothing.
     pub fn has_counts(call: &str) -> bool {
         const WITH_COUNTS: [&str; 5] =
             ["MPI_Gatherv", "MPI_Scatterv", "MPI_Allgatherv", "MPI_Alltoallv", "MPI_Alltoallw"];

@@ -1,4 +1,4 @@
-//! Whether ranks that are late waited for others themselves, in other operations: then they may be late because of that, and the
+//! Late ranks that waited for others themselves, in other operations: they may be late because of that, and the
 //! cause is with those for whom they waited.
 
 use super::{Report, Waiting};

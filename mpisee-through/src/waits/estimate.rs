@@ -85,7 +85,7 @@ impl Estimate {
     }
 }
 
-/// What is known of a quantity beside its values in the sample.
+/// Facts about a quantity beside its values in the sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
     /// At most two quantities whose sums are known.
@@ -93,11 +93,11 @@ pub struct Known<'a> {
     /// Quantities that change as the one that is estimated, or less, whatever part of the known time is waiting: what the sample
     /// lacks of the largest is a part of what it lacks.
     pub floors: &'a [Auxiliary],
-    /// Whether few instances make most of the waiting, or the sample is known to lack such.
+    /// True if few instances make most of the waiting, or the sample is known to lack such.
     pub is_rare: bool,
 }
 
-/// Whether few instances make most of a sum.
+/// Returns whether few instances make most of a sum.
 pub fn is_rare(values: &[f64]) -> bool {
     effective(values) < FEWEST_EFFECTIVE
 }
@@ -198,7 +198,7 @@ impl SampledValues<'_> {
         ((self.mean + moved) * self.instances, variance.sqrt() * self.instances)
     }
 
-    /// Whether the mean over all instances is far from that of the sample.
+    /// Returns whether the mean over all instances is far from that of the sample.
     fn is_unlike(&self, known: &Auxiliary) -> bool {
         excess(known, self.instances as u64).abs() > UNLIKE
     }

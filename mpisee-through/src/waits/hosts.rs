@@ -85,7 +85,7 @@ impl Clocks {
         self.offsets[host].1.uncertainty_s
     }
 
-    /// Whether the clocks of all these hosts are joined.
+    /// Returns whether the clocks of all these hosts are joined.
     pub fn are_joined(&self, mut hosts: impl Iterator<Item = usize>) -> bool {
         let first = hosts.next().map(|host| self.offsets[host].0);
         hosts.all(|host| Some(self.offsets[host].0) == first)

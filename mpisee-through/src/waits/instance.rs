@@ -381,7 +381,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_caused_is_what_is_waited(
+        fn members_cause_as_much_as_members_wait(
             times in proptest::collection::vec((0.0..10.0f64, 0.0..12.0f64), 2..20),
             kind in 0usize..4,
             root in 0usize..20,

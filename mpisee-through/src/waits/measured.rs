@@ -1,4 +1,4 @@
-//! What `examples/joins.rs` measures: joins of very many arrivals.
+//! The measurements of `examples/joins.rs`: joins of very many arrivals.
 
 use super::arrivals::{self, NO_ROOT, Point, Rows};
 use anyhow::{Context, Result, ensure};

@@ -103,9 +103,10 @@ pub struct Waiting {
     /// All recorded calls, and those whose arrivals are known of all members; or messages.
     pub instances: u64,
     pub sampled: u64,
-    /// Whether members wait in other calls than those of the operation.
+    /// True if members wait in other calls than those of the operation.
     pub is_nonblocking: bool,
-    /// Whether nobody is named since operations that all had started may have been held up by a member that was away from MPI.
+    /// True if nobody is named since operations that all had started may have been held up by a member that was away
+    /// from MPI.
     pub may_lack_progress: bool,
     /// Of messages, the time in blocking sends, in seconds, and of that waiting for receivers.
     pub sends: Option<(f64, Estimate)>,
@@ -119,7 +120,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Whether it is about messages.
+    /// Returns whether it is about messages.
     pub fn is_of_messages(&self) -> bool {
         self.call == MESSAGES
     }
@@ -300,15 +301,15 @@ impl Report {
 fn need_samples(profile: &Profile) -> Result<()> {
     if !has_samples(profile) {
         bail!(
-            "'{}' has no samples of collective calls (arrivals.csv): an older mpisee recorded it, or without them, or no \
-             communicator of several ranks had a collective call, or counts of zero left open in all of them who waits for whom",
+            "'{}' has no samples of collective calls (arrivals.csv): it was recorded with --instances 0 or by an \
+             older mpisee, or no communicator of several ranks had a collective call that shows who waits for whom",
             profile.directory().display()
         );
     }
     Ok(())
 }
 
-/// Whether the profile has samples of collective calls or of messages.
+/// Returns whether the profile has samples of collective calls or of messages.
 pub fn has_samples(profile: &Profile) -> bool {
     [ArrivalRow::FILE, MessageRow::FILE].iter().any(|file| profile.directory().join(file).exists())
 }
@@ -376,7 +377,7 @@ impl Calls {
     }
 }
 
-/// Whether a program may wait by such calls, one after the other, and samples do not show for whom.
+/// Returns whether a program may wait by such calls, one after the other, and samples do not show for whom.
 fn is_poll(operation: Operation) -> bool {
     let asks = operation.kind() == Kind::Probe || operation.name().starts_with("MPI_Test");
     asks && Class::of(operation.name()).is_none()

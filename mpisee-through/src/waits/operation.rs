@@ -60,7 +60,7 @@ pub struct Estimated {
     pub caused: Vec<Estimate>,
 }
 
-/// What a member suffered, in seconds.
+/// The waiting that a member suffered, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Suffered {
     estimate: Estimate,
@@ -105,18 +105,19 @@ impl SampledCalls {
         self.instances().enumerate().map(of_instance).sum()
     }
 
-    /// Whether nobody waits for the member: it contributes nothing, or it is the root, which alone waits.
+    /// Returns whether nobody waits for the member: it contributes nothing, or it is the root, which alone waits.
     fn is_unawaited(&self, member: usize, dependence: Dependence) -> bool {
         self.silent.get(member).is_some_and(|&silent| silent)
             || dependence == Dependence::RootOnAll && self.only_root() == Some(member)
     }
 
-    /// Whether the instances are of several persistent requests.
+    /// Returns whether the instances are of several persistent requests.
     pub fn has_requests(&self) -> bool {
         self.numbers.last().is_some_and(|number| number >> u32::BITS > 0)
     }
 
-    /// Whether the sample has the same part of the starts of each persistent request, as far as their numbers show it.
+    /// Returns whether the sample has the same part of the starts of each persistent request, as far as their numbers
+    /// show it.
     pub fn is_even(&self) -> bool {
         let of_request = |one: &u64| one >> u32::BITS;
         let requests = || self.numbers.chunk_by(|one, other| of_request(one) == of_request(other));
@@ -212,7 +213,7 @@ struct Estimator<'a> {
     suspects: Vec<usize>,
     /// The member whose mean arrival is earliest beside that of the sample.
     earliest: Option<usize>,
-    /// Whether few instances make most of the waiting, or arrivals show that the sample lacks such.
+    /// True if few instances make most of the waiting, or arrivals show that the sample lacks such.
     is_rare: bool,
 }
 
@@ -353,7 +354,7 @@ impl Estimator<'_> {
         Some(Suffered { estimate, certain_s })
     }
 
-    /// What these floors add up to over all instances, as far as clocks tell, in seconds: as much it was at least.
+    /// The sum of these floors over all instances, as far as clocks show, in seconds: a lower bound.
     fn certain_s(&self, floors: &[Auxiliary]) -> f64 {
         // That of the means in the profile.
         const ROUNDING_S: f64 = 1e-9;
@@ -362,7 +363,7 @@ impl Estimator<'_> {
         floors.iter().map(least_s).fold(0.0, f64::max) * self.totals.instances as f64
     }
 
-    /// Whether the member depends on nobody.
+    /// Returns whether the member depends on nobody.
     fn never_waits(&self, member: usize) -> bool {
         match (self.dependence, self.sample.only_root()) {
             (Dependence::AllOnRoot, Some(root)) => root == member,

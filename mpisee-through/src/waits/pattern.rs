@@ -72,7 +72,8 @@ pub fn findings(
     found
 }
 
-/// Whether operations that all had started lasted so long while a member was away from MPI that nobody can be named.
+/// Returns whether operations that all had started lasted so long while a member was away from MPI that nobody can be
+/// named.
 pub fn may_lack_progress(sample: &SampledCalls, sampled: &SampledWaits) -> bool {
     sample.away_s(sampled) > MOST_AWAY * sampled.waited.iter().flatten().sum::<f64>()
 }
@@ -107,7 +108,7 @@ struct Shares<'a> {
     estimated: &'a Estimated,
     /// By instance, of all members.
     waiting: &'a [f64],
-    /// Whether the sample is a small part of all instances, so that what is known of these may tell more.
+    /// True if the sample is a small part of all instances, so that what is known of these may tell more.
     is_part: bool,
 }
 
@@ -191,8 +192,8 @@ impl Shares<'_> {
         on_host.iter().enumerate().filter(|(_, here)| is_late(here)).map(|(host, _)| host).collect()
     }
 
-    /// Whether members together cause more than chance explains and much more than their even share; `part` is their share in
-    /// the sample and its standard error, `of` the number of those who are compared.
+    /// Returns whether members together cause more than chance explains and much more than their even share; `part` is
+    /// their share in the sample and its standard error, `of` the number of those who are compared.
     fn stands_out(&self, members: &[usize], part: [f64; 2], even: f64, of: usize) -> bool {
         let whole = self.estimated.waiting.total;
         let caused = || members.iter().map(|&member| self.estimated.caused[member]);

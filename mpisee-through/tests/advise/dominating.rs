@@ -15,7 +15,7 @@ fn a_communicator_dominates() {
 }
 
 #[test]
-fn what_dominates_is_named_by_the_operations_that_are_there() {
+fn dominating_calls_are_named_by_the_operations_that_are_there() {
     let waits = || on(run(), "W", &ALL, "MPI_Waitall", 10, 0, 1.0);
     let said = |builder: &Builder, expected: &str| {
         let ran = builder.write().run(&["advise", "app.mpisee", "--width", "200"]);

@@ -2,7 +2,9 @@
 
 use super::support::Written;
 use super::{HEADER, STENCIL, profile};
-use mpisee_profile::gpu::records::{RECORDS_MAGIC, Told, WarpAccess, accesses_block, told_block};
+use mpisee_profile::gpu::records::{
+    Description, RECORDS_MAGIC, WarpAccess, accesses_block, description_block,
+};
 use mpisee_profile::gpu::{Access, Handle, RemoteMemory};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -68,15 +70,15 @@ fn allocations_are_told_by_their_calls_while_the_program_is_what_ran() {
     std::fs::write(profile.directory.join("binaries.csv"), binaries).unwrap();
     let by_object = ["gpu", "app.mpisee", "--by", "object", "--format", "csv"];
     let csv = "object,owner,accesses,loaded_bytes,stored_bytes,atomic_bytes,share\n";
-    let told =
+    let printed =
         "take at stack.cc:16 < grid::fill at stack.cc:19 < main at stack.cc:23,host,1,4,0,0,1.000000000";
-    profile.run(&by_object).prints(&format!("{csv}{told}\n"));
+    profile.run(&by_object).prints(&format!("{csv}{printed}\n"));
 
     // It has moved.
     let moved = profile.beside().join("moved");
     std::fs::create_dir(&moved).unwrap();
     std::fs::rename(&program, moved.join("stack")).unwrap();
-    profile.run(&[&by_object[..], &["--source", "moved"]].concat()).prints(&format!("{csv}{told}\n"));
+    profile.run(&[&by_object[..], &["--source", "moved"]].concat()).prints(&format!("{csv}{printed}\n"));
     let ran = profile.run(&["gpu", "app.mpisee", "--by", "object"]);
     assert!(ran.exits(0).stdout.contains("stack' is not there; its calls"), "{}", ran.stdout);
 
@@ -92,25 +94,25 @@ fn allocations_are_told_by_their_calls_while_the_program_is_what_ran() {
     assert!(ran.stdout.contains(&stack_text), "{}", ran.stdout);
 }
 
-/// What ranks 0 and 1 of `STENCIL` left in `records`.
+/// Writes the records of ranks 0 and 1 of `STENCIL`.
 fn records(profile: &Written) {
-    let write = |rank: u32, told: &[Told], accesses: &[WarpAccess]| {
-        let told = told.iter().flat_map(told_block).collect();
-        let content = [RECORDS_MAGIC.to_vec(), told, accesses_block(accesses)].concat();
+    let write = |rank: u32, printed: &[Description], accesses: &[WarpAccess]| {
+        let printed = printed.iter().flat_map(description_block).collect();
+        let content = [RECORDS_MAGIC.to_vec(), printed, accesses_block(accesses)].concat();
         let (one, other) = content.split_at(content.len() / 2);
         let frames = [one, other].map(|part| zstd::encode_all(part, 0).unwrap());
         let folder = profile.beside().join("records");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join(format!("node0-{}.zst", 1000 + rank)), frames.concat()).unwrap();
     };
-    let instruction = |id, device: &str, kernel: &str, line| Told::Instruction {
+    let instruction = |id, device: &str, kernel: &str, line| Description::Instruction {
         id,
         device: device.to_owned(),
         kernel: kernel.to_owned(),
         source: format!("stencil.cu:{line}"),
         launched: format!("train.py:{line}"),
     };
-    let allocation = |id, begin, bytes, place, object: &str| Told::Allocation {
+    let allocation = |id, begin, bytes, place, object: &str| Description::Allocation {
         id,
         begin,
         bytes,
@@ -118,7 +120,7 @@ fn records(profile: &Written) {
         object: object.to_owned(),
         is_named: false,
     };
-    let export = |handle: &str, device: &str, object: &str| Told::Export {
+    let export = |handle: &str, device: &str, object: &str| Description::Export {
         handle: Handle::Ipc(handle.to_owned()),
         device: device.to_owned(),
         object: object.to_owned(),
@@ -136,11 +138,11 @@ fn records(profile: &Written) {
     write(
         0,
         &[
-            Told::Sampled(1),
+            Description::Sampled(1),
             instruction(1, "GPU-a", "halo", 41),
             instruction(2, "GPU-a", "halo", 42),
             allocation(5, 0x7000, 4096, RemoteMemory::Ipc("ab".to_owned()), "app+0x99"),
-            Told::Dropped(3),
+            Description::Dropped(3),
         ],
         &[
             access(1, 5, Access::Store, 8, warp(0x7000)),
@@ -151,7 +153,7 @@ fn records(profile: &Written) {
     write(
         1,
         &[
-            Told::Sampled(10),
+            Description::Sampled(10),
             export("ab", "GPU-b", "ghost cells"),
             instruction(7, "GPU-b", "norm", 77),
             allocation(9, 0x100, 64, RemoteMemory::Pinned, "flags"),
@@ -161,12 +163,12 @@ fn records(profile: &Written) {
 }
 
 #[test]
-fn records_tell_where_in_an_object_accesses_are() {
+fn records_show_where_in_an_object_accesses_are() {
     let stencil = profile(STENCIL);
     records(&stencil);
     let by_address = ["gpu", "app.mpisee", "--by", "address", "--records", "records"];
     let with = |more: &[&str]| stencil.run(&[&by_address[..], more].concat());
-    with(&["--top", "3"]).golden("gpu-objects-records_tell_where_in_an_object_accesses_are");
+    with(&["--top", "3"]).golden("gpu-objects-records_show_where_in_an_object_accesses_are");
     with(&["--format", "csv", "--object", "flags"]).prints(
         "\
 object,object_bytes,begin,end,accesses,loaded_bytes,stored_bytes,atomic_bytes,share,devices,lines
@@ -180,7 +182,7 @@ flags,64,48,64,10,0,0,40,0.250000000,GPU-b,stencil.cu:77
     let lines: Vec<&str> = ran.exits(0).stdout.lines().skip(1).collect();
     assert!(lines.len() == 2 * 16 + 7 && lines.iter().all(|line| line.starts_with("ghost cells,4096,")));
     with(&["--object", "ghost*", "--fold", "8x64x8", "--top", "1"])
-        .golden("gpu-objects-records_tell_where_in_an_object_accesses_are-2");
+        .golden("gpu-objects-records_show_where_in_an_object_accesses_are-2");
     with(&["--object", "ghost*", "--fold", "4x64x8", "--image", "a.svg"]).prints("");
     let text = std::fs::read_to_string(stencil.beside().join("a.svg")).unwrap();
     assert_eq!(text.matches("<title>bytes ").count(), 32 + 13, "{text}");
@@ -202,7 +204,7 @@ flags,64,48,64,10,0,0,40,0.250000000,GPU-b,stencil.cu:77
     let ran = with(&[]);
     assert!(ran.exits(0).stdout.contains("The records of rank 0 break off."), "{}", ran.stdout);
 
-    // Nobody says whose memory it is: it is told by the call that mapped it.
+    // Nobody says whose memory it is: it is named by the call that mapped it.
     std::fs::write(&file, bytes).unwrap();
     std::fs::remove_file(stencil.beside().join("records/node0-1001.zst")).unwrap();
     let ran = with(&["--format", "csv"]);

@@ -1,4 +1,4 @@
-//! What is drawn of it.
+//! Pictures of the traffic of GPU kernels.
 
 use super::{STENCIL, drawn, has, profile, source};
 
@@ -12,9 +12,9 @@ fn pictures_have_kernels_and_messages_side_by_side() {
         "<title>1 to 0: 5120 bytes stored by kernels of 1, 400 bytes loaded by those of 0</title>",
         "<title>(unknown) to 1: 0 bytes stored by kernels of (unknown), 65536 bytes loaded by those of 1</title>",
         "<title>0 to 1: 1000 bytes sent</title>",
-        ">By GPU kernels: 76200 bytes</text>",
-        ">By MPI, point-to-point: 1000 bytes</text>",
-        ">65536 bytes</text>",
+        ">By GPU kernels: 74.4 KiB</text>",
+        ">By MPI, point-to-point: 1000 B</text>",
+        ">64.0 KiB</text>",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }

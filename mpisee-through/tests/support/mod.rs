@@ -324,7 +324,7 @@ impl Written {
     }
 }
 
-/// What a run of the program gave.
+/// The result of a run of the program.
 pub struct Ran {
     what: String,
     pub code: Option<i32>,

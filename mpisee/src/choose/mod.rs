@@ -16,9 +16,9 @@ pub struct Facts<'a> {
     pub wanted: Option<&'a str>,
     /// The program's kind.
     pub kind: &'a Kind,
-    /// Whether the dynamic loader ignores LD_PRELOAD for it.
+    /// True if the dynamic loader ignores LD_PRELOAD for it.
     pub privileged: bool,
-    /// Whether it is itself what starts MPI programs.
+    /// True if it is itself what starts MPI programs.
     pub launcher: bool,
     /// The launcher that it calls, if it is a script that calls one.
     pub calls_launcher: Option<&'a str>,
@@ -141,7 +141,7 @@ fn of_launcher<'a>(installed: &'a [Flavour], hint: &Hint) -> Option<&'a Flavour>
     })
 }
 
-/// Whether a library is an MPI, and not just a part of one for Fortran, C++ or Java.
+/// Returns whether a library is an MPI, and not just a part of one for Fortran, C++ or Java.
 fn is_mpi(soname: &str) -> bool {
     let stem = soname.split(".so").next().unwrap_or_default();
     // Cray's libraries have the compiler's name in theirs.

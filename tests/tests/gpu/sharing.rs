@@ -88,8 +88,8 @@ fn imported_memory_has_its_owner_and_what_that_calls_it() {
 
             let objects = ask(prefix, &BY_OBJECT);
             assert_eq!(sums(&ask(prefix, &BY_ADDRESS)), sums(&objects));
-            let told = ask(prefix, &["--by", "rank"]);
-            assert!(told.contains("PEs of NVSHMEM have other numbers than ranks: pes.csv."), "{told}");
+            let printed = ask(prefix, &["--by", "rank"]);
+            assert!(printed.contains("PEs of NVSHMEM have other numbers than ranks: pes.csv."), "{printed}");
             let (_, rows) = recorded(prefix);
             for (peer, warps) in [("fabric ", 6), ("pool ", 7), ("pid ", 2 + 3 + 4 + 1 + 5), ("pe ", 9 + 10)]
             {

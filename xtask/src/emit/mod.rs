@@ -114,7 +114,7 @@ const OFTEN_CALLED: [&str; 32] = [
     "MPI_Waitsome",
 ];
 
-/// Whether programs call it in their inner loops.
+/// Returns whether programs call it in their inner loops.
 fn is_often_called(function: &Function) -> bool {
     OFTEN_CALLED.contains(&function.name.as_str())
 }

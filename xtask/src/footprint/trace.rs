@@ -220,14 +220,14 @@ impl Recorded {
                 }
             }
         }
-        let told = |kind: &str, lines: BTreeMap<u64, BTreeSet<String>>| -> Vec<String> {
-            let told = lines.into_iter().map(|(line, users)| {
+        let listed = |kind: &str, lines: BTreeMap<u64, BTreeSet<String>>| -> Vec<String> {
+            let listed = lines.into_iter().map(|(line, users)| {
                 let users: Vec<String> = users.into_iter().collect();
                 format!("{kind} {} by {}", self.place(line * LINE_BYTES, sources), users.join(", "))
             });
-            told.collect()
+            listed.collect()
         };
-        [told("code", code), told("data", data)].concat()
+        [listed("code", code), listed("data", data)].concat()
     }
 
     /// The mapping of an address, and where in it that is.

@@ -134,8 +134,8 @@ impl Driver {
     pub fn is_capturing(&self, stream: u64) -> bool {
         let mut status = 0;
         // SAFETY: the program is about to launch a kernel in the stream; the result is written.
-        let asked = unsafe { (self.is_capturing)(handle(stream), &raw mut status) } == 0;
-        asked && status != 0
+        let is_known = unsafe { (self.is_capturing)(handle(stream), &raw mut status) } == 0;
+        is_known && status != 0
     }
 
     /// The module of a function, or of a kernel of a library, which stands for one. The function itself if the driver does

@@ -29,7 +29,7 @@ pub trait FromFortran: Copy {
     fn from_fortran(handle: c_int) -> Self;
 }
 
-/// Whether the MPI that runs, which calls itself `version`, has the binary interface of this flavour.
+/// Returns whether the MPI that runs, which calls itself `version`, has the binary interface of this flavour.
 ///
 /// A library reports the same version string with the standard's interface and with its own, so the version of the
 /// interface is queried, too.

@@ -14,7 +14,7 @@ pub const FORTRAN_IN_PLACE: &[&CStr] = &[c"MPIR_F08_MPI_IN_PLACE"];
 pub const FORTRAN_STATUS_IGNORE: &[&CStr] =
     &[c"MPIR_F08_MPI_STATUS_IGNORE_OBJ", c"MPIR_F08_MPI_STATUSES_IGNORE_OBJ"];
 
-/// Whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
+/// Returns whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
 pub fn is_named_in(version: &str) -> bool {
     ["MPICH", "Intel(R) MPI", "MVAPICH", "CRAY"].iter().any(|name| version.contains(name))
 }
@@ -48,15 +48,15 @@ impl<H: Copy> FromFortran for H {
     }
 }
 
-/// Whether other open requests may have the same handle: MPICH gives predefined requests to operations that are
+/// Returns whether other open requests may have the same handle: MPICH gives predefined requests to operations that are
 /// complete when they start. The two highest bits of a handle are its kind; 01 is predefined.
 #[inline]
 pub fn is_aliased_request(request: Request) -> bool {
     bits(request) >> 30 == 0b01
 }
 
-/// Whether a datatype is one of MPI's own, which live as long as the program. The two highest bits of a handle are its
-/// kind; 01 is predefined. `MPI_DOUBLE_INT` and its like are objects, the first five that there are.
+/// Returns whether a datatype is one of MPI's own, which live as long as the program. The two highest bits of a handle
+/// are its kind; 01 is predefined. `MPI_DOUBLE_INT` and its like are objects, the first five that there are.
 pub fn is_predefined_datatype(datatype: Datatype) -> bool {
     let handle = bits(datatype);
     handle >> 30 == 0b01 || (0x8c00_0000..=0x8c00_0004).contains(&handle)
@@ -75,7 +75,7 @@ pub fn received_bytes(status: &Status) -> u64 {
     u64::from(status.count_hi_and_cancelled as u32 >> 1) << 32 | u64::from(status.count_lo as u32)
 }
 
-/// Whether the run goes on when a process ends early. MPICH has functions for it, and ends all processes.
+/// Returns whether the run goes on when a process ends early. MPICH has functions for it, and ends all processes.
 pub fn is_fault_tolerant() -> bool {
     false
 }

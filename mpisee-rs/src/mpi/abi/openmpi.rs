@@ -36,7 +36,7 @@ static SHARED_REQUESTS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 static LOWEST: AtomicU64 = AtomicU64::new(u64::MAX);
 static SPAN: AtomicU64 = AtomicU64::new(0);
 
-/// Whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
+/// Returns whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
 pub fn is_named_in(version: &str) -> bool {
     version.contains("Open MPI")
 }
@@ -88,7 +88,7 @@ from_fortran! {
     Win, MPI_Win_f2c;
 }
 
-/// Whether other requests may have the same handle at the same time.
+/// Returns whether other requests may have the same handle at the same time.
 ///
 /// PERF: as a rule no other request lies between the objects of libraries, so that one comparison is enough.
 #[inline]
@@ -109,8 +109,8 @@ pub fn learn_aliased_request(key: u64) -> bool {
     symbol::is_static(std::ptr::without_provenance(key as usize)) && learn(key)
 }
 
-/// Whether a datatype is one of MPI's own, which live as long as the program: objects of the library's, or the program's
-/// copies of them. Those that the program makes are allocated.
+/// Returns whether a datatype is one of MPI's own, which live as long as the program: objects of the library's, or the
+/// program's copies of them. Those that the program makes are allocated.
 ///
 /// PERF: the loader goes through all libraries to find that an address is in none of them, so handles of which this is
 /// known are kept. If a library is mapped where one of them was, a size that could be cached is not.
@@ -150,8 +150,9 @@ pub fn received_bytes(status: &Status) -> u64 {
     status._ucount as u64
 }
 
-/// Whether the run goes on when a process ends early (`mpirun --with-ft ulfm`, from Open MPI 5 on). Looked up once, when
-/// MPI is initialised: at the end, a program with an error of its own may have overwritten what the loader keeps.
+/// Returns whether the run goes on when a process ends early (`mpirun --with-ft ulfm`, from Open MPI 5 on). Looked up
+/// once, when MPI is initialised: at the end, a program with an error of its own may have overwritten what the loader
+/// keeps.
 pub fn is_fault_tolerant() -> bool {
     static ENABLED: OnceLock<bool> = OnceLock::new();
     *ENABLED.get_or_init(|| match symbol::data(c"ompi_ftmpi_enabled") {

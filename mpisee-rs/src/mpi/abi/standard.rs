@@ -90,7 +90,7 @@ fn complete_request() -> u64 {
     if first == second { first } else { REQUEST_NULL }
 }
 
-/// Whether other requests may have the same handle at the same time. MPICH, also where it has this
+/// Returns whether other requests may have the same handle at the same time. MPICH, also where it has this
 /// interface, has one such handle per kind of request, all with 01 in the upper two of the handle's 32 bits.
 #[inline]
 pub fn is_aliased_request(request: Request) -> bool {
@@ -99,8 +99,8 @@ pub fn is_aliased_request(request: Request) -> bool {
     bits == complete || of_mpich && bits >> 30 == 0b01
 }
 
-/// Whether a datatype is one of MPI's own, which live as long as the program: the standard fixes their handles, below
-/// any that a library gives out.
+/// Returns whether a datatype is one of MPI's own, which live as long as the program: the standard fixes their handles,
+/// below any that a library gives out.
 pub fn is_predefined_datatype(datatype: Datatype) -> bool {
     bits(datatype) <= LAST_PREDEFINED
 }
@@ -120,7 +120,7 @@ pub fn received_bytes(status: &Status) -> u64 {
     if code == constant::SUCCESS { u64::try_from(count).unwrap_or(0) } else { 0 }
 }
 
-/// Whether the run goes on when a process ends early. MPICH has functions for it, and ends all processes.
+/// Returns whether the run goes on when a process ends early. MPICH has functions for it, and ends all processes.
 pub fn is_fault_tolerant() -> bool {
     false
 }

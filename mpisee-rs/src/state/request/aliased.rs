@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 /// unknown origin.
 #[repr(C, align(64))]
 pub struct AliasedHandles {
-    /// Whether several threads use it.
+    /// True if several threads use it.
     shared: AtomicBool,
     lock: AtomicBool,
     /// Requests started so far, by which they are ordered.
@@ -62,7 +62,7 @@ impl AliasedHandles {
         self.shared.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nothing is open.
+    /// Returns whether nothing is open.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0 && self.by_variable_count.load(Ordering::Relaxed) == 0

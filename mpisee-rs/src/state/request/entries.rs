@@ -138,7 +138,7 @@ impl Entries {
         free
     }
 
-    /// Whether there is room for a further node, and for each in the list of free ones.
+    /// Returns whether there is room for a further node, and for each in the list of free ones.
     fn has_room(&mut self) -> bool {
         self.nodes.try_reserve(1).is_ok() && self.free.try_reserve(self.nodes.capacity()).is_ok()
     }
@@ -255,7 +255,7 @@ impl Entries {
     }
 }
 
-/// Whether the request of one number was started before that of another; numbers begin anew after the largest.
+/// Returns whether the request of one number was started before that of another; numbers begin anew after the largest.
 fn is_before(one: u32, other: u32) -> bool {
     (other.wrapping_sub(one) as i32) > 0
 }

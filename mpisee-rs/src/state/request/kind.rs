@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether the completion has more to record than its own time.
+    /// Returns whether the completion has more to record than its own time.
     #[inline]
     pub fn has_more_to_record(self) -> bool {
         !matches!(self, Kind::Send | Kind::Collective | Kind::Access)
@@ -38,12 +38,12 @@ impl Kind {
         }
     }
 
-    /// Whether a message comes with it.
+    /// Returns whether a message comes with it.
     pub fn is_receive(self) -> bool {
         matches!(self, Kind::Receive | Kind::SendReceive)
     }
 
-    /// Whether the byte count is known only from the status of the completion.
+    /// Returns whether the byte count is known only from the status of the completion.
     #[inline]
     pub fn bytes_come_from_status(self) -> bool {
         matches!(self, Kind::Receive | Kind::SendReceive | Kind::Transfer)

@@ -41,19 +41,19 @@ pub struct RequestState {
     pub counted_by: u32,
     /// Where its thread keeps the starting call, see [`Thread::cached_by_number`](crate::state::thread::Thread::cached_by_number).
     pub cached: u8,
-    /// Whether the request stays after its completion.
+    /// True if the request stays after its completion.
     pub persistent: bool,
-    /// Whether an operation is in flight; false for an inactive persistent request.
+    /// True if an operation is in flight; false for an inactive persistent request.
     pub active: bool,
-    /// Whether it was started while recording was on.
+    /// True if it was started while recording was on.
     pub recorded: bool,
-    /// Whether the starting call may be counted anew in the size class of the message that came.
+    /// True if the starting call may be counted anew in the size class of the message that came.
     pub reclassed: bool,
-    /// Whether the application asked to cancel it.
+    /// True if the application asked to cancel it.
     pub cancelled: bool,
-    /// Whether `MPI_Request_get_status` has reported to the application that it is complete.
+    /// True if `MPI_Request_get_status` has reported to the application that it is complete.
     pub seen_complete: bool,
-    /// Whether it may have failed: one of several persistent ones did, and nothing shows which.
+    /// True if it may have failed: one of several persistent ones did, and nothing shows which.
     pub doubtful: bool,
 }
 
@@ -96,7 +96,7 @@ impl Owner {
         (self.kind == Kind::Duplication).then_some(self.peer as u32)
     }
 
-    /// Whether its completion has nothing to count but its own time.
+    /// Returns whether its completion has nothing to count but its own time.
     #[inline(always)]
     fn is_settled(&self) -> bool {
         self.recorded && !self.kind.has_more_to_record()
@@ -120,7 +120,7 @@ pub enum RequestRef {
 #[derive(Clone, Copy)]
 pub struct Known {
     found: Found<RequestState>,
-    /// Whether its completion needs the status.
+    /// True if its completion needs the status.
     pub needs_status: bool,
     /// As [`RequestState::persistent`].
     pub persistent: bool,
@@ -177,13 +177,13 @@ impl Requests {
         black_box(self.complete(&known, None, |started| started.recorded));
     }
 
-    /// Whether several threads call MPI.
+    /// Returns whether several threads call MPI.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.table.is_shared()
     }
 
-    /// Whether none is open.
+    /// Returns whether none is open.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.table.is_empty() && self.aliased.is_empty()
@@ -351,7 +351,7 @@ impl Requests {
         self.aliased.take_by_variable(key, place);
     }
 
-    /// Whether a handle is `MPI_REQUEST_NULL`.
+    /// Returns whether a handle is `MPI_REQUEST_NULL`.
     pub fn is_null(&self, request: Request) -> bool {
         world::world().is_none_or(|world| request == world.predefined.request_null)
     }
@@ -396,7 +396,7 @@ impl Requests {
         self.table.replace_found(found, started);
     }
 
-    /// Whether the handle is one that several open requests may share.
+    /// Returns whether the handle is one that several open requests may share.
     pub fn is_aliased(&self, request: Request) -> bool {
         abi::is_aliased_request(request)
     }
@@ -517,13 +517,13 @@ impl Requests {
 }
 
 impl RequestRef {
-    /// Whether its completion has something to learn from the status.
+    /// Returns whether its completion has something to learn from the status.
     #[inline]
     pub fn needs_status(&self) -> bool {
         matches!(self, RequestRef::Known(known) if known.needs_status)
     }
 
-    /// Whether it is a persistent request.
+    /// Returns whether it is a persistent request.
     pub fn is_persistent(&self) -> bool {
         matches!(self, RequestRef::Known(known) if known.persistent)
     }
@@ -537,13 +537,13 @@ impl RequestState {
         Owner { communicator: self.sample.communicator(), kind, peer, active, recorded, doubtful }
     }
 
-    /// Whether its completion has something to learn from the status.
+    /// Returns whether its completion has something to learn from the status.
     #[inline]
     pub fn needs_status(&self) -> bool {
         self.kind.bytes_come_from_status() || self.cancelled
     }
 
-    /// Whether it is a send and a receive in one.
+    /// Returns whether it is a send and a receive in one.
     pub fn is_combined(&self) -> bool {
         self.kind == Kind::SendReceive
     }

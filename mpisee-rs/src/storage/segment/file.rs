@@ -130,7 +130,7 @@ impl SharedFile {
         }
     }
 
-    /// Whether its path still refers to it.
+    /// Returns whether its path still refers to it.
     pub fn is_there(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
         std::fs::symlink_metadata(&self.path)

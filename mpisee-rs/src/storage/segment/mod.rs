@@ -227,12 +227,12 @@ impl Segment {
         Some(chunk)
     }
 
-    /// Whether the counters are in a file, which outlives the process.
+    /// Returns whether the counters are in a file, which outlives the process.
     pub fn is_in_file(&self) -> bool {
         self.growth.lock().unwrap_or_else(PoisonError::into_inner).file.is_some()
     }
 
-    /// Whether the file can be found by its name.
+    /// Returns whether the file can be found by its name.
     pub fn is_there(&self) -> bool {
         let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         growth.file.as_ref().is_some_and(SharedFile::is_there)
@@ -368,7 +368,7 @@ fn most_bytes() -> usize {
     most.clamp(ALWAYS_ALLOWED, MOST_BYTES as u64) as usize
 }
 
-/// Whether the process may have as much more memory.
+/// Returns whether the process may have as much more memory.
 pub fn has_memory(bytes: usize) -> bool {
     let Ok(room) = map_private(bytes, None) else { return false };
     // SAFETY: it was mapped here, and nothing is in it.

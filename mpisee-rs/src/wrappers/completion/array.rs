@@ -7,6 +7,7 @@ use crate::mpi::argument::{HandlePtr, Indices};
 use crate::recording::{Call, Recorder};
 use crate::state::request::{REQUESTS, RequestRef};
 use crate::state::scratch::Scratch;
+use crate::state::sites;
 use crate::state::world;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::{CommId, Operation, Ticks};
@@ -45,16 +46,17 @@ unsafe fn many(
     }
     let statuses = few.statuses(statuses);
     let ((code, outcome), ticks) = call.time(operation, few.communicator, || make(statuses));
+    let caller = sites::caller_of_export();
     match outcome {
         // SAFETY: the call has succeeded.
         Outcome::All => unsafe {
-            few.completed(call.thread(), operation, statuses, ticks);
+            few.completed(call.thread(), operation, statuses, ticks, caller);
         },
         // SAFETY: as above.
         Outcome::One(index) => unsafe {
-            few.completed_one(call.thread(), operation, index, statuses, ticks);
+            few.completed_one(call.thread(), operation, index, statuses, ticks, caller);
         },
-        Outcome::Nothing => few.charge(call.thread(), operation, ticks),
+        Outcome::Nothing => few.charge(call.thread(), operation, ticks, caller),
         outcome => {
             let answer = Answer { code, requests, statuses };
             // SAFETY: the call has ended; it filled what `outcome` says.

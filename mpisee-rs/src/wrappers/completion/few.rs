@@ -11,7 +11,6 @@ use crate::recording::cached_counter::{CachedCounter, rarely};
 use crate::state::process;
 use crate::state::request::{Kind, REQUESTS, RequestRef, RequestState};
 use crate::state::scratch::Scratch;
-use crate::state::sites;
 use crate::state::thread::Thread;
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::mem::MaybeUninit;
@@ -97,12 +96,13 @@ impl Few {
         operation: Operation,
         statuses: *const Status,
         ticks: Ticks,
+        caller: u64,
     ) {
         for (at, found) in self.found().iter().enumerate() {
             // SAFETY: the caller's promise.
             unsafe { complete(thread, found, statuses.wrapping_add(at)) };
         }
-        self.charge(thread, operation, ticks);
+        self.charge(thread, operation, ticks, caller);
     }
 
     /// Records that the one at `index` completed.
@@ -118,18 +118,19 @@ impl Few {
         index: usize,
         status: *const Status,
         ticks: Ticks,
+        caller: u64,
     ) {
         if let Some(found) = self.found().get(index) {
             // SAFETY: the caller's promise.
             unsafe { complete(thread, found, status) };
         }
-        self.charge(thread, operation, ticks);
+        self.charge(thread, operation, ticks, caller);
     }
 
-    /// Charges the call to the communicator.
+    /// Charges the call to the communicator; as [`charge`].
     #[inline(always)]
-    pub fn charge(&self, thread: &'static Thread, operation: Operation, ticks: Ticks) {
-        charge(thread, operation, self.communicator, ticks);
+    pub fn charge(&self, thread: &'static Thread, operation: Operation, ticks: Ticks, caller: u64) {
+        charge(thread, operation, self.communicator, ticks, caller);
     }
 
     /// Hands them to the general way; false if there is no memory for it.
@@ -149,11 +150,16 @@ impl Few {
     }
 }
 
-/// Charges a call on simple requests to their communicator, unless recording is off.
+/// Charges a call on simple requests to their communicator, unless recording is off. `caller` is the address to which it returns.
 #[inline(always)]
-pub fn charge(thread: &'static Thread, operation: Operation, communicator: CommId, ticks: Ticks) {
+pub fn charge(
+    thread: &'static Thread,
+    operation: Operation,
+    communicator: CommId,
+    ticks: Ticks,
+    caller: u64,
+) {
     if process::is_recording() {
-        let caller = sites::caller();
         CachedCounter(thread.cached_by_id(operation, communicator, caller as i32)).count(0, 0, ticks, caller);
     }
 }

@@ -16,6 +16,7 @@ use crate::naming;
 use crate::recording::{Call, Recorder, streams, unfinished};
 use crate::state::request::REQUESTS;
 use crate::state::request::{Removed, RequestRef, RequestState};
+use crate::state::sites;
 use crate::state::world;
 use array::{first_of, length};
 use mpisee_profile::segment::NotSeen;
@@ -89,7 +90,7 @@ unsafe fn one(
         // SAFETY: the call has succeeded.
         unsafe { few::complete(call.thread(), &given, status) };
     }
-    few::charge(call.thread(), operation, communicator, ticks);
+    few::charge(call.thread(), operation, communicator, ticks, sites::caller_of_export());
     code
 }
 

@@ -85,8 +85,8 @@ fn setting(facts: &Facts<'_>, size: u32) -> String {
             "Whether another algorithm is faster has to be measured. The default of Open MPI's component tuned for this \
              size is {}; compare {} for this size alone: mpisee-through advise --write-rules FILE, then run with --mca \
              coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename FILE.",
-            Algorithm::of_default(size).name(),
-            Algorithm::of_default(size).other().name()
+            Algorithm::of_default(size),
+            Algorithm::of_default(size).other()
         ),
         Some("mpich") => {
             "Set MPIR_CVAR_ALLTOALLV_INTRA_ALGORITHM=nb or =scattered and compare; it is for communicators \
@@ -98,7 +98,8 @@ fn setting(facts: &Facts<'_>, size: u32) -> String {
 }
 
 /// The algorithms that Open MPI's component tuned has for MPI_Alltoallv, by their numbers in rules files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 enum Algorithm {
     Linear = 1,
     Pairwise = 2,
@@ -117,13 +118,6 @@ impl Algorithm {
         match self {
             Algorithm::Linear => Algorithm::Pairwise,
             Algorithm::Pairwise => Algorithm::Linear,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Algorithm::Linear => "linear",
-            Algorithm::Pairwise => "pairwise",
         }
     }
 }
@@ -168,8 +162,8 @@ fn rules_file(sizes: &[u32]) -> String {
     );
     for (size, algorithm) in rules {
         let name = match algorithm {
-            1 => Algorithm::Linear.name(),
-            2 => Algorithm::Pairwise.name(),
+            1 => Algorithm::Linear.into(),
+            2 => Algorithm::Pairwise.into(),
             _ => "as without rules",
         };
         text += &format!("{size} # processes and more\n1 # message size\n0 {algorithm} 0 0 # {name}\n");

@@ -1,6 +1,6 @@
 //! The rule about barriers right before a collective that synchronises anyway, as measured by sampled arrivals.
 //!
-//! Whether a member does anything between the two is the time from its departure from the barrier to its arrival at the
+//! The time that a member spends between the two is that from its departure from the barrier to its arrival at the
 //! collective, both on its own clock. Where all calls of the collective were sampled, the next one is known. Else calls of
 //! the two are taken as pairs whose numbers differ by the same, such as one where the program begins with a barrier: for random
 //! numbers the sample has some whole pairs.

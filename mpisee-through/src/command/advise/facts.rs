@@ -128,7 +128,7 @@ pub struct Facts<'a> {
     pub view: &'a ProfileView,
     pub processes: &'a Processes,
     filter: &'a CommFilter,
-    /// Whether ranks ended without `MPI_Finalize`.
+    /// True if ranks ended without `MPI_Finalize`.
     pub is_interrupted: bool,
     /// The MPI library's description and the flavour that recorded.
     pub library: String,
@@ -143,7 +143,7 @@ pub struct Facts<'a> {
     pub ranks_per_node: u32,
     /// The chosen ranks that were ready to run and had no core.
     pub lack: Option<Lack>,
-    /// Whether it was measured.
+    /// True if it was measured.
     pub knows_waits: bool,
     /// All communicators with or without calls, by name, with the calls of chosen ranks.
     pub comms: BTreeMap<String, Comm<'a>>,
@@ -234,28 +234,28 @@ impl<'a> Facts<'a> {
         family.map_or((comm, comm), |family| (&family.name, &family.title))
     }
 
-    /// Whether one call of the operation may count on several communicators, so that its number of calls and their mean time
-    /// are not those of the program.
+    /// Returns whether one call of the operation may count on several communicators, so that its number of calls and
+    /// their mean time are not those of the program.
     pub fn is_counted_on_each(&self, call: &str) -> bool {
         self.counted_on_each.contains(call)
     }
 
-    /// Whether ranks or communicators are chosen.
+    /// Returns whether ranks or communicators are chosen.
     pub fn is_a_part(&self) -> bool {
         self.filter.names_ranks() || self.filter.names_comms()
     }
 
-    /// Whether ranks are chosen.
+    /// Returns whether ranks are chosen.
     pub fn names_ranks(&self) -> bool {
         self.filter.names_ranks()
     }
 
-    /// Whether the communicator is chosen.
+    /// Returns whether the communicator is chosen.
     pub fn is_chosen(&self, row: &CommRow) -> bool {
         self.processes.takes_row(self.filter, row)
     }
 
-    /// Whether the rank is chosen.
+    /// Returns whether the rank is chosen.
     pub fn takes_rank(&self, rank: u32) -> bool {
         self.filter.takes_rank(rank)
     }
@@ -311,8 +311,8 @@ fn named_families(view: &ProfileView, filter: &CommFilter, comms: &BTreeMap<Stri
     families
 }
 
-/// Whether ranks ended in these calls, which return at once, or in no call, between two of them perhaps: then most of
-/// them may come from a hang.
+/// Returns whether ranks ended in these calls, which return at once, or in no call, between two of them perhaps: then
+/// most of them may come from a hang.
 fn may_be_of_hang(call: &str, comm: &str, ended_in: &[EndedIn]) -> bool {
     let is_here = |place: &EndedIn| match &place.call {
         None => true,

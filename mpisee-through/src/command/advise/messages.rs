@@ -56,7 +56,7 @@ impl Fold<Peer<'static>> for Collector {
     }
 }
 
-/// Whether it is about point-to-point messages; waits and tests are mostly for these.
+/// Returns whether it is about point-to-point messages; waits and tests are mostly for these.
 pub fn is_message(used: &Used) -> bool {
     matches!(used.kind, Some(Kind::PointToPoint | Kind::Completion | Kind::Probe))
 }

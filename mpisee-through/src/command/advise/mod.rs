@@ -41,16 +41,17 @@ EXAMPLES:
   mpisee-through advise app.mpisee --format json               for other programs
   mpisee-through advise app.mpisee --write-rules rules.conf    a rules file for Open MPI to try";
 
-/// What takes most time and what to try, in plain words: first what dominates, then findings, each with
-/// its evidence and the rule's threshold.
+/// Findings in plain words: what takes most time, and what to try
+///
+/// What dominates comes first, then findings, each with its evidence and the rule's threshold:
 ///
 /// no-core: ranks that were ready to run and had no core, because of more ranks or threads than cores,
 /// ranks bound to the same core, a quota, or other processes. It comes first, whatever its time.
 /// dominating: collectives, or point-to-point messages, of one communicator that take much of the MPI
 /// time.
 /// tiny-allreduces: very many MPI_Allreduce of a few bytes.
-/// late: ranks, a node or a root for which others wait in collectives, as measured by the arrivals of all
-/// members (mpisee-through waits).
+/// late: ranks, a node or a root for which others wait in collectives, as measured by the arrivals of
+/// all members (mpisee-through waits).
 /// late-sender: ranks for which receivers of point-to-point messages wait, as measured by both ends
 /// (mpisee-through waits).
 /// late-receiver: the same, for which senders wait.
@@ -66,7 +67,8 @@ EXAMPLES:
 /// which one has far more bytes than the mean, and that take long beside waiting.
 /// needless-barriers: MPI_Barrier right before a collective that synchronises anyway, as measured by
 /// the arrivals of all members.
-/// slow-transfer: collectives whose transfers take many times as long as the shortest ones of this run.
+/// slow-transfer: collectives whose transfers take many times as long as the shortest ones of this
+/// run.
 /// through-one-rank: messages of which one rank is an end of nearly all, and in which the others spend
 /// much time.
 /// small-messages: many small messages to the same rank between two calls that bring the sender
@@ -104,7 +106,7 @@ pub struct AdviseArgs {
     output: OutputArgs,
 }
 
-/// What to know of findings in a run that did not come to its end.
+/// The note on findings in a run that did not come to its end.
 const OF_INTERRUPTED: &str = "Times are lower bounds: calls in progress when ranks ended are not counted. Since a hang or the early end explains \
      them, tests and probes in which ranks ended, or between which they may have, and communicators that were not freed are left \
      out.";

@@ -23,7 +23,7 @@ const ALIKE: f64 = 1.25;
 struct Hub<'f> {
     comm: &'f str,
     rank: u32,
-    /// Whether every other member is among its peers.
+    /// True if every other member is among its peers.
     is_of_all: bool,
     all: Sent,
     received: Sent,

@@ -13,11 +13,11 @@ const POLLING_OF_RUN: f64 = 0.02;
 /// One way of polling, and what it looks for.
 struct Polling {
     noun: &'static str,
-    /// What the calls do, after their number.
+    /// The calls' action, as it follows their number in a sentence.
     what: &'static str,
     calls: &'static [&'static str],
     is_found: fn(&str) -> bool,
-    /// What `is_found` takes, with the preposition that relates it to the polls.
+    /// The operations that `is_found` takes, with the preposition that relates them to the polls.
     found: [&'static str; 2],
     advice: &'static str,
 }
@@ -82,12 +82,12 @@ fn finding(polling: &Polling, family: &Family<'_>, facts: &Facts<'_>) -> Option<
     })
 }
 
-/// Whether a call starts what a test may complete. A blocking receive does not.
+/// Returns whether a call starts what a test may complete. A blocking receive does not.
 fn starts_request(call: &str) -> bool {
     Operation::from_name(call).is_some_and(Operation::starts_request)
 }
 
-/// Whether a call receives a message, which a probe may have found before.
+/// Returns whether a call receives a message, which a probe may have found before.
 fn is_receive(call: &str) -> bool {
     ["MPI_Imrecv", "MPI_Irecv", "MPI_Mrecv", "MPI_Recv"].contains(&call)
 }

@@ -81,7 +81,7 @@ pub fn late_ends(facts: &Facts<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether a rule of this module is about messages, and not about collectives; none of a rule of another one.
+/// Returns whether a rule of this module is about messages, and not about collectives; none of a rule of another one.
 pub fn is_about_messages(rule: &str) -> Option<bool> {
     let is_end = [SENDERS, RECEIVERS, HOT_RECEIVERS].iter().any(|of| of.name == rule);
     match is_end || rule == UNEVEN_MESSAGES {
@@ -178,7 +178,7 @@ impl Found<'_> {
         self.sentences.len() == 1 && self.sentences[0].ranks.len() == 1
     }
 
-    /// Whether all of these ranks waited for others elsewhere, so that the cause may be with those.
+    /// Returns whether all of these ranks waited for others elsewhere, so that the cause may be with those.
     fn may_only_pass_it_on(&self) -> bool {
         self.sentences.iter().all(|one| one.ranks.iter().all(|rank| one.waited.contains(rank)))
     }

@@ -16,7 +16,7 @@ pub fn outside(row: &RankRow) -> [f64; 2] {
     [all_s, (all_s - row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0)).max(0.0)]
 }
 
-/// Whether the time outside of MPI is known of all ranks.
+/// Returns whether the time outside of MPI is known of all ranks.
 pub fn is_known(facts: &Facts<'_>) -> bool {
     !facts.is_interrupted && !facts.view.run().recording_was_off && facts.processes.ranks().len() > 1
 }
@@ -44,7 +44,7 @@ impl Beside {
         is_known.then_some(Beside { ranks, own_s, others_s, others: others.len() })
     }
 
-    /// Whether they have so much more to do that it explains most of the others' waiting of `waiting_s`.
+    /// Returns whether they have so much more to do that it explains most of the others' waiting of `waiting_s`.
     pub fn explains(&self, waiting_s: f64) -> bool {
         (self.own_s[1] - self.others_s) * self.others as f64 >= EXPLAINS * waiting_s
     }

@@ -1,7 +1,10 @@
 //! The findings of the checks: differences, and those of them that `run.json` explains.
 
-/// What a difference is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use strum::{IntoStaticStr, VariantArray};
+
+/// The subject of a difference, in the order of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Check {
     Ranks,
     Names,
@@ -11,22 +14,13 @@ pub enum Check {
 }
 
 impl Check {
-    /// Each of them, in the order of the report.
-    pub const ALL: [Check; 5] = [Check::Ranks, Check::Names, Check::Rows, Check::Traffic, Check::Time];
-
     /// The name in the report.
     pub fn name(self) -> &'static str {
-        match self {
-            Check::Ranks => "ranks",
-            Check::Names => "names",
-            Check::Rows => "rows",
-            Check::Traffic => "traffic",
-            Check::Time => "time",
-        }
+        self.into()
     }
 }
 
-/// What holds where nothing is found, per check.
+/// The statement of each check for a profile in which it finds nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claims {
     pub ranks: &'static str,
@@ -39,7 +33,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// What holds where the check finds nothing.
+    /// The statement of one check.
     pub fn of(&self, check: Check) -> &'static str {
         match check {
             Check::Ranks => self.ranks,
@@ -54,9 +48,9 @@ impl Claims {
 /// Something that does not agree.
 #[derive(Debug)]
 pub struct Finding {
-    /// What it is about.
+    /// The subject.
     pub check: Check,
-    /// What was found, as a sentence without its full stop.
+    /// The finding, as a sentence without its full stop.
     pub what: String,
     /// Why it is no error of the profile, if it is none.
     pub explained_by: Option<&'static str>,
@@ -71,7 +65,7 @@ pub struct Findings {
     differences: Vec<Finding>,
     explained: Vec<Finding>,
     /// Per check: all differences, all explained ones.
-    counts: [(u64, u64); Check::ALL.len()],
+    counts: [(u64, u64); Check::VARIANTS.len()],
     /// The part of the time check that does not apply to this run.
     pub skipped: Option<&'static str>,
 }

@@ -36,7 +36,7 @@ pub fn check(profile: &Profile, is_there: impl Fn(u32) -> bool, findings: &mut F
     Ok(())
 }
 
-/// Copies of any length, of width 0, have no bytes that could be told from their number.
+/// Copies of any length, of width 0, have no bytes that follow from their number.
 fn check_bytes(file: &str, line: &str, (accesses, width, bytes): (u64, u32, u64), findings: &mut Findings) {
     let expected = accesses.saturating_mul(u64::from(width));
     if width > 0 && bytes != expected {

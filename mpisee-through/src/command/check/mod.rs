@@ -42,7 +42,7 @@ EXAMPLES:
 /// time: mpi_s of a rank is the sum of its rows in calls.csv, and not more than wall_s (the latter
 /// unless the thread level is multiple, where calls of threads overlap).
 ///
-/// Where rows are sums over ranks, each of these is checked of the sums.
+/// In a profile with sums over ranks the same is checked of the sums.
 ///
 /// Traffic that differs is no error of the profile where run.json says that recording was off for a
 /// part of the run, that the profile is incomplete, or that some messages are in no table: of

@@ -72,22 +72,22 @@ pub struct RowCheck<'a> {
     comms: HashMap<&'a str, &'a CommRow>,
     /// Why a communicator may be missing.
     incomplete: Option<&'static str>,
-    /// What is found once is not told again for each row.
-    told: HashSet<(&'static str, String, Option<u32>)>,
+    /// Findings that are reported once, and not again for each row.
+    reported: HashSet<(&'static str, String, Option<u32>)>,
 }
 
 impl<'a> RowCheck<'a> {
     /// Refers to `comms.csv`.
     pub fn new(rows: &'a [CommRow], incomplete: Option<&'static str>) -> Self {
         let comms = rows.iter().map(|row| (row.comm.as_str(), row)).collect();
-        RowCheck { comms, incomplete, told: HashSet::new() }
+        RowCheck { comms, incomplete, reported: HashSet::new() }
     }
 
     /// Checks that `rank` can have a row with `comm` in `file`.
     pub fn row(&mut self, file: &'static str, comm: &str, rank: u32, findings: &mut Findings) {
         match self.comms.get(comm) {
             None => {
-                if self.told.insert((file, comm.to_owned(), None)) {
+                if self.reported.insert((file, comm.to_owned(), None)) {
                     findings.differs_unless(self.incomplete, Check::Rows, || {
                         format!("{comm} is in {file} and not in comms.csv")
                     });
@@ -96,7 +96,7 @@ impl<'a> RowCheck<'a> {
             Some(row) => {
                 let members = &row.members;
                 let is_member = members.contains(rank) || members.has_elided();
-                if !is_member && self.told.insert((file, comm.to_owned(), Some(rank))) {
+                if !is_member && self.reported.insert((file, comm.to_owned(), Some(rank))) {
                     findings.differs(Check::Rows, || {
                         format!("rank {rank} is in {file} on {comm} and not among its members {members}")
                     });
@@ -109,7 +109,7 @@ impl<'a> RowCheck<'a> {
     pub fn outsider(&mut self, file: &'static str, comm: &str, rank_in_comm: u32, findings: &mut Findings) {
         let Some(row) = self.comms.get(comm) else { return };
         let is_possible = row.members.outsiders() > 0 && rank_in_comm < row.size;
-        if !is_possible && self.told.insert((file, comm.to_owned(), None)) {
+        if !is_possible && self.reported.insert((file, comm.to_owned(), None)) {
             let members = &row.members;
             findings.differs(Check::Rows, || {
                 format!(

@@ -6,6 +6,7 @@ use crate::units::count;
 use anyhow::Result;
 use mpisee_profile::Profile;
 use serde::Serialize;
+use strum::VariantArray;
 
 /// The findings in the format asked for.
 pub fn render(profile: &Profile, findings: &Findings, output: &OutputArgs) -> Result<Vec<u8>> {
@@ -21,7 +22,7 @@ pub fn render(profile: &Profile, findings: &Findings, output: &OutputArgs) -> Re
 
 fn text(profile: &Profile, findings: &Findings) -> String {
     let mut text = String::new();
-    for check in Check::ALL {
+    for &check in Check::VARIANTS {
         let mark = match findings.of(check) {
             (0, 0) => "ok",
             (0, _) => "explained",
@@ -113,7 +114,7 @@ fn document(profile: &Profile, findings: &Findings) -> Document {
         holds: findings.differences() == 0,
         complete: profile.run().complete,
         skipped: findings.skipped,
-        checks: Check::ALL.into_iter().map(check).collect(),
+        checks: Check::VARIANTS.iter().copied().map(check).collect(),
         findings: findings.kept().map(finding).collect(),
         findings_left_out: findings.left_out(),
     }

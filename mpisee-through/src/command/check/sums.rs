@@ -34,7 +34,7 @@ pub fn check(view: &ProfileView, nodes: &[NodeRow], findings: &mut Findings) -> 
     check_ranks(run, nodes, findings);
     check_names(run, &comms, findings);
     let rows_by_name: HashMap<&str, &CommRow> = comms.iter().map(|row| (row.comm.as_str(), row)).collect();
-    let mut rows = Rows { comms: rows_by_name, told: HashSet::new() };
+    let mut rows = Rows { comms: rows_by_name, reported: HashSet::new() };
     let mut sites = SiteCheck::read(profile, None, findings)?;
     for row in &totals {
         rows.check("totals.csv", &row.comm, Some(row.time_max_rank), findings);
@@ -123,8 +123,8 @@ fn check_names(run: &RunInfo, comms: &[CommRow], findings: &mut Findings) {
     }
 }
 
-/// Whether communicators of a family may have members in common: those that several calls made of groups, which their
-/// digests tell apart.
+/// Returns whether communicators of a family may have members in common: those that several calls made of groups, which
+/// their digests tell apart.
 fn may_overlap(comm: &str) -> bool {
     comm.parse().is_ok_and(|name: CommName| {
         matches!(name.root(), Root::FromGroups(_))
@@ -132,7 +132,8 @@ fn may_overlap(comm: &str) -> bool {
     })
 }
 
-/// Whether the name is the parent's and one creation more, whatever the sizes and the numbers of what one call made.
+/// Returns whether the name is the parent's and one creation more, whatever the sizes and the numbers of what one call
+/// made.
 fn descends(comm: &str, parent: &str) -> bool {
     let pattern = |name: &str| name.parse().map(|name: CommName| name.pattern());
     match (pattern(comm), pattern(parent)) {
@@ -144,8 +145,8 @@ fn descends(comm: &str, parent: &str) -> bool {
 /// Rows of other tables name communicators of `comms.csv`, and members of them.
 struct Rows<'a> {
     comms: HashMap<&'a str, &'a CommRow>,
-    /// What is found once is not told again for each row.
-    told: HashSet<(&'static str, String)>,
+    /// Findings that are reported once, and not again for each row.
+    reported: HashSet<(&'static str, String)>,
 }
 
 impl Rows<'_> {
@@ -157,7 +158,7 @@ impl Rows<'_> {
             }
             _ => return,
         };
-        if self.told.insert((file, comm.to_owned())) {
+        if self.reported.insert((file, comm.to_owned())) {
             findings.differs(Check::Rows, || what);
         }
     }
@@ -241,7 +242,7 @@ fn named(row: &SpreadRow) -> String {
     }
 }
 
-/// What was sent over an offset was received over the opposite one, of the same communicator.
+/// Checks that messages sent over an offset were received over the opposite one, of the same communicator.
 fn check_traffic(run: &RunInfo, offsets: &[OffsetRow], findings: &mut Findings) {
     let explained_by = explanation::of_traffic(run);
     let mut open: BTreeMap<(&str, i64, i64), traffic::Balance> = BTreeMap::new();

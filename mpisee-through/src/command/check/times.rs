@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, HashSet};
 
 /// Times are written with nanoseconds: each is off by half of one at most, and so is each that was added up.
 pub const ROUNDING_S: f64 = 0.5e-9;
-/// What adding doubles may lose beside that, relative to the sum.
+/// The rounding error of adding doubles beside that, relative to the sum.
 pub const SUMMATION: f64 = 1e-12;
 
-/// What is said where calls of threads overlap.
+/// The note where calls of threads overlap.
 pub const NOT_COMPARED: &str = "MPI time is not compared with wall time: threads may call MPI at once";
 
 /// The sum of the times of some rows.
@@ -26,7 +26,7 @@ impl Times {
         self.rows += 1;
     }
 
-    /// Whether it may be the same as a time that is itself rounded.
+    /// Returns whether it may be the same as a time that is itself rounded.
     pub fn is_close_to(&self, Seconds(time_s): Seconds) -> bool {
         (time_s - self.sum_s).abs() <= self.tolerance_s()
     }

@@ -17,7 +17,7 @@ impl Balance {
         Balance { messages: i128::from(messages), bytes: i128::from(bytes) }
     }
 
-    /// Whether all that was sent was received.
+    /// Returns whether all that was sent was received.
     pub fn is_even(self) -> bool {
         self == Balance::default()
     }

@@ -108,11 +108,11 @@ pub fn run(args: &CommsArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// What a table is made of.
+/// The communicators of a table, before it is drawn.
 struct Drawing<'a> {
     shapes: &'a [Shape],
     families: &'a [Family<'a>],
-    /// Whether `S` is left out.
+    /// True if `S` is left out.
     hides_self: bool,
 }
 
@@ -151,7 +151,7 @@ fn table(drawing: &Drawing<'_>, limit: usize, args: &CommsArgs) -> String {
     }
     if rows().any(|row| is_shared_row(&row.comm)) {
         note(
-            "A name with + is one row for many like communicators (how many × size), which were not told apart.",
+            "A name with + is one row for many like communicators (how many × size), which are not distinguished.",
         );
     }
     if !drawing.families.iter().all(Family::is_single) {
@@ -200,7 +200,7 @@ impl Drawing<'_> {
     }
 }
 
-/// What all of the family have, or nothing.
+/// A text that all of the family have, or nothing.
 fn common(family: &Family<'_>, of: fn(&CommRow) -> String) -> String {
     let first = of(family.rows[0]);
     if family.rows.iter().all(|row| of(row) == first) { first } else { String::new() }

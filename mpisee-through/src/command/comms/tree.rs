@@ -23,7 +23,7 @@ pub struct Line {
     pub left_out: usize,
 }
 
-/// What is left to draw.
+/// A line that is left to draw.
 enum Step {
     Comm(usize),
     LeftOut { siblings: usize, all: usize },

@@ -44,12 +44,12 @@ const EARLY: &str = "waiting in MPI_Finalize for the last rank";
 /// The parts of communicators, the largest first.
 pub struct Loss {
     pub sheet: Sheet,
-    /// Whether like communicators share a row.
+    /// True if like communicators share a row.
     pub with_families: bool,
     pub cut_off: Option<ProfileError>,
 }
 
-/// Whether rows are for families, and for people.
+/// True if rows are for families, and for people.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
     pub families: bool,

@@ -88,7 +88,7 @@ impl Drawing<'_> {
         let number = found.len() as u64;
         let what = self.noun(part, number);
         let title = match main {
-            "" => format!("{} in {number} {what}", self.told(all)),
+            "" => format!("{} in {number} {what}", self.amount(all)),
             _ => format!("{number} {what}"),
         };
         Bars {
@@ -117,7 +117,7 @@ impl Drawing<'_> {
             // The end of a path tells more than where all paths begin.
             keeps_end: matches!(by, By::Line | By::Launch),
             parts: sum.kinds(self.args.of),
-            told: if self.args.of == Of::Bytes { human_bytes(amount) } else { amount.to_string() },
+            amount: if self.args.of == Of::Bytes { human_bytes(amount) } else { amount.to_string() },
             title,
         }
     }
@@ -139,7 +139,7 @@ impl Drawing<'_> {
     }
 
     /// So much, in words.
-    fn told(&self, amount: u64) -> String {
+    fn amount(&self, amount: u64) -> String {
         if self.args.of == Of::Bytes { human_bytes(amount) } else { accesses(amount) }
     }
 

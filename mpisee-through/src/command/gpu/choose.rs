@@ -40,27 +40,28 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Whether objects have to be resolved to their calls before rows are chosen.
+    /// Returns whether objects have to be resolved to their calls before rows are chosen.
     pub fn needs_objects(&self) -> bool {
         self.object.is_some()
     }
 
-    /// Whether an object is chosen.
-    pub fn takes_object(&self, told: &str) -> bool {
-        self.object.as_ref().is_none_or(|it| it.matches(told))
+    /// Returns whether an object is chosen.
+    pub fn takes_object(&self, described: &str) -> bool {
+        self.object.as_ref().is_none_or(|it| it.matches(described))
     }
 
-    /// Whether memory on a device is chosen.
+    /// Returns whether memory on a device is chosen.
     pub fn takes_peer_device(&self, peer_device: &str) -> bool {
         self.peer_device.as_ref().is_none_or(|it| it.matches(peer_device))
     }
 
-    /// Whether single ranks or devices are chosen.
+    /// Returns whether single ranks or devices are chosen.
     pub fn names_ranks(&self) -> bool {
         self.ranks.is_some() || self.device.is_some()
     }
 
-    /// Whether what a rank runs is chosen: an instruction by its line, and by that of Python which launched the kernel.
+    /// Returns whether what a rank runs is chosen: an instruction by its line, and by that of Python which launched the
+    /// kernel.
     pub fn takes_line(&self, rank: u32, device: &str, kernel: &str, lines: [&str; 2]) -> bool {
         self.ranks.as_ref().is_none_or(|it| it.contains(rank))
             && self.device.as_ref().is_none_or(|it| it.matches(device))
@@ -73,7 +74,7 @@ impl Choice {
         self.kernel.as_ref().is_none_or(is_kernel) && fits(&self.line, line) && fits(&self.launch, launch)
     }
 
-    /// Whether a row is chosen, but for its object.
+    /// Returns whether a row is chosen, but for its object.
     pub fn takes(&self, row: &Accessed) -> bool {
         let lines = [row.source.as_str(), &row.launched];
         let is_line = match &row.rank {

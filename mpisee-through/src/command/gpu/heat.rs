@@ -5,7 +5,7 @@ use super::mpi::Mpi;
 use super::rows::Accessed;
 use super::{By, Chosen, GpuArgs, Of};
 use crate::picture::{Axis, Field, Panel, Picture, drawn, graph};
-use crate::units::{accesses, count};
+use crate::units::{accesses, count, human_bytes};
 use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::gpu::Access;
@@ -117,16 +117,17 @@ pub fn short_ids(ends: &[String]) -> Vec<String> {
     ends.iter().zip(&all).map(name).collect()
 }
 
-/// Whether it is neither rank nor device, which come first.
+/// Returns whether it is neither rank nor device, which come first.
 fn is_place(end: &str) -> bool {
     ["host", "managed", "(unknown)"].contains(&end)
 }
 
 fn kernels_panel(flows: &BTreeMap<(Label, Label), Flow>, axes: &FieldAxes, args: &GpuArgs) -> Panel {
-    let told = |amount: u64| match args.of {
-        Of::Bytes => count(amount, "byte"),
+    let with_unit = |amount: u64, of_bytes: fn(u64) -> String| match args.of {
+        Of::Bytes => of_bytes(amount),
         Of::Accesses => accesses(amount),
     };
+    let exact = |amount| with_unit(amount, |bytes| count(bytes, "byte"));
     let mut fields: BTreeMap<(u32, u32), Flow> = BTreeMap::new();
     for ((from, to), flow) in flows {
         let sum = fields.entry((axes.fields[from], axes.fields[to])).or_default();
@@ -138,13 +139,13 @@ fn kernels_panel(flows: &BTreeMap<(Label, Label), Flow>, axes: &FieldAxes, args:
     let all = fields.values().fold(0u64, |all, flow| all.saturating_add(flow.of(args.of)));
     let field = |(&(row, column), flow): (&(u32, u32), &Flow)| {
         let (from, to) = (&axes.names[row as usize], &axes.names[column as usize]);
-        let [pushed, pulled] = [flow.pushed, flow.pulled].map(|sums| told(sums[args.of as usize]));
+        let [pushed, pulled] = [flow.pushed, flow.pulled].map(|sums| exact(sums[args.of as usize]));
         let title =
             format!("{from} to {to}: {pushed} stored by kernels of {from}, {pulled} loaded by those of {to}");
         Field { row, column, amount: flow.of(args.of), title }
     };
     Panel {
-        title: format!("By GPU kernels: {}", told(all)),
+        title: format!("By GPU kernels: {}", with_unit(all, human_bytes)),
         down: axes.axis("from"),
         across: axes.axis("to"),
         fields: fields.iter().map(field).collect(),
@@ -167,7 +168,7 @@ fn mpi_panel(mpi: &Mpi, axes: &FieldAxes, by: By) -> Panel {
     };
     let whose = if by == By::Device { ", ranks by their device" } else { "" };
     Panel {
-        title: format!("By MPI, point-to-point{whose}: {}", count(all, "byte")),
+        title: format!("By MPI, point-to-point{whose}: {}", human_bytes(all)),
         down: axes.axis("from"),
         across: axes.axis("to"),
         fields: sent.iter().map(field).collect(),
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_told_by_as_much_as_they_need() {
+    fn devices_are_named_by_as_much_as_they_need() {
         let names =
             ["GPU-8f6ad5c8-1111-2222-333344445555", "GPU-8f6ad5c8-1111-2222-333344446666", "GPU-a", "host"];
         let short = short_ids(&names.map(str::to_owned));

@@ -186,8 +186,8 @@ impl Chosen {
                 continue;
             }
             if needs_objects {
-                let told = symbols.stack(&row.object);
-                let object = std::mem::replace(&mut row.object, told);
+                let resolved = symbols.stack(&row.object);
+                let object = std::mem::replace(&mut row.object, resolved);
                 if !args.choice.takes_object(&row.object) {
                     continue;
                 }

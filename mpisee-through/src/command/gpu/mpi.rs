@@ -86,7 +86,7 @@ impl Mpi {
         sent.filter(|(.., bytes)| *bytes > 0)
     }
 
-    /// Whether MPI has such an end: a rank, or a device that ranks stand for.
+    /// Returns whether MPI has such an end: a rank, or a device that ranks stand for.
     fn has(&self, label: &Label) -> bool {
         match label {
             Label::Number(_) => true,

@@ -33,13 +33,13 @@ pub fn drawn(axis: &Axis, pairs: &[((u32, u32), Traffic)], of: Of) -> String {
     if most == 0 {
         return text + "No message has any bytes; --of messages shows how many there are.\n";
     }
-    let unit = of.unit();
     let block = match axis.block() {
         1 => String::new(),
         block => format!(" A field is {block} {}.", axis.what()),
     };
     text += &format!(
-        "Senders down, receivers across; ░ to █: up to 25, 50, 75, 100 % of {most} {unit}.{block}\n"
+        "Senders down, receivers across; ░ to █: up to 25, 50, 75, 100 % of {}.{block}\n",
+        of.amount(most)
     );
     text
 }

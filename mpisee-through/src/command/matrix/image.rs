@@ -3,7 +3,7 @@
 use super::traffic::{Of, Traffic};
 use crate::axis::Axis;
 use crate::picture::{self, Field, Panel, Picture};
-use crate::units::count;
+use crate::units::{count, human_bytes};
 
 /// A field for each pair between which there is something; its numbers show under the pointer in SVG. `beside` is said of
 /// what is not in it.
@@ -30,7 +30,7 @@ pub fn picture(program: &str, axis: &Axis, pairs: &[((u32, u32), Traffic)], of: 
         title: format!(
             "{}, {}. {}",
             count(all.messages, "message"),
-            count(all.bytes, "byte"),
+            human_bytes(all.bytes),
             // What an option of the command adds is no part of a picture.
             beside.trim_end().split(';').next().unwrap_or_default()
         )

@@ -259,7 +259,7 @@ fn heads(args: &MatrixArgs, axis: &Axis) -> Vec<Head> {
         end("to", "TO"),
         sheet::number("messages", "MESSAGES"),
         sheet::number("bytes", "BYTES"),
-        sheet::number("share", "SHARE%"),
+        sheet::number("share", args.of.share()),
     ];
     if args.collectives {
         heads.insert(4, sheet::number("collective_bytes", "COLLECTIVE"));

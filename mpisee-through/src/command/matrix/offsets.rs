@@ -1,6 +1,6 @@
 //! The matrix of an aggregate profile: traffic by the distance between sender and receiver.
 
-use super::traffic::Traffic;
+use super::traffic::{Of, Traffic};
 use super::{Beside, MatrixArgs};
 use crate::command::Outcome;
 use crate::sheet::{self, Answer, Head, Sheet, Value};
@@ -10,14 +10,16 @@ use anyhow::Result;
 use mpisee_profile::rows::OffsetRow;
 use std::collections::BTreeMap;
 
-const HEADS: [Head; 6] = [
-    sheet::number("offset_min", "FROM OFFSET"),
-    sheet::number("offset_max", "TO"),
-    sheet::number("pairs", "PAIRS"),
-    sheet::number("messages", "MESSAGES"),
-    sheet::number("bytes", "BYTES"),
-    sheet::number("share", "SHARE%"),
-];
+fn heads(of: Of) -> Vec<Head> {
+    vec![
+        sheet::number("offset_min", "FROM OFFSET"),
+        sheet::number("offset_max", "TO"),
+        sheet::number("pairs", "PAIRS"),
+        sheet::number("messages", "MESSAGES"),
+        sheet::number("bytes", "BYTES"),
+        sheet::number("share", of.share()),
+    ]
+}
 
 /// As [`super::run`].
 pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
@@ -58,7 +60,7 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
         .collect();
     let closing = args.shown.cut(&args.output, &mut rows, "No messages.");
     let mut answer =
-        Answer::new(view.profile(), Sheet { name: "offsets", heads: HEADS.to_vec(), rows }, None);
+        Answer::new(view.profile(), Sheet { name: "offsets", heads: heads(args.of), rows }, None);
     if !sorted.is_empty() {
         let what = args.of.unit();
         answer.lead = format!(

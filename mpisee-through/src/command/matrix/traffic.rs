@@ -2,6 +2,7 @@
 
 use crate::axis::Axis;
 use crate::scan::{BadField, Fold, Peer};
+use crate::units::{count, human_bytes};
 use clap::ValueEnum;
 use hashbrown::HashMap;
 
@@ -18,6 +19,22 @@ impl Of {
         match self {
             Of::Bytes => "bytes",
             Of::Messages => "messages",
+        }
+    }
+
+    /// The heading of shares.
+    pub fn share(self) -> &'static str {
+        match self {
+            Of::Bytes => "% of bytes",
+            Of::Messages => "% of messages",
+        }
+    }
+
+    /// An amount with its unit, for people.
+    pub fn amount(self, amount: u64) -> String {
+        match self {
+            Of::Bytes => human_bytes(amount),
+            Of::Messages => count(amount, "message"),
         }
     }
 }

@@ -94,11 +94,11 @@ struct Summary<'a> {
     left_out: &'a [CommSum<'a>],
     /// The MPI time of all chosen ranks.
     mpi_s: f64,
-    /// Whether operations of little time are shown.
+    /// True if operations of little time are shown.
     all: bool,
     /// Why `calls.csv` was read in part only.
     partial_because: Option<String>,
-    /// Whether a filter is on.
+    /// True if a filter is on.
     filtered: bool,
 }
 

@@ -2,6 +2,7 @@
 
 use crate::cores;
 use crate::interrupted;
+use crate::names::library_version;
 use crate::units::{count, time, to_nine_decimals};
 use crate::view::ProfileView;
 use mpisee_profile::RunInfo;
@@ -46,20 +47,20 @@ pub struct RunSummary<'a> {
     profiler_mean_range_s: Option<[f64; 2]>,
     /// Calls of which the overhead was measured.
     profiler_sampled_calls: u64,
-    /// What it added to `MPI_Init` and `MPI_Finalize`.
+    /// The time that it added to `MPI_Init` and `MPI_Finalize`.
     profiler_init_s: f64,
     profiler_finalize_s: Option<f64>,
     profiler_share_of_wall: f64,
     profiler_call_ns: f64,
-    /// Whether rows are sums over ranks.
+    /// True if rows are sums over ranks.
     #[serde(rename = "folded")]
     is_aggregate: bool,
     #[serde(skip)]
     layout_note: Option<&'static str>,
-    /// Whether tables name the rank that took longest.
+    /// True if tables name the rank that took longest.
     #[serde(skip)]
     pub names_slowest_rank: bool,
-    /// Whether ranks ended without `MPI_Finalize`, so that wall times are lower bounds.
+    /// True if ranks ended without `MPI_Finalize`, so that wall times are lower bounds.
     #[serde(skip)]
     is_interrupted: bool,
     complete: bool,
@@ -168,7 +169,7 @@ impl<'a> RunSummary<'a> {
         }
     }
 
-    /// What the profiler adds before and after the wall time.
+    /// The time that the profiler adds before and after the wall time.
     fn longer(&self) -> Option<String> {
         let init = (self.profiler_init_s > 0.0).then(|| format!("MPI_Init {}", time(self.profiler_init_s)));
         let finalize = self.profiler_finalize_s.map(|longer_s| format!("MPI_Finalize {}", time(longer_s)));
@@ -178,8 +179,7 @@ impl<'a> RunSummary<'a> {
 
     /// The library without details of its build, and the flavour.
     fn mpi(&self) -> String {
-        let library = self.mpi_library.split(',').next().unwrap_or_default();
-        format!("{library} (flavour {})", self.mpi_flavour)
+        format!("{} (flavour {})", library_version(self.mpi_library), self.mpi_flavour)
     }
 
     fn places(&self) -> String {

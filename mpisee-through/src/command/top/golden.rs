@@ -60,7 +60,7 @@ fn job(more_s: f64) -> Job {
         id: (17, 8, 0),
         program: Program {
             command: vec!["./lu.B".to_owned(), "--grid".to_owned(), "4x2".to_owned()],
-            library: "Open MPI v5.0.3".to_owned(),
+            library: "Open MPI v5.0.3, package: Open MPI, ident: 5.0.3".to_owned(),
             flavour: "openmpi-5.0".to_owned(),
             ..Program::default()
         },

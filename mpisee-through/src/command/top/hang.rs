@@ -26,7 +26,7 @@ pub struct Hang {
     /// Members without a segment on this node.
     pub elsewhere: RankSet,
     /// Members of which not even the rank is known here.
-    pub unlisted: u64,
+    pub elided: u64,
 }
 
 /// The calls in which somebody has been for `threshold_s` seconds or more while others are missing; the longest first.
@@ -74,7 +74,7 @@ fn hang(job: &Job, call: Call, name: &str, longest: CurrentCall, inside: RankSet
         }
     }
     // A rank that is through with MPI_Finalize leaves nothing here.
-    let is_elsewhere = !elsewhere.is_empty() || comm.unlisted > 0;
+    let is_elsewhere = !elsewhere.is_empty() || comm.elided > 0;
     let known_missing = !missing.is_empty() || is_elsewhere && call != Call::Finalize;
     known_missing.then(|| Hang {
         longest,
@@ -83,7 +83,7 @@ fn hang(job: &Job, call: Call, name: &str, longest: CurrentCall, inside: RankSet
         left: left.into_iter().collect(),
         missing: collected(missing),
         elsewhere: elsewhere.into_iter().collect(),
-        unlisted: comm.unlisted,
+        elided: comm.elided,
     })
 }
 
@@ -104,7 +104,7 @@ impl Hang {
         if !missing.is_empty() {
             text += &format!("; missing {}", missing.join(", "));
         }
-        text += &match (self.elsewhere.is_empty(), self.unlisted) {
+        text += &match (self.elsewhere.is_empty(), self.elided) {
             (true, 0) => String::new(),
             (false, 0) => format!("; not on this node {}", self.elsewhere),
             (true, more) => format!("; not on this node {more} that are not listed"),
@@ -200,7 +200,7 @@ mod tests {
     fn members_that_nobody_here_knows_are_counted() {
         let inside = || rank(17, call(Operation::Allreduce, "W_s2.0", 18, 12.0));
         let mut job = job((0..5).map(|_| inside()).collect());
-        job.comms.get_mut("W_s2.0").unwrap().unlisted = 3;
+        job.comms.get_mut("W_s2.0").unwrap().elided = 3;
         let expected =
             "MPI_Allreduce on W_s2.0 (call 18), for 12 s: in it 0-4; not on this node 3 that are not listed";
         assert_eq!(sentences(&job, 5.0), [expected]);

@@ -27,7 +27,7 @@ pub struct Job {
     pub start_realtime_ns: u64,
     /// Seconds since then.
     pub elapsed_s: f64,
-    /// Whether recording was off somewhere at some time, so that calls are not counted alike.
+    /// True if recording was off somewhere at some time, so that calls are not counted alike.
     pub recording_was_off: bool,
     /// The ranks whose segments are here.
     pub ranks: BTreeMap<WorldRank, Rank>,
@@ -42,7 +42,7 @@ pub struct Job {
 pub struct Rank {
     pub pid: u32,
     pub host: String,
-    /// Whether its process ended.
+    /// True if its process ended.
     pub ended: bool,
     /// Seconds since recording began; of one that ended, up to the last that is known of it.
     pub elapsed_s: f64,
@@ -62,10 +62,10 @@ pub struct Comm {
     /// Members by rank in the world, as far as those here know them.
     pub members: RankSet,
     /// Members in this world that no rank on this node lists.
-    pub unlisted: u64,
+    pub elided: u64,
     /// Members whose segments are here.
     pub here: u64,
-    /// Whether several communicators may have this name, so that members do not belong together.
+    /// True if several communicators may have this name, so that members do not belong together.
     pub ambiguous: bool,
     pub calls: u64,
     pub bytes: u64,
@@ -132,11 +132,10 @@ impl Job {
                 || created.letter != 0 && created.n == NONE;
             comm.label.clone_from(&communicator.label);
             // Without a list each rank has at least itself.
-            if comm.here == 1 || comm.ambiguous || comm.unlisted > 0 {
+            if comm.here == 1 || comm.ambiguous || comm.elided > 0 {
                 let own = members(created);
                 comm.members = if comm.here == 1 { own.all() } else { comm.members.union(&own.all()) };
-                comm.unlisted =
-                    if own.has_elided() { own.len().saturating_sub(comm.members.len()) } else { 0 };
+                comm.elided = if own.has_elided() { own.len().saturating_sub(comm.members.len()) } else { 0 };
             }
         }
         self.count(snapshot, clock, &names, &mut rank);
@@ -177,7 +176,7 @@ impl Job {
         self.ranks.values().map(|rank| rank.elapsed_s).sum()
     }
 
-    /// Whether no process of it runs any more.
+    /// Returns whether no process of it runs any more.
     pub fn is_over(&self) -> bool {
         self.ranks.values().all(|rank| rank.ended)
     }

@@ -32,7 +32,7 @@ EXAMPLES:
   mpisee-through top --once               the same as text, once
   mpisee-through top --stacks             with the lines of the program
   mpisee-through top --format json        for scripts
-  mpisee-through top /local/shm           from where --segments of mpisee led
+  mpisee-through top /local/shm           from the DIR of mpisee --segments
 KEYS:
   q, Esc  quit      p, blank  pause      t, c, b, n  sort by time, calls, bytes, name
   up, down, page up, page down  scroll   Tab  the next job";
@@ -42,7 +42,7 @@ KEYS:
 /// Reads what mpisee's ranks on this node keep in memory, and costs them nothing. Ranks in the same place are shown
 /// together. Where ranks have been in a collective for longer than --hang while other members are not in it, a line
 /// says who is in and who is missing. HERE counts members on this node. Calls/s and Volume/s are of the interval since
-/// the last look. % of interval and % of run are the time in calls on the communicator, including those that are not yet
+/// the last update. % of interval and % of run are the time in calls on the communicator, including those that are not yet
 /// complete, by the time of all ranks on this node.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -52,7 +52,7 @@ pub struct TopArgs {
     #[arg(value_name = "PID|DIR")]
     which: Option<String>,
 
-    /// Time between two looks
+    /// Time between two updates
     #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "1s")]
     interval: f64,
 
@@ -77,7 +77,7 @@ pub struct TopArgs {
     #[arg(long)]
     once: bool,
 
-    /// Whose jobs, by number; root can look at those of others (default: the caller's)
+    /// Jobs of this user, by number; root can look at those of others (default: the caller's)
     #[arg(long, value_name = "UID")]
     user: Option<u32>,
 
@@ -218,13 +218,13 @@ impl Watch {
         Ok(Seen { jobs, skipped, left_behind })
     }
 
-    /// Whether the process asked for is one of the world, or above one.
+    /// Returns whether the process asked for is one of the world, or above one.
     fn is_wanted(&self, world: &WorldSegments) -> bool {
         let Some(wanted) = self.pid else { return true };
         world.running().any(|segment| is_or_is_below(segment.header.pid, wanted))
     }
 
-    /// Whether a file may be of the process asked for, by its name.
+    /// Returns whether a file may be of the process asked for, by its name.
     fn may_be_wanted(&self, path: &Path) -> bool {
         let Some(wanted) = self.pid else { return true };
         let owner = path.file_name().and_then(|name| owner_of(name.to_str()?));

@@ -3,6 +3,7 @@
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
 use crate::lines;
+use crate::names::library_version;
 use crate::output::{Page, printable};
 use crate::sheet::{self, Sheet, Value};
 use crate::symbols::BETWEEN;
@@ -16,11 +17,11 @@ use serde::Serialize;
 /// Order of communicators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SortKey {
-    /// By the time in MPI since the last look
+    /// By the time in MPI since the last update
     Time,
-    /// By calls since the last look
+    /// By calls since the last update
     Calls,
-    /// By bytes since the last look
+    /// By bytes since the last update
     Bytes,
     Name,
 }
@@ -145,7 +146,10 @@ impl Report {
         }
         vec![
             ("Command", printable(&program.command.join(" "))),
-            ("MPI", printable(&format!("{} (flavour {})", program.library, program.flavour))),
+            (
+                "MPI",
+                printable(&format!("{} (flavour {})", library_version(&program.library), program.flavour)),
+            ),
             ("Ranks", ranks),
             ("Running", format!("{} since {}", short_seconds(job.elapsed_s), rfc3339(job.start_realtime_ns))),
             (
@@ -281,7 +285,7 @@ struct WaitingDocument {
     /// Members that have no segment here.
     elsewhere: String,
     /// Members that no rank on this node lists.
-    unlisted: u64,
+    elided: u64,
 }
 
 #[derive(Serialize)]
@@ -324,7 +328,7 @@ impl JobDocument {
             left: hang.left.to_string(),
             missing: hang.missing.iter().map(PlaceDocument::new).collect(),
             elsewhere: hang.elsewhere.to_string(),
-            unlisted: hang.unlisted,
+            elided: hang.elided,
         };
         let process = |(&rank, state): (&WorldRank, &super::job::Rank)| ProcessDocument {
             rank: rank.get(),

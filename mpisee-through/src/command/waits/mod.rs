@@ -45,7 +45,7 @@ EXAMPLES:
 /// receiver is there: each in the call that completes its part, which waits for the last of its messages alone.
 ///
 /// Times are estimates for all calls from the sampled ones (Sampled), with intervals of 95 % (from, to); where all calls were
-/// sampled they are exact. Not sampled is the time of operations without samples, or with too few to tell.
+/// sampled they are exact. Not sampled is the time of operations without samples, or with too few.
 ///
 /// Above the tables are the ranks that stand out: those that cause much more than an even share, by more than chance
 /// explains, of waiting that is 1 % of the wall time or more. docs/waits.md has the rules.

@@ -115,7 +115,7 @@ pub enum Of {
 /// The waits on a communicator or on like ones, in collective operations or in messages.
 pub struct Part {
     name: String,
-    /// Whether it is one communicator.
+    /// True if it is one communicator.
     pub is_single: bool,
     of: Of,
     size: String,

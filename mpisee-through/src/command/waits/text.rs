@@ -58,13 +58,13 @@ pub fn notes(report: &Report) -> Vec<String> {
         small.partition(|operation| operation.is_of_messages());
     if !calls.is_empty() {
         notes.push(format!(
-            "{} with fewer than {FEWEST} sampled calls of more: too few to tell who waits.",
+            "{} with fewer than {FEWEST} sampled calls of more: too few to show who waits.",
             operations(calls.len())
         ));
     }
     if !messages.is_empty() {
         notes.push(format!(
-            "Messages on {} with fewer than {FEWEST} sampled ones of more: too few to tell who waits.",
+            "Messages on {} with fewer than {FEWEST} sampled ones of more: too few to show who waits.",
             count(messages.len() as u64, "communicator")
         ));
     }

@@ -32,9 +32,9 @@ pub struct CompletedMessage {
     /// The other end of that one, and whether it is the receiver.
     pub cause: u32,
     pub is_for_receiver: bool,
-    /// Whether this message is the last one.
+    /// True if this message is the last one.
     pub is_last: bool,
-    /// Whether all messages of the call are known.
+    /// True if all messages of the call are known.
     pub is_complete: bool,
 }
 

@@ -34,7 +34,7 @@ pub struct CommMessages<'a> {
     /// Messages in all, and sampled at both ends.
     messages: u64,
     sampled: u64,
-    /// Whether numbers of messages count some that were not recorded.
+    /// True if numbers of messages count some that were not recorded.
     was_off: bool,
     /// Time in calls beyond their waits, in seconds, as the quickest calls have it whose messages are not all known.
     transfer_s: f64,
@@ -157,7 +157,7 @@ impl<'a> CommMessages<'a> {
         Some((stratum.first + at, weight))
     }
 
-    /// Whether the sample has all messages that calls of the class complete on the rank.
+    /// Returns whether the sample has all messages that calls of the class complete on the rank.
     fn is_covered(&self, rank: u32, class: Class, times: &Times) -> bool {
         let has = |is_received: bool| !self.uncovered.contains(&(rank, is_received));
         match class {
@@ -244,8 +244,8 @@ impl<'a> CommMessages<'a> {
         }
     }
 
-    /// Whether calls lasted so long while the other end had started and was away that this may explain the waits: who waits
-    /// longer in this way is later with its own next message, and would be blamed for that.
+    /// Returns whether calls lasted so long while the other end had started and was away that this may explain the
+    /// waits: who waits longer in this way is later with its own next message, and would be blamed for that.
     fn may_lack_progress(&self) -> bool {
         let sum = |of: fn(&CompletedMessage) -> f64| {
             let weighted = |one: &CompletedMessage| {

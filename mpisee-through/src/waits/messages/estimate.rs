@@ -52,7 +52,7 @@ impl Design {
         self.strata.iter().map(|stratum| stratum.units).sum()
     }
 
-    /// Whether all messages were sampled.
+    /// Returns whether all messages were sampled.
     pub fn is_exact(&self) -> bool {
         self.strata.iter().all(|stratum| stratum.missing <= 0.0)
     }

@@ -153,7 +153,7 @@ pub struct MessageEnd {
     /// The index of its stream.
     pub stream: u32,
     pub number: u64,
-    /// Whether this is the receiver's end.
+    /// True if this is the receiver's end.
     pub is_received: bool,
     pub rank: u32,
     pub peer: u32,

@@ -35,7 +35,7 @@ pub struct Times {
     pub other_s: f64,
     /// In probes that match no message, of which the profile has no samples.
     pub probes_s: f64,
-    /// Whether there are requests of collectives, files or windows, for which calls may wait as well.
+    /// True if there are requests of collectives, files or windows, for which calls may wait as well.
     pub has_other_requests: bool,
     pub starts: Starts,
 }
@@ -83,7 +83,7 @@ pub struct MessageTotals<'a> {
     pub counts: MessageCounts,
     /// By rank, in seconds.
     pub wall_s: &'a std::collections::HashMap<u32, f64>,
-    /// Whether numbers of messages count some that were not recorded.
+    /// True if numbers of messages count some that were not recorded.
     pub was_off: bool,
 }
 

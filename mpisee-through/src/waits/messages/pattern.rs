@@ -39,7 +39,7 @@ pub struct Evidence<'a> {
     pub waiting: Estimate,
     /// The number of hosts.
     pub hosts: usize,
-    /// Whether the sample is a small part of all messages.
+    /// True if the sample is a small part of all messages.
     pub is_part: bool,
     /// By waiting rank, how long it waited for this one to receive, in seconds.
     pub waits_for_receiver: &'a dyn Fn(u32) -> HashMap<u32, f64>,
@@ -123,7 +123,7 @@ fn named(finding: Finding, evidence: &Evidence<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether many wait for the rank to receive.
+/// Returns whether many wait for the rank to receive.
 fn is_hot(rank: u32, evidence: &Evidence<'_>) -> bool {
     let waits = (evidence.waits_for_receiver)(rank);
     let others = (evidence.members.len() - 1) as f64;

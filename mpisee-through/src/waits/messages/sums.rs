@@ -28,7 +28,7 @@ pub struct Cause {
     pub waiting: u32,
     pub group: usize,
     pub unit: usize,
-    /// Whether others waited for it to receive.
+    /// True if others waited for it to receive.
     pub is_receiver: bool,
     pub likely_s: f64,
     /// In calls of which all messages are known.
@@ -56,7 +56,7 @@ impl Group {
     }
 }
 
-/// What a rank can have caused, in seconds.
+/// Bounds of the waiting that a rank can have caused, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bounds {
     /// All that those suffered who have no other peer: the ends of the interval.

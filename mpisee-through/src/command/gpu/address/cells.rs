@@ -4,7 +4,7 @@ use super::super::choose::Choice;
 use super::super::label::or_unknown;
 use super::super::sums::Sum;
 use crate::symbols::Symbols;
-use mpisee_profile::gpu::records::{Item, Told, WarpAccess};
+use mpisee_profile::gpu::records::{Description, Item, WarpAccess};
 use mpisee_profile::gpu::{Access, Owners, RemoteMemory, common};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -130,7 +130,7 @@ struct Raw {
     object: String,
     place: RemoteMemory,
     bytes: u64,
-    /// Whether it is a name.
+    /// True if it is a name.
     is_named: bool,
 }
 
@@ -147,7 +147,7 @@ pub struct Cells<'a> {
     numbers: HashMap<(String, String), u32>,
     objects: Vec<(Raw, Object)>,
     object_numbers: HashMap<Raw, usize>,
-    /// Device and object of memory, as its owner knows them.
+    /// Device and object of memory, as its owner recorded them.
     exports: Owners<(String, String)>,
 }
 
@@ -156,11 +156,11 @@ pub struct Named {
     pub objects: BTreeMap<ObjectKey, Object>,
     /// Device and line.
     pub instructions: Vec<(String, String)>,
-    /// What kept objects from being told by their calls.
+    /// Reasons why objects are not described by their calls.
     pub problems: BTreeSet<String>,
 }
 
-/// What was told of a rank.
+/// The descriptions in the records of one rank.
 #[derive(Default)]
 pub struct OfRank {
     rank: u32,
@@ -169,7 +169,7 @@ pub struct OfRank {
     instructions: HashMap<u32, [String; 4]>,
     allocations: HashMap<u32, Allocation>,
     dropped: u64,
-    /// Whether an instruction's accesses to an allocation may be chosen, and where they go.
+    /// True if an instruction's accesses to an allocation may be chosen, and where they go.
     chosen: HashMap<(u32, u32), Option<Target>>,
 }
 
@@ -201,19 +201,19 @@ impl<'a> Cells<'a> {
     /// Takes what is next in the file of a rank.
     pub fn take(&mut self, of_rank: &mut OfRank, item: Item) {
         match item {
-            Item::Told(Told::Sampled(n)) => of_rank.sampled = u64::from(n.max(1)),
-            Item::Told(Told::Instruction { id, device, kernel, source, launched }) => {
+            Item::Description(Description::Sampled(n)) => of_rank.sampled = u64::from(n.max(1)),
+            Item::Description(Description::Instruction { id, device, kernel, source, launched }) => {
                 of_rank.instructions.insert(id, [device, kernel, source, launched]);
             }
-            Item::Told(Told::Allocation { id, begin, bytes, place, object, is_named }) => {
+            Item::Description(Description::Allocation { id, begin, bytes, place, object, is_named }) => {
                 let raw = Raw { object, place, bytes, is_named };
                 of_rank.allocations.insert(id, Allocation { begin, raw });
                 of_rank.chosen.retain(|(_, allocation), _| *allocation != id);
             }
-            Item::Told(Told::Export { handle, device, object }) => {
+            Item::Description(Description::Export { handle, device, object }) => {
                 self.exports.insert(handle, (device, object));
             }
-            Item::Told(Told::Dropped(accesses)) => of_rank.dropped = accesses,
+            Item::Description(Description::Dropped(accesses)) => of_rank.dropped = accesses,
             Item::Access(access) => {
                 self.access(of_rank, &access);
             }
@@ -285,12 +285,12 @@ impl<'a> Cells<'a> {
         let mut raw_objects = BTreeSet::new();
         for (raw, object) in std::mem::take(&mut self.objects) {
             let (device, name) = self.owned(&raw);
-            let told = or_unknown(&symbols.stack(&name));
-            if !self.choice.takes_peer_device(&device) || !self.choice.takes_object(&told) {
+            let described = or_unknown(&symbols.stack(&name));
+            if !self.choice.takes_peer_device(&device) || !self.choice.takes_object(&described) {
                 continue;
             }
             raw_objects.insert(name);
-            match objects.entry((told, raw.bytes)) {
+            match objects.entry((described, raw.bytes)) {
                 Entry::Vacant(place) => {
                     place.insert(object);
                 }

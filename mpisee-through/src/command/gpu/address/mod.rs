@@ -29,7 +29,7 @@ const TABLE_ROWS: u64 = 32;
 /// Objects in a picture, one below the other.
 const MOST_BARS: usize = 16;
 /// Of how many fields SVG tells the numbers; it would be too large.
-const MOST_TOLD: usize = 1 << 14;
+const MOST_TITLES: usize = 1 << 14;
 /// The height of an object's bar.
 const BAR: f64 = 24.0;
 /// About how wide and how high a folded object is.
@@ -86,8 +86,9 @@ pub fn picture(view: &ProfileView, ranks: &[RankRow], args: &GpuArgs) -> Result<
     let unit = if args.of == Of::Bytes { "bytes" } else { "accesses" };
     let most = if args.fold.is_some() { 1 } else { MOST_BARS };
     let shown = &found.objects[..found.objects.len().min(most)];
-    let is_told = shown.iter().map(|(_, object)| object.cells.len()).sum::<usize>() <= MOST_TOLD;
-    let panel = |(key, object): &(ObjectKey, Object)| panel(args, key, object, &found.instructions, is_told);
+    let has_titles = shown.iter().map(|(_, object)| object.cells.len()).sum::<usize>() <= MOST_TITLES;
+    let panel =
+        |(key, object): &(ObjectKey, Object)| panel(args, key, object, &found.instructions, has_titles);
     let panels: Vec<Panel> = shown.iter().map(panel).collect();
     let title = format!("{}: {}, by where they are in an object", view.program(), what(args.of));
     Ok(drawn(&title, &panels, unit))
@@ -182,9 +183,9 @@ fn places(cell: &Cell, instructions: &[(String, String)]) -> (String, String) {
     (list(devices), list(lines))
 }
 
-/// What an object is.
+/// The line above an object's picture.
 fn heading(args: &GpuArgs, (name, bytes): &ObjectKey, object: &Object) -> String {
-    let told = match args.of {
+    let amount = match args.of {
         Of::Bytes => count(object.all.of(args.of), "byte"),
         Of::Accesses => accesses(object.all.accesses),
     };
@@ -192,7 +193,7 @@ fn heading(args: &GpuArgs, (name, bytes): &ObjectKey, object: &Object) -> String
         1 => String::new(),
         times => format!(", {times} times"),
     };
-    format!("{}, {}{several}: {told}", printable(&or_unknown(name)), human_bytes(*bytes))
+    format!("{}, {}{several}: {amount}", printable(&or_unknown(name)), human_bytes(*bytes))
 }
 
 /// An object as shades.
@@ -216,12 +217,12 @@ fn panel(
     key: &ObjectKey,
     object: &Object,
     instructions: &[(String, String)],
-    is_told: bool,
+    has_titles: bool,
 ) -> Panel {
     let division = object.division;
     let field = |(&(row, column), cell): (&(u64, u64), &Cell)| {
-        let title = match is_told {
-            true => told(object, (row, column), cell, instructions),
+        let title = match has_titles {
+            true => field_title(object, (row, column), cell, instructions),
             false => String::new(),
         };
         Field { row: row as u32, column: column as u32, amount: cell.sum.of(args.of), title }
@@ -256,7 +257,7 @@ fn panel(
 }
 
 /// A field in words.
-fn told(object: &Object, field: (u64, u64), cell: &Cell, instructions: &[(String, String)]) -> String {
+fn field_title(object: &Object, field: (u64, u64), cell: &Cell, instructions: &[(String, String)]) -> String {
     let (begin, end) = object.division.offsets(field);
     let [loaded, stored, atomic] = cell.sum.bytes;
     let (devices, lines) = places(cell, instructions);
