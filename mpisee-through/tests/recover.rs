@@ -10,7 +10,7 @@ use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::log::{Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, Key, file_name};
+use mpisee_profile::segment::{CallKey, CallPlace, Key, file_name};
 use mpisee_profile::{CommId, CommRank, Operation, Profile, RegionId, WorldRank};
 use proptest::prelude::*;
 use std::mem::offset_of;
@@ -52,10 +52,9 @@ fn of_rank(rank: u32) -> Words {
         Fact::Library.record("Some MPI"),
         Fact::Job.record("Slurm 61.0"),
     ];
-    let (operation, memory) = (Operation::Allreduce as u16, Memory::Host);
-    let key =
-        CallKey { communicator: CommId::WORLD, region: RegionId::OUTSIDE, operation, size_class: 7, memory }
-            .pack();
+    let (communicator, region) = (CommId::WORLD, RegionId::OUTSIDE);
+    let place = CallPlace::of(Operation::Allreduce);
+    let key = CallKey { communicator, region, place, size_class: 7, memory: Memory::Host }.pack();
     words.log(&records).counters(&[(key, [1, 100 + u64::from(rank), 900, 901, 900, 0])])
 }
 
