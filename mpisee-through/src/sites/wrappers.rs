@@ -3,13 +3,18 @@
 use super::frames::{SiteFrame, file_name};
 use mpisee_profile::glob::Glob;
 
-/// File names of libraries: MPI's own with their bindings, mpisee, and those that communicate for programs.
-const LIBRARIES: [&str; 26] = [
+/// File names of libraries: MPI's own with their bindings, mpisee, and those that communicate for programs. Python's
+/// interpreter and the C library, too: between mpi4py and the program their frames tell nothing.
+const LIBRARIES: [&str; 30] = [
     "libmpi*.so*",
     "libpmpi*.so*",
     "libopen-*.so*",
     "libabi_mpi*.so*",
     "MPI.*.so",
+    "libpython*.so*",
+    "libc.so*",
+    "python?",
+    "python?.*",
     "libboost_mpi*.so*",
     "libhdf5*.so*",
     "libnetcdf*.so*",
@@ -80,6 +85,8 @@ mod tests {
             "/usr/lib/libmpichfort.so.12",
             "/usr/lib/libhdf5_openmpi.so.103",
             "/site-packages/mpi4py/MPI.cpython-311-x86_64-linux-gnu.so",
+            "/usr/bin/python3.11",
+            "/usr/lib/libpython3.11.so.1.0",
             "libdmumps-5.6.so",
             "/opt/lib/mpisee/openmpi-4.1/libmpisee.so",
         ] {

@@ -1,7 +1,8 @@
 //! Finds the binaries that ran, and keeps what was read of them.
 
-use super::binary::{Binary, build_id, cached};
+use super::binary::Binary;
 use super::debug_files::DebugFiles;
+use super::object_file::{build_id, cached};
 use mpisee_profile::run::rfc3339;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! A binary whose addresses are resolved.
 
 use super::debug_files::DebugFiles;
+use super::object_file::cached;
 use crate::names::short;
 use addr2line::Loader;
-use object::{Object, ObjectSymbol, ReadCache, ReadRef};
-use std::fs::File;
+use object::{Object, ObjectSymbol, ReadRef};
 use std::path::{Path, PathBuf};
 
 /// A function that a call is in.
@@ -125,20 +125,6 @@ impl Binary {
         let (begin, length, name) = self.functions.get(after.checked_sub(1)?)?;
         (address - begin < *length).then(|| (short(name), address - begin))
     }
-}
-
-/// A file of which only the parts are read that are looked at.
-///
-/// # Errors
-/// Why it cannot be opened.
-pub fn cached(path: &Path) -> Result<ReadCache<File>, String> {
-    File::open(path).map(ReadCache::new).map_err(|error| error.to_string())
-}
-
-/// The build ID in hexadecimal; empty if there is none.
-pub fn build_id<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> String {
-    let id = file.build_id().ok().flatten().unwrap_or_default();
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn has_lines<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> bool {

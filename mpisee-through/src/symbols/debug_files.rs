@@ -1,7 +1,7 @@
 //! Finds debug information that lies apart from its binary: by build ID, by the name in the binary, in the cache of debuginfod's
 //! client.
 
-use super::binary::{build_id, cached};
+use super::object_file::{build_id, cached};
 use mpisee_profile::options::DEBUG_DIRS;
 use object::{Object, ReadRef};
 use std::fs::File;

@@ -7,6 +7,7 @@
 mod binaries;
 mod binary;
 mod debug_files;
+mod object_file;
 
 pub use binaries::{Binaries, SearchDirs, written};
 pub use binary::Frame;

@@ -56,7 +56,7 @@ fn path_total(rows: &[&PathRow]) -> PathTotalRow {
 }
 
 /// Rows that are alike, together.
-fn grouped<'r, R, K: PartialEq>(rows: &'r [R], key: impl Fn(&R) -> K) -> Vec<Vec<&'r R>> {
+fn grouped<R, K: PartialEq>(rows: &[R], key: impl Fn(&R) -> K) -> Vec<Vec<&R>> {
     let mut groups: Vec<(K, Vec<&R>)> = Vec::new();
     for row in rows {
         match groups.iter_mut().find(|(known, _)| *known == key(row)) {

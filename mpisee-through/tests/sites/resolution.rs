@@ -97,8 +97,17 @@ fn after_call(listing: &str, caller: &str, called: &str) -> u64 {
 
 /// The places of a profile, and what is said of them.
 fn places(profile: &Written, debug_dirs: &Path, options: &[&str]) -> (Vec<String>, String) {
+    places_with(profile, options, &[("MPISEE_DEBUGINFO", debug_dirs)])
+}
+
+/// The same with these variables, which are paths.
+fn places_with(profile: &Written, options: &[&str], variables: &[(&str, &Path)]) -> (Vec<String>, String) {
     let mut command = profile.command(&[&["sites", "app.mpisee", "--format", "json"], options].concat());
-    let output = command.env("MPISEE_DEBUGINFO", debug_dirs).env("HOME", "/nowhere").output().unwrap();
+    for unset in ["DEBUGINFOD_CACHE_PATH", "XDG_CACHE_HOME", "DEBUGINFOD_URLS"] {
+        command.env_remove(unset);
+    }
+    command.env("HOME", "/nowhere").envs(variables.iter().copied());
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = found["sites"].as_array().unwrap();
@@ -232,7 +241,36 @@ fn functions_are_looked_past_also_where_they_are_inlined() {
     let not_known = "exchange at solver.c:3 < step at solver.c:7 (caller not known)";
     assert_eq!(found, [not_known, "main at solver.c:12 (by exchange)", "main at solver.c:13"]);
     assert!(
-        notes.starts_with("Of 25.0 % of this time, in libraries or functions that call MPI for others,"),
+        notes.starts_with(
+            "Of 25.0 % of this time, in libraries or functions that call MPI for others, the caller is shown."
+        ),
         "{notes}"
     );
+}
+
+#[test]
+fn servers_are_asked_by_their_client_and_its_cache_is_read() {
+    let built = Built::new(&["-g"]);
+    let folder = built.scratch.path().join("bin");
+    let cached = built.scratch.path().join(".cache/debuginfod_client").join(&built.build_id);
+    for folder in [&folder, &cached] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    let debug = built.scratch.path().join("downloaded");
+    built.split(&debug);
+    // In place of the client, a program that answers for this binary alone.
+    let client = folder.join("debuginfod-find");
+    let script =
+        format!("#!/bin/sh\n[ \"$1 $2\" = 'debuginfo {}' ] && echo '{}'\n", built.build_id, debug.display());
+    std::fs::write(&client, script).unwrap();
+    std::fs::set_permissions(&client, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let profile = built.profile(&built.build_id);
+    let path = PathBuf::from(format!("{}:{}", folder.display(), std::env::var("PATH").unwrap()));
+    let servers = [("PATH", path.as_path()), ("DEBUGINFOD_URLS", Path::new("http://localhost:1"))];
+    let (found, notes) = places_with(&profile, &[], &servers);
+    assert!(found.iter().all(|place| place.starts_with("app+0x")), "not unless the user wants it: {found:?}");
+    assert!(notes.contains("add --debuginfod"), "{notes}");
+    assert_eq!(places_with(&profile, &["--debuginfod"], &servers).0, LINES);
+    std::fs::rename(&debug, cached.join("debuginfo")).unwrap();
+    assert_eq!(places_with(&profile, &[], &[("HOME", built.scratch.path())]).0, LINES);
 }

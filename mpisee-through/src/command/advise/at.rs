@@ -1,23 +1,13 @@
 //! Where in the program the calls are made that a finding is about, as far as most of them are made at one place.
 
-use super::facts::Family;
+use super::facts::{Facts, Family};
 use super::finding::percent;
-use crate::filter::CallFilter;
-use crate::sites::{PlaceSum, SiteArgs, Sites, place_sums};
-use crate::view::ProfileView;
-use anyhow::Result;
 use std::collections::HashMap;
 
 /// A place is named if it has this share.
 const MOST: f64 = 0.5;
 /// All, but for rounding.
 const ALL: f64 = 0.9995;
-
-/// The places in the program that call MPI; none of a profile without call sites.
-#[derive(Default)]
-pub struct Places {
-    sums: Vec<PlaceSum>,
-}
 
 /// What a share is of.
 #[derive(Clone, Copy)]
@@ -26,58 +16,58 @@ enum Of {
     Calls,
 }
 
-impl Places {
-    /// Those of the operations that the filter takes.
-    pub fn gather(view: &ProfileView, filter: &CallFilter) -> Result<Self> {
-        let Some(mut sites) = Sites::of(view, &SiteArgs::default(), &[])? else {
-            return Ok(Places::default());
-        };
-        Ok(Places { sums: place_sums(view, &mut sites, filter)?.sums })
-    }
+/// `, 92.0 % of it in step at solver.c:301`, of the time in an operation on a family.
+pub fn of_it(facts: &Facts<'_>, family: &Family<'_>, call: &str) -> String {
+    let said = |(share, place): (f64, String)| match share >= ALL {
+        true => format!(", all of it in {place}"),
+        false => format!(", {} of it in {place}", percent(share)),
+    };
+    main(facts, family, Of::Time, |name| name == call).map_or(String::new(), said)
+}
 
-    /// `, 92.0 % of it in step at solver.c:301`, of the time in an operation on a family.
-    pub fn of_it(&self, family: &Family<'_>, call: &str) -> String {
-        let said = |(share, place): (f64, String)| match share >= ALL {
-            true => format!(", all of it in {place}"),
-            false => format!(", {} of it in {place}", percent(share)),
-        };
-        self.main(family, Of::Time, |name| name == call).map_or(String::new(), said)
-    }
+/// ` 92.0 % of that time is in step at solver.c:301.`, of operations on a family.
+pub fn of_time(facts: &Facts<'_>, family: &Family<'_>, is_one: impl Fn(&str) -> bool) -> String {
+    let said = |(share, place): (f64, String)| match share >= ALL {
+        true => format!(" All of that time is in {place}."),
+        false => format!(" {} of that time is in {place}.", percent(share)),
+    };
+    main(facts, family, Of::Time, is_one).map_or(String::new(), said)
+}
 
-    /// ` 92.0 % of that time is in step at solver.c:301.`, of operations on a family.
-    pub fn of_time(&self, family: &Family<'_>, is_one: impl Fn(&str) -> bool) -> String {
-        let said = |(share, place): (f64, String)| match share >= ALL {
-            true => format!(" All of that time is in {place}."),
-            false => format!(" {} of that time is in {place}.", percent(share)),
-        };
-        self.main(family, Of::Time, is_one).map_or(String::new(), said)
-    }
+/// ` 92.0 % of the tests are made in step at solver.c:301.`, of operations on a family.
+pub fn of_calls(
+    facts: &Facts<'_>,
+    family: &Family<'_>,
+    nouns: &str,
+    is_one: impl Fn(&str) -> bool,
+) -> String {
+    let said = |(share, place): (f64, String)| match share >= ALL {
+        true => format!(" All {nouns} are made in {place}."),
+        false => format!(" {} of the {nouns} are made in {place}.", percent(share)),
+    };
+    main(facts, family, Of::Calls, is_one).map_or(String::new(), said)
+}
 
-    /// ` 92.0 % of the tests are made in step at solver.c:301.`, of operations on a family.
-    pub fn of_calls(&self, family: &Family<'_>, nouns: &str, is_one: impl Fn(&str) -> bool) -> String {
-        let said = |(share, place): (f64, String)| match share >= ALL {
-            true => format!(" All {nouns} are made in {place}."),
-            false => format!(" {} of the {nouns} are made in {place}.", percent(share)),
+/// The place that has most of it, with its share.
+fn main(
+    facts: &Facts<'_>,
+    family: &Family<'_>,
+    of: Of,
+    is_one: impl Fn(&str) -> bool,
+) -> Option<(f64, String)> {
+    let mut by_place: HashMap<Option<String>, f64> = HashMap::new();
+    for sum in facts.places.iter().filter(|sum| is_one(&sum.call)) {
+        let on_family = family.comms.iter().filter_map(|comm| sum.comms.get(&comm.name));
+        let amount: f64 = match of {
+            Of::Time => on_family.map(|(_, time_ns)| *time_ns as f64).sum(),
+            Of::Calls => on_family.map(|(calls, _)| *calls as f64).sum(),
         };
-        self.main(family, Of::Calls, is_one).map_or(String::new(), said)
-    }
-
-    /// The place that has most of it, with its share.
-    fn main(&self, family: &Family<'_>, of: Of, is_one: impl Fn(&str) -> bool) -> Option<(f64, String)> {
-        let mut by_place: HashMap<Option<String>, f64> = HashMap::new();
-        for sum in self.sums.iter().filter(|sum| is_one(&sum.call)) {
-            let on_family = family.comms.iter().filter_map(|comm| sum.comms.get(&comm.name));
-            let amount: f64 = match of {
-                Of::Time => on_family.map(|(_, time_ns)| *time_ns as f64).sum(),
-                Of::Calls => on_family.map(|(calls, _)| *calls as f64).sum(),
-            };
-            if amount > 0.0 {
-                let place = sum.place.as_ref().map(|place| place.short_text());
-                *by_place.entry(place).or_default() += amount;
-            }
+        if amount > 0.0 {
+            let place = sum.place.as_ref().map(|place| place.short_text());
+            *by_place.entry(place).or_default() += amount;
         }
-        let all: f64 = by_place.values().sum();
-        let (place, most) = by_place.into_iter().max_by(|(_, one), (_, other)| one.total_cmp(other))?;
-        Some((most / all, place?)).filter(|(share, _)| *share >= MOST)
     }
+    let all: f64 = by_place.values().sum();
+    let (place, most) = by_place.into_iter().max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+    Some((most / all, place?)).filter(|(share, _)| *share >= MOST)
 }

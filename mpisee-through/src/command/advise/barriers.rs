@@ -5,6 +5,7 @@
 //! the two are taken as pairs whose numbers differ by the same, such as one where the program begins with a barrier: for random
 //! numbers the sample has some whole pairs.
 
+use super::at;
 use super::facts::{Comm, Facts, Family};
 use super::finding::{Finding, percent};
 use super::waiting;
@@ -261,7 +262,7 @@ fn finding(
             saved.map_or(String::new(), |saved| format!(
                 ", of which {saved} is transfer, which would be saved; the rest is waiting, which would move into {call}"
             )),
-            facts.places.of_calls(family, "barriers", |call| call == BARRIER),
+            at::of_calls(facts, family, "barriers", |call| call == BARRIER),
         ),
         threshold: format!(
             "{} of the run in barriers, and {} of them at most {} and {} of a barrier before it",

@@ -1,6 +1,5 @@
 //! The input of the rules: a profile summed up by communicator, operation and size.
 
-use super::at::Places;
 use crate::cores::{self, Lack};
 use crate::family;
 use crate::filter::{CallFilter, CommFilter};
@@ -9,6 +8,7 @@ use crate::interrupted;
 use crate::processes::Processes;
 use crate::several_comms;
 use crate::shape::{self, Shape};
+use crate::sites::{PlaceSum, SiteArgs, Sites, place_sums};
 use crate::view::ProfileView;
 use crate::waits::{self, Report};
 use anyhow::Result;
@@ -153,8 +153,8 @@ pub struct Facts<'a> {
     family_indices: HashMap<String, usize>,
     /// Who waits for whom in collectives and messages, if the profile has that.
     pub waits: Option<Report>,
-    /// Where in the program calls are made.
-    pub places: Places,
+    /// Where in the program calls are made; nothing of a profile without call sites.
+    pub places: Vec<PlaceSum>,
     pub cut_off: Option<ProfileError>,
 }
 
@@ -215,7 +215,7 @@ impl<'a> Facts<'a> {
             families,
             comms,
             waits: measured_waits(view, filter)?,
-            places: Places::gather(view, &of_ranks)?,
+            places: places(view, &of_ranks)?,
             cut_off: groups.cut_off.take(),
         })
     }
@@ -287,6 +287,13 @@ impl<'a> Facts<'a> {
 fn measured_waits(view: &ProfileView, filter: &CommFilter) -> Result<Option<Report>> {
     let has_samples = waits::has_samples(view.profile());
     has_samples.then(|| waits::of(view, &waits::filter(filter, &[]))).transpose()
+}
+
+fn places(view: &ProfileView, filter: &CallFilter) -> Result<Vec<PlaceSum>> {
+    match Sites::of(view, &SiteArgs::default(), &[])? {
+        Some(mut sites) => Ok(place_sums(view, &mut sites, filter)?.sums),
+        None => Ok(Vec::new()),
+    }
 }
 
 fn named_families(view: &ProfileView, filter: &CommFilter, comms: &BTreeMap<String, Comm<'_>>) -> Vec<Named> {

@@ -1,5 +1,6 @@
 //! The rule about polling: tests and probes that are made far more often than requests or messages are there to find.
 
+use super::at;
 use super::facts::{Facts, Family, PROBING, TESTING, Used};
 use super::finding::{Finding, percent};
 use crate::units::{count, count_of};
@@ -72,7 +73,7 @@ fn finding(polling: &Polling, family: &Family<'_>, facts: &Facts<'_>) -> Option<
             count(number, noun),
             most.call,
             count_of(found, noun_of_found, &format!("{noun_of_found}s")),
-            facts.places.of_calls(family, &format!("{noun}s"), |call| polling.calls.contains(&call)),
+            at::of_calls(facts, family, &format!("{noun}s"), |call| polling.calls.contains(&call)),
         ),
         threshold: format!(
             "{POLLS_PER_PROCESS} {noun}s per process, {POLLS_PER_FOUND} per {noun_of_found}, {} of the run",

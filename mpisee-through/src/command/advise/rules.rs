@@ -1,5 +1,6 @@
 //! The rules: each looks at the facts and returns what it finds.
 
+use super::at;
 use super::creation;
 use super::facts::{Comm, Facts, Family, OfSize, Used};
 use super::finding::{Finding, percent};
@@ -133,7 +134,7 @@ fn dominating_on(family: &Family<'_>, part: Part, facts: &Facts<'_>, others: &[F
     let costly = family.comms.iter();
     let costly = costly.max_by(|left, right| left.time_s(chosen).total_cmp(&right.time_s(chosen)));
     let costly = costly.map_or(family.name, |comm| &comm.name);
-    let at = facts.places.of_time(family, |call| call == most.call);
+    let at = at::of_time(facts, family, |call| call == most.call);
     Some(Finding {
         rule: "dominating",
         about: family.name.to_owned(),
@@ -215,7 +216,7 @@ fn tiny_allreduces(facts: &Facts<'_>) -> Vec<Finding> {
                     "; of those of all sizes {}, which is not in Time",
                     waiting::share(known)
                 )),
-                facts.places.of_calls(&family, "calls of MPI_Allreduce", |call| call == "MPI_Allreduce"),
+                at::of_calls(facts, &family, "calls of MPI_Allreduce", |call| call == "MPI_Allreduce"),
             ),
             threshold: format!("{TINY_CALLS} calls per process and {} of the run", percent(TINY_OF_RUN)),
             advice: format!(
@@ -321,7 +322,7 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
                     time(cost_s / calls.max(1) as f64),
                     waiting::share(known)
                 )),
-                facts.places.of_time(&family, is_blocking_send),
+                at::of_time(facts, &family, is_blocking_send),
             ),
             threshold: format!(
                 "{} of the run in MPI_Send and MPI_Ssend of {} and more, as far as it is not known to be waiting, at less than {} per \

@@ -1,5 +1,6 @@
 //! The rule about many small messages to the same rank that could be sent together.
 
+use super::at;
 use super::facts::{Facts, Family, OfSize};
 use super::finding::{Finding, percent};
 use super::messages::{Messages, Sent};
@@ -69,7 +70,7 @@ pub fn finding(facts: &Facts<'_>, family: &Family<'_>, messages: &Messages) -> O
              bytes took {} at least in this run, over both ends; Time is that of the messages that would be left out if those were one.{}",
             named.join("; "),
             time(least_s),
-            facts.places.of_calls(family, "sends", is_send),
+            at::of_calls(facts, family, "sends", is_send),
         ),
         threshold: format!(
             "{MESSAGES} messages of up to {SMALL_BYTES} bytes on average from a rank to another, {BY_ROUND} for each receive or collective, \

@@ -1,5 +1,6 @@
 //! The verdict: what dominates the run, in a sentence or two with numbers.
 
+use super::at;
 use super::facts::{Facts, Family, OfSize, Used};
 use super::finding::percent;
 use super::waiting;
@@ -44,7 +45,7 @@ pub fn verdict(facts: &Facts<'_>) -> String {
         share += of_mpi(part);
         let waiting = waiting::of_family(facts, part.family, Some(&part.used.call));
         let waiting = waiting.map_or(String::new(), |known| format!(", of which {}", waiting::share(known)));
-        let place = facts.places.of_it(part.family, &part.used.call);
+        let place = at::of_it(facts, part.family, &part.used.call);
         let of_mpi = 100.0 * of_mpi(part);
         named.push(format!("{}, {of_mpi:.0} % of the MPI time{place}{waiting}", part.said()));
     }

@@ -170,15 +170,13 @@ fn notes(sums: &[PlaceSum], sites: &Sites) -> Vec<String> {
     let inside = share(&|sum| how(sum) == Some(How::InWrapper));
     let unknown = share(&|sum| sum.place.is_none());
     let mut notes = Vec::new();
-    if outside.is_some() || inside.is_some() {
-        let outside = outside.unwrap_or_else(|| "0 %".to_owned());
-        let rest = inside.map_or(String::new(), |inside| {
-            format!("; of {inside} it is not known, since no path was taken: the innermost function is shown")
-        });
-        notes.push(format!(
-            "Of {outside} of this time, in libraries or functions that call MPI for others, the caller is shown{rest}."
-        ));
-    }
+    let of_wrappers = "of this time, in libraries or functions that call MPI for others, the caller is";
+    notes.extend(outside.map(|outside| format!("Of {outside} {of_wrappers} shown.")));
+    notes.extend(inside.map(|inside| {
+        format!(
+            "Of {inside} {of_wrappers} not known, since no path leads to it: the innermost function is shown."
+        )
+    }));
     notes.extend(unknown.map(|unknown| {
         format!("Of {unknown} of this time the call site is not known, or beyond the limit on sites (MPISEE_SITES).")
     }));
