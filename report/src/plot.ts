@@ -1,0 +1,42 @@
+// The library's charts with the look of the page.
+
+import * as Plot from "@observablehq/plot";
+import type { Palette } from "./theme";
+
+export { Plot };
+
+export type Svg = SVGSVGElement | HTMLElement;
+
+/** Draws a chart. `label` is what screen readers say of it; its links, if any, stay reachable. */
+export function plot(label: string, palette: Palette, options: Plot.PlotOptions): Svg {
+  const drawn = Plot.plot({
+    style: { fontFamily: "inherit", fontSize: "12px", background: "none", color: palette.ink, overflow: "visible" },
+    ...options,
+    ariaLabel: label,
+  });
+  const svg = drawn instanceof SVGSVGElement ? drawn : drawn.querySelector("svg");
+  const links = svg?.querySelectorAll("a") ?? [];
+  svg?.setAttribute("role", links.length > 0 ? "group" : "img");
+  for (const link of links) {
+    const name = link.querySelector("[aria-label]")?.getAttribute("aria-label") ?? link.textContent ?? "";
+    link.setAttribute("aria-label", name);
+    link.setAttribute("role", "link");
+    link.setAttribute("data-key", `${label}-${name}`);
+  }
+  // Marks have labels for screen readers, which only elements with a role may have.
+  for (const mark of svg?.querySelectorAll("[aria-label]") ?? []) {
+    if (mark !== svg && mark.tagName !== "a") mark.removeAttribute("aria-label");
+  }
+  return drawn;
+}
+
+/** About how wide a text is, in pixels. */
+export function textWidth(text: string): number {
+  return 6.7 * text.length;
+}
+
+/** A text that fits into some pixels. */
+export function fitted(text: string, width: number): string {
+  const most = Math.floor(width / 6.7);
+  return text.length <= most ? text : most < 2 ? "" : `${text.slice(0, most - 1)}…`;
+}
