@@ -55,7 +55,7 @@ function caption(figure: Figure): HTMLElement {
       "div",
       {},
       h("dt", {}, "Link"),
-      h("dd", {}, h("a", { href: link({ at: figure.id }), "aria-label": `This view of ${figure.title}` }, "to this view"), copyButton("Copy", `Copy the link to this view of ${figure.title}`, address)),
+      h("dd", {}, h("a", { href: link({ at: figure.id }), "aria-label": `Link to this view of ${figure.title}` }, "to this view"), copyButton("Copy", `Copy the link to this view of ${figure.title}`, address)),
     ),
     h(
       "div",

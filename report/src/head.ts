@@ -47,7 +47,7 @@ export function findings(data: Data): HTMLElement {
         "div",
         { class: "finding" },
         h("h3", {}, String(of("finding", row))),
-        h("p", {}, String(of("evidence", row)), " ", h("a", { href: target, "aria-label": `See the evidence of ${String(of("rule", row))}, finding ${row + 1}` }, "See the chart")),
+        h("p", {}, String(of("evidence", row)), " ", h("a", { class: "evidence", href: target, "aria-label": `See the chart of finding ${row + 1}, ${String(of("rule", row))}` }, "See the chart")),
         h("p", { class: "try" }, h("strong", {}, "Try "), String(of("try", row))),
         h("p", { class: "rule" }, `${String(of("rule", row))} · reported from ${String(of("threshold", row))}`),
       ),

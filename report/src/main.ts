@@ -49,7 +49,6 @@ class Page {
   ) {
     this.sections = CHARTS.map((draw) => ({ draw, element: h("section", { class: "figure" }) }));
     root.append(
-      h("a", { class: "skip", href: link({ at: "comms" }) }, "To the charts"),
       header(data),
       h("main", {}, findings(data), this.bar, h("div", { class: "figures" }, ...this.sections.map(({ element }) => element))),
       h("footer", {}, `${data.generator}. Everything is in this file; nothing is loaded from a network. The licences of the chart library are in its source.`),

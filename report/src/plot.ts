@@ -30,13 +30,17 @@ export function plot(label: string, palette: Palette, options: Plot.PlotOptions)
   return drawn;
 }
 
+/** Pixels of a letter in charts, and of a bold one, at most in ordinary text. */
+const LETTER = 6.7;
+export const BOLD_LETTER = 7.7;
+
 /** About how wide a text is, in pixels. */
 export function textWidth(text: string): number {
-  return 6.7 * text.length;
+  return LETTER * text.length;
 }
 
 /** A text that fits into some pixels. */
-export function fitted(text: string, width: number): string {
-  const most = Math.floor(width / 6.7);
+export function fitted(text: string, width: number, letter = LETTER): string {
+  const most = Math.floor(width / letter);
   return text.length <= most ? text : most < 2 ? "" : `${text.slice(0, most - 1)}…`;
 }

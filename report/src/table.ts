@@ -63,8 +63,9 @@ export function columnsOf(table: CommandTable): Column[] {
 }
 
 /** A cell for reading. */
-function text(kind: Kind, value: Cell): string {
+function text({ name, kind }: Column, value: Cell): string {
   if (value === null) return "–";
+  if (name === "region" && value === "") return "(outside)";
   if (typeof value === "string") return value;
   switch (kind) {
     case "seconds":
@@ -93,7 +94,7 @@ function ordered(spec: TableSpec, state: Shown): number[] {
   let rows = Array.from({ length }, (_, row) => row);
   const wanted = state.filter.toLowerCase();
   if (wanted) {
-    rows = rows.filter((row) => spec.columns.some((column) => text(column.kind, column.values[row]).toLowerCase().includes(wanted)));
+    rows = rows.filter((row) => spec.columns.some((column) => text(column, column.values[row]).toLowerCase().includes(wanted)));
   }
   const by = spec.columns.find((column) => column.name === state.sortedBy);
   if (by) {
@@ -143,7 +144,7 @@ function contents(spec: TableSpec, state: Shown, redraw: () => void): Node[] {
     again?.setSelectionRange(state.filter.length, state.filter.length);
     announce(format.counted(ordered(spec, state).length, "row"));
   });
-  const tools = h("div", { class: "tools" }, filter, copyButton("Copy as CSV", `Copy ${spec.caption} as CSV`, () => csv(spec.columns, rows)));
+  const tools = h("div", { class: "tools" }, filter, copyButton("Copy as CSV", `Copy as CSV: ${spec.caption}`, () => csv(spec.columns, rows)));
   const visible = state.all ? rows : rows.slice(0, FIRST_ROWS);
   const table = h(
     "table",
@@ -152,7 +153,7 @@ function contents(spec: TableSpec, state: Shown, redraw: () => void): Node[] {
     h("thead", {}, h("tr", {}, ...spec.columns.map((column) => head(spec, column, state, redraw)))),
     h("tbody", {}, ...visible.map((row) => h("tr", {}, ...spec.columns.map((column, at) => cell(column, row, at === 0))))),
   );
-  const scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": spec.caption }, table);
+  const scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Table: ${spec.caption}` }, table);
   const more =
     visible.length < rows.length &&
     h("button", { type: "button", class: "quiet", onclick: () => ((state.all = true), redraw()) }, `Show all ${rows.length} rows`);
@@ -184,7 +185,7 @@ function head(spec: TableSpec, column: Column, state: Shown, redraw: () => void)
 }
 
 function cell(column: Column, row: number, isFirst: boolean): HTMLElement {
-  const content = text(column.kind, column.values[row]);
+  const content = text(column, column.values[row]);
   const link = column.link?.(row);
   const steps = column.indent?.(row) ?? 0;
   const inside = link ? h("a", { href: link }, content) : content;

@@ -5,7 +5,7 @@ import { legend } from "../figure";
 import type { Figure } from "../figure";
 import { h } from "../dom";
 import { link } from "../state";
-import { Plot, fitted, plot, textWidth } from "../plot";
+import { BOLD_LETTER, Plot, fitted, plot, textWidth } from "../plot";
 import { inkOn } from "../theme";
 import type { View } from "../view";
 
@@ -40,9 +40,11 @@ function boxes(view: View): Box[] {
 
 const ROW = 46;
 
-function draw(view: View, all: Box[], width: number): Node {
+function draw(view: View, placed: Box[], width: number): Node {
   const { data, model, palette, state } = view;
-  const end = all.reduce((most, box) => Math.max(most, box.to), 0);
+  const end = placed.reduce((most, box) => Math.max(most, box.to), 0);
+  // What is narrower cannot be seen; the table and the choice above have it.
+  const all = placed.filter((box) => ((box.to - box.from) / end) * width >= 1);
   const depth = all.reduce((most, box) => Math.max(most, box.depth), 0);
   const chosen = model.chosen(state.comm);
   const pixels = (box: Box) => ((box.to - box.from) / end) * (width - 2) - 8;
@@ -63,10 +65,10 @@ function draw(view: View, all: Box[], width: number): Node {
   const mpi_s = data.run.mpi_s;
   const texts = all.flatMap((box) => {
     const comm = data.comms[box.comm];
-    const name = comm.label && textWidth(`${comm.name} ${comm.label}`) < pixels(box) ? `${comm.name} ${comm.label}` : comm.name;
+    const name = comm.label && BOLD_LETTER * `${comm.name} ${comm.label}`.length < pixels(box) ? `${comm.name} ${comm.label}` : comm.name;
     const share = mpi_s > 0 ? `${((100 * box.time_s) / mpi_s).toFixed(0)} %, own ${format.time(comm.time_s)}` : format.time(comm.time_s);
     return [
-      { box, text: pixels(box) > 44 ? fitted(name, pixels(box)) : "", dy: -7, weight: "600" },
+      { box, text: pixels(box) > 44 ? fitted(name, pixels(box), BOLD_LETTER) : "", dy: -7, weight: "600" },
       { box, text: textWidth(share) < pixels(box) ? share : "", dy: 9, weight: "400" },
     ];
   });

@@ -22,17 +22,18 @@ export function efficiency(view: View): Figure {
   const first = (name: string): Cell => column(table, name)[0] ?? null;
   const bound = (name: string): string => {
     const [low, high] = [first(name.replace("efficiency", "low")), first(name.replace("efficiency", "high"))];
-    return typeof low === "number" && typeof high === "number" ? `${format.percent(low)} to ${format.percent(high)}` : "–";
+    return typeof low === "number" && typeof high === "number" ? `${(100 * low).toFixed(1)}–${format.percent(high)}` : "–";
   };
   const tiles = FACTORS.map(([name, heading, meaning]) => {
     const share = first(name);
-    const width = typeof share === "number" ? Math.max(0, Math.min(100, 100 * share)) : 0;
+    const ends = [first(name.replace("efficiency", "low")), first(name.replace("efficiency", "high"))];
+    const [from, to] = (typeof share === "number" ? [0, share] : ends).map((end) => 100 * Math.max(0, Math.min(1, Number(end ?? 0))));
     return h(
       "div",
       { class: "tile" },
       h("span", { class: "tile-heading" }, heading),
       h("span", { class: "tile-value" }, typeof share === "number" ? format.percent(share) : bound(name)),
-      h("span", { class: "meter", "aria-hidden": "true" }, h("i", { style: `width:${width}%` })),
+      h("span", { class: "meter", "aria-hidden": "true" }, h("i", { style: `margin-left:${from}%;width:${to - from}%` })),
       h("span", { class: "tile-meaning" }, meaning),
     );
   });

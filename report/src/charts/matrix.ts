@@ -79,7 +79,7 @@ export function zoomControls(matrix: Matrix, state: State): HTMLElement {
     { class: "zoom", role: "group", "aria-label": "Part of the matrix" },
     button("+", "Zoom in", () => scaled(0.5)),
     button("−", "Zoom out", () => scaled(2)),
-    button("All", "Whole matrix", () => go({ [matrix.zoomKey]: "" })),
+    button("All", "All of the matrix", () => go({ [matrix.zoomKey]: "" })),
     h("span", {}, matrix.rows, " ", number(`${matrix.rows} from`, "top"), "–", number(`${matrix.rows} to`, "bottom")),
     h("span", {}, matrix.columns, " ", number(`${matrix.columns} from`, "left"), "–", number(`${matrix.columns} to`, "right")),
   );

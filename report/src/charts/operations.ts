@@ -36,14 +36,15 @@ export function operations(view: View): Figure {
   const all = data.operations;
   const values = state.of === "time" ? all.time_s : all[state.of];
   const rows = descending(values).filter((row) => chosen[all.comm[row]]);
-  const total = (of: number[]) => {
+  const total = (of: number[], rows: number[]) => {
     const sums = new Map<number, number>();
     rows.forEach((row) => sums.set(of[row], (sums.get(of[row]) ?? 0) + values[row]));
     return [...sums].filter(([, sum]) => sum > 0).sort(([, one], [, other]) => other - one).map(([number]) => number);
   };
-  const comms = total(all.comm);
-  const calls = total(all.call);
-  const [shownComms, shownCalls] = [comms.slice(0, MOST_COMMS), calls.slice(0, MOST_CALLS)];
+  const comms = total(all.comm, rows);
+  const shownComms = comms.slice(0, MOST_COMMS);
+  const calls = total(all.call, rows.filter((row) => shownComms.includes(all.comm[row])));
+  const shownCalls = calls.slice(0, MOST_CALLS);
   const cells: Cell[] = rows
     .filter((row) => values[row] > 0 && shownComms.includes(all.comm[row]) && shownCalls.includes(all.call[row]))
     .map((row) => ({ comm: data.comms[all.comm[row]].name, call: format.shortCall(data.calls[all.call[row]][0]), value: values[row] }));
