@@ -39,6 +39,12 @@ export function textWidth(text: string): number {
   return LETTER * text.length;
 }
 
+/** The end of a name that fits into some pixels: the beginnings of communicators' names are those of their parents. */
+export function fittedName(name: string, width: number): string {
+  const most = Math.floor(width / LETTER);
+  return name.length <= most ? name : `…${name.slice(name.length - most + 1)}`;
+}
+
 /** A text that fits into some pixels. */
 export function fitted(text: string, width: number, letter = LETTER): string {
   const most = Math.floor(width / letter);

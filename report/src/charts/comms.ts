@@ -80,9 +80,8 @@ function draw(view: View, placed: Box[], width: number): Node {
       dx: 6,
       dy: row === 0 ? -7 : 9,
       textAnchor: "start",
-      fill: (text) => inkOn(fill(text.box), palette),
+      fill: (text) => (chosen[text.box.comm] ? inkOn(fill(text.box), palette) : palette.muted),
       fontWeight: row === 0 ? 600 : 400,
-      fillOpacity: (text) => (chosen[text.box.comm] ? 1 : 0.75),
       pointerEvents: "none",
     });
   return plot("Communicators by time; each leads to the report of it alone", palette, {

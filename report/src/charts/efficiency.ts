@@ -17,7 +17,7 @@ const FACTORS: [name: string, heading: string, meaning: string][] = [
 ];
 
 export function efficiency(view: View): Figure {
-  const { data, model } = view;
+  const { data, model, state } = view;
   const table = data.tables.efficiency;
   const first = (name: string): Cell => column(table, name)[0] ?? null;
   const bound = (name: string): string => {
@@ -40,7 +40,7 @@ export function efficiency(view: View): Figure {
   return {
     id: "efficiency",
     title: "Efficiency",
-    lead: "Of 100 % nothing is lost. Parallel efficiency is load balance by communication efficiency; that is serialisation by transfer efficiency.",
+    lead: (state.comm === "" ? "" : "Of the whole run, on all communicators. ") + "Of 100 % nothing is lost. Parallel efficiency is load balance by communication efficiency; that is serialisation by transfer efficiency.",
     draw: () => h("div", { class: "tiles" }, ...tiles),
     unit: "% of the whole that each names",
     source: "ranks.csv, regions.csv, arrivals.csv",

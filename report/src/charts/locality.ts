@@ -4,7 +4,7 @@ import { column } from "../data";
 import * as format from "../format";
 import { legend } from "../figure";
 import type { Figure } from "../figure";
-import { Plot, fitted, plot, textWidth } from "../plot";
+import { Plot, fittedName, plot, textWidth } from "../plot";
 import { columnsOf } from "../table";
 import type { View } from "../view";
 
@@ -50,7 +50,7 @@ function draw(view: View, rows: Row[], width: number): Node {
     marginLeft,
     marginRight: 30,
     x: { label: null, tickFormat: (bytes: number) => format.tick("bytes", bytes), grid: true, ticks: Math.max(2, Math.floor(width / 120)) },
-    y: { label: null, domain: rows.map((row) => row.name), tickSize: 0, tickFormat: (name: string) => fitted(name, marginLeft - 10), padding: 0.25 },
+    y: { label: null, domain: rows.map((row) => row.name), tickSize: 0, tickFormat: (name: string) => fittedName(name, marginLeft - 10), padding: 0.25 },
     marks: [
       Plot.barX(rows, { x1: 0, x2: "inside", y: "name", fill: palette.categories[0] }),
       Plot.barX(rows, { x1: "inside", x2: (row: Row) => row.inside + row.across, y: "name", fill: palette.categories[1] }),

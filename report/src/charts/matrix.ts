@@ -126,7 +126,7 @@ export function drawMatrix(view: View, matrix: Matrix, width: number): HTMLEleme
   }) as SVGSVGElement & Plot.Plot;
   const readout = h("p", { class: "readout" }, "A drag over the matrix enlarges a part of it.");
   watch(matrix, svg, now, inside, readout);
-  const ticks = most === least ? [most] : isWide ? [least, Math.sqrt(least * most), most] : [most / 16, most / 4, most];
+  const ticks = most === least ? [most] : isWide ? [least, Math.sqrt(least * most), most] : [least, (least + most) / 2, most];
   const swatches = ticks.map((value) =>
     h("span", { class: "swatch" }, h("i", { style: `background:${matrix.colour(share(value))}`, "aria-hidden": "true" }), matrix.amount(value)),
   );

@@ -3,7 +3,7 @@
 import * as format from "../format";
 import { choice } from "../figure";
 import type { Figure } from "../figure";
-import { Plot, fitted, plot, textWidth } from "../plot";
+import { Plot, fittedName, plot, textWidth } from "../plot";
 import { inkOn } from "../theme";
 import { descending } from "../view";
 import type { View } from "../view";
@@ -109,8 +109,8 @@ function draw(view: View, cells: Cell[], comms: string[], calls: string[], width
     marginTop: isSlanted ? 92 : 30,
     marginBottom: 2,
     marginRight: isSlanted ? Math.min(40, width * 0.06) : 2,
-    x: { domain: calls, axis: "top", label: null, tickSize: 0, tickRotate: isSlanted ? -40 : 0, padding: 0.03 },
-    y: { domain: comms, label: null, tickSize: 0, tickFormat: (name: string) => fitted(name, marginLeft - 10), padding: 0.06 },
+    x: { domain: calls, axis: "top", label: null, tickSize: 0, tickRotate: isSlanted ? (band < 24 ? -62 : -40) : 0, padding: 0.03 },
+    y: { domain: comms, label: null, tickSize: 0, tickFormat: (name: string) => fittedName(name, marginLeft - 10), padding: 0.06 },
     color: { type: "identity" },
     marks: [
       Plot.cell(cells, { x: "call", y: "comm", fill: colour, rx: 2 }),
