@@ -143,7 +143,8 @@ fn assert_same(one: &BTreeMap<String, f64>, other: &BTreeMap<String, f64>) {
 /// Whether the row's communicator is this family or one below it.
 fn is_below(data: &Value, comm: usize, name: &str) -> bool {
     let comm = &data["comms"][comm];
-    comm["name"] == name || comm["parent"].as_u64().is_some_and(|parent| is_below(data, parent as usize, name))
+    comm["name"] == name
+        || comm["parent"].as_u64().is_some_and(|parent| is_below(data, parent as usize, name))
 }
 
 #[test]
@@ -169,7 +170,8 @@ fn a_filter_leaves_what_the_commands_leave() {
             assert_same(&mine, &rows_by(&all["sizes"], sum, key));
         }
         let times = &data["rank_times"];
-        let mine = summed(times, "time_s", |row| takes(times, row), |row| at(times, "field", row).to_string());
+        let mine =
+            summed(times, "time_s", |row| takes(times, row), |row| at(times, "field", row).to_string());
         let ranks = json_of(&profile, &[&["ranks"], &filter[..]].concat());
         assert_same(&mine, &rows_by(&ranks["ranks"], "mpi_s", |row| row["rank"].to_string()));
         let regions = &data["region_times"];
@@ -228,8 +230,12 @@ fn waits_are_those_of_the_command() {
 fn tables_are_the_answers_of_commands() {
     for profile in [full().write(), splatt().write()] {
         let data = data_of(&page_of(&profile));
-        let lists =
-            [("ranks", "ranks"), ("regions", "regions"), ("locality", "communicators"), ("efficiency", "efficiency")];
+        let lists = [
+            ("ranks", "ranks"),
+            ("regions", "regions"),
+            ("locality", "communicators"),
+            ("efficiency", "efficiency"),
+        ];
         for (command, name) in lists {
             let answer = json_of(&profile, &[command]);
             assert_eq!(rows_of(&data["tables"][command]), *list(&answer[name]), "{command}");
@@ -246,7 +252,9 @@ fn rows_of(table: &Value) -> Vec<Value> {
     let columns = list(&table["columns"]);
     let row = |row: usize| {
         let cells = list(&table["names"]).iter().zip(columns);
-        Value::Object(cells.map(|(name, cells)| (name.as_str().unwrap().to_owned(), cells[row].clone())).collect())
+        Value::Object(
+            cells.map(|(name, cells)| (name.as_str().unwrap().to_owned(), cells[row].clone())).collect(),
+        )
     };
     (0..columns.first().map_or(0, |first| list(first).len())).map(row).collect()
 }

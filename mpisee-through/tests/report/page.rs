@@ -91,10 +91,27 @@ fn sums_over_ranks() -> Written {
         ("max_s", "0.5"),
     ];
     table(TotalRow::FILE, TotalRow::columns(), &filled(TotalRow::columns(), &total));
-    table(SpreadRow::FILE, SpreadRow::columns(), &filled(SpreadRow::columns(), &[("comm", "W"), ("call", ""), ("ranks", "4")]));
-    let node = [("host", "n0"), ("ranks", "4"), ("members", "0-3"), ("wall_s", "40"), ("wall_max_s", "10"), ("mpi_s", "2.5")];
+    table(
+        SpreadRow::FILE,
+        SpreadRow::columns(),
+        &filled(SpreadRow::columns(), &[("comm", "W"), ("call", ""), ("ranks", "4")]),
+    );
+    let node = [
+        ("host", "n0"),
+        ("ranks", "4"),
+        ("members", "0-3"),
+        ("wall_s", "40"),
+        ("wall_max_s", "10"),
+        ("mpi_s", "2.5"),
+    ];
     table(NodeRow::FILE, NodeRow::columns(), &filled(NodeRow::columns(), &node));
-    let offset = [("comm", "W"), ("offset_min", "1"), ("offset_max", "1"), ("sent_messages", "3"), ("sent_bytes", "33")];
+    let offset = [
+        ("comm", "W"),
+        ("offset_min", "1"),
+        ("offset_max", "1"),
+        ("sent_messages", "3"),
+        ("sent_bytes", "33"),
+    ];
     table(OffsetRow::FILE, OffsetRow::columns(), &filled(OffsetRow::columns(), &offset));
     table(RegionTotalRow::FILE, RegionTotalRow::columns(), "");
     profile
@@ -128,7 +145,8 @@ fn missing_for_node() -> Option<&'static str> {
 
 fn passes(command: &mut Command) {
     let output = command.output().unwrap();
-    let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    let said =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     assert!(output.status.success(), "{command:?}\n{said}");
 }
 

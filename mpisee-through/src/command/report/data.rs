@@ -48,14 +48,10 @@ pub struct Data<'a> {
     operations: Operations,
     fields: Fields,
     processes: Processes,
-    /// None in a profile with sums over ranks.
-    rank_times: Option<RankTimes>,
     sizes: Sizes,
     region_times: RegionTimes,
-    messages: Option<Pairs>,
-    collectives: Option<Collectives>,
-    /// Instead of messages in a profile with sums over ranks.
-    offsets: Option<Offsets>,
+    #[serde(flatten)]
+    by_rank: ByRank,
     waits: Option<Waits>,
     grids: Vec<Grid>,
     /// The answers of commands, by their names.
@@ -73,6 +69,15 @@ struct Advice {
     /// The chart with the evidence of each finding, and the family that it is about.
     charts: Vec<&'static str>,
     comms: Vec<Option<u32>>,
+}
+
+/// What single ranks did; offsets take its place in a profile with sums over ranks.
+#[derive(Default, Serialize)]
+struct ByRank {
+    rank_times: Option<RankTimes>,
+    messages: Option<Pairs>,
+    collectives: Option<Collectives>,
+    offsets: Option<Offsets>,
 }
 
 /// The processes of each field, column by column; sums of blocks.
@@ -107,17 +112,7 @@ impl<'a> Data<'a> {
             missing: BTreeMap::new(),
             tables: BTreeMap::new(),
         };
-        let (mut rank_times, mut collectives, mut messages, mut offsets) = (None, None, None, None);
-        if view.may_share_rows() {
-            let (times, moved) = gathered.rank_cells(&mut numbers, &mut calls)?;
-            (rank_times, collectives) = (Some(times), Some(moved));
-            let (pairs, cut_off) = traffic::messages(view, &mut numbers, &axis)?;
-            gathered.cut_off = gathered.cut_off.take().or(cut_off);
-            messages = Some(pairs);
-        } else {
-            gathered.without_ranks();
-            offsets = Some(traffic::offsets(view, &mut numbers)?);
-        }
+        let by_rank = gathered.by_rank(&mut numbers, &mut calls)?;
         let waits = gathered.waits(&mut numbers, &mut calls);
         gathered.tables()?;
         let advice = gathered.advice(&numbers)?;
@@ -139,12 +134,9 @@ impl<'a> Data<'a> {
             grids: comms::grids(view, &numbers, &axis),
             fields: axis.fields,
             processes,
-            rank_times,
             sizes,
             region_times,
-            messages,
-            collectives,
-            offsets,
+            by_rank,
             waits,
             tables,
             missing,
@@ -173,17 +165,23 @@ struct Gathered<'v, 'g> {
 }
 
 impl<'v> Gathered<'v, '_> {
-    fn rank_cells(
-        &mut self,
-        numbers: &mut FamilyNumbers<'v>,
-        calls: &mut Numbered,
-    ) -> Result<(RankTimes, Collectives)> {
+    fn by_rank(&mut self, numbers: &mut FamilyNumbers<'v>, calls: &mut Numbered) -> Result<ByRank> {
+        if !self.view.may_share_rows() {
+            self.without_ranks();
+            let offsets = Some(traffic::offsets(self.view, numbers)?);
+            return Ok(ByRank { offsets, ..ByRank::default() });
+        }
         let by = By { comm: true, call: true, rank: true, ..By::default() };
         let mut groups = self.view.group(&CallFilter::default(), by)?;
         let is_whole = groups.cut_off.is_none();
-        self.cut_off = self.cut_off.take().or(groups.cut_off.take());
-        let times = RankTimes::of(&groups, numbers, calls, self.axis);
-        Ok((times, Collectives::of(self.view, &groups, is_whole, numbers, self.axis)))
+        let (messages, cut_off) = traffic::messages(self.view, numbers, self.axis)?;
+        self.cut_off = self.cut_off.take().or(groups.cut_off.take()).or(cut_off);
+        Ok(ByRank {
+            rank_times: Some(RankTimes::of(&groups, numbers, calls, self.axis)),
+            messages: Some(messages),
+            collectives: Some(Collectives::of(self.view, &groups, is_whole, numbers, self.axis)),
+            offsets: None,
+        })
     }
 
     /// Says of charts of single ranks why a profile with sums over ranks lacks them.
@@ -264,23 +262,34 @@ impl<'v> Gathered<'v, '_> {
     }
 }
 
+/// Sums over the ranks of a field.
+struct FieldSums {
+    /// The host of the first one.
+    host: u32,
+    /// Wall time and MPI time.
+    times_s: [f64; 2],
+    /// Time on cores and without one; none if it is unknown of a rank.
+    cores_s: [Option<f64>; 2],
+}
+
 impl Processes {
     fn of(view: &ProfileView, axis: &RankAxis) -> Self {
         let mut all = Processes::default();
         let mut hosts = Numbered::default();
-        let mut sums: BTreeMap<u32, (u32, [f64; 2], [Option<f64>; 2])> = BTreeMap::new();
+        let mut sums: BTreeMap<u32, FieldSums> = BTreeMap::new();
         for row in view.processes().ranks() {
             let Some(field) = axis.field(row.rank) else { continue };
             let host = hosts.number(&row.host);
             let no_core_s = cores::share(row).map(|share| share * row.wall_s.0);
-            let (_, times, cores) = sums.entry(field).or_insert((host, [0.0; 2], [Some(0.0); 2]));
-            times[0] += row.wall_s.0;
-            times[1] += row.mpi_s.0;
-            for (sum, more) in cores.iter_mut().zip([row.cpu_s(), no_core_s]) {
+            let of_field =
+                sums.entry(field).or_insert(FieldSums { host, times_s: [0.0; 2], cores_s: [Some(0.0); 2] });
+            of_field.times_s[0] += row.wall_s.0;
+            of_field.times_s[1] += row.mpi_s.0;
+            for (sum, more) in of_field.cores_s.iter_mut().zip([row.cpu_s(), no_core_s]) {
                 *sum = sum.zip(more).map(|(sum, more)| sum + more);
             }
         }
-        for (host, [wall_s, mpi_s], [cpu_s, no_core_s]) in sums.into_values() {
+        for FieldSums { host, times_s: [wall_s, mpi_s], cores_s: [cpu_s, no_core_s] } in sums.into_values() {
             all.host.push(host);
             all.wall_s.push(to_nine_decimals(wall_s));
             all.mpi_s.push(to_nine_decimals(mpi_s));

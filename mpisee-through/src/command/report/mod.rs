@@ -30,8 +30,8 @@ EXAMPLES:
 /// its unit, the table of the profile that it is made of, and the command that gives the same numbers; the address of the
 /// page holds what is chosen. The numbers are those of the commands.
 ///
-/// Browsers from 2023 on show it (Firefox 113, Chrome 80, Safari 16.4). Where there are more than 1024 ranks, charts have
-/// blocks of consecutive ranks. docs/report.md describes the charts.
+/// Browsers from 2023 on show it. Where there are more than 1024 ranks, charts have blocks of consecutive ranks.
+/// docs/report.md describes the charts.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArgs {
