@@ -62,12 +62,12 @@ class Page {
     document.documentElement.dataset["theme"] = dark ? "dark" : "light";
     const view: View = { model: this.model, data: this.data, state, palette: palette(dark) };
     const focus = document.activeElement?.getAttribute("data-key");
-    const figures: Figure[] = [];
-    for (const { draw, element } of this.sections) {
-      const figure = draw(view);
+    const drawn = this.sections.map(({ draw, element }) => ({ figure: draw(view), element }));
+    const figures = drawn.flatMap(({ figure }) => figure ?? []);
+    widen(figures);
+    for (const { figure, element } of drawn) {
       element.hidden = figure === null;
       if (!figure) continue;
-      figures.push(figure);
       element.id = figure.id;
       element.className = figure.wide ? "figure wide" : "figure";
       element.setAttribute("aria-labelledby", `${figure.id}-title`);
@@ -135,6 +135,16 @@ class Page {
     addEventListener("beforeprint", () => this.draw(false));
     addEventListener("afterprint", () => this.draw());
   }
+}
+
+/** Gives the whole width to charts that would stand alone beside an empty place. */
+function widen(figures: Figure[]): void {
+  let beside = 0;
+  figures.forEach((figure, at) => {
+    beside = figure.wide ? 0 : beside + 1;
+    const next = figures[at + 1];
+    if (beside % 2 === 1 && (!next || next.wide)) figure.wide = true;
+  });
 }
 
 /** The width of an element without its padding. */

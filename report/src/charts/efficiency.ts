@@ -9,11 +9,11 @@ import { columnsOf } from "../table";
 import type { View } from "../view";
 
 const FACTORS: [name: string, heading: string, meaning: string][] = [
-  ["parallel_efficiency", "Parallel efficiency", "mean time outside of MPI, of the run"],
-  ["load_balance", "Load balance", "mean time outside of MPI, of the largest"],
-  ["communication_efficiency", "Communication efficiency", "largest time outside of MPI, of the run"],
-  ["serialisation_efficiency", "Serialisation efficiency", "what waiting for others leaves"],
-  ["transfer_efficiency", "Transfer efficiency", "what transfer leaves"],
+  ["parallel_efficiency", "Parallel efficiency", "mean useful time / runtime"],
+  ["load_balance", "Load balance", "mean useful time / largest useful time"],
+  ["communication_efficiency", "Communication efficiency", "largest useful time / runtime"],
+  ["serialisation_efficiency", "Serialisation efficiency", "largest useful time / runtime without transfers"],
+  ["transfer_efficiency", "Transfer efficiency", "runtime without transfers / runtime"],
 ];
 
 export function efficiency(view: View): Figure {
@@ -40,9 +40,9 @@ export function efficiency(view: View): Figure {
   return {
     id: "efficiency",
     title: "Efficiency",
-    lead: (state.comm === "" ? "" : "Of the whole run, on all communicators. ") + "Of 100 % nothing is lost. Parallel efficiency is load balance by communication efficiency; that is serialisation by transfer efficiency.",
+    lead: (state.comm === "" ? "" : "Of the whole run, on all communicators. ") + "Parallel efficiency is load balance × communication efficiency, and that is serialisation × transfer efficiency; at 100 % nothing is lost.",
     draw: () => h("div", { class: "tiles" }, ...tiles),
-    unit: "% of the whole that each names",
+    unit: "per cent; useful time is that outside of MPI",
     source: "ranks.csv, regions.csv, arrivals.csv",
     command: model.command("efficiency --all"),
     tables: table ? [{ id: "efficiency", caption: "Efficiency of the run and of regions", columns: columnsOf(table) }] : [],

@@ -116,7 +116,7 @@ export function drawMatrix(view: View, matrix: Matrix, width: number): HTMLEleme
     marginBottom: 2,
     marginRight: 8,
     x: { ...axis(matrix, now.left, now.right, inner, longest + 10, matrix.columns), axis: "top" },
-    y: { ...axis(matrix, now.top, now.bottom, height, 15, matrix.rows), reverse: true },
+    y: { ...axis(matrix, now.top, now.bottom, height, 20, matrix.rows), reverse: true },
     color: { type: "identity" },
     marks: [
       Plot.frame({ stroke: palette.line }),

@@ -87,6 +87,8 @@ function draw(view: View, bars: Bar[], mean_s: number, width: number): Node {
           x2: (bar: Bar) => bar.field + gap,
           y: "time_s",
           fill: "colour",
+          // Bars of less than a pixel would blur into stripes.
+          shapeRendering: names.length > 160 ? "crispEdges" : "auto",
         }),
       ),
       Plot.ruleY([0], { stroke: palette.muted }),

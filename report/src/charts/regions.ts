@@ -41,7 +41,7 @@ const MOST = 16;
 export function regions(view: View): Figure {
   const { data, model, state, palette } = view;
   const all = regionsOf(view);
-  const isNamed = all.some((region) => region.wall_s !== null);
+  const isNamed = all.some((region) => region.name !== "(outside)");
   const table = data.tables.regions;
   return {
     id: "regions",
