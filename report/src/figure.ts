@@ -25,6 +25,18 @@ export interface Figure {
   wide?: boolean;
 }
 
+/** Tables that take the place of others in a profile with sums over ranks. */
+const SUMS: Record<string, string> = {
+  "calls.csv": "totals.csv, spread.csv",
+  "ranks.csv": "nodes.csv",
+  "regions.csv": "region-totals.csv",
+};
+
+/** The tables of a chart, in a profile with rows of each rank or with sums over ranks. */
+export function tablesOf(source: string, isFolded: boolean): string {
+  return isFolded ? source.replace(/[a-z]+\.csv/g, (table) => SUMS[table] ?? table) : source;
+}
+
 /** Fills the section of a figure; `width` is that of its chart. */
 export function fill(section: HTMLElement, figure: Figure, width: number): void {
   const heading = h("h2", { id: `${figure.id}-title`, tabindex: -1 }, figure.title);

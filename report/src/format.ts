@@ -66,7 +66,14 @@ export function amount(quantity: Quantity | "messages", value: number): string {
   return quantity === "time" ? time(value) : quantity === "bytes" ? bytes(value) : count(value);
 }
 
-/** Ticks of an axis: the same units with fewer digits. */
+/** Where an axis of bytes up to some number has ticks: at multiples of a power of two; other quantities leave it to the chart. */
+export function ticks(quantity: Quantity | "messages", most: number, about: number): number | number[] {
+  if (quantity !== "bytes" || most <= 0) return about;
+  const step = 2 ** Math.max(0, Math.ceil(Math.log2(most / about)));
+  return Array.from({ length: Math.floor(most / step) + 1 }, (_, at) => at * step);
+}
+
+/** Labels of an axis: the same units with fewer digits. */
 export function tick(quantity: Quantity | "messages", value: number): string {
   return amount(quantity, value).replace(/(\.\d*?)0+ /, "$1 ").replace(/\. /, " ");
 }

@@ -24,6 +24,9 @@ export function header(data: Data): HTMLElement {
   );
 }
 
+/** Findings that are shown at once. */
+const FIRST = 6;
+
 /** The verdict and the findings. */
 export function findings(data: Data): HTMLElement {
   const { advice } = data;
@@ -60,9 +63,9 @@ export function findings(data: Data): HTMLElement {
     h("h2", { id: "findings-title" }, "Findings"),
     h("p", { class: "verdict" }, advice.verdict),
     ...advice.caveats.map((caveat) => h("p", { class: "caveat" }, caveat)),
-    items.length > 0
-      ? h("ol", {}, ...items)
-      : h("p", {}, "No rule of advise finds anything."),
+    items.length > 0 ? h("ol", {}, ...items.slice(0, FIRST)) : h("p", {}, "No rule of advise finds anything."),
+    items.length > FIRST &&
+      h("details", {}, h("summary", {}, `${format.counted(items.length - FIRST, "more finding")}, with less time`), h("ol", {}, ...items.slice(FIRST))),
     h("p", { class: "hint" }, "Hints from sums over the run, not proofs; they may overlap. In the terminal: ", h("code", {}, command), " ", copyButton("Copy", "Copy the command of the findings", () => command)),
   );
 }

@@ -14,7 +14,7 @@ import { waits } from "./charts/waits";
 import { decode } from "./data";
 import type { Data } from "./data";
 import { announce, h } from "./dom";
-import { fill } from "./figure";
+import { fill, tablesOf } from "./figure";
 import type { Figure } from "./figure";
 import { findings, header } from "./head";
 import { Model } from "./model";
@@ -71,7 +71,7 @@ class Page {
       element.id = figure.id;
       element.className = figure.wide ? "figure wide" : "figure";
       element.setAttribute("aria-labelledby", `${figure.id}-title`);
-      fill(element, figure, inner(element));
+      fill(element, { ...figure, source: tablesOf(figure.source, this.data.run.folded) }, inner(element));
     }
     this.widths = this.measured();
     this.drawBar(figures);

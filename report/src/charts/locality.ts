@@ -49,7 +49,7 @@ function draw(view: View, rows: Row[], width: number): Node {
     height: rows.length * 28 + 40,
     marginLeft,
     marginRight: 30,
-    x: { label: null, tickFormat: (bytes: number) => format.tick("bytes", bytes), grid: true, ticks: Math.max(2, Math.floor(width / 120)) },
+    x: { label: null, tickFormat: (bytes: number) => format.tick("bytes", bytes), grid: true, ticks: format.ticks("bytes", Math.max(...rows.map((row) => row.inside + row.across)), Math.max(2, Math.floor(width / 120))) },
     y: { label: null, domain: rows.map((row) => row.name), tickSize: 0, tickFormat: (name: string) => fittedName(name, marginLeft - 10), padding: 0.25 },
     marks: [
       Plot.barX(rows, { x1: 0, x2: "inside", y: "name", fill: palette.categories[0] }),

@@ -47,7 +47,7 @@ export function ranks(view: View): Figure {
     draw: bars.length > 0 ? (width) => draw(view, bars, mean_s, width) : undefined,
     missing: data.missing.ranks ?? (bars.length > 0 ? undefined : "No rank spent time in MPI here."),
     unit: block > 1 ? "seconds, mean over the ranks of a block" : "seconds",
-    source: data.run.folded ? "nodes.csv" : "calls.csv, ranks.csv",
+    source: "calls.csv, ranks.csv",
     command: model.command("ranks --all --sort rank", state.comm),
     tables: table ? [{ id: "ranks", caption: data.run.folded ? "Nodes" : "Ranks, over all communicators", columns: columnsOf(table) }] : [],
   };

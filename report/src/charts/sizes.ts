@@ -104,7 +104,7 @@ function histogram(view: View, call: string, classes: Class[], value: (one: Clas
       tickFormat: (tick: number) => (tick < 0 ? "0" : format.bytes(2 ** tick).replace(/\.0+ /, " ")),
       label: null,
     },
-    y: { label: null, tickFormat: (amount: number) => format.tick(state.of, amount), ticks: 3, grid: true, zero: true, nice: true },
+    y: { label: null, tickFormat: (amount: number) => format.tick(state.of, amount), ticks: format.ticks(state.of, Math.max(...classes.map(value)), 3), grid: true, zero: true, nice: state.of !== "bytes" },
     marks: [
       Plot.rectY(classes, { x1: (one: Class) => place(one.least) - 0.42, x2: (one: Class) => place(one.least) + 0.42, y1: 0, y2: value, fill: palette.accent }),
       Plot.ruleY([0], { stroke: palette.muted }),

@@ -170,7 +170,7 @@ function offsets(view: View): Figure {
   const rows = [...sums.values()].sort((one, other) => value(other) - value(one));
   const signed = (offset: number) => (offset > 0 ? `+${offset}` : String(offset));
   const name = (sum: { first: number; last: number }) => (sum.first === sum.last ? signed(sum.first) : `${signed(sum.first)} to ${signed(sum.last)}`);
-  const shown = rows.slice(0, 20);
+  const shown = rows.slice(0, 12);
   return {
     id: "matrix",
     title: "How far messages go",
@@ -181,7 +181,7 @@ function offsets(view: View): Figure {
         width,
         height: shown.length * 22 + 40,
         marginLeft: 130,
-        x: { label: null, tickFormat: (amount: number) => format.tick(state.unit, amount), grid: true, ticks: 5 },
+        x: { label: null, tickFormat: (amount: number) => format.tick(state.unit, amount), grid: true, ticks: format.ticks(state.unit, Math.max(...shown.map(value)), 5) },
         y: { label: null, domain: shown.map(name), tickSize: 0 },
         marks: [Plot.barX(shown, { x: value, y: name, fill: palette.accent, insetTop: 2, insetBottom: 2 }), Plot.ruleX([0], { stroke: palette.muted })],
       }),
