@@ -30,6 +30,11 @@ export function plot(label: string, palette: Palette, options: Plot.PlotOptions)
   return drawn;
 }
 
+/** What is under the pointer. Tables have it for those who do not see it, so screen readers pass over it. */
+export function tip<T>(data: readonly T[], options: Plot.TipOptions): Plot.Tip {
+  return Plot.tip(data as Plot.Data, { ...options, ariaHidden: "true" });
+}
+
 /** Pixels of a letter in charts, and of a bold one, at most in ordinary text. */
 const LETTER = 6.7;
 export const BOLD_LETTER = 7.7;

@@ -47,6 +47,8 @@ async function look(file, width, theme) {
   assert.ok(beyond <= 0, `${where}: ${beyond} pixels wider than the window`);
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), theme, where);
   for (const summary of await page.$$("details:not([open]) > summary")) await summary.click();
+  // With what the pointer shows.
+  if (await page.locator("#ranks .chart svg").count()) await page.locator("#ranks .chart svg").hover();
   await page.evaluate(axe);
   const violations = await page.evaluate(async () => (await window.axe.run(document, { resultTypes: ["violations"] })).violations);
   const found = violations.map((one) => `${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200)).join(" ")}`);
@@ -112,6 +114,10 @@ async function use(file) {
   const csv = await page.evaluate(() => window.copied);
   assert.match(csv, /^comm,call,kind,time_s,/);
   assert.equal(csv.trim().split("\n").length, kept.length + 1, "a row for each that is shown");
+
+  // The pointer shows the numbers of a bar.
+  await page.locator("#ranks .chart svg").hover();
+  await page.locator('#ranks svg [aria-hidden="true"] text', { hasText: /rank \d: .*s/ }).waitFor();
 
   // The matrix: a button and a drag show a part of it.
   await page.locator('#matrix [aria-label="Zoom in"]').click();

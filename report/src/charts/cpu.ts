@@ -3,7 +3,7 @@
 import * as format from "../format";
 import { legend } from "../figure";
 import type { Figure } from "../figure";
-import { Plot, plot } from "../plot";
+import { Plot, plot, tip } from "../plot";
 import type { View } from "../view";
 import { barGap, barWidth, fieldAxis } from "./ranks";
 
@@ -74,7 +74,7 @@ function draw(view: View, parts: Part[], shares: { field: number; cpu: number | 
       Plot.rectY(parts, { x1: (part: Part) => part.field - gap, x2: (part: Part) => part.field + gap, y1: "from", y2: "to", fill: "colour" }),
       Plot.ruleY([0], { stroke: palette.muted }),
       Plot.ruleY([1], { stroke: palette.ink, strokeDasharray: "5 4" }),
-      Plot.tip(shares, Plot.pointerX({ x: "field", y: (one) => one.cpu ?? 0, title: (one) => `rank ${names[one.field]}\non a core ${said(one.cpu)}\nno core ${said(one.none)}` })),
+      tip(shares, Plot.pointerX({ x: "field", y: (one) => one.cpu ?? 0, title: (one) => `rank ${names[one.field]}\non a core ${said(one.cpu)}\nno core ${said(one.none)}` })),
     ],
   });
 }

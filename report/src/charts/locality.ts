@@ -4,7 +4,7 @@ import { column } from "../data";
 import * as format from "../format";
 import { legend } from "../figure";
 import type { Figure } from "../figure";
-import { Plot, fittedName, plot, textWidth } from "../plot";
+import { Plot, fittedName, plot, textWidth, tip } from "../plot";
 import { columnsOf } from "../table";
 import type { View } from "../view";
 
@@ -55,7 +55,7 @@ function draw(view: View, rows: Row[], width: number): Node {
       Plot.barX(rows, { x1: 0, x2: "inside", y: "name", fill: palette.categories[0] }),
       Plot.barX(rows, { x1: "inside", x2: (row: Row) => row.inside + row.across, y: "name", fill: palette.categories[1] }),
       Plot.ruleX([0], { stroke: palette.muted }),
-      Plot.tip(rows, Plot.pointerY({ x: (row: Row) => row.inside + row.across, y: "name", title: (row: Row) => `${row.name}\non a node ${format.bytes(row.inside)}\nbetween nodes ${format.bytes(row.across)}` })),
+      tip(rows, Plot.pointerY({ x: (row: Row) => row.inside + row.across, y: "name", title: (row: Row) => `${row.name}\non a node ${format.bytes(row.inside)}\nbetween nodes ${format.bytes(row.across)}` })),
     ],
   });
 }

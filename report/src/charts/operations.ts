@@ -3,7 +3,7 @@
 import * as format from "../format";
 import { choice } from "../figure";
 import type { Figure } from "../figure";
-import { Plot, fittedName, plot, textWidth } from "../plot";
+import { Plot, fittedName, plot, textWidth, tip } from "../plot";
 import { inkOn } from "../theme";
 import { descending } from "../view";
 import type { View } from "../view";
@@ -121,7 +121,7 @@ function draw(view: View, cells: Cell[], comms: string[], calls: string[], width
         fill: (cell: Cell) => inkOn(colour(cell), palette),
         pointerEvents: "none",
       }),
-      Plot.tip(
+      tip(
         cells,
         Plot.pointer({ x: "call", y: "comm", title: (cell: Cell) => `MPI_${cell.call} on ${cell.comm}\n${format.amount(state.of, cell.value)}` }),
       ),

@@ -3,7 +3,7 @@
 import * as format from "../format";
 import { legend } from "../figure";
 import type { Figure } from "../figure";
-import { Plot, plot } from "../plot";
+import { Plot, plot, tip } from "../plot";
 import { columnsOf } from "../table";
 import type { View } from "../view";
 
@@ -93,7 +93,7 @@ function draw(view: View, bars: Bar[], mean_s: number, width: number): Node {
       ),
       Plot.ruleY([0], { stroke: palette.muted }),
       Plot.ruleY([mean_s], { stroke: palette.ink, strokeDasharray: "5 4" }),
-      Plot.tip(
+      tip(
         totals(bars),
         Plot.pointerX({ x: "field", y: "time_s", title: (one) => `rank ${names[one.field]}: ${format.time(one.time_s)}\n${one.text}` }),
       ),

@@ -4,7 +4,7 @@ import { column } from "../data";
 import * as format from "../format";
 import { legend } from "../figure";
 import type { Figure } from "../figure";
-import { Plot, fitted, plot, textWidth } from "../plot";
+import { Plot, fitted, plot, textWidth, tip } from "../plot";
 import { columnsOf } from "../table";
 import type { View } from "../view";
 
@@ -74,7 +74,7 @@ function draw(view: View, all: Region[], width: number): Node {
       Plot.barX(rest, { x1: "mpi_s", x2: (region) => region.mpi_s + region.rest_s, y: "name", fill: palette.unmeasured }),
       Plot.barX(all, { x1: 0, x2: "mpi_s", y: "name", fill: palette.categories[0] }),
       Plot.ruleX([0], { stroke: palette.muted }),
-      Plot.tip(all, Plot.pointerY({ x: "mpi_s", y: "name", title: about })),
+      tip(all, Plot.pointerY({ x: "mpi_s", y: "name", title: about })),
     ],
   });
 }

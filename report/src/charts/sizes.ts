@@ -4,7 +4,7 @@ import { h } from "../dom";
 import * as format from "../format";
 import { choice } from "../figure";
 import type { Figure } from "../figure";
-import { Plot, plot } from "../plot";
+import { Plot, plot, tip } from "../plot";
 import { descending } from "../view";
 import type { View } from "../view";
 import { QUANTITIES, UNITS } from "./operations";
@@ -108,7 +108,7 @@ function histogram(view: View, call: string, classes: Class[], value: (one: Clas
     marks: [
       Plot.rectY(classes, { x1: (one: Class) => place(one.least) - 0.42, x2: (one: Class) => place(one.least) + 0.42, y1: 0, y2: value, fill: palette.accent }),
       Plot.ruleY([0], { stroke: palette.muted }),
-      Plot.tip(
+      tip(
         classes,
         Plot.pointerX({
           x: (one: Class) => place(one.least),

@@ -5,7 +5,7 @@ import { h } from "../dom";
 import * as format from "../format";
 import { legend } from "../figure";
 import type { Figure } from "../figure";
-import { Plot, plot } from "../plot";
+import { Plot, plot, tip } from "../plot";
 import { descending } from "../view";
 import type { View } from "../view";
 import { drawMatrix, zoomControls } from "./matrix";
@@ -153,7 +153,7 @@ function drawRanks(view: View, ranks: OfRank[], width: number): Node {
       bars((one) => one.caused_s, palette.categories[1]),
       bars((one) => -one.suffered_s, palette.categories[0]),
       Plot.ruleY([0], { stroke: palette.muted }),
-      Plot.tip(
+      tip(
         ranks,
         Plot.pointerX({
           x: "field",
