@@ -103,10 +103,11 @@ class Page {
   /** Shows the chart in the address. */
   show(): void {
     const { at } = current();
-    const section = at ? document.getElementById(at) : null;
-    if (!section) return;
-    section.scrollIntoView({ block: "start" });
-    document.getElementById(`${at}-title`)?.focus({ preventScroll: true });
+    if (at === "") return;
+    // A chart that this profile does not have, as of process grids: the communicators are nearest to it.
+    const section = document.getElementById(at) ?? document.getElementById("comms");
+    section?.scrollIntoView({ block: "start" });
+    section?.querySelector("h2")?.focus({ preventScroll: true });
   }
 
   private measured(): string {
