@@ -124,6 +124,7 @@ class Page {
       if (now.comm !== before.comm) announce(now.comm === "" ? "All communicators" : `The charts show ${now.comm}`);
       before = now;
       this.show();
+      document.documentElement.dataset["shown"] = location.hash;
     });
     let waiting = 0;
     new ResizeObserver(() => {
@@ -179,6 +180,8 @@ async function start(): Promise<void> {
   page.draw();
   page.listen();
   page.show();
+  // What is drawn, for tests.
+  document.documentElement.dataset["shown"] = location.hash;
   document.documentElement.dataset["ready"] = "true";
 }
 
