@@ -73,7 +73,11 @@ static void name_operation(const char *name) {
     do {                                                                                  \
         double batch[BATCHES];                                                            \
         if (counting) {                                                                   \
-            for (int i = 0; i < WARM_UP + COUNTED; ++i) MARKED_IF(i >= WARM_UP, STATEMENT); \
+            for (int turn = 0; turn < WARM_UP + COUNTED; ++turn) {                        \
+                int i = turn < WARM_UP ? turn : turn - WARM_UP;                           \
+                (void)i;                                                                  \
+                MARKED_IF(turn >= WARM_UP, STATEMENT);                                    \
+            }                                                                             \
             name_operation(NAME);                                                         \
             break;                                                                        \
         }                                                                                 \

@@ -2,7 +2,7 @@
 
 use crate::command::{
     Outcome, advise, check, comms, diff, efficiency, expect, gpu, gpu_records, locality, matrix, ops, paths,
-    ranks, recover, regions, sites, sizes, summary, top, waits,
+    ranks, recover, regions, report, sites, sizes, summary, top, waits,
 };
 use crate::left_behind;
 use crate::similar::similar;
@@ -36,6 +36,7 @@ enum Command {
     Ops(ops::OpsArgs),
     Ranks(ranks::RanksArgs),
     Regions(regions::RegionsArgs),
+    Report(report::ReportArgs),
     Sizes(sizes::SizesArgs),
     Sites(sites::SitesArgs),
     Paths(paths::PathsArgs),
@@ -67,6 +68,7 @@ EXAMPLES:
   mpisee-through waits app.mpisee           who waits for whom, in collectives and messages
   mpisee-through gpu app.mpisee             what GPU kernels accessed elsewhere, with mpisee --gpu
   mpisee-through advise app.mpisee          findings in plain words, and what to try
+  mpisee-through report app.mpisee          one HTML file with charts of all that, to look at or to send
   mpisee-through diff a.mpisee b.mpisee     what changed between two runs
   mpisee-through expect app.expect app.mpisee    does it hold what is expected of it?
   mpisee-through check app.mpisee           verify that what was sent was received, and more
@@ -103,6 +105,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Ops(args) => ops::run(args),
         Command::Ranks(args) => ranks::run(args),
         Command::Regions(args) => regions::run(args),
+        Command::Report(args) => report::run(args),
         Command::Sizes(args) => sizes::run(args),
         Command::Sites(args) => sites::run(args),
         Command::Paths(args) => paths::run(args),

@@ -78,7 +78,8 @@ impl Value {
         }
     }
 
-    fn in_json(&self) -> Json {
+    /// As JSON has it.
+    pub fn in_json(&self) -> Json {
         match self {
             Value::Text(text) | Value::Region(text) => Json::String(text.clone()),
             Value::Count(number) | Value::Bytes(number) => Json::from(*number),

@@ -170,12 +170,17 @@ fn ratio(part: f64, all: f64) -> Option<f64> {
 /// Runs the command.
 pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    let all = Efficiency::of_run(&view);
+    answer(args, &view)?.write(&args.output)
+}
+
+/// The answer of the command.
+pub fn answer(args: &EfficiencyArgs, view: &ProfileView) -> Result<Answer> {
+    let all = Efficiency::of_run(view);
     let form =
         Form { families: args.families.are_on(&args.output), table: args.output.format() == Format::Table };
-    let measured = Measured::of(&view);
+    let measured = Measured::of(view);
     let Loss { mut sheet, with_families, cut_off } =
-        loss::loss(&view, &all, measured.as_ref().map(|(measured, _)| measured), form)?;
+        loss::loss(view, &all, measured.as_ref().map(|(measured, _)| measured), form)?;
     let mut closing =
         args.shown.cut(&args.output, &mut sheet.rows, "Nothing is lost: there is no time in MPI.");
     if with_families {
@@ -192,10 +197,10 @@ pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
         answer.sheets.insert(0, efficiencies(&all, &regions, split.as_ref(), form.table));
         answer.caveats.extend(split.as_ref().and_then(Split::limits));
     }
-    answer.caveats.extend(interrupted::warning(&view));
-    answer.caveats.extend(limits(&view, &all));
+    answer.caveats.extend(interrupted::warning(view));
+    answer.caveats.extend(limits(view, &all));
     answer.closing = closing;
-    answer.write(&args.output)
+    Ok(answer)
 }
 
 /// Limits of the efficiencies, one sentence each.

@@ -125,8 +125,13 @@ struct Found<'a> {
 /// Runs the command.
 pub fn run(args: &LocalityArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
+    answer(args, &view)?.write(&args.output)
+}
+
+/// The answer of the command.
+pub fn answer(args: &LocalityArgs, view: &ProfileView) -> Result<Answer> {
     let (nodes, largest) = nodes(view.ranks("between which nodes messages went")?);
-    matched::need_chosen(&view, &args.filter)?;
+    matched::need_chosen(view, &args.filter)?;
     let make = || Collector { nodes: &nodes, comms: HashMap::new() };
     let scanned = scan::scan::<Peer, Collector<'_>>(view.profile(), make)?;
     let mut p2p: HashMap<Vec<u8>, Bytes> = HashMap::new();
@@ -172,7 +177,7 @@ pub fn run(args: &LocalityArgs) -> Result<Outcome> {
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
     answer.lead = lead;
     answer.closing = closing;
-    answer.write(&args.output)
+    Ok(answer)
 }
 
 /// The node of each rank, and how many ranks the fullest node has.

@@ -15,6 +15,7 @@ pub mod paths;
 pub mod ranks;
 pub mod recover;
 pub mod regions;
+pub mod report;
 pub mod sites;
 pub mod sizes;
 mod skipped;

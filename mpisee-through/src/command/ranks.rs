@@ -112,16 +112,21 @@ struct Sum<'a> {
 /// Runs the command.
 pub fn run(args: &RanksArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
+    answer(args, &view)?.write(&args.output)
+}
+
+/// The answer of the command.
+pub fn answer(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
     match &view.processes().rows {
         ProcessRows::Ranks(ranks) if args.by == Rows::Node => {
-            nodes::run(args, &view, &aggregate::node_rows(ranks))
+            nodes::answer(args, view, &aggregate::node_rows(ranks))
         }
-        ProcessRows::Ranks(_) => of_ranks(args, &view),
-        ProcessRows::Nodes(rows) => nodes::run(args, &view, rows),
+        ProcessRows::Ranks(_) => of_ranks(args, view),
+        ProcessRows::Nodes(rows) => nodes::answer(args, view, rows),
     }
 }
 
-fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Outcome> {
+fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
     let by = By { comm: true, call: true, rank: true, ..By::default() };
     matched::need_chosen(view, &args.filter.comms)?;
     let groups = view.group(&view.with_times_as_operations(&args.filter)?, by)?;
@@ -167,7 +172,7 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Outcome> {
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.lead = spread;
     answer.closing = closing;
-    answer.write(&args.output)
+    Ok(answer)
 }
 
 /// Removes columns about cores in which nothing is, and the CPUs unless ranks lacked some.

@@ -55,13 +55,18 @@ const HEADS: [sheet::Head; 10] = [
 /// Runs the command.
 pub fn run(args: &RegionsArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    matched::need_chosen(&view, &args.filter.comms)?;
+    answer(args, &view)?.write(&args.output)
+}
+
+/// The answer of the command.
+pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
+    matched::need_chosen(view, &args.filter.comms)?;
     let entered = view.regions(&args.filter.comms)?;
     let inner = args.filter.without_regions();
     let by = By { region: true, ..By::default() };
     let groups = view.group(&view.with_times_as_operations(&inner)?, by)?;
     // Regions without calls are an answer, unless calls are chosen.
-    matched::need_operation(&view, &inner, groups.cells.is_empty() && inner.names_calls())?;
+    matched::need_operation(view, &inner, groups.cells.is_empty() && inner.names_calls())?;
     let mut names: BTreeSet<&str> = entered.keys().map(String::as_str).collect();
     names.extend(groups.cells.iter().map(|(key, _)| groups.region(key)));
     let mut found: Vec<(&str, Cell)> = names
@@ -93,7 +98,7 @@ pub fn run(args: &RegionsArgs) -> Result<Outcome> {
     let sheet = Sheet { name: "regions", heads: HEADS.to_vec(), rows };
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.closing = closing;
-    answer.write(&args.output)
+    Ok(answer)
 }
 
 /// Returns whether `region` is `outer` or in it; only what is outside of any is in the region without a name.

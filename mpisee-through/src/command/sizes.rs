@@ -130,7 +130,7 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
 }
 
 /// Returns whether each call of the operation has a message, if only of no bytes.
-fn has_messages(call: &str) -> bool {
+pub fn has_messages(call: &str) -> bool {
     const WITHOUT: [&str; 7] = ["arrier", "_init", "_buffer", "Buffer_", "Pready", "Parrived", "agree"];
     let kind = Operation::from_name(call).map(Operation::kind);
     matches!(kind, Some(Kind::PointToPoint | Kind::Collective))

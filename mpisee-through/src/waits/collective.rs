@@ -259,7 +259,7 @@ impl Collective {
         };
         let scales: Vec<f64> = (0..self.members.len()).map(scale).collect();
         sample.pairs(self.dependence, step, |waiting, cause, time_s| {
-            sink(self.members[waiting], self.members[cause], time_s * scales[waiting]);
+            sink(&self.comm, self.members[waiting], self.members[cause], time_s * scales[waiting]);
         });
     }
 

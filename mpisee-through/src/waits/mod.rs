@@ -39,8 +39,9 @@ pub use pattern::Finding;
 use pools::Pools;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Takes who waited for whom: the rank that waited, the one that it waited for, and how long in all calls, in seconds.
-pub type Sink<'s> = &'s mut dyn FnMut(u32, u32, f64);
+/// Takes who waited for whom: the communicator, the rank that waited, the one that it waited for, and how long in all calls,
+/// in seconds.
+pub type Sink<'s> = &'s mut dyn FnMut(&str, u32, u32, f64);
 
 /// Why an operation on a communicator has samples and no waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

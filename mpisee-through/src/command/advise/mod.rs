@@ -126,9 +126,37 @@ const HEADS: [Head; 8] = [
 pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     matched::need_chosen(&view, &args.filter)?;
-    let mut facts = Facts::gather(&view, &args.filter)?;
-    let cut_off = facts.cut_off.take();
-    let mut findings = rules::all(&facts);
+    let facts = Facts::gather(&view, &args.filter)?;
+    let findings = findings(&facts);
+    if let Some(file) = &args.write_rules {
+        let rules = alltoallv::open_mpi_rules(&facts)?;
+        std::fs::write(file, rules).with_context(|| format!("cannot write '{}'", file.display()))?;
+    }
+    let verdict = verdict::verdict(&facts);
+    let drawn = match args.output.format() {
+        Format::Table => Some(text::numbered(&verdict, &findings, &facts, args.output.page())),
+        Format::Csv | Format::Json => None,
+    };
+    let mut answer = answer(&view, facts, &findings, &verdict);
+    if let Some(text) = drawn {
+        answer.sheets.clear();
+        answer.lead = text;
+    }
+    answer.write(&args.output)
+}
+
+/// The answer of the command on all communicators and ranks, as for programs.
+pub fn of_run(view: &ProfileView) -> Result<Answer> {
+    let everything = CommFilter::default();
+    let facts = Facts::gather(view, &everything)?;
+    let findings = findings(&facts);
+    let verdict = verdict::verdict(&facts);
+    Ok(answer(view, facts, &findings, &verdict))
+}
+
+/// The findings in their order.
+fn findings(facts: &Facts<'_>) -> Vec<Finding> {
+    let mut findings = rules::all(facts);
     findings.sort_by(|left, right| {
         let comes_later = |finding: &Finding| finding.rule != no_core::RULE;
         comes_later(left)
@@ -136,23 +164,18 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
             .then_with(|| right.cost_s.total_cmp(&left.cost_s))
             .then_with(|| (left.rule, &left.about).cmp(&(right.rule, &right.about)))
     });
-    if let Some(file) = &args.write_rules {
-        let rules = alltoallv::open_mpi_rules(&facts)?;
-        std::fs::write(file, rules).with_context(|| format!("cannot write '{}'", file.display()))?;
-    }
-    let verdict = verdict::verdict(&facts);
+    findings
+}
+
+fn answer(view: &ProfileView, mut facts: Facts<'_>, findings: &[Finding], verdict: &str) -> Answer {
     let rows = findings.iter().map(|finding| row(finding, &facts)).collect();
     let sheet = Sheet { name: "findings", heads: HEADS.to_vec(), rows };
-    let mut answer = Answer::new(view.profile(), sheet, cut_off);
-    if let Some(places) = interrupted::last_places(&view) {
+    let mut answer = Answer::new(view.profile(), sheet, facts.cut_off.take());
+    if let Some(places) = interrupted::last_places(view) {
         answer.caveats.splice(0..0, [places, OF_INTERRUPTED.to_owned()]);
     }
-    if args.output.format() == Format::Table {
-        answer.sheets.clear();
-        answer.lead = text::numbered(&verdict, &findings, &facts, args.output.page());
-    }
-    answer.values.push(("verdict", verdict.as_str().into()));
-    answer.write(&args.output)
+    answer.values.push(("verdict", verdict.into()));
+    answer
 }
 
 fn row(finding: &Finding, facts: &Facts<'_>) -> Vec<Value> {

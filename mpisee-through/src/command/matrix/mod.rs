@@ -1,7 +1,7 @@
 //! `matrix`: who sends to whom.
 
 mod cart;
-mod collective;
+pub mod collective;
 mod grid;
 mod image;
 mod offsets;
@@ -175,7 +175,8 @@ fn messages(args: &MatrixArgs, view: &ProfileView, axis: &Axis) -> Result<(Pairs
     Ok((pairs, scanned.cut_off))
 }
 
-fn is_collective(call: &str) -> bool {
+/// Whether the operation is a collective one.
+pub fn is_collective(call: &str) -> bool {
     Operation::from_name(call).is_some_and(|call| call.kind() == Kind::Collective)
 }
 

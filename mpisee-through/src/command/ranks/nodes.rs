@@ -1,7 +1,6 @@
 //! `ranks` with a row for each node, as always of an aggregate profile.
 
 use super::{RanksArgs, SortKey};
-use crate::command::Outcome;
 use crate::output::Format;
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::units::time;
@@ -33,8 +32,8 @@ const HEADS: [Head; 16] = [
     sheet::number("no_core_max_rank", "of rank").or_none(),
 ];
 
-/// As [`super::run`].
-pub fn run(args: &RanksArgs, view: &ProfileView, nodes: &[NodeRow]) -> Result<Outcome> {
+/// As [`super::answer`].
+pub fn answer(args: &RanksArgs, view: &ProfileView, nodes: &[NodeRow]) -> Result<Answer> {
     let is_aggregate = !view.processes().nodes().is_empty();
     need_whole_nodes(args, view, is_aggregate)?;
     let mut nodes: Vec<&NodeRow> = nodes.iter().collect();
@@ -66,7 +65,7 @@ pub fn run(args: &RanksArgs, view: &ProfileView, nodes: &[NodeRow]) -> Result<Ou
         answer.lead += &format!("The rows of {} are over the ranks of a node.\n", NodeRow::FILE);
     }
     answer.closing = closing;
-    answer.write(&args.output)
+    Ok(answer)
 }
 
 /// Fails for what sums over the ranks of a node do not answer.

@@ -4,6 +4,8 @@ mod render;
 mod run;
 mod table;
 
+pub use run::RunSummary;
+
 use super::Outcome;
 use crate::family::FamilyArgs;
 use crate::filter::CallFilter;
@@ -14,7 +16,6 @@ use crate::units::natural_order;
 use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use run::RunSummary;
 use std::cmp::{Ordering, Reverse};
 use std::path::PathBuf;
 

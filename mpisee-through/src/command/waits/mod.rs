@@ -208,7 +208,7 @@ fn draw(args: &WaitsArgs, view: &ProfileView, filter: &CallFilter, file: &ImageF
     matched::need_chosen(view, &args.comms)?;
     let axis = Axis::new(view.processes(), &args.comms, false, image::MOST_FIELDS);
     let mut pairs = Pairs::default();
-    let mut add = |waiting, cause, time_s| pairs.add(&axis, waiting, cause, time_s);
+    let mut add = |_: &str, waiting, cause, time_s| pairs.add(&axis, waiting, cause, time_s);
     let report = waits::with_pairs(view, filter, Some(&mut add))?;
     if pairs.sum_s() <= 0.0 {
         bail!(

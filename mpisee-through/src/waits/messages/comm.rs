@@ -210,7 +210,7 @@ impl<'a> CommMessages<'a> {
         if let (Some(sink), Some(_)) = (sink, waiting) {
             sums.pairs(&self.design)
                 .into_iter()
-                .for_each(|(waiting, cause, time_s)| sink(waiting, cause, time_s));
+                .for_each(|(waiting, cause, time_s)| sink(self.name, waiting, cause, time_s));
         }
         let wall_s: f64 = sums.ranks.keys().filter_map(|rank| known.wall_s.get(rank)).sum();
         let is_large = waiting.is_some_and(|waiting| waiting.total >= LEAST_OF_RUN * wall_s);

@@ -1,0 +1,67 @@
+// Bundles the report's script and style into mpisee-through/report, where the crate includes them.
+// `node build.mjs --check` writes nothing and fails if the files there differ.
+
+import { build } from "esbuild";
+import { readFileSync, writeFileSync, existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const target = join(here, "..", "mpisee-through", "report");
+process.chdir(here);
+
+const result = await build({
+  entryPoints: { bundle: "src/main.ts", style: "src/style.css" },
+  bundle: true,
+  minify: true,
+  format: "iife",
+  target: ["chrome115", "firefox115", "safari16.4"],
+  charset: "utf8",
+  legalComments: "none",
+  write: false,
+  metafile: true,
+  outdir: "out",
+});
+
+/** The packages that are in the bundle, with their licences. */
+function packages() {
+  const names = new Set();
+  for (const input of Object.keys(result.metafile.outputs["out/bundle.js"].inputs)) {
+    const match = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input);
+    if (match) names.add(match[1]);
+  }
+  return [...names].sort().map((name) => {
+    const folder = join("node_modules", name);
+    const { version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    const file = ["LICENSE", "LICENSE.md", "license"].map((file) => join(folder, file)).find(existsSync);
+    if (!file) throw new Error(`${name} has no file with its licence`);
+    return { name, version, license, text: readFileSync(file, "utf8").trim() };
+  });
+}
+
+/** The licences, each text once with the packages that have it. */
+function licences() {
+  const texts = new Map();
+  for (const { name, version, license, text } of packages()) {
+    texts.set(text, [...(texts.get(text) ?? []), `${name} ${version} (${license})`]);
+  }
+  return [...texts].map(([text, names]) => `${names.join(", ")}:\n\n${text}`).join("\n\n");
+}
+
+const output = (name) => result.outputFiles.find((file) => file.path.endsWith(name)).text;
+const banner = "Made by report/build.mjs from report/src; do not edit.";
+const files = {
+  "bundle.js": `/*! ${banner} Contains:\n\n${licences().replaceAll("*/", "* /")}\n*/\n${output("bundle.js")}`,
+  "bundle.css": `/* ${banner} */\n${output("style.css")}`,
+};
+
+let differs = false;
+for (const [name, text] of Object.entries(files)) {
+  const file = join(target, name);
+  if (!process.argv.includes("--check")) writeFileSync(file, text);
+  else if (!existsSync(file) || readFileSync(file, "utf8") !== text) {
+    console.error(`mpisee-through/report/${name} is not what report/build.mjs makes of report/src; run: npm --prefix report run build`);
+    differs = true;
+  }
+}
+process.exitCode = differs ? 1 : 0;

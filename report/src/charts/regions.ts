@@ -1,0 +1,80 @@
+// The named parts of the program: wall time, and what of it is MPI.
+
+import { column } from "../data";
+import * as format from "../format";
+import { legend } from "../figure";
+import type { Figure } from "../figure";
+import { Plot, fitted, plot, textWidth, tip } from "../plot";
+import { columnsOf } from "../table";
+import type { View } from "../view";
+
+interface Region {
+  name: string;
+  wall_s: number | null;
+  mpi_s: number;
+}
+
+/** Mean MPI time in each region, with that in regions inside of it, on the communicators that are chosen. */
+function regionsOf(view: View): Region[] {
+  const { data, model, state } = view;
+  const chosen = model.chosen(state.comm);
+  const own = new Map<string, number>();
+  const all = data.region_times;
+  all.comm.forEach((comm, at) => {
+    const name = all.names[all.region[at]];
+    if (chosen[comm]) own.set(name, (own.get(name) ?? 0) + all.time_s[at]);
+  });
+  const table = data.tables.regions;
+  const [ranks, wall] = [column(table, "ranks"), column(table, "wall_mean_s")];
+  return column(table, "region").map((cell, row) => {
+    const name = String(cell);
+    let sum = 0;
+    for (const [inner, time_s] of own) {
+      if (inner === name || (name !== "" && inner.startsWith(`${name}/`))) sum += time_s;
+    }
+    return { name: name === "" ? "(outside)" : name, wall_s: wall[row] as number | null, mpi_s: sum / Math.max(1, Number(ranks[row])) };
+  });
+}
+
+const MOST = 16;
+
+export function regions(view: View): Figure {
+  const { data, model, state, palette } = view;
+  const all = regionsOf(view);
+  const isNamed = all.some((region) => region.name !== "(outside)");
+  const table = data.tables.regions;
+  return {
+    id: "regions",
+    title: "Regions",
+    lead: all.length > MOST ? `The ${MOST} longest; the table has all.` : undefined,
+    controls: [legend("Mean over ranks", [[palette.categories[0], state.comm === "" ? "in MPI" : `in MPI on ${state.comm} and below`], [palette.unmeasured, "the rest"]])],
+    draw: isNamed ? (width) => draw(view, all.slice(0, MOST), width) : undefined,
+    missing: isNamed ? undefined : "The program names no regions (MPI_Pcontrol, or mpisee.h).",
+    unit: "seconds, mean over the ranks that entered the region",
+    source: "regions.csv, calls.csv",
+    command: model.command("regions --all", state.comm),
+    tables: table && isNamed ? [{ id: "regions", caption: "Regions, over all communicators", columns: columnsOf(table) }] : [],
+  };
+}
+
+function draw(view: View, all: Region[], width: number): Node {
+  const { palette } = view;
+  const marginLeft = Math.min(Math.max(...all.map((region) => textWidth(region.name))) + 14, width * 0.35);
+  const rest = all.map((region) => ({ ...region, rest_s: region.wall_s === null ? 0 : Math.max(0, region.wall_s - region.mpi_s) }));
+  const about = (region: Region) =>
+    `${region.name}\nin MPI ${format.time(region.mpi_s)}${region.wall_s === null ? "" : `\nof ${format.time(region.wall_s)} (${format.percent(region.mpi_s / Math.max(1e-12, region.wall_s))})`}`;
+  return plot("Wall time of regions and what of it is MPI; the table below has the numbers", palette, {
+    width,
+    height: all.length * 30 + 40,
+    marginLeft,
+    marginRight: 30,
+    x: { label: null, tickFormat: (time_s: number) => format.tick("time", time_s), grid: true, ticks: Math.max(2, Math.floor(width / 120)) },
+    y: { label: null, domain: all.map((region) => region.name), tickSize: 0, tickFormat: (name: string) => fitted(name, marginLeft - 10), padding: 0.25 },
+    marks: [
+      Plot.barX(rest, { x1: "mpi_s", x2: (region) => region.mpi_s + region.rest_s, y: "name", fill: palette.unmeasured }),
+      Plot.barX(all, { x1: 0, x2: "mpi_s", y: "name", fill: palette.categories[0] }),
+      Plot.ruleX([0], { stroke: palette.muted }),
+      tip(all, Plot.pointerY({ x: "mpi_s", y: "name", title: about })),
+    ],
+  });
+}

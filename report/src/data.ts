@@ -1,0 +1,163 @@
+// The data in the page, as `mpisee-through report` writes them (mpisee-through/src/command/report/data.rs).
+
+/** A communicator, or a family of like ones. */
+export interface Comm {
+  name: string;
+  /** What `--comm` takes to choose its members. */
+  pattern: string;
+  parent: number | null;
+  count: number;
+  size: string;
+  members: string;
+  label: string;
+  created_by: string;
+  topology: string;
+  nodes: string;
+  ranks: number;
+  mean_s: number;
+  min_s: number | null;
+  max_s: number | null;
+  max_rank: number | null;
+  time_s: number;
+  bytes: number;
+  calls: number;
+}
+
+/** A table of a command, column by column. */
+export interface CommandTable {
+  names: string[];
+  headings: string[];
+  columns: Cell[][];
+}
+
+export type Cell = string | number | null;
+
+export interface Pairs {
+  /** How many fields of the axis are joined into one. */
+  joined: number;
+  comm: number[];
+  from: number[];
+  to: number[];
+  messages: number[];
+  bytes: number[];
+}
+
+export interface Grid {
+  name: string;
+  comm: number;
+  dims: number[];
+  periods: boolean[];
+  fields: number[];
+}
+
+export interface Waits {
+  operations: {
+    comm: number[];
+    call: number[];
+    time_s: number[];
+    waiting_s: number[];
+    waiting_low_s: number[];
+    waiting_high_s: number[];
+  };
+  ranks: { comm: number[]; call: number[]; field: number[]; caused_s: number[]; suffered_s: number[] };
+  pairs: { comm: number[]; waiting: number[]; cause: number[]; time_s: number[]; left_out_s: number };
+  findings: string[];
+}
+
+export interface Data {
+  generator: string;
+  program: string;
+  profile: string;
+  run: {
+    ranks: number;
+    nodes: number;
+    mpi_s: number;
+    mpi_share_of_wall: number;
+    wall_max_s: number;
+    folded: boolean;
+  };
+  header: [string, string][];
+  notes: string[];
+  partial_because: string | null;
+  advice: {
+    verdict: string;
+    caveats: string[];
+    findings: CommandTable;
+    charts: string[];
+    comms: (number | null)[];
+  };
+  comms: Comm[];
+  calls: [name: string, kind: string | null][];
+  operations: {
+    comm: number[];
+    call: number[];
+    time_s: number[];
+    mean_s: number[];
+    min_s: (number | null)[];
+    max_s: (number | null)[];
+    max_rank: (number | null)[];
+    bytes: number[];
+    calls: number[];
+  };
+  fields: { names: string[]; ranks: number[]; block: number };
+  processes: {
+    wall_s: number[];
+    mpi_s: number[];
+    cpu_s: (number | null)[];
+    no_core_s: (number | null)[];
+    host: number[];
+    hosts: string[];
+  };
+  rank_times: { comm: number[]; call: number[]; field: number[]; time_s: number[] } | null;
+  sizes: {
+    comm: number[];
+    call: number[];
+    size_min: number[];
+    size_max: number[];
+    calls: number[];
+    bytes: number[];
+    time_s: number[];
+  };
+  region_times: {
+    comm: number[];
+    region: number[];
+    calls: number[];
+    bytes: number[];
+    time_s: number[];
+    names: string[];
+  };
+  messages: Pairs | null;
+  collectives: {
+    pairs: Pairs;
+    left_out_bytes: number;
+    left_out_calls: string[];
+    too_many: boolean;
+  } | null;
+  offsets: {
+    comm: number[];
+    offset_min: number[];
+    offset_max: number[];
+    messages: number[];
+    bytes: number[];
+  } | null;
+  waits: Waits | null;
+  grids: Grid[];
+  tables: Record<string, CommandTable>;
+  /** Why a chart has nothing, by its name. */
+  missing: Record<string, string>;
+}
+
+/** Decodes the page's data: base64 of gzip of JSON. */
+export async function decode(encoded: string): Promise<Data> {
+  const text = atob(encoded.trim());
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return (await new Response(stream).json()) as Data;
+}
+
+/** A column of a command's table. */
+export function column(table: CommandTable | undefined, name: string): Cell[] {
+  const at = table ? table.names.indexOf(name) : -1;
+  return table && at >= 0 ? table.columns[at] : [];
+}

@@ -1,0 +1,197 @@
+// Tables: they sort by any column, filter by text, and copy as CSV with exact values.
+
+import type { Cell, CommandTable } from "./data";
+import { announce, copyButton, h } from "./dom";
+import * as format from "./format";
+
+export type Kind = "text" | "seconds" | "bytes" | "count" | "share";
+
+export interface Column {
+  /** In CSV. */
+  name: string;
+  heading: string;
+  kind: Kind;
+  values: Cell[];
+  /** A link of a cell. */
+  link?: (row: number) => string;
+  /** How far a cell is indented, in steps. */
+  indent?: (row: number) => number;
+}
+
+export interface TableSpec {
+  id: string;
+  caption: string;
+  columns: Column[];
+}
+
+interface Shown {
+  open: boolean;
+  sortedBy: string;
+  descending: boolean;
+  filter: string;
+  all: boolean;
+}
+
+/** How each table is shown, so that it stays so when the page is drawn anew. */
+const shown = new Map<string, Shown>();
+
+const FIRST_ROWS = 50;
+
+/** What is in a column of a command's table, by its name. */
+function kindOf(name: string, values: Cell[]): Kind {
+  if (values.some((value) => typeof value === "string")) return "text";
+  if (name.endsWith("_s")) return "seconds";
+  if (name.endsWith("bytes")) return "bytes";
+  const shares = ["share", "efficiency", "balance", "inside", "_low", "_high", "loss", "imbalance"];
+  return shares.some((part) => name.includes(part)) ? "share" : "count";
+}
+
+/** Headings that say nothing beside their neighbour. */
+const HEADINGS: Record<string, string> = {
+  size_min: "Smallest",
+  size_max: "Largest",
+};
+
+/** The columns of a command's table. */
+export function columnsOf(table: CommandTable): Column[] {
+  const capital = (heading: string) =>
+    heading === heading.toUpperCase() && heading.length > 3 ? heading[0] + heading.slice(1).toLowerCase() : heading;
+  return table.names.map((name, at) => {
+    const values = table.columns[at];
+    return { name, heading: HEADINGS[name] ?? capital(table.headings[at]), kind: kindOf(name, values), values };
+  });
+}
+
+/** A cell for reading. */
+function text({ name, kind }: Column, value: Cell): string {
+  if (value === null) return "–";
+  if (name === "region" && value === "") return "(outside)";
+  if (typeof value === "string") return value;
+  switch (kind) {
+    case "seconds":
+      return format.time(value);
+    case "bytes":
+      return format.bytes(value);
+    case "share":
+      return format.percent(value);
+    default:
+      return format.count(value);
+  }
+}
+
+/** The rows as CSV. */
+export function csv(columns: Column[], rows: number[]): string {
+  const field = (value: Cell) => {
+    const text = value === null ? "" : String(value);
+    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  const lines = rows.map((row) => columns.map((column) => field(column.values[row])).join(","));
+  return `${columns.map((column) => field(column.name)).join(",")}\n${lines.join("\n")}\n`;
+}
+
+function ordered(spec: TableSpec, state: Shown): number[] {
+  const length = spec.columns[0]?.values.length ?? 0;
+  let rows = Array.from({ length }, (_, row) => row);
+  const wanted = state.filter.toLowerCase();
+  if (wanted) {
+    rows = rows.filter((row) => spec.columns.some((column) => text(column, column.values[row]).toLowerCase().includes(wanted)));
+  }
+  const by = spec.columns.find((column) => column.name === state.sortedBy);
+  if (by) {
+    const sign = state.descending ? -1 : 1;
+    const order = (one: Cell, other: Cell): number => {
+      if (one === null || other === null) return one === other ? 0 : one === null ? 1 : -1;
+      if (typeof one === "number" && typeof other === "number") return sign * (one - other);
+      return sign * String(one).localeCompare(String(other), "en", { numeric: true });
+    };
+    rows.sort((one, other) => order(by.values[one], by.values[other]) || one - other);
+  }
+  return rows;
+}
+
+/** A table that opens below a chart. */
+export function dataTable(spec: TableSpec): HTMLElement {
+  const state = shown.get(spec.id) ?? { open: false, sortedBy: "", descending: true, filter: "", all: false };
+  shown.set(spec.id, state);
+  const rows = spec.columns[0]?.values.length ?? 0;
+  const details = h("details", { class: "table", open: state.open });
+  const summary = h("summary", { "data-key": `table-${spec.id}` }, `${spec.caption}: table with ${format.counted(rows, "row")}`);
+  const body = h("div");
+  details.append(summary, body);
+  const fill = () => body.replaceChildren(...contents(spec, state, fill));
+  if (state.open) fill();
+  details.addEventListener("toggle", () => {
+    state.open = details.open;
+    if (details.open && !body.hasChildNodes()) fill();
+  });
+  return details;
+}
+
+function contents(spec: TableSpec, state: Shown, redraw: () => void): Node[] {
+  const rows = ordered(spec, state);
+  const filter = h("input", {
+    type: "search",
+    value: state.filter,
+    placeholder: "Filter rows",
+    "aria-label": `Filter rows of ${spec.caption}`,
+    "data-key": `filter-${spec.id}`,
+  });
+  filter.addEventListener("input", () => {
+    state.filter = filter.value;
+    redraw();
+    const again = document.querySelector<HTMLInputElement>(`[data-key="filter-${spec.id}"]`);
+    again?.focus();
+    again?.setSelectionRange(state.filter.length, state.filter.length);
+    announce(format.counted(ordered(spec, state).length, "row"));
+  });
+  const tools = h("div", { class: "tools" }, filter, copyButton("Copy as CSV", `Copy as CSV: ${spec.caption}`, () => csv(spec.columns, rows)));
+  const visible = state.all ? rows : rows.slice(0, FIRST_ROWS);
+  const table = h(
+    "table",
+    {},
+    h("caption", { class: "off-screen" }, spec.caption),
+    h("thead", {}, h("tr", {}, ...spec.columns.map((column) => head(spec, column, state, redraw)))),
+    h("tbody", {}, ...visible.map((row) => h("tr", {}, ...spec.columns.map((column, at) => cell(column, row, at === 0))))),
+  );
+  const scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Table: ${spec.caption}` }, table);
+  const more =
+    visible.length < rows.length &&
+    h("button", { type: "button", class: "quiet", onclick: () => ((state.all = true), redraw()) }, `Show all ${rows.length} rows`);
+  return [tools, scroll, ...(more ? [more] : [])];
+}
+
+function head(spec: TableSpec, column: Column, state: Shown, redraw: () => void): HTMLElement {
+  const isSorted = state.sortedBy === column.name;
+  const key = `sort-${spec.id}-${column.name}`;
+  const sort = () => {
+    // Numbers from the largest, texts from A; a third click gives the order as it was.
+    const first = column.kind !== "text";
+    if (!isSorted) Object.assign(state, { sortedBy: column.name, descending: first });
+    else if (state.descending === first) state.descending = !first;
+    else state.sortedBy = "";
+    redraw();
+    document.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)?.focus();
+  };
+  const arrow = isSorted ? (state.descending ? "▼" : "▲") : "";
+  return h(
+    "th",
+    {
+      scope: "col",
+      class: column.kind === "text" ? "text" : "number",
+      "aria-sort": isSorted ? (state.descending ? "descending" : "ascending") : null,
+    },
+    h("button", { type: "button", "data-key": key, onclick: sort }, column.heading, h("span", { "aria-hidden": "true" }, arrow)),
+  );
+}
+
+function cell(column: Column, row: number, isFirst: boolean): HTMLElement {
+  const content = text(column, column.values[row]);
+  const link = column.link?.(row);
+  const steps = column.indent?.(row) ?? 0;
+  const inside = link ? h("a", { href: link }, content) : content;
+  const attributes = {
+    class: column.kind === "text" ? "text" : "number",
+    style: steps > 0 ? `padding-left:${0.6 + steps * 1.1}rem` : null,
+  };
+  return isFirst ? h("th", { scope: "row", ...attributes }, inside) : h("td", attributes, inside);
+}

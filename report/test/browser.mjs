@@ -1,0 +1,177 @@
+// Opens reports in Chromium and checks them as a reader would: `node browser.mjs CHROMIUM FOLDER`, where the folder has
+// plain.html, of a profile with a map, messages and labels that look like HTML, and any other *.html.
+// With SHOTS=DIR it keeps pictures of every width and theme.
+
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const [executablePath, folder] = process.argv.slice(2);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+// Where this runs as root, as in a container, Chromium's own sandbox does not start.
+const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
+const browser = await chromium.launch({ executablePath, args });
+const WIDTHS = [360, 1280, 2560];
+const THEMES = ["light", "dark"];
+/** What the console said, what was requested, and anything else that must not be. */
+const complaints = [];
+
+async function open(file, width, colorScheme, fragment = "") {
+  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, reducedMotion: "reduce" });
+  const page = await context.newPage();
+  const where = `${file} at ${width} pixels, ${colorScheme}`;
+  page.on("console", (message) => complaints.push(`${where}: console: ${message.text()}`));
+  page.on("pageerror", (error) => complaints.push(`${where}: error: ${error.message}`));
+  const address = pathToFileURL(join(resolve(folder), file)).href;
+  page.on("request", (request) => {
+    const url = request.url();
+    if (url.split("#")[0] !== address && !url.startsWith("data:")) complaints.push(`${where}: request: ${url}`);
+  });
+  await page.goto(address + fragment);
+  await page.waitForSelector("html[data-ready]");
+  return page;
+}
+
+/** Everything is drawn, nothing sticks out, and axe finds nothing. */
+async function look(file, width, theme) {
+  const page = await open(file, width, theme);
+  const where = `${file} at ${width} pixels, ${theme}`;
+  const empty = await page.$$eval(".figure:not([hidden])", (figures) =>
+    figures.filter((figure) => !figure.querySelector(".chart svg [fill], .chart .tile, .missing, .lead")).map((figure) => figure.id),
+  );
+  assert.deepEqual(empty, [], `${where}: charts without anything`);
+  const beyond = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  assert.ok(beyond <= 0, `${where}: ${beyond} pixels wider than the window`);
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), theme, where);
+  for (const summary of await page.$$("details:not([open]) > summary")) await summary.click();
+  // With what the pointer shows.
+  if (await page.locator("#ranks .chart svg").count()) await page.locator("#ranks .chart svg").hover();
+  await page.evaluate(axe);
+  const violations = await page.evaluate(async () => (await window.axe.run(document, { resultTypes: ["violations"] })).violations);
+  const found = violations.map((one) => `${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200)).join(" ")}`);
+  assert.deepEqual(found, [], `${where}: axe`);
+  if (process.env.SHOTS) await page.screenshot({ path: join(process.env.SHOTS, `${file}-${width}-${theme}.png`), fullPage: true });
+  await page.context().close();
+}
+
+/** Waits until what was done is drawn. */
+async function settled(page) {
+  await page.waitForFunction(() => document.documentElement.dataset.shown === location.hash);
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
+}
+
+/** The rows of a table, column by column as text. */
+async function rows(page, figure) {
+  await settled(page);
+  const details = page.locator(`#${figure} details`).first();
+  if (!(await details.evaluate((element) => element.open))) await details.locator("summary").click();
+  await details.locator("tbody tr").first().waitFor();
+  return details.locator("tbody tr").evaluateAll((rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent)));
+}
+
+/** Filters, sorts, zooms, and follows links. */
+async function use(file) {
+  const page = await open(file, 1280, "light");
+  // The labels of communicators stay text.
+  const label = `<script>document.title="no"</script> "quoted" & 'single' 🦀`;
+  const options = await page.locator(".bar option").allTextContents();
+  assert.ok(options.some((option) => option.includes(label)), `no choice with the label: ${options}`);
+  assert.match(await page.title(), /mpisee$/);
+
+  // A click on the map shows one communicator and what was made of it; so do the keys.
+  const before = await rows(page, "operations");
+  const box = page.locator('#comms svg a[aria-label^="W_s1.* "]');
+  await box.click();
+  await page.waitForURL(/#.*comm=W_s1\.\*/);
+  const names = new Set((await rows(page, "operations")).map(([comm]) => comm));
+  assert.ok(names.has("W_s1.*") && [...names].every((name) => name.startsWith("W_s1.*")), `filtered: ${[...names]}`);
+  assert.ok((await page.locator("#operations .command code").textContent()).includes("--comm 'W_s1.*@4'"));
+  await page.locator(".bar .clear").click();
+  assert.deepEqual(await rows(page, "operations"), before, "without the filter all rows are back");
+  await box.focus();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/comm=W_s1\.\*/);
+  await settled(page);
+  const key = await page.evaluate(() => document.activeElement?.getAttribute("aria-label"));
+  assert.match(key ?? "", /^W_s1\.\* /, "the focus stays on the map");
+  await page.goBack();
+
+  // Tables sort by a click on a heading, filter, and copy as CSV.
+  await page.locator("#operations thead button", { hasText: "Calls" }).click();
+  const calls = (await rows(page, "operations")).map((row) => Number(row.at(-1)));
+  assert.deepEqual(calls, [...calls].sort((one, other) => other - one), "sorted by calls");
+  assert.equal(await page.locator('#operations th[aria-sort="descending"]').count(), 1);
+  await page.locator("#operations input[type=search]").fill("allreduce");
+  const kept = await rows(page, "operations");
+  assert.ok(kept.length > 0 && kept.every((row) => row[1] === "MPI_Allreduce"), "filtered by text");
+  await page.evaluate(() => {
+    const clipboard = { writeText: (text) => ((window.copied = text), Promise.resolve()) };
+    Object.defineProperty(navigator, "clipboard", { value: clipboard, configurable: true });
+  });
+  await page.locator("#operations .tools button").click();
+  const csv = await page.evaluate(() => window.copied);
+  assert.match(csv, /^comm,call,kind,time_s,/);
+  assert.equal(csv.trim().split("\n").length, kept.length + 1, "a row for each that is shown");
+
+  // The pointer shows the numbers of a bar.
+  await page.locator("#ranks .chart svg").hover();
+  await page.locator('#ranks svg [aria-hidden="true"] text', { hasText: /rank \d: .*s/ }).waitFor();
+
+  // The matrix: a button and a drag show a part of it.
+  await page.locator('#matrix [aria-label="Zoom in"]').click();
+  await page.waitForURL(/zoom=\d+-\d+%2C\d+-\d+/);
+  await page.locator('#matrix [aria-label="All of the matrix"]').click();
+  await page.waitForURL((url) => !url.hash.includes("zoom="));
+  await settled(page);
+  await page.locator("#matrix .matrix svg").evaluate((svg) => svg.scrollIntoView({ block: "center" }));
+  const area = await page.locator("#matrix .matrix svg").boundingBox();
+  const at = (x, y) => [area.x + x * area.width, area.y + y * area.height];
+  await page.mouse.move(...at(0.4, 0.4));
+  await page.mouse.down();
+  await page.mouse.move(...at(0.8, 0.8), { steps: 3 });
+  await page.mouse.up();
+  await page.waitForURL(/zoom=/);
+  await settled(page);
+  const choose = page.locator('#matrix input[value="both"]');
+  await choose.check({ force: true });
+  await page.waitForURL(/traffic=both/);
+
+  // The address alone gives the same view.
+  const fragment = new URL(page.url()).hash;
+  const again = await open(file, 1280, "light", fragment);
+  assert.equal(await again.locator('#matrix input[value="both"]').isChecked(), true);
+  assert.deepEqual(await rows(again, "matrix"), await rows(page, "matrix"));
+  await again.context().close();
+
+  // A finding leads to its evidence, and the page can be dark.
+  await page.evaluate(() => window.scrollTo(0, 0));
+  const link = page.locator(".findings .evidence").first();
+  const target = new URLSearchParams((await link.getAttribute("href")).slice(1)).get("at");
+  await link.click();
+  await settled(page);
+  const top = await page.locator(`#${target}`).evaluate((element) => element.getBoundingClientRect().top);
+  assert.ok(top >= 0 && top < 450, `the evidence ${target} is at ${top}`);
+  await page.locator('.bar [data-key="theme"]').click();
+  await settled(page);
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+  await page.emulateMedia({ media: "print" });
+  assert.equal(await page.locator(".bar").isVisible(), false, "paper has no controls");
+  await page.context().close();
+}
+
+try {
+  const files = readdirSync(folder).filter((file) => file.endsWith(".html"));
+  assert.ok(files.includes("plain.html"), "there is no plain.html");
+  await use("plain.html");
+  for (const file of files) {
+    // All widths in both themes for one report; the others at one width in one theme.
+    const views = WIDTHS.flatMap((width) => THEMES.map((theme) => [width, theme]));
+    for (const [width, theme] of file === "plain.html" ? views : [[1280, "dark"]]) await look(file, width, theme);
+  }
+  assert.deepEqual(complaints, []);
+} finally {
+  await browser.close();
+}
