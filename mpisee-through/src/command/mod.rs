@@ -6,6 +6,7 @@ pub mod comms;
 pub mod diff;
 pub mod efficiency;
 pub mod expect;
+pub mod export;
 pub mod gpu;
 pub mod gpu_records;
 pub mod locality;

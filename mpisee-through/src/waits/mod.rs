@@ -31,7 +31,7 @@ use anyhow::{Result, bail};
 use collective::{CallKey, Collective, Means, Silent};
 pub use estimate::{Estimate, FEWEST};
 use hashbrown::HashMap as Map;
-use hosts::Clocks;
+pub use hosts::Clocks;
 use messages::{Class, MESSAGES, MessageCounts, Times};
 use mpisee_profile::rows::{ArrivalRow, MessageRow, OutsideRow, Row};
 use mpisee_profile::{Kind, Operation, Profile, ProfileError};
@@ -200,6 +200,15 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
     report.polls_s = calls.polls_s;
     report.cut_off = report.cut_off.take().or(calls.cut_off);
     Ok(report)
+}
+
+/// The clocks of the run's hosts, joined by the samples of the profile.
+pub fn clocks(view: &ProfileView) -> Result<Clocks> {
+    let ranks = view.ranks("the arrival of single ranks")?;
+    need_samples(view.profile())?;
+    let mut clocks = Clocks::new(ranks.iter().map(|row| (row.rank, row.host.as_str())));
+    Samples::read(view, &mut clocks)?;
+    Ok(clocks)
 }
 
 /// The samples of a profile, joined over ranks.
