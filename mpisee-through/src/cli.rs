@@ -1,7 +1,7 @@
 //! The command line: chooses the command, and reports usage errors in one sentence.
 
 use crate::command::{
-    Outcome, advise, check, comms, diff, efficiency, expect, export, gpu, gpu_records, locality,
+    Outcome, advise, check, comms, diff, efficiency, expect, export, gpu, gpu_records, import, locality,
     matrix, ops, ranks, recover, regions, sizes, summary, top, waits,
 };
 use crate::left_behind;
@@ -48,6 +48,7 @@ enum Command {
     Expect(expect::ExpectArgs),
     Check(check::CheckArgs),
     Export(export::ExportArgs),
+    Import(import::ImportArgs),
     Recover(recover::RecoverArgs),
     Top(top::TopArgs),
 }
@@ -68,6 +69,7 @@ EXAMPLES:
   mpisee-through expect app.expect app.mpisee    does it hold what is expected of it?
   mpisee-through check app.mpisee           verify that what was sent was received, and more
   mpisee-through export app.mpisee --parquet tables    for other tools: Parquet, Perfetto, Thicket, Graphviz
+  mpisee-through import app.4.9164.1.mpiP   a profile from a report of mpiP, or of the C++ mpisee
   mpisee-through recover                    profiles of programs that were killed
   mpisee-through top                        where the ranks of a running job are
   mpisee-through summary --help             all options of a command";
@@ -113,6 +115,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Expect(args) => expect::run(args),
         Command::Check(args) => check::run(args),
         Command::Export(args) => export::run(args),
+        Command::Import(args) => import::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Top(args) => top::run(args),
     }

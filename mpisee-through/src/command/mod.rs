@@ -9,6 +9,7 @@ pub mod expect;
 pub mod export;
 pub mod gpu;
 pub mod gpu_records;
+pub mod import;
 pub mod locality;
 pub mod matrix;
 pub mod ops;

@@ -308,6 +308,13 @@ impl Report {
 /// An error where the profile has samples neither of collective calls nor of messages.
 fn need_samples(profile: &Profile) -> Result<()> {
     if !has_samples(profile) {
+        if let Some(imported) = &profile.run().imported {
+            bail!(
+                "'{}' has no samples of collective calls (arrivals.csv): {} does not record when ranks arrive",
+                profile.directory().display(),
+                imported.tool
+            );
+        }
         bail!(
             "'{}' has no samples of collective calls (arrivals.csv): an older mpisee recorded it, or without them, or no \
              communicator of several ranks had a collective call, or counts of zero left open in all of them who waits for whom",

@@ -1,11 +1,12 @@
 //! The checks of a profile with a row of each rank.
 
-use super::findings::{Claims, Findings};
+use super::findings::{Check, Claims, Findings};
 use super::{explanation, gpu, names, ranks, times, traffic};
 use crate::load;
 use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow};
+use mpisee_profile::run::Lacking;
 use std::collections::HashSet;
 
 const CLAIMS: Claims = Claims {
@@ -21,10 +22,22 @@ const CLAIMS: Claims = Claims {
 pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> Result<()> {
     let (profile, run) = (view.profile(), view.run());
     findings.claims = CLAIMS;
+    if run.lacks(Lacking::Peers) {
+        findings.claims.traffic = "who sent to whom";
+        findings.unknown.push(Check::Traffic);
+    }
+    if run.lacks(Lacking::Ancestry) {
+        findings.claims.names = "names and members of communicators agree";
+    }
+    let is_exact = !run.lacks(Lacking::ExactNumbers);
+    if !is_exact {
+        findings.claims.time = "whether the MPI time of each rank is that of its calls: numbers are rounded";
+        findings.unknown.push(Check::Time);
+    }
     let comms: Vec<CommRow> = load::all(profile)?;
     ranks::check(run, ranks, findings);
     let incomplete = (!run.complete).then_some("the profile is incomplete");
-    names::check(run.ranks, &comms, incomplete, findings);
+    names::check(run, &comms, incomplete, findings);
 
     let mut members = names::RowCheck::new(&comms, incomplete);
     let mut times = times::TimeCheck::new(ranks, run.mpi.thread_level == "multiple");
@@ -33,7 +46,9 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         members.row("calls.csv", &row.comm, row.rank, findings);
         times.row(&row);
     }
-    times.finish(findings);
+    if is_exact {
+        times.finish(findings);
+    }
 
     let mut traffic = traffic::TrafficCheck::default();
     for row in profile.rows::<PeerRow>()? {

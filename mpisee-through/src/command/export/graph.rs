@@ -7,6 +7,7 @@ use crate::units::{count_of, human_bytes, natural_order, time};
 use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::rows::{CommRow, PeerRow, RankRow};
+use mpisee_profile::run::Lacking;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A number or a text of a node or an edge.
@@ -98,6 +99,7 @@ impl Graph {
 
     /// The ranks, with an edge from the sender to the receiver of messages, over all communicators.
     pub fn of_ranks(view: &ProfileView) -> Result<Graph> {
+        view.need(Lacking::Peers)?;
         let ranks = view.ranks("which rank sends to which")?;
         let pairs = pairs(view, ranks)?;
         let rows: HashMap<u32, &RankRow> = ranks.iter().map(|row| (row.rank, row)).collect();
