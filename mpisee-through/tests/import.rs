@@ -215,6 +215,12 @@ fn mpip_has_ranks_and_operations() {
 #[test]
 fn commands_say_what_an_import_lacks() {
     for (other, name) in [(cpp_mpisee(), "cpp"), (mpip(), "mpip")] {
+        let json = other.run(&["check", "app.mpisee", "--format", "json"]);
+        let document: serde_json::Value = serde_json::from_str(&json.exits(0).stdout).unwrap();
+        assert_eq!(
+            (&document["checks"][3]["check"], &document["checks"][3]["unknown"]),
+            (&"traffic".into(), &true.into())
+        );
         for command in ["summary", "ops", "comms", "sizes", "ranks", "check", "efficiency", "advise"] {
             let arguments = [command, "app.mpisee", "--width", "120"];
             other.run(&arguments).golden(&format!("import-{name}-{command}"));

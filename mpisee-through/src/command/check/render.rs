@@ -89,8 +89,9 @@ struct Document {
 #[derive(Serialize)]
 struct CheckDocument {
     check: &'static str,
-    /// Whether the profile has the data; not where it is imported from a tool that does not record it.
-    is_known: bool,
+    /// Whether the profile lacks the data, imported from a tool that does not record it.
+    #[serde(rename = "unknown", skip_serializing_if = "std::ops::Not::not")]
+    is_unknown: bool,
     differences: u64,
     explained_differences: u64,
 }
@@ -106,8 +107,8 @@ struct FindingDocument {
 fn document(profile: &Profile, findings: &Findings) -> Document {
     let check = |check: Check| {
         let (differences, explained_differences) = findings.of(check);
-        let is_known = !findings.unknown.contains(&check);
-        CheckDocument { check: check.name(), is_known, differences, explained_differences }
+        let is_unknown = findings.unknown.contains(&check);
+        CheckDocument { check: check.name(), is_unknown, differences, explained_differences }
     };
     let finding = |finding: &Finding| FindingDocument {
         check: finding.check.name(),
