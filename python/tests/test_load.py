@@ -47,7 +47,7 @@ def test_the_run_is_read_with_its_types(small: Path) -> None:
     run = mpisee.load(small).run
     assert (run.ranks, run.command, run.mpi_library) == (2, ("./app", "my input"), "Open MPI v5.0.3")
     assert run.start is not None and run.end is not None and (run.end - run.start).total_seconds() == 10
-    assert "2 ranks" in repr(mpisee.load(small))
+    assert "2 ranks on 1 node>" in repr(mpisee.load(small))
 
 
 def test_tables_are_read_when_they_are_asked_for(small: Path) -> None:

@@ -209,7 +209,11 @@ class Profile(Generic[Frame]):
 
     def __repr__(self) -> str:
         command = " ".join(self.run.command) or "unknown command"
-        return f"<mpisee profile '{self.directory}': {command}, {self.run.ranks} ranks on {self.run.nodes} nodes>"
+        ranks, nodes = (
+            f"{number} {noun}{'' if number == 1 else 's'}"
+            for number, noun in ((self.run.ranks, "rank"), (self.run.nodes, "node"))
+        )
+        return f"<mpisee profile '{self.directory}': {command}, {ranks} on {nodes}>"
 
 
 def _moment(text: Any) -> Optional[datetime]:
