@@ -68,7 +68,7 @@ EXAMPLES:
   mpisee-through diff a.mpisee b.mpisee     what changed between two runs
   mpisee-through expect app.expect app.mpisee    does it hold what is expected of it?
   mpisee-through check app.mpisee           verify that what was sent was received, and more
-  mpisee-through export app.mpisee --parquet tables    for other tools: Parquet, Perfetto, Thicket, Graphviz
+  mpisee-through export app.mpisee --parquet tables    the tables for pandas, DuckDB and others
   mpisee-through import app.4.9164.1.mpiP   a profile from a report of mpiP, or of the C++ mpisee
   mpisee-through recover                    profiles of programs that were killed
   mpisee-through top                        where the ranks of a running job are

@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through export app.mpisee --parquet tables        tables/calls.parquet and others: DuckDB, polars, pandas, R
-  mpisee-through export app.mpisee --perfetto app.json     sampled calls on a time line: open it in ui.perfetto.dev
-  mpisee-through export app.mpisee --hatchet app.json      for Hatchet and Thicket, which read it as Caliper's JSON
-  mpisee-through export app.mpisee --dot - | dot -Tsvg     the tree of communicators, drawn by Graphviz
-  mpisee-through export app.mpisee --graph ranks --graphml ranks.graphml    who sends to whom, for Gephi or networkx";
+  mpisee-through export app.mpisee --parquet tables      tables/calls.parquet and others
+  mpisee-through export app.mpisee --perfetto app.json   a time line for ui.perfetto.dev
+  mpisee-through export app.mpisee --hatchet app.json    for Hatchet and Thicket
+  mpisee-through export app.mpisee --dot - | dot -Tsvg   the tree of communicators, drawn
+  mpisee-through export app.mpisee --graph ranks --graphml r.graphml   for Gephi or networkx";
 
 /// Write the profile for other tools: Parquet, Perfetto, Graphviz, GraphML, Hatchet and Thicket.
 ///
