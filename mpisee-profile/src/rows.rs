@@ -5,6 +5,7 @@
 use crate::RankSet;
 use crate::gpu::Access;
 use crate::site::SiteId;
+use mpisee_profile_derive::Columns;
 use serde::de::{DeserializeOwned, Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -12,20 +13,25 @@ use std::str::FromStr;
 
 pub mod aggregate;
 pub mod arrivals;
+mod columns;
 mod cpus;
 pub mod messages;
 pub mod sites;
+mod tables;
 
 pub use aggregate::{
     GpuTotalRow, NodeRow, OffsetRow, OutsideTotalRow, PeerDevice, Ranks, RegionTotalRow, SpreadRow, TotalRow,
 };
 pub use arrivals::{ArrivalRow, CollectiveRow};
+pub use columns::{Cell, Column, ColumnKind, ColumnValue, Columns};
 pub use cpus::Cpus;
 pub use messages::{End, MessageRow, StreamRow};
 pub use sites::{PathRow, PathTotalRow, SiteRow, StackRow};
+use tables::file_of_row;
+pub use tables::{TABLES, Table, TableVisitor, visit_tables};
 
 /// A record type: the file that holds it. Its columns are its fields.
-pub trait Row: Serialize + DeserializeOwned {
+pub trait Row: Serialize + DeserializeOwned + Columns {
     /// The file's name in the profile directory.
     const FILE: &'static str;
     /// Columns that a profile may lack.
@@ -252,17 +258,17 @@ fn one() -> u64 {
 ///
 /// The columns on its use of the node are empty where that is unknown: of a process that did not come to the end of MPI, and in
 /// profiles of earlier formats.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Columns)]
 pub struct RankRow {
     /// The process.
     pub rank: u32,
     /// The name of its host.
     pub host: String,
-    /// Its process id there.
+    /// Its process ID on that host.
     pub pid: u32,
     /// From the end of `MPI_Init` to the start of `MPI_Finalize`.
     pub wall_s: Seconds,
-    /// Of that, inside recorded MPI calls.
+    /// Of `wall_s`, inside recorded MPI calls.
     pub mpi_s: Seconds,
     /// The GPUs on which it launched kernels, by their UUIDs, with `|` between them; empty if there are none, or if kernels
     /// were not traced.
@@ -273,7 +279,7 @@ pub struct RankRow {
     /// Time on a core between the begin and the end of `wall_s`, by all threads, outside of the kernel.
     #[serde(default)]
     pub cpu_user_s: Option<Seconds>,
-    /// The same in the kernel.
+    /// Time on a core meanwhile, by all threads, in the kernel.
     #[serde(default)]
     pub cpu_system_s: Option<Seconds>,
     /// Time in which threads were ready to run and had no core, summed over those that lived at the end.
@@ -294,7 +300,7 @@ pub struct RankRow {
     /// The CPUs that its threads may use, `0-3,8`: at the end of MPI, of a process that did not come to it at the begin.
     #[serde(default)]
     pub cpus_allowed: Cpus,
-    /// Those when recording began, if they differ.
+    /// The CPUs that its threads might use when recording began, if these are others than `cpus_allowed`.
     #[serde(default)]
     pub cpus_at_start: Cpus,
     /// CPUs of its node that are online.
@@ -339,9 +345,9 @@ impl Row for RankRow {
 ///
 /// `MPI_COMM_SELF`, `S`, and its descendants stand for one communicator of each process: their row is
 /// shared, has size 1, and lists the processes that have one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Columns)]
 pub struct CommRow {
-    /// Its name, which spells its ancestry: `W_a1_s2.0`.
+    /// Its name, which tells its ancestry: `W_a1_s2.0`.
     pub comm: String,
     /// The parent's name; empty for `W` and `S`.
     pub parent: String,
@@ -349,8 +355,8 @@ pub struct CommRow {
     pub created_by: String,
     /// The number of processes, of both groups for an intercommunicator.
     pub size: u32,
-    /// For how many communicators the row stands: more than 1 where like ones are one row, `W_s1001+.0`, see
-    /// [`crate::CommName::is_shared_row`], or a family over ranks, `W_s1.*@64`, see [`crate::CommName::family`].
+    /// The number of communicators that the row stands for: more than 1 where like ones share a row, `W_s1001+.0`, or are a family
+    /// over ranks, `W_s1.*@64`.
     #[serde(default = "one")]
     pub count: u64,
     /// World ranks as ranges: `0-63,128-191`; of an intercommunicator both groups: `0-3|4-7`; with the number
@@ -377,8 +383,11 @@ impl Row for CommRow {
     const OPTIONAL: &'static [&'static str] = &["between", "count"];
 }
 
+/// The ends of the size class of calls whose message size is unknown, as in profiles of other tools.
+pub const UNKNOWN_SIZE: [u64; 2] = [0, u64::MAX];
+
 /// `calls.csv`: one row per communicator, rank, region, operation, size class, kind of memory and call site.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct CallRow {
     /// The communicator.
     pub comm: String,
@@ -390,9 +399,9 @@ pub struct CallRow {
     pub call: String,
     /// The smallest message of the size class.
     pub size_min: u64,
-    /// The largest message of the size class.
+    /// The largest message of the size class; 18446744073709551615 beside a smallest of 0 where sizes are unknown.
     pub size_max: u64,
-    /// The kind of memory that has the buffer.
+    /// The kind of memory that has the buffer: `host`, `device` or `managed`.
     pub memory: Memory,
     /// The place in the program that makes the calls, see [`SiteRow`]; empty if it is not known, or was not kept.
     #[serde(default)]
@@ -416,7 +425,7 @@ impl Row for CallRow {
 }
 
 /// `peers.csv`: one row per communicator, rank and peer, point-to-point only.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct PeerRow {
     /// The communicator.
     pub comm: String,
@@ -426,11 +435,11 @@ pub struct PeerRow {
     pub peer: u32,
     /// Messages that `rank` sent to `peer`.
     pub sent_messages: u64,
-    /// Their bytes.
+    /// Bytes of `sent_messages`.
     pub sent_bytes: u64,
     /// Messages that `rank` received from `peer`.
     pub received_messages: u64,
-    /// Their bytes.
+    /// Bytes of `received_messages`.
     pub received_bytes: u64,
 }
 
@@ -440,7 +449,7 @@ impl Row for PeerRow {
 
 /// `outside.csv`: one row per communicator, rank and process of another world, point-to-point only. A profile
 /// without such messages has no such file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct OutsideRow {
     /// The communicator.
     pub comm: String,
@@ -449,13 +458,13 @@ pub struct OutsideRow {
     /// The other process, which has no rank in this `MPI_COMM_WORLD`: its rank in the communicator, of an
     /// intercommunicator in the other group.
     pub peer_in_comm: u32,
-    /// Messages that `rank` sent to it.
+    /// Messages that `rank` sent to the other process.
     pub sent_messages: u64,
-    /// Their bytes.
+    /// Bytes of `sent_messages`.
     pub sent_bytes: u64,
-    /// Messages that `rank` received from it.
+    /// Messages that `rank` received from the other process.
     pub received_messages: u64,
-    /// Their bytes.
+    /// Bytes of `received_messages`.
     pub received_bytes: u64,
 }
 
@@ -483,7 +492,7 @@ pub enum GpuMemory {
 
 /// `gpu.csv`: what kernels accessed that is not memory of their own device and process; one row per rank, device, owner,
 /// kernel, source line, launching line, object, kind of access and width. A profile without such accesses has no such file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct GpuRow {
     /// The process.
     pub rank: u32,
@@ -493,7 +502,7 @@ pub struct GpuRow {
     pub peer_rank: Option<u32>,
     /// The device that the memory is on, `host`, `managed`, or empty if it is unknown.
     pub peer_device: String,
-    /// The kind of memory.
+    /// The kind of memory: `device`, `ipc`, `imported`, `pinned`, `registered` or `managed`.
     pub memory: GpuMemory,
     /// The kernel's name, mangled.
     pub kernel: String,
@@ -504,13 +513,13 @@ pub struct GpuRow {
     pub launched: String,
     /// The name that the program gave the memory, or the return addresses of the call that allocated it, innermost first.
     pub object: String,
-    /// The kind of access.
+    /// The kind of access: `load`, `store` or `atomic`.
     pub access: Access,
     /// Bytes of one lane's access; 0 for bulk copies, each of which is one access.
     pub width: u32,
     /// Accesses by single lanes; scaled, if sampled.
     pub accesses: u64,
-    /// Their bytes.
+    /// Bytes of `accesses`.
     pub bytes: u64,
     /// N, where one warp in N was counted.
     pub sampled: u32,
@@ -524,7 +533,7 @@ impl Row for GpuRow {
 }
 
 /// `binaries.csv`: the program and its libraries, as far as `gpu.csv` has addresses in them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Columns)]
 pub struct BinaryRow {
     /// The file, with its whole path.
     pub file: String,
@@ -537,11 +546,11 @@ impl Row for BinaryRow {
 }
 
 /// `pes.csv`: which PE of NVSHMEM a rank is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Columns)]
 pub struct PeRow {
     /// The process.
     pub rank: u32,
-    /// Its number in NVSHMEM.
+    /// Its PE, its number in NVSHMEM.
     pub pe: u32,
 }
 
@@ -550,7 +559,7 @@ impl Row for PeRow {
 }
 
 /// `regions.csv`: one row per rank and named region.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct RegionRow {
     /// The process.
     pub rank: u32,
@@ -558,14 +567,14 @@ pub struct RegionRow {
     pub region: String,
     /// The time between its begins and ends, nested regions included.
     pub wall_s: Seconds,
-    /// Of that, inside recorded MPI calls.
+    /// Of `wall_s`, inside recorded MPI calls.
     pub mpi_s: Seconds,
     /// The number of times that it began.
     pub entries: u64,
-    /// Time on cores meanwhile, by all threads; empty if it was open at the end.
+    /// Time on cores during `wall_s`, by all threads; empty if the region was open at the end.
     #[serde(default)]
     pub cpu_s: Option<Seconds>,
-    /// Times that a thread lost its core to another meanwhile; empty with `cpu_s`.
+    /// Times that a thread lost its core to another during `wall_s`; empty with `cpu_s`.
     #[serde(default)]
     pub involuntary_switches: Option<u64>,
 }

@@ -1,7 +1,7 @@
 //! `run.json`: the run as a whole.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The MPI library that ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -84,6 +84,68 @@ impl EndedIn {
     }
 }
 
+/// Facts that a profile of another tool lacks, after `mpisee-through import`: a reader says nothing about them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lacking {
+    /// On which communicator a call was.
+    Communicators,
+    /// The parents of communicators, their members without calls, labels and topologies.
+    Ancestry,
+    /// Who sent to whom.
+    Peers,
+    /// The bytes of receives and of some collectives.
+    SomeBytes,
+    /// The shortest and the longest call.
+    LongestCalls,
+    /// The communicators of calls that complete requests.
+    Completions,
+    /// Named regions.
+    Regions,
+    /// More digits than the three or four that are printed.
+    ExactNumbers,
+}
+
+impl Lacking {
+    /// What is lacking, as an end of "it does not have …".
+    pub fn text(self) -> &'static str {
+        match self {
+            Lacking::Communicators => "the communicators of calls",
+            Lacking::Ancestry => "who made which communicator of which",
+            Lacking::Peers => "who sent to whom",
+            Lacking::SomeBytes => "the bytes of receives and of some collectives",
+            Lacking::LongestCalls => "the longest calls",
+            Lacking::Completions => "the communicators of waits",
+            Lacking::Regions => "regions",
+            Lacking::ExactNumbers => "more than three or four digits",
+        }
+    }
+}
+
+/// The origin of a profile that `mpisee-through import` has made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// The profiler that recorded, with its version: `mpiP 3.5.0`.
+    pub tool: String,
+    /// The file that was read.
+    pub file: String,
+    /// The facts that it lacks.
+    pub lacks: BTreeSet<Lacking>,
+}
+
+impl Imported {
+    /// `Imported from a.mpiP of mpiP 3.5.0, which does not have who sent to whom and regions.`
+    pub fn sentence(&self) -> String {
+        let lacks: Vec<&str> = self.lacks.iter().map(|lacking| lacking.text()).collect();
+        let lacks = match lacks.as_slice() {
+            [] => String::new(),
+            [one] => format!(", which does not have {one}"),
+            [most @ .., last] => format!(", which does not have {} and {last}", most.join(", ")),
+        };
+        format!("Imported from {} of {}{lacks}.", self.file, self.tool)
+    }
+}
+
 /// A shorter stay is not mentioned.
 const SHORTEST_TOLD_S: f64 = 0.05;
 
@@ -136,6 +198,16 @@ pub struct RunInfo {
     /// Remarks about recording, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// The origin of a profile that another tool recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
+}
+
+impl RunInfo {
+    /// Whether the profile is imported from a tool that does not record this.
+    pub fn lacks(&self, what: Lacking) -> bool {
+        self.imported.as_ref().is_some_and(|imported| imported.lacks.contains(&what))
+    }
 }
 
 /// `2026-01-31T12:00:00Z`, from nanoseconds since 1970.

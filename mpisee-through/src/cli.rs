@@ -1,8 +1,8 @@
 //! The command line: chooses the command, and reports usage errors in one sentence.
 
 use crate::command::{
-    Outcome, advise, check, comms, diff, efficiency, expect, gpu, gpu_records, locality, matrix, ops, paths,
-    ranks, recover, regions, report, sites, sizes, summary, top, waits,
+    Outcome, advise, check, comms, diff, efficiency, expect, export, gpu, gpu_records, import, locality,
+    matrix, ops, paths, ranks, recover, regions, report, sites, sizes, summary, top, waits,
 };
 use crate::left_behind;
 use crate::similar::similar;
@@ -50,6 +50,8 @@ enum Command {
     Diff(diff::DiffArgs),
     Expect(expect::ExpectArgs),
     Check(check::CheckArgs),
+    Export(export::ExportArgs),
+    Import(import::ImportArgs),
     Recover(recover::RecoverArgs),
     Top(top::TopArgs),
 }
@@ -72,6 +74,8 @@ EXAMPLES:
   mpisee-through diff a.mpisee b.mpisee     what changed between two runs
   mpisee-through expect app.expect app.mpisee    does it hold what is expected of it?
   mpisee-through check app.mpisee           verify that what was sent was received, and more
+  mpisee-through export app.mpisee --parquet tables    the tables for pandas, DuckDB and others
+  mpisee-through import app.4.9164.1.mpiP   a profile from a report of mpiP, or of the C++ mpisee
   mpisee-through recover                    profiles of programs that were killed
   mpisee-through top                        where the ranks of a running job are
   mpisee-through summary --help             all options of a command";
@@ -119,6 +123,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Diff(args) => diff::run(args),
         Command::Expect(args) => expect::run(args),
         Command::Check(args) => check::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Import(args) => import::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Top(args) => top::run(args),
     }

@@ -4,6 +4,7 @@ use crate::outcome::Outcome;
 use crate::output::{self, Column, Format, OutputArgs, Page, Style, Text, printable};
 use crate::units::{human_bytes, large_count, time, to_nine_decimals};
 use anyhow::Result;
+use mpisee_profile::run::Imported;
 use mpisee_profile::{Profile, ProfileError};
 use serde_json::{Map, Number, Value as Json};
 use std::ops::Range;
@@ -277,7 +278,7 @@ impl Answer {
 /// Limits of every number from this profile, one sentence each.
 pub fn caveats(profile: &Profile) -> Vec<String> {
     let run = profile.run();
-    let mut sentences = Vec::new();
+    let mut sentences: Vec<String> = run.imported.iter().map(Imported::sentence).collect();
     if !run.complete {
         let why = run.incomplete_because.as_deref().unwrap_or("run.json does not say why");
         sentences.push(format!("The profile is incomplete: {why}."));

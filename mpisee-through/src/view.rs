@@ -8,8 +8,9 @@ use crate::group::{self, By, Cell, Groups, Times};
 use crate::load;
 use crate::processes::{ProcessRows, Processes};
 use crate::several_comms;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use mpisee_profile::rows::{CommRow, RankRow, RegionRow, RegionTotalRow};
+use mpisee_profile::run::Lacking;
 use mpisee_profile::{Profile, ProfileError, RunInfo};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::error::Error;
@@ -115,6 +116,19 @@ impl ProfileView {
         }
     }
 
+    /// An error if the profile is imported from a tool that does not record this.
+    pub fn need(&self, what: Lacking) -> Result<()> {
+        match &self.run().imported {
+            Some(imported) if imported.lacks.contains(&what) => bail!(
+                "'{}' is imported from {}, which does not have {}",
+                self.profile.directory().display(),
+                imported.tool,
+                what.text()
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// The error for a question about `missing`, which sums over ranks do not have.
     pub fn unanswerable(&self, missing: &'static str) -> Unanswerable {
         let profile = self.profile.directory().to_owned();
@@ -185,10 +199,12 @@ impl ProfileView {
                 }
             }
         }
+        // Other tools do not split calls among the communicators of their requests.
+        let is_split = self.run().imported.is_none();
         let operation = |(call, (comms, sum)): (&str, (u64, Cell))| OperationOverComms {
             call: call.to_owned(),
             comms,
-            is_counted_on_each: on_each.contains(call),
+            is_counted_on_each: is_split && on_each.contains(call),
             sum,
         };
         let operations = calls.into_iter().map(operation).collect();

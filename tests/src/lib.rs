@@ -215,6 +215,13 @@ impl Mpi {
         self.compile_by(compiler, &format!("../../bench/{name}.c"), &format!("bench/{name}"), &[])
     }
 
+    /// Compiles `examples/NAME.c`.
+    pub fn compile_example(&self, name: &str) -> PathBuf {
+        let mut compiler = Command::new(&self.mpicc);
+        compiler.args(["-std=gnu11", "-O2"]);
+        self.compile_by(compiler, &format!("../../examples/{name}.c"), &format!("examples/{name}"), &["-lm"])
+    }
+
     /// Compiles `tests/programs/NAME.cpp`; `None` where the wrapper for C++ or its compiler is missing.
     pub fn compile_cpp(&self, name: &str) -> Option<PathBuf> {
         let file = self.mpicc.file_name().expect("mpicc is a file").to_string_lossy();

@@ -132,6 +132,26 @@ pub fn intel_mpi() -> Vec<Mpi> {
     with_wrapper.collect()
 }
 
+/// What the tests of the Python package, `python/`, read profiles with.
+const READERS: [&str; 9] = [
+    "pytest==9.2.0",
+    "mypy==2.4.1",
+    "pandas==2.3.3",
+    "polars==2.1.0",
+    "pyarrow==26.0.1",
+    "duckdb==2.0.1",
+    "networkx==3.6.1",
+    "llnl-hatchet==2026.2.0",
+    "llnl-thicket==2026.1.1",
+];
+
+/// A virtual environment with what the tests of the Python package need; installed if it is not there yet, which takes a minute or two.
+pub fn with_readers() -> PathBuf {
+    environment("readers", &READERS.join(" "), |pip| {
+        pip.args(READERS);
+    })
+}
+
 /// The sources of mpi4py, which have its tests; fetched if they are not there yet.
 pub fn sources() -> PathBuf {
     let name = MPI4PY.replace("==", "-");

@@ -9,6 +9,7 @@ use crate::RankSet;
 use crate::gpu::Access;
 use crate::ranks::Range;
 use crate::site::SiteId;
+use mpisee_profile_derive::Columns;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -134,7 +135,7 @@ impl<'de> Deserialize<'de> for Ranks {
 }
 
 /// `nodes.csv`: one row per node, over its processes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct NodeRow {
     /// The name of the host.
     pub host: String,
@@ -146,23 +147,23 @@ pub struct NodeRow {
     pub wall_s: Seconds,
     /// The shortest wall time.
     pub wall_min_s: Seconds,
-    /// The longest.
+    /// The longest wall time.
     pub wall_max_s: Seconds,
-    /// The rank that has it.
+    /// The rank with the longest wall time.
     pub wall_max_rank: u32,
     /// Sum of the times inside recorded MPI calls.
     pub mpi_s: Seconds,
-    /// The least of them.
+    /// The least time of a rank inside recorded MPI calls.
     pub mpi_min_s: Seconds,
-    /// The rank that has it.
+    /// The rank with the least time in MPI.
     pub mpi_min_rank: u32,
-    /// The most.
+    /// The most time of a rank inside recorded MPI calls.
     pub mpi_max_s: Seconds,
-    /// The rank that has it.
+    /// The rank with the most time in MPI.
     pub mpi_max_rank: u32,
     /// Sum of what each rank spent outside of MPI, 0 where calls of several threads took longer than the wall time.
     pub useful_s: Seconds,
-    /// The most of it.
+    /// The most time that a rank spent outside of MPI.
     pub useful_max_s: Seconds,
     /// Of `wall_s`, what the profiler itself took, see [`super::RankRow`].
     pub profiler_s: Seconds,
@@ -172,10 +173,10 @@ pub struct NodeRow {
     /// Sum of the times in which ranks were ready to run and had no core, see [`super::RankRow::cpu_wait_s`].
     #[serde(default)]
     pub cpu_wait_s: Option<Seconds>,
-    /// The most of it.
+    /// The most time in which a rank was ready to run and had no core.
     #[serde(default)]
     pub cpu_wait_max_s: Option<Seconds>,
-    /// The rank that has it.
+    /// The rank of `cpu_wait_max_s`.
     #[serde(default)]
     pub cpu_wait_max_rank: Option<u32>,
     /// The CPUs that some rank may use.
@@ -203,11 +204,11 @@ impl Row for NodeRow {
 }
 
 /// `totals.csv`: one row per communicator or family, region, operation, size class, kind of memory and call site, over ranks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct TotalRow {
     /// The communicator or family.
     pub comm: String,
-    /// As in [`super::CallRow`].
+    /// The named regions around the call, outermost first: `solver/halo`; empty outside of any.
     pub region: String,
     /// The standard's name of the function.
     pub call: String,
@@ -215,26 +216,26 @@ pub struct TotalRow {
     pub size_min: u64,
     /// The largest message of the size class.
     pub size_max: u64,
-    /// The kind of memory that has the buffers.
+    /// The kind of memory that has the buffers: `host`, `device` or `managed`.
     pub memory: Memory,
-    /// As in [`super::CallRow`].
+    /// The place in the program that makes the calls, see [`super::SiteRow`]; empty if it is not known, or was not kept.
     #[serde(default)]
     pub site: Option<SiteId>,
     /// The number of ranks that made such calls.
     pub ranks: u64,
-    /// The number of calls, over all of them.
+    /// The number of calls, over all ranks.
     pub calls: u64,
-    /// The bytes that they contributed.
+    /// The bytes of the calls, over all ranks, as in [`super::CallRow::bytes`].
     pub bytes: u64,
     /// The time in the calls, over all ranks.
     pub time_s: Seconds,
-    /// That of the rank with least.
+    /// The time of the rank with least.
     pub time_min_s: Seconds,
-    /// That rank.
+    /// The rank of `time_min_s`.
     pub time_min_rank: u32,
-    /// That of the rank with most.
+    /// The time of the rank with most.
     pub time_max_s: Seconds,
-    /// That rank.
+    /// The rank of `time_max_s`.
     pub time_max_rank: u32,
     /// The standard deviation of the ranks' times.
     pub time_deviation_s: Seconds,
@@ -253,7 +254,7 @@ impl Row for TotalRow {
 /// operation (`comm` is empty), and overall (both are empty).
 ///
 /// Rows of `totals.csv` do not show that: the rank with most time in one size class need not be the one with most in all.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct SpreadRow {
     /// The communicator or family; empty for all.
     pub comm: String,
@@ -261,31 +262,31 @@ pub struct SpreadRow {
     pub call: String,
     /// The number of ranks that made such calls.
     pub ranks: u64,
-    /// The number of calls, over all of them.
+    /// The number of calls, over all ranks.
     pub calls: u64,
     /// The calls of the rank with fewest.
     pub calls_min: u64,
     /// The calls of the rank with most.
     pub calls_max: u64,
-    /// That rank.
+    /// The rank of `calls_max`.
     pub calls_max_rank: u32,
-    /// The bytes that they contributed.
+    /// The bytes of the calls, over all ranks, as in [`super::CallRow::bytes`].
     pub bytes: u64,
     /// The bytes of the rank with fewest.
     pub bytes_min: u64,
     /// The bytes of the rank with most.
     pub bytes_max: u64,
-    /// That rank.
+    /// The rank of `bytes_max`.
     pub bytes_max_rank: u32,
     /// The time in the calls, over all ranks.
     pub time_s: Seconds,
-    /// That of the rank with least.
+    /// The time of the rank with least.
     pub time_min_s: Seconds,
-    /// That rank.
+    /// The rank of `time_min_s`.
     pub time_min_rank: u32,
-    /// That of the rank with most.
+    /// The time of the rank with most.
     pub time_max_s: Seconds,
-    /// That rank.
+    /// The rank of `time_max_s`.
     pub time_max_rank: u32,
     /// The standard deviation of the ranks' times.
     pub time_deviation_s: Seconds,
@@ -299,23 +300,23 @@ impl Row for SpreadRow {
 ///
 /// Regular programs have few offsets. Those of a communicator with many are counted by powers of two: 4 to 7, 8 to 15,
 /// and the same below 0.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct OffsetRow {
     /// The communicator or family.
     pub comm: String,
     /// The smallest offset of the row.
     pub offset_min: i64,
-    /// The largest.
+    /// The largest offset of the row.
     pub offset_max: i64,
     /// The number of pairs of a rank and a peer.
     pub pairs: u64,
     /// Messages that the ranks sent to their peers.
     pub sent_messages: u64,
-    /// Their bytes.
+    /// Bytes of `sent_messages`.
     pub sent_bytes: u64,
     /// Messages that the ranks received from their peers.
     pub received_messages: u64,
-    /// Their bytes.
+    /// Bytes of `received_messages`.
     pub received_bytes: u64,
 }
 
@@ -325,19 +326,19 @@ impl Row for OffsetRow {
 
 /// `outside-totals.csv`: point-to-point messages to and from processes of other worlds, over ranks. A profile
 /// without such messages has no such file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct OutsideTotalRow {
     /// The communicator or family.
     pub comm: String,
     /// The number of pairs of a rank and a process of another world.
     pub pairs: u64,
-    /// Messages that the ranks sent to them.
+    /// Messages that the ranks sent to processes of other worlds.
     pub sent_messages: u64,
-    /// Their bytes.
+    /// Bytes of `sent_messages`.
     pub sent_bytes: u64,
-    /// Messages that the ranks received from them.
+    /// Messages that the ranks received from processes of other worlds.
     pub received_messages: u64,
-    /// Their bytes.
+    /// Bytes of `received_messages`.
     pub received_bytes: u64,
 }
 
@@ -346,25 +347,25 @@ impl Row for OutsideTotalRow {
 }
 
 /// `region-totals.csv`: one row per named region, over the ranks that entered it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct RegionTotalRow {
     /// The region with those around it: `solver/halo`.
     pub region: String,
     /// The number of ranks that entered it.
     pub ranks: u64,
-    /// The number of entries, over all of them.
+    /// The number of entries, over all ranks.
     pub entries: u64,
-    /// Sum of the times in it, as in [`super::RegionRow`].
+    /// Sum over ranks of the time in the region, as in [`super::RegionRow::wall_s`].
     pub wall_s: Seconds,
-    /// The longest of them.
+    /// The longest time of a rank in the region.
     pub wall_max_s: Seconds,
-    /// The rank that has it.
+    /// The rank of `wall_max_s`.
     pub wall_max_rank: u32,
     /// Of `wall_s`, inside recorded MPI calls.
     pub mpi_s: Seconds,
-    /// Sum of what each rank spent in it and outside of MPI.
+    /// Sum of what each rank spent in the region and outside of MPI.
     pub useful_s: Seconds,
-    /// The most of it.
+    /// The most that a rank spent in the region and outside of MPI.
     pub useful_max_s: Seconds,
 }
 
@@ -392,40 +393,40 @@ pub enum PeerDevice {
 ///
 /// A line that accesses more than 64 objects has `*` for numbers in their names, and where these
 /// are still too many, `*` for all of them. Offsets are as in [`OffsetRow`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct GpuTotalRow {
-    /// The kind of memory.
+    /// The kind of memory: `device`, `ipc`, `imported`, `pinned`, `registered` or `managed`.
     pub memory: GpuMemory,
     /// The smallest offset of the owner's rank from that of the rank whose kernels they are: 0 for its own memory,
     /// empty if the owner is unknown.
     pub offset_min: Option<i64>,
-    /// The most.
+    /// The largest offset of the owner's rank.
     pub offset_max: Option<i64>,
-    /// The place of the memory; empty if that is unknown.
+    /// The place of the memory: `same`, `another`, `host` or `managed`; empty if that is unknown.
     pub peer_device: Option<PeerDevice>,
     /// The kernel's name, mangled.
     pub kernel: String,
-    /// As in [`super::GpuRow`].
+    /// The line that accesses, as in [`super::GpuRow`].
     pub source: String,
-    /// As in [`super::GpuRow`].
+    /// The line that launched the kernel, as in [`super::GpuRow`].
     pub launched: String,
-    /// As in [`super::GpuRow`]; with `*` where there are too many.
+    /// The memory's name or its allocating call, as in [`super::GpuRow`]; with `*` where there are too many.
     pub object: String,
-    /// The kind of access.
+    /// The kind of access: `load`, `store` or `atomic`.
     pub access: Access,
-    /// As in [`super::GpuRow`].
+    /// Bytes of one lane's access, as in [`super::GpuRow`].
     pub width: u32,
     /// The number of rows of `gpu.csv`, as it would be by rank, for which this one stands.
     pub count: u64,
     /// Accesses by single lanes, over all of them; scaled, if sampled.
     pub accesses: u64,
-    /// Their bytes.
+    /// Bytes of `accesses`.
     pub bytes: u64,
-    /// Those of the row with fewest.
+    /// The bytes of the row with fewest.
     pub bytes_min: u64,
-    /// Those of the row with most.
+    /// The bytes of the row with most.
     pub bytes_max: u64,
-    /// The rank of that row, the first where there are several.
+    /// The rank of the row with most bytes, the first where there are several.
     pub bytes_max_rank: u32,
     /// N, where one warp in N was counted.
     pub sampled: u32,

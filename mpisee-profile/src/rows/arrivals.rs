@@ -4,13 +4,14 @@
 //! on none, so that the rows of one instance can be joined.
 
 use super::{Row, Seconds};
+use mpisee_profile_derive::Columns;
 use serde::{Deserialize, Serialize};
 
 /// `arrivals.csv`: one row per communicator, collective operation, sampled instance and rank.
 ///
 /// Times are those of the clock `CLOCK_MONOTONIC` of the rank's node, which all ranks of a host share. A member may lack
 /// instances that others have.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct ArrivalRow {
     /// The communicator.
     pub comm: String,
@@ -24,7 +25,7 @@ pub struct ArrivalRow {
     pub root: Option<u32>,
     /// When the rank entered the call; of a nonblocking or persistent operation, the call that completed it.
     pub arrival_s: Seconds,
-    /// When the rank left that call. A call that only tests for completion waits for nothing: it has the same time twice.
+    /// When the rank left the call of `arrival_s`. A call that only tests for completion waits for nothing: it has the same time twice.
     pub departure_s: Seconds,
     /// When the rank started a nonblocking or persistent operation; empty for a blocking one.
     #[serde(default)]
@@ -41,7 +42,7 @@ impl Row for ArrivalRow {
 }
 
 /// `collectives.csv`: one row per communicator, collective operation and rank.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct CollectiveRow {
     /// The communicator.
     pub comm: String,
@@ -51,12 +52,12 @@ pub struct CollectiveRow {
     pub rank: u32,
     /// Calls of the operation that the rank made on the communicator, including those while recording was off.
     pub instances: u64,
-    /// Of these, the number of its rows in `arrivals.csv`.
+    /// Of `instances`, the number that have a row in `arrivals.csv`.
     pub sampled: u64,
     /// The mean time of arrival over all recorded instances, on the clock of `arrivals.csv`; of a nonblocking operation, of the calls
     /// that start it; of a persistent one 0.
     pub mean_arrival_s: Seconds,
-    /// The mean time of departure from the same calls.
+    /// The mean time of departure from the same calls as in `mean_arrival_s`.
     pub mean_departure_s: Seconds,
 }
 

@@ -4,6 +4,7 @@
 //! (MPI 4.1, 3.5), so both ends number them alike: message `k` at the sender is message `k` at the receiver.
 
 use super::{Row, Seconds};
+use mpisee_profile_derive::Columns;
 use serde::{Deserialize, Serialize};
 
 /// Which end of a message a row is about.
@@ -20,7 +21,7 @@ pub enum End {
 ///
 /// Times are on the clock of `arrivals.csv`. Either end may lack messages that the other has; what both have is a random
 /// sample of the stream.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct MessageRow {
     /// The communicator.
     pub comm: String,
@@ -28,24 +29,24 @@ pub struct MessageRow {
     pub rank: u32,
     /// The process at the other end.
     pub peer: u32,
-    /// The end that `rank` is.
+    /// The end that `rank` is: `sent` or `received`.
     pub end: End,
     /// The message's tag.
     pub tag: i32,
     /// The number of messages of the stream that came before this one: the same at both ends.
     pub message: u64,
-    /// Its length.
+    /// The length of the message.
     pub bytes: u64,
     /// When `rank` entered the call that started the send, or posted the receive: of a blocking one, that call itself.
     pub started_s: Seconds,
     /// When `rank` entered the call that completed its part; empty if none was seen to.
     pub arrival_s: Option<Seconds>,
-    /// When `rank` left that call. A call that only tests for completion waits for nothing: it has the same time twice.
+    /// When `rank` left the call of `arrival_s`. A call that only tests for completion waits for nothing: it has the same time twice.
     pub departure_s: Option<Seconds>,
-    /// The name of that call in the standard; empty if there is none.
+    /// The standard's name of the call that completed its part; empty if none was seen to.
     pub call: String,
-    /// The sends, receives and collective operations that this call completed, sampled or not: 1 for `MPI_Recv`, 2 for `MPI_Sendrecv`. Those that
-    /// were complete when they started do not count, nor does what is for `MPI_PROC_NULL`.
+    /// The sends, receives and collective operations that `call` completed, sampled or not: 1 for `MPI_Recv`, 2 for `MPI_Sendrecv`. Those that were complete
+    /// when they started do not count, nor does what is for `MPI_PROC_NULL`.
     pub completed: u32,
 }
 
@@ -56,7 +57,7 @@ impl Row for MessageRow {
 /// `streams.csv`: one row per stream and end.
 ///
 /// Messages in streams that came after the limit on their number are in `peers.csv` alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Columns)]
 pub struct StreamRow {
     /// The communicator.
     pub comm: String,
@@ -64,16 +65,16 @@ pub struct StreamRow {
     pub rank: u32,
     /// The process at the other end.
     pub peer: u32,
-    /// The end that `rank` is.
+    /// The end that `rank` is: `sent` or `received`.
     pub end: End,
-    /// The tag of its messages.
+    /// The tag of the messages.
     pub tag: i32,
-    /// Its messages so far, including those while recording was off.
+    /// Messages of the stream, including those while recording was off.
     pub messages: u64,
-    /// Of these, the number of its rows in `messages.csv`.
+    /// Of `messages`, the number that have a row in `messages.csv`.
     pub sampled: u64,
-    /// 1 if the order of its messages is known; 0 if a nonblocking receive from any source or with any tag, a
-    /// cancelled or truncated receive, a call in a callback or several threads made it unknown: it has no rows in `messages.csv` then.
+    /// 1 if the order of the messages is known; 0 if a nonblocking receive from any source or with any tag, a cancelled or truncated receive, a call in a
+    /// callback or several threads made it unknown: the stream has no rows in `messages.csv` then.
     pub ordered: u8,
 }
 

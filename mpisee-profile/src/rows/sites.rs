@@ -2,14 +2,15 @@
 
 use super::{Row, Seconds};
 use crate::site::{PathId, SiteId};
+use mpisee_profile_derive::Columns;
 use serde::{Deserialize, Serialize};
 
 /// `sites.csv`: one row per call site, of all ranks. Where call sites are not kept there is no such file.
 ///
 /// The profiler writes the address alone; `function`, `file` and `line` are empty until they are resolved.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Columns)]
 pub struct SiteRow {
-    /// The site; equal on all ranks that run the same binary.
+    /// The site: 12 hexadecimal digits, equal on all ranks that run the same binary.
     pub site: SiteId,
     /// The binary, with its whole path on one of the ranks; empty if the code belongs to no file.
     pub module: String,
@@ -20,10 +21,10 @@ pub struct SiteRow {
     /// The function that the site is in.
     #[serde(default)]
     pub function: String,
-    /// Its source file.
+    /// The source file of the function.
     #[serde(default)]
     pub file: String,
-    /// The line in it.
+    /// The line in the source file.
     #[serde(default)]
     pub line: Option<u32>,
 }
@@ -37,7 +38,7 @@ impl Row for SiteRow {
 /// taken. A profile without such calls has no such file.
 ///
 /// These calls are in `calls.csv`, too, at the first site of their path.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct PathRow {
     /// The path, as in `stacks.csv`.
     pub path: PathId,
@@ -49,7 +50,7 @@ pub struct PathRow {
     pub call: String,
     /// The number of calls.
     pub calls: u64,
-    /// The time in them.
+    /// The time in the calls.
     pub time_s: Seconds,
 }
 
@@ -59,7 +60,7 @@ impl Row for PathRow {
 
 /// `path-totals.csv`: one row per call path, communicator or family, and operation, over ranks. It takes the place of
 /// `paths.csv` in an aggregate profile.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct PathTotalRow {
     /// The path, as in `stacks.csv`.
     pub path: PathId,
@@ -69,13 +70,13 @@ pub struct PathTotalRow {
     pub call: String,
     /// The number of ranks that made such calls.
     pub ranks: u64,
-    /// The number of calls, over all of them.
+    /// The number of calls, over all ranks.
     pub calls: u64,
     /// The time in the calls, over all ranks.
     pub time_s: Seconds,
-    /// That of the rank with most.
+    /// The time of the rank with most.
     pub time_max_s: Seconds,
-    /// That rank.
+    /// The rank with most time.
     pub time_max_rank: u32,
 }
 
@@ -84,11 +85,11 @@ impl Row for PathTotalRow {
 }
 
 /// `stacks.csv`: one row per call path, of all ranks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Columns)]
 pub struct StackRow {
     /// The path.
     pub path: PathId,
-    /// Its call sites, from the MPI call outwards, separated by spaces; see `sites.csv`.
+    /// The call sites of the path, from the MPI call outwards, separated by spaces; see `sites.csv`.
     pub sites: String,
 }
 

@@ -13,6 +13,7 @@ use anyhow::Result;
 use clap::Args;
 use hashbrown::HashMap;
 use mpisee_profile::rows::{CommRow, RankRow};
+use mpisee_profile::run::Lacking;
 use mpisee_profile::{Kind, Operation};
 use std::path::PathBuf;
 
@@ -130,6 +131,7 @@ pub fn run(args: &LocalityArgs) -> Result<Outcome> {
 
 /// The answer of the command.
 pub fn answer(args: &LocalityArgs, view: &ProfileView) -> Result<Answer> {
+    view.need(Lacking::Peers)?;
     let (nodes, largest) = nodes(view.ranks("between which nodes messages went")?);
     matched::need_chosen(view, &args.filter)?;
     let make = || Collector { nodes: &nodes, comms: HashMap::new() };

@@ -12,6 +12,7 @@ use crate::view::{OperationOverComms, ProfileView};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use mpisee_profile::Operation;
+use mpisee_profile::run::Lacking;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -93,6 +94,9 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
     });
     let mpi_s = view.processes().chosen_mpi_s(&args.filter.comms);
     let mut rows: Vec<Vec<Value>> = calls.iter().map(|of| row(of, ranks, mpi_s)).collect();
+    if view.run().lacks(Lacking::LongestCalls) {
+        rows.iter_mut().filter_map(|row| row.last_mut()).for_each(|longest| *longest = Value::Nothing);
+    }
     matched::need_operation(&view, &args.filter, rows.is_empty())?;
     let mut closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
     let shown = &calls[..rows.len()];

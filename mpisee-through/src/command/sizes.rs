@@ -10,6 +10,7 @@ use crate::units::{count, human_bytes, natural_order, time};
 use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use mpisee_profile::rows::UNKNOWN_SIZE;
 use mpisee_profile::{Kind, Operation};
 use std::path::PathBuf;
 
@@ -169,7 +170,12 @@ fn histogram(cells: &[(Key, Cell)], groups: &Groups, by: BarOf, page: Page) -> S
                 BarOf::Time => time(cell.time_s()),
             };
             let (size_min, size_max) = groups.size(key);
-            ([short_bytes(size_min), short_bytes(size_max), amount], by.of(cell))
+            let ends = match [size_min, size_max] {
+                UNKNOWN_SIZE => ["unknown"; 2].map(str::to_owned),
+                ends => ends.map(short_bytes),
+            };
+            let [from, to] = ends;
+            ([from, to, amount], by.of(cell))
         })
         .collect();
     let width = |column: usize| lines.iter().map(|(line, _)| line[column].chars().count()).max().unwrap_or(0);

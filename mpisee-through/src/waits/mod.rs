@@ -31,7 +31,7 @@ use anyhow::{Result, bail};
 use collective::{CallKey, Collective, Means, Silent};
 pub use estimate::{Estimate, FEWEST};
 use hashbrown::HashMap as Map;
-use hosts::Clocks;
+pub use hosts::Clocks;
 use messages::{Class, MESSAGES, MessageCounts, Times};
 use mpisee_profile::rows::{ArrivalRow, MessageRow, OutsideRow, Row};
 use mpisee_profile::{Kind, Operation, Profile, ProfileError};
@@ -204,6 +204,15 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
     Ok(report)
 }
 
+/// The clocks of the run's hosts, joined by the samples of the profile.
+pub fn clocks(view: &ProfileView) -> Result<Clocks> {
+    let ranks = view.ranks("the arrival of single ranks")?;
+    need_samples(view.profile())?;
+    let mut clocks = Clocks::new(ranks.iter().map(|row| (row.rank, row.host.as_str())));
+    Samples::read(view, &mut clocks)?;
+    Ok(clocks)
+}
+
 /// The samples of a profile, joined over ranks.
 struct Samples {
     collectives: Vec<Collective>,
@@ -301,6 +310,13 @@ impl Report {
 /// An error where the profile has samples neither of collective calls nor of messages.
 fn need_samples(profile: &Profile) -> Result<()> {
     if !has_samples(profile) {
+        if let Some(imported) = &profile.run().imported {
+            bail!(
+                "'{}' has no samples of collective calls (arrivals.csv): {} does not record when ranks arrive",
+                profile.directory().display(),
+                imported.tool
+            );
+        }
         bail!(
             "'{}' has no samples of collective calls (arrivals.csv): it was recorded with --instances 0 or by an \
              older mpisee, or no communicator of several ranks had a collective call that shows who waits for whom",

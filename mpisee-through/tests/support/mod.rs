@@ -343,6 +343,13 @@ impl Ran {
         }
     }
 
+    /// Runs `mpisee-through` in a folder.
+    pub fn beside(folder: &Path, arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpisee-through"));
+        command.args(arguments).current_dir(folder);
+        Ran::new(command)
+    }
+
     /// Expects success and this output.
     #[track_caller]
     pub fn prints(&self, expected: &str) {

@@ -5,6 +5,7 @@ use super::facts::{Facts, Family, OfSize, Used};
 use super::finding::percent;
 use super::waiting;
 use crate::units::{human_bytes, time};
+use mpisee_profile::rows::UNKNOWN_SIZE;
 
 /// The share of the run in MPI below which there is little to gain.
 const LITTLE: f64 = 0.05;
@@ -84,6 +85,7 @@ impl Part<'_> {
         let most = by_size.into_iter().max_by(|left, right| left.time_s.total_cmp(&right.time_s))?;
         match (most.size_min, most.size_max) {
             (_, 0) => None,
+            (least, most) if [least, most] == UNKNOWN_SIZE => None,
             (least, most) if least == most => Some(format!(" of {}", human_bytes(least))),
             (least, most) => Some(format!(" of {} to {}", whole(least), whole(most.saturating_add(1)))),
         }

@@ -68,6 +68,8 @@ pub struct Findings {
     counts: [(u64, u64); Check::VARIANTS.len()],
     /// The part of the time check that does not apply to this run.
     pub skipped: Option<&'static str>,
+    /// Checks of data that an imported profile lacks.
+    pub unknown: Vec<Check>,
 }
 
 impl Findings {
@@ -80,6 +82,7 @@ impl Findings {
             explained: Vec::new(),
             counts: Default::default(),
             skipped: None,
+            unknown: Vec::new(),
         }
     }
 

@@ -2,14 +2,15 @@
 
 use super::findings::{Check, Findings};
 use crate::load::is_one_per_process;
-use mpisee_profile::RankSet;
 use mpisee_profile::comm_name::Step;
 use mpisee_profile::rows::CommRow;
+use mpisee_profile::run::Lacking;
+use mpisee_profile::{RankSet, RunInfo};
 use std::collections::{HashMap, HashSet};
 
-/// Checks `comms.csv` by itself; `ranks` is the size of `MPI_COMM_WORLD`. Where the profile is `incomplete`, ranks that
-/// know a parent or a number may be missing.
-pub fn check(ranks: u32, rows: &[CommRow], incomplete: Option<&'static str>, findings: &mut Findings) {
+/// Checks `comms.csv` by itself. Where the profile is `incomplete`, ranks that know a parent or a number may be missing; an
+/// imported one may have no parents, and names of another kind.
+pub fn check(run: &RunInfo, rows: &[CommRow], incomplete: Option<&'static str>, findings: &mut Findings) {
     let names: HashSet<&str> = rows.iter().map(|row| row.comm.as_str()).collect();
     let mut seen = HashSet::new();
     for row in rows {
@@ -17,10 +18,10 @@ pub fn check(ranks: u32, rows: &[CommRow], incomplete: Option<&'static str>, fin
         if !seen.insert(name) {
             findings.differs(Check::Names, || format!("{name} is in comms.csv more than once"));
         }
-        if let Some(what) = wrong_parent(row, &names) {
+        if let Some(what) = wrong_parent(row, &names).filter(|_| !run.lacks(Lacking::Ancestry)) {
             findings.differs_unless(incomplete, Check::Names, || what);
         }
-        if let Some(what) = wrong_members(row, ranks) {
+        if let Some(what) = wrong_members(row, run.ranks) {
             findings.differs(Check::Names, || what);
         }
     }

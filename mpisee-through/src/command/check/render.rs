@@ -24,16 +24,20 @@ fn text(profile: &Profile, findings: &Findings) -> String {
     let mut text = String::new();
     for &check in Check::VARIANTS {
         let mark = match findings.of(check) {
+            (0, 0) if findings.unknown.contains(&check) => "unknown",
             (0, 0) => "ok",
             (0, _) => "explained",
             _ => "DIFFERS",
         };
         let claim = findings.claims.of(check);
         text += &format!("{mark:<9}  {:<7}  {claim}", check.name());
-        if check == Check::Time && findings.skipped.is_none() {
+        if check == Check::Time && findings.skipped.is_none() && !findings.unknown.contains(&check) {
             text += &format!(", {}", findings.claims.within_wall_time);
         }
         text.push('\n');
+    }
+    if let Some(imported) = &profile.run().imported {
+        text += &format!("\n{}\n", imported.sentence());
     }
     if !profile.run().complete {
         let why = profile.run().incomplete_because.as_deref().unwrap_or("run.json does not say why");
@@ -86,6 +90,9 @@ struct Document {
 #[derive(Serialize)]
 struct CheckDocument {
     check: &'static str,
+    /// Whether the profile lacks the data, imported from a tool that does not record it.
+    #[serde(rename = "unknown", skip_serializing_if = "std::ops::Not::not")]
+    is_unknown: bool,
     differences: u64,
     explained_differences: u64,
 }
@@ -101,7 +108,8 @@ struct FindingDocument {
 fn document(profile: &Profile, findings: &Findings) -> Document {
     let check = |check: Check| {
         let (differences, explained_differences) = findings.of(check);
-        CheckDocument { check: check.name(), differences, explained_differences }
+        let is_unknown = findings.unknown.contains(&check);
+        CheckDocument { check: check.name(), is_unknown, differences, explained_differences }
     };
     let finding = |finding: &Finding| FindingDocument {
         check: finding.check.name(),

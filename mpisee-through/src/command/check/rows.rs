@@ -1,12 +1,13 @@
 //! The checks of a profile with a row of each rank.
 
-use super::findings::{Claims, Findings};
+use super::findings::{Check, Claims, Findings};
 use super::sites::SiteCheck;
 use super::{explanation, gpu, names, ranks, times, traffic};
 use crate::load;
 use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow};
+use mpisee_profile::run::Lacking;
 use std::collections::HashSet;
 
 const CLAIMS: Claims = Claims {
@@ -26,10 +27,22 @@ const ROWS_WITH_SITES: &str =
 pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> Result<()> {
     let (profile, run) = (view.profile(), view.run());
     findings.claims = CLAIMS;
+    if run.lacks(Lacking::Peers) {
+        findings.claims.traffic = "who sent to whom";
+        findings.unknown.push(Check::Traffic);
+    }
+    if run.lacks(Lacking::Ancestry) {
+        findings.claims.names = "names and members of communicators agree";
+    }
+    let is_exact = !run.lacks(Lacking::ExactNumbers);
+    if !is_exact {
+        findings.claims.time = "whether the MPI time of each rank is that of its calls: numbers are rounded";
+        findings.unknown.push(Check::Time);
+    }
     let comms: Vec<CommRow> = load::all(profile)?;
     ranks::check(run, ranks, findings);
     let incomplete = (!run.complete).then_some("the profile is incomplete");
-    names::check(run.ranks, &comms, incomplete, findings);
+    names::check(run, &comms, incomplete, findings);
 
     let mut members = names::RowCheck::new(&comms, incomplete);
     let mut sites = SiteCheck::read(profile, Some(&mut members), findings)?;
@@ -44,7 +57,9 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         times.row(&row);
     }
     sites.finish(findings);
-    times.finish(findings);
+    if is_exact {
+        times.finish(findings);
+    }
 
     let mut traffic = traffic::TrafficCheck::default();
     for row in profile.rows::<PeerRow>()? {

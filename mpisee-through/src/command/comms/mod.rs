@@ -15,6 +15,7 @@ use anyhow::Result;
 use clap::Args;
 use mpisee_profile::comm_name::is_shared_row;
 use mpisee_profile::rows::{CommRow, Members, Row};
+use mpisee_profile::run::Imported;
 use serde::Serialize;
 use std::path::PathBuf;
 use tree::{Line, Tree};
@@ -70,6 +71,7 @@ pub fn run(args: &CommsArgs) -> Result<Outcome> {
     let matches: Vec<bool> = rows.iter().map(|row| view.processes().takes_row(&args.filter, row)).collect();
     matched::need_communicator(&view, &rows, &args.filter, !matches.contains(&true))?;
     let tree = Tree::of_rows(&rows);
+    let imported = view.run().imported.as_ref().map(Imported::sentence);
     let limit = args.output.limit(args.top, args.all);
     let text = match args.output.format() {
         Format::Table => {
@@ -86,7 +88,8 @@ pub fn run(args: &CommsArgs) -> Result<Outcome> {
                 true => family::each(&all, &kept),
                 false => family::families(&all, &kept),
             };
-            let drawing = Drawing { shapes: &shapes, families: &families, hides_self: hidden.is_some() };
+            let drawing =
+                Drawing { shapes: &shapes, families: &families, hides_self: hidden.is_some(), imported };
             table(&drawing, limit, args).into_bytes()
         }
         format => {
@@ -114,6 +117,8 @@ struct Drawing<'a> {
     families: &'a [Family<'a>],
     /// True if `S` is left out.
     hides_self: bool,
+    /// The origin of a profile that another tool recorded.
+    imported: Option<String>,
 }
 
 /// The position of `S` if nothing happened on it: no call, and no communicator made of it. Every profile has its row.
@@ -139,6 +144,7 @@ fn table(drawing: &Drawing<'_>, limit: usize, args: &CommsArgs) -> String {
     let page = args.output.page();
     let mut text = drawn(drawing, &lines, page);
     let mut note = |sentence: &str| text += &page.wrapped_lines(&format!("\n{sentence}\n"));
+    drawing.imported.iter().for_each(|sentence| note(sentence));
     if lines.iter().any(|line| line.left_out > 0) {
         note("Some communicators are left out; --all shows all, --top N the first N children of each.");
     }
@@ -174,7 +180,10 @@ fn drawn<'a>(drawing: &Drawing<'a>, lines: &[Line], page: Page) -> String {
         ("REORDER", Column::Fixed(0), |_, family| {
             common(family, |row| row.reorder.map_or(String::new(), yes_or_no))
         }),
-        ("FREED", Column::Fixed(0), |_, family| freed(family)),
+        ("FREED", Column::Fixed(0), |drawing, family| {
+            // Another tool does not tell.
+            if drawing.imported.is_some() { String::new() } else { freed(family) }
+        }),
     ];
     let shown_families = || lines.iter().filter_map(|line| line.index).map(|index| &drawing.families[index]);
     // A column in which no communicator has anything only takes the place of the others.

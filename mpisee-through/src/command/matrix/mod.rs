@@ -22,6 +22,7 @@ use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use collective::{LeftOut, Recorded};
+use mpisee_profile::run::Lacking;
 use mpisee_profile::{Kind, Operation, ProfileError};
 use std::path::PathBuf;
 use traffic::{Collector, Of, Pairs, Traffic};
@@ -88,6 +89,7 @@ enum By {
 /// Runs the command.
 pub fn run(args: &MatrixArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
+    view.need(Lacking::Peers)?;
     matched::need_chosen(&view, &args.filter)?;
     match &view.processes().rows {
         ProcessRows::Ranks(_) => by_pair(args, &view),

@@ -7,7 +7,7 @@ use crate::units::{count, time, to_nine_decimals};
 use crate::view::ProfileView;
 use mpisee_profile::RunInfo;
 use mpisee_profile::rows::RankRow;
-use mpisee_profile::run::EndedIn;
+use mpisee_profile::run::{EndedIn, Imported};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZero;
@@ -70,6 +70,8 @@ pub struct RunSummary<'a> {
     names_agree: Option<bool>,
     not_seen_calls: &'a BTreeMap<String, u64>,
     notes: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    imported: Option<&'a Imported>,
 }
 
 impl<'a> RunSummary<'a> {
@@ -119,6 +121,7 @@ impl<'a> RunSummary<'a> {
             names_agree: run.names_agree,
             not_seen_calls: &run.not_seen,
             notes: &run.notes,
+            imported: run.imported.as_ref(),
         }
     }
 
@@ -131,8 +134,10 @@ impl<'a> RunSummary<'a> {
             ("Ranks", self.places()),
         ];
         lines.extend(self.job.map(|job| ("Job", job.to_owned())));
+        if !self.start.is_empty() {
+            lines.push(("Start", self.start.to_owned()));
+        }
         lines.extend([
-            ("Start", self.start.to_owned()),
             (
                 "Wall time",
                 format!(
@@ -179,7 +184,12 @@ impl<'a> RunSummary<'a> {
 
     /// The library without details of its build, and the flavour.
     fn mpi(&self) -> String {
-        format!("{} (flavour {})", library_version(self.mpi_library), self.mpi_flavour)
+        let library = library_version(self.mpi_library);
+        match self.mpi_flavour {
+            "" if library.is_empty() => "unknown".to_owned(),
+            "" => library.to_string(),
+            flavour => format!("{library} (flavour {flavour})"),
+        }
     }
 
     fn places(&self) -> String {
@@ -190,7 +200,7 @@ impl<'a> RunSummary<'a> {
 
     /// Notes for the reader of the numbers, one sentence each.
     pub fn sentences(&self) -> Vec<String> {
-        let mut sentences = Vec::new();
+        let mut sentences: Vec<String> = self.imported.iter().map(|imported| imported.sentence()).collect();
         if !self.complete {
             let why = self.incomplete_because.unwrap_or("run.json does not say why");
             sentences.push(format!("The profile is incomplete: {why}."));

@@ -1,0 +1,134 @@
+//! `export`: a profile in the formats of other tools.
+
+mod caliper;
+mod dot;
+mod graph;
+mod graphml;
+mod parquet;
+mod trace;
+
+use super::Outcome;
+use crate::units::count;
+use crate::view::ProfileView;
+use anyhow::{Context, Result};
+use clap::{ArgGroup, Args, ValueEnum};
+use graph::Graph;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through export app.mpisee --parquet tables      tables/calls.parquet and others
+  mpisee-through export app.mpisee --perfetto app.json   a time line for ui.perfetto.dev
+  mpisee-through export app.mpisee --hatchet app.json    for Hatchet and Thicket
+  mpisee-through export app.mpisee --dot - | dot -Tsvg   the tree of communicators, drawn
+  mpisee-through export app.mpisee --graph ranks --graphml r.graphml   for Gephi or networkx";
+
+/// Write the profile for other tools: Parquet, Perfetto, Graphviz, GraphML, Hatchet and Thicket.
+///
+/// Several formats may be asked for at once. Files that exist are overwritten. docs/export.md says what each file has, and what tools it was
+/// tried with.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[command(group = ArgGroup::new("formats").required(true).multiple(true))]
+pub struct ExportArgs {
+    /// The NAME.mpisee directory that the run left
+    profile: PathBuf,
+
+    /// Every table as a Parquet file in the folder DIR, with units and descriptions of the columns
+    #[arg(long, value_name = "DIR", group = "formats")]
+    parquet: Option<PathBuf>,
+
+    /// Sampled collectives and messages on a time line with a track for each rank, as a trace in JSON
+    #[arg(long, value_name = "FILE", group = "formats")]
+    perfetto: Option<PathBuf>,
+
+    /// Time, calls and bytes by region, communicator and operation, as JSON of Caliper
+    #[arg(long, value_name = "FILE", group = "formats")]
+    hatchet: Option<PathBuf>,
+
+    /// A graph for Graphviz
+    #[arg(long, value_name = "FILE", group = "formats")]
+    dot: Option<PathBuf>,
+
+    /// A graph in GraphML
+    #[arg(long, value_name = "FILE", group = "formats")]
+    graphml: Option<PathBuf>,
+
+    /// The graph of --dot and --graphml
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = GraphOf::Comms)]
+    graph: GraphOf,
+}
+
+/// The nodes of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum GraphOf {
+    /// Communicators, with an edge from the parent to each that was made of it
+    Comms,
+    /// Ranks, with an edge from the sender to the receiver of messages
+    Ranks,
+}
+
+/// Runs the command.
+pub fn run(args: &ExportArgs) -> Result<Outcome> {
+    let view = ProfileView::open(&args.profile)?;
+    if let Some(folder) = &args.parquet {
+        say(folder, &parquet::write(view.profile(), folder)?)?;
+    }
+    if let Some(file) = &args.perfetto {
+        let trace = trace::Trace::read(&view)?;
+        into(file, |out| trace.write(&view, out))?;
+        say(file, &trace.sentence())?;
+    }
+    if let Some(file) = &args.hatchet {
+        let tree = caliper::CallTree::read(&view)?;
+        into(file, |out| tree.write(&view, out))?;
+        say(file, &tree.sentence())?;
+    }
+    if args.dot.is_some() || args.graphml.is_some() {
+        let graph = match args.graph {
+            GraphOf::Comms => Graph::of_comms(&view)?,
+            GraphOf::Ranks => Graph::of_ranks(&view)?,
+        };
+        if let Some(file) = &args.dot {
+            into(file, |out| dot::write(&graph, out))?;
+            say(file, &graph.sentence())?;
+        }
+        if let Some(file) = &args.graphml {
+            into(file, |out| graphml::write(&graph, out))?;
+            say(file, &graph.sentence())?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// Lets `write` fill the file; `-` is standard output.
+fn into(file: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    if is_stdout(file) {
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        write(&mut out)?;
+        return out.flush().context("cannot write the output");
+    }
+    let failed = || format!("cannot write '{}'", file.display());
+    let mut out = BufWriter::new(File::create(file).with_context(failed)?);
+    write(&mut out).with_context(failed)?;
+    out.flush().with_context(failed)
+}
+
+/// Says what a file has, unless the file is standard output.
+fn say(file: &Path, what: &str) -> Result<()> {
+    if !is_stdout(file) {
+        writeln!(std::io::stdout(), "{}: {what}", file.display())?;
+    }
+    Ok(())
+}
+
+fn is_stdout(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+/// `3 tables, 120 rows`.
+fn two_counts(one: (u64, &str), other: (u64, &str)) -> String {
+    format!("{}, {}", count(one.0, one.1), count(other.0, other.1))
+}

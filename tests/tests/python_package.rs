@@ -1,0 +1,39 @@
+//! The Python package, `python/`: its own tests, with the profile of a real run and with the tools that read what `mpisee-through export`
+//! writes.
+
+use mpisee_tests::python::{Stack, with_readers};
+use mpisee_tests::{Mpi, Run, dist, root, within};
+use std::process::Command;
+use std::time::Duration;
+
+/// Several times what they take on a busy machine.
+const LONGEST: Duration = Duration::from_secs(300);
+
+#[test]
+fn other_tools_read_a_profile() {
+    if !Stack::are_there() {
+        eprintln!("left out: Python with venv and pip is not installed, or its package index cannot be used");
+        return;
+    }
+    // What is read does not depend on the MPI.
+    let mpi = Mpi::all().remove(0);
+    let finished = Run::of(&mpi, mpi.compile_example("stencil2d")).profiled();
+    let environment = with_readers();
+    let python = environment.join("bin/python");
+    let run = |what: &str, arguments: &[&str]| {
+        let mut command = Command::new(&python);
+        command.args(arguments).current_dir(root().join("python"));
+        command.env("MPISEE_THROUGH", dist().join("bin/mpisee-through"));
+        command.env("MPISEE_PROFILE", finished.directory()).env("PYTHONDONTWRITEBYTECODE", "1");
+        let output = within(LONGEST, &mut command);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{what}\n{said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    };
+    let said = run("the tests of the package", &["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]);
+    assert!(
+        said.contains(" passed") && !said.contains("skipped"),
+        "every package that they need is there\n{said}"
+    );
+    run("the types of the package", &["-m", "mypy", "--cache-dir", "/dev/null"]);
+}
