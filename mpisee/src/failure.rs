@@ -35,6 +35,11 @@ pub enum Failure {
         /// The names that there are.
         installed: Vec<String>,
     },
+    /// A command cannot be repeated.
+    NotRepeated {
+        /// What was seen, and what to do.
+        why: String,
+    },
     /// Standard output does not take the list of flavours.
     Output(io::Error),
 }
@@ -51,7 +56,7 @@ impl Failure {
             Failure::NotFound { .. } => 127,
             Failure::Exec { why, .. } if why.kind() == io::ErrorKind::NotFound => 127,
             Failure::NotExecutable { .. } | Failure::Exec { .. } => 126,
-            Failure::UnknownFlavour { .. } => 2,
+            Failure::UnknownFlavour { .. } | Failure::NotRepeated { .. } => 2,
             Failure::Output(_) => 1,
         })
     }
@@ -78,6 +83,7 @@ impl fmt::Display for Failure {
             Failure::UnknownFlavour { wanted, installed } => {
                 write!(f, "there is no flavour {wanted}: installed are {}", installed.join(", "))
             }
+            Failure::NotRepeated { why } => f.write_str(why),
             Failure::Output(why) => write!(f, "writing the list of flavours: {why}"),
         }
     }
