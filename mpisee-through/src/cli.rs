@@ -2,7 +2,7 @@
 
 use crate::command::{
     Outcome, advise, check, comms, diff, efficiency, expect, gpu, gpu_records, locality, matrix, ops, ranks,
-    recover, regions, sizes, summary, top, waits,
+    recover, regions, runs, sizes, summary, top, waits,
 };
 use crate::left_behind;
 use crate::similar::similar;
@@ -45,6 +45,7 @@ enum Command {
     GpuRecords(gpu_records::GpuRecordsArgs),
     Advise(advise::AdviseArgs),
     Diff(diff::DiffArgs),
+    Runs(runs::RunsArgs),
     Expect(expect::ExpectArgs),
     Check(check::CheckArgs),
     Recover(recover::RecoverArgs),
@@ -64,6 +65,7 @@ EXAMPLES:
   mpisee-through gpu app.mpisee             what GPU kernels accessed elsewhere, with mpisee --gpu
   mpisee-through advise app.mpisee          findings in plain words, and what to try
   mpisee-through diff a.mpisee b.mpisee     what changed between two runs
+  mpisee-through runs app.runs              several runs: how far they differ, and how they scale
   mpisee-through expect app.expect app.mpisee    does it hold what is expected of it?
   mpisee-through check app.mpisee           verify that what was sent was received, and more
   mpisee-through recover                    profiles of programs that were killed
@@ -108,6 +110,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::GpuRecords(args) => gpu_records::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Diff(args) => diff::run(args),
+        Command::Runs(args) => runs::run(args),
         Command::Expect(args) => expect::run(args),
         Command::Check(args) => check::run(args),
         Command::Recover(args) => recover::run(args),

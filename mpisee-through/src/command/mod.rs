@@ -14,6 +14,7 @@ pub mod ops;
 pub mod ranks;
 pub mod recover;
 pub mod regions;
+pub mod runs;
 pub mod sizes;
 mod skipped;
 pub mod summary;

@@ -109,8 +109,12 @@ fn placed(words: &[OsString], run: &Run, folder: &Path) -> Result<Placed, String
 
 /// What a word is, by the file that it names.
 fn kind(word: &OsStr) -> Word {
-    if Path::new(word).file_name() == Some(OsStr::new("mpisee")) {
-        return Word::Mpisee;
+    let name = Path::new(word).file_name().and_then(OsStr::to_str);
+    match name {
+        Some("mpisee") => return Word::Mpisee,
+        // What follows is a script, in a file or in words.
+        Some("sh" | "bash" | "dash" | "ksh" | "zsh") => return Word::Script,
+        _ => {}
     }
     match Program::find(word) {
         Ok(program) if program.launcher => Word::Launcher,

@@ -34,6 +34,11 @@ impl Metric {
         METRICS.iter().find(|(_, metric)| *metric == self).map_or("", |(name, _)| name)
     }
 
+    /// Whether it is measured, so that equal runs differ in it; other numbers are counted.
+    pub fn is_measured(self) -> bool {
+        matches!(self, Metric::Imbalance | Metric::Efficiency)
+    }
+
     /// Whether it is about operations, and whether about communicators.
     fn is_about(self) -> (bool, bool) {
         match self {
