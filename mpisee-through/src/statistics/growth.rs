@@ -172,8 +172,7 @@ pub struct Growth {
     pub others: Vec<Fit>,
     /// The typical deviation of a point from the best, by its value.
     pub deviation: f64,
-    /// How far the prediction for the last point is off that is made from the others alone, by the number itself; of four points
-    /// or more.
+    /// What the points before the last predict for the last; of four points or more.
     pub held_out: Option<f64>,
     /// The variance of a point.
     variance: f64,
@@ -206,12 +205,19 @@ impl Growth {
             (0..left.len()).min_by(|&one, &other| left[one].squares.total_cmp(&left[other].squares))?;
         let best = left.remove(constant.unwrap_or(nearest));
         let variance = best.squares.max(noise) / freedom;
-        let held_out = points.split_last().and_then(|(last, others)| {
-            let predicted = Growth::of(others)?.best.at(last.p);
-            (last.y > 0.0).then(|| (predicted - last.y) / last.y)
+        let held_out = points.split_last().and_then(|(last, before)| {
+            // Where nothing was before the last, nothing is predicted for it.
+            let is_nothing = before.len() >= FEWEST && largest(before) == 0.0;
+            Growth::of(before).map(|growth| growth.best.at(last.p)).or(is_nothing.then_some(0.0))
         });
         let deviation = (best.squares / freedom).sqrt();
         Some(Growth { best, others: left, deviation, held_out, variance, points: points.to_vec() })
+    }
+
+    /// How far the prediction for the last point from those before it is off, by the number itself.
+    pub fn off(&self) -> Option<f64> {
+        let last = self.points.last().filter(|last| last.y > 0.0)?;
+        self.held_out.map(|predicted| (predicted - last.y) / last.y)
     }
 
     /// The number at `p` by the best model, and the interval over all models that were not told apart.

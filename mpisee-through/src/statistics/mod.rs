@@ -68,7 +68,9 @@ pub fn mean(values: &[f64]) -> f64 {
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let freedom = values.len().checked_sub(1).filter(|&freedom| freedom > 0)?;
     let mean = mean(values);
-    Some((values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / freedom as f64).sqrt())
+    let deviation = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / freedom as f64).sqrt();
+    // What rounding leaves of equal numbers is no difference.
+    Some(if deviation <= 1e-12 * mean.abs() { 0.0 } else { deviation })
 }
 
 /// A range that contains the median of ever more such runs, and how probable that is.

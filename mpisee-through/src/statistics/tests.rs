@@ -149,7 +149,7 @@ fn a_planted_model_is_found_and_told_from_others() {
         let at = found.at(32.0);
         assert!((at.value - expected).abs() < 1e-6 * expected, "{model}: {at:?}");
         assert!(at.high - at.low < 1e-3 * expected, "{model}: {at:?}");
-        assert!(found.held_out.unwrap().abs() < 1e-6, "{found:?}");
+        assert!(found.off().unwrap().abs() < 1e-6, "{found:?}");
         assert_eq!(found.text(), model.to_string());
     }
 }
@@ -190,6 +190,9 @@ fn too_few_points_have_no_fit() {
     assert_eq!(Growth::of(&points(&[(1.0, 1.0), (2.0, 2.0)])), None);
     assert_eq!(Growth::of(&points(&[(1.0, 1.0), (1.0, 1.1), (2.0, 2.0)])), None);
     assert_eq!(Growth::of(&points(&[(1.0, 0.0), (2.0, 0.0), (4.0, 0.0)])), None);
+    // What nothing pointed to.
+    let late = Growth::of(&points(&[(1.0, 0.0), (2.0, 0.0), (4.0, 0.0), (8.0, 5.0)])).unwrap();
+    assert_eq!((late.held_out, late.off()), (Some(0.0), Some(-1.0)));
     // With three points there is nothing to hold out.
     assert_eq!(Growth::of(&points(&[(1.0, 1.0), (2.0, 2.0), (4.0, 4.0)])).unwrap().held_out, None);
 }

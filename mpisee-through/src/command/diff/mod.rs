@@ -10,7 +10,7 @@ use crate::family::{self, EACH_HINT, FamilyArgs};
 use crate::filter::CallFilter;
 use crate::matched;
 use crate::output::{Format, OutputArgs, printable};
-use crate::sheet::{self, Answer, Head, Sheet, Shown, Value, caveats};
+use crate::sheet::{self, Answer, Head, Sheet, Shown, Value, caveats, headed};
 use crate::statistics::{Difference, difference, holm};
 use crate::units::natural_order;
 use anyhow::{Result, bail};
@@ -163,7 +163,7 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
         }
     }
     answer.lead = [("A", &before), ("B", &after)]
-        .map(|(name, set)| format!("{name}          {}\n", printable(&set.text())))
+        .map(|(name, set)| headed(name, &printable(&set.text()), args.output.page()))
         .concat();
     answer.values = unlike::values(views);
     answer.values.extend([

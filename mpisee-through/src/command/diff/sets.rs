@@ -73,7 +73,7 @@ pub fn open(paths: [&[PathBuf]; 2]) -> Result<[Vec<ProfileView>; 2]> {
                 format!("'{}' on {}", command_text(&run.command), count(run.ranks.into(), "rank"))
             };
             bail!(
-                "the runs of {set} do not repeat each other: {} is {}, {} is {}; mpisee-through runs compares such",
+                "the runs of {set} do not repeat each other: {} is {}, {} is {}; mpisee-through runs compares such runs",
                 views[0].profile().directory().display(),
                 text(&views[0]),
                 other.profile().directory().display(),

@@ -238,7 +238,7 @@ fn judge_all(clause: &Clause, facts: &[Facts<'_>]) -> (Verdict, Value) {
     });
     let bad = verdicts.iter().filter(|&&verdict| verdict == worst).count();
     let some = match worst != Verdict::Holds && bad < verdicts.len() {
-        true => format!(" in {bad} of {} runs", verdicts.len()),
+        true => format!(", {} in {bad} of {} runs", worst.text(), verdicts.len()),
         false => String::new(),
     };
     (worst, shown(range.map(|range| range + &some), worst, lacking))

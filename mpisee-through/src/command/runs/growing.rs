@@ -47,8 +47,6 @@ pub struct Growing<'s> {
     settings: Vec<&'s Setting>,
     /// The largest first, at four times the largest setting or, without a fit, now.
     parts: Vec<PartGrowth>,
-    /// Of the run time, summed over ranks.
-    whole: Option<Growth>,
     /// The value of the parameter there, and the number of ranks.
     beyond: f64,
     ranks_beyond: f64,
@@ -136,15 +134,25 @@ impl<'s> Growing<'s> {
                 .then_with(|| natural_order(&one.part.0, &other.part.0))
                 .then_with(|| one.part.1.cmp(&other.part.1))
         });
-        let whole_s = |setting: &Setting| Spread::of(&setting.each(|run| run.runtime_s * run.ranks as f64));
-        let whole = growth(points.iter().map(|&(p, setting)| (p, whole_s(setting))));
         let settings = points.into_iter().map(|point| point.1).collect();
-        Growing { series, settings, parts, whole, beyond, ranks_beyond }
+        Growing { series, settings, parts, beyond, ranks_beyond }
     }
 
     /// Whether there are points enough for models.
     fn has_models(&self) -> bool {
-        self.whole.is_some()
+        self.parts.iter().any(|part| part.growth[0].is_some())
+    }
+
+    /// The time of all parts, over all ranks, at four times the largest setting. Errors of parts are taken to be independent.
+    fn whole(&self) -> Prediction {
+        let times: Vec<Prediction> = self.parts.iter().filter_map(|part| part.time_at(self.beyond)).collect();
+        let value: f64 = times.iter().map(|there| there.value).sum();
+        let width =
+            |of: fn(&Prediction) -> f64| times.iter().map(|there| of(there).powi(2)).sum::<f64>().sqrt();
+        // None is shorter than the sum of the least.
+        let least: f64 = times.iter().map(|there| there.low).sum();
+        let low = (value - width(|there| there.value - there.low)).max(least);
+        Prediction { value, low, high: value + width(|there| there.high - there.value) }
     }
 
     /// The share of a part there, and where it would be if this part alone were at the ends of its interval.
@@ -189,7 +197,11 @@ impl<'s> Growing<'s> {
         let columns: Vec<(&str, Column)> =
             columns.iter().map(|(text, kind)| (text.as_str(), *kind)).collect();
         let rows: Vec<Vec<String>> = self.parts.iter().take(limit).map(|part| self.row(part)).collect();
-        page.fitted_table(&columns, rows, &["Volume grows", "Calls grow", "from", "to"])
+        // Of the settings the first and the last stay.
+        let middle = values.iter().skip(1).take(values.len().saturating_sub(2)).map(String::as_str);
+        let optional: Vec<&str> =
+            ["Volume grows", "Calls grow", "from", "to"].into_iter().chain(middle).collect();
+        page.fitted_table(&columns, rows, &optional)
     }
 
     fn row(&self, part: &PartGrowth) -> Vec<String> {
@@ -212,29 +224,32 @@ impl<'s> Growing<'s> {
 
     /// What will dominate, and how far the models are to be trusted; a sentence a line.
     pub fn sentences(&self) -> String {
-        let Some(whole) = &self.whole else {
+        if !self.has_models() {
             return "Growth is fitted to three settings or more, from 1 on: every model fits two.\n"
                 .to_owned();
-        };
-        let there = whole.at(self.beyond);
-        let [value, low, high] =
-            [there.value, there.low, there.high].map(|sum_s| time(sum_s / self.ranks_beyond.max(1.0)));
+        }
+        let there = self.whole();
+        let per_rank = |sum_s: f64| time(sum_s / self.ranks_beyond.max(1.0));
+        let [value, low, high] = [there.value, there.low, there.high].map(per_rank);
         let place = self.place();
         let mut text = match there.high > TOLD_WITHIN * there.low {
             true => {
-                format!("How long the run would take at {place} the points do not tell: {low} to {high}.\n")
+                format!("How long the run would take at {place}, the points cannot tell: {low} to {high}.\n")
             }
-            false => format!(
-                "At {place} the run would take {value} ({low} to {high}); summed over ranks its time grows with: {}.\n",
-                whole.text()
-            ),
+            false => {
+                format!("At {place} the run would take {value} ({low} to {high}), the sum of its parts.\n")
+            }
         };
         text += &self.dominating();
-        text += &self.trust(whole);
+        text += &self.trust();
         text += &format!(
-            "How times, calls and volumes grow is that of their sums over ranks, with {}; of several models the points do not tell \
-             which, and unclear is any.\n",
-            if matches!(self.series.axis, Axis::Parameter(_)) { "p the parameter" } else { "p the ranks" }
+            "Growth is that of sums over ranks, p being {}. Where several models are named the points cannot tell them apart; \
+             unclear means any of them.\n",
+            if matches!(self.series.axis, Axis::Parameter(_)) {
+                "the parameter"
+            } else {
+                "the number of ranks"
+            }
         );
         text
     }
@@ -252,20 +267,24 @@ impl<'s> Growing<'s> {
             self.parts[1..].iter().filter(|part| highest(part) > lowest).map(PartGrowth::name).collect();
         let said = |part: &PartGrowth, share: Prediction| {
             let [value, low, high] = [share.value, share.low, share.high].map(|share| 100.0 * share);
-            format!("{}, {value:.0} % of it ({low:.0} to {high:.0})", part.name())
+            format!("{}, {value:.0} % of the run ({low:.0} to {high:.0})", part.name())
         };
         let in_mpi = self.parts[1..].iter().find(|part| part.part.0 != OUTSIDE && first.part.0 == OUTSIDE);
         let in_mpi =
             in_mpi.and_then(|part| Some(format!("; in MPI {}", said(part, self.share_beyond(part)?))));
         match rivals.len() {
-            0 => format!("Most there would take {}{}.\n", said(first, share), in_mpi.unwrap_or_default()),
+            0 => format!(
+                "The largest part there would be {}{}.\n",
+                said(first, share),
+                in_mpi.unwrap_or_default()
+            ),
             1 => format!(
                 "What would take most there the points do not tell: {} or {}.\n",
                 first.name(),
                 rivals[0]
             ),
             more => format!(
-                "What would take most there the points do not tell: {}, {}, or {} more.\n",
+                "Which part would be largest there, the points cannot tell: {}, {}, or {} more.\n",
                 first.name(),
                 rivals[0],
                 more - 1
@@ -274,19 +293,26 @@ impl<'s> Growing<'s> {
     }
 
     /// How well the settings before the last predict the last.
-    fn trust(&self, whole: &Growth) -> String {
-        let (Some(off), Some(last), Some(point)) =
-            (whole.held_out, self.settings.last(), self.series.points.last())
-        else {
-            return "Of three settings none can be held out to try the prediction on.\n".to_owned();
+    fn trust(&self) -> String {
+        let held_out = |part: &PartGrowth| match &part.growth[0] {
+            Some(growth) => growth.held_out,
+            // A part that takes no time.
+            None => Some(0.0),
         };
+        let predicted_s: Option<f64> = self.parts.iter().map(held_out).sum();
+        let (Some(sum_s), Some(last), Some(point)) =
+            (predicted_s, self.settings.last(), self.series.points.last())
+        else {
+            return "Of three settings none can be held out to test the prediction.\n".to_owned();
+        };
+        let predicted_s = sum_s / last.ranks().max(1) as f64;
         let measured_s = median(&last.each(|run| run.runtime_s));
         format!(
-            "Tried on what is known: the settings before predict {} at {}, where {} were measured ({:+.0} %).\n",
-            time(measured_s * (1.0 + off)),
+            "Held out as a test: the settings before predict {} at {}, where {} were measured ({:+.0} %).\n",
+            time(predicted_s),
             number(point.0),
             time(measured_s),
-            100.0 * off
+            100.0 * (predicted_s / measured_s.max(f64::MIN_POSITIVE) - 1.0)
         )
     }
 }
@@ -347,6 +373,12 @@ const GROWTH_HEADS: [Head; 14] = [
     sheet::number("predicted_high", "to"),
 ];
 
+/// A fitted number, without the digits that rounding left.
+fn digits(number: f64) -> Value {
+    let text = format!("{number:.9e}");
+    Value::Number(text.parse().unwrap_or(number))
+}
+
 /// The models of each series, for programs.
 pub fn growth_sheet(all: &[Growing<'_>]) -> Sheet {
     let mut rows = Vec::new();
@@ -363,14 +395,14 @@ pub fn growth_sheet(all: &[Growing<'_>]) -> Sheet {
                     quantity.name().into(),
                     Value::Text(growth.best.model.to_string()),
                     Value::Text(others.join("|")),
-                    Value::Number(growth.best.base),
-                    Value::Number(growth.best.slope),
-                    Value::Number(growth.deviation),
-                    growth.held_out.map_or(Value::Nothing, Value::Number),
+                    digits(growth.best.base),
+                    digits(growth.best.slope),
+                    Value::Share(growth.deviation),
+                    growth.off().map_or(Value::Nothing, Value::Share),
                     Value::Number(growing.beyond),
-                    Value::Number(there.value),
-                    Value::Number(there.low),
-                    Value::Number(there.high),
+                    digits(there.value),
+                    digits(there.low),
+                    digits(there.high),
                 ]);
             }
         }

@@ -234,12 +234,16 @@ impl Comparison<'_> {
         let first = &self.settings[series.points[0].1];
         let values: Vec<String> = series.points.iter().map(|point| scaling::number(point.0)).collect();
         let values = values.join(", ");
-        let command = command_text(first.command());
+        let last = &self.settings[series.points[series.points.len() - 1].1];
+        let same =
+            |(word, other): (&String, &String)| if word == other { word.clone() } else { "…".to_owned() };
+        let command: Vec<String> = first.command().iter().zip(last.command()).map(same).collect();
+        let command = command_text(&command);
         printable(&match &series.axis {
             Axis::Ranks => format!("{command} on {values} ranks"),
             Axis::RanksAnd(name) => format!("{command} on {values} ranks, {name} growing with them"),
             Axis::Parameter(name) => {
-                format!("{command} with {name} {values}, on {}", count(first.ranks(), "rank"))
+                format!("{command} on {}, {name} being {values}", count(first.ranks(), "rank"))
             }
         })
     }
