@@ -234,7 +234,9 @@ impl<'s> Growing<'s> {
         let place = self.place();
         let mut text = match there.high > TOLD_WITHIN * there.low {
             true => {
-                format!("How long the run would take at {place}, the points cannot tell: {low} to {high}.\n")
+                format!(
+                    "How long the run would take at {place}, the points cannot tell within a factor of {TOLD_WITHIN}.\n"
+                )
             }
             false => {
                 format!("At {place} the run would take {value} ({low} to {high}), the sum of its parts.\n")

@@ -148,11 +148,14 @@ impl<'s> Variation<'s> {
         let mut text = String::new();
         if let Some(range) = median_range(&wall_s) {
             text += &format!(
-                "The median of many such runs lies between {} and {}, with {:.0} % certainty; {} give no more.\n",
+                "The median of many such runs lies between {} and {}, with {:.0} % certainty{}.\n",
                 time(range.low),
                 time(range.high),
                 100.0 * range.confidence,
-                count(wall_s.len() as u64, "run")
+                match range.confidence < statistics::CONFIDENCE {
+                    true => format!("; {} give no more", count(wall_s.len() as u64, "run")),
+                    false => String::new(),
+                }
             );
         }
         let found = outliers(&wall_s);
