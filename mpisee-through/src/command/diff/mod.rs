@@ -32,7 +32,7 @@ EXAMPLES:
 
 /// Two runs, or two sets of repeated runs: what changed in calls, bytes and time, per communicator and operation.
 ///
-/// A is the first path, B the other; of several paths, A are those before -- and B those after it. A folder stands for the
+/// A is the first path, B the other; of several paths, A are those before -- and B those after it, behind all options. A folder stands for the
 /// profiles in it. Communicators are paired by name; those left over by how they were made, their size and shape, if only one
 /// pair fits. Between runs with different numbers of ranks, communicators that one call made count together (W_s2.*), and
 /// all numbers are per rank. Else like communicators share a row in the table. Time is the mean over ranks, of several runs the mean

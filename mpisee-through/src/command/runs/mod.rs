@@ -28,25 +28,28 @@ EXAMPLES:
   mpisee-through runs scaling                          speedup, efficiency, what grows how
   mpisee-through runs scaling --table growth --format csv";
 
-/// Several runs: how far repetitions differ and which communicator's time goes with the run time, and
-/// how a series over ranks, or over a number of the command line, scales.
+/// Several runs: how far repetitions differ and which communicator's time goes with the run time,
+/// and how a series over ranks, or over a number of the command line, scales.
 ///
-/// Runs with the same command, MPI library, ranks and nodes repeat each other. Those that differ in ranks
-/// alone, in one number of the command alone, or in both, are a series.
+/// Runs with the same command, MPI library, ranks and nodes repeat each other. Those that differ
+/// in ranks alone, in one number of the command alone, or in both, are a series.
 ///
-/// REPETITIONS. Spread is the standard deviation between runs. Time/rank is the time in an operation on a
-/// family of communicators, summed over ranks, by ranks. % of differences is the part of the
-/// differences between run times that is in it: all rows add up to 100 %. r is its correlation with the
-/// run time, with the interval that so few runs give; ~ may be chance, as many were tried.
+/// REPETITIONS. Spread is the standard deviation between runs. Time/rank is the time in an
+/// operation on a family of communicators, summed over ranks, by ranks. % of differences is the
+/// part of the differences between run times that is in it: all rows add up to 100 %. r is its
+/// correlation with the run time, with the interval that so few runs give; ~ may be chance, as
+/// many were tried.
 ///
-/// SERIES. Speedup is the first run time by this one. Efficiency % is speedup by how many times the ranks
-/// (where a number of the command grows with the ranks: first run time by this one). PE, LB, CE, SerE and
-/// TE are those of mpisee-through efficiency, of the run with the median time; Computation % is the first
-/// setting's time outside of MPI, summed over ranks, by this one's: where it falls, ranks compute more
-/// in all, or slower. % of run adds up to 100 %: what is outside of MPI is PE.
-/// Sums over ranks are fitted to a + b f(p), with f constant, log p, p, p log p and p^2: what each rank does
-/// alike grows with p in sum. A model is named beside the best (or) where the points do not tell them
-/// apart. Predictions are at four times the largest setting, with the interval over all of these.
+/// SERIES. Speedup is the first run time by this one. Efficiency % is speedup by how many times
+/// the ranks (where a number of the command grows with the ranks: first run time by this one).
+/// PE, LB, CE, SerE and TE are those of mpisee-through efficiency, of the run with the median
+/// time. Computation % is the first setting's time outside of MPI, summed over ranks, by this
+/// one's: where it falls, ranks compute more in all, or slower. % of run adds up to 100 %: what
+/// is outside of MPI is PE.
+/// Sums over ranks are fitted to a + b f(p), with f constant, log p, p, p log p and p^2: what
+/// each rank does alike grows with p in sum. Where several models are named, the points cannot
+/// tell them apart. Predictions are at four times the largest setting, with the interval over
+/// all models that are left. docs/runs.md has the rules.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct RunsArgs {
