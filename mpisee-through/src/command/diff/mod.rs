@@ -147,21 +147,7 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
         run_sheet.keep_columns(|name, _| !NOISE.contains(&name));
     }
     let mut answer = Answer::new(views[0].profile(), sheet, None);
-    answer.caveats = unlike::sentences(views);
-    answer.caveats.extend(noise_unknown([&before, &after]));
-    for (name, set) in [("A", &before), ("B", &after)] {
-        let several = set.runs.len() > 1;
-        for run in &set.runs {
-            let place = if several {
-                format!("{name} ({})", run.view.profile().directory().display())
-            } else {
-                name.to_owned()
-            };
-            answer
-                .caveats
-                .extend(caveats(run.view.profile()).into_iter().map(|said| format!("In {place}: {said}")));
-        }
-    }
+    answer.caveats = notes([&before, &after]);
     answer.lead = [("A", &before), ("B", &after)]
         .map(|(name, set)| headed(name, &printable(&set.text()), args.output.page()))
         .concat();
@@ -181,6 +167,22 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     answer.cut_off = before.cut_off.or(after.cut_off);
     let outcome = answer.write(&args.output)?;
     Ok(if verdicts.iter().any(|verdict| verdict.is_exceeded) { Outcome::Differs } else { outcome })
+}
+
+/// The lines before everything else: how the sets differ, what is known of the noise, and limits of each profile.
+fn notes(sets: [&Set; 2]) -> Vec<String> {
+    let mut notes = unlike::sentences(sets.map(Set::first));
+    notes.extend(noise_unknown(sets));
+    for (name, set) in ["A", "B"].into_iter().zip(sets) {
+        for run in &set.runs {
+            let place = match set.runs.len() {
+                1 => name.to_owned(),
+                _ => format!("{name} ({})", run.view.profile().directory().display()),
+            };
+            notes.extend(caveats(run.view.profile()).into_iter().map(|said| format!("In {place}: {said}")));
+        }
+    }
+    notes
 }
 
 /// The columns about noise.
