@@ -2,7 +2,7 @@
 
 use crate::command::{
     Outcome, advise, check, comms, diff, efficiency, expect, export, gpu, gpu_records, import, locality,
-    matrix, ops, paths, ranks, recover, regions, report, sites, sizes, summary, top, waits,
+    matrix, ops, paths, ranks, recover, regions, report, runs, sites, sizes, summary, top, waits,
 };
 use crate::left_behind;
 use crate::similar::similar;
@@ -48,6 +48,7 @@ enum Command {
     GpuRecords(gpu_records::GpuRecordsArgs),
     Advise(advise::AdviseArgs),
     Diff(diff::DiffArgs),
+    Runs(runs::RunsArgs),
     Expect(expect::ExpectArgs),
     Check(check::CheckArgs),
     Export(export::ExportArgs),
@@ -72,6 +73,7 @@ EXAMPLES:
   mpisee-through advise app.mpisee          findings in plain words, and what to try
   mpisee-through report app.mpisee          one HTML file with charts of all that, to look at or to send
   mpisee-through diff a.mpisee b.mpisee     what changed between two runs
+  mpisee-through runs app.runs              several runs: how far they differ, and how they scale
   mpisee-through expect app.expect app.mpisee    does it hold what is expected of it?
   mpisee-through check app.mpisee           verify that what was sent was received, and more
   mpisee-through export app.mpisee --parquet tables    the tables for pandas, DuckDB and others
@@ -121,6 +123,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::GpuRecords(args) => gpu_records::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Diff(args) => diff::run(args),
+        Command::Runs(args) => runs::run(args),
         Command::Expect(args) => expect::run(args),
         Command::Check(args) => check::run(args),
         Command::Export(args) => export::run(args),

@@ -167,7 +167,8 @@ fn filters_that_match_nothing_are_errors_with_what_there_is() {
 #[test]
 fn help_has_examples() {
     let profile = splatt().write();
-    let commands = COMMANDS.iter().chain(["diff", "expect"].iter()).map(|command| vec![*command, "--help"]);
+    let commands =
+        COMMANDS.iter().chain(["diff", "expect", "runs"].iter()).map(|command| vec![*command, "--help"]);
     for arguments in commands.chain([vec!["--help"], vec![]]) {
         let ran = profile.run(&arguments);
         assert!(ran.exits(0).stdout.contains("\nEXAMPLES:\n"), "{}", ran.stdout);

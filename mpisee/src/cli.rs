@@ -19,7 +19,8 @@ EXAMPLES:
   MPICH        mpiexec -n 4 mpisee --output first.mpisee ./app input.dat
   Slurm        srun -n 4 mpisee ./app input.dat
   Python       mpirun -n 4 mpisee python3 app.py
-  no launcher  mpisee --flavour openmpi-4.1 ./app.sh";
+  no launcher  mpisee --flavour openmpi-4.1 ./app.sh
+  repeated     mpisee --repeat 5 -- mpirun -n 4 mpisee ./app input.dat";
 
 /// A command line, parsed.
 pub enum Wanted {
@@ -40,6 +41,8 @@ pub struct Run {
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+    /// How often the program, which then is the whole command of the job, is to run; `None`: this process becomes it.
+    pub repeat: Option<u32>,
 }
 
 /// Reads the command line; ends the process after `--help`.
@@ -81,6 +84,16 @@ pub fn command() -> Command {
                 .long("flavours")
                 .action(ArgAction::SetTrue)
                 .help("List the flavours that are installed: one per MPI library"),
+        )
+        .arg(
+            Arg::new("repeat")
+                .long("repeat")
+                .value_name("N")
+                .value_parser(value_parser!(u32).range(1..))
+                .help(
+                    "Run a whole command, `mpirun -n 4 mpisee ./app`, N times, with the profiles in PROGRAM.runs, or in --output \
+                     DIR; what ends in / may have profiles already",
+                ),
         )
         .arg(
             Arg::new("program")
@@ -125,7 +138,17 @@ fn wanted(matches: &ArgMatches) -> Wanted {
         variables: SETTINGS.iter().filter_map(|it| Some((it.variable, given(it)?))).collect(),
         program: words.next().unwrap_or_default(),
         arguments: words.collect(),
+        repeat: matches.get_one("repeat").copied(),
     })
+}
+
+/// The options before the program in the arguments of `mpisee`; none if they cannot be understood.
+pub fn given(arguments: &[OsString]) -> Vec<&'static str> {
+    let line = std::iter::once(&OsString::from("mpisee")).chain(arguments).cloned().collect::<Vec<_>>();
+    let Ok(matches) = command().try_get_matches_from(line) else { return Vec::new() };
+    let own = ["flavour", "repeat"];
+    let options = SETTINGS.iter().map(|setting| setting.option).chain(own);
+    options.filter(|option| matches.contains_id(option)).collect()
 }
 
 #[cfg(test)]
@@ -184,6 +207,20 @@ mod tests {
         let expected = "unexpected argument '--ouput' found; a similar argument exists: '--output'; --help lists the options";
         assert_eq!(sentence(&error), expected);
         assert!(read(&["-n", "4", "app"]).is_err());
+    }
+
+    #[test]
+    fn a_command_is_repeated_with_or_without_dashes_before_it() {
+        for line in [
+            &["--repeat", "5", "--", "mpirun", "-n", "4", "app"][..],
+            &["--repeat=5", "mpirun", "-n", "4", "app"],
+        ] {
+            let run = read(line).unwrap();
+            assert_eq!((run.repeat, run.program), (Some(5), "mpirun".into()));
+            assert_eq!(run.arguments, ["-n", "4", "app"]);
+        }
+        assert!(read(&["--repeat", "0", "app"]).is_err());
+        assert_eq!(read(&["app", "--repeat", "5"]).unwrap().repeat, None);
     }
 
     #[test]

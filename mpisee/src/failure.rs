@@ -37,6 +37,11 @@ pub enum Failure {
     },
     /// The command line cannot be understood, for this reason.
     Usage(String),
+    /// A command cannot be repeated.
+    NotRepeated {
+        /// What was seen, and what to do.
+        why: String,
+    },
     /// Standard output does not take the list of flavours.
     Output(io::Error),
 }
@@ -53,7 +58,7 @@ impl Failure {
             Failure::NotFound { .. } => 127,
             Failure::Exec { why, .. } if why.kind() == io::ErrorKind::NotFound => 127,
             Failure::NotExecutable { .. } | Failure::Exec { .. } => 126,
-            Failure::UnknownFlavour { .. } | Failure::Usage(_) => 2,
+            Failure::UnknownFlavour { .. } | Failure::Usage(_) | Failure::NotRepeated { .. } => 2,
             Failure::Output(_) => 1,
         })
     }
@@ -81,6 +86,7 @@ impl fmt::Display for Failure {
                 write!(f, "there is no flavour {wanted}: installed are {}", installed.join(", "))
             }
             Failure::Usage(why) => f.write_str(why),
+            Failure::NotRepeated { why } => f.write_str(why),
             Failure::Output(why) => write!(f, "writing the list of flavours: {why}"),
         }
     }

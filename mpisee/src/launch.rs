@@ -98,7 +98,7 @@ fn trace_gpu(command: &mut Command, folder: &Path, options: &Options) {
 }
 
 /// The profiler's options as the program will have them. What is wrong with them the profiler says.
-fn options(given: &[(&'static str, String)]) -> Options {
+pub fn options(given: &[(&'static str, String)]) -> Options {
     let given = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     Options::from_environment(variables().chain(given)).0
 }

@@ -1,7 +1,8 @@
 //! `mpisee PROGRAM`: runs a program with the profiler preloaded that fits the program's MPI.
 //!
 //! The launcher execs the program (same process, same descriptors), so that signals and the exit code are the program's
-//! own. If the program cannot be profiled, the launcher prints the reason, and the program runs anyway.
+//! own. If the program cannot be profiled, the launcher prints the reason, and the program runs anyway. With `--repeat` it stays,
+//! and runs the command of a whole job several times.
 
 mod choose;
 mod cli;
@@ -12,6 +13,7 @@ mod gpu;
 mod launch;
 mod preload;
 mod program;
+mod repeat;
 mod sanitizer;
 mod signals;
 
@@ -22,7 +24,7 @@ use std::process::ExitCode;
 /// The launcher: turns into the program, or says why it cannot.
 pub fn main() -> ExitCode {
     match run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             crate::failure::say(&failure);
             failure.exit_code()
@@ -35,9 +37,12 @@ pub fn command() -> clap::Command {
     cli::command()
 }
 
-fn run() -> Result<(), Failure> {
+fn run() -> Result<ExitCode, Failure> {
     match cli::parse()? {
-        Wanted::Flavours => flavours::Installation::find().list(),
-        Wanted::Run(run) => match launch::launch(run)? {},
+        Wanted::Flavours => flavours::Installation::find().list().map(|()| ExitCode::SUCCESS),
+        Wanted::Run(run) => match run.repeat {
+            Some(times) => repeat::repeat(&run, times),
+            None => match launch::launch(run)? {},
+        },
     }
 }

@@ -46,3 +46,23 @@ pub fn restorer() -> impl FnMut() -> io::Result<()> + Send + Sync + 'static {
         Ok(())
     }
 }
+
+/// Leaves interrupts from the terminal to the commands that this process waits for, as a shell does; returns a function that gives a
+/// command the actions that there were, and ends it with this process.
+pub fn left_to_child() -> impl FnMut() -> io::Result<()> + Copy + Send + Sync + 'static {
+    let found = [libc::SIGINT, libc::SIGQUIT].map(|signal| {
+        // SAFETY: ignoring a signal runs no code of ours.
+        (signal, unsafe { libc::signal(signal, libc::SIG_IGN) })
+    });
+    move || {
+        // SAFETY: all calls are async-signal-safe; the actions are those that this process was started with, which are the
+        // default or to ignore.
+        unsafe {
+            for (signal, action) in found {
+                libc::signal(signal, action);
+            }
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+        }
+        Ok(())
+    }
+}

@@ -163,6 +163,32 @@ impl Efficiency {
     }
 }
 
+/// The parallel efficiency of a run and its factors, as far as they are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Factors {
+    pub parallel: Option<f64>,
+    pub load_balance: Option<f64>,
+    pub communication: Option<f64>,
+    pub serialisation: Option<f64>,
+    pub transfer: Option<f64>,
+}
+
+impl Factors {
+    /// Of the run, from its samples of waiting where there are any.
+    pub fn of(view: &ProfileView) -> Self {
+        let all = Efficiency::of_run(view);
+        let measured = Measured::of(view).filter(|_| !view.run().recording_was_off);
+        let split = measured.map(|(measured, _)| Split::of(view.processes().ranks(), &measured));
+        Factors {
+            parallel: all.parallel(),
+            load_balance: all.load_balance(),
+            communication: all.communication(),
+            serialisation: split.and_then(|split| split.serialisation().0),
+            transfer: split.and_then(|split| split.transfer().0),
+        }
+    }
+}
+
 fn ratio(part: f64, all: f64) -> Option<f64> {
     (all > 0.0).then(|| part / all)
 }

@@ -18,6 +18,7 @@ pub mod ranks;
 pub mod recover;
 pub mod regions;
 pub mod report;
+pub mod runs;
 pub mod sites;
 pub mod sizes;
 mod skipped;

@@ -95,7 +95,6 @@ fn cell(row: &TotalRow) -> Cell {
             least_ns: ns(row.time_min_s),
             most_ns: ns(row.time_max_s),
             most_rank: row.time_max_rank,
-            deviation_s: row.time_deviation_s.0,
         }),
         overflowed: false,
     }
@@ -111,7 +110,6 @@ fn spread(profile: &Profile) -> Result<HashMap<Level, OverRanks>> {
             least_ns: ns(row.time_min_s),
             most_ns: ns(row.time_max_s),
             most_rank: row.time_max_rank,
-            deviation_s: row.time_deviation_s.0,
         };
         spread.insert((row.comm, row.call), over);
     }

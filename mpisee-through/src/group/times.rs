@@ -1,6 +1,5 @@
 //! Times of ranks: one by one, or statistics over them.
 
-use super::seconds;
 use hashbrown::HashMap;
 
 /// The times of some ranks.
@@ -24,8 +23,6 @@ pub struct OverRanks {
     pub most_ns: u64,
     /// The first rank that has most.
     pub most_rank: u32,
-    /// The standard deviation over these.
-    pub deviation_s: f64,
 }
 
 impl Times {
@@ -70,26 +67,6 @@ impl Times {
             Times::Over(over) => Some(over.most_rank),
             Times::Unknown => None,
         }
-    }
-
-    /// The standard deviation over `of` ranks with this mean; a rank without rows has no time.
-    pub fn deviation_s(&self, of: u64, mean_s: f64) -> Option<f64> {
-        let (with_rows, squares) = match self {
-            Times::Each(times) => {
-                let squares =
-                    times.iter().map(|(_, time_ns)| (seconds(time_ns) - mean_s).powi(2)).sum::<f64>();
-                (times.len() as u64, squares)
-            }
-            Times::Over(over) => {
-                // Those with rows have a mean of their own.
-                let ranks = over.ranks.max(1) as f64;
-                let own_mean_s = mean_s * of as f64 / ranks;
-                (over.ranks, ranks * (over.deviation_s.powi(2) + (own_mean_s - mean_s).powi(2)))
-            }
-            Times::Unknown => return None,
-        };
-        let without_rows = of.saturating_sub(with_rows) as f64;
-        Some(((squares + without_rows * mean_s.powi(2)) / of.max(1) as f64).sqrt())
     }
 
     /// Rank and nanoseconds, ascending by rank; nothing where rows are sums over ranks.

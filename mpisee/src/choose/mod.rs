@@ -141,6 +141,11 @@ fn of_launcher<'a>(installed: &'a [Flavour], hint: &Hint) -> Option<&'a Flavour>
     })
 }
 
+/// Returns whether the program is linked with an MPI library.
+pub fn needs_mpi(kind: &Kind) -> bool {
+    matches!(kind, Kind::Dynamic(needed) if needed.iter().any(|library| is_mpi(&library.soname)))
+}
+
 /// Returns whether a library is an MPI, and not just a part of one for Fortran, C++ or Java.
 fn is_mpi(soname: &str) -> bool {
     let stem = soname.split(".so").next().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Totals of both runs, and the bounds of `--fail-if` on how they may differ.
 
 use crate::sheet::{self, Sheet, Value};
+use crate::statistics::{CONFIDENCE, difference, mean};
 use crate::units::time;
 use std::str::FromStr;
 
@@ -17,29 +18,80 @@ pub struct Totals {
     pub bytes: f64,
 }
 
-/// Both runs as a whole.
-pub fn sheet([before, after]: [Totals; 2], ranks: [u64; 2]) -> Sheet {
+impl Totals {
+    /// Of some runs.
+    pub fn mean(totals: &[Totals]) -> Self {
+        let mean_of = |of: fn(&Totals) -> f64| mean(&totals.iter().map(of).collect::<Vec<_>>());
+        Totals {
+            wall_s: mean_of(|totals| totals.wall_s),
+            time_s: mean_of(|totals| totals.time_s),
+            calls: mean_of(|totals| totals.calls),
+            bytes: mean_of(|totals| totals.bytes),
+        }
+    }
+}
+
+/// Both sets of runs as a whole.
+pub fn sheet(totals: &[Vec<Totals>; 2], ranks: [u64; 2]) -> Sheet {
     let heads = vec![
         sheet::fixed("what", "RUN"),
         sheet::number("before", "A"),
         sheet::number("after", "B"),
         sheet::number("change", "Change %"),
+        sheet::number("noise_s", "Noise"),
+        sheet::fixed("may_be_noise", ""),
     ];
-    let change = |before: f64, after: f64| match before > 0.0 {
-        true => Value::Change { share: (after - before) / before, matters: false },
-        false => Value::Nothing,
+    let row = |name: &str, of: fn(&Totals) -> f64, value: fn(f64) -> Value| {
+        let sets = totals.each_ref().map(|totals| totals.iter().map(of).collect::<Vec<f64>>());
+        let [before, after] = sets.each_ref().map(|numbers| mean(numbers));
+        vec![
+            name.into(),
+            value(before),
+            value(after),
+            change(before, after, false),
+            Value::Nothing,
+            "".into(),
+        ]
     };
-    let row = |name: &str, before: f64, after: f64, value: fn(f64) -> Value| {
-        vec![name.into(), value(before), value(after), change(before, after)]
+    let timed = |name: &str, of: fn(&Totals) -> f64| {
+        let sets = totals.each_ref().map(|totals| totals.iter().map(of).collect::<Vec<f64>>());
+        let [before, after] = sets.each_ref().map(|numbers| mean(numbers));
+        let found = difference(&sets[0], &sets[1]);
+        // Two times are tried.
+        let is_certain = found.is_some_and(|found| 2.0 * found.chance <= 1.0 - CONFIDENCE);
+        let may_be_noise = found.is_some() && !is_certain && before != after;
+        vec![
+            name.into(),
+            Value::Seconds(before),
+            Value::Seconds(after),
+            change(before, after, is_certain),
+            found.map_or(Value::Nothing, |found| Value::Seconds(found.noise)),
+            if may_be_noise { "~" } else { "" }.into(),
+        ]
     };
+    let [ranks_before, ranks_after] = ranks.map(|ranks| ranks as f64);
     let rows = vec![
-        row("ranks", ranks[0] as f64, ranks[1] as f64, Value::Number),
-        row("wall time", before.wall_s, after.wall_s, Value::Seconds),
-        row("MPI time", before.time_s, after.time_s, Value::Seconds),
-        row("calls per rank", before.calls, after.calls, Value::Number),
-        row("bytes per rank", before.bytes, after.bytes, |bytes| Value::Bytes(bytes.round() as u64)),
+        vec![
+            "ranks".into(),
+            Value::Number(ranks_before),
+            Value::Number(ranks_after),
+            change(ranks_before, ranks_after, false),
+            Value::Nothing,
+            "".into(),
+        ],
+        timed("wall time", |totals| totals.wall_s),
+        timed("MPI time", |totals| totals.time_s),
+        row("calls per rank", |totals| totals.calls, Value::Number),
+        row("bytes per rank", |totals| totals.bytes, |bytes| Value::Bytes(bytes.round() as u64)),
     ];
     Sheet { name: "runs", heads, rows }
+}
+
+fn change(before: f64, after: f64, matters: bool) -> Value {
+    match before > 0.0 {
+        true => Value::Change { share: (after - before) / before, matters },
+        false => Value::Nothing,
+    }
 }
 
 /// How two runs compare by a bound.

@@ -13,7 +13,7 @@ use crate::sheet::{self, Answer, Head, Sheet, Value, caveats};
 use crate::sites::{PlaceSum, SiteArgs, Sites, place_sums};
 use crate::units::natural_order;
 use crate::view::ProfileView;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use mpisee_profile::ProfileError;
 use std::collections::BTreeMap;
 
@@ -56,10 +56,19 @@ impl Run {
     }
 }
 
+/// The runs to compare, of which there are two.
+fn single_runs(args: &DiffArgs) -> Result<[ProfileView; 2]> {
+    let [mut before, mut after] = super::sets::open(super::paths(args)?)?;
+    match (before.pop(), after.pop()) {
+        (Some(one), Some(other)) if before.is_empty() && after.is_empty() => Ok([one, other]),
+        _ => bail!("--by site compares two runs, and not sets of runs: name one profile of each"),
+    }
+}
+
 /// Compares the places of both runs.
 pub fn run(args: &DiffArgs) -> Result<Outcome> {
-    let [before, after] = [ProfileView::open(&args.before)?, ProfileView::open(&args.after)?];
-    let filter = super::both_filtered([&before, &after], &args.filter)?;
+    let [before, after] = single_runs(args)?;
+    let filter = super::filtered([&before, &after].into_iter(), &args.filter)?;
     let [mut before, mut after] =
         [Run::new(before, &args.sites, &filter)?, Run::new(after, &args.sites, &filter)?];
     let mut cut_off = before.cut_off.take().or(after.cut_off.take());

@@ -1,60 +1,72 @@
-//! `diff`: two runs beside each other.
+//! `diff`: two runs, or two sets of runs, beside each other.
 
 mod bound;
 mod by_site;
 mod pairing;
+mod sets;
 mod unlike;
 
 use super::Outcome;
 use crate::family::{self, EACH_HINT, FamilyArgs};
 use crate::filter::CallFilter;
-use crate::group::{By, Cell};
 use crate::matched;
-use crate::output::{Format, OutputArgs};
-use crate::sheet::{self, Answer, Head, Sheet, Shown, Value, caveats};
+use crate::output::{Format, OutputArgs, printable};
+use crate::sheet::{self, Answer, Head, Sheet, Shown, Value, caveats, headed};
 use crate::sites::SiteArgs;
+use crate::statistics::{Difference, difference, holm};
 use crate::units::natural_order;
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use bound::{Bound, Totals, Verdict};
 use clap::{Args, ValueEnum};
 use pairing::Pairing;
-use std::collections::BTreeMap;
+use sets::{Name, Set, Side};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through diff before.mpisee after.mpisee                          largest changes of time first
+  mpisee-through diff before.runs after.runs            two folders of repetitions, as mpisee --repeat makes them
+  mpisee-through diff a.mpisee a-2.mpisee -- b.mpisee b-2.mpisee      the same, named one by one
+  mpisee-through diff before.mpisee after.mpisee        two runs: largest changes of time first, which may be noise
   mpisee-through diff before.mpisee after.mpisee --kind collective --all
-  mpisee-through diff 64.mpisee 128.mpisee                                other numbers of ranks
-  mpisee-through diff before.mpisee after.mpisee --by site                by function and line, also between builds
-  mpisee-through diff before.mpisee after.mpisee --fail-if 'time+10%'     exit code 1 if it got slower";
+  mpisee-through diff 64.mpisee 128.mpisee              other numbers of ranks
+  mpisee-through diff before.mpisee after.mpisee --by site          by function and line, also between builds
+  mpisee-through diff before.runs after.runs --fail-if 'time+10%'     exit code 1 if it got slower";
 
-/// Two runs: what changed in calls, bytes and time, per communicator and operation.
+/// Two runs, or two sets of repeated runs: what changed in calls, bytes and time, per communicator and operation.
 ///
-/// A is the first profile, B the other. Communicators are paired by name; those left over by how they were made, their size and shape, if only one pair
-/// fits. Between runs with different numbers of ranks, communicators that one call made count together (W_s2.*), and
-/// all numbers are per rank. Else like communicators share a row in the table. Time is the mean over ranks, Change % that
-/// of B by A. Spread is the standard deviation over the ranks of one run, the one in which it is larger, and ~ marks a
-/// change that is no larger. How ranks of one run differ does not say how runs differ: a change without ~ may be noise
-/// between runs, and one with it none. To know that noise, compare several runs of the same program.
+/// A is the first path, B the other; of several paths, A are those before -- and B those after it, behind all options. A folder stands for the
+/// profiles in it. Communicators are paired by name; those left over by how they were made, their size and shape, if only one
+/// pair fits. Between runs with different numbers of ranks, communicators that one call made count together (W_s2.*), and
+/// all numbers are per rank. Else like communicators share a row in the table. Time is the mean over ranks, of several runs the mean
+/// over these, Change % that of B by A.
 ///
-/// The first lines say if the runs have different programs, MPI libraries, ranks or nodes; in JSON both runs' are program_before,
-/// program_after and so on.
+/// Noise is how far the means of such sets differ by chance (95 %, Welch), as the runs of each set differ; ~ marks a change that may
+/// be noise, where not a single row without ~ may be one (95 %, Holm). One run alone is taken to differ as those of the other set.
+/// Of two single runs nothing says how far equal runs differ: any change may be noise, and none is marked.
 ///
-/// With --by site a row is a place in the program and the operation that is called there, as mpisee-through sites has them. Places
-/// are paired by function and line, and what is left over by function and file, where both runs have as many of these, in
-/// the order of their lines.
+/// The first lines name A and B, and say if the runs have different programs, commands, MPI libraries, ranks or nodes; in JSON
+/// both runs' are program_before, program_after and so on.
 ///
-/// With --fail-if the exit code is 1 if a bound is exceeded.
+/// With --by site a row is a place in the program and the operation that is called there, as mpisee-through sites has them, of
+/// two single runs. Places are paired by function and line, and what is left over by function and file, where both runs have as
+/// many of these, in the order of their lines.
+///
+/// With --fail-if the exit code is 1 if a bound is exceeded, of sets by their means.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[command(
+    override_usage = "mpisee-through diff [OPTIONS] A B\n       mpisee-through diff [OPTIONS] A... -- B..."
+)]
 pub struct DiffArgs {
-    /// The profile of the run to compare with
-    before: PathBuf,
+    /// The profile or the folder of profiles to compare with, and that of the other run or set; before -- all of A
+    #[arg(required = true, value_name = "A")]
+    paths: Vec<PathBuf>,
 
-    /// The profile of the other run
-    after: PathBuf,
+    /// The profiles of B, where A has several
+    #[arg(last = true, value_name = "B")]
+    after: Vec<PathBuf>,
 
     /// Fail if wall, time (in MPI), calls or bytes of what the filters choose grow or shrink by more: time+10%,
     /// calls+0, bytes-5% (per rank), wall+0.5 (seconds, without %); may be repeated
@@ -99,59 +111,26 @@ const HEADS: [Head; 12] = [
     sheet::number("mean_before_s", "Time A"),
     sheet::number("mean_after_s", "Time B"),
     sheet::number("time_change", "Change %"),
-    sheet::number("spread_s", "Spread").hidden_at(2),
-    sheet::fixed("within_spread", ""),
+    sheet::number("noise_s", "Noise").hidden_at(2),
+    sheet::fixed("may_be_noise", ""),
 ];
 
-/// One of the two runs.
-struct Run {
-    view: ProfileView,
-    /// Sums by communicator and operation.
-    cells: BTreeMap<Name, Cell>,
-    /// The ranks that the filter takes.
-    chosen: u64,
-    cut_off: Option<mpisee_profile::ProfileError>,
+/// An operation in both sets.
+struct Row {
+    name: Name,
+    sides: [Option<Side>; 2],
+    /// What is known of the noise.
+    difference: Option<Difference>,
+    /// Whether the change is more than noise.
+    is_certain: bool,
 }
 
-impl Run {
-    fn new(view: ProfileView, filter: &CallFilter) -> Result<Self> {
-        let by = By { comm: true, call: true, ..By::default() };
-        let mut groups = view.group(filter, by)?;
-        let cells = std::mem::take(&mut groups.cells);
-        let cells = cells
-            .into_iter()
-            .map(|(key, cell)| ((groups.comm(&key).to_owned(), groups.call(&key).to_owned()), cell))
-            .collect();
-        let chosen = view.processes().chosen(&filter.comms);
-        Ok(Run { view, cells, chosen, cut_off: groups.cut_off })
-    }
-
-    fn totals(&self) -> Totals {
-        let ranks = self.chosen.max(1) as f64;
-        let sum = |of: fn(&Cell) -> f64| self.cells.values().map(of).sum::<f64>() / ranks;
-        Totals {
-            wall_s: self.view.processes().wall_max_s(),
-            time_s: sum(Cell::time_s),
-            calls: sum(|cell| cell.calls as f64),
-            bytes: sum(|cell| cell.bytes as f64),
-        }
+impl Row {
+    fn change_s(&self) -> f64 {
+        let [before, after] = self.sides.each_ref().map(|side| side.as_ref().map_or(0.0, |side| side.mean_s));
+        after - before
     }
 }
-
-/// An operation on a communicator, or on like ones, in one run.
-#[derive(Clone, Copy, Debug, Default)]
-struct Side {
-    calls: f64,
-    bytes: f64,
-    mean_s: f64,
-    /// Standard deviation over ranks; unknown where several sums over ranks are one side.
-    deviation_s: Option<f64>,
-    /// Over all ranks.
-    time_s: f64,
-}
-
-/// Communicator and operation.
-type Name = (String, String);
 
 /// Runs the command.
 pub fn run(args: &DiffArgs) -> Result<Outcome> {
@@ -162,94 +141,158 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
         return by_site::run(args);
     }
     let [before, after] = load(args)?;
+    let views = [before.first(), after.first()];
     // An aggregate profile has families only, as those of runs with other numbers of ranks are compared.
-    let same_ranks = before.view.processes().count() == after.view.processes().count()
-        && before.view.is_laid_out_as(&after.view);
-    let pairing = Pairing::new(before.view.processes(), after.view.processes(), same_ranks);
+    let same_ranks =
+        views[0].processes().count() == views[1].processes().count() && views[0].is_laid_out_as(views[1]);
+    let pairing = Pairing::new(views[0].processes(), views[1].processes(), same_ranks);
     let rows_by_name = match args.families.are_on(&args.output) && same_ranks {
         true => family_names([&before, &after], &pairing),
         false => BTreeMap::new(),
     };
-    let pairs = pairs([&before, &after], &pairing, &rows_by_name, same_ranks, &args.filter)?;
-    let mut rows: Vec<Vec<Value>> = pairs.iter().map(|(key, sides)| row(key, sides, &pairing)).collect();
+    let pairs = sets::pairs([&before, &after], &pairing, &rows_by_name, same_ranks, &args.filter)?;
+    let mut rows: Vec<Vec<Value>> =
+        rows(pairs, [&before, &after]).iter().map(|of| row(of, &pairing)).collect();
     let mut closing = args.shown.cut(&args.output, &mut rows, "There are no operations to compare.");
     if !rows_by_name.is_empty() {
         closing += EACH_HINT;
     }
     let totals = [before.totals(), after.totals()];
-    let verdicts: Vec<Verdict> = args.fail_if.iter().map(|bound| bound.judge(totals[0], totals[1])).collect();
+    let means = totals.each_ref().map(|totals| Totals::mean(totals));
+    let verdicts: Vec<Verdict> = args.fail_if.iter().map(|bound| bound.judge(means[0], means[1])).collect();
     for Verdict { is_exceeded, said } in &verdicts {
         closing += &format!("{} {said}\n", if *is_exceeded { "Failed    " } else { "Holds     " });
     }
     let in_table = args.output.format() == Format::Table;
     let one_name = in_table && pairing.all_have_one_name();
-    let sheet = changes(rows, same_ranks, one_name);
-    let mut answer = Answer::new(before.view.profile(), sheet, before.cut_off.or(after.cut_off));
-    let views = [&before.view, &after.view];
-    let of_profiles = [("A", &before.view), ("B", &after.view)];
-    let of_profiles = of_profiles.iter().flat_map(|(name, view)| {
-        caveats(view.profile()).into_iter().map(move |said| format!("In {name}: {said}"))
-    });
-    answer.caveats = unlike::sentences(views).into_iter().chain(of_profiles).collect();
+    let mut sheet = changes(rows, same_ranks, one_name);
+    let is_noise_known = before.runs.len() > 1 || after.runs.len() > 1;
+    if in_table && !is_noise_known {
+        sheet.keep_columns(|name, _| !NOISE.contains(&name));
+    }
+    let mut run_sheet = bound::sheet(&totals, [before.runs[0].chosen, after.runs[0].chosen]);
+    if in_table && !is_noise_known {
+        run_sheet.keep_columns(|name, _| !NOISE.contains(&name));
+    }
+    let mut answer = Answer::new(views[0].profile(), sheet, None);
+    answer.caveats = notes([&before, &after]);
+    answer.lead = [("A", &before), ("B", &after)]
+        .map(|(name, set)| headed(name, &printable(&set.text()), args.output.page()))
+        .concat();
     answer.values = unlike::values(views);
-    answer.sheets.push(bound::sheet(totals, [before.chosen, after.chosen]));
+    answer.values.extend([
+        ("before", before.name().into()),
+        ("after", after.name().into()),
+        ("runs_before", Value::Count(before.runs.len() as u64)),
+        ("runs_after", Value::Count(after.runs.len() as u64)),
+    ]);
+    answer.sheets.push(run_sheet);
     // The run as a whole comes first in a table, and second in CSV, which has one sheet.
     if in_table {
         answer.sheets.reverse();
     }
     answer.closing = closing;
+    answer.cut_off = before.cut_off.or(after.cut_off);
     let outcome = answer.write(&args.output)?;
     Ok(if verdicts.iter().any(|verdict| verdict.is_exceeded) { Outcome::Differs } else { outcome })
 }
 
-/// Both runs. An operation that is within bounds on times in one of them is compared in both.
-fn load(args: &DiffArgs) -> Result<[Run; 2]> {
-    let [before, after] = [ProfileView::open(&args.before)?, ProfileView::open(&args.after)?];
-    let filter = both_filtered([&before, &after], &args.filter)?;
-    let [before, after] = [Run::new(before, &filter)?, Run::new(after, &filter)?];
-    let is_empty = before.cells.is_empty() && after.cells.is_empty() && after.cut_off.is_none();
-    matched::need_operation(&before.view, &args.filter, is_empty)?;
-    Ok([before, after])
+/// The lines before everything else: how the sets differ, what is known of the noise, and limits of each profile.
+fn notes(sets: [&Set; 2]) -> Vec<String> {
+    let mut notes = unlike::sentences(sets.map(Set::first));
+    notes.extend(noise_unknown(sets));
+    for (name, set) in ["A", "B"].into_iter().zip(sets) {
+        for run in &set.runs {
+            let place = match set.runs.len() {
+                1 => name.to_owned(),
+                _ => format!("{name} ({})", run.view.profile().directory().display()),
+            };
+            notes.extend(caveats(run.view.profile()).into_iter().map(|said| format!("In {place}: {said}")));
+        }
+    }
+    notes
+}
+
+/// The columns about noise.
+const NOISE: [&str; 2] = ["noise_s", "may_be_noise"];
+
+/// The sentence for sets that are too small to tell a change from noise.
+fn noise_unknown(sets: [&Set; 2]) -> Option<String> {
+    match sets.map(|set| set.runs.len()) {
+        [1, 1] => Some(
+            "A and B are one run each: how far equal runs differ is unknown, and any change may be noise. mpisee --repeat 5 makes \
+             sets of runs, and diff A.runs B.runs tells."
+                .to_owned(),
+        ),
+        [1, _] => Some("A is one run; it is taken to differ from others like it as the runs of B do.".to_owned()),
+        [_, 1] => Some("B is one run; it is taken to differ from others like it as the runs of A do.".to_owned()),
+        _ => None,
+    }
+}
+
+/// The paths of A and of B.
+fn paths(args: &DiffArgs) -> Result<[&[PathBuf]; 2]> {
+    match (&args.paths[..], &args.after[..]) {
+        ([before, after], []) => Ok([std::slice::from_ref(before), std::slice::from_ref(after)]),
+        ([only], []) => bail!(
+            "diff compares two runs, or two sets of runs, and '{}' is one; name the other after it",
+            only.display()
+        ),
+        (_, []) => bail!(
+            "diff compares two sets of runs: of {} paths, -- goes between those of A and those of B, as in: diff A1 A2 -- B1 B2",
+            args.paths.len()
+        ),
+        (before, after) => Ok([before, after]),
+    }
 }
 
 /// The filter with bounds on times replaced by the operations that are within them in one of the runs.
-fn both_filtered(views: [&ProfileView; 2], filter: &CallFilter) -> Result<CallFilter> {
-    match views.map(|view| view.operations_within_times(filter)) {
-        [Ok(Some(one)), Ok(Some(other))] => Ok(filter.of_operations(one.into_iter().chain(other).collect())),
-        [Err(error), _] | [_, Err(error)] => Err(error),
-        _ => Ok(filter.clone()),
-    }
-}
-
-/// The rows of both runs by their common names, largest changes of the mean time first.
-fn pairs(
-    runs: [&Run; 2],
-    pairing: &Pairing,
-    rows_by_name: &BTreeMap<String, String>,
-    totals: bool,
-    filter: &CallFilter,
-) -> Result<Vec<(Name, [Option<Side>; 2])>> {
-    let mut pairs: BTreeMap<Name, [Option<Side>; 2]> = BTreeMap::new();
-    for (place, run) in runs.into_iter().enumerate() {
-        let row_of = |comm: &str| {
-            let name = pairing.name(place, comm);
-            rows_by_name.get(name).map_or(name, String::as_str).to_owned()
-        };
-        for (key, side) in sides(run, row_of, totals, filter)? {
-            pairs.entry(key).or_default()[place] = Some(side);
+fn filtered<'v>(views: impl Iterator<Item = &'v ProfileView>, filter: &CallFilter) -> Result<CallFilter> {
+    let mut within = None;
+    for view in views {
+        if let Some(operations) = view.operations_within_times(filter)? {
+            within.get_or_insert_with(BTreeSet::new).extend(operations);
         }
     }
-    let mut pairs: Vec<(Name, [Option<Side>; 2])> = pairs.into_iter().collect();
-    pairs.sort_by(|(left, one), (right, other)| {
-        let change = |[before, after]: &[Option<Side>; 2]| {
-            (after.unwrap_or_default().mean_s - before.unwrap_or_default().mean_s).abs()
-        };
-        change(other)
-            .total_cmp(&change(one))
-            .then_with(|| natural_order(&left.0, &right.0))
-            .then(left.1.cmp(&right.1))
+    Ok(within.map_or_else(|| filter.clone(), |operations| filter.of_operations(operations)))
+}
+
+/// Both sets. An operation that is within bounds on times in one run is compared in all.
+fn load(args: &DiffArgs) -> Result<[Set; 2]> {
+    let paths = paths(args)?;
+    let [before, after] = sets::open(paths)?;
+    let filter = filtered(before.iter().chain(&after), &args.filter)?;
+    let [before, after] = [Set::new(before, paths[0], &filter)?, Set::new(after, paths[1], &filter)?];
+    let is_empty =
+        before.is_empty() && after.is_empty() && before.cut_off.is_none() && after.cut_off.is_none();
+    matched::need_operation(before.first(), &args.filter, is_empty)?;
+    Ok([before, after])
+}
+
+/// The rows: changes that are certain first, then the largest of the mean time.
+fn rows(pairs: BTreeMap<Name, [Option<Side>; 2]>, sets: [&Set; 2]) -> Vec<Row> {
+    let of = |(name, sides): (Name, [Option<Side>; 2])| {
+        let [before, after] = [0, 1].map(|set: usize| {
+            let none = || vec![0.0; sets[set].runs.len()];
+            sides[set].as_ref().map_or_else(none, |side| side.times_s.clone())
+        });
+        let difference = difference(&before, &after);
+        Row { name, sides, difference, is_certain: false }
+    };
+    let mut rows: Vec<Row> = pairs.into_iter().map(of).collect();
+    let chances: Vec<f64> = rows.iter().map(|row| row.difference.map_or(1.0, |found| found.chance)).collect();
+    for (row, is_certain) in rows.iter_mut().zip(holm(&chances)) {
+        row.is_certain = is_certain;
+    }
+    rows.sort_by(|one, other| {
+        other
+            .is_certain
+            .cmp(&one.is_certain)
+            .then_with(|| other.change_s().abs().total_cmp(&one.change_s().abs()))
+            .then_with(|| natural_order(&one.name.0, &other.name.0))
+            .then_with(|| one.name.1.cmp(&other.name.1))
     });
-    Ok(pairs)
+    rows
 }
 
 /// The sheet of changes; without the names in the second run if all have one name.
@@ -279,13 +322,13 @@ fn per_rank(heading: &'static str) -> &'static str {
 }
 
 /// The family of each common name that shares a row: that of the first run, else that of the second.
-fn family_names(runs: [&Run; 2], pairing: &Pairing) -> BTreeMap<String, String> {
+fn family_names(sets: [&Set; 2], pairing: &Pairing) -> BTreeMap<String, String> {
     let mut names: BTreeMap<String, String> = BTreeMap::new();
-    for (place, run) in runs.into_iter().enumerate() {
-        for family in family::of_table(&run.view, |_| true, true) {
+    for (place, set) in sets.into_iter().enumerate() {
+        for family in family::of_table(set.first(), |_| true, true) {
             for row in family.rows.iter().filter(|_| !family.is_single()) {
                 let common = pairing.name(place, &row.comm);
-                let is_of_first = place == 1 && runs[0].view.processes().comms.contains_key(common);
+                let is_of_first = place == 1 && sets[0].first().processes().comms.contains_key(common);
                 if !is_of_first {
                     names.insert(common.to_owned(), family.name.clone());
                 }
@@ -295,72 +338,25 @@ fn family_names(runs: [&Run; 2], pairing: &Pairing) -> BTreeMap<String, String> 
     names
 }
 
-/// The operations of a run by the name of their row.
-fn sides(
-    run: &Run,
-    row_of: impl Fn(&str) -> String,
-    totals: bool,
-    filter: &CallFilter,
-) -> Result<BTreeMap<Name, Side>> {
-    // Like communicators are one: their members' times stand beside each other.
-    let mut cells: BTreeMap<Name, Vec<&Cell>> = BTreeMap::new();
-    let mut members: BTreeMap<String, u64> = BTreeMap::new();
-    for row in run.view.processes().comms.values() {
-        let present = run.view.processes().chosen_count(&row.members, &filter.comms);
-        *members.entry(row_of(&row.comm)).or_default() += present;
-    }
-    for ((comm, call), cell) in &run.cells {
-        cells.entry((row_of(comm), call.clone())).or_default().push(cell);
-    }
-    let side = |(name, cells): (Name, Vec<&Cell>)| {
-        let ranks = members.get(&name.0).copied().unwrap_or(0);
-        let sum = Cell::sum(cells, &name.0)?;
-        Ok((name, side(&sum, ranks, totals)))
-    };
-    cells.into_iter().map(side).collect()
-}
-
-fn side(cell: &Cell, ranks: u64, totals: bool) -> Side {
-    let ranks = ranks.max(cell.ranks.ranks().unwrap_or(0)).max(1);
-    let mean_s = cell.time_s() / ranks as f64;
-    let deviation_s = cell.ranks.deviation_s(ranks, mean_s);
-    let by = if totals { 1.0 } else { ranks as f64 };
-    Side {
-        calls: cell.calls as f64 / by,
-        bytes: cell.bytes as f64 / by,
-        mean_s,
-        deviation_s,
-        time_s: cell.time_s(),
-    }
-}
-
-fn row((comm, call): &Name, sides: &[Option<Side>; 2], pairing: &Pairing) -> Vec<Value> {
-    let [before, after] = sides;
+fn row(row: &Row, pairing: &Pairing) -> Vec<Value> {
+    let Row { name: (comm, call), sides, difference, is_certain } = row;
     let each =
         |of: fn(&Side) -> Value| sides.iter().map(move |side| side.as_ref().map_or(Value::Nothing, of));
-    let mut row = vec![
+    let mut cells = vec![
         comm.as_str().into(),
         pairing.other_name(comm).map_or(Value::Nothing, Value::from),
         call.as_str().into(),
     ];
-    row.extend(each(|side| Value::Number(side.calls)));
-    row.extend(each(|side| Value::Bytes(side.bytes.round() as u64)));
-    row.extend(each(|side| Value::Seconds(side.mean_s)));
-    let (change, spread_s) = match (before, after) {
-        (Some(before), Some(after)) if before.time_s > 0.0 => {
-            let change = after.mean_s - before.mean_s;
-            let both = before.deviation_s.zip(after.deviation_s);
-            (Some((change, change / before.mean_s)), both.map(|(one, other)| one.max(other)))
-        }
-        _ => (None, before.or(*after).unwrap_or_default().deviation_s),
+    cells.extend(each(|side| Value::Number(side.calls)));
+    cells.extend(each(|side| Value::Bytes(side.bytes.round() as u64)));
+    cells.extend(each(|side| Value::Seconds(side.mean_s)));
+    let share = match sides {
+        [Some(before), Some(_)] if before.mean_s > 0.0 => Some(row.change_s() / before.mean_s),
+        _ => None,
     };
-    let is_within =
-        |change_s: f64| change_s != 0.0 && spread_s.is_some_and(|spread_s| change_s.abs() <= spread_s);
-    row.push(change.map_or(Value::Nothing, |(change_s, share)| Value::Change {
-        share,
-        matters: spread_s.is_some() && !is_within(change_s),
-    }));
-    row.push(spread_s.map_or(Value::Nothing, Value::Seconds));
-    row.push(if change.is_some_and(|(change_s, _)| is_within(change_s)) { "~" } else { "" }.into());
-    row
+    cells.push(share.map_or(Value::Nothing, |share| Value::Change { share, matters: *is_certain }));
+    cells.push(difference.map_or(Value::Nothing, |found| Value::Seconds(found.noise)));
+    let may_be_noise = difference.is_some() && !is_certain && row.change_s() != 0.0;
+    cells.push(if may_be_noise { "~" } else { "" }.into());
+    cells
 }

@@ -1,11 +1,13 @@
 //! Differences between the runs themselves: program, MPI library, ranks, nodes.
 
+use crate::run_set::command_text;
 use crate::sheet::Value;
 use crate::view::ProfileView;
 
 /// What a run is compared by.
 struct Setting {
     program: String,
+    command: String,
     library: String,
     ranks: u64,
     nodes: u64,
@@ -18,6 +20,7 @@ impl Setting {
         let library = run.mpi.library.split([',', '\n']).next().unwrap_or_default();
         Setting {
             program: view.program(),
+            command: command_text(&run.command),
             library: library.split_whitespace().collect::<Vec<_>>().join(" "),
             ranks: run.ranks.into(),
             nodes: run.nodes.into(),
@@ -37,6 +40,8 @@ pub fn sentences(views: [&ProfileView; 2]) -> Vec<String> {
     };
     [
         named("programs", &before.program, &after.program),
+        // The command of another program is another one.
+        named("commands", &before.command, &after.command).filter(|_| before.program == after.program),
         named("MPI libraries", &before.library, &after.library),
         counted("ranks", before.ranks, after.ranks),
         counted("nodes", before.nodes, after.nodes),
@@ -52,6 +57,8 @@ pub fn values(views: [&ProfileView; 2]) -> Vec<(&'static str, Value)> {
     vec![
         ("program_before", before.program.as_str().into()),
         ("program_after", after.program.as_str().into()),
+        ("command_before", before.command.as_str().into()),
+        ("command_after", after.command.as_str().into()),
         ("mpi_library_before", before.library.as_str().into()),
         ("mpi_library_after", after.library.as_str().into()),
         ("ranks_before", Value::Count(before.ranks)),

@@ -39,6 +39,11 @@ impl Metric {
         self == Metric::Calls
     }
 
+    /// Whether it is measured, so that equal runs differ in it; other numbers are counted.
+    pub fn is_measured(self) -> bool {
+        matches!(self, Metric::Imbalance | Metric::Efficiency)
+    }
+
     /// Whether it is about operations, and whether about communicators.
     fn is_about(self) -> (bool, bool) {
         match self {

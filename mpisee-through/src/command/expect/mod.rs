@@ -8,8 +8,10 @@ use crate::filter::CallFilter;
 use crate::group::{self, By, Cell, seconds};
 use crate::load;
 use crate::output::OutputArgs;
-use crate::sheet::{self, Answer, Head, Sheet, Value};
+use crate::run_set;
+use crate::sheet::{self, Answer, Head, Sheet, Value, caveats};
 use crate::sites::{PlaceSum, SiteArgs, Sites, place_sums};
+use crate::statistics::median;
 use crate::units::natural_order;
 use crate::view::ProfileView;
 use anyhow::{Context, Result, bail};
@@ -26,6 +28,7 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through expect --write app.expect app.mpisee    write the expectations that this profile meets
   mpisee-through expect app.expect app.mpisee            exit code 1 if one of them fails
+  mpisee-through expect app.expect app.runs              the same for several runs of mpisee --repeat
 
 A FILE OF EXPECTATIONS:
   # what, of which operation, on which communicators, how much
@@ -54,7 +57,11 @@ A FILE OF EXPECTATIONS:
 /// not freed.
 /// efficiency: parallel efficiency, as in mpisee-through efficiency.
 ///
-/// --write leaves out calls whose number depends on time (tests, waits for some of many, probes).
+/// Of several profiles, or a folder of them, what is counted (calls, bytes, operations, communicators, alive)
+/// has to hold in every run; what is measured (imbalance, efficiency) for the median over the runs.
+///
+/// --write leaves out calls whose number depends on time (tests, waits for some of many, probes),
+/// and of several runs what is not the same in all.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct ExpectArgs {
@@ -62,8 +69,9 @@ pub struct ExpectArgs {
     #[arg(value_name = "FILE")]
     expectations: PathBuf,
 
-    /// The NAME.mpisee directory that the run left
-    profile: PathBuf,
+    /// The NAME.mpisee directories that runs left, or folders that have them
+    #[arg(required = true, value_name = "PROFILE")]
+    profiles: Vec<PathBuf>,
 
     /// Write FILE from the profile instead; it must not exist yet
     #[arg(long)]
@@ -180,39 +188,101 @@ impl<'v> Facts<'v> {
 
 /// Runs the command.
 pub fn run(args: &ExpectArgs) -> Result<Outcome> {
-    let view = ProfileView::open(&args.profile)?;
+    let paths = run_set::profiles(&args.profiles)?;
+    let views: Result<Vec<ProfileView>> = paths.iter().map(|path| ProfileView::open(path)).collect();
+    let views = views?;
+    let gather = |needs_places: bool| -> Result<Vec<Facts<'_>>> {
+        views.iter().map(|view| Facts::gather(view, needs_places)).collect()
+    };
     if args.write {
-        let facts = Facts::gather(&view, false)?;
-        write(&args.expectations, &args.profile, &facts)?;
+        write(&args.expectations, &args.profiles, &gather(false)?)?;
         return Ok(Outcome::Done);
     }
     let clauses = read(&args.expectations)?;
-    let facts = Facts::gather(&view, clauses.iter().any(|(_, clause)| clause.place().is_some()))?;
+    let facts = gather(clauses.iter().any(|(_, clause)| clause.place().is_some()))?;
     let mut holds = true;
     let mut rows = Vec::new();
     for (line, clause) in &clauses {
-        let found = facts.value(clause);
-        let missing = facts.missing(clause);
-        let outcome = match found.is_some_and(|found| clause.holds(found)) {
-            true if missing.is_some_and(|missing| clause.is_void(missing)) => "NOT CHECKED",
-            true => "ok",
-            false => "FAILED",
-        };
-        holds &= outcome == "ok";
-        let why = missing.filter(|_| outcome != "ok").map(Missing::text);
-        rows.push(vec![
-            outcome.into(),
-            Value::Count(*line),
-            clause.text.as_str().into(),
-            match (found.map(clause::shown), why) {
-                (Some(found), Some(why)) => Value::Text(format!("{found} ({why})")),
-                (found, why) => found.as_deref().or(why).map_or(Value::Nothing, Value::from),
-            },
-        ]);
+        let (verdict, found) = judge_all(clause, &facts);
+        holds &= verdict == Verdict::Holds;
+        rows.push(vec![verdict.text().into(), Value::Count(*line), clause.text.as_str().into(), found]);
     }
     let sheet = Sheet { name: "expectations", heads: HEADS.to_vec(), rows };
-    let outcome = Answer::new(view.profile(), sheet, None).write(&args.output)?;
+    let mut answer = Answer::new(views[0].profile(), sheet, None);
+    let named = |view: &ProfileView| {
+        let directory = view.profile().directory().display().to_string();
+        caveats(view.profile()).into_iter().map(move |said| format!("In {directory}: {said}"))
+    };
+    if views.len() > 1 {
+        answer.caveats = views.iter().flat_map(named).collect();
+    }
+    let outcome = answer.write(&args.output)?;
     Ok(if holds { outcome } else { Outcome::Differs })
+}
+
+/// How a clause and a profile compare, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    Holds,
+    NotChecked,
+    Fails,
+}
+
+impl Verdict {
+    fn text(self) -> &'static str {
+        match self {
+            Verdict::Holds => "ok",
+            Verdict::NotChecked => "NOT CHECKED",
+            Verdict::Fails => "FAILED",
+        }
+    }
+}
+
+fn judge(clause: &Clause, found: Option<f64>, missing: Option<Missing>) -> Verdict {
+    match found.is_some_and(|found| clause.holds(found)) {
+        true if missing.is_some_and(|missing| clause.is_void(missing)) => Verdict::NotChecked,
+        true => Verdict::Holds,
+        false => Verdict::Fails,
+    }
+}
+
+/// The verdict over all runs, and what was found: of what is measured by the median, else the worst of them.
+fn judge_all(clause: &Clause, facts: &[Facts<'_>]) -> (Verdict, Value) {
+    let values: Vec<Option<f64>> = facts.iter().map(|facts| facts.value(clause)).collect();
+    let missing: Vec<Option<Missing>> = facts.iter().map(|facts| facts.missing(clause)).collect();
+    let known: Option<Vec<f64>> = values.iter().copied().collect();
+    let lacking = missing.iter().copied().flatten().next();
+    if clause.metric.is_measured() {
+        let found = known.map(|known| median(&known));
+        let verdict = judge(clause, found, lacking);
+        return (verdict, shown(found.map(clause::shown), verdict, lacking));
+    }
+    let verdicts: Vec<Verdict> =
+        values.iter().zip(&missing).map(|(value, missing)| judge(clause, *value, *missing)).collect();
+    let worst = verdicts.iter().copied().max().unwrap_or(Verdict::Holds);
+    let range = known.and_then(|known| {
+        let least = known.iter().copied().reduce(f64::min)?;
+        let most = known.iter().copied().reduce(f64::max)?;
+        Some(match least == most {
+            true => clause::shown(least),
+            false => format!("{} to {}", clause::shown(least), clause::shown(most)),
+        })
+    });
+    let bad = verdicts.iter().filter(|&&verdict| verdict == worst).count();
+    let some = match worst != Verdict::Holds && bad < verdicts.len() {
+        true => format!(", {} in {bad} of {} runs", worst.text(), verdicts.len()),
+        false => String::new(),
+    };
+    (worst, shown(range.map(|range| range + &some), worst, lacking))
+}
+
+/// What was found, for the reader, with what is missing where the clause does not hold.
+fn shown(found: Option<String>, verdict: Verdict, missing: Option<Missing>) -> Value {
+    let why = missing.filter(|_| verdict != Verdict::Holds).map(Missing::text);
+    match (found, why) {
+        (Some(found), Some(why)) => Value::Text(format!("{found} ({why})")),
+        (found, why) => found.as_deref().or(why).map_or(Value::Nothing, Value::from),
+    }
 }
 
 /// The clauses of a file, with their lines.
@@ -240,13 +310,15 @@ const IMBALANCE_ROOM: f64 = 1.5;
 /// Operations with less of the MPI time have no expectation about their imbalance.
 const IMBALANCE_OF_MPI: f64 = 0.05;
 
-/// Writes what holds of the profile.
-fn write(path: &Path, profile: &Path, facts: &Facts<'_>) -> Result<()> {
+/// Writes what holds of all runs.
+fn write(path: &Path, profiles: &[PathBuf], all: &[Facts<'_>]) -> Result<()> {
+    let names: Vec<String> = profiles.iter().map(|profile| profile.display().to_string()).collect();
     let mut text = format!(
         "# What is expected, from {}. Check it: mpisee-through expect {} PROFILE\n",
-        profile.display(),
+        names.join(" "),
         path.display()
     );
+    let facts = &all[0];
     let mut clauses =
         vec![Clause::of(Metric::Communicators, None, None), Clause::of(Metric::Alive, None, None)];
     // Parts of one creation are expected together, so that the file does not grow with the number of ranks.
@@ -265,7 +337,10 @@ fn write(path: &Path, profile: &Path, facts: &Facts<'_>) -> Result<()> {
         }
     }
     for clause in clauses {
-        text += &format!("{} = {}\n", clause.text, clause::shown(facts.value(&clause).unwrap_or(0.0)));
+        let found = facts.value(&clause);
+        if all.iter().all(|other| other.value(&clause) == found) {
+            text += &format!("{} = {}\n", clause.text, clause::shown(found.unwrap_or(0.0)));
+        }
     }
     let all_ns = facts.cells.values().map(|cell| cell.time_ns).fold(0, u128::saturating_add);
     for (comm, call) in units {
@@ -273,7 +348,8 @@ fn write(path: &Path, profile: &Path, facts: &Facts<'_>) -> Result<()> {
         let of =
             facts.cells.iter().filter(|((one, other), _)| facts.takes_comm(&clause, one) && other == call);
         let time_ns: u128 = of.map(|(_, cell)| cell.time_ns).sum();
-        let Some(found) = facts.value(&clause) else { continue };
+        let most = all.iter().filter_map(|facts| facts.value(&clause)).reduce(f64::max);
+        let Some(found) = most else { continue };
         if time_ns as f64 >= IMBALANCE_OF_MPI * all_ns as f64 {
             text += &format!("{} <= {:.1}\n", clause.text, (10.0 * found * IMBALANCE_ROOM).ceil() / 10.0);
         }

@@ -1,0 +1,240 @@
+//! The two sets of runs that are compared, and what each has of an operation on a communicator.
+
+use super::bound::Totals;
+use super::pairing::Pairing;
+use crate::filter::CallFilter;
+use crate::group::{By, Cell};
+use crate::run_set::{self, command_text};
+use crate::statistics::mean;
+use crate::units::count;
+use crate::view::ProfileView;
+use anyhow::{Result, bail};
+use mpisee_profile::ProfileError;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Communicator and operation.
+pub type Name = (String, String);
+
+/// One run of a set.
+pub struct Run {
+    pub view: ProfileView,
+    /// Sums by communicator and operation.
+    pub cells: BTreeMap<Name, Cell>,
+    /// The ranks that the filter takes.
+    pub chosen: u64,
+}
+
+impl Run {
+    fn new(view: ProfileView, filter: &CallFilter) -> Result<(Self, Option<ProfileError>)> {
+        let by = By { comm: true, call: true, ..By::default() };
+        let mut groups = view.group(filter, by)?;
+        let cells = std::mem::take(&mut groups.cells);
+        let cells = cells
+            .into_iter()
+            .map(|(key, cell)| ((groups.comm(&key).to_owned(), groups.call(&key).to_owned()), cell))
+            .collect();
+        let chosen = view.processes().chosen(&filter.comms);
+        Ok((Run { view, cells, chosen }, groups.cut_off))
+    }
+
+    fn totals(&self) -> Totals {
+        let ranks = self.chosen.max(1) as f64;
+        let sum = |of: fn(&Cell) -> f64| self.cells.values().map(of).sum::<f64>() / ranks;
+        Totals {
+            wall_s: self.view.processes().wall_max_s(),
+            time_s: sum(Cell::time_s),
+            calls: sum(|cell| cell.calls as f64),
+            bytes: sum(|cell| cell.bytes as f64),
+        }
+    }
+}
+
+/// One of the two sets: a run, or several that repeat each other.
+pub struct Set {
+    /// As the command line has it.
+    name: String,
+    /// At least one.
+    pub runs: Vec<Run>,
+    pub cut_off: Option<ProfileError>,
+}
+
+/// The profiles of both sets.
+pub fn open(paths: [&[PathBuf]; 2]) -> Result<[Vec<ProfileView>; 2]> {
+    let open = |paths: &[PathBuf], set: &str| -> Result<Vec<ProfileView>> {
+        let views: Result<Vec<ProfileView>> =
+            run_set::profiles(paths)?.iter().map(|path| ProfileView::open(path)).collect();
+        let views = views?;
+        let setting =
+            |view: &ProfileView| (view.run().command.clone(), view.run().ranks, view.run().is_aggregate);
+        if let Some(other) = views.iter().find(|view| setting(view) != setting(&views[0])) {
+            let text = |view: &ProfileView| {
+                let run = view.run();
+                format!("'{}' on {}", command_text(&run.command), count(run.ranks.into(), "rank"))
+            };
+            bail!(
+                "the runs of {set} do not repeat each other: {} is {}, {} is {}; mpisee-through runs compares such runs",
+                views[0].profile().directory().display(),
+                text(&views[0]),
+                other.profile().directory().display(),
+                text(other)
+            );
+        }
+        Ok(views)
+    };
+    Ok([open(paths[0], "A")?, open(paths[1], "B")?])
+}
+
+impl Set {
+    /// Of these profiles; `paths` is what the command line has for them.
+    pub fn new(views: Vec<ProfileView>, paths: &[PathBuf], filter: &CallFilter) -> Result<Self> {
+        let mut set = Set { name: name(paths), runs: Vec::new(), cut_off: None };
+        for view in views {
+            let (run, cut_off) = Run::new(view, filter)?;
+            set.runs.push(run);
+            set.cut_off = set.cut_off.or(cut_off);
+        }
+        Ok(set)
+    }
+
+    /// The first run, which stands for what all have in common.
+    pub fn first(&self) -> &ProfileView {
+        &self.runs[0].view
+    }
+
+    /// The numbers of its runs.
+    pub fn totals(&self) -> Vec<Totals> {
+        self.runs.iter().map(Run::totals).collect()
+    }
+
+    /// The name with the number of runs and the command.
+    pub fn text(&self) -> String {
+        let run = self.first().run();
+        let runs = match self.runs.len() {
+            1 => "1 run".to_owned(),
+            several => format!("{several} runs"),
+        };
+        let ranks = count(run.ranks.into(), "rank");
+        format!("{} ({runs} of {}, {ranks})", self.name, command_text(&run.command))
+    }
+
+    /// The name alone.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.runs.iter().all(|run| run.cells.is_empty())
+    }
+
+    /// The operations by the name of their row, over all runs.
+    pub fn sides(
+        &self,
+        row_of: impl Fn(&str) -> String,
+        totals: bool,
+        filter: &CallFilter,
+    ) -> Result<BTreeMap<Name, Side>> {
+        let mut all: BTreeMap<Name, Vec<RunSide>> = BTreeMap::new();
+        for (index, run) in self.runs.iter().enumerate() {
+            for (name, side) in sides_of(run, &row_of, totals, filter)? {
+                let sides = all.entry(name).or_default();
+                // A run without the operation has none of it.
+                sides.resize(index, RunSide::default());
+                sides.push(side);
+            }
+        }
+        let side = |(name, mut sides): (Name, Vec<RunSide>)| {
+            sides.resize(self.runs.len(), RunSide::default());
+            (name, Side::new(&sides))
+        };
+        Ok(all.into_iter().map(side).collect())
+    }
+}
+
+fn name(paths: &[PathBuf]) -> String {
+    match paths {
+        [only] => only.display().to_string(),
+        [first, .., last] => format!("{} … {}", first.display(), last.display()),
+        [] => String::new(),
+    }
+}
+
+/// An operation on a communicator, or on like ones, in one run.
+#[derive(Clone, Copy, Debug, Default)]
+struct RunSide {
+    calls: f64,
+    bytes: f64,
+    mean_s: f64,
+}
+
+/// The same in a set: means over its runs.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    pub calls: f64,
+    pub bytes: f64,
+    /// Mean over ranks.
+    pub mean_s: f64,
+    /// That of each run.
+    pub times_s: Vec<f64>,
+}
+
+impl Side {
+    fn new(sides: &[RunSide]) -> Self {
+        let mean_of = |of: fn(&RunSide) -> f64| mean(&sides.iter().map(of).collect::<Vec<_>>());
+        Side {
+            calls: mean_of(|side| side.calls),
+            bytes: mean_of(|side| side.bytes),
+            mean_s: mean_of(|side| side.mean_s),
+            times_s: sides.iter().map(|side| side.mean_s).collect(),
+        }
+    }
+}
+
+/// The operations of a run by the name of their row.
+fn sides_of(
+    run: &Run,
+    row_of: &impl Fn(&str) -> String,
+    totals: bool,
+    filter: &CallFilter,
+) -> Result<BTreeMap<Name, RunSide>> {
+    // Like communicators are one: their members' times stand beside each other.
+    let mut cells: BTreeMap<Name, Vec<&Cell>> = BTreeMap::new();
+    let mut members: BTreeMap<String, u64> = BTreeMap::new();
+    for row in run.view.processes().comms.values() {
+        let present = run.view.processes().chosen_count(&row.members, &filter.comms);
+        *members.entry(row_of(&row.comm)).or_default() += present;
+    }
+    for ((comm, call), cell) in &run.cells {
+        cells.entry((row_of(comm), call.clone())).or_default().push(cell);
+    }
+    let side = |(name, cells): (Name, Vec<&Cell>)| {
+        let ranks = members.get(&name.0).copied().unwrap_or(0);
+        let cell = Cell::sum(cells, &name.0)?;
+        let ranks = ranks.max(cell.ranks.ranks().unwrap_or(0)).max(1);
+        let by = if totals { 1.0 } else { ranks as f64 };
+        let (calls, bytes) = (cell.calls as f64 / by, cell.bytes as f64 / by);
+        Ok((name, RunSide { calls, bytes, mean_s: cell.time_s() / ranks as f64 }))
+    };
+    cells.into_iter().map(side).collect()
+}
+
+/// The operations of both sets by their common names.
+pub fn pairs(
+    sets: [&Set; 2],
+    pairing: &Pairing,
+    rows_by_name: &BTreeMap<String, String>,
+    totals: bool,
+    filter: &CallFilter,
+) -> Result<BTreeMap<Name, [Option<Side>; 2]>> {
+    let mut pairs: BTreeMap<Name, [Option<Side>; 2]> = BTreeMap::new();
+    for (place, set) in sets.into_iter().enumerate() {
+        let row_of = |comm: &str| {
+            let name = pairing.name(place, comm);
+            rows_by_name.get(name).map_or(name, String::as_str).to_owned()
+        };
+        for (key, side) in set.sides(row_of, totals, filter)? {
+            pairs.entry(key).or_default()[place] = Some(side);
+        }
+    }
+    Ok(pairs)
+}

@@ -1,0 +1,262 @@
+//! `runs`: several runs, as repetitions of one command and as series over ranks or a parameter.
+
+mod growing;
+mod scaling;
+mod settings;
+mod sums;
+mod variation;
+
+use super::Outcome;
+use crate::output::{Format, OutputArgs, Page, printable};
+use crate::run_set::{self, command_text};
+use crate::sheet::{Answer, Sheet, Shown, heading_lines};
+use crate::units::count;
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use growing::Growing;
+use scaling::Measured;
+use settings::{Axis, Series, Setting};
+use std::path::PathBuf;
+use sums::Run;
+use variation::Variation;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee --repeat 5 -- mpirun -n 4 mpisee ./app        five runs, in app.runs
+  mpisee-through runs app.runs                         how far they differ, and which time goes with it
+  for n in 1 2 4 8; do mpisee --repeat 3 -o scaling/ -- mpirun -n $n mpisee ./app; done
+  mpisee-through runs scaling                          speedup, efficiency, what grows how
+  mpisee-through runs scaling --table growth --format csv";
+
+/// Several runs: how far repetitions differ and which communicator's time goes with the run time,
+/// and how a series over ranks, or over a number of the command line, scales.
+///
+/// Runs with the same command, MPI library, ranks and nodes repeat each other. Those that differ
+/// in ranks alone, in one number of the command alone, or in both, are a series.
+///
+/// REPETITIONS. Spread is the standard deviation between runs. Time/rank is the time in an
+/// operation on a family of communicators, summed over ranks, by ranks. % of differences is the
+/// part of the differences between run times that is in it: all rows add up to 100 %. r is its
+/// correlation with the run time, with the interval that so few runs give; ~ may be chance, as
+/// many were tried.
+///
+/// SERIES. Speedup is the first run time by this one. Efficiency % is speedup by how many times
+/// the ranks (where a number of the command grows with the ranks: first run time by this one).
+/// PE, LB, CE, SerE and TE are those of mpisee-through efficiency, of the run with the median
+/// time. Computation % is the first setting's time outside of MPI, summed over ranks, by this
+/// one's: where it falls, ranks compute more in all, or slower. % of run adds up to 100 %: what
+/// is outside of MPI is PE.
+/// Sums over ranks are fitted to a + b f(p), with f constant, log p, p, p log p and p^2: what
+/// each rank does alike grows with p in sum. Where several models are named, the points cannot
+/// tell them apart. Predictions are at four times the largest setting, with the interval over
+/// all models that are left. docs/runs.md has the rules.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, verbatim_doc_comment)]
+pub struct RunsArgs {
+    /// Profiles, and folders that have profiles in them
+    #[arg(required = true, value_name = "DIR|PROFILE")]
+    paths: Vec<PathBuf>,
+
+    /// Only this table (default: all in a table and in json, points in csv)
+    #[arg(long, value_name = "TABLE", value_enum)]
+    table: Option<Table>,
+
+    #[command(flatten)]
+    shown: Shown,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// The tables, as programs get them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Table {
+    /// A row for each setting: run times, speedup, efficiencies
+    Points,
+    /// A row for each operation on a family of communicators in repeated runs: spread, correlation
+    Variation,
+    /// A row for each of them in each setting of a series: time, calls, bytes
+    Parts,
+    /// A row for each of them and each quantity in a series: the model, its error, its prediction
+    Growth,
+}
+
+/// Everything that is known of the runs.
+struct Comparison<'s> {
+    settings: &'s [Setting],
+    measured: Vec<Measured>,
+    series: &'s [Series],
+    growing: Vec<Growing<'s>>,
+    /// Of repeated settings, with their numbers.
+    variations: Vec<(usize, Variation<'s>)>,
+}
+
+/// Runs the command.
+pub fn run(args: &RunsArgs) -> Result<Outcome> {
+    let paths = run_set::profiles(&args.paths)?;
+    if let [only] = &paths[..] {
+        bail!(
+            "'{}' is one run, and runs compares several; mpisee --repeat 5 -- mpirun … makes some",
+            only.display()
+        );
+    }
+    let runs: Result<Vec<Run>> = paths.iter().map(|path| Run::read(path)).collect();
+    let settings = settings::settings(runs?);
+    let series = settings::series(&settings);
+    let measured: Result<Vec<Measured>> = settings.iter().map(Measured::of).collect();
+    let variation = |(index, setting)| Some((index + 1, Variation::of(setting)?));
+    let comparison = Comparison {
+        settings: &settings,
+        measured: measured?,
+        growing: series.iter().map(|series| Growing::of(series, &settings)).collect(),
+        variations: settings.iter().enumerate().filter_map(variation).collect(),
+        series: &series,
+    };
+    let caveats = comparison.notes();
+    if args.output.format() == Format::Table && args.table.is_none() {
+        let page = args.output.page();
+        let text = heading_lines(&caveats, None, page) + &comparison.text(page, &args.shown, &args.output);
+        args.output.write(text.as_bytes())?;
+        return Ok(Outcome::Done);
+    }
+    let mut sheets = comparison.sheets();
+    if let Some(table) = args.table {
+        sheets = vec![sheets.swap_remove(table as usize)];
+        if sheets[0].rows.is_empty() {
+            bail!("these runs have no table of that kind: {}", table.needs());
+        }
+    }
+    let mut answer = Answer {
+        lead: String::new(),
+        sheets,
+        values: Vec::new(),
+        closing: String::new(),
+        caveats,
+        cut_off: None,
+    };
+    if args.output.format() == Format::Table {
+        answer.closing = args.shown.cut(&args.output, &mut answer.sheets[0].rows, "There is nothing.");
+    }
+    answer.write(&args.output)
+}
+
+impl Table {
+    /// The runs that it needs.
+    fn needs(self) -> &'static str {
+        match self {
+            Table::Points => "there is no run",
+            Table::Variation => "no command was run more than once with as many ranks",
+            Table::Parts => "no two runs differ in ranks, or in one number of the command, alone",
+            Table::Growth => {
+                "growth needs three settings that differ in ranks, or in one number of the command, alone"
+            }
+        }
+    }
+}
+
+impl Comparison<'_> {
+    /// The tables for programs, in the order of [`Table`].
+    fn sheets(&self) -> Vec<Sheet> {
+        vec![
+            scaling::exact_sheet(self.series, self.settings, &self.measured),
+            variation::exact_sheet(&self.variations),
+            growing::part_sheet(&self.growing),
+            growing::growth_sheet(&self.growing),
+        ]
+    }
+
+    /// Limits of all that follows.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for setting in self.settings {
+            let lacking: Vec<&Run> = setting.runs.iter().filter(|run| run.lack.is_some()).collect();
+            if let Some(sentence) = lacking.first().and_then(|run| run.lack.as_ref()) {
+                let some = match setting.runs.len() {
+                    1 => String::new(),
+                    all => format!(" (in {} of {all} runs)", lacking.len()),
+                };
+                notes.push(format!(
+                    "{}: {sentence}{some}. Its times are those of crowded cores.",
+                    setting.text()
+                ));
+            }
+            for run in &setting.runs {
+                notes.extend(run.limits.iter().map(|limit| format!("In {}: {limit}", run.path.display())));
+            }
+        }
+        let in_series =
+            |index: usize| self.series.iter().any(|series| series.points.iter().any(|p| p.1 == index));
+        let single = |index: &usize| self.settings[*index].runs.len() == 1;
+        let (once, alone): (Vec<usize>, Vec<usize>) =
+            (0..self.settings.len()).filter(single).partition(|&index| in_series(index));
+        if !once.is_empty() {
+            notes.push(format!(
+                "{} of {} settings ran once: how far equal runs differ is unknown there, and what a fit takes for growth may be \
+                 noise. mpisee --repeat measures it.",
+                once.len(),
+                self.settings.len()
+            ));
+        }
+        notes.extend(alone.into_iter().map(|index| {
+            let setting = &self.settings[index];
+            format!("{} ran once and is in no series: {}.", setting.text(), setting.runs[0].path.display())
+        }));
+        notes
+    }
+
+    fn text(&self, page: Page, shown: &Shown, output: &OutputArgs) -> String {
+        let limit = shown.limit(output);
+        let mut parts = Vec::new();
+        for (series, growing) in self.series.iter().zip(&self.growing) {
+            parts.push(page.wrapped_lines(&(page.bold(&self.title(series)) + "\n")));
+            parts.push(scaling::sheet(series, self.settings, &self.measured).table(page));
+            parts.push(growing.table(page, limit));
+            parts.push(page.wrapped_lines(&(growing.sentences() + &left_out(growing.count(), limit))));
+        }
+        for (number, variation) in &self.variations {
+            let setting = &self.settings[number - 1];
+            let title = format!("{} of {}", count(setting.runs.len() as u64, "run"), setting.text());
+            parts.push(page.wrapped_lines(&(page.bold(&printable(&title)) + "\n")));
+            parts.push(variation.run_sheet().table(page));
+            parts.push(page.wrapped_lines(&variation.sentences()));
+            let mut sheet = variation.sheet();
+            let closing = variation.closing() + &left_out(sheet.rows.len(), limit);
+            sheet.rows.truncate(limit);
+            parts.push(sheet.table(page));
+            parts.push(page.wrapped_lines(&closing));
+        }
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        match parts.is_empty() {
+            true => "There are neither repetitions nor a series among the runs.\n".to_owned(),
+            false => "\n".to_owned() + &parts.join("\n"),
+        }
+    }
+
+    /// What a series is over.
+    fn title(&self, series: &Series) -> String {
+        let first = &self.settings[series.points[0].1];
+        let values: Vec<String> = series.points.iter().map(|point| scaling::number(point.0)).collect();
+        let values = values.join(", ");
+        let last = &self.settings[series.points[series.points.len() - 1].1];
+        let same =
+            |(word, other): (&String, &String)| if word == other { word.clone() } else { "…".to_owned() };
+        let command: Vec<String> = first.command().iter().zip(last.command()).map(same).collect();
+        let command = command_text(&command);
+        printable(&match &series.axis {
+            Axis::Ranks => format!("{command} on {values} ranks"),
+            Axis::RanksAnd(name) => format!("{command} on {values} ranks, {name} growing with them"),
+            Axis::Parameter(name) => {
+                format!("{command} on {}, {name} being {values}", count(first.ranks(), "rank"))
+            }
+        })
+    }
+}
+
+/// What a table does not show.
+fn left_out(rows: usize, limit: usize) -> String {
+    match rows.saturating_sub(limit) {
+        0 => String::new(),
+        1 => "1 more row is left out; --all shows all, --top N the first N.\n".to_owned(),
+        more => format!("{more} more rows are left out; --all shows all, --top N the first N.\n"),
+    }
+}

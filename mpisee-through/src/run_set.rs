@@ -1,0 +1,83 @@
+//! Sets of runs as the command line names them: profiles, and folders that have profiles in them.
+
+use crate::units::natural_order;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+/// The profiles that paths stand for, each once, in their order; those of a folder in the order of their names.
+pub fn profiles(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut all: Vec<PathBuf> = Vec::new();
+    let mut known: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        for profile in at(path)? {
+            let place = profile.canonicalize().unwrap_or_else(|_| profile.clone());
+            if !known.contains(&place) {
+                known.push(place);
+                all.push(profile);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Whether the path is a folder of profiles, and no profile itself.
+fn is_folder(path: &Path) -> bool {
+    path.is_dir() && !path.join("run.json").exists()
+}
+
+/// The profile, or those in the folder. What is neither is left to the reader of profiles to explain.
+fn at(path: &Path) -> Result<Vec<PathBuf>> {
+    if !is_folder(path) {
+        return Ok(vec![path.to_owned()]);
+    }
+    let cannot_read = || format!("cannot read '{}'", path.display());
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).with_context(cannot_read)? {
+        let entry = entry.with_context(cannot_read)?.path();
+        if entry.join("run.json").exists() {
+            found.push(entry);
+        }
+    }
+    if found.is_empty() {
+        bail!("'{}' is no profile, since it has no run.json, and there is no profile in it", path.display());
+    }
+    found.sort_by(|one, other| natural_order(&one.to_string_lossy(), &other.to_string_lossy()));
+    Ok(found)
+}
+
+/// The command for people.
+pub fn command_text(command: &[String]) -> String {
+    let quoted = |word: &String| match word.is_empty() || word.contains(char::is_whitespace) {
+        true => format!("'{word}'"),
+        false => word.clone(),
+    };
+    match command.is_empty() {
+        true => "(unknown command)".to_owned(),
+        false => command.iter().map(quoted).collect::<Vec<_>>().join(" "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_stands_for_its_profiles_and_each_counts_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = |name: &str| scratch.path().join(name);
+        for name in
+            ["app.runs/app.mpisee", "app.runs/app-10.mpisee", "app.runs/app-2.mpisee", "app.runs/notes"]
+        {
+            std::fs::create_dir_all(path(name)).unwrap();
+            if name.ends_with(".mpisee") {
+                std::fs::write(path(name).join("run.json"), "{}").unwrap();
+            }
+        }
+        std::fs::create_dir(path("empty")).unwrap();
+        let found = profiles(&[path("app.runs/app-2.mpisee"), path("app.runs"), path("nothing")]).unwrap();
+        let expected = ["app.runs/app-2.mpisee", "app.runs/app-10.mpisee", "app.runs/app.mpisee", "nothing"];
+        assert_eq!(found, expected.map(path));
+        let error = profiles(&[path("empty")]).unwrap_err().to_string();
+        assert!(error.contains("there is no profile in it"), "{error}");
+    }
+}
