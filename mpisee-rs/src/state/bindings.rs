@@ -31,7 +31,7 @@ pub struct Bindings {
 impl Bindings {
     /// Finds them among the libraries that are loaded; false if there are none.
     pub fn find(&self) -> bool {
-        let Some(object) = objects::named(|file| is_bindings(file)) else { return false };
+        let Some(object) = objects::named(is_bindings) else { return false };
         self.range.set(object.range).is_ok()
     }
 
