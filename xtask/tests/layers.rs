@@ -102,8 +102,9 @@ const LAUNCHER: House = House {
         "gpu",
         "cli",
         "launch",
+        "repeat",
     ],
-    least_modules: 11,
+    least_modules: 14,
 };
 
 /// A module by its path, `state::request`.

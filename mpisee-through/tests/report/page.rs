@@ -71,7 +71,8 @@ fn sums_over_ranks() -> Written {
     };
     let filled = |columns: &[&str], fields: &[(&str, &str)]| {
         let field = |column: &&str| {
-            fields.iter().find(|(name, _)| name == column).map_or("0", |(_, value)| value).to_owned()
+            let nothing = if *column == "site" { "" } else { "0" };
+            fields.iter().find(|(name, _)| name == column).map_or(nothing, |(_, value)| value).to_owned()
         };
         columns.iter().map(field).collect::<Vec<String>>().join(",")
     };
