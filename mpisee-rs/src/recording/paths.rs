@@ -26,6 +26,8 @@ const TIMES: u64 = 50;
 const MOST_PATHS: usize = 4096;
 /// More than is taken to log a path.
 const BYTES_PER_PATH: usize = 1 << 15;
+/// A walk counts in the mean of all as so many times the mean at most.
+const MOST_TIMES_THE_MEAN: u64 = 4;
 /// The share of the last walk in the mean of all.
 const WEIGHT: u64 = 8;
 
@@ -42,6 +44,14 @@ struct Paths {
     /// Ticks of all walks, and of the calls that were long enough for one.
     spent: u64,
     earned: u64,
+}
+
+/// A path that was looked for.
+struct Found {
+    /// Its number in the log; `None` beyond the limit.
+    number: Option<u16>,
+    /// Whether it came for the first time.
+    is_new: bool,
 }
 
 /// Prepares to take paths: finds out what a walk takes on this machine.
@@ -78,18 +88,23 @@ pub fn slow_call(
     ticks: Ticks,
     caller: &ExportFrame,
 ) {
-    let mut paths = PATHS.lock().unwrap_or_else(PoisonError::into_inner);
+    // A thread that a signal's handler led away from here by longjmp would leave it locked for good.
+    let Ok(mut paths) = PATHS.try_lock() else { return };
     let Some(paths) = &mut *paths else { return };
     paths.earned = paths.earned.saturating_add(ticks.get());
     if paths.spent.saturating_add(paths.walk) > paths.earned / TIMES {
         return;
     }
     let start = clock::ticks();
-    let number = paths.find(recorder, caller);
+    let Found { number, is_new } = paths.find(recorder, caller);
     let took = clock::since(start).get();
     paths.spent = paths.spent.saturating_add(took);
-    paths.walk = (paths.walk * (WEIGHT - 1) + took).div_ceil(WEIGHT);
-    paths.announce();
+    // What is done once says nothing of the next walk, nor does one during which the thread lost its core.
+    if !is_new {
+        paths.walk =
+            (paths.walk * (WEIGHT - 1) + took.min(MOST_TIMES_THE_MEAN * paths.walk)).div_ceil(WEIGHT);
+        paths.announce();
+    }
     // The overhead of this call is known, and it stands for no others.
     let header = recorder.world.segment.header();
     header.overhead[overhead::PATHS].store(paths.spent, Ordering::Relaxed);
@@ -101,8 +116,8 @@ pub fn slow_call(
 }
 
 impl Paths {
-    /// The number of the path from `caller` on; `None` beyond the limit.
-    fn find(&mut self, recorder: &Recorder, caller: &ExportFrame) -> Option<u16> {
+    /// The path from `caller` on.
+    fn find(&mut self, recorder: &Recorder, caller: &ExportFrame) -> Found {
         if self.unwinder.refresh() {
             self.numbers.clear();
         }
@@ -112,14 +127,14 @@ impl Paths {
         let bindings = path[..frames].iter().take_while(|&&address| BINDINGS.contain(address)).count();
         let path = &path[bindings..frames];
         if let Some(&number) = self.numbers.get(path) {
-            return number;
+            return Found { number, is_new: false };
         }
         if self.numbers.len() >= 2 * MOST_PATHS || !memory::is_left_to_all(BYTES_PER_PATH) {
-            return None;
+            return Found { number: None, is_new: true };
         }
         let number = if self.logged < MOST_PATHS { self.log(recorder, path) } else { None };
         self.numbers.insert(path.into(), number);
-        number
+        Found { number, is_new: true }
     }
 
     fn log(&mut self, recorder: &Recorder, path: &[usize]) -> Option<u16> {
