@@ -16,12 +16,23 @@ pub struct Object {
     pub build_id: Vec<u8>,
 }
 
+/// The longest name that is kept, and the longest build ID.
+const MOST_NAME_BYTES: usize = 1 << 10;
+const MOST_BUILD_ID_BYTES: usize = 64;
+
 /// The objects that are mapped around these addresses.
+///
+/// The loader's lock is held while it calls back, and a program's own `malloc` may want it: nothing is allocated meanwhile.
 pub fn objects_at(addresses: &[usize]) -> Vec<Option<Object>> {
-    let mut search = Search { addresses, found: addresses.iter().map(|_| None).collect() };
+    let empty = |_: &usize| {
+        let (name, build_id) = (Vec::with_capacity(MOST_NAME_BYTES), Vec::with_capacity(MOST_BUILD_ID_BYTES));
+        Object { range: 0..0, bias: 0, name, build_id }
+    };
+    let mut search = Search { addresses, found: addresses.iter().map(empty).collect() };
     // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `search` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
-    search.found
+    let found = search.found.into_iter();
+    found.map(|object| Some(object).filter(|object| !object.range.is_empty())).collect()
 }
 
 /// The object that is mapped around `address`.
@@ -59,7 +70,8 @@ pub fn named(is_wanted: fn(&[u8]) -> bool) -> Option<Object> {
 
 struct Search<'a> {
     addresses: &'a [usize],
-    found: Vec<Option<Object>>,
+    /// With an empty range where there is none.
+    found: Vec<Object>,
 }
 
 unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> c_int {
@@ -72,15 +84,18 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *
         if range.contains(address) {
             // SAFETY: the loader's names end in a zero.
             let name = (!info.dlpi_name.is_null()).then(|| unsafe { CStr::from_ptr(info.dlpi_name) });
-            *found = Some(Object {
-                range: range.clone(),
-                bias: info.dlpi_addr as usize,
-                name: name.unwrap_or_default().to_bytes().to_vec(),
-                build_id: build_id(info.dlpi_addr, headers).unwrap_or_default().to_vec(),
-            });
+            (found.range, found.bias) = (range.clone(), info.dlpi_addr as usize);
+            fill(&mut found.name, name.unwrap_or_default().to_bytes());
+            fill(&mut found.build_id, build_id(info.dlpi_addr, headers).unwrap_or_default());
         }
     }
     0
+}
+
+/// Replaces what is in a vector by as much as there is room for.
+fn fill(to: &mut Vec<u8>, from: &[u8]) {
+    to.clear();
+    to.extend_from_slice(&from[..from.len().min(to.capacity())]);
 }
 
 /// From the first to the last address of what the loader maps.
@@ -104,61 +119,85 @@ pub struct Tables {
 
 /// The object that is mapped around `address`, with its unwind tables if it has any and there is memory for them.
 pub fn with_tables(address: usize) -> Option<(Object, Option<Tables>)> {
-    struct Copying {
+    struct Looking {
         address: usize,
-        tables: Option<Tables>,
+        places: Option<Places>,
     }
-    unsafe extern "C" fn copy(info: *mut libc::dl_phdr_info, _size: usize, copying: *mut c_void) -> c_int {
+    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, looking: *mut c_void) -> c_int {
         // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
-        let (info, copying) = unsafe { (&*info, &mut *copying.cast::<Copying>()) };
+        let (info, looking) = unsafe { (&*info, &mut *looking.cast::<Looking>()) };
         // SAFETY: the loader's array has that many headers.
         let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-        let is_there = mapped(info.dlpi_addr, headers).contains(&copying.address);
+        let is_there = mapped(info.dlpi_addr, headers).contains(&looking.address);
         if is_there {
-            copying.tables = tables(info.dlpi_addr, headers);
+            looking.places = places(info.dlpi_addr, headers);
         }
         c_int::from(is_there)
     }
     let object = object_at(address)?;
-    let mut copying = Copying { address, tables: None };
-    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `copying` outlives the call. Meanwhile no object
-    // is unloaded: the loader's lock is held.
-    unsafe { libc::dl_iterate_phdr(Some(copy), (&raw mut copying).cast()) };
-    Some((object, copying.tables))
+    let mut looking = Looking { address, places: None };
+    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `looking` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut looking).cast()) };
+    Some((object, looking.places.and_then(|places| tables(&places))))
+}
+
+/// Where an object has its unwind tables.
+struct Places {
+    /// `.eh_frame_hdr`.
+    header: Range<usize>,
+    /// What is mapped with `.eh_frame`.
+    segments: [Range<usize>; MOST_SEGMENTS],
+}
+
+/// Mapped pieces of an object that are looked at; most have four.
+const MOST_SEGMENTS: usize = 16;
+
+fn places(bias: u64, headers: &[libc::Elf64_Phdr]) -> Option<Places> {
+    let range = |header: &libc::Elf64_Phdr, bytes: u64| {
+        let start = bias.wrapping_add(header.p_vaddr) as usize;
+        start..start.saturating_add(bytes as usize)
+    };
+    let header = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
+    let mut segments = [const { 0..0 }; MOST_SEGMENTS];
+    let loaded = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    for (segment, header) in segments.iter_mut().zip(loaded) {
+        *segment = range(header, header.p_filesz);
+    }
+    Some(Places { header: range(header, header.p_memsz), segments })
 }
 
 /// Encodings of the pointers in `.eh_frame_hdr`: relative to their own address, with four bytes and a sign.
 const PCREL_SDATA4: u8 = 0x1b;
 
-fn tables(bias: u64, headers: &[libc::Elf64_Phdr]) -> Option<Tables> {
-    let header = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
-    let header_at = bias.wrapping_add(header.p_vaddr) as usize;
-    let header_bytes = header.p_memsz as usize;
-    let segment = |address: usize| {
-        let within = |header: &&libc::Elf64_Phdr| {
-            let start = bias.wrapping_add(header.p_vaddr) as usize;
-            header.p_type == libc::PT_LOAD && (start..start + header.p_filesz as usize).contains(&address)
-        };
-        let header = headers.iter().find(within)?;
-        Some(bias.wrapping_add(header.p_vaddr + header.p_filesz) as usize)
-    };
-    if header_bytes < 8 || segment(header_at)? - header_at < header_bytes {
+fn tables(Places { header, segments }: &Places) -> Option<Tables> {
+    let end_of_segment = |at: usize| segments.iter().find(|range| range.contains(&at)).map(|range| range.end);
+    let header_at = header.start;
+    if header.len() < 8 || end_of_segment(header_at)? < header.end {
         return None;
     }
-    let header = copied(header_at, header_bytes)?;
+    let header = copied(header_at, header.len())?;
     let &[1, PCREL_SDATA4, _, _, a, b, c, d, ..] = header.as_slice() else { return None };
     let frames_at = (header_at + 4).wrapping_add_signed(i32::from_ne_bytes([a, b, c, d]) as isize);
-    let frames = copied(frames_at, segment(frames_at)? - frames_at)?;
+    let frames = copied(frames_at, end_of_segment(frames_at)? - frames_at)?;
     Some(Tables { header_at, header, frames_at, frames })
 }
 
-/// Copies mapped memory; `None` if there is no room for it.
+/// Copies memory; `None` where it cannot be read, or there is no room for it.
 fn copied(from: usize, bytes: usize) -> Option<Vec<u8>> {
     let mut copy = Vec::new();
     copy.try_reserve_exact(bytes).ok()?;
-    // SAFETY: the callers pass a part of a segment that the loader has mapped to be read, and hold its lock.
-    copy.extend_from_slice(unsafe { slice::from_raw_parts(from as *const u8, bytes) });
-    Some(copy)
+    copy.resize(bytes, 0);
+    (read_memory(from, &mut copy) == bytes).then_some(copy)
+}
+
+/// Reads memory of this process, which need not be mapped; returns how many bytes could be read.
+pub fn read_memory(from: usize, to: &mut [u8]) -> usize {
+    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let remote = libc::iovec { iov_base: from as *mut c_void, iov_len: to.len() };
+    // SAFETY: the kernel writes to the slice alone, and fails where it cannot read.
+    let read =
+        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    usize::try_from(read).unwrap_or(0)
 }
 
 /// The number of objects that were unloaded so far.

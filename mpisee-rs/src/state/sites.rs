@@ -73,13 +73,15 @@ impl Sites {
 
     #[cold]
     fn first_seen(&self, world: &World, key: u64, operation: Operation, caller: u64) -> u32 {
+        // Before the lock is taken: another thread may hold the loader's and want this one.
+        let found = Found::new(caller);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have come first.
         if let Some(number) = self.numbers.get(key) {
             return number;
         }
         let number = if known.sites < world.options.sites {
-            known.add_site(&world.segment, operation, caller)
+            found.and_then(|found| known.add_site(&world.segment, operation, found))
         } else {
             self.beyond.fetch_add(1, Ordering::Relaxed);
             None
@@ -113,19 +115,30 @@ impl Sites {
     }
 }
 
-impl Known {
-    /// Logs a site; `None` if its code is in no binary of the program, or there is no room.
-    fn add_site(&mut self, segment: &Segment, operation: Operation, caller: u64) -> Option<u32> {
+/// A return address in a binary.
+struct Found {
+    object: Object,
+    offset: u64,
+}
+
+impl Found {
+    /// `None` if the code is in no binary of the program, or there is no memory to look.
+    fn new(caller: u64) -> Option<Found> {
         if !memory::is_left_to_all(BYTES_TO_FIND_A_SITE) {
             return None;
         }
         // The call may be the last instruction of its function, and of its binary.
         let address = caller as usize;
-        let object = objects::object_at(address - 1)?;
-        if own_range().contains(&(address - 1)) {
-            return None;
-        }
+        let object = objects::object_at(address - 1).filter(|_| !own_range().contains(&(address - 1)))?;
         let offset = address.wrapping_sub(object.bias) as u64;
+        Some(Found { object, offset })
+    }
+}
+
+impl Known {
+    /// Logs a site; `None` if there is no room.
+    fn add_site(&mut self, segment: &Segment, operation: Operation, found: Found) -> Option<u32> {
+        let Found { object, offset } = found;
         let code = Code { module: self.module(segment, object)?, offset };
         if !segment.log(&Record::Site { operation: operation as u16, code }) {
             return None;

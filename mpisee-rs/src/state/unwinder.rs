@@ -1,7 +1,6 @@
 //! Walks up the calling thread's stack, from the library's caller on.
 //!
-//! Nothing that it reads can end the program: the stack is read between the stack pointer and the end of the thread's stack, and
-//! unwind tables are copies, since a library may be unloaded. Return addresses are found by these tables, and by frame pointers
+//! Nothing that it reads can end the program: the kernel copies the stack, page by page, and fails where nothing is mapped; unwind tables are copies, too, since a library may be unloaded. Return addresses are found by these tables, and by frame pointers
 //! where a binary has none.
 
 use crate::state::objects::{self, Tables};
@@ -52,8 +51,8 @@ impl Unwinder {
     pub fn walk(&mut self, caller: &ExportFrame, path: &mut [usize; MOST_FRAMES]) -> usize {
         let mut registers = UnwindRegsNative::new(caller.returns_to, caller.stack, caller.outer);
         let mut address = caller.returns_to;
-        let stack = stack_from(caller.stack as usize);
-        let mut read = |at: u64| read(&stack, at);
+        let mut page = Page::new(caller.stack as usize);
+        let mut read = |at: u64| page.word(at as usize);
         let mut frames = 0;
         for place in path.iter_mut() {
             let Some(next) = FrameAddress::from_return_address(address) else { break };
@@ -70,15 +69,22 @@ impl Unwinder {
         frames
     }
 
-    /// The stack pointer where the function returns to which the library returns.
+    /// The stack pointer where the function returns to which the library returns; `None` if the size of its frame varies, which
+    /// is known from the frame pointer then.
     pub fn stack_of_caller(&mut self, caller: &ExportFrame) -> Option<u64> {
+        let without_frame_pointer = ExportFrame { outer: 0, ..*caller };
+        let stack = self.unwind_once(caller)?;
+        (self.unwind_once(&without_frame_pointer)? == stack).then_some(stack)
+    }
+
+    fn unwind_once(&mut self, caller: &ExportFrame) -> Option<u64> {
         let mut registers = UnwindRegsNative::new(caller.returns_to, caller.stack, caller.outer);
         if !self.learn(caller.returns_to as usize - 1) {
             return None;
         }
         let address = FrameAddress::from_return_address(caller.returns_to)?;
-        let stack = stack_from(caller.stack as usize);
-        let mut read = |at: u64| read(&stack, at);
+        let mut page = Page::new(caller.stack as usize);
+        let mut read = |at: u64| page.word(at as usize);
         self.unwinder.unwind_frame(address, &mut registers, &mut self.cache, &mut read).ok()??;
         Some(registers.sp())
     }
@@ -112,50 +118,43 @@ impl Unwinder {
     }
 }
 
-/// A word of the part of the calling thread's stack that is in use.
-fn read(stack: &Range<usize>, at: u64) -> Result<u64, ()> {
-    let at = at as usize;
-    let is_inside =
-        at.is_multiple_of(align_of::<u64>()) && stack.contains(&at) && stack.end - at >= size_of::<u64>();
-    // SAFETY: aligned, and on the stack, which is mapped from the stack pointer to its end.
-    if is_inside { Ok(unsafe { (at as *const u64).read() }) } else { Err(()) }
+/// Bytes that are copied at once; a page is mapped as a whole or not at all.
+const PAGE_BYTES: usize = 1 << 12;
+
+/// A copy of a page of the stack.
+struct Page {
+    stack: Range<usize>,
+    at: usize,
+    bytes: [u8; PAGE_BYTES],
 }
 
-/// The stack of the calling thread from `stack` on; nothing where that is not on it, as in a coroutine.
-fn stack_from(stack: usize) -> Range<usize> {
-    let end = end_of_stack(stack).filter(|&end| end > stack).unwrap_or(stack);
-    stack..end
-}
-
-/// The main thread's stack grows to this at most before the kernel places something else below it.
-const MOST_BYTES_OF_MAIN_STACK: usize = 64 << 20;
-
-fn end_of_stack(stack: usize) -> Option<usize> {
-    // SAFETY: both calls have no preconditions.
-    if unsafe { libc::gettid() == libc::getpid() } {
-        // What the C library finds out of this thread it reads from a file each time.
-        // SAFETY: the loader sets it before anything else runs.
-        let end = unsafe { __libc_stack_end }.addr();
-        return Some(end).filter(|end| end.wrapping_sub(stack) < MOST_BYTES_OF_MAIN_STACK);
+impl Page {
+    /// None yet of the stack from `start` on.
+    fn new(start: usize) -> Page {
+        Page { stack: start..start.saturating_add(MOST_BYTES_OF_STACK), at: 0, bytes: [0; PAGE_BYTES] }
     }
-    // SAFETY: the attributes are set by the first call, used if it succeeded, and freed.
-    unsafe {
-        let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
-        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
-            return None;
+
+    /// A word of the stack, from the stack pointer on.
+    fn word(&mut self, at: usize) -> Result<u64, ()> {
+        const WORD: usize = size_of::<u64>();
+        if !at.is_multiple_of(WORD) || !self.stack.contains(&at) {
+            return Err(());
         }
-        let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
-        let code = libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut start, &raw mut bytes);
-        libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        let range = start.addr()..start.addr().checked_add(bytes)?;
-        (code == 0 && range.contains(&stack)).then_some(range.end)
+        let page = at & !(PAGE_BYTES - 1);
+        if page != self.at {
+            self.at = 0;
+            if objects::read_memory(page, &mut self.bytes) != PAGE_BYTES {
+                return Err(());
+            }
+            self.at = page;
+        }
+        let word = self.bytes[at - page..].first_chunk::<WORD>().ok_or(())?;
+        Ok(u64::from_ne_bytes(*word))
     }
 }
 
-unsafe extern "C" {
-    /// Where the main thread's stack ends, of the C library's loader.
-    static __libc_stack_end: *const std::ffi::c_void;
-}
+/// What is looked at of a stack, from the stack pointer on: programs whose frames take more lose the outer ones.
+const MOST_BYTES_OF_STACK: usize = 64 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -182,9 +181,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_beside_the_stack() {
-        let heap = vec![0u64; 64];
-        let address = heap.as_ptr() as u64;
+    fn what_is_not_mapped_ends_the_walk() {
+        let address = 1 << 12;
         let caller = ExportFrame {
             returns_to: walk_from_here as *const () as u64 + 8,
             stack: address,
