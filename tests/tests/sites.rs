@@ -169,3 +169,14 @@ fn calls_from_fortran_are_counted_at_their_lines() {
         }
     });
 }
+
+#[test]
+fn a_walk_ends_where_the_stack_cannot_be_read() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "sites/guarded_stacks").ranks(2).profiled();
+        assert_eq!(finished.tables().of_rank("W", "MPI_Barrier", 1).calls, 20);
+        let paths = all::<PathRow>(&finished.directory());
+        assert!(paths.iter().any(|row| row.call == "MPI_Barrier" && row.rank == 1), "{paths:?}");
+        finished.check();
+    });
+}
