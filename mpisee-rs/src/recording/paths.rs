@@ -20,13 +20,13 @@ use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-/// A path is taken of calls that took so many times as long as a walk does.
+/// Take the path of calls that lasted N times as long as a walk.
 const TIMES: u64 = 50;
 /// Different paths at most; calls by further ones count at their sites alone.
 const MOST_PATHS: usize = 4096;
 /// More than is taken to log a path.
 const BYTES_PER_PATH: usize = 1 << 15;
-/// A walk counts in the mean of all as so many times the mean at most.
+/// A walk counts in the mean as N times the mean at most.
 const MOST_TIMES_THE_MEAN: u64 = 4;
 /// The share of the last walk in the mean of all.
 const WEIGHT: u64 = 8;
@@ -50,7 +50,7 @@ struct Paths {
 struct Found {
     /// Its number in the log; `None` beyond the limit.
     number: Option<u16>,
-    /// Whether it came for the first time.
+    /// True if it came for the first time.
     is_new: bool,
 }
 

@@ -40,7 +40,7 @@ impl Bindings {
         self.distances.share();
     }
 
-    /// Whether an address is in their code.
+    /// Returns whether an address is in their code.
     pub fn contain(&self, address: usize) -> bool {
         self.range.get().is_some_and(|range| range.contains(&address))
     }
@@ -78,7 +78,7 @@ impl Bindings {
     }
 }
 
-/// Whether the file is that of MPICH's bindings, or of an MPI that descends from it.
+/// Returns whether the file is that of MPICH's bindings, or of an MPI that descends from it.
 fn is_bindings(file: &[u8]) -> bool {
     [&b"libmpichfort."[..], b"libmpichf90.", b"libmpifort.", b"libmpifort_"]
         .iter()

@@ -8,7 +8,7 @@ use std::slice;
 pub struct Object {
     /// The addresses at which it is mapped.
     pub range: Range<usize>,
-    /// What is added to the addresses in its file.
+    /// The load bias: added to addresses in the file, it gives those in memory.
     pub bias: usize,
     /// The file's name as the loader has it; empty for the program itself.
     pub name: Vec<u8>,
@@ -145,7 +145,7 @@ pub fn with_tables(address: usize) -> Option<(Object, Option<Tables>)> {
 struct Places {
     /// `.eh_frame_hdr`.
     header: Range<usize>,
-    /// What is mapped with `.eh_frame`.
+    /// The mapped segments, one of which has `.eh_frame`.
     segments: [Range<usize>; MOST_SEGMENTS],
 }
 

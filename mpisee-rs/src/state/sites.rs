@@ -34,7 +34,7 @@ pub struct Sites {
     known: Mutex<Known>,
 }
 
-/// What is in the log.
+/// Binaries and sites that are in the log.
 struct Known {
     /// The binaries, in the order of their numbers.
     modules: Vec<Module>,

@@ -17,7 +17,7 @@ pub const MOST_FRAMES: usize = 64;
 /// More than is taken for a binary beside its tables.
 const BYTES_PER_BINARY: usize = 1 << 16;
 
-/// What is known of the binaries on the stacks so far.
+/// Unwind tables of the binaries on the stacks so far.
 pub struct Unwinder {
     unwinder: UnwinderNative<Vec<u8>, MayAllocateDuringUnwind>,
     cache: CacheNative<MayAllocateDuringUnwind>,
@@ -153,7 +153,7 @@ impl Page {
     }
 }
 
-/// What is looked at of a stack, from the stack pointer on: programs whose frames take more lose the outer ones.
+/// The part of a stack that is read, from the stack pointer on: of deeper stacks the outer frames are missing.
 const MOST_BYTES_OF_STACK: usize = 64 << 20;
 
 #[cfg(test)]

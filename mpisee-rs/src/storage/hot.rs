@@ -87,19 +87,19 @@ impl Hot {
         }
     }
 
-    /// Whether calls are counted by their sites.
+    /// Returns whether calls are counted by their sites.
     #[inline(always)]
     pub fn keeps_sites(&self) -> bool {
         self.sites.load(Ordering::Relaxed) != TOGETHER
     }
 
-    /// Whether calls are counted by their sites, and come from the program itself.
+    /// Returns whether calls are counted by their sites, and come from the program itself.
     #[inline(always)]
     pub fn is_called_by_program(&self) -> bool {
         self.sites.load(Ordering::Relaxed) == BY_SITE
     }
 
-    /// Whether calls that are counted by their sites may come through the MPI's own bindings.
+    /// Returns whether calls that are counted by their sites may come through the MPI's own bindings.
     #[inline(always)]
     pub fn has_bindings(&self) -> bool {
         self.sites.load(Ordering::Relaxed) == THROUGH_BINDINGS
@@ -110,13 +110,13 @@ impl Hot {
         self.sites.store(if through_bindings { THROUGH_BINDINGS } else { BY_SITE }, Ordering::Relaxed);
     }
 
-    /// Whether a call took so long that its call path is taken.
+    /// Returns whether a call took so long that its call path is taken.
     #[inline(always)]
     pub fn is_slow(&self, ticks: Ticks) -> bool {
         ticks.get() >> (self.slow_bits.load(Ordering::Relaxed) & NEVER_SLOW) != 0
     }
 
-    /// Calls are slow that take at least so many ticks, or the next power of two.
+    /// Sets the least ticks of a slow call, rounded up to a power of two.
     pub fn set_slow(&self, ticks: u64) {
         let bits = u64::BITS - ticks.saturating_sub(1).leading_zeros();
         self.slow_bits.store((bits as u8).min(NEVER_SLOW), Ordering::Relaxed);
