@@ -11,7 +11,7 @@
 //!
 //! Not here are memory management, as a program may bring its own, which is to be used by all; `dlsym` and its like,
 //! which are needed to look up the rest; and `clock_gettime`, as it is called for each call of MPI, and by MPI as well. A
-//! test compares what is left with a list (`tests/tests/own_names.rs`).
+//! test compares what is left with a list (`tests/tests/e2e/own_names.rs`).
 
 #![cfg(all(not(test), any(target_arch = "x86_64", target_arch = "aarch64")))]
 

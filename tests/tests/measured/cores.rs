@@ -1,20 +1,13 @@
 //! CPU use of ranks, and the time in which they were ready to run and had no core: for real, on cores that they share.
 
+use crate::alone;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::{NodeRow, RankRow};
 use mpisee_tests::profile::rows;
-use mpisee_tests::{Finished, Mpi, Run, on_each_mpi, through};
+use mpisee_tests::{Finished, Mpi, Run, through};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 const RANKS: u32 = 2;
-
-/// Runs a test alone: others on the same cores would change what it measures.
-fn alone(test: impl Fn(&Mpi)) {
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    on_each_mpi(test);
-}
 
 fn cores<'m>(mpi: &'m Mpi, how: &str) -> Run<'m> {
     let program = mpi.compile_with("processes/cores", &["-pthread"]);

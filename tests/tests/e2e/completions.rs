@@ -1,9 +1,7 @@
 //! Completions that fail, handles of several requests, and threads that leave a call without a return: the program goes on
 //! as without the profiler, and later calls are counted exactly.
 
-mod exact;
-
-use exact::{assert_all_seen, assert_calls, assert_peers, printed};
+use crate::exact::{assert_all_seen, assert_calls, assert_peers, printed};
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Finished, Mpi, Run, on_each_mpi, through};
 use std::collections::BTreeMap;

@@ -1,17 +1,13 @@
 //! `mpisee-through efficiency` on real programs: what is lost by waiting is serialisation or load, the rest is transfer.
 
-use mpisee_tests::{Mpi, Run, on_each_mpi, through};
+use crate::alone;
+use mpisee_tests::{Mpi, Run, through};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-
-/// Runs of other tests would make ranks late.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// The shares of the run by their names.
 type Shares = BTreeMap<String, f64>;
 
 fn shares(mpi: &Mpi, program: &str, arguments: &[&str]) -> Shares {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let run = arguments.iter().fold(Run::new(mpi, program).ranks(2), |run, argument| run.argument(argument));
     let finished = run.profiled();
     let output = through(&["efficiency", "--format", "json", &finished.directory().display().to_string()]);
@@ -25,7 +21,7 @@ fn shares(mpi: &Mpi, program: &str, arguments: &[&str]) -> Shares {
 #[track_caller]
 fn expect(program: &str, arguments: &[&str], is_right: fn(&Shares) -> bool) {
     const TRIES: usize = 4;
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let mut tries = Vec::new();
         while tries.len() < TRIES {
             let shares = shares(mpi, program, arguments);

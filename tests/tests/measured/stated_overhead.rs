@@ -1,6 +1,7 @@
 //! The overhead that the profiler states is the time that it adds.
 
-use mpisee_tests::{Mpi, Run, on_each_mpi};
+use crate::alone;
+use mpisee_tests::{Mpi, Run};
 
 const PAIRS: usize = 5;
 
@@ -26,7 +27,7 @@ fn seconds(mpi: &Mpi, arguments: [&str; 3], profiled: bool) -> (f64, [f64; 2]) {
 /// Runs without and with the profiler in turns: what it adds lies within what it states, as far as the runs show. Nothing is said
 /// of how much that is.
 fn states_what_it_adds(arguments: [&str; 3]) {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let (mut added, mut stated) = ([f64::MAX, f64::MIN], [f64::MAX, f64::MIN]);
         for _ in 0..PAIRS {
             let (without, _) = seconds(mpi, arguments, false);

@@ -1,19 +1,15 @@
 //! `mpisee-through waits` on real programs: who is late in a known way is named, and caused as much as the program's own books
 //! say.
 
-use mpisee_tests::{Finished, Mpi, Run, on_each_mpi, through};
+use crate::alone;
+use mpisee_tests::{Finished, Mpi, Run, through};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 /// Seconds that a rank caused and suffered.
 type Waits = BTreeMap<u32, [f64; 2]>;
 
-/// Runs of other tests would make ranks late.
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// The program of that kind, in which ranks are late by `us` microseconds.
 fn run(mpi: &Mpi, kind: &str, calls: u32, us: u32, ranks: u32) -> Finished {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     Run::new(mpi, "waits/planted").ranks(ranks).argument(kind).argument(calls).argument(us).profiled()
 }
 
@@ -55,7 +51,7 @@ fn answer(finished: &Finished, call: &str) -> (Waiting, Vec<(String, String)>) {
 /// things ranks are late that wait for a core: only where the planted ones caused nearly all of the waiting, by the books, they are to
 /// be named.
 fn finds(kind: &str, [calls, us]: [u32; 2], ranks: u32, call: &str, late: &[u32], planted: &[(&str, &str)]) {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let finished = run(mpi, kind, calls, us, ranks);
         let (answer, findings) = answer(&finished, call);
         let expected = true_waits(&finished);
@@ -118,7 +114,7 @@ fn late_ranks_on_the_rows_of_a_grid() {
 
 #[test]
 fn nobody_is_blamed_where_nobody_is_late() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let finished = run(mpi, "sound", 2000, 300, 2);
         let (answer, findings) = answer(&finished, "MPI_Allreduce");
         let expected = true_waits(&finished);

@@ -1,10 +1,8 @@
 //! Processes of several worlds: spawned, connected, joined. Each world has a profile of its own, and no world
 //! waits for another that has no profiler.
 
-mod exact;
-mod sums;
-
-use exact::{assert_all_seen, assert_calls, assert_calls_but, assert_peers};
+use crate::exact::{assert_all_seen, assert_calls, assert_calls_but, assert_peers};
+use crate::sums;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::OutsideRow;
 use mpisee_tests::{Finished, Mpi, Run, Tables, dist, on_each_mpi, through};

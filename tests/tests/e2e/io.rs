@@ -1,8 +1,6 @@
 //! Files: what is read and written counts on the communicator on which the file was opened.
 
-mod exact;
-
-use exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts};
+use crate::exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts};
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Finished, Mpi, Run, on_each_mpi, through};
 

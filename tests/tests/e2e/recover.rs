@@ -1,10 +1,8 @@
 //! Programs that end without `MPI_Finalize`: what every rank had completed is in the profile that `mpisee-through
 //! recover` writes, and nothing else.
 
-mod exact;
-mod sums;
-
-use exact::{assert_all_seen, assert_calls, assert_peers};
+use crate::exact::{assert_all_seen, assert_calls, assert_peers};
+use crate::sums::{all, assert_sums_of};
 use mpisee_profile::Profile;
 use mpisee_profile::rows::TotalRow;
 use mpisee_profile::segment::file_name;
@@ -16,7 +14,6 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use sums::{all, assert_sums_of};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const EVERYBODY: &str = "-1";

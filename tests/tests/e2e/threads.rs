@@ -1,9 +1,7 @@
 //! Threads that call MPI at the same time (MPI 4.1, 11.6): every call is counted once, where it belongs.
 //! `scripts/races` runs these programs under a race detector.
 
-mod exact;
-
-use exact::{assert_all_seen, assert_calls, assert_classes};
+use crate::exact::{assert_all_seen, assert_calls, assert_classes};
 use mpisee_tests::{Run, on_each_mpi};
 
 #[test]

@@ -1,7 +1,8 @@
 //! When the members of a communicator entered and left its collective calls.
 
+use crate::alone;
 use mpisee_profile::rows::{ArrivalRow, CollectiveRow};
-use mpisee_tests::{Finished, Mpi, Place, Run, Tables, on_each_mpi, within};
+use mpisee_tests::{Finished, Mpi, Place, Run, Tables, within};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ fn is_in_order(tables: &Tables) {
 
 #[test]
 fn instances_have_the_same_number_on_all_members() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         for collect in ["auto", "tree"] {
             let finished = run(mpi, &[("MPISEE_COLLECT", collect)]);
             let tables = finished.tables();
@@ -85,7 +86,7 @@ fn instances_have_the_same_number_on_all_members() {
 
 #[test]
 fn a_call_says_how_many_operations_it_completed() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let finished = run(mpi, &[]);
         let tables = finished.tables();
         let of = |call: &str| instances(tables, "W", call);
@@ -107,7 +108,7 @@ fn a_call_says_how_many_operations_it_completed() {
 
 #[test]
 fn arrivals_of_an_aborted_run_are_on_one_clock() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let place = Place::new();
         let mut command = place.command(mpi, RANKS);
         command.arg(mpi.compile("waits/arrivals")).arg("abort");
@@ -120,7 +121,7 @@ fn arrivals_of_an_aborted_run_are_on_one_clock() {
 
 #[test]
 fn a_root_has_its_rank_in_the_world() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let finished = run(mpi, &[]);
         let tables = finished.tables();
         let comm =
@@ -133,7 +134,7 @@ fn a_root_has_its_rank_in_the_world() {
 
 #[test]
 fn persistent_collectives_have_their_root() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let finished = run(mpi, &[]);
         let instances = instances(finished.tables(), "W", "MPI_Bcast_init");
         assert!(instances.keys().copied().eq(0..3));
@@ -148,7 +149,7 @@ fn persistent_collectives_have_their_root() {
 
 #[test]
 fn all_members_keep_the_same_instances() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         for (option, least, most) in [("16", 3, 16), ("256", 64, 256), ("all", MANY, MANY)] {
             let finished = run(mpi, &[("MPISEE_INSTANCES", option)]);
             let tables = finished.tables();
@@ -165,7 +166,7 @@ fn all_members_keep_the_same_instances() {
 
 #[test]
 fn who_exchanges_nothing_with_another_keeps_no_sample() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let finished = run(mpi, &[]);
         let kept = instances(finished.tables(), "W", "MPI_Alltoallv");
         let ranks: Vec<Vec<u32>> = kept.values().map(|rows| rows.keys().copied().collect()).collect();
@@ -176,7 +177,7 @@ fn who_exchanges_nothing_with_another_keeps_no_sample() {
 
 #[test]
 fn nothing_is_kept_where_nobody_waits_or_dependencies_are_unknown() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let finished = run(mpi, &[]);
         let tables = finished.tables();
         let kept: BTreeSet<(&str, &str)> =

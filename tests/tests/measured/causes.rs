@@ -1,11 +1,8 @@
 //! `mpisee-through advise` on real programs with a known cause, or none: the cause is found, and nobody else is blamed.
 
-use mpisee_tests::{Finished, Mpi, Run, on_each_mpi, through};
+use crate::alone;
+use mpisee_tests::{Finished, Mpi, Run, through};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
-
-/// Runs of other tests would make ranks wait for a core.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// The machine's other work makes ranks late, which is found, too, and may hide what was planted: up to these parts of the run nothing
 /// else is found, and what was planted is.
@@ -28,7 +25,6 @@ const BLAMING: [&str; 8] = [
 ];
 
 fn run(mpi: &Mpi, kind: &str, ranks: u32) -> Finished {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     Run::new(mpi, "advise/causes").ranks(ranks).argument(kind).profiled()
 }
 
@@ -47,7 +43,7 @@ fn has(found: &Found, rule: &str, about: &str) -> bool {
 }
 
 fn finds(kind: &str, ranks: u32, rule: &str, about: &str) {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let finished = run(mpi, kind, ranks);
         let (found, disturbance) = (found(&finished, &[]), finished.disturbance());
         let shown = format!("{kind}: {found:?}, disturbed by {disturbance}");
@@ -77,7 +73,7 @@ fn a_gather_by_a_loop_of_receives() {
 
 #[test]
 fn a_rank_that_works_on_at_the_end() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let finished = run(mpi, "late end", 4);
         assert!(has(&found(&finished, &[]), "finalize", "MPI_Finalize"));
         let profile = finished.directory().display().to_string();
@@ -90,7 +86,7 @@ fn a_rank_that_works_on_at_the_end() {
 
 #[test]
 fn nobody_is_blamed_where_ranks_lack_a_core() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let found = found(&run(mpi, "starved", 4), &[]);
         assert!(found.first().is_some_and(|(rule, _)| rule == "no-core"), "{found:?}");
         assert!(found.iter().all(|(rule, _)| !BLAMING.contains(&rule.as_str())), "{found:?}");
@@ -99,7 +95,7 @@ fn nobody_is_blamed_where_ranks_lack_a_core() {
 
 #[test]
 fn groups_that_are_below_the_threshold_are_found_together() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         let finished = run(mpi, "siblings", 4);
         let all = found(&finished, &[]);
         let halves = ["W_s1.0", "W_s1.2"].map(|comm| (comm, found(&finished, &["--comm", comm])));
@@ -112,7 +108,7 @@ fn groups_that_are_below_the_threshold_are_found_together() {
 
 #[test]
 fn nothing_is_found_in_sound_programs() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         for kind in ["halo", "reduce", "alltoall", "ring"] {
             let finished = run(mpi, kind, 2);
             let found = found(&finished, &[]);

@@ -1,9 +1,7 @@
 //! Worlds of which only some ranks have the profiler: the program runs as without it, ends, and what those ranks counted
 //! is in the profile.
 
-mod exact;
-
-use exact::{assert_all_seen, assert_calls};
+use crate::exact::{assert_all_seen, assert_calls};
 use mpisee_tests::place::{Staying, said, until};
 use mpisee_tests::signal::SIGKILL;
 use mpisee_tests::{Cluster, Mpi, Place, Run, Tables, dist, on_each_mpi, through, within};

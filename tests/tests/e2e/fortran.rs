@@ -1,8 +1,6 @@
 //! Programs in Fortran: each of the three interfaces is recorded, once, and like the others.
 
-mod exact;
-
-use exact::{assert_all_seen, assert_calls_but, assert_peers, counts};
+use crate::exact::{assert_all_seen, assert_calls_but, assert_peers, counts};
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi};
 use std::collections::BTreeMap;

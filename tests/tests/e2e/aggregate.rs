@@ -1,11 +1,9 @@
 //! Above the limit of MPISEE_FOLD a profile has sums over ranks: those of the rows that the same program leaves by rank.
 
-mod sums;
-
+use crate::sums::{all, assert_sums_of};
 use mpisee_profile::Profile;
 use mpisee_profile::rows::{NodeRow, SpreadRow};
 use mpisee_tests::{Finished, Run, on_each_mpi, through};
-use sums::{all, assert_sums_of};
 
 const RANKS: u32 = 8;
 

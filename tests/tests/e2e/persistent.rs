@@ -1,9 +1,7 @@
 //! Requests that MPI 4 adds: persistent collectives and partitioned messages, of which each start has the bytes;
 //! and what else looks at requests or makes them.
 
-mod exact;
-
-use exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
+use crate::exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Finished, Mpi, Run, on_each_mpi};
 

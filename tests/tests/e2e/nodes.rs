@@ -1,8 +1,6 @@
 //! Programs on several nodes, played on this machine.
 
-mod exact;
-
-use exact::{assert_all_seen, assert_calls, assert_peers};
+use crate::exact::{assert_all_seen, assert_calls, assert_peers};
 use mpisee_tests::place::{Staying, until_arrived};
 use mpisee_tests::signal::SIGKILL;
 use mpisee_tests::{Cluster, Mpi, Place, Run, Tables, dist, on_each_mpi, through, within};

@@ -1,10 +1,9 @@
 //! Accesses of GPU kernels in the profile, beside MPI: with a fake driver and a fake Sanitizer, and
 //! where there is no GPU.
 
-#[path = "gpu/sharing.rs"]
 mod sharing;
-mod sums;
 
+use crate::sums;
 use mpisee_profile::Profile;
 use mpisee_profile::gpu::Access;
 use mpisee_profile::rows::{GpuMemory, GpuRow, GpuTotalRow, PeerDevice, RankRow};

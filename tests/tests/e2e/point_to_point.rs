@@ -1,8 +1,6 @@
 //! Point-to-point communication: what was sent and received, between whom, on which communicator.
 
-mod exact;
-
-use exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
+use crate::exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Mpi, Run, on_each_mpi};
 

@@ -1,7 +1,6 @@
 //! User-level failure mitigation: the processes that outlive another are profiled, and say who is missing.
 
-mod sums;
-
+use crate::sums;
 use mpisee_tests::{Finished, Mpi, Place, Run, Tables, on_each_mpi};
 
 /// Open MPI from 5.0 on. MPICH has the functions, and ends every program that calls `MPIX_Comm_shrink`.

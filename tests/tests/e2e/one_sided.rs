@@ -1,8 +1,6 @@
 //! One-sided communication: what happens on a window counts on the communicator on which it was made.
 
-mod exact;
-
-use exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
+use crate::exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Finished, Mpi, Run, on_each_mpi, through};
 

@@ -1,9 +1,7 @@
 //! Communicators of whose members no process keeps a list: the profile says the same as with lists.
 
-mod exact;
-mod sums;
-
-use exact::assert_all_seen;
+use crate::exact::assert_all_seen;
+use crate::sums::assert_sums_of;
 use mpisee_profile::rows::CommRow;
 use mpisee_profile::segment::owner_of;
 use mpisee_tests::place::{Staying, until};
@@ -11,7 +9,6 @@ use mpisee_tests::signal::SIGTERM;
 use mpisee_tests::{Mpi, Place, Run, Tables, dist, on_each_mpi, through, within};
 use serde_json::Value;
 use std::time::Duration;
-use sums::assert_sums_of;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const RANKS: u32 = 8;

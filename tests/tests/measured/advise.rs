@@ -1,5 +1,7 @@
 //! `mpisee-through advise` on real programs: what is planted is found, and nothing else.
-use mpisee_tests::{Finished, Mpi, Run, on_each_mpi, through};
+
+use crate::alone;
+use mpisee_tests::{Finished, Mpi, Run, through};
 use std::collections::BTreeSet;
 
 /// The rules that find something, with the communicators that it is about. Ranks may share the cores of the machine, which
@@ -30,7 +32,6 @@ fn finds(mpi: &Mpi, program: &str, expected: &BTreeSet<(String, String)>) {
     assert!(found == *expected || disturbance > EXACT, "{shown}");
 }
 
-/// One test, so that no other one of this file makes the processes wait for a core.
 #[test]
 fn five_planted_problems_are_found_and_nothing_where_nothing_is_wrong() {
     let planted = [
@@ -42,7 +43,7 @@ fn five_planted_problems_are_found_and_nothing_where_nothing_is_wrong() {
     ];
     let planted: BTreeSet<(String, String)> =
         planted.iter().map(|&(rule, about)| (rule.to_owned(), about.to_owned())).collect();
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         finds(mpi, "advise/planted", &planted);
         finds(mpi, "advise/sound", &BTreeSet::new());
     });

@@ -1,11 +1,8 @@
 //! Hostile programs: how processes begin and end, and what they leave the profiler of memory, files and streams. Each one ends
 //! and prints with the profiler what it does without, leaves no segment behind, and is counted as the comment at its top says.
 
-mod exact;
-mod hostile;
-
-use exact::{assert_all_seen, assert_calls};
-use hostile::{Case, case, created_by, ranks, sorted};
+use crate::exact::{assert_all_seen, assert_calls};
+use crate::hostile::{Case, case, created_by, ranks, sorted};
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{ADDRESS_SANITIZER, Mpi, Place, Tables, dist, on_each_mpi, within};
 use std::collections::BTreeSet;

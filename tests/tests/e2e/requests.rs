@@ -1,9 +1,7 @@
 //! Requests: whatever completes them, wherever they wander, their bytes and time come to the communicator and
 //! the call that they belong to.
 
-mod exact;
-
-use exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
+use crate::exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi, through};
 use std::collections::BTreeMap;

@@ -1,9 +1,7 @@
 //! Functions that move nothing, and wait or work for the process or for what it has: buffers for messages,
 //! settings, looks at requests, operations of the program's own.
 
-mod exact;
-
-use exact::{assert_all_seen, assert_calls, assert_peers, printed};
+use crate::exact::{assert_all_seen, assert_calls, assert_peers, printed};
 use mpisee_tests::{Run, on_each_mpi};
 
 #[test]

@@ -1,11 +1,8 @@
 //! Hostile programs: their communicators, requests and messages. Each one ends and prints with the profiler what it does
 //! without, leaves no segment behind, and is counted as the comment at its top says.
 
-mod exact;
-mod hostile;
-
-use exact::{assert_all_seen, assert_calls};
-use hostile::{Case, case, created_by, sorted};
+use crate::exact::{assert_all_seen, assert_calls};
+use crate::hostile::{Case, case, created_by, sorted};
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Finished, on_each_mpi};
 use std::collections::BTreeSet;
