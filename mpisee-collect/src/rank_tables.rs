@@ -363,11 +363,11 @@ pub(crate) struct Membership {
     pub size: u32,
     /// The number of its parent's, where this process is a member of that.
     pub parent_size: Option<u32>,
-    /// Whether the process is in the group that [`Members`] lists first.
+    /// True if the process is in the group that [`Members`] lists first.
     pub in_first_group: bool,
-    /// Whether it is an intercommunicator.
+    /// True if it is an intercommunicator.
     pub is_inter: bool,
-    /// Whether the process is the one that reports it, where one of the members does.
+    /// True if the process is the one that reports it, where one of the members does.
     pub reports: bool,
 }
 
@@ -388,7 +388,7 @@ pub(crate) fn memberships(snapshot: &Snapshot, absent: &RankSet) -> Vec<Membersh
     snapshot.communicators.iter().zip(names(snapshot)).map(membership).collect()
 }
 
-/// Whether every member reports the communicator, and [`merge`] makes one row of the reports: those that
+/// Returns whether every member reports the communicator, and [`merge`] makes one row of the reports: those that
 /// each process has for itself, those of which a process has only its own degrees, those that stand for
 /// communicators of changing members, and those of which no member keeps a list: each says that itself is in it.
 pub fn is_merged(row: &CommRow) -> bool {

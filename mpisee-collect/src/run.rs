@@ -16,7 +16,7 @@ pub struct FirstRank {
     pub program: Program,
     /// When recording began, nanoseconds since 1970, UTC.
     pub start_realtime_ns: u64,
-    /// Whether ticks are those of the time-stamp counter.
+    /// True if ticks are those of the time-stamp counter.
     pub ticks_are_tsc: bool,
     /// Nanoseconds that a recorded call of the simplest kind costs.
     pub call_ns: f64,

@@ -155,12 +155,12 @@ impl Members {
         self.elided.iter().fold(listed, |sum, &more| sum.saturating_add(more))
     }
 
-    /// Whether there is no process of this world.
+    /// Returns whether there is no process of this world.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether some members of this world are elided: counted and not listed.
+    /// Returns whether some members of this world are elided: counted and not listed.
     pub fn has_elided(&self) -> bool {
         self.elided != [0, 0]
     }
@@ -233,7 +233,7 @@ fn parse_group(text: &str) -> Result<(RankSet, u32, u64), String> {
 }
 
 impl Members {
-    /// Whether `rank` is in one of the groups.
+    /// Returns whether `rank` is in one of the groups.
     pub fn contains(&self, rank: u32) -> bool {
         self.group.contains(rank) || self.remote.as_ref().is_some_and(|remote| remote.contains(rank))
     }

@@ -107,7 +107,7 @@ pub enum Lacking {
 }
 
 impl Lacking {
-    /// What is lacking, as an end of "it does not have …".
+    /// The missing data, as an end of "it does not have …".
     pub fn text(self) -> &'static str {
         match self {
             Lacking::Communicators => "the communicators of calls",
@@ -204,7 +204,7 @@ pub struct RunInfo {
 }
 
 impl RunInfo {
-    /// Whether the profile is imported from a tool that does not record this.
+    /// Returns whether the profile is imported from a tool that does not record this.
     pub fn lacks(&self, what: Lacking) -> bool {
         self.imported.as_ref().is_some_and(|imported| imported.lacks.contains(&what))
     }

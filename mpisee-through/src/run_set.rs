@@ -20,7 +20,7 @@ pub fn profiles(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// Whether the path is a folder of profiles, and no profile itself.
+/// Returns whether the path is a folder of profiles, and no profile itself.
 fn is_folder(path: &Path) -> bool {
     path.is_dir() && !path.join("run.json").exists()
 }

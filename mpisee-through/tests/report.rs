@@ -140,7 +140,7 @@ fn assert_same(one: &BTreeMap<String, f64>, other: &BTreeMap<String, f64>) {
     }
 }
 
-/// Whether the row's communicator is this family or one below it.
+/// Returns whether the row's communicator is this family or one below it.
 fn is_below(data: &Value, comm: usize, name: &str) -> bool {
     let comm = &data["comms"][comm];
     comm["name"] == name

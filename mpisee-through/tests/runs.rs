@@ -43,7 +43,7 @@ fn repetitions() -> Vec<Builder> {
     runs
 }
 
-/// What is computed is divided among the ranks; a reduction takes log p, an exchange p.
+/// Computation is divided among the ranks; a reduction takes log p, an exchange p.
 fn series(ranks: &[u32]) -> Vec<Builder> {
     let of = |&ranks: &u32| {
         let p = f64::from(ranks);

@@ -39,7 +39,7 @@ pub enum Failure {
     Usage(String),
     /// A command cannot be repeated.
     NotRepeated {
-        /// What was seen, and what to do.
+        /// The reason, and what to do.
         why: String,
     },
     /// Standard output does not take the list of flavours.

@@ -132,7 +132,7 @@ pub fn intel_mpi() -> Vec<Mpi> {
     with_wrapper.collect()
 }
 
-/// What the tests of the Python package, `python/`, read profiles with.
+/// The packages with which tests of the Python package, `python/`, read profiles.
 const READERS: [&str; 9] = [
     "pytest==9.2.0",
     "mypy==2.4.1",

@@ -3,7 +3,7 @@
 use super::{ALL, Aggregate, CellKey, bounded};
 use mpisee_profile::{Operation, ProfileError};
 
-/// Whether each key is larger than the one before.
+/// Returns whether each key is larger than the one before.
 pub fn is_sorted<K: Ord, V>(rows: &[(K, V)]) -> bool {
     rows.is_sorted_by(|(left, _), (right, _)| left < right)
 }

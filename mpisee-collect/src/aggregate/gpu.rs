@@ -123,7 +123,7 @@ impl Join for Sum {
 struct Line {
     /// Of its objects.
     detail: Detail,
-    /// Whether offsets are counted by powers of two.
+    /// True if offsets are counted by powers of two.
     by_powers: bool,
     rows: Vec<(Key, Sum)>,
 }
@@ -202,7 +202,7 @@ pub struct GpuSums {
     all_notes: u64,
     /// Files and their build IDs.
     binaries: BTreeSet<(String, String)>,
-    /// Whether there are more.
+    /// True if there are more.
     more_binaries: bool,
 }
 

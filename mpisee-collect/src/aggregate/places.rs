@@ -20,7 +20,7 @@ pub struct PlaceSums {
     sites: BTreeMap<SiteId, Site>,
     stacks: BTreeMap<PathId, String>,
     paths: Vec<(PathKey, PathSum)>,
-    /// Whether there were more.
+    /// True if there were more.
     has_more: bool,
 }
 
@@ -123,7 +123,7 @@ impl PlaceSums {
         self.paths.iter_mut().for_each(|(key, _)| put(&mut key.comm, comms));
     }
 
-    /// Whether the sums are in order, and every communicator is one of `comms`.
+    /// Returns whether the sums are in order, and every communicator is one of `comms`.
     pub(super) fn is_sound(&self, comms: usize) -> bool {
         let is_comm = |comm: u32| (comm as usize) < comms || comm == ALL;
         self.paths.is_sorted_by(|(left, _), (right, _)| left < right)

@@ -82,7 +82,7 @@ fn merge_rows(parts: &mut Vec<Part>) {
     *parts = merged;
 }
 
-/// Whether owners of rows are to be looked for.
+/// Returns whether owners of rows are to be looked for.
 pub fn needs_owners(parts: &[Part]) -> bool {
     parts.iter().any(|part| matches!(part, Part::Row(_, Some(_))))
 }

@@ -56,7 +56,7 @@ pub enum Part {
 pub struct Import {
     /// The handle by which its owner may have exported it.
     pub handle: Handle,
-    /// Whether who imported it gave it a name.
+    /// True if who imported it gave it a name.
     pub is_named: bool,
 }
 

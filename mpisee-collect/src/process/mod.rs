@@ -16,7 +16,7 @@ pub struct Seen {
     pub parent: u32,
     /// When it was started, in ticks of the kernel since the system was: another process with the number has another.
     pub start: u64,
-    /// Whether it is a zombie.
+    /// True if it is a zombie.
     pub ended: bool,
 }
 
@@ -92,7 +92,7 @@ fn hydra(command: &[u8]) -> Option<u64> {
     Some(hash([b"hydra".as_slice(), place?, world?]))
 }
 
-/// Whether this process prints messages for the job: true on rank 0, and if the launcher does not report a rank.
+/// Returns whether this process prints messages for the job: true on rank 0, and if the launcher does not report a rank.
 pub fn speaks() -> bool {
     is_first(|name| std::env::var(name).ok())
 }
@@ -169,13 +169,13 @@ impl RankEnvironment {
         RankEnvironment(set.collect())
     }
 
-    /// Whether a process is one of this rank.
+    /// Returns whether a process is one of this rank.
     fn is_of(&self, pid: u32) -> bool {
         is_of_rank(&self.0, &environment_of(pid), || command_of(pid))
     }
 }
 
-/// Whether a process with that environment and command is one of the rank with the variables `own`. Where launchers start
+/// Returns whether a process with that environment and command is one of the rank with the variables `own`. Where launchers start
 /// each other, the inner one has a rank from the outer one, and its ranks inherit the variables that it does not set itself.
 fn is_of_rank(own: &[(&str, Vec<u8>)], environment: &[u8], command: impl FnOnce() -> Vec<u8>) -> bool {
     let mut all = own.iter();

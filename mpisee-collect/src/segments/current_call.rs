@@ -61,7 +61,7 @@ fn number_of(snapshot: &Snapshot, active: &ActiveCall) -> Option<u64> {
     Some(counts.fold(0u64, |sum, (_, values)| sum.wrapping_add(values[CALLS])).wrapping_add(1))
 }
 
-/// Whether every member of the communicator makes the call, in the same order as the others (MPI 4.1, 6.1), and does
+/// Returns whether every member of the communicator makes the call, in the same order as the others (MPI 4.1, 6.1), and does
 /// so without a request.
 pub fn is_collective(call: Call) -> bool {
     let Call::Counted(operation) = call else { return call == Call::Finalize };
@@ -103,7 +103,7 @@ pub fn is_collective(call: Call) -> bool {
 pub struct Collected {
     /// The ranks.
     pub ranks: RankSet,
-    /// Whether their processes ended.
+    /// True if their processes ended.
     pub ended: bool,
     /// Their call, with the longest stay of them; `None` for no call.
     pub call: Option<CurrentCall>,

@@ -36,7 +36,7 @@ pub struct Segment {
     pub path: PathBuf,
     /// Its header.
     pub header: Snapshot,
-    /// Whether its process runs.
+    /// True if its process runs.
     pub is_running: bool,
     used: u64,
     user: u32,
@@ -53,7 +53,7 @@ pub struct Empty {
     pub path: PathBuf,
     /// Why there are none.
     pub why: String,
-    /// Whether its process has ended, so that nothing will come into it.
+    /// True if its process has ended, so that nothing will come into it.
     pub has_ended: bool,
 }
 

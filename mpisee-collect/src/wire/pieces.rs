@@ -17,7 +17,7 @@ pub enum Frame<'p> {
     Rows {
         /// The table.
         table: u8,
-        /// Whether it ends what the rank has of that table.
+        /// True if it ends what the rank has of that table.
         is_last: bool,
         /// Text; a row may go on in the next frame.
         #[serde(serialize_with = "whole")]

@@ -47,7 +47,7 @@ impl Ranks {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -62,9 +62,9 @@ pub enum Cell<'r> {
 pub trait ColumnValue {
     /// The type of the values.
     const KIND: ColumnKind;
-    /// Whether a row may have no value.
+    /// True if a row may have no value.
     const MAY_BE_EMPTY: bool = false;
-    /// Whether it is a time in seconds.
+    /// True if it is a time in seconds.
     const IS_TIME: bool = false;
 
     /// The value.
@@ -78,7 +78,7 @@ pub struct Column {
     pub name: &'static str,
     /// The type of its values.
     pub kind: ColumnKind,
-    /// Whether a row may have no value.
+    /// True if a row may have no value.
     pub may_be_empty: bool,
     about: &'static str,
     is_time: bool,
@@ -104,7 +104,7 @@ impl Column {
         }
     }
 
-    /// What a value says, in Markdown: one or more sentences.
+    /// The meaning of a value, in Markdown: one or more sentences.
     pub fn description(&self) -> String {
         without_links(self.about)
     }

@@ -19,7 +19,7 @@ impl Cpus {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -29,7 +29,7 @@ impl Cpus {
         Cpus(self.0.union(&other.0))
     }
 
-    /// Whether all of them are in the other set.
+    /// Returns whether all of them are in the other set.
     pub fn is_within(&self, other: &Self) -> bool {
         self == other || self.0.iter().all(|cpu| other.0.contains(cpu))
     }

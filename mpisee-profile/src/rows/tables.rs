@@ -30,7 +30,7 @@ impl Table {
         self.file.trim_end_matches(".csv")
     }
 
-    /// What a row is, in Markdown.
+    /// The meaning of a row, in Markdown.
     pub fn description(&self) -> String {
         table_description(self.about)
     }

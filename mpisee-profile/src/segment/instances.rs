@@ -43,7 +43,7 @@ pub struct Sample {
     pub subject: Subject,
 }
 
-/// What a sample is of.
+/// The subject of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// An instance of a collective operation.
@@ -112,7 +112,7 @@ pub const fn hash(instance: u64) -> u64 {
     (mixed ^ mixed >> 32).wrapping_mul(0xc4ce_b9fe_1a85_ec53) >> 16
 }
 
-/// Whether an instance is kept under a mask.
+/// Returns whether an instance is kept under a mask.
 pub const fn is_kept(instance: u64, mask: u64) -> bool {
     hash(instance) & mask == 0
 }

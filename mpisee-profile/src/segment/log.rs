@@ -156,7 +156,7 @@ pub enum Record {
     SharedRow {
         /// The communicator.
         id: CommId,
-        /// Whether their members differ: then those in the record of its creation are this process alone, and the
+        /// True if their members differ: then those in the record of its creation are this process alone, and the
         /// peers of its slots are ranks in `MPI_COMM_WORLD`.
         changing: bool,
     },

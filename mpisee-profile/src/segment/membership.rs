@@ -83,7 +83,7 @@ pub fn hash(bytes: &[u8], seed: u64) -> u64 {
     hash.end()
 }
 
-/// Whether this process reports the communicator: the first of this world does that is not absent, on
+/// Returns whether this process reports the communicator: the first of this world does that is not absent, on
 /// intercommunicators that of the group with the smallest world rank.
 pub fn reports(created: &Created, absent: &RankSet) -> bool {
     let Created { group, remote, rank, .. } = created;
@@ -98,12 +98,12 @@ pub fn reports(created: &Created, absent: &RankSet) -> bool {
         && remote.as_ref().is_none_or(|remote| there(group).comes_before(&there(remote)))
 }
 
-/// Whether this process reports its side of an intercommunicator made of two communicators.
+/// Returns whether this process reports its side of an intercommunicator made of two communicators.
 pub fn reports_side(created: &Created, absent: &RankSet) -> bool {
     created.local.is_some() && reports(&Created { remote: None, ..created.clone() }, absent)
 }
 
-/// Whether its members are elided.
+/// Returns whether its members are elided.
 pub fn has_elided_members(created: &Created) -> bool {
     std::iter::once(&created.group).chain(&created.remote).any(|group| group.elided() > 0)
 }

@@ -84,7 +84,7 @@ pub struct Communicator {
     pub label: String,
     /// As in the column of `comms.csv`.
     pub topology: String,
-    /// Whether the application freed it.
+    /// True if the application freed it.
     pub freed: bool,
     /// Set if the row stands for several communicators.
     pub shared_row: Option<SharedRow>,
@@ -158,7 +158,7 @@ pub struct End {
     pub moment: Moment,
     /// Nanoseconds since 1970, UTC.
     pub realtime_ns: u64,
-    /// Whether the clock jumped since the begin.
+    /// True if the clock jumped since the begin.
     pub is_unsteady: bool,
 }
 
@@ -173,7 +173,7 @@ pub struct Snapshot {
     pub world_rank: WorldRank,
     /// Size of `MPI_COMM_WORLD`.
     pub world_size: u32,
-    /// Whether ticks are those of the time-stamp counter; else they are nanoseconds.
+    /// True if ticks are those of the time-stamp counter; else they are nanoseconds.
     pub ticks_are_tsc: bool,
     /// When recording began, nanoseconds since 1970, UTC.
     pub start_realtime_ns: u64,
@@ -181,7 +181,7 @@ pub struct Snapshot {
     pub start_monotonic_ns: u64,
     /// The same moment in ticks.
     pub start_ticks: Ticks,
-    /// Whether recording was switched off at some time.
+    /// True if recording was switched off at some time.
     pub recording_was_off: bool,
     /// Calls not seen, by [`super::NotSeen`].
     pub not_seen: Vec<u64>,
@@ -205,7 +205,7 @@ pub struct Snapshot {
     pub state: u64,
     /// Ranks of its node, as its launcher reports; 0 if it does not.
     pub local_size: u32,
-    /// Whether it is to collect the profile by messages between the ranks.
+    /// True if it is to collect the profile by messages between the ranks.
     pub by_messages: bool,
     /// When it came to the end of MPI, if it did.
     pub end: Option<End>,

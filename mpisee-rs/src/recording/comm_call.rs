@@ -79,7 +79,7 @@ impl Uncounted {
         }
     }
 
-    /// Whether it is of the program's communication all the same: recording is off, or a callback makes it.
+    /// Returns whether it is of the program's communication all the same: recording is off, or a callback makes it.
     pub fn is_tracked(&self) -> bool {
         match self {
             Uncounted::Passed => process::is_tracking(),

@@ -181,7 +181,7 @@ pub struct Made {
 }
 
 impl Made {
-    /// Whether it returned `MPI_SUCCESS`.
+    /// Returns whether it returned `MPI_SUCCESS`.
     #[inline]
     pub fn succeeded(&self) -> bool {
         self.code == constant::SUCCESS

@@ -84,13 +84,13 @@ pub fn last(slot: &Slot) -> u64 {
     own_value(&slot.values[INSTANCES]).wrapping_sub(1)
 }
 
-/// Whether this number may have to be kept.
+/// Returns whether this number may have to be kept.
 #[inline(always)]
 pub fn is_due(slot: &Slot, number: u64) -> bool {
     number >= own_value(&slot.values[DUE])
 }
 
-/// Whether one is to be kept; looks for the next one.
+/// Returns whether one is to be kept; looks for the next one.
 pub fn choose(slot: &Slot, number: u64) -> bool {
     /// A limit on the look, so that no call takes long.
     const MOST: u64 = 64;
@@ -123,7 +123,7 @@ pub fn number(slot: &'static Slot) -> u32 {
     place as u32 + 1
 }
 
-/// Whether there is a number for a further slot.
+/// Returns whether there is a number for a further slot.
 pub fn has_numbers() -> bool {
     NUMBERED[MOST_NUMBERED - 1].load(Ordering::Relaxed).is_null()
 }

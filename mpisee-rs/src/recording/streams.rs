@@ -165,7 +165,7 @@ pub fn unorder_all() {
     }
 }
 
-/// Whether a receive does not name source and tag.
+/// Returns whether a receive does not name source and tag.
 pub fn is_wildcard(ends: Ends) -> bool {
     ends.peer() == constant::ANY_SOURCE || ends.tag() == constant::ANY_TAG
 }
@@ -243,7 +243,7 @@ impl Streams {
     }
 }
 
-/// Whether the messages of a stream are all counted by this thread. Where another counted some before, their order is unknown.
+/// Returns whether the messages of a stream are all counted by this thread. Where another counted some before, their order is unknown.
 fn is_counted_by(slot: &Slot, thread: &Thread) -> bool {
     let is_own = own_value(&slot.values[THREAD]) == ptr::from_ref(thread).addr() as u64;
     if !is_own {

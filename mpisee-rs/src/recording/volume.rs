@@ -17,7 +17,7 @@ pub struct Volume {
     pub bytes: u64,
     /// The rank of the root, where there is one in the communicator.
     pub root: Option<u32>,
-    /// Whether this process sends nothing to another one, or gets nothing from it, in a call in which others exchange something: on
+    /// True if this process sends nothing to another one, or gets nothing from it, in a call in which others exchange something: on
     /// whom it depends is not known, so that the call says nothing about waits.
     pub is_sparse: bool,
 }
@@ -78,7 +78,7 @@ pub trait Part {
         (0..count).map(|at| unsafe { self.block(at) }).sum()
     }
 
-    /// Whether some block of `count` processes, other than that of `own`, is of nothing.
+    /// Returns whether some block of `count` processes, other than that of `own`, is of nothing.
     ///
     /// # Safety
     /// As for [`Part::block`].
@@ -87,7 +87,7 @@ pub trait Part {
     }
 }
 
-/// Whether some of `count` counts, other than that at `own`, is zero.
+/// Returns whether some of `count` counts, other than that at `own`, is zero.
 ///
 /// # Safety
 /// There are as many.
@@ -152,7 +152,7 @@ impl<C: Number> Part for TypedBlocks<C> {
     }
 }
 
-/// Whether this process is the root, or another process of the root's group, in a rooted operation on an
+/// Returns whether this process is the root, or another process of the root's group, in a rooted operation on an
 /// intercommunicator (MPI 4.1, 6.2.3).
 fn is_root_or_bystander(comm: &Members, root: c_int) -> bool {
     comm.is_inter() && (root == constant::ROOT || root == constant::PROC_NULL)

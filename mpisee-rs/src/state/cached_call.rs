@@ -84,13 +84,13 @@ impl CachedCall {
         index(operation, communicator.get().wrapping_add(spread as u32))
     }
 
-    /// Whether it is of this operation on the communicator that the handle stands for now.
+    /// Returns whether it is of this operation on the communicator that the handle stands for now.
     #[inline(always)]
     pub fn is_of(&self, generation: u64, operation: Operation, comm: Comm) -> bool {
         self.comm.get() == abi::bits(comm) && self.generation.get() == generation | operation as u64
     }
 
-    /// Whether it is of the call at this place.
+    /// Returns whether it is of the call at this place.
     #[inline(always)]
     pub fn is_at(&self, place: u64) -> bool {
         self.place.get() == place
@@ -143,13 +143,13 @@ impl CachedCall {
         Members { comm: self.comm(), rank, size: (members >> 32) as u32, remote_size }
     }
 
-    /// Whether `peer` is that of the last message.
+    /// Returns whether `peer` is that of the last message.
     #[inline(always)]
     pub fn has_peer(&self, peer: i32) -> bool {
         self.ends.get().peer() == peer
     }
 
-    /// Whether the last message had these ends.
+    /// Returns whether the last message had these ends.
     #[inline(always)]
     pub fn has_ends(&self, ends: Ends) -> bool {
         self.ends.get() == ends

@@ -17,7 +17,7 @@ pub struct Hot {
     pub mode: AtomicU8,
     /// See `storage::clock`.
     pub use_counter: AtomicBool,
-    /// Whether calls are counted by their sites: [`TOGETHER`], [`BY_SITE`] or [`THROUGH_BINDINGS`].
+    /// True if calls are counted by their sites: [`TOGETHER`], [`BY_SITE`] or [`THROUGH_BINDINGS`].
     sites: AtomicU8,
     /// See [`Hot::is_slow`].
     slow_bits: AtomicU8,

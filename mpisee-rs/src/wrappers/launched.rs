@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 static PROGRAM: AtomicU32 = AtomicU32::new(0);
 /// Page faults, when the library was loaded, of children that the process had waited for: the launcher has some.
 static CHILDRENS_FAULTS: AtomicI64 = AtomicI64::new(0);
-/// Whether MPI was initialised, or at least tried to be.
+/// True if MPI was initialised, or at least tried to be.
 static HAS_INIT: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the program initialises MPI, or a session of it.

@@ -348,7 +348,7 @@ fn library_version() -> String {
     text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a status has the layout that this flavour expects, checked with a number that cannot be there by chance.
+/// Returns whether a status has the layout that this flavour expects, checked with a number that cannot be there by chance.
 fn status_is_understood(predefined: abi::Predefined) -> bool {
     const BYTES: u64 = 12_345;
     let mut status = MaybeUninit::<Status>::zeroed();
@@ -361,7 +361,7 @@ fn status_is_understood(predefined: abi::Predefined) -> bool {
     }
 }
 
-/// Whether `MPI_Isendrecv` fills the status of its request, which MPICH up to 5.0 does not: checked with a message to
+/// Returns whether `MPI_Isendrecv` fills the status of its request, which MPICH up to 5.0 does not: checked with a message to
 /// self, at a time when no other message can exist.
 #[cfg(mpi = "MPI_Isendrecv")]
 fn tells_of_combined_receives(has_world: bool, predefined: abi::Predefined) -> bool {

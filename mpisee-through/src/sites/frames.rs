@@ -84,7 +84,7 @@ impl Unresolved {
         }
     }
 
-    /// Whether separate debug information would help.
+    /// Returns whether separate debug information would help.
     pub fn is_for_debug_files(self) -> bool {
         !matches!(self, Unresolved::Missing | Unresolved::Changed)
     }

@@ -60,7 +60,7 @@ impl Place {
         self.frames.iter().map(SiteFrame::text).collect::<Vec<_>>().join(BETWEEN)
     }
 
-    /// Whether the function, its file, or file and line is called so.
+    /// Returns whether the function, its file, or file and line is called so.
     pub fn is_called(&self, glob: &Glob) -> bool {
         let Some(frame) = self.frames.first() else { return false };
         let of_line = frame.line_text().is_some_and(|line| glob.matches(&line));
@@ -79,7 +79,7 @@ impl Place {
         self.frames.iter().map(name).collect::<Vec<_>>().join(BETWEEN)
     }
 
-    /// Whether all functions are known.
+    /// Returns whether all functions are known.
     pub fn has_functions(&self) -> bool {
         self.frames.iter().all(|frame| !frame.function.is_empty())
     }
@@ -126,7 +126,7 @@ impl Sites {
         None
     }
 
-    /// Whether the user wants to look past a frame.
+    /// Returns whether the user wants to look past a frame.
     pub fn is_skipped(&self, frame: &SiteFrame) -> bool {
         self.wrappers.is_named(frame)
     }

@@ -17,7 +17,7 @@ pub struct PlaceSum {
     pub place: Option<Place>,
     pub call: String,
     pub cell: Cell,
-    /// Whether bytes and lengths of calls are known, too: of what is on paths they are not.
+    /// True if bytes and lengths of calls are known, too: of what is on paths they are not.
     pub is_whole: bool,
     /// Calls and nanoseconds by communicator.
     pub comms: BTreeMap<String, (u64, u128)>,

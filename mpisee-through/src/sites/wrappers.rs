@@ -51,13 +51,13 @@ impl Wrappers {
         Wrappers { libraries: LIBRARIES.iter().map(|name| Glob::new(name)).collect(), named: named.to_vec() }
     }
 
-    /// Whether a binary is a known library.
+    /// Returns whether a binary is a known library.
     pub fn is_library(&self, module: &str) -> bool {
         let name = file_name(module);
         self.libraries.iter().any(|library| library.matches(name))
     }
 
-    /// Whether the user names the function, or its library.
+    /// Returns whether the user names the function, or its library.
     pub fn is_named(&self, frame: &SiteFrame) -> bool {
         let is_it = |glob: &Glob| glob.matches(&frame.function) || glob.matches(&frame.module);
         self.named.iter().any(is_it)

@@ -59,7 +59,7 @@ pub struct Fit {
     pub model: Model,
     /// The part that does not grow.
     pub base: f64,
-    /// What `f` is multiplied by.
+    /// The factor of `f`.
     pub slope: f64,
     /// The sum of squared deviations, as logarithms of factors.
     squares: f64,
@@ -79,10 +79,10 @@ pub struct Prediction {
 const FLOOR: f64 = 0.05;
 /// A constant whose points are farther away, by its value, is no description of them.
 const NEAR: f64 = 0.25;
-/// What rounding leaves, by the number itself.
+/// The relative error left by rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// What a deviation of `y` is taken by.
+/// The scale on which a deviation of `y` is taken.
 fn scale(y: f64, largest: f64) -> f64 {
     y.max(FLOOR * largest)
 }
@@ -172,7 +172,7 @@ pub struct Growth {
     pub others: Vec<Fit>,
     /// The typical deviation of a point from the best, by its value.
     pub deviation: f64,
-    /// What the points before the last predict for the last; of four points or more.
+    /// The prediction of the points before the last for the last; of four points or more.
     pub held_out: Option<f64>,
     /// The variance of a point.
     variance: f64,
@@ -242,7 +242,7 @@ impl Growth {
         Prediction { value, low: value / factor, high: value * factor }
     }
 
-    /// Whether the points leave every model.
+    /// Returns whether the points leave every model.
     pub fn is_unclear(&self) -> bool {
         self.others.len() + 1 == MODELS.len()
     }

@@ -28,7 +28,7 @@ impl SearchDirs {
 pub struct Problem {
     /// The reason as a sentence without its full stop, which begins with the file.
     pub said: String,
-    /// Whether the file is not there.
+    /// True if the file is not there.
     pub is_missing: bool,
 }
 

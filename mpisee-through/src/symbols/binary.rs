@@ -33,9 +33,9 @@ pub struct Binary {
     loader: Loader,
     /// Functions by address and length, for those of which there are no lines; sorted.
     functions: Vec<(u64, u64, String)>,
-    /// Whether there is debug information.
+    /// True if there is debug information.
     pub has_lines: bool,
-    /// Whether the binary, and what was found of it elsewhere, has a table of all symbols.
+    /// True if the binary, and what was found of it elsewhere, has a table of all symbols.
     pub has_symbols: bool,
 }
 

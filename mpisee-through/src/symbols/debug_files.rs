@@ -23,7 +23,7 @@ pub struct DebugFiles {
     dirs: Vec<PathBuf>,
     /// The cache of debuginfod's client.
     cache: Option<PathBuf>,
-    /// Whether servers are asked for what is not there.
+    /// True if servers are asked for what is not there.
     asks_servers: bool,
 }
 
@@ -135,13 +135,13 @@ fn client_cache() -> Option<PathBuf> {
         .or_else(|| folder("HOME").map(|home| home.join(".cache/debuginfod_client")))
 }
 
-/// Whether a file is that of the build ID.
+/// Returns whether a file is that of the build ID.
 pub fn has_build_id(path: &Path, id: &str) -> bool {
     let Ok(cache) = cached(path) else { return false };
     object::File::parse(&cache).is_ok_and(|file| build_id(&file) == id)
 }
 
-/// Whether a file is the one whose checksum the binary has.
+/// Returns whether a file is the one whose checksum the binary has.
 fn has_checksum(path: &Path, expected: u32) -> bool {
     let Ok(mut file) = File::open(path) else { return false };
     let mut hasher = crc32fast::Hasher::new();

@@ -19,7 +19,7 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 /// The exit code where a command leaves no profile.
 const NO_PROFILE: u8 = 1;
-/// What shells add to the number of a signal.
+/// The number that shells add to that of a signal.
 const BY_SIGNAL: i32 = 128;
 
 /// Runs the command `times` times; the exit code is that of the first run that fails, after which none is started.
@@ -107,7 +107,7 @@ fn placed(words: &[OsString], run: &Run, folder: &Path) -> Result<Placed, String
     place(words, kind, &Insertion { mpisee: &mpisee, options: &options })
 }
 
-/// What a word is, by the file that it names.
+/// The kind of a word, by the file that it names.
 fn kind(word: &OsStr) -> Word {
     let name = Path::new(word).file_name().and_then(OsStr::to_str);
     match name {

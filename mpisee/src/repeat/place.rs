@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// What a word of a command is.
+/// The kind of a word in a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// The launcher of the profiler.
@@ -33,7 +33,7 @@ pub struct Placed {
 /// The options for the arguments that `mpisee` has in a command.
 pub type OptionsFor<'a> = dyn Fn(&[OsString]) -> Result<Vec<OsString>, String> + 'a;
 
-/// What is put into the command.
+/// The words to put into the command.
 pub struct Insertion<'a> {
     /// This launcher, where the command has none.
     pub mpisee: &'a OsStr,

@@ -122,7 +122,7 @@ impl<'de> Deserialize<'de> for GpuSums {
 }
 
 impl GpuSums {
-    /// Whether rows are in the order in which sums are made and merged.
+    /// Returns whether rows are in the order in which sums are made and merged.
     fn is_sorted(&self) -> bool {
         is_sorted(&self.lines)
             && self.lines.iter().all(|(_, line)| is_sorted(&line.rows))

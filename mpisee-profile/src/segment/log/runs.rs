@@ -35,7 +35,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether it is of processes of other worlds.
+    /// Returns whether it is of processes of other worlds.
     fn is_outside(&self) -> bool {
         self.first == OUTSIDE
     }
@@ -125,7 +125,7 @@ impl Runs {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -148,7 +148,7 @@ impl Runs {
         self.0.iter().flat_map(Run::iter).map(WorldRank::new)
     }
 
-    /// Whether a list of who it is takes more than `most` runs.
+    /// Returns whether a list of who it is takes more than `most` runs.
     pub(super) fn is_without_order(&self, most: usize) -> bool {
         self.0.len() > most && self.len() - u64::from(self.outsiders()) >= FEWEST_ELIDED
     }
@@ -187,7 +187,7 @@ impl Runs {
             .map(WorldRank::new)
     }
 
-    /// Whether this group has a smaller world rank than the other; a group of another world has none. Of a group that is not
+    /// Returns whether this group has a smaller world rank than the other; a group of another world has none. Of a group that is not
     /// listed the first member counts, since every member has that one.
     pub fn comes_before(&self, other: &Runs) -> bool {
         let key = |runs: &Runs| match runs.elided() {
@@ -223,7 +223,7 @@ impl Runs {
         None
     }
 
-    /// Whether the world ranks ascend.
+    /// Returns whether the world ranks ascend.
     pub fn is_ascending(&self) -> bool {
         let ascends = |run: &Run| run.mark().is_none() && (run.count == 1 || run.stride > 0);
         let follows = |pair: &[Run]| pair[0].nth(pair[0].count.saturating_sub(1)) < pair[1].first;

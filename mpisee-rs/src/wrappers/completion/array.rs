@@ -157,7 +157,7 @@ pub fn first_of(given: &[RequestRef]) -> CommId {
     active.map_or(CommId::NONE, |given| REQUESTS.communicator_of(given))
 }
 
-/// Whether an error says that a request is neither complete nor failed. MPICH from 5.0 on has codes of its own in
+/// Returns whether an error says that a request is neither complete nor failed. MPICH from 5.0 on has codes of its own in
 /// that class.
 fn is_pending(error: c_int) -> bool {
     settling::class_of(error) == constant::ERR_PENDING
@@ -172,7 +172,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Whether each status has the error code of its operation.
+    /// Returns whether each status has the error code of its operation.
     fn tells(&self) -> bool {
         let has_statuses = !self.statuses.is_null() && self.statuses != STATUS_IGNORE.cast_const();
         self.code == constant::ERR_IN_STATUS && has_statuses
@@ -202,7 +202,7 @@ impl Answer {
         (is_filled && given.needs_status()).then(|| self.statuses.wrapping_add(at))
     }
 
-    /// Whether a request is open after a call that failed.
+    /// Returns whether a request is open after a call that failed.
     ///
     /// # Safety
     /// The array has a request at `index`; as for [`Answer::error`].

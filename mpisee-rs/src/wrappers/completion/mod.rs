@@ -25,7 +25,7 @@ use settling::{Completion, freed, given, is_refusal, settle};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-/// Whether `MPI_Request_get_status` raises no error for a failed request. In MPICH it does, and the error handler might
+/// True if `MPI_Request_get_status` raises no error for a failed request. In MPICH it does, and the error handler might
 /// end a program that would go on without the profiler; there only requests that the program itself has queried are
 /// safe.
 const GET_STATUS_IS_SILENT: bool = cfg!(mpi_family = "openmpi");
@@ -160,7 +160,7 @@ unsafe fn one_general(
     code
 }
 
-/// Whether a call that failed with `code` still completed the request at `place`. MPI then sets the handle to null,
+/// Returns whether a call that failed with `code` still completed the request at `place`. MPI then sets the handle to null,
 /// except for a persistent request, which has failed unless MPI rejected the call.
 ///
 /// # Safety

@@ -188,7 +188,7 @@ impl Completion<'_> {
     }
 }
 
-/// Whether a completion call waits until something is complete.
+/// Returns whether a completion call waits until something is complete.
 fn waits(operation: Operation) -> bool {
     matches!(operation, Operation::Wait | Operation::Waitall | Operation::Waitany | Operation::Waitsome)
 }
@@ -291,13 +291,13 @@ pub fn count_truncated(recorder: &Recorder, communicator: CommId, status: Option
     }
 }
 
-/// Whether an error says that a message was longer than the receive buffer.
+/// Returns whether an error says that a message was longer than the receive buffer.
 #[cold]
 pub fn is_truncation(error: c_int) -> bool {
     class_of(error) == constant::ERR_TRUNCATE
 }
 
-/// Whether an error says that MPI refused the arguments of a call and has completed nothing.
+/// Returns whether an error says that MPI refused the arguments of a call and has completed nothing.
 pub fn is_refusal(error: c_int) -> bool {
     matches!(class_of(error), constant::ERR_REQUEST | constant::ERR_ARG)
 }

@@ -9,7 +9,7 @@ const MOST: f64 = 0.5;
 /// All, but for rounding.
 const ALL: f64 = 0.9995;
 
-/// What a share is of.
+/// The whole that a share is of.
 #[derive(Clone, Copy)]
 enum Of {
     Time,

@@ -94,7 +94,7 @@ impl Pair {
     }
 }
 
-/// Whether a call sends, or starts to.
+/// Returns whether a call sends, or starts to.
 fn is_send(call: &str) -> bool {
     let is_point_to_point =
         Operation::from_name(call).is_some_and(|operation| operation.kind() == Kind::PointToPoint);

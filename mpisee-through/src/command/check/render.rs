@@ -90,7 +90,7 @@ struct Document {
 #[derive(Serialize)]
 struct CheckDocument {
     check: &'static str,
-    /// Whether the profile lacks the data, imported from a tool that does not record it.
+    /// True if the profile lacks the data, imported from a tool that does not record it.
     #[serde(rename = "unknown", skip_serializing_if = "std::ops::Not::not")]
     is_unknown: bool,
     differences: u64,

@@ -28,7 +28,7 @@ impl Sum {
     }
 }
 
-/// What the tables of sites and paths have.
+/// The sites and paths that the tables have.
 pub struct SiteCheck {
     sites: HashSet<SiteId>,
     /// By the first site of the path.
@@ -36,7 +36,7 @@ pub struct SiteCheck {
     keys: HashSet<Key>,
     /// Calls of the same, and those without site.
     calls: HashMap<(Key, Option<SiteId>), Sum>,
-    /// What is found once is not told again for each row.
+    /// Sites already reported, so that each is reported once.
     told: HashSet<SiteId>,
 }
 
@@ -73,7 +73,7 @@ impl SiteCheck {
         Ok(check)
     }
 
-    /// Whether the profile has call sites.
+    /// Returns whether the profile has call sites.
     pub fn has_any(&self) -> bool {
         !self.sites.is_empty()
     }

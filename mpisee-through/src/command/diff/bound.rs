@@ -107,7 +107,7 @@ pub struct Verdict {
 pub struct Bound {
     text: String,
     what: What,
-    /// Whether growing is what fails.
+    /// True if growing is what fails.
     growing: bool,
     by: f64,
     relative: bool,

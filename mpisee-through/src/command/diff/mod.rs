@@ -93,7 +93,7 @@ pub struct DiffArgs {
     output: OutputArgs,
 }
 
-/// What is compared.
+/// The things that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Compared {
     Comm,
@@ -119,9 +119,9 @@ const HEADS: [Head; 12] = [
 struct Row {
     name: Name,
     sides: [Option<Side>; 2],
-    /// What is known of the noise.
+    /// The noise, as far as it is known.
     difference: Option<Difference>,
-    /// Whether the change is more than noise.
+    /// True if the change is more than noise.
     is_certain: bool,
 }
 

@@ -73,18 +73,18 @@ impl Pairing {
         self.names[run].get(comm).map_or(comm, String::as_str)
     }
 
-    /// Whether no communicator is called otherwise in the second run.
+    /// Returns whether no communicator is called otherwise in the second run.
     pub fn all_have_one_name(&self) -> bool {
         self.others.is_empty()
     }
 
-    /// What the communicator is called in the second run, where that is not the common name.
+    /// The communicator's name in the second run, where that is not the common one.
     pub fn other_name(&self, common: &str) -> Option<&str> {
         self.others.get(common).map(String::as_str)
     }
 }
 
-/// What is compared: a communicator, or all parts of creations that have the same names but for numbers of ranks.
+/// The unit of comparison: a communicator, or all parts of creations that have the same names but for numbers of ranks.
 fn unit(comm: &str, same_ranks: bool) -> String {
     if same_ranks {
         return comm.to_owned();

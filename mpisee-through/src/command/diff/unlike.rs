@@ -4,7 +4,7 @@ use crate::run_set::command_text;
 use crate::sheet::Value;
 use crate::view::ProfileView;
 
-/// What a run is compared by.
+/// The properties by which runs are compared.
 struct Setting {
     program: String,
     command: String,

@@ -34,17 +34,17 @@ impl Metric {
         METRICS.iter().find(|(_, metric)| *metric == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether it may be about a place in the program: of others than calls it is not known of all of them.
+    /// Returns whether it may be about a place in the program: of others than calls it is not known of all of them.
     fn is_about_places(self) -> bool {
         self == Metric::Calls
     }
 
-    /// Whether it is measured, so that equal runs differ in it; other numbers are counted.
+    /// Returns whether it is measured, so that equal runs differ in it; other numbers are counted.
     pub fn is_measured(self) -> bool {
         matches!(self, Metric::Imbalance | Metric::Efficiency)
     }
 
-    /// Whether it is about operations, and whether about communicators.
+    /// Returns whether it is about operations, and whether about communicators.
     fn is_about(self) -> (bool, bool) {
         match self {
             Metric::Calls | Metric::Bytes | Metric::Imbalance => (true, true),
@@ -85,7 +85,7 @@ fn call_pattern(text: &str) -> Glob {
     Glob::new(&text.to_lowercase())
 }
 
-/// Whether an operation is called so, with or without MPI_.
+/// Returns whether an operation is called so, with or without MPI_.
 fn is_called(pattern: &Glob, call: &str) -> bool {
     let call = call.to_lowercase();
     pattern.matches(&call) || pattern.matches(call.strip_prefix("mpi_").unwrap_or(&call))
@@ -139,7 +139,7 @@ impl Clause {
         }
     }
 
-    /// Whether the operation is one of those that it is about.
+    /// Returns whether the operation is one of those that it is about.
     pub fn takes_call(&self, call: &str) -> bool {
         self.call.as_ref().is_none_or(|glob| is_called(glob, call))
     }
@@ -149,12 +149,12 @@ impl Clause {
         self.place.as_ref()
     }
 
-    /// Whether the communicator is one of those that it is about, in a profile with these families.
+    /// Returns whether the communicator is one of those that it is about, in a profile with these families.
     pub fn takes_comm<'f>(&self, comm: &str, families: impl FnOnce() -> &'f FamilyMembers) -> bool {
         self.comm.as_ref().is_none_or(|pattern| pattern.takes(comm, None, families))
     }
 
-    /// Whether the number found says nothing, since the profile lacks what the clause names: a limit on nothing holds
+    /// Returns whether the number found says nothing, since the profile lacks what the clause names: a limit on nothing holds
     /// always. That there are no such communicators, or calls, is an expectation of its own: `= 0`.
     pub fn is_void(&self, missing: Missing) -> bool {
         let is_limit = self.relation == Relation::AtMost;
@@ -164,7 +164,7 @@ impl Clause {
         }
     }
 
-    /// Whether a communicator, and whether an operation, is named.
+    /// Returns whether a communicator, and whether an operation, is named.
     pub fn names(&self, missing: Missing) -> bool {
         match missing {
             Missing::Communicator => self.comm.is_some(),
@@ -173,7 +173,7 @@ impl Clause {
         }
     }
 
-    /// Whether the number found is as expected.
+    /// Returns whether the number found is as expected.
     pub fn holds(&self, found: f64) -> bool {
         match self.relation {
             Relation::Equal => found == self.number,

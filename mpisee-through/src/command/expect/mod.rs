@@ -276,7 +276,7 @@ fn judge_all(clause: &Clause, facts: &[Facts<'_>]) -> (Verdict, Value) {
     (worst, shown(range.map(|range| range + &some), worst, lacking))
 }
 
-/// What was found, for the reader, with what is missing where the clause does not hold.
+/// The number found, for the reader, with what is missing where the clause does not hold.
 fn shown(found: Option<String>, verdict: Verdict, missing: Option<Missing>) -> Value {
     let why = missing.filter(|_| verdict != Verdict::Holds).map(Missing::text);
     match (found, why) {
@@ -374,7 +374,7 @@ fn parts_of(comm: &str) -> String {
     })
 }
 
-/// Whether the number of calls is the same in each run of a program that does the same.
+/// Returns whether the number of calls is the same in each run of a program that does the same.
 fn is_certain(call: &str) -> bool {
     let chance = ["MPI_Test", "MPI_Waitany", "MPI_Waitsome", "MPI_Request_get_status", "MPI_Parrived"];
     let kind = Operation::from_name(call).map(Operation::kind);

@@ -20,7 +20,7 @@ struct Node {
     parent: Option<usize>,
 }
 
-/// What a rank did at a node.
+/// The numbers of a rank at a node.
 #[derive(Clone, Copy, Default)]
 struct Numbers {
     /// Without what is below the node.

@@ -98,7 +98,7 @@ impl Export<'_> {
         Ok(all + held as u64)
     }
 
-    /// What the file says of the run, the table and its columns.
+    /// The file's metadata on the run, the table and its columns.
     fn metadata<R: Row>(&self) -> Vec<KeyValue> {
         let described = |column: &Column| {
             let (unit, description) = (column.unit(), column.description());

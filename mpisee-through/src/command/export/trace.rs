@@ -21,7 +21,7 @@ type CallKey = (u32, u64, u64);
 struct Call {
     /// Its name, if it is known: of a call that completes a collective operation it is not.
     name: String,
-    /// What it did or completed.
+    /// The operations that it did or completed.
     operations: Vec<Value>,
 }
 
@@ -74,7 +74,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Whether the rank's clock is known; counts the row if it is not.
+    /// Returns whether the rank's clock is known; counts the row if it is not.
     fn has_clock(&mut self, rank: u32) -> bool {
         let host = self.clocks.host(rank).and_then(|host| self.clocks.joined_to(host));
         self.without_clock += u64::from(host.is_none());
@@ -207,7 +207,7 @@ impl Trace {
         Ok(())
     }
 
-    /// What the reader of the time line should know.
+    /// A note for readers of the time line.
     fn note(&self) -> String {
         let mut note = "Calls and messages are a random sample, see docs/design/arrivals.md: between two slices a rank may have made \
                         other calls. Regions and accesses of GPU kernels have no times in a profile."

@@ -115,7 +115,7 @@ fn run_of(imported: Imported, ranks: u32, hosts: &[String]) -> RunInfo {
 #[derive(Default)]
 struct CallSums(BTreeMap<(String, u32, String, u64, u64), CallRow>);
 
-/// What a row has of calls.
+/// The calls of a row.
 struct Calls {
     calls: u64,
     bytes: u64,

@@ -177,7 +177,7 @@ fn messages(args: &MatrixArgs, view: &ProfileView, axis: &Axis) -> Result<(Pairs
     Ok((pairs, scanned.cut_off))
 }
 
-/// Whether the operation is a collective one.
+/// Returns whether the operation is a collective one.
 pub fn is_collective(call: &str) -> bool {
     Operation::from_name(call).is_some_and(|call| call.kind() == Kind::Collective)
 }

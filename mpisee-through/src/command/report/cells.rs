@@ -103,7 +103,7 @@ pub struct RegionTimes {
     names: Vec<String>,
 }
 
-/// What is in calls of a family.
+/// The sums over calls of a family.
 type Sum = (u64, u64, u128);
 
 /// Adds groups up by family and another number.

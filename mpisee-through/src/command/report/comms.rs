@@ -13,7 +13,7 @@ use std::collections::HashMap;
 #[derive(Debug, Default, Serialize)]
 pub struct CommData {
     name: String,
-    /// What `--comm` takes to choose its members, and nothing that was made of them.
+    /// The argument of `--comm` that chooses its members, and nothing that was made of them.
     pattern: String,
     parent: Option<u32>,
     /// How many communicators it stands for.

@@ -37,7 +37,7 @@ pub struct Data<'a> {
     run: RunSummary<'a>,
     /// The run in lines of heading and text.
     header: Vec<(&'static str, String)>,
-    /// What was not seen, and other notes on the numbers.
+    /// Notes on the numbers, as on calls that were not seen.
     notes: Vec<String>,
     /// Why a table was read in part only.
     partial_because: Option<String>,
@@ -71,7 +71,7 @@ struct Advice {
     comms: Vec<Option<u32>>,
 }
 
-/// What single ranks did; offsets take its place in a profile with sums over ranks.
+/// The data of single ranks; offsets take its place in a profile with sums over ranks.
 #[derive(Default, Serialize)]
 struct ByRank {
     rank_times: Option<RankTimes>,
@@ -154,7 +154,7 @@ impl<'a> Data<'a> {
     }
 }
 
-/// What is collected on the way.
+/// Data collected on the way.
 struct Gathered<'v, 'g> {
     view: &'v ProfileView,
     directory: &'g Path,

@@ -25,7 +25,7 @@ pub struct Fields {
 /// The axis with the numbers of its fields.
 pub struct RankAxis {
     axis: Axis,
-    /// What the report has of it.
+    /// Its fields in the report.
     pub fields: Fields,
 }
 

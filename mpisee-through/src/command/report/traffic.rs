@@ -108,7 +108,7 @@ pub struct Collectives {
     /// Bytes that are not among the pairs, and the operations that have them.
     left_out_bytes: u64,
     left_out_calls: BTreeSet<String>,
-    /// Whether there are too many pairs of ranks to divide bytes among them.
+    /// True if there are too many pairs of ranks to divide bytes among them.
     too_many: bool,
 }
 

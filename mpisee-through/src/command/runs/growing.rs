@@ -138,7 +138,7 @@ impl<'s> Growing<'s> {
         Growing { series, settings, parts, beyond, ranks_beyond }
     }
 
-    /// Whether there are points enough for models.
+    /// Returns whether there are points enough for models.
     fn has_models(&self) -> bool {
         self.parts.iter().any(|part| part.growth[0].is_some())
     }
@@ -222,7 +222,7 @@ impl<'s> Growing<'s> {
         self.parts.len()
     }
 
-    /// What will dominate, and how far the models are to be trusted; a sentence a line.
+    /// Sentences, one a line: which operations will dominate, and how far the models are to be trusted.
     pub fn sentences(&self) -> String {
         if !self.has_models() {
             return "Growth is fitted to three settings or more, from 1 on: every model fits two.\n"

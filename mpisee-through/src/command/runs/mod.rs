@@ -232,7 +232,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// What a series is over.
+    /// The title of a series: what changes along it.
     fn title(&self, series: &Series) -> String {
         let first = &self.settings[series.points[0].1];
         let values: Vec<String> = series.points.iter().map(|point| scaling::number(point.0)).collect();
@@ -252,7 +252,7 @@ impl Comparison<'_> {
     }
 }
 
-/// What a table does not show.
+/// A sentence on the rows that a table does not show.
 fn left_out(rows: usize, limit: usize) -> String {
     match rows.saturating_sub(limit) {
         0 => String::new(),

@@ -53,7 +53,7 @@ pub fn settings(runs: Vec<Run>) -> Vec<Setting> {
     settings.into_values().map(in_order).collect()
 }
 
-/// What changes along a series.
+/// The quantity that changes along a series.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Axis {
     /// The number of ranks, and nothing else: strong scaling.

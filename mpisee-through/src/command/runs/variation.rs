@@ -119,7 +119,7 @@ impl<'s> Variation<'s> {
         self.parts.iter().filter(|part| part.correlation.is_some()).count()
     }
 
-    /// Whether a correlation may be the chance of so many that were tried on so few runs.
+    /// Returns whether a correlation may be the chance of so many that were tried on so few runs.
     fn may_be_chance(&self, found: &Correlation) -> bool {
         found.chance * self.tried() as f64 > 1.0 - statistics::CONFIDENCE
     }
@@ -142,7 +142,7 @@ impl<'s> Variation<'s> {
         Sheet { name: "run", heads: RUN_HEADS.to_vec(), rows }
     }
 
-    /// What the runs say of further ones, and which of them stand out; a sentence a line.
+    /// Sentences, one a line: what to expect of further runs, and which of these stand out.
     pub fn sentences(&self) -> String {
         let wall_s = self.setting.each(|run| run.runtime_s);
         let mut text = String::new();
@@ -198,7 +198,7 @@ impl<'s> Variation<'s> {
         Sheet { name: "variation", heads: heads.to_vec(), rows: self.parts.iter().map(row).collect() }
     }
 
-    /// What correlations of so few runs are worth, and which counts are not the same in all runs.
+    /// Closing sentences: how far correlations of so few runs can be trusted, and which counts differ between runs.
     pub fn closing(&self) -> String {
         let mut text = String::new();
         let runs = self.setting.runs.len();

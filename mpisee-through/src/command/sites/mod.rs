@@ -158,7 +158,7 @@ fn text(sum: &PlaceSum) -> String {
     sum.place.as_ref().map_or_else(|| rows::UNKNOWN.to_owned(), |place| place.text())
 }
 
-/// What to know of the places: which were chosen how, how much is at none, and where lines are missing.
+/// Notes on the places: which were chosen how, how much is at none, and where lines are missing.
 fn notes(sums: &[PlaceSum], sites: &Sites) -> Vec<String> {
     let all_ns: u128 = sums.iter().map(|sum| sum.cell.time_ns).sum();
     let share = |is_it: &dyn Fn(&PlaceSum) -> bool| {
