@@ -114,12 +114,25 @@ pub enum Memory {
     Device,
     /// Memory that the driver moves between host and GPU.
     Managed,
+    /// Memory of the host that the driver has allocated or registered, so that GPUs reach it.
+    Pinned,
 }
 
 impl Memory {
     /// Of the number that it has in keys.
     pub fn from_number(number: u64) -> Option<Memory> {
-        [Memory::Host, Memory::Device, Memory::Managed].into_iter().find(|&memory| memory as u64 == number)
+        let all = [Memory::Host, Memory::Device, Memory::Managed, Memory::Pinned];
+        all.into_iter().find(|&memory| memory as u64 == number)
+    }
+
+    /// The order by distance from the host: of a call with several buffers, the farthest one counts.
+    pub fn distance(self) -> u8 {
+        match self {
+            Memory::Host => 0,
+            Memory::Pinned => 1,
+            Memory::Managed => 2,
+            Memory::Device => 3,
+        }
     }
 }
 
@@ -402,7 +415,7 @@ pub struct CallRow {
     pub size_min: u64,
     /// The largest message of the size class; 18446744073709551615 beside a smallest of 0 where sizes are unknown.
     pub size_max: u64,
-    /// The kind of memory that has the buffer: `host`, `device` or `managed`.
+    /// The kind of memory that has the buffer: `host`, `device`, `managed` or `pinned`; of a call with two buffers that of the one farthest from the host.
     pub memory: Memory,
     /// The place in the program that makes the calls, see [`SiteRow`]; empty if it is not known, or was not kept.
     #[serde(default)]

@@ -318,6 +318,7 @@ enum MemoryArg {
     Host,
     Device,
     Managed,
+    Pinned,
 }
 
 impl MemoryArg {
@@ -326,6 +327,7 @@ impl MemoryArg {
             MemoryArg::Host => Memory::Host,
             MemoryArg::Device => Memory::Device,
             MemoryArg::Managed => Memory::Managed,
+            MemoryArg::Pinned => Memory::Pinned,
         }
     }
 }

@@ -216,7 +216,7 @@ pub struct TotalRow {
     pub size_min: u64,
     /// The largest message of the size class.
     pub size_max: u64,
-    /// The kind of memory that has the buffers: `host`, `device` or `managed`.
+    /// The kind of memory that has the buffers, as in `calls.csv`.
     pub memory: Memory,
     /// The place in the program that makes the calls, see [`super::SiteRow`]; empty if it is not known, or was not kept.
     #[serde(default)]

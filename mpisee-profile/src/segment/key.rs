@@ -24,6 +24,7 @@ const PLACE_SHIFT: u32 = SIZE_CLASS_SHIFT + SIZE_CLASS_BITS;
 const OPERATION_BITS: u32 = 10;
 const SIZE_CLASS_SHIFT: u32 = 2;
 const SIZE_CLASS_BITS: u32 = 7;
+const MEMORY_MASK: u64 = (1 << SIZE_CLASS_SHIFT) - 1;
 const SIZE_CLASS_MASK: u64 = ((1 << SIZE_CLASS_BITS) - 1) << SIZE_CLASS_SHIFT;
 const PLACE_MASK: u64 = ((1 << CallPlace::BITS) - 1) << PLACE_SHIFT;
 const REGION_MASK: u64 = ((1 << RegionId::BITS) - 1) << REGION_SHIFT;
@@ -198,17 +199,22 @@ impl Key {
         CommId::new((self.0 >> COMMUNICATOR_SHIFT) as u32 & ((1 << CommId::BITS) - 1))
     }
 
+    /// The kind of memory that has the buffers, of the key of a call.
+    pub fn memory_of_call(self) -> Memory {
+        Memory::from_number(self.0 & MEMORY_MASK).unwrap_or(Memory::Host)
+    }
+
     /// The key of a call with another size class.
     #[inline]
     pub fn with_size_class(self, size_class: u8) -> Key {
         Key(self.0 & !SIZE_CLASS_MASK | u64::from(size_class) << SIZE_CLASS_SHIFT)
     }
 
-    /// The key of a call in another region, with another size class.
+    /// The key of a call in another region, with another size class, its buffers in another kind of memory.
     #[inline]
-    pub fn with_region_and_size_class(self, region: RegionId, size_class: u8) -> Key {
+    pub fn of_next_call(self, region: RegionId, size_class: u8, memory: Memory) -> Key {
         let moved = u64::from(region.get()) << REGION_SHIFT | u64::from(size_class) << SIZE_CLASS_SHIFT;
-        Key(self.0 & !(REGION_MASK | SIZE_CLASS_MASK) | moved)
+        Key(self.0 & !(REGION_MASK | SIZE_CLASS_MASK | MEMORY_MASK) | moved | memory as u64)
     }
 
     /// The key of an operation on a communicator with a size class that no message has.

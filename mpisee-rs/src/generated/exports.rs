@@ -15,6 +15,7 @@ use crate::mpi::abi::{
 };
 use crate::mpi::argument::{HandlePtr, Indices, Text};
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
+use crate::state::buffers;
 use crate::wrappers;
 use mpisee_profile::Operation;
 use std::ffi::{c_char, c_int, c_void};
@@ -32,6 +33,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allgather_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgatherInit,
@@ -61,6 +63,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allgatherv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgathervInit,
@@ -88,6 +91,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allreduce_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllreduceInit,
@@ -114,6 +118,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoall_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallInit,
@@ -144,6 +149,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoallv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallvInit,
@@ -177,6 +183,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoallw_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallwInit,
@@ -229,6 +236,7 @@ pub unsafe extern "C-unwind" fn MPIX_Bcast_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::BcastInit,
@@ -341,6 +349,7 @@ pub unsafe extern "C-unwind" fn MPIX_Exscan_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ExscanInit,
@@ -366,6 +375,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gather_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::GatherInit,
@@ -398,6 +408,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gatherv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::GathervInit,
@@ -429,6 +440,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgather_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgatherInit,
@@ -458,6 +470,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgatherv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgathervInit,
@@ -486,6 +499,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoall_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallInit,
@@ -516,6 +530,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallvInit,
@@ -547,6 +562,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallw_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallwInit,
@@ -576,6 +592,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceInit,
@@ -601,6 +618,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_block_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterBlockInit,
@@ -628,6 +646,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterInit,
@@ -655,6 +674,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scan_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScanInit,
@@ -680,6 +700,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatter_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScatterInit,
@@ -712,6 +733,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatterv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScattervInit,
@@ -750,6 +772,7 @@ pub unsafe extern "C-unwind" fn MPI_Accumulate(
     op: Raw<Op>,
     win: Raw<Win>,
 ) -> c_int {
+    buffers::note([origin_addr]);
     unsafe {
         wrappers::access(
             Operation::Accumulate,
@@ -787,6 +810,7 @@ pub unsafe extern "C-unwind" fn MPI_Accumulate_c(
     op: Raw<Op>,
     win: Raw<Win>,
 ) -> c_int {
+    buffers::note([origin_addr]);
     unsafe {
         wrappers::access(
             Operation::Accumulate,
@@ -822,6 +846,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Allgather,
@@ -846,6 +871,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_c(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Allgather,
@@ -871,6 +897,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgatherInit,
@@ -899,6 +926,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgatherInit,
@@ -927,6 +955,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Allgatherv,
@@ -954,6 +983,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_c(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Allgatherv,
@@ -982,6 +1012,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgathervInit,
@@ -1011,6 +1042,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgathervInit,
@@ -1037,6 +1069,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce(
     op: Raw<Op>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Allreduce,
@@ -1058,6 +1091,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_c(
     op: Raw<Op>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Allreduce,
@@ -1080,6 +1114,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllreduceInit,
@@ -1105,6 +1140,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllreduceInit,
@@ -1130,6 +1166,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Alltoall,
@@ -1154,6 +1191,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_c(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Alltoall,
@@ -1179,6 +1217,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallInit,
@@ -1207,6 +1246,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallInit,
@@ -1236,6 +1276,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Alltoallv,
@@ -1266,6 +1307,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_c(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Alltoallv,
@@ -1297,6 +1339,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallvInit,
@@ -1330,6 +1373,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallvInit,
@@ -1361,6 +1405,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw(
     recvtypes: *const Datatype,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Alltoallw,
@@ -1395,6 +1440,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_c(
     recvtypes: *const Datatype,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Alltoallw,
@@ -1431,6 +1477,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallwInit,
@@ -1469,6 +1516,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallwInit,
@@ -1534,6 +1582,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Bcast,
@@ -1554,6 +1603,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_c(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Bcast,
@@ -1575,6 +1625,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::BcastInit,
@@ -1597,6 +1648,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::BcastInit,
@@ -1618,6 +1670,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend(
     tag: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::send(Operation::Bsend, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Bsend.get()(buf, count, datatype, dest, tag, comm)
@@ -1635,6 +1688,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_c(
     tag: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::send(Operation::Bsend, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Bsend_c.get()(buf, count, datatype, dest, tag, comm)
@@ -1653,6 +1707,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_send(
             Operation::BsendInit,
@@ -1677,6 +1732,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_send(
             Operation::BsendInit,
@@ -1693,6 +1749,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
 #[cfg(mpi = "MPI_Buffer_attach")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::on_process(Operation::BufferAttach, move || pmpi::MPI_Buffer_attach.get()(buffer, size))
     }
@@ -1701,6 +1758,7 @@ pub unsafe extern "C-unwind" fn MPI_Buffer_attach(buffer: *mut c_void, size: c_i
 #[cfg(mpi = "MPI_Buffer_attach_c")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_attach_c(buffer: *mut c_void, size: Count) -> c_int {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::on_process(Operation::BufferAttach, move || pmpi::MPI_Buffer_attach_c.get()(buffer, size))
     }
@@ -1822,6 +1880,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_attach_buffer(
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::plain(Operation::CommAttachBuffer, comm, move || {
             pmpi::MPI_Comm_attach_buffer.get()(comm, buffer, size)
@@ -1836,6 +1895,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_attach_buffer_c(
     buffer: *mut c_void,
     size: Count,
 ) -> c_int {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::plain(Operation::CommAttachBuffer, comm, move || {
             pmpi::MPI_Comm_attach_buffer_c.get()(comm, buffer, size)
@@ -2156,6 +2216,7 @@ pub unsafe extern "C-unwind" fn MPI_Compare_and_swap(
     target_disp: Aint,
     win: Raw<Win>,
 ) -> c_int {
+    buffers::note([origin_addr, compare_addr, result_addr.cast_const()]);
     unsafe {
         wrappers::access(Operation::CompareAndSwap, win, target_rank, Block(1, datatype), move || {
             pmpi::MPI_Compare_and_swap.get()(
@@ -2255,6 +2316,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan(
     op: Raw<Op>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Exscan,
@@ -2275,6 +2337,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_c(
     op: Raw<Op>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Exscan,
@@ -2297,6 +2360,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ExscanInit,
@@ -2320,6 +2384,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ExscanInit,
@@ -2342,6 +2407,7 @@ pub unsafe extern "C-unwind" fn MPI_Fetch_and_op(
     op: Raw<Op>,
     win: Raw<Win>,
 ) -> c_int {
+    buffers::note([origin_addr, result_addr.cast_const()]);
     unsafe {
         wrappers::access(Operation::FetchAndOp, win, target_rank, Block(1, datatype), move || {
             pmpi::MPI_Fetch_and_op.get()(
@@ -2398,6 +2464,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIread,
@@ -2418,6 +2485,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_c(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIread,
@@ -2438,6 +2506,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadAll,
@@ -2458,6 +2527,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all_c(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadAll,
@@ -2479,6 +2549,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadAt,
@@ -2500,6 +2571,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_c(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadAt,
@@ -2521,6 +2593,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadAtAll,
@@ -2542,6 +2615,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all_c(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadAtAll,
@@ -2562,6 +2636,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadShared,
@@ -2582,6 +2657,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared_c(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadShared,
@@ -2602,6 +2678,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwrite,
@@ -2622,6 +2699,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_c(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwrite,
@@ -2642,6 +2720,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteAll,
@@ -2662,6 +2741,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all_c(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteAll,
@@ -2683,6 +2763,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteAt,
@@ -2704,6 +2785,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_c(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteAt,
@@ -2725,6 +2807,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteAtAll,
@@ -2746,6 +2829,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all_c(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteAtAll,
@@ -2766,6 +2850,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteShared,
@@ -2786,6 +2871,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared_c(
     datatype: Raw<Datatype>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteShared,
@@ -2830,6 +2916,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileRead, fh, status, move |status| {
             pmpi::MPI_File_read.get()(fh, buf, count, datatype, status)
@@ -2846,6 +2933,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_c(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileRead, fh, status, move |status| {
             pmpi::MPI_File_read_c.get()(fh, buf, count, datatype, status)
@@ -2862,6 +2950,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileReadAll, fh, status, move |status| {
             pmpi::MPI_File_read_all.get()(fh, buf, count, datatype, status)
@@ -2878,6 +2967,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_c(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileReadAll, fh, status, move |status| {
             pmpi::MPI_File_read_all_c.get()(fh, buf, count, datatype, status)
@@ -2893,6 +2983,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_begin(
     count: c_int,
     datatype: Raw<Datatype>,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::on_file(Operation::FileReadAllBegin, fh, move || {
             pmpi::MPI_File_read_all_begin.get()(fh, buf, count, datatype)
@@ -2908,6 +2999,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_begin_c(
     count: Count,
     datatype: Raw<Datatype>,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::on_file(Operation::FileReadAllBegin, fh, move || {
             pmpi::MPI_File_read_all_begin_c.get()(fh, buf, count, datatype)
@@ -2922,6 +3014,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_end(
     buf: *mut c_void,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileReadAllEnd, fh, status, move |status| {
             pmpi::MPI_File_read_all_end.get()(fh, buf, status)
@@ -2939,6 +3032,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileReadAt, fh, status, move |status| {
             pmpi::MPI_File_read_at.get()(fh, offset, buf, count, datatype, status)
@@ -2956,6 +3050,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_c(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileReadAt, fh, status, move |status| {
             pmpi::MPI_File_read_at_c.get()(fh, offset, buf, count, datatype, status)
@@ -2973,6 +3068,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileReadAtAll, fh, status, move |status| {
             pmpi::MPI_File_read_at_all.get()(fh, offset, buf, count, datatype, status)
@@ -2990,6 +3086,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_c(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileReadAtAll, fh, status, move |status| {
             pmpi::MPI_File_read_at_all_c.get()(fh, offset, buf, count, datatype, status)
@@ -3006,6 +3103,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin(
     count: c_int,
     datatype: Raw<Datatype>,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::on_file(Operation::FileReadAtAllBegin, fh, move || {
             pmpi::MPI_File_read_at_all_begin.get()(fh, offset, buf, count, datatype)
@@ -3022,6 +3120,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin_c(
     count: Count,
     datatype: Raw<Datatype>,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::on_file(Operation::FileReadAtAllBegin, fh, move || {
             pmpi::MPI_File_read_at_all_begin_c.get()(fh, offset, buf, count, datatype)
@@ -3036,6 +3135,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_end(
     buf: *mut c_void,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileReadAtAllEnd, fh, status, move |status| {
             pmpi::MPI_File_read_at_all_end.get()(fh, buf, status)
@@ -3052,6 +3152,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileReadOrdered, fh, status, move |status| {
             pmpi::MPI_File_read_ordered.get()(fh, buf, count, datatype, status)
@@ -3068,6 +3169,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_c(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileReadOrdered, fh, status, move |status| {
             pmpi::MPI_File_read_ordered_c.get()(fh, buf, count, datatype, status)
@@ -3083,6 +3185,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin(
     count: c_int,
     datatype: Raw<Datatype>,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::on_file(Operation::FileReadOrderedBegin, fh, move || {
             pmpi::MPI_File_read_ordered_begin.get()(fh, buf, count, datatype)
@@ -3098,6 +3201,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin_c(
     count: Count,
     datatype: Raw<Datatype>,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::on_file(Operation::FileReadOrderedBegin, fh, move || {
             pmpi::MPI_File_read_ordered_begin_c.get()(fh, buf, count, datatype)
@@ -3112,6 +3216,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_end(
     buf: *mut c_void,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileReadOrderedEnd, fh, status, move |status| {
             pmpi::MPI_File_read_ordered_end.get()(fh, buf, status)
@@ -3128,6 +3233,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_shared(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileReadShared, fh, status, move |status| {
             pmpi::MPI_File_read_shared.get()(fh, buf, count, datatype, status)
@@ -3144,6 +3250,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_shared_c(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(Operation::FileReadShared, fh, status, move |status| {
             pmpi::MPI_File_read_shared_c.get()(fh, buf, count, datatype, status)
@@ -3223,6 +3330,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWrite, fh, status, move |status| {
             pmpi::MPI_File_write.get()(fh, buf, count, datatype, status)
@@ -3239,6 +3347,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_c(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWrite, fh, status, move |status| {
             pmpi::MPI_File_write_c.get()(fh, buf, count, datatype, status)
@@ -3255,6 +3364,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWriteAll, fh, status, move |status| {
             pmpi::MPI_File_write_all.get()(fh, buf, count, datatype, status)
@@ -3271,6 +3381,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_c(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWriteAll, fh, status, move |status| {
             pmpi::MPI_File_write_all_c.get()(fh, buf, count, datatype, status)
@@ -3286,6 +3397,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_begin(
     count: c_int,
     datatype: Raw<Datatype>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::on_file(Operation::FileWriteAllBegin, fh, move || {
             pmpi::MPI_File_write_all_begin.get()(fh, buf, count, datatype)
@@ -3301,6 +3413,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_begin_c(
     count: Count,
     datatype: Raw<Datatype>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::on_file(Operation::FileWriteAllBegin, fh, move || {
             pmpi::MPI_File_write_all_begin_c.get()(fh, buf, count, datatype)
@@ -3315,6 +3428,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_end(
     buf: *const c_void,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWriteAllEnd, fh, status, move |status| {
             pmpi::MPI_File_write_all_end.get()(fh, buf, status)
@@ -3332,6 +3446,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWriteAt, fh, status, move |status| {
             pmpi::MPI_File_write_at.get()(fh, offset, buf, count, datatype, status)
@@ -3349,6 +3464,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_c(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWriteAt, fh, status, move |status| {
             pmpi::MPI_File_write_at_c.get()(fh, offset, buf, count, datatype, status)
@@ -3366,6 +3482,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWriteAtAll, fh, status, move |status| {
             pmpi::MPI_File_write_at_all.get()(fh, offset, buf, count, datatype, status)
@@ -3383,6 +3500,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_c(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWriteAtAll, fh, status, move |status| {
             pmpi::MPI_File_write_at_all_c.get()(fh, offset, buf, count, datatype, status)
@@ -3399,6 +3517,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin(
     count: c_int,
     datatype: Raw<Datatype>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::on_file(Operation::FileWriteAtAllBegin, fh, move || {
             pmpi::MPI_File_write_at_all_begin.get()(fh, offset, buf, count, datatype)
@@ -3415,6 +3534,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin_c(
     count: Count,
     datatype: Raw<Datatype>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::on_file(Operation::FileWriteAtAllBegin, fh, move || {
             pmpi::MPI_File_write_at_all_begin_c.get()(fh, offset, buf, count, datatype)
@@ -3429,6 +3549,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_end(
     buf: *const c_void,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWriteAtAllEnd, fh, status, move |status| {
             pmpi::MPI_File_write_at_all_end.get()(fh, buf, status)
@@ -3445,6 +3566,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWriteOrdered, fh, status, move |status| {
             pmpi::MPI_File_write_ordered.get()(fh, buf, count, datatype, status)
@@ -3461,6 +3583,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_c(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWriteOrdered, fh, status, move |status| {
             pmpi::MPI_File_write_ordered_c.get()(fh, buf, count, datatype, status)
@@ -3476,6 +3599,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin(
     count: c_int,
     datatype: Raw<Datatype>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::on_file(Operation::FileWriteOrderedBegin, fh, move || {
             pmpi::MPI_File_write_ordered_begin.get()(fh, buf, count, datatype)
@@ -3491,6 +3615,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin_c(
     count: Count,
     datatype: Raw<Datatype>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::on_file(Operation::FileWriteOrderedBegin, fh, move || {
             pmpi::MPI_File_write_ordered_begin_c.get()(fh, buf, count, datatype)
@@ -3505,6 +3630,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_end(
     buf: *const c_void,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWriteOrderedEnd, fh, status, move |status| {
             pmpi::MPI_File_write_ordered_end.get()(fh, buf, status)
@@ -3521,6 +3647,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_shared(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWriteShared, fh, status, move |status| {
             pmpi::MPI_File_write_shared.get()(fh, buf, count, datatype, status)
@@ -3537,6 +3664,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_shared_c(
     datatype: Raw<Datatype>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(Operation::FileWriteShared, fh, status, move |status| {
             pmpi::MPI_File_write_shared_c.get()(fh, buf, count, datatype, status)
@@ -3563,6 +3691,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Gather,
@@ -3590,6 +3719,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_c(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Gather,
@@ -3620,6 +3750,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::GatherInit,
@@ -3651,6 +3782,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::GatherInit,
@@ -3682,6 +3814,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Gatherv,
@@ -3712,6 +3845,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_c(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Gatherv,
@@ -3743,6 +3877,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::GathervInit,
@@ -3776,6 +3911,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::GathervInit,
@@ -3807,6 +3943,7 @@ pub unsafe extern "C-unwind" fn MPI_Get(
     target_datatype: Raw<Datatype>,
     win: Raw<Win>,
 ) -> c_int {
+    buffers::note([origin_addr.cast_const()]);
     unsafe {
         wrappers::access(Operation::Get, win, target_rank, Block(origin_count, origin_datatype), move || {
             pmpi::MPI_Get.get()(
@@ -3836,6 +3973,7 @@ pub unsafe extern "C-unwind" fn MPI_Get_c(
     target_datatype: Raw<Datatype>,
     win: Raw<Win>,
 ) -> c_int {
+    buffers::note([origin_addr.cast_const()]);
     unsafe {
         wrappers::access(Operation::Get, win, target_rank, Block(origin_count, origin_datatype), move || {
             pmpi::MPI_Get_c.get()(
@@ -3868,6 +4006,7 @@ pub unsafe extern "C-unwind" fn MPI_Get_accumulate(
     op: Raw<Op>,
     win: Raw<Win>,
 ) -> c_int {
+    buffers::note([origin_addr, result_addr.cast_const()]);
     unsafe {
         wrappers::access_and_get(
             Operation::GetAccumulate,
@@ -3912,6 +4051,7 @@ pub unsafe extern "C-unwind" fn MPI_Get_accumulate_c(
     op: Raw<Op>,
     win: Raw<Win>,
 ) -> c_int {
+    buffers::note([origin_addr, result_addr.cast_const()]);
     unsafe {
         wrappers::access_and_get(
             Operation::GetAccumulate,
@@ -4013,6 +4153,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iallgather,
@@ -4040,6 +4181,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iallgather,
@@ -4068,6 +4210,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iallgatherv,
@@ -4096,6 +4239,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iallgatherv,
@@ -4123,6 +4267,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iallreduce,
@@ -4146,6 +4291,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iallreduce,
@@ -4169,6 +4315,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ialltoall,
@@ -4196,6 +4343,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ialltoall,
@@ -4225,6 +4373,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ialltoallv,
@@ -4257,6 +4406,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ialltoallv,
@@ -4289,6 +4439,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ialltoallw,
@@ -4326,6 +4477,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ialltoallw,
@@ -4374,6 +4526,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ibcast,
@@ -4396,6 +4549,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ibcast,
@@ -4418,6 +4572,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_send(
             Operation::Ibsend,
@@ -4442,6 +4597,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_send(
             Operation::Ibsend,
@@ -4466,6 +4622,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iexscan,
@@ -4488,6 +4645,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iexscan,
@@ -4512,6 +4670,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Igather,
@@ -4542,6 +4701,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Igather,
@@ -4573,6 +4733,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Igatherv,
@@ -4604,6 +4765,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Igatherv,
@@ -4652,6 +4814,7 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv(
     message: *mut Message,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_receive_matched(
             Operation::Imrecv,
@@ -4672,6 +4835,7 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv_c(
     message: *mut Message,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_receive_matched(
             Operation::Imrecv,
@@ -4695,6 +4859,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAllgather,
@@ -4722,6 +4887,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAllgather,
@@ -4750,6 +4916,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAllgatherv,
@@ -4778,6 +4945,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAllgatherv,
@@ -4805,6 +4973,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAlltoall,
@@ -4832,6 +5001,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAlltoall,
@@ -4861,6 +5031,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAlltoallv,
@@ -4891,6 +5062,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAlltoallv,
@@ -4921,6 +5093,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAlltoallw,
@@ -4951,6 +5124,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAlltoallw,
@@ -5091,6 +5265,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_receive(
             Operation::Irecv,
@@ -5116,6 +5291,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_receive(
             Operation::Irecv,
@@ -5141,6 +5317,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ireduce,
@@ -5164,6 +5341,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ireduce,
@@ -5186,6 +5364,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IreduceScatter,
@@ -5210,6 +5389,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IreduceScatter,
@@ -5234,6 +5414,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IreduceScatterBlock,
@@ -5260,6 +5441,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IreduceScatterBlock,
@@ -5286,6 +5468,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_send(
             Operation::Irsend,
@@ -5310,6 +5493,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_send(
             Operation::Irsend,
@@ -5334,6 +5518,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iscan,
@@ -5356,6 +5541,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iscan,
@@ -5380,6 +5566,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iscatter,
@@ -5410,6 +5597,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iscatter,
@@ -5441,6 +5629,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iscatterv,
@@ -5472,6 +5661,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iscatterv,
@@ -5501,6 +5691,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_send(
             Operation::Isend,
@@ -5526,6 +5717,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_send(
             Operation::Isend,
@@ -5555,6 +5747,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_send_receive(
             Operation::Isendrecv,
@@ -5592,6 +5785,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_send_receive(
             Operation::Isendrecv,
@@ -5626,6 +5820,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_send_receive(
             Operation::IsendrecvReplace,
@@ -5659,6 +5854,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_send_receive(
             Operation::IsendrecvReplace,
@@ -5690,6 +5886,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_send(
             Operation::Issend,
@@ -5714,6 +5911,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::start_send(
             Operation::Issend,
@@ -5752,6 +5950,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv(
     message: *mut Message,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::receive_matched(Operation::Mrecv, HandlePtr::c(message), status, move |status| {
             pmpi::MPI_Mrecv.get()(buf, count, datatype, message, status)
@@ -5768,6 +5967,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv_c(
     message: *mut Message,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::receive_matched(Operation::Mrecv, HandlePtr::c(message), status, move |status| {
             pmpi::MPI_Mrecv_c.get()(buf, count, datatype, message, status)
@@ -5786,6 +5986,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAllgather,
@@ -5811,6 +6012,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_c(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAllgather,
@@ -5838,6 +6040,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgatherInit,
@@ -5866,6 +6069,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgatherInit,
@@ -5893,6 +6097,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAllgatherv,
@@ -5919,6 +6124,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_c(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAllgatherv,
@@ -5947,6 +6153,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgathervInit,
@@ -5976,6 +6183,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgathervInit,
@@ -6002,6 +6210,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAlltoall,
@@ -6027,6 +6236,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_c(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAlltoall,
@@ -6054,6 +6264,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallInit,
@@ -6082,6 +6293,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallInit,
@@ -6110,6 +6322,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAlltoallv,
@@ -6137,6 +6350,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_c(
     recvtype: Raw<Datatype>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAlltoallv,
@@ -6166,6 +6380,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallvInit,
@@ -6197,6 +6412,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallvInit,
@@ -6226,6 +6442,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw(
     recvtypes: *const Datatype,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAlltoallw,
@@ -6253,6 +6470,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_c(
     recvtypes: *const Datatype,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAlltoallw,
@@ -6282,6 +6500,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallwInit,
@@ -6313,6 +6532,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallwInit,
@@ -6398,6 +6618,7 @@ pub unsafe extern "C-unwind" fn MPI_Precv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::prepare_partitioned_receive(
             Operation::PrecvInit,
@@ -6439,6 +6660,7 @@ pub unsafe extern "C-unwind" fn MPI_Psend_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_partitioned_send(
             Operation::PsendInit,
@@ -6467,6 +6689,7 @@ pub unsafe extern "C-unwind" fn MPI_Put(
     target_datatype: Raw<Datatype>,
     win: Raw<Win>,
 ) -> c_int {
+    buffers::note([origin_addr]);
     unsafe {
         wrappers::access(Operation::Put, win, target_rank, Block(origin_count, origin_datatype), move || {
             pmpi::MPI_Put.get()(
@@ -6496,6 +6719,7 @@ pub unsafe extern "C-unwind" fn MPI_Put_c(
     target_datatype: Raw<Datatype>,
     win: Raw<Win>,
 ) -> c_int {
+    buffers::note([origin_addr]);
     unsafe {
         wrappers::access(Operation::Put, win, target_rank, Block(origin_count, origin_datatype), move || {
             pmpi::MPI_Put_c.get()(
@@ -6526,6 +6750,7 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate(
     win: Raw<Win>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([origin_addr]);
     unsafe {
         wrappers::start_access(
             Operation::Raccumulate,
@@ -6565,6 +6790,7 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate_c(
     win: Raw<Win>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([origin_addr]);
     unsafe {
         wrappers::start_access(
             Operation::Raccumulate,
@@ -6602,6 +6828,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv(
     comm: Raw<Comm>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::receive(Operation::Recv, comm, source, tag, status, move |status| {
             pmpi::MPI_Recv.get()(buf, count, datatype, source, tag, comm, status)
@@ -6621,6 +6848,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_c(
     comm: Raw<Comm>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::receive(Operation::Recv, comm, source, tag, status, move |status| {
             pmpi::MPI_Recv_c.get()(buf, count, datatype, source, tag, comm, status)
@@ -6639,6 +6867,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::prepare_receive(
             Operation::RecvInit,
@@ -6663,6 +6892,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::prepare_receive(
             Operation::RecvInit,
@@ -6688,6 +6918,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Reduce,
@@ -6710,6 +6941,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_c(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Reduce,
@@ -6733,6 +6965,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceInit,
@@ -6759,6 +6992,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceInit,
@@ -6784,6 +7018,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter(
     op: Raw<Op>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::ReduceScatter,
@@ -6804,6 +7039,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_c(
     op: Raw<Op>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::ReduceScatter,
@@ -6824,6 +7060,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block(
     op: Raw<Op>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::ReduceScatterBlock,
@@ -6844,6 +7081,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_c(
     op: Raw<Op>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::ReduceScatterBlock,
@@ -6866,6 +7104,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterBlockInit,
@@ -6893,6 +7132,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterBlockInit,
@@ -6920,6 +7160,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterInit,
@@ -6947,6 +7188,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterInit,
@@ -7059,6 +7301,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget(
     win: Raw<Win>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([origin_addr.cast_const()]);
     unsafe {
         wrappers::start_access(
             Operation::Rget,
@@ -7096,6 +7339,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_c(
     win: Raw<Win>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([origin_addr.cast_const()]);
     unsafe {
         wrappers::start_access(
             Operation::Rget,
@@ -7137,6 +7381,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate(
     win: Raw<Win>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([origin_addr, result_addr.cast_const()]);
     unsafe {
         wrappers::start_access_and_get(
             Operation::RgetAccumulate,
@@ -7184,6 +7429,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate_c(
     win: Raw<Win>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([origin_addr, result_addr.cast_const()]);
     unsafe {
         wrappers::start_access_and_get(
             Operation::RgetAccumulate,
@@ -7227,6 +7473,7 @@ pub unsafe extern "C-unwind" fn MPI_Rput(
     win: Raw<Win>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([origin_addr]);
     unsafe {
         wrappers::start_access(
             Operation::Rput,
@@ -7264,6 +7511,7 @@ pub unsafe extern "C-unwind" fn MPI_Rput_c(
     win: Raw<Win>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([origin_addr]);
     unsafe {
         wrappers::start_access(
             Operation::Rput,
@@ -7298,6 +7546,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend(
     tag: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::send(Operation::Rsend, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Rsend.get()(buf, count, datatype, dest, tag, comm)
@@ -7315,6 +7564,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_c(
     tag: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::send(Operation::Rsend, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Rsend_c.get()(buf, count, datatype, dest, tag, comm)
@@ -7333,6 +7583,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_send(
             Operation::RsendInit,
@@ -7357,6 +7608,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_send(
             Operation::RsendInit,
@@ -7380,6 +7632,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan(
     op: Raw<Op>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Scan,
@@ -7400,6 +7653,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_c(
     op: Raw<Op>,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Scan,
@@ -7422,6 +7676,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScanInit,
@@ -7445,6 +7700,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScanInit,
@@ -7469,6 +7725,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Scatter,
@@ -7498,6 +7755,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_c(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Scatter,
@@ -7528,6 +7786,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScatterInit,
@@ -7559,6 +7818,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScatterInit,
@@ -7590,6 +7850,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Scatterv,
@@ -7620,6 +7881,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_c(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Scatterv,
@@ -7651,6 +7913,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScattervInit,
@@ -7684,6 +7947,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScattervInit,
@@ -7713,6 +7977,7 @@ pub unsafe extern "C-unwind" fn MPI_Send(
     tag: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::send(Operation::Send, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Send.get()(buf, count, datatype, dest, tag, comm)
@@ -7731,6 +7996,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_c(
     tag: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::send(Operation::Send, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Send_c.get()(buf, count, datatype, dest, tag, comm)
@@ -7749,6 +8015,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_init(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_send(
             Operation::SendInit,
@@ -7773,6 +8040,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_init_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_send(
             Operation::SendInit,
@@ -7803,6 +8071,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv(
     comm: Raw<Comm>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::send_receive(
             Operation::Sendrecv,
@@ -7839,6 +8108,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_c(
     comm: Raw<Comm>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::send_receive(
             Operation::Sendrecv,
@@ -7871,6 +8141,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace(
     comm: Raw<Comm>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::send_receive(
             Operation::SendrecvReplace,
@@ -7902,6 +8173,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace_c(
     comm: Raw<Comm>,
     status: *mut Status,
 ) -> c_int {
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::send_receive(
             Operation::SendrecvReplace,
@@ -7927,6 +8199,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_attach_buffer(
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::on_process(Operation::SessionAttachBuffer, move || {
             pmpi::MPI_Session_attach_buffer.get()(session, buffer, size)
@@ -7941,6 +8214,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_attach_buffer_c(
     buffer: *mut c_void,
     size: Count,
 ) -> c_int {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::on_process(Operation::SessionAttachBuffer, move || {
             pmpi::MPI_Session_attach_buffer_c.get()(session, buffer, size)
@@ -8031,6 +8305,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend(
     tag: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::send(Operation::Ssend, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Ssend.get()(buf, count, datatype, dest, tag, comm)
@@ -8048,6 +8323,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_c(
     tag: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::send(Operation::Ssend, comm, dest, tag, Block(count, datatype), move || {
             pmpi::MPI_Ssend_c.get()(buf, count, datatype, dest, tag, comm)
@@ -8066,6 +8342,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_send(
             Operation::SsendInit,
@@ -8090,6 +8367,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_send(
             Operation::SsendInit,
@@ -8361,6 +8639,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared_c(
 #[cfg(mpi = "MPI_Win_attach")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_attach(win: Raw<Win>, base: *mut c_void, size: Aint) -> c_int {
+    buffers::note([base.cast_const()]);
     unsafe {
         wrappers::on_window(Operation::WinAttach, win, move || pmpi::MPI_Win_attach.get()(win, base, size))
     }
@@ -8382,6 +8661,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create(
     comm: Raw<Comm>,
     win: *mut Win,
 ) -> c_int {
+    buffers::note([base.cast_const()]);
     unsafe {
         wrappers::create_window(Operation::WinCreate, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_create.get()(base, size, disp_unit, info, comm, win)
@@ -8399,6 +8679,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_c(
     comm: Raw<Comm>,
     win: *mut Win,
 ) -> c_int {
+    buffers::note([base.cast_const()]);
     unsafe {
         wrappers::create_window(Operation::WinCreate, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_create_c.get()(base, size, disp_unit, info, comm, win)
@@ -8423,6 +8704,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_dynamic(
 #[cfg(mpi = "MPI_Win_detach")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_detach(win: Raw<Win>, base: *const c_void) -> c_int {
+    buffers::note([base]);
     unsafe { wrappers::on_window(Operation::WinDetach, win, move || pmpi::MPI_Win_detach.get()(win, base)) }
 }
 

@@ -13,7 +13,7 @@ use crate::mpi::argument::{HandlePtr, Indices, Text};
 use crate::mpi::fortran::{self, Fint};
 use crate::mpi::symbol::Symbol;
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
-use crate::state::process;
+use crate::state::{buffers, process};
 use crate::wrappers;
 use mpisee_profile::Operation;
 use std::ffi::{c_char, c_int, c_void};
@@ -70,6 +70,7 @@ unsafe fn mpix_allgather_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgatherInit,
@@ -137,6 +138,7 @@ unsafe fn mpix_allgatherv_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgathervInit,
@@ -195,6 +197,7 @@ unsafe fn mpix_allreduce_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllreduceInit,
@@ -247,6 +250,7 @@ unsafe fn mpix_alltoall_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallInit,
@@ -316,6 +320,7 @@ unsafe fn mpix_alltoallv_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallvInit,
@@ -385,6 +390,7 @@ unsafe fn mpix_alltoallw_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallwInit,
@@ -470,6 +476,7 @@ unsafe fn mpix_bcast_init_body(
     if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, info, request, ierror) };
     }
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::BcastInit,
@@ -725,6 +732,7 @@ unsafe fn mpix_exscan_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ExscanInit,
@@ -781,6 +789,7 @@ unsafe fn mpix_gather_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::GatherInit,
@@ -851,6 +860,7 @@ unsafe fn mpix_gatherv_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::GathervInit,
@@ -918,6 +928,7 @@ unsafe fn mpix_neighbor_allgather_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgatherInit,
@@ -982,6 +993,7 @@ unsafe fn mpix_neighbor_allgatherv_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgathervInit,
@@ -1041,6 +1053,7 @@ unsafe fn mpix_neighbor_alltoall_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallInit,
@@ -1107,6 +1120,7 @@ unsafe fn mpix_neighbor_alltoallv_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallvInit,
@@ -1173,6 +1187,7 @@ unsafe fn mpix_neighbor_alltoallw_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallwInit,
@@ -1226,6 +1241,7 @@ unsafe fn mpix_reduce_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceInit,
@@ -1278,6 +1294,7 @@ unsafe fn mpix_reduce_scatter_block_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterBlockInit,
@@ -1330,6 +1347,7 @@ unsafe fn mpix_reduce_scatter_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterInit,
@@ -1378,6 +1396,7 @@ unsafe fn mpix_scan_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScanInit,
@@ -1434,6 +1453,7 @@ unsafe fn mpix_scatter_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScatterInit,
@@ -1504,6 +1524,7 @@ unsafe fn mpix_scatterv_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScattervInit,
@@ -1595,6 +1616,7 @@ unsafe fn mpi_accumulate_body(
             )
         };
     }
+    buffers::note([origin_addr]);
     unsafe {
         wrappers::access(
             Operation::Accumulate,
@@ -1652,6 +1674,7 @@ unsafe fn mpi_allgather_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Allgather,
@@ -1710,6 +1733,7 @@ unsafe fn mpi_allgather_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgatherInit,
@@ -1770,6 +1794,7 @@ unsafe fn mpi_allgatherv_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Allgatherv,
@@ -1833,6 +1858,7 @@ unsafe fn mpi_allgatherv_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgathervInit,
@@ -1887,6 +1913,7 @@ unsafe fn mpi_allreduce_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Allreduce,
@@ -1930,6 +1957,7 @@ unsafe fn mpi_allreduce_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllreduceInit,
@@ -1976,6 +2004,7 @@ unsafe fn mpi_alltoall_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Alltoall,
@@ -2034,6 +2063,7 @@ unsafe fn mpi_alltoall_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallInit,
@@ -2096,6 +2126,7 @@ unsafe fn mpi_alltoallv_body(
             twin(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Alltoallv,
@@ -2164,6 +2195,7 @@ unsafe fn mpi_alltoallv_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallvInit,
@@ -2229,6 +2261,7 @@ unsafe fn mpi_alltoallw_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Alltoallw,
@@ -2297,6 +2330,7 @@ unsafe fn mpi_alltoallw_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallwInit,
@@ -2397,6 +2431,7 @@ unsafe fn mpi_bcast_body(
     if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, ierror) };
     }
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Bcast,
@@ -2438,6 +2473,7 @@ unsafe fn mpi_bcast_init_body(
     if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, info, request, ierror) };
     }
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::BcastInit,
@@ -2482,6 +2518,7 @@ unsafe fn mpi_bsend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::send(
             Operation::Bsend,
@@ -2525,6 +2562,7 @@ unsafe fn mpi_bsend_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_send(
             Operation::BsendInit,
@@ -2554,6 +2592,7 @@ unsafe fn mpi_buffer_attach_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::on_process(Operation::BufferAttach, move || {
             fortran::code(ierror, |ierror| twin(buffer, size, ierror))
@@ -2812,6 +2851,7 @@ unsafe fn mpi_comm_attach_buffer_body(
     if process::is_idle() {
         return unsafe { twin(comm, buffer, size, ierror) };
     }
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::plain(Operation::CommAttachBuffer, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, buffer, size, ierror))
@@ -3556,6 +3596,7 @@ unsafe fn mpi_compare_and_swap_body(
             twin(origin_addr, compare_addr, result_addr, datatype, target_rank, target_disp, win, ierror)
         };
     }
+    buffers::note([origin_addr, compare_addr, result_addr.cast_const()]);
     unsafe {
         wrappers::access(
             Operation::CompareAndSwap,
@@ -3758,6 +3799,7 @@ unsafe fn mpi_exscan_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Exscan,
@@ -3801,6 +3843,7 @@ unsafe fn mpi_exscan_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ExscanInit,
@@ -3849,6 +3892,7 @@ unsafe fn mpi_fetch_and_op_body(
             twin(origin_addr, result_addr, datatype, target_rank, target_disp, op, win, ierror)
         };
     }
+    buffers::note([origin_addr, result_addr.cast_const()]);
     unsafe {
         wrappers::access(
             Operation::FetchAndOp,
@@ -3981,6 +4025,7 @@ unsafe fn mpi_file_iread_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIread,
@@ -4012,6 +4057,7 @@ unsafe fn mpi_file_iread_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadAll,
@@ -4052,6 +4098,7 @@ unsafe fn mpi_file_iread_at_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadAt,
@@ -4096,6 +4143,7 @@ unsafe fn mpi_file_iread_at_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadAtAll,
@@ -4131,6 +4179,7 @@ unsafe fn mpi_file_iread_shared_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadShared,
@@ -4162,6 +4211,7 @@ unsafe fn mpi_file_iwrite_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwrite,
@@ -4193,6 +4243,7 @@ unsafe fn mpi_file_iwrite_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteAll,
@@ -4233,6 +4284,7 @@ unsafe fn mpi_file_iwrite_at_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteAt,
@@ -4277,6 +4329,7 @@ unsafe fn mpi_file_iwrite_at_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteAtAll,
@@ -4312,6 +4365,7 @@ unsafe fn mpi_file_iwrite_shared_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteShared,
@@ -4408,6 +4462,7 @@ unsafe fn mpi_file_read_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(
             Operation::FileRead,
@@ -4442,6 +4497,7 @@ unsafe fn mpi_file_read_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadAll,
@@ -4479,6 +4535,7 @@ unsafe fn mpi_file_read_all_begin_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::on_file(Operation::FileReadAllBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
@@ -4508,6 +4565,7 @@ unsafe fn mpi_file_read_all_end_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadAllEnd,
@@ -4549,6 +4607,7 @@ unsafe fn mpi_file_read_at_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadAt,
@@ -4592,6 +4651,7 @@ unsafe fn mpi_file_read_at_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadAtAll,
@@ -4630,6 +4690,7 @@ unsafe fn mpi_file_read_at_all_begin_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::on_file(Operation::FileReadAtAllBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, ierror))
@@ -4659,6 +4720,7 @@ unsafe fn mpi_file_read_at_all_end_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadAtAllEnd,
@@ -4695,6 +4757,7 @@ unsafe fn mpi_file_read_ordered_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadOrdered,
@@ -4732,6 +4795,7 @@ unsafe fn mpi_file_read_ordered_begin_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::on_file(Operation::FileReadOrderedBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
@@ -4761,6 +4825,7 @@ unsafe fn mpi_file_read_ordered_end_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadOrderedEnd,
@@ -4793,6 +4858,7 @@ unsafe fn mpi_file_read_shared_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadShared,
@@ -5016,6 +5082,7 @@ unsafe fn mpi_file_write_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(
             Operation::FileWrite,
@@ -5050,6 +5117,7 @@ unsafe fn mpi_file_write_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteAll,
@@ -5087,6 +5155,7 @@ unsafe fn mpi_file_write_all_begin_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::on_file(Operation::FileWriteAllBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
@@ -5116,6 +5185,7 @@ unsafe fn mpi_file_write_all_end_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteAllEnd,
@@ -5157,6 +5227,7 @@ unsafe fn mpi_file_write_at_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteAt,
@@ -5204,6 +5275,7 @@ unsafe fn mpi_file_write_at_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteAtAll,
@@ -5242,6 +5314,7 @@ unsafe fn mpi_file_write_at_all_begin_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::on_file(Operation::FileWriteAtAllBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, ierror))
@@ -5271,6 +5344,7 @@ unsafe fn mpi_file_write_at_all_end_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteAtAllEnd,
@@ -5307,6 +5381,7 @@ unsafe fn mpi_file_write_ordered_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteOrdered,
@@ -5344,6 +5419,7 @@ unsafe fn mpi_file_write_ordered_begin_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::on_file(Operation::FileWriteOrderedBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
@@ -5373,6 +5449,7 @@ unsafe fn mpi_file_write_ordered_end_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteOrderedEnd,
@@ -5409,6 +5486,7 @@ unsafe fn mpi_file_write_shared_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteShared,
@@ -5470,6 +5548,7 @@ unsafe fn mpi_gather_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Gather,
@@ -5533,6 +5612,7 @@ unsafe fn mpi_gather_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::GatherInit,
@@ -5596,6 +5676,7 @@ unsafe fn mpi_gatherv_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Gatherv,
@@ -5665,6 +5746,7 @@ unsafe fn mpi_gatherv_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::GathervInit,
@@ -5736,6 +5818,7 @@ unsafe fn mpi_get_body(
             )
         };
     }
+    buffers::note([origin_addr.cast_const()]);
     unsafe {
         wrappers::access(
             Operation::Get,
@@ -5818,6 +5901,7 @@ unsafe fn mpi_get_accumulate_body(
             )
         };
     }
+    buffers::note([origin_addr, result_addr.cast_const()]);
     unsafe {
         wrappers::access_and_get(
             Operation::GetAccumulate,
@@ -6006,6 +6090,7 @@ unsafe fn mpi_iallgather_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iallgather,
@@ -6065,6 +6150,7 @@ unsafe fn mpi_iallgatherv_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iallgatherv,
@@ -6121,6 +6207,7 @@ unsafe fn mpi_iallreduce_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iallreduce,
@@ -6171,6 +6258,7 @@ unsafe fn mpi_ialltoall_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ialltoall,
@@ -6235,6 +6323,7 @@ unsafe fn mpi_ialltoallv_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ialltoallv,
@@ -6302,6 +6391,7 @@ unsafe fn mpi_ialltoallw_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ialltoallw,
@@ -6384,6 +6474,7 @@ unsafe fn mpi_ibcast_body(
     if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, request, ierror) };
     }
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ibcast,
@@ -6428,6 +6519,7 @@ unsafe fn mpi_ibsend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::start_send(
             Operation::Ibsend,
@@ -6474,6 +6566,7 @@ unsafe fn mpi_iexscan_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iexscan,
@@ -6526,6 +6619,7 @@ unsafe fn mpi_igather_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Igather,
@@ -6594,6 +6688,7 @@ unsafe fn mpi_igatherv_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Igatherv,
@@ -6685,6 +6780,7 @@ unsafe fn mpi_imrecv_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, message, request, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_receive_matched(
             Operation::Imrecv,
@@ -6735,6 +6831,7 @@ unsafe fn mpi_ineighbor_allgather_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAllgather,
@@ -6791,6 +6888,7 @@ unsafe fn mpi_ineighbor_allgatherv_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAllgatherv,
@@ -6848,6 +6946,7 @@ unsafe fn mpi_ineighbor_alltoall_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAlltoall,
@@ -6909,6 +7008,7 @@ unsafe fn mpi_ineighbor_alltoallv_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAlltoallv,
@@ -6973,6 +7073,7 @@ unsafe fn mpi_ineighbor_alltoallw_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAlltoallw,
@@ -7232,6 +7333,7 @@ unsafe fn mpi_irecv_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, source, tag, comm, request, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_receive(
             Operation::Irecv,
@@ -7280,6 +7382,7 @@ unsafe fn mpi_ireduce_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Ireduce,
@@ -7326,6 +7429,7 @@ unsafe fn mpi_ireduce_scatter_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IreduceScatter,
@@ -7376,6 +7480,7 @@ unsafe fn mpi_ireduce_scatter_block_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::IreduceScatterBlock,
@@ -7422,6 +7527,7 @@ unsafe fn mpi_irsend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::start_send(
             Operation::Irsend,
@@ -7468,6 +7574,7 @@ unsafe fn mpi_iscan_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iscan,
@@ -7520,6 +7627,7 @@ unsafe fn mpi_iscatter_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iscatter,
@@ -7588,6 +7696,7 @@ unsafe fn mpi_iscatterv_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_collective(
             Operation::Iscatterv,
@@ -7645,6 +7754,7 @@ unsafe fn mpi_isend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::start_send(
             Operation::Isend,
@@ -7706,6 +7816,7 @@ unsafe fn mpi_isendrecv_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::start_send_receive(
             Operation::Isendrecv,
@@ -7768,6 +7879,7 @@ unsafe fn mpi_isendrecv_replace_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, sendtag, source, recvtag, comm, request, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::start_send_receive(
             Operation::IsendrecvReplace,
@@ -7819,6 +7931,7 @@ unsafe fn mpi_issend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::start_send(
             Operation::Issend,
@@ -7889,6 +8002,7 @@ unsafe fn mpi_mrecv_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, message, status, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::receive_matched(
             Operation::Mrecv,
@@ -7938,6 +8052,7 @@ unsafe fn mpi_neighbor_allgather_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAllgather,
@@ -7993,6 +8108,7 @@ unsafe fn mpi_neighbor_allgather_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgatherInit,
@@ -8050,6 +8166,7 @@ unsafe fn mpi_neighbor_allgatherv_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAllgatherv,
@@ -8110,6 +8227,7 @@ unsafe fn mpi_neighbor_allgatherv_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgathervInit,
@@ -8163,6 +8281,7 @@ unsafe fn mpi_neighbor_alltoall_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAlltoall,
@@ -8218,6 +8337,7 @@ unsafe fn mpi_neighbor_alltoall_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallInit,
@@ -8277,6 +8397,7 @@ unsafe fn mpi_neighbor_alltoallv_body(
             twin(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAlltoallv,
@@ -8342,6 +8463,7 @@ unsafe fn mpi_neighbor_alltoallv_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallvInit,
@@ -8404,6 +8526,7 @@ unsafe fn mpi_neighbor_alltoallw_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAlltoallw,
@@ -8469,6 +8592,7 @@ unsafe fn mpi_neighbor_alltoallw_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallwInit,
@@ -8645,6 +8769,7 @@ unsafe fn mpi_precv_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, partitions, count, datatype, source, tag, comm, info, request, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::prepare_partitioned_receive(
             Operation::PrecvInit,
@@ -8723,6 +8848,7 @@ unsafe fn mpi_psend_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, partitions, count, datatype, dest, tag, comm, info, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_partitioned_send(
             Operation::PsendInit,
@@ -8785,6 +8911,7 @@ unsafe fn mpi_put_body(
             )
         };
     }
+    buffers::note([origin_addr]);
     unsafe {
         wrappers::access(
             Operation::Put,
@@ -8861,6 +8988,7 @@ unsafe fn mpi_raccumulate_body(
             )
         };
     }
+    buffers::note([origin_addr]);
     unsafe {
         wrappers::start_access(
             Operation::Raccumulate,
@@ -8920,6 +9048,7 @@ unsafe fn mpi_recv_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, source, tag, comm, status, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::receive(
             Operation::Recv,
@@ -8967,6 +9096,7 @@ unsafe fn mpi_recv_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, source, tag, comm, request, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::prepare_receive(
             Operation::RecvInit,
@@ -9013,6 +9143,7 @@ unsafe fn mpi_reduce_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Reduce,
@@ -9062,6 +9193,7 @@ unsafe fn mpi_reduce_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceInit,
@@ -9106,6 +9238,7 @@ unsafe fn mpi_reduce_scatter_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::ReduceScatter,
@@ -9151,6 +9284,7 @@ unsafe fn mpi_reduce_scatter_block_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::ReduceScatterBlock,
@@ -9200,6 +9334,7 @@ unsafe fn mpi_reduce_scatter_block_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterBlockInit,
@@ -9252,6 +9387,7 @@ unsafe fn mpi_reduce_scatter_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterInit,
@@ -9480,6 +9616,7 @@ unsafe fn mpi_rget_body(
             )
         };
     }
+    buffers::note([origin_addr.cast_const()]);
     unsafe {
         wrappers::start_access(
             Operation::Rget,
@@ -9567,6 +9704,7 @@ unsafe fn mpi_rget_accumulate_body(
             )
         };
     }
+    buffers::note([origin_addr, result_addr.cast_const()]);
     unsafe {
         wrappers::start_access_and_get(
             Operation::RgetAccumulate,
@@ -9648,6 +9786,7 @@ unsafe fn mpi_rput_body(
             )
         };
     }
+    buffers::note([origin_addr]);
     unsafe {
         wrappers::start_access(
             Operation::Rput,
@@ -9704,6 +9843,7 @@ unsafe fn mpi_rsend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::send(
             Operation::Rsend,
@@ -9747,6 +9887,7 @@ unsafe fn mpi_rsend_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_send(
             Operation::RsendInit,
@@ -9791,6 +9932,7 @@ unsafe fn mpi_scan_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Scan,
@@ -9834,6 +9976,7 @@ unsafe fn mpi_scan_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScanInit,
@@ -9884,6 +10027,7 @@ unsafe fn mpi_scatter_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Scatter,
@@ -9947,6 +10091,7 @@ unsafe fn mpi_scatter_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScatterInit,
@@ -10010,6 +10155,7 @@ unsafe fn mpi_scatterv_body(
             twin(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::collective(
             Operation::Scatterv,
@@ -10079,6 +10225,7 @@ unsafe fn mpi_scatterv_init_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScattervInit,
@@ -10134,6 +10281,7 @@ unsafe fn mpi_send_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::send(
             Operation::Send,
@@ -10177,6 +10325,7 @@ unsafe fn mpi_send_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_send(
             Operation::SendInit,
@@ -10238,6 +10387,7 @@ unsafe fn mpi_sendrecv_body(
             )
         };
     }
+    buffers::note([sendbuf, recvbuf.cast_const()]);
     unsafe {
         wrappers::send_receive(
             Operation::Sendrecv,
@@ -10305,6 +10455,7 @@ unsafe fn mpi_sendrecv_replace_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, sendtag, source, recvtag, comm, status, ierror) };
     }
+    buffers::note([buf.cast_const()]);
     unsafe {
         wrappers::send_receive(
             Operation::SendrecvReplace,
@@ -10353,6 +10504,7 @@ unsafe fn mpi_session_attach_buffer_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
+    buffers::note([buffer.cast_const()]);
     unsafe {
         wrappers::on_process(Operation::SessionAttachBuffer, move || {
             fortran::code(ierror, |ierror| twin(session, buffer, size, ierror))
@@ -10514,6 +10666,7 @@ unsafe fn mpi_ssend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::send(
             Operation::Ssend,
@@ -10557,6 +10710,7 @@ unsafe fn mpi_ssend_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
+    buffers::note([buf]);
     unsafe {
         wrappers::prepare_send(
             Operation::SsendInit,
@@ -11035,6 +11189,7 @@ unsafe fn mpi_win_attach_body(
     if process::is_idle() {
         return unsafe { twin(win, base, size, ierror) };
     }
+    buffers::note([base.cast_const()]);
     unsafe {
         wrappers::on_window(Operation::WinAttach, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, base, size, ierror))
@@ -11094,6 +11249,7 @@ unsafe fn mpi_win_create_body(
     if process::is_idle() {
         return unsafe { twin(base, size, disp_unit, info, comm, win, ierror) };
     }
+    buffers::note([base.cast_const()]);
     unsafe {
         wrappers::create_window(
             Operation::WinCreate,
@@ -11153,6 +11309,7 @@ unsafe fn mpi_win_detach_body(
     if process::is_idle() {
         return unsafe { twin(win, base, ierror) };
     }
+    buffers::note([base]);
     unsafe {
         wrappers::on_window(Operation::WinDetach, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, base, ierror))

@@ -4,6 +4,7 @@ use super::paths;
 use super::streams::{self, NumberedMessage};
 use super::{Recorder, add_call, add_received, add_sent};
 use crate::mpi::abi::constant;
+use crate::state::buffers;
 use crate::state::cached_call::{CachedCall, Ends};
 use crate::state::call_sample::CallSample;
 use crate::state::communicator::COMMUNICATORS;
@@ -35,7 +36,7 @@ impl CachedCounter {
     /// The key of a call with a message of `message` bytes.
     #[inline(always)]
     pub fn key(self, message: u64) -> Key {
-        self.0.key.get().with_region_and_size_class(HOT.region(), size_class(message))
+        self.0.key.get().of_next_call(HOT.region(), size_class(message), buffers::taken())
     }
 
     /// Counts a call with a message of `message` bytes of which this process contributes `bytes`, which returns to `caller`; returns

@@ -1,6 +1,6 @@
 //! One call's contribution to the counters.
 
-use mpisee_profile::rows::Memory;
+use super::buffers;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::{CallKey, CallPlace, Key};
 use mpisee_profile::{CommId, RegionId, Ticks};
@@ -8,7 +8,7 @@ use mpisee_profile::{CommId, RegionId, Ticks};
 /// One call as it goes into its slot.
 #[derive(Clone, Copy)]
 pub struct CallSample {
-    /// Key of the slot: communicator, region, operation and site, size class.
+    /// Key of the slot: communicator, region, operation and site, size class, kind of memory.
     pub key: Key,
     /// Bytes that this process contributes.
     pub bytes: u64,
@@ -16,7 +16,7 @@ pub struct CallSample {
 }
 
 impl CallSample {
-    /// A call on a communicator in a region.
+    /// A call on a communicator in a region; with the buffers of the call in progress.
     #[inline]
     pub fn new(
         communicator: CommId,
@@ -27,7 +27,7 @@ impl CallSample {
         ticks: Ticks,
     ) -> Self {
         let size_class = size_class(message);
-        let key = CallKey { communicator, region, place, size_class, memory: Memory::Host }.pack();
+        let key = CallKey { communicator, region, place, size_class, memory: buffers::taken() }.pack();
         CallSample { key, bytes, ticks }
     }
 

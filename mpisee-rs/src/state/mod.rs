@@ -1,6 +1,7 @@
 //! The running program: its communicators, requests, regions and threads.
 
 pub mod bindings;
+pub mod buffers;
 pub mod cached_call;
 pub mod call_sample;
 pub mod communicator;

@@ -7,7 +7,7 @@
 //! cache lines and pages that have to come from memory. In its place stands the time that as many others take, which
 //! were touched last when ours were, in the call before: the [`stand_in`].
 
-use super::world;
+use super::{buffers, world};
 use crate::storage::clock;
 use crate::storage::sync::own_value;
 use mpisee_profile::Ticks;
@@ -93,6 +93,7 @@ fn end(active_call: &Slot, now: Ticks) {
     // No call to MPI was made, or a callback left it.
     let is_whole = began <= since && since <= returned && returned <= now;
     let Some(world) = world::world() else { return };
+    buffers::look_for_driver();
     let sums = &world.segment.header().sampled;
     sums[sampled::ALL_CALLS].fetch_add(stands_for, Ordering::Relaxed);
     if is_whole {

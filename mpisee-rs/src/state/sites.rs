@@ -4,6 +4,7 @@
 //! [`CachedCounter::count`](crate::recording::cached_counter::CachedCounter::count)), without coming here.
 
 use crate::state::bindings::BINDINGS;
+use crate::state::buffers;
 use crate::state::objects::{self, Object};
 use crate::state::world::World;
 use crate::storage::frame::{self, ExportFrame};
@@ -75,6 +76,7 @@ impl Sites {
     fn first_seen(&self, world: &World, key: u64, operation: Operation, caller: u64) -> u32 {
         // Before the lock is taken: another thread may hold the loader's and want this one.
         let found = Found::new(caller);
+        buffers::look_for_driver();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have come first.
         if let Some(number) = self.numbers.get(key) {

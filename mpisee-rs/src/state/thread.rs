@@ -140,6 +140,13 @@ pub fn is_outside() -> bool {
     })
 }
 
+/// Returns whether the thread is in a call.
+pub fn is_inside() -> bool {
+    both().is_some_and(|(_, active_call)| {
+        own_value(&active_call.values[active_call::PLACE]) != active_call::NOWHERE
+    })
+}
+
 /// As [`cached_call`], while calls are not counted.
 pub fn cached_call_while_off(
     operation: Operation,

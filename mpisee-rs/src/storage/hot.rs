@@ -11,7 +11,7 @@ pub struct Hot {
     generation: AtomicU64,
     /// Where a thread's own words are, from its thread pointer; see `state::thread`.
     pub thread_offset: AtomicUsize,
-    /// The region in which the program is.
+    /// The region in which the program is, and [`ASKS_DRIVER`].
     region: AtomicU32,
     /// See `state::process`.
     pub mode: AtomicU8,
@@ -34,6 +34,9 @@ pub const DATATYPES: usize = 4;
 const TOGETHER: u8 = 0;
 const BY_SITE: u8 = 1;
 const THROUGH_BINDINGS: u8 = 2;
+
+/// Set beside the region if buffers may lie in a GPU's memory: where a call reads the region, it reads this.
+const ASKS_DRIVER: u32 = 1 << 31;
 
 /// Bits of a time that no call takes.
 const NEVER_SLOW: u8 = 63;
@@ -78,7 +81,7 @@ impl Hot {
         self.generation.fetch_add(ONE_LATER, Ordering::Relaxed);
     }
 
-    /// Returns whether calls are counted.
+    /// Has calls counted, or not.
     pub fn set_counted(&self, counted: bool) {
         if counted {
             self.generation.fetch_and(!OFF, Ordering::Relaxed);
@@ -125,11 +128,24 @@ impl Hot {
     /// The region in which the program is.
     #[inline(always)]
     pub fn region(&self) -> RegionId {
-        RegionId::new(self.region.load(Ordering::Relaxed))
+        RegionId::new(self.region.load(Ordering::Relaxed) & !ASKS_DRIVER)
     }
 
     /// The program is in another region.
     pub fn set_region(&self, region: RegionId) {
-        self.region.store(region.get(), Ordering::Relaxed);
+        let replaced = |word: u32| Some(word & ASKS_DRIVER | region.get());
+        // It never fails.
+        let _ = self.region.fetch_update(Ordering::Relaxed, Ordering::Relaxed, replaced);
+    }
+
+    /// Returns whether a GPU's driver is asked about the buffers of calls.
+    #[inline(always)]
+    pub fn asks_driver(&self) -> bool {
+        self.region.load(Ordering::Relaxed) & ASKS_DRIVER != 0
+    }
+
+    /// A GPU's driver is to be asked about the buffers of calls from now on.
+    pub fn ask_driver(&self) {
+        self.region.fetch_or(ASKS_DRIVER, Ordering::Relaxed);
     }
 }

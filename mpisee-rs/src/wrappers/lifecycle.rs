@@ -8,6 +8,7 @@ use crate::mpi::compatibility::{self, FLAVOUR};
 use crate::mpi::query;
 use crate::naming;
 use crate::recording::{overhead, paths};
+use crate::state::buffers;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
 use crate::state::cpu;
@@ -278,6 +279,7 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
     }
     overhead::find_out(world);
     paths::prepare();
+    buffers::look_for_driver();
     finalize::log_facts(world);
     fill_header(world, before);
     overhead::note_init(world, began_ns.saturating_sub(spent_ns));

@@ -3,6 +3,7 @@
 use crate::mpi::abi::{Request, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::{Call, Recorder, samples, streams, unfinished};
+use crate::state::buffers;
 use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
@@ -112,6 +113,7 @@ fn note_opened(
         let communicator = communicator_of(&here[0]);
         let message: u64 = here.iter().map(|(_, started)| started.message).sum();
         let bytes: u64 = here.iter().map(|(_, started)| started.at_start).sum();
+        buffers::note_known(here.iter().map(|(_, started)| started.sample.key.memory_of_call()));
         let sample = recorder.count(communicator, operation, message, bytes, ticks);
         // The size class can follow the message that arrives only if the call started nothing else on the
         // communicator.

@@ -89,9 +89,10 @@ fn memory(text: &[u8]) -> Result<Memory, BadField> {
         b"host" => Ok(Memory::Host),
         b"device" => Ok(Memory::Device),
         b"managed" => Ok(Memory::Managed),
+        b"pinned" => Ok(Memory::Pinned),
         _ => Err(BadField {
             column: "memory",
-            why: format!("'{}' is not host, device or managed", shown(text)),
+            why: format!("'{}' is not host, device, managed or pinned", shown(text)),
         }),
     }
 }

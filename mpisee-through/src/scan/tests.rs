@@ -103,7 +103,7 @@ proptest! {
     #[test]
     fn the_quick_way_and_the_general_one_read_the_same(
         numbers in proptest::collection::vec(
-            (any::<u32>(), any::<u64>(), 0..1u64 << 62, 0..3usize, "[a-z/ü]{0,9}"), 0..30
+            (any::<u32>(), any::<u64>(), 0..1u64 << 62, 0..4usize, "[a-z/ü]{0,9}"), 0..30
         )
     ) {
         let rows: Vec<CallRow> = numbers
@@ -114,7 +114,7 @@ proptest! {
                 bytes: *bytes,
                 // What a number of 53 bits has of it, so that it can be compared.
                 time_s: Seconds((nanoseconds >> 10) as f64 / 1e9),
-                memory: [Memory::Host, Memory::Device, Memory::Managed][*memory],
+                memory: [Memory::Host, Memory::Device, Memory::Managed, Memory::Pinned][*memory],
                 site: (*memory > 0).then(|| SiteId::new("app", "", *bytes)),
                 ..row(calls, "W", region)
             })
@@ -178,7 +178,7 @@ fn errors_name_line_and_column() {
     for (from, to, said) in [
         ("W,0", "W,4294967296", "line 3: column 'rank': '4294967296' is not a rank"),
         ("1,1,host", "1,-1,host", "line 3: column 'size_max': '-1' is not a whole number"),
-        ("1,1,host", "1,1,hots", "line 3: column 'memory': 'hots' is not host, device or managed"),
+        ("1,1,host", "1,1,hots", "line 3: column 'memory': 'hots' is not host, device, managed or pinned"),
         ("ab,1", "ab,18446744073709551616", "column 'calls': '18446744073709551616' is beyond 2^64"),
         ("ab,1", "ab,", "column 'calls': '' is not a whole number"),
         (",0.000000000\n", "\n", "line 3: the row has 12 fields instead of 13; the file may be cut off"),

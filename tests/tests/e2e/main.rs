@@ -4,6 +4,7 @@
 
 mod address_space;
 mod aggregate;
+mod buffers;
 mod churn;
 mod collection;
 mod collectives;

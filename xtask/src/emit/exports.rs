@@ -1,7 +1,7 @@
 //! The exported `MPI_*` symbols: thin shims, each one call into `wrappers`.
 
 use super::{banner, camel_case, pmpi::variant_name, section, types};
-use crate::spec::{Expr, Function, Meaning, ONE, Param};
+use crate::spec::{Direction, Expr, Function, Meaning, ONE, Param};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 
@@ -34,6 +34,7 @@ use crate::mpi::abi::{Comm, Count, Aint, Datatype, Errhandler, File, Group, Info
 Request, Session, Status, Win};
 use crate::mpi::argument::{Indices, HandlePtr, Text};
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
+use crate::state::buffers;
 use crate::wrappers;
 use mpisee_profile::Operation;
 use std::ffi::{c_char, c_int, c_void};
@@ -58,7 +59,7 @@ fn shim(out: &mut String, function: &Function, meaning: &Meaning, large: bool) -
     let call = meaning_call(function, meaning, Language::C, |closure| {
         format!("{closure} pmpi::{name}.get()({})", passed.join(", "))
     });
-    let body = format!("unsafe {{ {call} }}");
+    let body = format!("{}unsafe {{ {call} }}", note_of_buffers(function, large));
     let _ = writeln!(
         out,
         "#[cfg(mpi = \"{name}\")]\n{}#[unsafe(no_mangle)]\npub unsafe extern \"C-unwind\" fn {name}({}) -> c_int {{\n{body}\n}}\n",
@@ -66,6 +67,18 @@ fn shim(out: &mut String, function: &Function, meaning: &Meaning, large: bool) -
         params.join(", ")
     );
     Ok(())
+}
+
+/// The note of a call's buffers, where it has some: parameters that are addresses of what is communicated.
+pub fn note_of_buffers(function: &Function, large: bool) -> String {
+    let buffers = function.params_of(large).filter(|param| param.kind == "BUFFER");
+    let buffers: Vec<String> = buffers
+        .map(|param| match param.direction {
+            Direction::In => param.name.clone(),
+            _ => format!("{}.cast_const()", param.name),
+        })
+        .collect();
+    if buffers.is_empty() { String::new() } else { format!("buffers::note([{}]);\n", buffers.join(", ")) }
 }
 
 /// In whose terms the arguments of a shim are.

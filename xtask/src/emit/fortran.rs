@@ -1,6 +1,6 @@
 //! The exported Fortran symbols: a body per function, which all the names of the function share.
 
-use super::exports::{Language, meaning_call};
+use super::exports::{Language, meaning_call, note_of_buffers};
 use super::{banner, is_often_called, section, types};
 use crate::spec::{Direction, Expr, Function, Meaning, Param};
 use std::fmt::Write;
@@ -95,7 +95,7 @@ const PREAMBLE: &str = r#"
 use crate::mpi::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
 use crate::mpi::argument::{Indices, HandlePtr, Text};
 use crate::mpi::fortran::{self, Fint};
-use crate::state::process;
+use crate::state::{buffers, process};
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
 use crate::mpi::symbol::Symbol;
 use crate::wrappers;
@@ -183,7 +183,7 @@ fn body(function: &Function, meaning: &Meaning, names: &str) -> String {
     } else {
         format!("if process::is_idle() {{ return unsafe {{ twin({names}) }}; }}\n")
     };
-    format!("{shortcut}unsafe {{ {recorded} }};")
+    format!("{shortcut}{}unsafe {{ {recorded} }};", note_of_buffers(function, false))
 }
 
 /// Names and types of the Fortran binding's arguments, as they arrive: everything by its address, then the

@@ -1,0 +1,180 @@
+//! The kind of memory that has the buffers of a call, as CUDA's driver tells it apart.
+//!
+//! Only a program that has loaded the driver can have buffers elsewhere than in ordinary memory of the host. So the driver is
+//! never loaded or initialised here: it is looked for now and then, and asked about each buffer from then on. Nothing is kept
+//! about an address, since memory is freed by ways that no library between can see, and addresses are used again.
+
+use super::thread;
+use crate::storage::hot::HOT;
+use mpisee_profile::rows::Memory;
+use std::cell::Cell;
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::transmute;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// `cuPointerGetAttributes` of cuda.h, CUDA 7.0 and later: of memory that the driver does not know, every attribute is 0.
+type GetAttributes = unsafe extern "C" fn(c_uint, *const c_int, *const *mut c_void, u64) -> c_int;
+
+/// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE` and `CU_POINTER_ATTRIBUTE_IS_MANAGED`.
+const ATTRIBUTES: [c_int; 2] = [2, 8];
+/// `CU_MEMORYTYPE_HOST`.
+const ON_HOST: c_uint = 1;
+/// `CU_MEMORYTYPE_DEVICE` and `CU_MEMORYTYPE_ARRAY`.
+const ON_DEVICE: [c_uint; 2] = [2, 3];
+
+/// The driver's function; null until it is found.
+static GET_ATTRIBUTES: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+thread_local! {
+    /// The kind of memory of the call in progress.
+    static OF_CALL: Cell<Memory> = const { Cell::new(Memory::Host) };
+}
+
+/// Notes the buffers of a call that begins.
+#[inline(always)]
+pub fn note<const N: usize>(buffers: [*const c_void; N]) {
+    if HOT.asks_driver() {
+        note_kind(&buffers);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn note_kind(buffers: &[*const c_void]) {
+    // The MPI library's own calls inside of one of the program's are not counted.
+    if thread::is_inside() {
+        return;
+    }
+    note_known(buffers.iter().map(|&buffer| kind_of(buffer)));
+}
+
+/// Notes kinds of memory that are known already, as of persistent requests.
+pub fn note_known(kinds: impl Iterator<Item = Memory>) {
+    if HOT.asks_driver() {
+        OF_CALL.set(kinds.max_by_key(|kind| kind.distance()).unwrap_or(Memory::Host));
+    }
+}
+
+/// The kind of memory of the call that is counted; once for each call.
+#[inline(always)]
+pub fn taken() -> Memory {
+    if HOT.asks_driver() { taken_from_note() } else { Memory::Host }
+}
+
+#[cold]
+#[inline(never)]
+fn taken_from_note() -> Memory {
+    OF_CALL.replace(Memory::Host)
+}
+
+/// Forgets the buffers of a call that is not counted.
+pub fn forget() {
+    let _ = taken();
+}
+
+/// The kind of memory at an address. Special addresses, as `MPI_IN_PLACE` and `MPI_BOTTOM`, are unknown to the driver, as
+/// ordinary memory of the host is.
+fn kind_of(buffer: *const c_void) -> Memory {
+    let function = GET_ATTRIBUTES.load(Ordering::Acquire);
+    if function.is_null() || buffer.is_null() {
+        return Memory::Host;
+    }
+    // SAFETY: the function has this type in cuda.h.
+    let get_attributes = unsafe { transmute::<*mut c_void, GetAttributes>(function) };
+    let (mut memory_type, mut is_managed): (c_uint, c_uint) = (0, 0);
+    let results = [(&raw mut memory_type).cast::<c_void>(), (&raw mut is_managed).cast()];
+    let count = ATTRIBUTES.len() as c_uint;
+    // SAFETY: a place of four bytes for each attribute; any address may be asked about. Before the program initialises the
+    // driver, and where a thread may not call it, the call fails and does nothing else.
+    let status =
+        unsafe { get_attributes(count, ATTRIBUTES.as_ptr(), results.as_ptr(), buffer.addr() as u64) };
+    match (status, memory_type) {
+        (0, _) if is_managed & 1 != 0 => Memory::Managed,
+        (0, on) if ON_DEVICE.contains(&on) => Memory::Device,
+        (0, ON_HOST) => Memory::Pinned,
+        _ => Memory::Host,
+    }
+}
+
+/// Looks whether the program has loaded the driver since.
+#[cold]
+pub fn look_for_driver() {
+    if HOT.asks_driver() {
+        return;
+    }
+    // SAFETY: the name ends in a zero, and nothing is loaded.
+    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    if library.is_null() {
+        return;
+    }
+    // SAFETY: the library is loaded, and stays so with the handle; the name ends in a zero.
+    let function = unsafe { libc::dlsym(library, c"cuPointerGetAttributes".as_ptr()) };
+    if !function.is_null() {
+        GET_ATTRIBUTES.store(function, Ordering::Release);
+        HOT.ask_driver();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::slice;
+
+    const MANAGED: u64 = 1 << 40;
+    const ON_GPU: u64 = 2 << 40;
+    const PINNED: u64 = 3 << 40;
+    const FAILING: u64 = 4 << 40;
+
+    /// A driver with a few allocations.
+    unsafe extern "C" fn played(
+        count: c_uint,
+        attributes: *const c_int,
+        to: *const *mut c_void,
+        at: u64,
+    ) -> c_int {
+        // SAFETY: there are as many.
+        let (attributes, to) = unsafe {
+            (slice::from_raw_parts(attributes, count as usize), slice::from_raw_parts(to, count as usize))
+        };
+        for (&attribute, &to) in attributes.iter().zip(to) {
+            let value: c_uint = match (attribute, at) {
+                (2, MANAGED | ON_GPU) => 2,
+                (2, PINNED) => 1,
+                (8, MANAGED) => 1,
+                (2 | 8, _) => 0,
+                _ => panic!("{attribute}"),
+            };
+            // SAFETY: there is room for a number.
+            unsafe { to.cast::<c_uint>().write(value) };
+        }
+        c_int::from(at == FAILING)
+    }
+
+    #[test]
+    fn the_kind_farthest_from_the_host_is_that_of_the_call_and_taken_once() {
+        assert_eq!(kind_of(ptr::without_provenance(ON_GPU as usize)), Memory::Host, "without a driver");
+        GET_ATTRIBUTES.store(played as *mut c_void, Ordering::Release);
+        HOT.ask_driver();
+        let at = |address: u64| ptr::without_provenance::<c_void>(address as usize);
+        let cases = [
+            ([ON_GPU, PINNED], Memory::Device),
+            ([PINNED, MANAGED], Memory::Managed),
+            ([MANAGED, ON_GPU], Memory::Device),
+            ([0, PINNED], Memory::Pinned),
+            ([FAILING, 0x1000], Memory::Host),
+            ([u64::MAX, 1], Memory::Host),
+        ];
+        for (buffers, kind) in cases {
+            note(buffers.map(at));
+            assert_eq!((taken(), taken()), (kind, Memory::Host), "{buffers:x?}");
+        }
+        note([at(ON_GPU)]);
+        forget();
+        assert_eq!(taken(), Memory::Host);
+        HOT.set_region(mpisee_profile::RegionId::new(5));
+        assert!(HOT.asks_driver());
+        assert_eq!(HOT.region(), mpisee_profile::RegionId::new(5));
+        HOT.set_region(mpisee_profile::RegionId::OUTSIDE);
+    }
+}

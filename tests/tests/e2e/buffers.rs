@@ -1,0 +1,113 @@
+//! The kind of memory that has the buffers of calls, by a driver that is pretended: MPI itself sees ordinary memory.
+
+use crate::exact::assert_all_seen;
+use mpisee_profile::rows::Memory;
+use mpisee_tests::{Mpi, Run, Tables, on_each_mpi, root, through};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The driver, compiled; under a name of its own the profiler would not know it.
+fn driver() -> PathBuf {
+    static DRIVER: OnceLock<PathBuf> = OnceLock::new();
+    let compiled = || {
+        let folder = root().join("target/tests/pretended");
+        std::fs::create_dir_all(&folder).expect("target can be written");
+        let library = folder.join("libcuda.so.1");
+        let source = root().join("tests/programs/gpu/pretended_driver.c");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-O1", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"]);
+        assert!(compiler.arg(&library).arg(source).status().expect("cc starts").success());
+        library
+    };
+    DRIVER.get_or_init(compiled).clone()
+}
+
+fn run(mpi: &Mpi, when: &str, options: &[&str]) -> Tables {
+    let program = mpi.compile_with("gpu/buffers", &["-ldl"]);
+    let run = Run::of(mpi, program).ranks(2).argument(when).argument(driver().display());
+    let finished = run.options(options).profiled();
+    let profile = finished.directory().display().to_string();
+    let output = through(&["check", &profile]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    finished.tables()
+}
+
+type Sums = BTreeMap<(String, Memory), (u64, u64)>;
+
+/// Calls and bytes of rank 0 by operation and kind of memory, on the communicator with buffers of several kinds.
+fn sums(tables: &Tables) -> Sums {
+    assert_all_seen(tables);
+    let mut sums = Sums::new();
+    for row in tables.calls.iter().filter(|row| row.comm == "W_d1" && row.rank == 0) {
+        let sum = sums.entry((row.call.clone(), row.memory)).or_default();
+        *sum = (sum.0 + row.calls, sum.1 + row.bytes);
+    }
+    sums
+}
+
+fn expected(of: impl Fn(Memory) -> Memory) -> Sums {
+    use Memory::{Device, Host, Managed, Pinned};
+    let rows = [
+        ("MPI_Allreduce", Device, 1, 211),
+        ("MPI_Allreduce", Managed, 1, 227),
+        ("MPI_Allreduce", Pinned, 1, 223),
+        ("MPI_Barrier", Host, 1, 0),
+        ("MPI_Bcast", Host, 1, 0),
+        ("MPI_Comm_free", Host, 1, 0),
+        ("MPI_Irecv", Device, 4, 101 + 102 + 103 + 104),
+        ("MPI_Isend", Device, 1, 102),
+        ("MPI_Isend", Host, 1, 101),
+        ("MPI_Isend", Managed, 1, 103),
+        ("MPI_Isend", Pinned, 1, 104),
+        ("MPI_Put", Pinned, 1, 503),
+        ("MPI_Recv_init", Pinned, 1, 0),
+        ("MPI_Send_init", Device, 1, 0),
+        ("MPI_Sendrecv", Device, 1, 2 * 307),
+        ("MPI_Startall", Device, 3, 3 * 2 * 401),
+        ("MPI_Waitall", Host, 7, 0),
+        ("MPI_Win_create", Device, 1, 0),
+    ];
+    let mut sums = Sums::new();
+    for (call, memory, calls, bytes) in rows {
+        let sum: &mut (u64, u64) = sums.entry((call.to_owned(), of(memory))).or_default();
+        *sum = (sum.0 + calls, sum.1 + bytes);
+    }
+    sums
+}
+
+/// The rows of operations that the expectation has; others are of no buffer.
+fn compared(found: Sums, expected: &Sums, mpi: &Mpi) {
+    for (key, sum) in &found {
+        let is_expected = expected.keys().any(|(call, _)| *call == key.0);
+        assert!(is_expected || key.1 == Memory::Host, "{}: {key:?} {sum:?}", mpi.name);
+    }
+    let known: Sums =
+        found.into_iter().filter(|((call, _), _)| expected.keys().any(|(name, _)| name == call)).collect();
+    assert_eq!(&known, expected, "{}", mpi.name);
+}
+
+#[test]
+fn each_call_has_the_memory_of_its_buffers() {
+    on_each_mpi(|mpi| {
+        let tables = run(mpi, "before", &[]);
+        compared(sums(&tables), &expected(|memory| memory), mpi);
+    });
+}
+
+#[test]
+fn a_driver_that_is_loaded_in_the_run_is_noticed() {
+    on_each_mpi(|mpi| {
+        for options in [&[][..], &["--sites", "0"]] {
+            compared(sums(&run(mpi, "after", options)), &expected(|memory| memory), mpi);
+        }
+    });
+}
+
+#[test]
+fn without_a_driver_all_memory_is_the_host_s() {
+    on_each_mpi(|mpi| {
+        compared(sums(&run(mpi, "without", &[])), &expected(|_| Memory::Host), mpi);
+    });
+}
