@@ -434,6 +434,7 @@ unsafe fn mpix_barrier_init_body(
     if process::is_idle() {
         return unsafe { twin(comm, info, request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::prepare_collective(
             Operation::BarrierInit,
@@ -510,6 +511,7 @@ unsafe fn mpix_comm_ack_failed_body(
     if process::is_idle() {
         return unsafe { twin(comm, num_to_ack, num_acked, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommAckFailed, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, num_to_ack, num_acked, ierror))
@@ -534,6 +536,7 @@ unsafe fn mpix_comm_agree_body(
     if process::is_idle() {
         return unsafe { twin(comm, flag, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::collective(
             Operation::CommAgree,
@@ -564,6 +567,7 @@ unsafe fn mpix_comm_failure_ack_body(
     if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommFailureAck, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
@@ -592,6 +596,7 @@ unsafe fn mpix_comm_failure_get_acked_body(
     if process::is_idle() {
         return unsafe { twin(comm, failedgrp, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommFailureGetAcked, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, failedgrp, ierror))
@@ -616,6 +621,7 @@ unsafe fn mpix_comm_get_failed_body(
     if process::is_idle() {
         return unsafe { twin(comm, failedgrp, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommGetFailed, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, failedgrp, ierror))
@@ -641,6 +647,7 @@ unsafe fn mpix_comm_iagree_body(
     if process::is_idle() {
         return unsafe { twin(comm, flag, request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::start_collective(
             Operation::CommIagree,
@@ -668,6 +675,7 @@ unsafe fn mpix_comm_revoke_body(
     if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommRevoke, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
@@ -692,6 +700,7 @@ unsafe fn mpix_comm_shrink_body(
     if process::is_idle() {
         return unsafe { twin(comm, newcomm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::comm_shrink(fortran::handle::<Comm>(comm), HandlePtr::fortran(newcomm), move || {
             fortran::code(ierror, |ierror| twin(comm, newcomm, ierror))
@@ -1565,6 +1574,7 @@ unsafe fn mpi_abort_body(
     errorcode: *mut Fint,
     ierror: *mut Fint,
 ) {
+    buffers::note([]);
     unsafe { wrappers::abort(move || fortran::code(ierror, |ierror| twin(comm, errorcode, ierror))) };
 }
 
@@ -2372,6 +2382,7 @@ unsafe fn mpi_barrier_body(
     if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::collective(
             Operation::Barrier,
@@ -2400,6 +2411,7 @@ unsafe fn mpi_barrier_init_body(
     if process::is_idle() {
         return unsafe { twin(comm, info, request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::prepare_collective(
             Operation::BarrierInit,
@@ -2619,6 +2631,7 @@ unsafe fn mpi_buffer_detach_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
+    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::BufferDetach, move || {
             fortran::code(ierror, |ierror| twin(buffer_addr, size, ierror))
@@ -2636,6 +2649,7 @@ exports! { [] mpi_buffer_detach_body(buffer_addr: *mut Fint, size: *mut Fint, ie
 #[cfg(any(mpi = "mpi_buffer_flush_", mpi = "mpi_buffer_flush__", mpi = "mpi_buffer_flush_f08_"))]
 #[inline(never)]
 unsafe fn mpi_buffer_flush_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
+    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::BufferFlush, move || fortran::code(ierror, |ierror| twin(ierror)))
     };
@@ -2657,6 +2671,7 @@ unsafe fn mpi_buffer_iflush_body(
     if process::is_idle() {
         return unsafe { twin(request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::start_on_process(Operation::BufferIflush, HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
@@ -2680,6 +2695,7 @@ unsafe fn mpi_cancel_body(
     if process::is_idle() {
         return unsafe { twin(request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::cancel(HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
@@ -2716,6 +2732,7 @@ unsafe fn mpi_cart_create_body(
     if process::is_idle() {
         return unsafe { twin(comm_old, ndims, dims, periods, reorder, comm_cart, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create_in_order(
             Operation::CartCreate,
@@ -2751,6 +2768,7 @@ unsafe fn mpi_cart_map_body(
     if process::is_idle() {
         return unsafe { twin(comm, ndims, dims, periods, newrank, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CartMap, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ndims, dims, periods, newrank, ierror))
@@ -2776,6 +2794,7 @@ unsafe fn mpi_cart_sub_body(
     if process::is_idle() {
         return unsafe { twin(comm, remain_dims, newcomm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::CartSub,
@@ -2815,6 +2834,7 @@ unsafe fn mpi_comm_accept_body(
     if process::is_idle() {
         return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::meet(
             Operation::CommAccept,
@@ -2888,6 +2908,7 @@ unsafe fn mpi_comm_connect_body(
     if process::is_idle() {
         return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::meet(
             Operation::CommConnect,
@@ -2920,6 +2941,7 @@ unsafe fn mpi_comm_create_body(
     if process::is_idle() {
         return unsafe { twin(comm, group, newcomm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::CommCreate,
@@ -2963,6 +2985,7 @@ unsafe fn mpi_comm_create_from_group_body(
     if process::is_idle() {
         return unsafe { twin(group, stringtag, info, errhandler, newcomm, ierror, stringtag_length) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create_from_group(
             Operation::CommCreateFromGroup,
@@ -3000,6 +3023,7 @@ unsafe fn mpi_comm_create_group_body(
     if process::is_idle() {
         return unsafe { twin(comm, group, tag, newcomm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::comm_create_group(
             fortran::handle::<Comm>(comm),
@@ -3033,6 +3057,7 @@ unsafe fn mpi_comm_detach_buffer_body(
     if process::is_idle() {
         return unsafe { twin(comm, buffer_addr, size, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommDetachBuffer, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, buffer_addr, size, ierror))
@@ -3057,6 +3082,7 @@ unsafe fn mpi_comm_disconnect_body(
     if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::free(Operation::CommDisconnect, HandlePtr::fortran(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
@@ -3081,6 +3107,7 @@ unsafe fn mpi_comm_dup_body(
     if process::is_idle() {
         return unsafe { twin(comm, newcomm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::CommDup,
@@ -3113,6 +3140,7 @@ unsafe fn mpi_comm_dup_with_info_body(
     if process::is_idle() {
         return unsafe { twin(comm, info, newcomm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::CommDupWithInfo,
@@ -3143,6 +3171,7 @@ unsafe fn mpi_comm_flush_buffer_body(
     if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommFlushBuffer, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
@@ -3166,6 +3195,7 @@ unsafe fn mpi_comm_free_body(
     if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::free(Operation::CommFree, HandlePtr::fortran(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
@@ -3191,6 +3221,7 @@ unsafe fn mpi_comm_idup_body(
     if process::is_idle() {
         return unsafe { twin(comm, newcomm, request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::start_duplicate(
             Operation::CommIdup,
@@ -3225,6 +3256,7 @@ unsafe fn mpi_comm_idup_with_info_body(
     if process::is_idle() {
         return unsafe { twin(comm, info, newcomm, request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::start_duplicate(
             Operation::CommIdupWithInfo,
@@ -3257,6 +3289,7 @@ unsafe fn mpi_comm_iflush_buffer_body(
     if process::is_idle() {
         return unsafe { twin(comm, request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::start_plain(
             Operation::CommIflushBuffer,
@@ -3284,6 +3317,7 @@ unsafe fn mpi_comm_join_body(
     if process::is_idle() {
         return unsafe { twin(fd, intercomm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::comm_join(HandlePtr::fortran(intercomm), move || {
             fortran::code(ierror, |ierror| twin(fd, intercomm, ierror))
@@ -3308,6 +3342,7 @@ unsafe fn mpi_comm_set_info_body(
     if process::is_idle() {
         return unsafe { twin(comm, info, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommSetInfo, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, info, ierror))
@@ -3333,6 +3368,7 @@ unsafe fn mpi_comm_set_name_body(
     if process::is_idle() {
         return unsafe { twin(comm, comm_name, ierror, comm_name_length) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::comm_set_name(
             fortran::handle::<Comm>(comm),
@@ -3393,6 +3429,7 @@ unsafe fn mpi_comm_spawn_body(
             )
         };
     }
+    buffers::note([]);
     unsafe {
         wrappers::meet(
             Operation::CommSpawn,
@@ -3477,6 +3514,7 @@ unsafe fn mpi_comm_spawn_multiple_body(
             )
         };
     }
+    buffers::note([]);
     unsafe {
         wrappers::meet(
             Operation::CommSpawnMultiple,
@@ -3523,6 +3561,7 @@ unsafe fn mpi_comm_split_body(
     if process::is_idle() {
         return unsafe { twin(comm, color, key, newcomm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::CommSplit,
@@ -3553,6 +3592,7 @@ unsafe fn mpi_comm_split_type_body(
     if process::is_idle() {
         return unsafe { twin(comm, split_type, key, info, newcomm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::CommSplitType,
@@ -3662,6 +3702,7 @@ unsafe fn mpi_dist_graph_create_body(
             twin(comm_old, n, sources, degrees, destinations, weights, info, reorder, comm_dist_graph, ierror)
         };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create_in_order(
             Operation::DistGraphCreate,
@@ -3743,6 +3784,7 @@ unsafe fn mpi_dist_graph_create_adjacent_body(
             )
         };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create_in_order(
             Operation::DistGraphCreateAdjacent,
@@ -3924,6 +3966,7 @@ unsafe fn mpi_file_close_body(
     if process::is_idle() {
         return unsafe { twin(fh, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::close_file(Operation::FileClose, HandlePtr::fortran(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, ierror))
@@ -3946,6 +3989,7 @@ unsafe fn mpi_file_delete_body(
     ierror: *mut Fint,
     filename_length: usize,
 ) {
+    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::FileDelete, move || {
             fortran::code(ierror, |ierror| twin(filename, info, ierror, filename_length))
@@ -3974,6 +4018,7 @@ unsafe fn mpi_file_get_position_shared_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileGetPositionShared, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, ierror))
@@ -3998,6 +4043,7 @@ unsafe fn mpi_file_get_size_body(
     if process::is_idle() {
         return unsafe { twin(fh, size, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileGetSize, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, size, ierror))
@@ -4406,6 +4452,7 @@ unsafe fn mpi_file_open_body(
     if process::is_idle() {
         return unsafe { twin(comm, filename, amode, info, fh, ierror, filename_length) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::open_file(
             Operation::FileOpen,
@@ -4435,6 +4482,7 @@ unsafe fn mpi_file_preallocate_body(
     if process::is_idle() {
         return unsafe { twin(fh, size, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FilePreallocate, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, size, ierror))
@@ -4891,6 +4939,7 @@ unsafe fn mpi_file_seek_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, whence, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSeek, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, whence, ierror))
@@ -4916,6 +4965,7 @@ unsafe fn mpi_file_seek_shared_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, whence, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSeekShared, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, whence, ierror))
@@ -4944,6 +4994,7 @@ unsafe fn mpi_file_set_atomicity_body(
     if process::is_idle() {
         return unsafe { twin(fh, flag, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSetAtomicity, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, flag, ierror))
@@ -4968,6 +5019,7 @@ unsafe fn mpi_file_set_info_body(
     if process::is_idle() {
         return unsafe { twin(fh, info, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSetInfo, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, info, ierror))
@@ -4992,6 +5044,7 @@ unsafe fn mpi_file_set_size_body(
     if process::is_idle() {
         return unsafe { twin(fh, size, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSetSize, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, size, ierror))
@@ -5030,6 +5083,7 @@ unsafe fn mpi_file_set_view_body(
     if process::is_idle() {
         return unsafe { twin(fh, disp, etype, filetype, datarep, info, ierror, datarep_length) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSetView, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| {
@@ -5055,6 +5109,7 @@ unsafe fn mpi_file_sync_body(
     if process::is_idle() {
         return unsafe { twin(fh, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSync, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, ierror))
@@ -5510,6 +5565,7 @@ exports! { [] mpi_file_write_shared_body(fh: *mut Fint, buf: *const c_void, coun
 #[cfg(any(mpi = "mpi_finalize_", mpi = "mpi_finalize__", mpi = "mpi_finalize_f08_"))]
 #[inline(never)]
 unsafe fn mpi_finalize_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
+    buffers::note([]);
     unsafe { wrappers::finalize(move || fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
@@ -5962,6 +6018,7 @@ unsafe fn mpi_graph_create_body(
     if process::is_idle() {
         return unsafe { twin(comm_old, nnodes, index, edges, reorder, comm_graph, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create_in_order(
             Operation::GraphCreate,
@@ -5997,6 +6054,7 @@ unsafe fn mpi_graph_map_body(
     if process::is_idle() {
         return unsafe { twin(comm, nnodes, index, edges, newrank, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::GraphMap, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, nnodes, index, edges, newrank, ierror))
@@ -6021,6 +6079,7 @@ unsafe fn mpi_grequest_complete_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
+    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::GrequestComplete, move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
@@ -6048,6 +6107,7 @@ unsafe fn mpi_grequest_start_body(
     if process::is_idle() {
         return unsafe { twin(query_fn, free_fn, cancel_fn, extra_state, request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::start_on_process(Operation::GrequestStart, HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(query_fn, free_fn, cancel_fn, extra_state, request, ierror))
@@ -6434,6 +6494,7 @@ unsafe fn mpi_ibarrier_body(
     if process::is_idle() {
         return unsafe { twin(comm, request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::start_collective(
             Operation::Ibarrier,
@@ -6744,6 +6805,7 @@ unsafe fn mpi_improbe_body(
     if process::is_idle() {
         return unsafe { twin(source, tag, comm, flag, message, status, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::immediate_matched_probe(
             Operation::Improbe,
@@ -7101,6 +7163,7 @@ exports! { [] mpi_ineighbor_alltoallw_body(sendbuf: *const c_void, sendcounts: *
 #[cfg(any(mpi = "mpi_init_", mpi = "mpi_init__", mpi = "mpi_init_f08_"))]
 #[inline(never)]
 unsafe fn mpi_init_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
+    buffers::note([]);
     unsafe { wrappers::init(move || fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
@@ -7118,6 +7181,7 @@ unsafe fn mpi_init_thread_body(
     provided: *mut Fint,
     ierror: *mut Fint,
 ) {
+    buffers::note([]);
     unsafe {
         wrappers::init_thread(move || fortran::code(ierror, |ierror| twin(required, provided, ierror)))
     };
@@ -7154,6 +7218,7 @@ unsafe fn mpi_intercomm_create_body(
             twin(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm, ierror)
         };
     }
+    buffers::note([]);
     unsafe {
         wrappers::intercomm_create(
             fortran::handle::<Comm>(local_comm),
@@ -7222,6 +7287,7 @@ unsafe fn mpi_intercomm_create_from_groups_body(
             )
         };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create_from_group(
             Operation::IntercommCreateFromGroups,
@@ -7265,6 +7331,7 @@ unsafe fn mpi_intercomm_merge_body(
     if process::is_idle() {
         return unsafe { twin(intercomm, high, newintracomm, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::IntercommMerge,
@@ -7295,6 +7362,7 @@ unsafe fn mpi_iprobe_body(
     if process::is_idle() {
         return unsafe { twin(source, tag, comm, flag, status, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::Iprobe, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(source, tag, comm, flag, status, ierror))
@@ -7967,6 +8035,7 @@ unsafe fn mpi_mprobe_body(
     if process::is_idle() {
         return unsafe { twin(source, tag, comm, message, status, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::matched_probe(
             Operation::Mprobe,
@@ -8629,6 +8698,7 @@ unsafe fn mpi_parrived_body(
     if process::is_idle() {
         return unsafe { twin(request, partition, flag, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_request(Operation::Parrived, fortran::handle::<Request>(request), move || {
             fortran::code(ierror, |ierror| twin(request, partition, flag, ierror))
@@ -8652,6 +8722,7 @@ unsafe fn mpi_pcontrol_body(
     if process::is_idle() {
         return unsafe { twin(level, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::pcontrol(*level, std::ptr::null(), move || {
             twin(level, ierror);
@@ -8677,6 +8748,7 @@ unsafe fn mpi_pready_body(
     if process::is_idle() {
         return unsafe { twin(partition, request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_request(Operation::Pready, fortran::handle::<Request>(request), move || {
             fortran::code(ierror, |ierror| twin(partition, request, ierror))
@@ -8702,6 +8774,7 @@ unsafe fn mpi_pready_list_body(
     if process::is_idle() {
         return unsafe { twin(length, array_of_partitions, request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_request(Operation::PreadyList, fortran::handle::<Request>(request), move || {
             fortran::code(ierror, |ierror| twin(length, array_of_partitions, request, ierror))
@@ -8727,6 +8800,7 @@ unsafe fn mpi_pready_range_body(
     if process::is_idle() {
         return unsafe { twin(partition_low, partition_high, request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_request(Operation::PreadyRange, fortran::handle::<Request>(request), move || {
             fortran::code(ierror, |ierror| twin(partition_low, partition_high, request, ierror))
@@ -8806,6 +8880,7 @@ unsafe fn mpi_probe_body(
     if process::is_idle() {
         return unsafe { twin(source, tag, comm, status, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::Probe, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(source, tag, comm, status, ierror))
@@ -9419,6 +9494,7 @@ unsafe fn mpi_request_free_body(
     if process::is_idle() {
         return unsafe { twin(request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::request_free(HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
@@ -9448,6 +9524,7 @@ unsafe fn mpi_request_get_status_body(
     if process::is_idle() {
         return unsafe { twin(request, flag, status, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::request_get_status(fortran::handle::<Request>(request), flag, move || {
             fortran::code(ierror, |ierror| twin(request, flag, status, ierror))
@@ -9478,6 +9555,7 @@ unsafe fn mpi_request_get_status_all_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, flag, array_of_statuses, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::get_status_many(
             Operation::RequestGetStatusAll,
@@ -9516,6 +9594,7 @@ unsafe fn mpi_request_get_status_any_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, index, flag, status, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::get_status_many(
             Operation::RequestGetStatusAny,
@@ -9554,6 +9633,7 @@ unsafe fn mpi_request_get_status_some_body(
             twin(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, ierror)
         };
     }
+    buffers::note([]);
     unsafe {
         wrappers::get_status_many(
             Operation::RequestGetStatusSome,
@@ -10532,6 +10612,7 @@ unsafe fn mpi_session_detach_buffer_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
+    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::SessionDetachBuffer, move || {
             fortran::code(ierror, |ierror| twin(session, buffer_addr, size, ierror))
@@ -10556,6 +10637,7 @@ unsafe fn mpi_session_finalize_body(
     if process::is_idle() {
         return unsafe { twin(session, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::session_finalize(HandlePtr::fortran(session), move || {
             fortran::code(ierror, |ierror| twin(session, ierror))
@@ -10580,6 +10662,7 @@ unsafe fn mpi_session_flush_buffer_body(
     session: *mut Fint,
     ierror: *mut Fint,
 ) {
+    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::SessionFlushBuffer, move || {
             fortran::code(ierror, |ierror| twin(session, ierror))
@@ -10608,6 +10691,7 @@ unsafe fn mpi_session_iflush_buffer_body(
     if process::is_idle() {
         return unsafe { twin(session, request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::start_on_process(Operation::SessionIflushBuffer, HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(session, request, ierror))
@@ -10630,6 +10714,7 @@ unsafe fn mpi_session_init_body(
     session: *mut Fint,
     ierror: *mut Fint,
 ) {
+    buffers::note([]);
     unsafe {
         wrappers::session_init(HandlePtr::fortran(session), move || {
             fortran::code(ierror, |ierror| twin(info, errhandler, session, ierror))
@@ -10742,6 +10827,7 @@ unsafe fn mpi_start_body(
     if process::is_idle() {
         return unsafe { twin(request, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::start(HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
@@ -10766,6 +10852,7 @@ unsafe fn mpi_startall_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::startall(*count, HandlePtr::fortran(array_of_requests), move || {
             fortran::code(ierror, |ierror| twin(count, array_of_requests, ierror))
@@ -10791,6 +10878,7 @@ unsafe fn mpi_test_body(
     if process::is_idle() {
         return unsafe { twin(request, flag, status, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::test(HandlePtr::fortran(request), flag, fortran::status(status), move |chosen| {
             fortran::code(ierror, |ierror| twin(request, flag, fortran::chosen(chosen, status), ierror))
@@ -10817,6 +10905,7 @@ unsafe fn mpi_testall_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, flag, array_of_statuses, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::testall(
             *count,
@@ -10852,6 +10941,7 @@ unsafe fn mpi_testany_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, index, flag, status, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::testany(
             *count,
@@ -10890,6 +10980,7 @@ unsafe fn mpi_testsome_body(
             twin(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, ierror)
         };
     }
+    buffers::note([]);
     unsafe {
         wrappers::some(
             Operation::Testsome,
@@ -10930,6 +11021,7 @@ unsafe fn mpi_type_free_body(
     if process::is_idle() {
         return unsafe { twin(datatype, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::type_free(HandlePtr::fortran(datatype), move || {
             fortran::code(ierror, |ierror| twin(datatype, ierror))
@@ -10954,6 +11046,7 @@ unsafe fn mpi_wait_body(
     if process::is_idle() {
         return unsafe { twin(request, status, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::wait(HandlePtr::fortran(request), fortran::status(status), move |chosen| {
             fortran::code(ierror, |ierror| twin(request, fortran::chosen(chosen, status), ierror))
@@ -10979,6 +11072,7 @@ unsafe fn mpi_waitall_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, array_of_statuses, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::waitall(
             *count,
@@ -11012,6 +11106,7 @@ unsafe fn mpi_waitany_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, index, status, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::waitany(
             *count,
@@ -11049,6 +11144,7 @@ unsafe fn mpi_waitsome_body(
             twin(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, ierror)
         };
     }
+    buffers::note([]);
     unsafe {
         wrappers::some(
             Operation::Waitsome,
@@ -11109,6 +11205,7 @@ unsafe fn mpi_win_allocate_body(
     if process::is_idle() {
         return unsafe { twin(size, disp_unit, info, comm, baseptr, win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create_window(
             Operation::WinAllocate,
@@ -11158,6 +11255,7 @@ unsafe fn mpi_win_allocate_shared_body(
     if process::is_idle() {
         return unsafe { twin(size, disp_unit, info, comm, baseptr, win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create_window(
             Operation::WinAllocateShared,
@@ -11213,6 +11311,7 @@ unsafe fn mpi_win_complete_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinComplete, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
@@ -11282,6 +11381,7 @@ unsafe fn mpi_win_create_dynamic_body(
     if process::is_idle() {
         return unsafe { twin(info, comm, win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::create_window(
             Operation::WinCreateDynamic,
@@ -11334,6 +11434,7 @@ unsafe fn mpi_win_fence_body(
     if process::is_idle() {
         return unsafe { twin(assert, win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinFence, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(assert, win, ierror))
@@ -11358,6 +11459,7 @@ unsafe fn mpi_win_flush_body(
     if process::is_idle() {
         return unsafe { twin(rank, win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinFlush, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(rank, win, ierror))
@@ -11381,6 +11483,7 @@ unsafe fn mpi_win_flush_all_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinFlushAll, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
@@ -11405,6 +11508,7 @@ unsafe fn mpi_win_flush_local_body(
     if process::is_idle() {
         return unsafe { twin(rank, win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinFlushLocal, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(rank, win, ierror))
@@ -11432,6 +11536,7 @@ unsafe fn mpi_win_flush_local_all_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinFlushLocalAll, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
@@ -11455,6 +11560,7 @@ unsafe fn mpi_win_free_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::free_window(Operation::WinFree, HandlePtr::fortran(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
@@ -11481,6 +11587,7 @@ unsafe fn mpi_win_lock_body(
     if process::is_idle() {
         return unsafe { twin(lock_type, rank, assert, win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinLock, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(lock_type, rank, assert, win, ierror))
@@ -11505,6 +11612,7 @@ unsafe fn mpi_win_lock_all_body(
     if process::is_idle() {
         return unsafe { twin(assert, win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinLockAll, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(assert, win, ierror))
@@ -11530,6 +11638,7 @@ unsafe fn mpi_win_post_body(
     if process::is_idle() {
         return unsafe { twin(group, assert, win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinPost, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(group, assert, win, ierror))
@@ -11554,6 +11663,7 @@ unsafe fn mpi_win_set_info_body(
     if process::is_idle() {
         return unsafe { twin(win, info, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinSetInfo, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, info, ierror))
@@ -11579,6 +11689,7 @@ unsafe fn mpi_win_start_body(
     if process::is_idle() {
         return unsafe { twin(group, assert, win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinStart, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(group, assert, win, ierror))
@@ -11602,6 +11713,7 @@ unsafe fn mpi_win_sync_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinSync, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
@@ -11626,6 +11738,7 @@ unsafe fn mpi_win_test_body(
     if process::is_idle() {
         return unsafe { twin(win, flag, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinTest, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, flag, ierror))
@@ -11650,6 +11763,7 @@ unsafe fn mpi_win_unlock_body(
     if process::is_idle() {
         return unsafe { twin(rank, win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinUnlock, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(rank, win, ierror))
@@ -11673,6 +11787,7 @@ unsafe fn mpi_win_unlock_all_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinUnlockAll, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
@@ -11696,6 +11811,7 @@ unsafe fn mpi_win_wait_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
+    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinWait, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))

@@ -36,7 +36,7 @@ impl CachedCounter {
     /// The key of a call with a message of `message` bytes.
     #[inline(always)]
     pub fn key(self, message: u64) -> Key {
-        self.0.key.get().of_next_call(HOT.region(), size_class(message), buffers::taken())
+        self.0.key.get().of_next_call(HOT.region(), size_class(message), buffers::of_call())
     }
 
     /// Counts a call with a message of `message` bytes of which this process contributes `bytes`, which returns to `caller`; returns

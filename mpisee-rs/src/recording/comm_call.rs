@@ -11,7 +11,6 @@ use super::streams::NumberedMessage;
 use super::{Call, add_call, instances, returning};
 use crate::mpi::abi::{Comm, Raw, Request};
 use crate::mpi::argument::HandlePtr;
-use crate::state::buffers;
 use crate::state::cached_call::Ends;
 use crate::state::call_sample::CallSample;
 use crate::state::communicator::{COMMUNICATORS, Members};
@@ -64,7 +63,6 @@ impl Uncounted {
     #[cold]
     #[inline(never)]
     pub fn begin(operation: Operation, comm: Raw<Comm>, spread: c_int) -> Uncounted {
-        buffers::forget();
         if !process::is_recording() {
             return CommCall::begin_while_off(operation, comm, spread)
                 .map_or(Uncounted::Passed, Uncounted::Off);

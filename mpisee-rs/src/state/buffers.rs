@@ -31,7 +31,7 @@ thread_local! {
     static OF_CALL: Cell<Memory> = const { Cell::new(Memory::Host) };
 }
 
-/// Notes the buffers of a call that begins.
+/// Notes the buffers of a call that begins, if it has any.
 #[inline(always)]
 pub fn note<const N: usize>(buffers: [*const c_void; N]) {
     if HOT.asks_driver() {
@@ -56,21 +56,16 @@ pub fn note_known(kinds: impl Iterator<Item = Memory>) {
     }
 }
 
-/// The kind of memory of the call that is counted; once for each call.
+/// The kind of memory of the call in progress.
 #[inline(always)]
-pub fn taken() -> Memory {
-    if HOT.asks_driver() { taken_from_note() } else { Memory::Host }
+pub fn of_call() -> Memory {
+    if HOT.asks_driver() { noted() } else { Memory::Host }
 }
 
 #[cold]
 #[inline(never)]
-fn taken_from_note() -> Memory {
-    OF_CALL.replace(Memory::Host)
-}
-
-/// Forgets the buffers of a call that is not counted.
-pub fn forget() {
-    let _ = taken();
+fn noted() -> Memory {
+    OF_CALL.get()
 }
 
 /// The kind of memory at an address. Special addresses, as `MPI_IN_PLACE` and `MPI_BOTTOM`, are unknown to the driver, as
@@ -152,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_farthest_from_the_host_is_that_of_the_call_and_taken_once() {
+    fn the_kind_farthest_from_the_host_is_that_of_the_call() {
         assert_eq!(kind_of(ptr::without_provenance(ON_GPU as usize)), Memory::Host, "without a driver");
         GET_ATTRIBUTES.store(played as *mut c_void, Ordering::Release);
         HOT.ask_driver();
@@ -167,11 +162,11 @@ mod tests {
         ];
         for (buffers, kind) in cases {
             note(buffers.map(at));
-            assert_eq!((taken(), taken()), (kind, Memory::Host), "{buffers:x?}");
+            assert_eq!(of_call(), kind, "{buffers:x?}");
         }
         note([at(ON_GPU)]);
-        forget();
-        assert_eq!(taken(), Memory::Host);
+        note([]);
+        assert_eq!(of_call(), Memory::Host);
         HOT.set_region(mpisee_profile::RegionId::new(5));
         assert!(HOT.asks_driver());
         assert_eq!(HOT.region(), mpisee_profile::RegionId::new(5));

@@ -27,7 +27,7 @@ impl CallSample {
         ticks: Ticks,
     ) -> Self {
         let size_class = size_class(message);
-        let key = CallKey { communicator, region, place, size_class, memory: buffers::taken() }.pack();
+        let key = CallKey { communicator, region, place, size_class, memory: buffers::of_call() }.pack();
         CallSample { key, bytes, ticks }
     }
 

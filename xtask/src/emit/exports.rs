@@ -69,16 +69,16 @@ fn shim(out: &mut String, function: &Function, meaning: &Meaning, large: bool) -
     Ok(())
 }
 
-/// The note of a call's buffers, where it has some: parameters that are addresses of what is communicated.
+/// The note of a call's buffers: parameters that are addresses of what is communicated. A call without any is noted, too, so
+/// that it is not taken for one with those of the call before.
 pub fn note_of_buffers(function: &Function, large: bool) -> String {
     let buffers = function.params_of(large).filter(|param| param.kind == "BUFFER");
-    let buffers: Vec<String> = buffers
-        .map(|param| match param.direction {
-            Direction::In => param.name.clone(),
-            _ => format!("{}.cast_const()", param.name),
-        })
-        .collect();
-    if buffers.is_empty() { String::new() } else { format!("buffers::note([{}]);\n", buffers.join(", ")) }
+    let address = |param: &Param| match param.direction {
+        Direction::In => param.name.clone(),
+        _ => format!("{}.cast_const()", param.name),
+    };
+    let buffers: Vec<String> = buffers.map(address).collect();
+    format!("buffers::note([{}]);\n", buffers.join(", "))
 }
 
 /// In whose terms the arguments of a shim are.
