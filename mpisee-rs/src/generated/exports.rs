@@ -4635,6 +4635,8 @@ pub unsafe extern "C-unwind" fn MPI_Improbe(
         wrappers::immediate_matched_probe(
             Operation::Improbe,
             comm,
+            source,
+            tag,
             flag,
             HandlePtr::c(message),
             status,
@@ -5073,7 +5075,7 @@ pub unsafe extern "C-unwind" fn MPI_Iprobe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::plain(Operation::Iprobe, comm, move || {
+        wrappers::probe(Operation::Iprobe, comm, source, tag, move || {
             pmpi::MPI_Iprobe.get()(source, tag, comm, flag, status)
         })
     }
@@ -5737,9 +5739,15 @@ pub unsafe extern "C-unwind" fn MPI_Mprobe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::matched_probe(Operation::Mprobe, comm, HandlePtr::c(message), status, move |status| {
-            pmpi::MPI_Mprobe.get()(source, tag, comm, message, status)
-        })
+        wrappers::matched_probe(
+            Operation::Mprobe,
+            comm,
+            source,
+            tag,
+            HandlePtr::c(message),
+            status,
+            move |status| pmpi::MPI_Mprobe.get()(source, tag, comm, message, status),
+        )
     }
 }
 
@@ -6422,7 +6430,9 @@ pub unsafe extern "C-unwind" fn MPI_Probe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::plain(Operation::Probe, comm, move || pmpi::MPI_Probe.get()(source, tag, comm, status))
+        wrappers::probe(Operation::Probe, comm, source, tag, move || {
+            pmpi::MPI_Probe.get()(source, tag, comm, status)
+        })
     }
 }
 

@@ -6653,6 +6653,8 @@ unsafe fn mpi_improbe_body(
         wrappers::immediate_matched_probe(
             Operation::Improbe,
             fortran::handle::<Comm>(comm),
+            *source,
+            *tag,
             flag,
             HandlePtr::fortran(message),
             fortran::status(status),
@@ -7195,7 +7197,7 @@ unsafe fn mpi_iprobe_body(
         return unsafe { twin(source, tag, comm, flag, status, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::Iprobe, fortran::handle::<Comm>(comm), move || {
+        wrappers::probe(Operation::Iprobe, fortran::handle::<Comm>(comm), *source, *tag, move || {
             fortran::code(ierror, |ierror| twin(source, tag, comm, flag, status, ierror))
         })
     };
@@ -7858,6 +7860,8 @@ unsafe fn mpi_mprobe_body(
         wrappers::matched_probe(
             Operation::Mprobe,
             fortran::handle::<Comm>(comm),
+            *source,
+            *tag,
             HandlePtr::fortran(message),
             fortran::status(status),
             move |chosen| {
@@ -8682,7 +8686,7 @@ unsafe fn mpi_probe_body(
         return unsafe { twin(source, tag, comm, status, ierror) };
     }
     unsafe {
-        wrappers::plain(Operation::Probe, fortran::handle::<Comm>(comm), move || {
+        wrappers::probe(Operation::Probe, fortran::handle::<Comm>(comm), *source, *tag, move || {
             fortran::code(ierror, |ierror| twin(source, tag, comm, status, ierror))
         })
     };
