@@ -194,7 +194,9 @@ fn a_rank_astray_on_one_of_four_nodes_is_named_with_its_line() {
         // As docs/live.md has it.
         let mut readers = mpi.launcher(4, &[]);
         cluster.launch(mpi, &mut readers, 1);
-        readers.arg(dist().join("bin/mpisee-through")).args(["top", "--stacks", "--to", "roll", "--color", "never"]);
+        readers
+            .arg(dist().join("bin/mpisee-through"))
+            .args(["top", "--stacks", "--to", "roll", "--color", "never"]);
         let begin = Instant::now();
         let said = cluster.run("login", readers.current_dir(place.folder()));
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
