@@ -10,6 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause between two looks into the folder.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Nanoseconds between the parts of one roll call at most: readers that no launcher started share their number with earlier ones.
+const MOST_APART_NS: u64 = 600_000_000_000;
 /// The largest part that is read.
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -137,8 +139,9 @@ pub fn last(folder: &Path) -> Result<Vec<Part>> {
         );
     }
     let mut parts = files.iter().map(|file| read(file)).collect::<Result<Vec<Part>>>()?;
-    let launch = parts.iter().max_by_key(|part| part.written_ns).map(|part| part.launch);
-    parts.retain(|part| Some(part.launch) == launch);
+    if let Some((written_ns, launch)) = parts.iter().map(|part| (part.written_ns, part.launch)).max() {
+        parts.retain(|part| part.launch == launch && written_ns - part.written_ns < MOST_APART_NS);
+    }
     Ok(parts)
 }
 
@@ -181,6 +184,9 @@ mod tests {
         }
         let parts = last(folder.path()).unwrap();
         assert_eq!(parts.iter().map(|part| part.launch).collect::<Vec<_>>(), [3, 3]);
+        let old = |launch, host, _| Part::new(launch, host, 1, [], Vec::new());
+        reader(3, 1).write(folder.path(), old).unwrap();
+        assert_eq!(last(folder.path()).unwrap().len(), 1, "a part of long ago");
         let (parts, remark) = reader(5, 0).wait_for_all(folder.path()).unwrap();
         assert_eq!((parts.len(), remark), (2, None));
         std::fs::write(folder.path().join("mpisee-top-0000000000000003-n9-9.json"), "{").unwrap();
