@@ -2,17 +2,18 @@
 
 use mpisee_collect::files::parts;
 use mpisee_collect::gpu;
+use mpisee_collect::segments::{Clock, collected, of_snapshot};
 use mpisee_collect::wire::Message;
 use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::gpu::{GpuFile, MAGIC as GPU_MAGIC};
 use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::rows::{
     ArrivalRow, BinaryRow, CallRow, CollectiveRow, CommRow, GpuRow, GpuTotalRow, Members, OffsetRow,
-    OutsideRow, PeerRow, RankRow, RegionRow, Row,
+    OutsideRow, PathRow, PathTotalRow, PeerRow, RankRow, RegionRow, Row, SiteRow, StackRow,
 };
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::{Header, MAGIC, VERSION};
-use mpisee_profile::segment::names::{name_of, names_can_be};
+use mpisee_profile::segment::names::{name_of, names, names_can_be};
 use mpisee_profile::{CommId, Operation, Profile, RankSet};
 use std::ffi::OsString;
 use std::mem::offset_of;
@@ -22,16 +23,17 @@ use std::path::{Path, PathBuf};
 pub type Reader = fn(&[u8]);
 
 /// The targets by name.
-pub const TARGETS: [(&str, Reader); 6] = [
+pub const TARGETS: [(&str, Reader); 7] = [
     ("segment", segment),
     ("tables", tables),
     ("answers", answers),
     ("texts", texts),
     ("sums", sums),
     ("kernels", kernels),
+    ("roll", roll),
 ];
 
-/// A segment, up to the rows of the profile that `recover` makes of it. What says that it is one of this version is put
+/// A segment, up to the rows of the profile that `recover` makes of it, and the calls that `top` shows. What says that it is one of this version is put
 /// into its place, so that a new version does not make the corpus worthless.
 pub fn segment(input: &[u8]) {
     let (words, _) = input.as_chunks::<8>();
@@ -53,6 +55,23 @@ pub fn segment(input: &[u8]) {
     let rows = parts(&tables);
     assert!(rows[0].ends_with(b"\n"), "there is a row of the rank");
     name_of(words.as_slice(), CommId::NONE);
+    let clock = Clock::of_ended(&snapshot, snapshot.last_known().ticks);
+    let calls = of_snapshot(&snapshot, &names(&snapshot), &clock, |_| String::new());
+    for place in collected([(snapshot.world_rank, false, calls.as_slice())]) {
+        assert!(place.call.is_none_or(|call| call.name().starts_with("MPI")));
+    }
+}
+
+/// What a reader of `top` on another node has written, up to the roll call.
+pub fn roll(input: &[u8]) {
+    let folder = directory();
+    std::fs::create_dir_all(&folder).expect("memory takes a directory");
+    std::fs::write(folder.join("mpisee-top-0000000000000000-n1-0.json"), input).expect("memory takes a file");
+    for format in ["table", "json"] {
+        let words = ["mpisee-through", "top", "--format", format, "--from"].map(OsString::from);
+        let _ = mpisee_through::run(words.into_iter().chain([folder.clone().into()]));
+    }
+    std::fs::remove_dir_all(&folder).expect("it is ours");
 }
 
 /// The sums of other ranks, as they come up the tree. What says that they are of this version is put into its place.
@@ -77,7 +96,7 @@ pub fn kernels(input: &[u8]) {
 
 /// The sections of a profile as one text: each begins with a line `@` and the name of the file.
 fn sections(input: &[u8]) -> Vec<(&'static str, &[u8])> {
-    const FILES: [&str; 13] = [
+    const FILES: [&str; 17] = [
         "run.json",
         RankRow::FILE,
         CommRow::FILE,
@@ -91,6 +110,10 @@ fn sections(input: &[u8]) -> Vec<(&'static str, &[u8])> {
         BinaryRow::FILE,
         ArrivalRow::FILE,
         CollectiveRow::FILE,
+        SiteRow::FILE,
+        PathRow::FILE,
+        PathTotalRow::FILE,
+        StackRow::FILE,
     ];
     let mut found: Vec<(&'static str, &[u8])> = Vec::new();
     let mut rest = input;
@@ -155,11 +178,15 @@ pub fn tables(input: &[u8]) {
         read::<BinaryRow>(&profile);
         read::<ArrivalRow>(&profile);
         read::<CollectiveRow>(&profile);
+        read::<SiteRow>(&profile);
+        read::<PathRow>(&profile);
+        read::<PathTotalRow>(&profile);
+        read::<StackRow>(&profile);
     });
 }
 
 /// The commands that only read a profile; `{}` stands for it.
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 26] = [
     "summary {}",
     "summary --all {}",
     "comms {}",
@@ -184,6 +211,8 @@ const COMMANDS: [&str; 24] = [
     "gpu --annotate --format json {}",
     "waits {}",
     "waits --format json --each {}",
+    "sites {}",
+    "paths {}",
 ];
 
 /// A whole profile, through a command of mpisee-through: the first byte says which.

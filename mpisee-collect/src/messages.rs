@@ -1,13 +1,12 @@
 //! From the sampled messages of a rank to rows.
 
 use crate::node_clock::NodeClock;
+use mpisee_profile::Ticks;
 use mpisee_profile::rows::{MessageRow, StreamRow};
 use mpisee_profile::segment::instances::{INSTANCES, Sample, Subject};
-use mpisee_profile::segment::key::{Key, Meaning, PeerKey};
-use mpisee_profile::segment::layout::peer;
+use mpisee_profile::segment::key::{Key, Meaning};
 use mpisee_profile::segment::snapshot::Snapshot;
 use mpisee_profile::segment::streams::{COMMUNICATOR, IS_UNORDERED, PEER_AND_TAG, Stream};
-use mpisee_profile::{Ticks, WorldRank};
 
 /// The rows of a rank.
 #[derive(Debug, Default)]
@@ -44,7 +43,8 @@ fn order(row: &StreamRow) -> impl Ord {
 
 fn row(snapshot: &Snapshot, names: &[String], values: &[u64; 6]) -> Option<StreamRow> {
     let stream = Stream::from_words([values[COMMUNICATOR], values[PEER_AND_TAG]]);
-    let peer = world_rank(snapshot, &stream).filter(|_| values[INSTANCES] > 0)?;
+    let peer = snapshot.world_rank_of(stream.communicator, stream.peer);
+    let peer = peer.filter(|_| values[INSTANCES] > 0)?;
     Some(StreamRow {
         comm: names.get(stream.communicator.index())?.clone(),
         rank: snapshot.world_rank.get(),
@@ -55,20 +55,6 @@ fn row(snapshot: &Snapshot, names: &[String], values: &[u64; 6]) -> Option<Strea
         sampled: 0,
         ordered: u8::from(values[COMMUNICATOR] & IS_UNORDERED == 0),
     })
-}
-
-/// The rank of a stream's peer in `MPI_COMM_WORLD`.
-fn world_rank(snapshot: &Snapshot, stream: &Stream) -> Option<WorldRank> {
-    let communicator = snapshot.communicators.get(stream.communicator.index())?;
-    match communicator.created.group.get(stream.peer)? {
-        WorldRank::OUTSIDE => None,
-        WorldRank::ELIDED => {
-            let key = PeerKey { communicator: stream.communicator, peer: stream.peer }.pack();
-            let rank_plus_1 = snapshot.counters.get(&key)?[peer::WORLD_RANK_PLUS_1];
-            Some(WorldRank::new(u32::try_from(rank_plus_1.checked_sub(1)?).ok()?))
-        }
-        rank => Some(rank),
-    }
 }
 
 fn message(stream: &StreamRow, sample: &Sample, clock: &NodeClock) -> Option<MessageRow> {

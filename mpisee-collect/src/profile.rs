@@ -334,7 +334,11 @@ fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
     }
     for rank in &mut *last {
         let more_s = rank.clock.seconds(latest[&rank.clocked_by].saturating_sub(rank.clock.ticks));
-        rank.calls.iter_mut().for_each(|call| call.for_s += more_s);
+        for call in &mut rank.calls {
+            call.for_s += more_s;
+            // Ranks in a call are together whatever their partners.
+            call.with = None;
+        }
     }
     let ranks_by_call = collected(last.iter().map(|rank| (rank.rank, true, rank.calls.as_slice())));
     let told = |one: Collected| EndedIn {

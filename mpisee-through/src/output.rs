@@ -98,9 +98,11 @@ impl OutputArgs {
     /// The page that tables fit.
     pub fn page(&self) -> Page {
         let in_terminal = self.is_stdout() && std::io::stdout().is_terminal();
+        // Launchers give the programs that they start terminals without a width.
+        let is_wide = |&width: &u16| i64::from(width) >= NARROWEST;
         let is_allowed = || std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Page {
-            width: self.width.or_else(|| in_terminal.then(page::terminal_width).flatten()),
+            width: self.width.or_else(|| in_terminal.then(page::terminal_width).flatten().filter(is_wide)),
             colour: match self.color {
                 ColorWhen::Auto => in_terminal && is_allowed(),
                 ColorWhen::Always => true,

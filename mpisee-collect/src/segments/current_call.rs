@@ -1,13 +1,13 @@
 //! The current calls of ranks: those in which they are, or were when they ended, each with its communicator. Ranks in
 //! the same call are put together, for `top` and for `ended_in` of `run.json`.
 
-use super::Clock;
+use super::{Clock, With};
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::active_call::{ActiveCall, Call};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call::CALLS;
-use mpisee_profile::{CommId, Kind, RankSet, WorldRank};
-use std::collections::BTreeMap;
+use mpisee_profile::{CommId, Kind, RankSet, Ticks, WorldRank};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A call in which a thread is.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,11 @@ pub struct CurrentCall {
     /// Its number among the rank's calls of the operation on the communicator, from 1; of a collective the same on all members.
     /// `None` where they cannot be counted.
     pub number: Option<u64>,
-    /// Seconds since the rank entered it.
+    /// With whom it communicates; `None` where that is not known, or all members of the communicator do.
+    pub with: Option<With>,
+    /// When the rank entered it, on the clock of its process: two calls of a thread do not begin at the same tick.
+    pub since: Ticks,
+    /// Seconds since then.
     pub for_s: f64,
     /// Where in the program it is made; empty if nobody has looked.
     pub stack: String,
@@ -37,6 +41,8 @@ pub fn of_snapshot(
         call: active.call,
         comm: active.communicator.and_then(|id| Some((id, names.get(id.index())?.clone()))),
         number: number_of(snapshot, active),
+        with: active.awaited.map(|awaited| With::of(snapshot, active.communicator, awaited)),
+        since: active.since,
         for_s: clock.since(active.since),
         stack: stack(active),
     };
@@ -111,20 +117,41 @@ pub struct Collected {
     pub least_s: f64,
 }
 
+/// Groups of ranks in the same call that differ in their partners are apart up to this number.
+const MOST_APART: usize = 8;
+
+/// Operation, communicator, number and place of a call.
+type Same<'p> = (Call, Option<&'p str>, Option<u64>, &'p str);
+
+fn same(current: &CurrentCall) -> Same<'_> {
+    let name = current.comm.as_ref().map(|(_, name)| name.as_str());
+    let number = current.number.filter(|_| is_collective(current.call));
+    (current.call, name, number, &current.stack)
+}
+
 /// Groups ranks in the same call, those of the longest stay first; those in no call come last. A rank with several
 /// threads in calls is in several groups. Only collectives are distinguished by number. Calls that are made in different places of the
-/// program are apart, where these are known.
+/// program are apart, where these are known; those with different partners are, if they are few.
 pub fn collected<'p>(
     ranks: impl IntoIterator<Item = (WorldRank, bool, &'p [CurrentCall])>,
 ) -> Vec<Collected> {
-    type Key = (bool, Option<(Call, Option<String>, Option<u64>, String)>);
+    let ranks: Vec<_> = ranks.into_iter().collect();
+    let mut partners: BTreeMap<(bool, Same), BTreeSet<Option<With>>> = BTreeMap::new();
+    for &(_, ended, calls) in &ranks {
+        for current in calls {
+            partners.entry((ended, same(current))).or_default().insert(current.with);
+        }
+    }
+    let with = |ended: bool, current: &CurrentCall| match partners.get(&(ended, same(current))) {
+        Some(all) if all.len() > MOST_APART => {
+            Some(With::Different { count: u32::try_from(all.len()).unwrap_or(u32::MAX) })
+        }
+        _ => current.with,
+    };
+    type Key<'p> = (bool, Option<(Same<'p>, Option<With>)>);
     let mut groups: BTreeMap<Key, (Vec<WorldRank>, Option<&'p CurrentCall>, f64)> = BTreeMap::new();
     let mut add = |rank: WorldRank, ended: bool, current: Option<&'p CurrentCall>| {
-        let key = current.map(|current| {
-            let name = current.comm.as_ref().map(|(_, name)| name.clone());
-            let number = current.number.filter(|_| is_collective(current.call));
-            (current.call, name, number, current.stack.clone())
-        });
+        let key = current.map(|current| (same(current), with(ended, current)));
         let (ranks, longest, least_s) =
             groups.entry((ended, key)).or_insert((Vec::new(), current, f64::INFINITY));
         ranks.push(rank);
@@ -146,7 +173,11 @@ pub fn collected<'p>(
         .map(|((ended, key), (ranks, longest, least_s))| Collected {
             ranks: ranks.into_iter().collect(),
             ended,
-            call: longest.cloned().zip(key).map(|(call, (_, _, number, _))| CurrentCall { number, ..call }),
+            call: longest.cloned().zip(key).map(|(call, ((_, _, number, _), with))| CurrentCall {
+                number,
+                with,
+                ..call
+            }),
             least_s: if least_s.is_finite() { least_s } else { 0.0 },
         })
         .collect();
@@ -156,9 +187,13 @@ pub fn collected<'p>(
 }
 
 impl CurrentCall {
-    /// `MPI_Allreduce on W (call 18)`.
+    /// `MPI_Allreduce on W (call 18)`, `MPI_Recv from 12 tag 5 on W`.
     pub fn name(&self) -> String {
         let mut text = self.call.name().to_owned();
+        if let Some(with) = &self.with {
+            text +=
+                &format!(" {}", with.text(self.comm.as_ref().is_some_and(|(id, _)| *id == CommId::WORLD)));
+        }
         match &self.comm {
             Some((_, name)) => text += &format!(" on {name}"),
             None if self.call == Call::Abort => {}
@@ -182,6 +217,7 @@ pub fn short_seconds(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Partner, Tag};
     use super::*;
     use mpisee_profile::Operation;
 
@@ -190,6 +226,8 @@ mod tests {
             call: Call::Counted(operation),
             comm: Some((CommId::WORLD, comm.to_owned())),
             number: Some(number),
+            with: None,
+            since: Ticks::ZERO,
             for_s,
             stack: String::new(),
         }
@@ -222,6 +260,26 @@ mod tests {
         ];
         assert_eq!(texts, expected.map(|(ranks, ended, call)| (ranks.to_owned(), ended, call.to_owned())));
         assert_eq!((found[0].least_s, found[0].call.as_ref().unwrap().for_s), (4.0, 6.0));
+    }
+
+    #[test]
+    fn few_partners_are_apart_and_many_together() {
+        let from = |rank| {
+            let from = Partner::Rank { rank, in_world: Some(rank) };
+            let with = Some(With::From(from, Tag::Is(5)));
+            [CurrentCall { with, ..call(Operation::Recv, "W", 3, 1.0) }]
+        };
+        let names = |ranks: u32, different: u32| {
+            let calls: Vec<_> = (0..ranks).map(|rank| from(rank % different)).collect();
+            let ranks = (0..).map(WorldRank::new).zip(&calls).map(|(rank, calls)| (rank, false, &calls[..]));
+            let found = collected(ranks).into_iter();
+            let text = |one: Collected| format!("{} {}", one.ranks, one.call.unwrap().name());
+            let mut all: Vec<String> = found.map(text).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(names(4, 2), ["0,2 MPI_Recv from 0 tag 5 on W", "1,3 MPI_Recv from 1 tag 5 on W"]);
+        assert_eq!(names(512, 100), ["0-511 MPI_Recv (100 different peers or tags) on W"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod current_call;
 mod live;
+mod partner;
 mod world;
 
 use crate::gpu::{Part, parts};
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 pub use current_call::{Collected, CurrentCall, collected, is_collective, of_snapshot, short_seconds};
 pub use live::Clock;
 use live::{Twice, words_of};
+pub use partner::{First, Partner, Tag, With};
 pub use world::{WorldSegments, missing, worlds};
 
 /// Upper limit on the size of a segment.

@@ -5,6 +5,7 @@
 //!
 //! The other values are the thread's alone: of some calls it measures what recording them takes, see [`super::layout::sampled`].
 
+use super::awaited::{Awaited, Wildcards};
 use crate::{CommId, Operation, Ticks};
 
 /// In a slot's values: the place, see [`pack`]; [`NOWHERE`] while the thread is in no call.
@@ -13,20 +14,54 @@ pub const PLACE: usize = 0;
 pub const SINCE: usize = 1;
 /// In a slot's values: when the call to MPI returned, in ticks; during the call the frame from which it was made, see [`frame`].
 pub const RETURNED: usize = 2;
-/// In a slot's values: calls until the next one that is measured; negative in that one.
-pub const COUNTDOWN: usize = 3;
+/// In a slot's values: how many calls there are until the next one that is measured, for how many that one stands, and what of it is
+/// hidden; see [`countdown`].
+pub const SAMPLING: usize = 3;
 /// In a slot's values: when the library began to record the call that is measured, in ticks.
 pub const SAMPLED_SINCE: usize = 4;
-/// In a slot's values: for how many calls the one that is measured stands, and what of it is hidden; the recorder's own words.
-pub const STANDS_FOR: usize = 5;
+/// In a slot's values: with whom the call communicates, see [`super::awaited`]. Only calls that can tell write it.
+pub const ENDS: usize = 5;
 
-/// In a slot's values: the bits of [`STANDS_FOR`] that have the number of calls.
-pub const STANDS_FOR_MASK: u64 = u32::MAX as u64;
+/// The word of [`SAMPLING`]: from the lowest bit 32 of the countdown, 11 of the calls for which the measured one stands, 21 of the
+/// ticks that are hidden.
+pub mod countdown {
+    /// The countdown of the call that is measured is negative, that of the one before it zero. The sign is stored inverted, so that
+    /// counting down never borrows from the other fields.
+    const SIGN: u32 = 1 << 31;
+    const STANDS_FOR_SHIFT: u32 = 32;
+    const STANDS_FOR_BITS: u32 = 11;
+    const HIDDEN_SHIFT: u32 = STANDS_FOR_SHIFT + STANDS_FOR_BITS;
+    /// The largest number of calls for which one can stand.
+    pub const MOST_STANDS_FOR: u64 = (1 << STANDS_FOR_BITS) - 1;
+    /// The largest number of ticks that can be hidden; as many, or more.
+    pub const MOST_HIDDEN: u64 = (1 << (64 - HIDDEN_SHIFT)) - 1;
+
+    /// As a word.
+    pub const fn pack(left: i32, stands_for: u64, hidden: u64) -> u64 {
+        (left.cast_unsigned() ^ SIGN) as u64 | stands_for << STANDS_FOR_SHIFT | hidden << HIDDEN_SHIFT
+    }
+
+    /// The calls until the next one that is measured.
+    #[inline(always)]
+    pub const fn left(word: u64) -> i32 {
+        (word as u32 ^ SIGN).cast_signed()
+    }
+
+    /// The calls for which that one stands.
+    pub const fn stands_for(word: u64) -> u64 {
+        word >> STANDS_FOR_SHIFT & MOST_STANDS_FOR
+    }
+
+    /// The ticks of it that are hidden.
+    pub const fn hidden(word: u64) -> u64 {
+        word >> HIDDEN_SHIFT
+    }
+}
 
 /// Calls since the last one that was to be measured, from a slot's values.
 pub(crate) fn calls_since_sample(values: &[u64]) -> u64 {
-    let left = values[COUNTDOWN].cast_signed().max(0).cast_unsigned();
-    (values[STANDS_FOR] & STANDS_FOR_MASK).saturating_sub(left)
+    let word = values[SAMPLING];
+    countdown::stands_for(word).saturating_sub(countdown::left(word).max(0).unsigned_abs().into())
 }
 
 /// In no call that is recorded.
@@ -93,6 +128,8 @@ pub struct ActiveCall {
     /// The frame pointer of the function of the library that makes the call to MPI: the address at which that of its caller is stored,
     /// and behind it the address to which it returns. `None` where none was written.
     pub frame: Option<u64>,
+    /// With whom it communicates; `None` where that is not known, or all members of the communicator do.
+    pub awaited: Option<Awaited>,
 }
 
 /// A frame pointer as a word, which no ticks have.
@@ -117,13 +154,17 @@ pub fn call_of(place: u64) -> Option<Call> {
 
 impl ActiveCall {
     /// From a slot's values; `None` where the thread is in no call, or in one that no writer knows.
-    pub(crate) fn from_values(values: &[u64]) -> Option<ActiveCall> {
+    pub(crate) fn from_values(values: &[u64], wildcards: &Wildcards) -> Option<ActiveCall> {
         let place = values[PLACE];
         let call = call_of(place)?;
         let communicator = Some(CommId::new(place as u32)).filter(|&id| id != CommId::NONE);
         let word = values[RETURNED];
         let frame = Some(word & !IS_FRAME).filter(|&frame| word & IS_FRAME != 0 && frame != 0);
-        Some(ActiveCall { call, communicator, since: Ticks::new(values[SINCE]), frame })
+        let awaited = match call {
+            Call::Counted(operation) => Awaited::from_word(operation, values[ENDS], wildcards),
+            Call::Finalize | Call::Abort => None,
+        };
+        Some(ActiveCall { call, communicator, since: Ticks::new(values[SINCE]), frame, awaited })
     }
 }
 
@@ -133,11 +174,13 @@ mod tests {
 
     #[test]
     fn a_place_leads_back() {
-        let read = |place| ActiveCall::from_values(&[place, 5, 0]);
+        let none = Wildcards::default();
+        let read = |place| ActiveCall::from_values(&[place, 5, 0, 0, 0, 0], &none);
         for call in Operation::all().map(Call::Counted).chain([Call::Finalize, Call::Abort]) {
             for id in [CommId::WORLD, CommId::SELF, CommId::new(77), CommId::NONE] {
                 let communicator = (id != CommId::NONE).then_some(id);
-                let expected = ActiveCall { call, communicator, since: Ticks::new(5), frame: None };
+                let since = Ticks::new(5);
+                let expected = ActiveCall { call, communicator, since, frame: None, awaited: None };
                 assert_eq!(read(pack(call, id)), Some(expected));
             }
         }
@@ -147,9 +190,24 @@ mod tests {
     }
 
     #[test]
+    fn counting_down_changes_nothing_else() {
+        use countdown::{MOST_HIDDEN, MOST_STANDS_FOR, hidden, left, pack, stands_for};
+        let mut word = pack(2, MOST_STANDS_FOR, 0x1234);
+        for expected in [1, 0, -1, -2] {
+            word -= 1;
+            assert_eq!((left(word), stands_for(word), hidden(word)), (expected, MOST_STANDS_FOR, 0x1234));
+        }
+        let word = pack(i32::MAX, 1, MOST_HIDDEN);
+        assert_eq!((left(word), stands_for(word), hidden(word)), (i32::MAX, 1, MOST_HIDDEN));
+        let since = |left, stands_for| calls_since_sample(&[0, 0, 0, pack(left, stands_for, 0), 0, 0]);
+        assert_eq!([since(16, 16), since(3, 16), since(-1, 16), since(i32::MAX, 16)], [0, 13, 16, 0]);
+    }
+
+    #[test]
     fn a_frame_is_no_time() {
-        let read =
-            |word| ActiveCall::from_values(&[pack(Call::Abort, CommId::WORLD), 5, word]).unwrap().frame;
+        let place = pack(Call::Abort, CommId::WORLD);
+        let none = Wildcards::default();
+        let read = |word| ActiveCall::from_values(&[place, 5, word, 0, 0, 0], &none).unwrap().frame;
         assert_eq!(read(frame(0x7ffd_1234_5670)), Some(0x7ffd_1234_5670));
         assert_eq!(read(frame(0)), None);
         assert_eq!(read(0x7ffd_1234_5670), None, "the time of an earlier return");

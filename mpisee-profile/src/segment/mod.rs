@@ -12,6 +12,7 @@
 //! rank leaves what it had counted. The library reads its own segment at `MPI_Finalize` through the same code.
 
 pub mod active_call;
+pub mod awaited;
 pub mod cpu;
 pub mod fact;
 pub mod instances;

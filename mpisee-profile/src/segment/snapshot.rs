@@ -1,10 +1,11 @@
 //! The content of a segment, read while its owner may be writing.
 
 use super::active_call::{self, ActiveCall};
+use super::awaited::Wildcards;
 use super::cpu::CpuReading;
 use super::fact::Fact;
 use super::instances::{SAMPLE_WORDS, Sample};
-use super::key::{CallPlace, Key, Meaning};
+use super::key::{CallPlace, Key, Meaning, PeerKey};
 use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SAMPLES,
     SLOT_BYTES, Slot, call, peer,
@@ -13,7 +14,7 @@ use super::log::{Code, Created, Record, Runs};
 use crate::error::ProfileError;
 use crate::rows::{Cpus, MOST_PROCESSES};
 use crate::site::{PathId, SiteId};
-use crate::{CommId, Operation, RegionId, Ticks, WorldRank};
+use crate::{CommId, CommRank, Operation, RegionId, Ticks, WorldRank};
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::num::NonZero;
@@ -217,6 +218,8 @@ pub struct Snapshot {
     pub node_cpus: u32,
     /// The CPU quota of its cgroup, in thousandths of a core, if there is one.
     pub cpu_quota: Option<NonZero<u64>>,
+    /// Its MPI's constants for no rank and no tag.
+    wildcards: Wildcards,
     /// A moment before recording began.
     before: Moment,
     /// When something was last counted or logged for the first time.
@@ -298,6 +301,9 @@ impl Snapshot {
             cpu_at_end: cpu(offset_of!(Header, cpu_at_end)),
             node_cpus: narrow(offset_of!(Header, node_cpus))?,
             cpu_quota: NonZero::new(field(offset_of!(Header, cpu_quota))),
+            wildcards: Wildcards::from_words(std::array::from_fn(|which| {
+                field(offset_of!(Header, wildcards) + which * 8)
+            })),
             before: Moment {
                 monotonic_ns: field(offset_of!(Header, before_monotonic_ns)),
                 ticks: ticks(offset_of!(Header, before_ticks)),
@@ -401,7 +407,7 @@ impl Snapshot {
         if key == Key::ACTIVE_CALL {
             self.calls_since_sample =
                 self.calls_since_sample.saturating_add(active_call::calls_since_sample(values));
-            self.active_calls.extend(ActiveCall::from_values(values));
+            self.active_calls.extend(ActiveCall::from_values(values, &self.wildcards));
             return;
         }
         let Some(meaning) = key.meaning() else { return };
@@ -508,6 +514,22 @@ impl Snapshot {
     pub fn path_id(&self, frames: &[Code]) -> Option<PathId> {
         let sites: Option<Vec<SiteId>> = frames.iter().map(|code| self.site_id(code)).collect();
         sites.map(PathId::new)
+    }
+
+    /// The rank of a communicator's process in `MPI_COMM_WORLD`, of an intercommunicator one of the other group; `None` if it is not
+    /// listed, or of another world.
+    pub fn world_rank_of(&self, communicator: CommId, peer: CommRank) -> Option<WorldRank> {
+        let created = &self.communicators.get(communicator.index())?.created;
+        match created.remote.as_ref().unwrap_or(&created.group).get(peer)? {
+            WorldRank::OUTSIDE => None,
+            WorldRank::ELIDED => {
+                let key = PeerKey { communicator, peer }.pack();
+                let rank_plus_1 = self.counters.get(&key)?[peer::WORLD_RANK_PLUS_1];
+                let rank = WorldRank::new(u32::try_from(rank_plus_1.checked_sub(1)?).ok()?);
+                rank.is_listed().then_some(rank)
+            }
+            rank => Some(rank),
+        }
     }
 
     fn communicator(&mut self, id: CommId) -> Result<&mut Communicator, ProfileError> {

@@ -4861,6 +4861,8 @@ pub unsafe extern "C-unwind" fn MPI_Improbe(
         wrappers::immediate_matched_probe(
             Operation::Improbe,
             comm,
+            source,
+            tag,
             flag,
             HandlePtr::c(message),
             status,
@@ -5317,7 +5319,7 @@ pub unsafe extern "C-unwind" fn MPI_Iprobe(
 ) -> c_int {
     buffers::note([]);
     unsafe {
-        wrappers::plain(Operation::Iprobe, comm, move || {
+        wrappers::probe(Operation::Iprobe, comm, source, tag, move || {
             pmpi::MPI_Iprobe.get()(source, tag, comm, flag, status)
         })
     }
@@ -6006,9 +6008,15 @@ pub unsafe extern "C-unwind" fn MPI_Mprobe(
 ) -> c_int {
     buffers::note([]);
     unsafe {
-        wrappers::matched_probe(Operation::Mprobe, comm, HandlePtr::c(message), status, move |status| {
-            pmpi::MPI_Mprobe.get()(source, tag, comm, message, status)
-        })
+        wrappers::matched_probe(
+            Operation::Mprobe,
+            comm,
+            source,
+            tag,
+            HandlePtr::c(message),
+            status,
+            move |status| pmpi::MPI_Mprobe.get()(source, tag, comm, message, status),
+        )
     }
 }
 
@@ -6720,7 +6728,9 @@ pub unsafe extern "C-unwind" fn MPI_Probe(
 ) -> c_int {
     buffers::note([]);
     unsafe {
-        wrappers::plain(Operation::Probe, comm, move || pmpi::MPI_Probe.get()(source, tag, comm, status))
+        wrappers::probe(Operation::Probe, comm, source, tag, move || {
+            pmpi::MPI_Probe.get()(source, tag, comm, status)
+        })
     }
 }
 

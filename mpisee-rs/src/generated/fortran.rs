@@ -6810,6 +6810,8 @@ unsafe fn mpi_improbe_body(
         wrappers::immediate_matched_probe(
             Operation::Improbe,
             fortran::handle::<Comm>(comm),
+            *source,
+            *tag,
             flag,
             HandlePtr::fortran(message),
             fortran::status(status),
@@ -7364,7 +7366,7 @@ unsafe fn mpi_iprobe_body(
     }
     buffers::note([]);
     unsafe {
-        wrappers::plain(Operation::Iprobe, fortran::handle::<Comm>(comm), move || {
+        wrappers::probe(Operation::Iprobe, fortran::handle::<Comm>(comm), *source, *tag, move || {
             fortran::code(ierror, |ierror| twin(source, tag, comm, flag, status, ierror))
         })
     };
@@ -8040,6 +8042,8 @@ unsafe fn mpi_mprobe_body(
         wrappers::matched_probe(
             Operation::Mprobe,
             fortran::handle::<Comm>(comm),
+            *source,
+            *tag,
             HandlePtr::fortran(message),
             fortran::status(status),
             move |chosen| {
@@ -8882,7 +8886,7 @@ unsafe fn mpi_probe_body(
     }
     buffers::note([]);
     unsafe {
-        wrappers::plain(Operation::Probe, fortran::handle::<Comm>(comm), move || {
+        wrappers::probe(Operation::Probe, fortran::handle::<Comm>(comm), *source, *tag, move || {
             fortran::code(ierror, |ierror| twin(source, tag, comm, status, ierror))
         })
     };

@@ -22,8 +22,8 @@ use crate::state::thread::{self, Inside, Thread};
 use crate::storage::hot::HOT;
 use crate::storage::{clock, frame, prefetch};
 use mpisee_profile::rows::End;
-use mpisee_profile::segment::active_call;
 use mpisee_profile::segment::layout::Slot;
+use mpisee_profile::segment::{active_call, awaited};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
 use std::hint::black_box;
@@ -162,6 +162,26 @@ impl CommCall {
     #[inline(always)]
     pub fn members(&self) -> Members {
         self.counter.0.members()
+    }
+
+    /// As [`CommCall::time`] for a message, of which the segment says the peer and the tag.
+    #[inline(always)]
+    pub fn time_message<R>(&self, ends: Ends, make: impl FnOnce() -> R) -> (R, Ticks) {
+        self.tell(ends.word());
+        self.time(make)
+    }
+
+    /// As [`CommCall::time`] for a send and a receive in one.
+    #[inline(always)]
+    pub fn time_both<R>(&self, to: Ends, from: c_int, make: impl FnOnce() -> R) -> (R, Ticks) {
+        self.tell(awaited::both(to.peer(), from));
+        self.time(make)
+    }
+
+    /// Stores with whom the call communicates, see [`awaited`]. Until the place is published, no reader looks at it.
+    #[inline(always)]
+    fn tell(&self, ends: u64) {
+        self.active_call.values[active_call::ENDS].store(ends, Ordering::Relaxed);
     }
 
     /// Makes the call to MPI; returns its result and how long it took. Meanwhile the segment says where the thread is.

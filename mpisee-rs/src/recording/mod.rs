@@ -29,9 +29,8 @@ use crate::storage::clock;
 use crate::storage::counters::{add, update};
 use crate::storage::frame::{self, ExportFrame};
 use crate::storage::hot::HOT;
-use mpisee_profile::segment::active_call;
 use mpisee_profile::segment::layout::{Slot, call, peer};
-use mpisee_profile::segment::{CallPlace, Key, NotSeen, PeerKey};
+use mpisee_profile::segment::{CallPlace, Key, NotSeen, PeerKey, active_call, awaited};
 use mpisee_profile::{CommId, CommRank, Operation, RegionId, Ticks};
 use std::ffi::c_int;
 use std::mem::{self, MaybeUninit};
@@ -112,8 +111,21 @@ impl Call {
         communicator: CommId,
         call: impl FnOnce() -> R,
     ) -> (R, Ticks) {
+        self.time_with(operation, communicator, awaited::UNKNOWN, call)
+    }
+
+    /// As [`Call::time`]; the segment also says with whom the call communicates, by `ends`, see [`awaited`].
+    #[inline(always)]
+    pub fn time_with<R>(
+        &self,
+        operation: Operation,
+        communicator: CommId,
+        ends: u64,
+        call: impl FnOnce() -> R,
+    ) -> (R, Ticks) {
         let start = clock::ticks();
-        self.inside.publish(active_call::Call::Counted(operation), communicator, start, frame::pointer());
+        let operation = active_call::Call::Counted(operation);
+        self.inside.publish(operation, communicator, start, frame::pointer(), ends);
         let result = returning(call);
         let end = self.inside.returned();
         (result, clock::between(start, end))
@@ -279,7 +291,8 @@ pub unsafe fn record_call_with_status(
 #[cold]
 #[inline(never)]
 fn publish_uncounted(inside: &Inside, operation: Operation, frame: u64) {
-    inside.publish(active_call::Call::Counted(operation), CommId::NONE, clock::ticks(), frame);
+    let operation = active_call::Call::Counted(operation);
+    inside.publish(operation, CommId::NONE, clock::ticks(), frame, awaited::UNKNOWN);
 }
 
 /// Updates the counters of the calling thread.

@@ -7,7 +7,7 @@
 use crate::mpi::abi::{self, Comm};
 use crate::state::communicator::{Communicator, Members};
 use mpisee_profile::segment::layout::Slot;
-use mpisee_profile::segment::{Key, active_call};
+use mpisee_profile::segment::{Key, active_call, awaited};
 use mpisee_profile::{CommId, Operation};
 use std::cell::Cell;
 use std::ptr;
@@ -44,7 +44,13 @@ pub struct Ends(u64);
 impl Ends {
     #[inline(always)]
     pub fn new(peer: i32, tag: i32) -> Ends {
-        Ends(u64::from(peer.cast_unsigned()) << 32 | u64::from(tag.cast_unsigned()))
+        Ends(awaited::ends(peer, tag))
+    }
+
+    /// As the segment has it, see [`awaited`].
+    #[inline(always)]
+    pub fn word(self) -> u64 {
+        self.0
     }
 
     #[inline(always)]

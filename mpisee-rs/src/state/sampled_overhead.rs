@@ -11,9 +11,7 @@ use super::{buffers, world};
 use crate::storage::clock;
 use crate::storage::sync::own_value;
 use mpisee_profile::Ticks;
-use mpisee_profile::segment::active_call::{
-    COUNTDOWN, RETURNED, SAMPLED_SINCE, SINCE, STANDS_FOR, STANDS_FOR_MASK,
-};
+use mpisee_profile::segment::active_call::{RETURNED, SAMPLED_SINCE, SAMPLING, SINCE, countdown};
 use mpisee_profile::segment::layout::{Slot, sampled};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -21,8 +19,9 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 const FIRST_STANDS_FOR: u64 = 16;
 const MEASURED_PER_DOUBLING: u64 = 8;
 const DOUBLINGS: u64 = 6;
+const _: () = assert!((FIRST_STANDS_FOR << DOUBLINGS) * 3 / 2 <= countdown::MOST_STANDS_FOR);
 /// Ticks, about a millisecond: what takes longer was interrupted, as a rule by another process on the same core.
-const LONGEST: u64 = 1 << 21;
+const LONGEST: u64 = countdown::MOST_HIDDEN - 1;
 
 /// The ticks that measuring adds to a call in a loop, and to the stand-in.
 static OWN_TICKS: [AtomicI64; 2] = [const { AtomicI64::new(0) }; 2];
@@ -36,16 +35,17 @@ fn set(active_call: &Slot, which: usize, value: u64) {
 }
 
 #[inline(always)]
-fn countdown(active_call: &Slot) -> i64 {
-    own_value(&active_call.values[COUNTDOWN]).cast_signed()
+fn sampling(active_call: &Slot) -> u64 {
+    own_value(&active_call.values[SAMPLING])
 }
 
 /// A call begins.
 #[inline(always)]
 pub fn call_begins(active_call: &Slot) {
-    let left = countdown(active_call) - 1;
-    active_call.values[COUNTDOWN].store(left.cast_unsigned(), Ordering::Relaxed);
-    if left <= 0 {
+    // The lowest bits count down, see `countdown`.
+    let word = sampling(active_call).wrapping_sub(1);
+    active_call.values[SAMPLING].store(word, Ordering::Relaxed);
+    if countdown::left(word) <= 0 {
         turn(active_call, true);
     }
 }
@@ -53,14 +53,13 @@ pub fn call_begins(active_call: &Slot) {
 /// It begins again, by the way of calls that are not in the thread's cache.
 #[cold]
 pub fn call_begins_anew(active_call: &Slot) {
-    let left = countdown(active_call) + 1;
-    set(active_call, COUNTDOWN, left.cast_unsigned());
+    set(active_call, SAMPLING, sampling(active_call).wrapping_add(1));
 }
 
 /// It ends.
 #[inline(always)]
 pub fn call_ends(active_call: &Slot) {
-    if countdown(active_call) < 0 {
+    if countdown::left(sampling(active_call)) < 0 {
         turn(active_call, false);
     }
 }
@@ -76,19 +75,19 @@ fn turn(active_call: &Slot, begins: bool) {
         return end(active_call, now);
     }
     stand_in::touch();
-    if countdown(active_call) == 0 {
+    let word = sampling(active_call);
+    if countdown::left(word) == 0 {
         return; // the next call is measured
     }
-    let hidden = clock::since(now).get().min(u64::from(u32::MAX));
-    let stands_for = value(active_call, STANDS_FOR).get() & STANDS_FOR_MASK;
-    set(active_call, STANDS_FOR, hidden << 32 | stands_for);
+    let hidden = clock::since(now).get().min(countdown::MOST_HIDDEN);
+    set(active_call, SAMPLING, countdown::pack(countdown::left(word), countdown::stands_for(word), hidden));
     set(active_call, RETURNED, 0);
     set(active_call, SAMPLED_SINCE, clock::ticks().get());
 }
 
 fn end(active_call: &Slot, now: Ticks) {
-    let packed = value(active_call, STANDS_FOR).get();
-    let (hidden, stands_for) = (packed >> 32, packed & STANDS_FOR_MASK);
+    let word = sampling(active_call);
+    let (hidden, stands_for) = (countdown::hidden(word), countdown::stands_for(word));
     let [began, since, returned] = [SAMPLED_SINCE, SINCE, RETURNED].map(|which| value(active_call, which));
     // No call to MPI was made, or a callback left it.
     let is_whole = began <= since && since <= returned && returned <= now;
@@ -106,9 +105,12 @@ fn end(active_call: &Slot, now: Ticks) {
     let mean = FIRST_STANDS_FOR << doublings.min(DOUBLINGS);
     // Programs repeat sequences of calls: without chance it could be the same one each time.
     let chance = (now.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % mean;
-    let stands_for = mean / 2 + chance;
-    set(active_call, STANDS_FOR, stands_for);
-    set(active_call, COUNTDOWN, stands_for);
+    count_down(active_call, mean / 2 + chance);
+}
+
+/// The next call that is measured is the last of so many, for all of which it stands.
+fn count_down(active_call: &Slot, calls: u64) {
+    set(active_call, SAMPLING, countdown::pack(calls as i32, calls, 0));
 }
 
 /// Adds a call that was measured.
@@ -129,13 +131,12 @@ fn note(sums: &[AtomicU64; 6], stands_for: u64, ticks: [u64; 2]) {
 
 /// Begins to count down, in a thread that begins.
 pub fn start(active_call: &Slot) {
-    set(active_call, STANDS_FOR, FIRST_STANDS_FOR);
-    set(active_call, COUNTDOWN, FIRST_STANDS_FOR);
+    count_down(active_call, FIRST_STANDS_FOR);
 }
 
 /// Measures nothing until [`calibrate`] is called.
 pub fn rest(active_call: &Slot) {
-    set(active_call, COUNTDOWN, i64::MAX.cast_unsigned());
+    set(active_call, SAMPLING, countdown::pack(i32::MAX, 0, 0));
 }
 
 /// Finds out what measuring itself takes, by a loop of calls that are all measured, where one takes `ticks` otherwise.
@@ -148,8 +149,7 @@ pub fn calibrate(active_call: &Slot, ticks: u64, mut call: impl FnMut()) {
     let mut tries = [[0; 2]; TRIES];
     for measured in &mut tries {
         for left in [1, 0] {
-            set(active_call, COUNTDOWN, left);
-            set(active_call, STANDS_FOR, 1);
+            set(active_call, SAMPLING, countdown::pack(left, 1, 0));
             none();
             call();
         }

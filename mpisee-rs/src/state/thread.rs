@@ -339,13 +339,22 @@ impl Inside {
         Some(Inside { thread, active_call })
     }
 
-    /// Publishes the call that the thread is in, when it began, and the frame of the function that makes it; 0 if that is unknown.
+    /// Publishes the call that the thread is in, when it began, the frame of the function that makes it, 0 if that is unknown, and with
+    /// whom it communicates, see [`mpisee_profile::segment::awaited`].
     #[inline]
-    pub fn publish(&self, call: active_call::Call, communicator: CommId, since: Ticks, frame: u64) {
+    pub fn publish(
+        &self,
+        call: active_call::Call,
+        communicator: CommId,
+        since: Ticks,
+        frame: u64,
+        ends: u64,
+    ) {
         let values = &self.active_call.values;
         // A reader that sees the new tick sees the old place cleared; one that sees the new place sees its tick.
         values[active_call::SINCE].store(since.get(), Ordering::Release);
         values[active_call::RETURNED].store(active_call::frame(frame), Ordering::Relaxed);
+        values[active_call::ENDS].store(ends, Ordering::Relaxed);
         values[active_call::PLACE].store(active_call::pack(call, communicator), Ordering::Release);
     }
 

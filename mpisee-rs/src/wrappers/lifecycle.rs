@@ -24,10 +24,10 @@ use crate::storage::segment::{self, Segment};
 use crate::storage::{clock, frame};
 use mpisee_collect::process as identity;
 use mpisee_profile::options::{Collect, Options};
-use mpisee_profile::segment::Moment;
-use mpisee_profile::segment::active_call;
+use mpisee_profile::segment::awaited::{self, Wildcards};
 use mpisee_profile::segment::layout::{HOST_BYTES, Header, state};
 use mpisee_profile::segment::log::Runs;
+use mpisee_profile::segment::{Moment, active_call};
 use mpisee_profile::{CommId, CommRank, WorldRank};
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
@@ -100,7 +100,7 @@ fn publish_place(call: active_call::Call, communicator: CommId, frame: u64) -> O
         return None;
     }
     let inside = Inside::enter()?;
-    inside.publish(call, communicator, clock::ticks(), frame);
+    inside.publish(call, communicator, clock::ticks(), frame, awaited::UNKNOWN);
     Some(inside)
 }
 
@@ -321,6 +321,8 @@ fn fill_header(world: &World, before: Moment) {
     if world.size == 1 {
         set(&header.job, identity::job(1));
     }
+    let wildcards = Wildcards::words(constant::ANY_SOURCE, constant::ANY_TAG, constant::PROC_NULL);
+    header.wildcards.iter().zip(wildcards).for_each(|(word, value)| set(word, value));
     set(&header.before_monotonic_ns, before.monotonic_ns);
     set(&header.before_ticks, before.ticks.get());
     cpu::note_start(world);

@@ -23,21 +23,27 @@ use std::mem::MaybeUninit;
 pub unsafe fn matched_probe(
     operation: Operation,
     comm: Raw<Comm>,
+    source: c_int,
+    tag: c_int,
     message: HandlePtr<Message>,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
+    let from = Ends::new(source, tag);
     // SAFETY: the caller's promise; a call that succeeds stores a message.
-    unsafe { probe(operation, comm, message, status, |status| (make(status), true)) }
+    unsafe { probe(operation, comm, from, message, status, |status| (make(status), true)) }
 }
 
 /// `MPI_Improbe`.
 ///
 /// # Safety
 /// See [`matched_probe`].
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
 pub unsafe fn immediate_matched_probe(
     operation: Operation,
     comm: Raw<Comm>,
+    source: c_int,
+    tag: c_int,
     flag: *mut c_int,
     message: HandlePtr<Message>,
     status: *mut Status,
@@ -49,12 +55,13 @@ pub unsafe fn immediate_matched_probe(
         (code, code == constant::SUCCESS && unsafe { *flag } != 0)
     };
     // SAFETY: the caller's promise.
-    unsafe { probe(operation, comm, message, status, make) }
+    unsafe { probe(operation, comm, Ends::new(source, tag), message, status, make) }
 }
 
 unsafe fn probe(
     operation: Operation,
     comm: Raw<Comm>,
+    from: Ends,
     message: HandlePtr<Message>,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> (c_int, bool),
@@ -65,7 +72,7 @@ unsafe fn probe(
     let id = communicator.unwrap_or(CommId::NONE);
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
-    let ((code, found), ticks) = call.time(operation, id, || make(status));
+    let ((code, found), ticks) = call.time_with(operation, id, from.word(), || make(status));
     call.record(|recorder| {
         if let Some(communicator) = communicator {
             recorder.count_time(communicator, operation, ticks);

@@ -44,7 +44,7 @@ pub unsafe fn send<C: Number>(
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
         return make_uncounted(operation, comm, to, End::Sent, make);
     };
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time_message(to, make);
     let bytes = bytes_of(code, dest, block);
     call.count(bytes, bytes, ticks);
     if code == constant::SUCCESS {
@@ -109,7 +109,7 @@ pub unsafe fn receive(
         return code;
     };
     let status = own_if_ignored(status, &mut own);
-    let (code, ticks) = call.time(|| make(status));
+    let (code, ticks) = call.time_message(asked, || make(status));
     if code != constant::SUCCESS {
         note_failed_receive(&call, code, status);
         call.count(0, 0, ticks);
@@ -204,7 +204,7 @@ pub unsafe fn send_receive<C: Number>(
         return code;
     };
     let status = own_if_ignored(status, &mut own);
-    let (code, ticks) = call.time(|| make(status));
+    let (code, ticks) = call.time_both(to, source, || make(status));
     if code != constant::SUCCESS {
         let mut bytes = 0;
         if note_failed_receive(&call, code, status) {
@@ -227,7 +227,28 @@ pub unsafe fn send_receive<C: Number>(
     code
 }
 
-/// A call that counts with its time alone: a probe.
+/// A probe, which counts with its time alone.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub unsafe fn probe(
+    operation: Operation,
+    comm: Raw<Comm>,
+    source: c_int,
+    tag: c_int,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = CommCall::begin(operation, comm, NO_SPREAD) else {
+        let _uncounted = Uncounted::begin(operation, comm, NO_SPREAD);
+        return make();
+    };
+    let (code, ticks) = call.time_message(Ends::new(source, tag), make);
+    call.count(0, 0, ticks);
+    code
+}
+
+/// A call that counts with its time alone.
 ///
 /// # Safety
 /// See [`send`].
@@ -276,7 +297,7 @@ pub unsafe fn start_send<C: Number>(
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
         return make_uncounted(operation, comm, to, End::Sent, make);
     };
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time_message(to, make);
     let bytes = bytes_of(code, dest, block);
     let sample = call.count(bytes, bytes, ticks);
     if code == constant::SUCCESS {
@@ -310,7 +331,7 @@ pub unsafe fn start_receive<C: Number>(
     let Some(call) = CommCall::begin(operation, comm, spread(from)) else {
         return make_uncounted(operation, comm, from, End::Received, make);
     };
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time_message(from, make);
     let room = bytes_of(code, source, block);
     let sample = call.count(room, 0, ticks);
     if code == constant::SUCCESS {
@@ -352,7 +373,7 @@ pub unsafe fn start_send_receive<C: Number>(
         }
         return code;
     };
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time_both(to, source, make);
     let sent = bytes_of(code, dest, send);
     let message = sent + bytes_of(code, source, receive);
     let sample = call.count(message, sent, ticks);

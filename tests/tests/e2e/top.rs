@@ -113,7 +113,7 @@ fn a_hang_says_who_is_in_and_who_is_missing() {
         let text = String::from_utf8(waiting.top(None, &["--once"]).stdout).expect("it is text");
         let line = text.lines().find(|line| line.starts_with("Waiting ")).expect("there is one");
         assert!(line.contains("MPI_Allreduce on W_s1.0 (call 6), for "), "{text}");
-        assert!(line.contains(": in it 0-1; missing 2 (in MPI_Recv on W for "), "{text}");
+        assert!(line.contains(": in it 0-1; missing 2 (in MPI_Recv from 3 tag 4 on W for "), "{text}");
         assert!(text.lines().any(|line| line == "rank 3 in no MPI call"), "{text}");
         waiting.end();
     });
@@ -238,9 +238,9 @@ fn the_screen_shows_the_hang_obeys_keys_and_leaves_the_terminal_as_it_was() {
     on_each_mpi(|mpi| {
         let mut waiting = Waiting::start(mpi, &["1000"]);
         let mut terminal = Terminal::open(&waiting);
-        let hang = "in it 0-1; missing 2 (in MPI_Recv on W for ";
+        let hang = "in it 0-1; missing 2 (in MPI_Recv from 3 tag 4 on W for ";
         // The line is longer than the screen is wide.
-        let joined = |text: String| text.replace('\n', "");
+        let joined = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         until("the hang is on the screen", || joined(terminal.text()).contains(hang));
         assert!(terminal.is_whole_screen());
         let text = terminal.text();

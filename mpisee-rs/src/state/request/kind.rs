@@ -1,18 +1,20 @@
 //! The operation that a request stands for, and what its completion has to record.
 
 use crate::mpi::abi::constant;
+use mpisee_profile::segment::awaited::{self, first};
 
-/// The operation of a request.
+/// The operation of a request. The first ones have the numbers of [`awaited::first`].
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Kind {
     /// A send; its bytes were counted when it started.
-    Send,
+    Send = first::SEND as u8,
     /// A receive; its bytes are known when it completes.
-    Receive,
+    Receive = first::RECEIVE as u8,
+    /// A collective operation.
+    Collective = first::COLLECTIVE as u8,
     /// A send and a receive in one.
     SendReceive,
-    /// A collective operation.
-    Collective,
     /// An access to a window; its bytes were counted when it started.
     Access,
     /// A read or write of a file; its bytes are known when it completes.
@@ -22,6 +24,12 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// As the segment has the first request of a completion, with its peer.
+    #[inline(always)]
+    pub fn awaited(self, peer: i32) -> u64 {
+        awaited::first_request(self as u64, peer)
+    }
+
     /// Returns whether the completion has more to record than its own time.
     #[inline]
     pub fn has_more_to_record(self) -> bool {

@@ -316,20 +316,21 @@ impl Requests {
         RequestRef::Known(Known { found, needs_status, persistent: started.persistent })
     }
 
-    /// The request at `place`, and its communicator, if it is active, counted, not persistent, and was not cancelled. One
-    /// with an aliased handle has to have been started there, and to have nothing left to count. None where several
+    /// The request at `place`, its communicator, and what it is ([`Kind::awaited`]), if it is active, counted, not persistent, and was
+    /// not cancelled. One with an aliased handle has to have been started there, and to have nothing left to count. None where several
     /// threads call MPI.
     ///
     /// # Safety
     /// There is a request at `place`.
     #[inline(always)]
-    pub unsafe fn find_simple(&self, place: HandlePtr<Request>) -> Option<(RequestRef, CommId)> {
+    pub unsafe fn find_simple(&self, place: HandlePtr<Request>) -> Option<(RequestRef, CommId, u64)> {
         // SAFETY: the caller's promise.
         let request = unsafe { place.handle() };
         if abi::is_aliased_request(request) {
             let (key, place) = (abi::bits(request), place.address());
             let owner = self.aliased.find_by_variable(key, place).filter(Owner::is_settled)?;
-            return Some((RequestRef::Aliased(key, place), owner.communicator));
+            let awaited = owner.kind.awaited(owner.peer);
+            return Some((RequestRef::Aliased(key, place), owner.communicator, awaited));
         }
         if self.is_shared() {
             return None;
@@ -342,7 +343,8 @@ impl Requests {
             && !started.cancelled
             && started.unfinished == 0;
         let known = Known { found, needs_status: started.kind.bytes_come_from_status(), persistent: false };
-        is_simple.then_some((RequestRef::Known(known), started.sample.communicator()))
+        let awaited = started.kind.awaited(started.peer);
+        is_simple.then_some((RequestRef::Known(known), started.sample.communicator(), awaited))
     }
 
     /// Removes what [`Requests::find_simple`] has found with an aliased handle.

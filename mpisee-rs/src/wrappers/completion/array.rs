@@ -9,7 +9,7 @@ use crate::state::request::{REQUESTS, RequestRef};
 use crate::state::scratch::Scratch;
 use crate::state::sites;
 use crate::state::world;
-use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::{NotSeen, awaited};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
 
@@ -45,7 +45,8 @@ unsafe fn many(
         return unsafe { many_general(&call, operation, count, requests, statuses, make) };
     }
     let statuses = few.statuses(statuses);
-    let ((code, outcome), ticks) = call.time(operation, few.communicator, || make(statuses));
+    let ((code, outcome), ticks) =
+        call.time_with(operation, few.communicator, few.awaited(), || make(statuses));
     let caller = sites::caller_of_export();
     match outcome {
         // SAFETY: the call has succeeded.
@@ -109,7 +110,8 @@ unsafe fn many_general(
     };
     let ignored = statuses == STATUS_IGNORE;
     let statuses = if ignored && needs_status { scratch.statuses.as_mut_ptr().cast() } else { statuses };
-    let ((code, outcome), ticks) = call.time(operation, first_of(&scratch.given), || make(statuses));
+    let (communicator, ends) = (first_of(&scratch.given), awaited_by(&scratch.given));
+    let ((code, outcome), ticks) = call.time_with(operation, communicator, ends, || make(statuses));
     call.record(|recorder| {
         let answer = Answer { code, requests, statuses };
         // SAFETY: the call has ended; it filled what `outcome` says.
@@ -155,6 +157,14 @@ pub fn length(count: c_int, requests: HandlePtr<Request>) -> usize {
 pub fn first_of(given: &[RequestRef]) -> CommId {
     let active = given.iter().find(|given| !matches!(given, RequestRef::Nothing));
     active.map_or(CommId::NONE, |given| REQUESTS.communicator_of(given))
+}
+
+/// What a call on these requests waits for, as the segment has it.
+pub fn awaited_by(given: &[RequestRef]) -> u64 {
+    let mut active = given.iter().filter(|given| !matches!(given, RequestRef::Nothing));
+    let first = active.next().and_then(|first| REQUESTS.owner(first));
+    let count = given.len() - given.iter().filter(|given| matches!(given, RequestRef::Nothing)).count();
+    awaited::requests(count, first.map_or(0, |owner| owner.kind.awaited(owner.peer)))
 }
 
 /// Returns whether an error says that a request is neither complete nor failed. MPICH from 5.0 on has codes of its own in

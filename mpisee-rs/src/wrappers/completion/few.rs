@@ -12,6 +12,7 @@ use crate::state::process;
 use crate::state::request::{Kind, REQUESTS, RequestRef, RequestState};
 use crate::state::scratch::Scratch;
 use crate::state::thread::Thread;
+use mpisee_profile::segment::awaited;
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::mem::MaybeUninit;
 
@@ -25,6 +26,9 @@ pub struct Few {
     count: usize,
     /// The communicator of all.
     pub communicator: CommId,
+    /// Those that are active, and what the first one is, see [`Kind::awaited`].
+    active: usize,
+    first: u64,
     needs_status: bool,
     statuses: [MaybeUninit<Status>; MOST],
 }
@@ -37,6 +41,8 @@ impl Few {
             found: [const { MaybeUninit::uninit() }; MOST],
             count: 0,
             communicator: CommId::NONE,
+            active: 0,
+            first: 0,
             needs_status: false,
             statuses: [const { MaybeUninit::uninit() }; MOST],
         }
@@ -60,18 +66,29 @@ impl Few {
                 continue;
             }
             // SAFETY: as above.
-            let Some((found, communicator)) = (unsafe { REQUESTS.find_simple(requests.at(at)) }) else {
+            let Some((found, communicator, first)) = (unsafe { REQUESTS.find_simple(requests.at(at)) })
+            else {
                 return false;
             };
             if self.communicator != communicator && self.communicator != CommId::NONE {
                 return false;
             }
+            if self.active == 0 {
+                self.first = first;
+            }
+            self.active += 1;
             self.communicator = communicator;
             self.needs_status |= found.needs_status();
             place.write(found);
         }
         self.count = count;
         self.communicator != CommId::NONE
+    }
+
+    /// What the call waits for, as the segment has it.
+    #[inline(always)]
+    pub fn awaited(&self) -> u64 {
+        awaited::requests(self.active, self.first)
     }
 
     /// The statuses for the call: those of the application, or ours if it ignores them and one is needed.

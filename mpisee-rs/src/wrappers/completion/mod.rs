@@ -18,12 +18,13 @@ use crate::state::request::REQUESTS;
 use crate::state::request::{Removed, RequestRef, RequestState};
 use crate::state::sites;
 use crate::state::world;
-use array::{first_of, length};
-use mpisee_profile::segment::NotSeen;
+use array::{awaited_by, first_of, length};
+use mpisee_profile::segment::{NotSeen, awaited};
 use mpisee_profile::{Operation, Ticks};
 use settling::{Completion, freed, given, is_refusal, settle};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
+use std::slice;
 
 /// True if `MPI_Request_get_status` raises no error for a failed request. In MPICH it does, and the error handler might
 /// end a program that would go on without the profiler; there only requests that the program itself has queried are
@@ -74,13 +75,14 @@ unsafe fn one(
 ) -> c_int {
     let Some(call) = Call::if_completing().filter(|_| !request.is_null()) else { return make(status).0 };
     // SAFETY: the request is valid, the caller says.
-    let Some((given, communicator)) = (unsafe { REQUESTS.find_simple(request) }) else {
+    let Some((given, communicator, first)) = (unsafe { REQUESTS.find_simple(request) }) else {
         // SAFETY: as above.
         return unsafe { one_general(&call, operation, request, status, make) };
     };
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE && given.needs_status() { own.as_mut_ptr() } else { status };
-    let ((code, completed), ticks) = call.time(operation, communicator, || make(status));
+    let ends = awaited::requests(1, first);
+    let ((code, completed), ticks) = call.time_with(operation, communicator, ends, || make(status));
     if code != constant::SUCCESS {
         // SAFETY: the call has failed, and the place is not null.
         unsafe { one_failed(&call, operation, &given, request, status, code, ticks) };
@@ -116,7 +118,7 @@ unsafe fn one_failed(
         if unsafe { ended_with(code, given, place) } {
             completion.failed(given, None, code, given.needs_status().then_some(status));
         } else {
-            completion.completed_none(std::slice::from_ref(given));
+            completion.completed_none(slice::from_ref(given));
         }
         completion.charge(ticks);
     });
@@ -136,7 +138,8 @@ unsafe fn one_general(
     let kept = REQUESTS.copy_if_shared(&given);
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE && given.needs_status() { own.as_mut_ptr() } else { status };
-    let ((code, completed), ticks) = call.time(operation, REQUESTS.communicator_of(&given), || make(status));
+    let (communicator, ends) = (REQUESTS.communicator_of(&given), awaited_by(slice::from_ref(&given)));
+    let ((code, completed), ticks) = call.time_with(operation, communicator, ends, || make(status));
     call.record(|recorder| {
         if code == constant::SUCCESS
             && !completed
@@ -153,7 +156,7 @@ unsafe fn one_general(
         } else if code != constant::SUCCESS && unsafe { ended_with(code, &given, request) } {
             completion.failed(&given, kept.as_ref(), code, filled);
         } else {
-            completion.completed_none(std::slice::from_ref(&given));
+            completion.completed_none(slice::from_ref(&given));
         }
         completion.charge(ticks);
     });
@@ -196,7 +199,7 @@ pub unsafe fn request_get_status(
         }
         let mut scratch = recorder.thread.scratch();
         let (mut completion, ..) = Completion::begin(&mut scratch, recorder, operation);
-        completion.completed_none(std::slice::from_ref(&given));
+        completion.completed_none(slice::from_ref(&given));
         completion.charge(ticks);
     });
     code

@@ -3,10 +3,10 @@
 use super::job::{Comm, Job, Rank};
 use super::report::{JobDocument, Report, SortKey};
 use crate::output::{self, Page};
-use mpisee_collect::segments::CurrentCall;
+use mpisee_collect::segments::{CurrentCall, Partner, Tag, With};
 use mpisee_profile::segment::active_call::Call;
 use mpisee_profile::segment::snapshot::Program;
-use mpisee_profile::{CommId, Operation, RankSet, WorldRank};
+use mpisee_profile::{CommId, Operation, RankSet, Ticks, WorldRank};
 use std::collections::BTreeSet;
 
 fn golden(name: &str, text: &str) {
@@ -27,6 +27,8 @@ fn rank(number: u32, elapsed_s: f64, call: Option<(Operation, &str, u64, f64)>) 
         call: Call::Counted(operation),
         comm: Some((CommId::WORLD, comm.to_owned())),
         number: Some(number),
+        with: None,
+        since: Ticks::ZERO,
         for_s,
         stack: String::new(),
     });
@@ -38,7 +40,7 @@ fn rank(number: u32, elapsed_s: f64, call: Option<(Operation, &str, u64, f64)>) 
 }
 
 /// Four of the eight ranks of a job, `more_s` seconds after its first 30: two wait for a third, the fourth has ended.
-fn job(more_s: f64) -> Job {
+pub fn job(more_s: f64) -> Job {
     let elapsed_s = 30.0 + more_s;
     let more = (1000.0 * more_s) as u64;
     let mut ranks = [
@@ -50,6 +52,7 @@ fn job(more_s: f64) -> Job {
     let [.., (_, receiver), _] = &mut ranks;
     receiver.calls[0].stack =
         "read_header at io.c:88 < read_all<mesh> at io.h:120 < main at main.c:7".to_owned();
+    receiver.calls[0].with = Some(With::From(Partner::Rank { rank: 7, in_world: Some(7) }, Tag::Is(5)));
     let label = "solver".to_owned();
     let comms = [
         ("W", comm("0-7", 4, [1_200 + more, 4_800 + 1_048_576 * more], 3.0 + more_s)),
@@ -72,6 +75,7 @@ fn job(more_s: f64) -> Job {
         ranks: ranks.into(),
         comms: comms.map(|(name, comm)| (name.to_owned(), comm)).into(),
         stack_problems: BTreeSet::new(),
+        is_joined: false,
     }
 }
 
@@ -90,6 +94,34 @@ fn the_report_fits_the_page() {
     }
     let page = Page { width: None, colour: false };
     golden("top-by-name", &report(SortKey::Name).text(&job, page));
+}
+
+/// Five ranks of two nodes, each of which receives from the next; the others wait for them in a barrier, but for two that nobody saw.
+fn deadlock() -> Job {
+    let receive = |number: u32| {
+        let (number, mut state) = rank(number, 30.0, Some((Operation::Recv, "W", 7, 12.0)));
+        let from = (number.get() + 1) % 5;
+        let call = &mut state.calls[0];
+        call.with = Some(With::From(Partner::Rank { rank: from, in_world: Some(from) }, Tag::Is(40)));
+        call.stack = "exchange at halo.c:40 < main at main.c:7".to_owned();
+        (number, state)
+    };
+    let ranks = (0..5).map(receive).chain([rank(5, 30.0, Some((Operation::Barrier, "W", 3, 11.0)))]);
+    let still = |(number, state): (WorldRank, Rank)| {
+        let host = if number.get() < 3 { "n1" } else { "n2" }.to_owned();
+        (number, Rank { host, is_still: true, ..state })
+    };
+    let comms = [("W".to_owned(), comm("0-7", 6, [120, 480], 72.0))].into();
+    Job { ranks: ranks.map(still).collect(), comms, is_joined: true, ..job(0.0) }
+}
+
+#[test]
+fn a_deadlock_is_named_in_the_roll_call_of_several_nodes() {
+    let job = deadlock();
+    let report = || Report::new(&job, &job, SortKey::Time, 5.0);
+    golden("top-deadlock", &report().text(&job, Page { width: Some(100), colour: false }));
+    let document = output::json(&JobDocument::new(&job, report())).unwrap();
+    golden("top-deadlock.json", std::str::from_utf8(&document).unwrap());
 }
 
 #[test]

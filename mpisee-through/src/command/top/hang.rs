@@ -27,6 +27,8 @@ pub struct Hang {
     pub elsewhere: RankSet,
     /// Members of which not even the rank is known here.
     pub elided: u64,
+    /// Where that is, for a sentence.
+    where_from: &'static str,
 }
 
 /// The calls in which somebody has been for `threshold_s` seconds or more while others are missing; the longest first.
@@ -60,9 +62,7 @@ pub fn hangs(job: &Job, threshold_s: f64) -> Vec<Hang> {
 fn hang(job: &Job, call: Call, name: &str, longest: CurrentCall, inside: RankSet) -> Option<Hang> {
     let comm = job.comms.get(name).filter(|comm| !comm.ambiguous)?;
     let has_left = |state: &Rank| match (call, longest.number) {
-        (Call::Counted(operation), Some(number)) => {
-            state.completed.get(&(name.to_owned(), operation)).is_some_and(|&completed| completed >= number)
-        }
+        (Call::Counted(operation), Some(number)) => state.has_completed(name, operation, number),
         _ => false,
     };
     let (mut left, mut missing, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
@@ -84,6 +84,7 @@ fn hang(job: &Job, call: Call, name: &str, longest: CurrentCall, inside: RankSet
         missing: collected(missing),
         elsewhere: elsewhere.into_iter().collect(),
         elided: comm.elided,
+        where_from: if job.is_joined { "not seen" } else { "not on this node" },
     })
 }
 
@@ -106,9 +107,11 @@ impl Hang {
         }
         text += &match (self.elsewhere.is_empty(), self.elided) {
             (true, 0) => String::new(),
-            (false, 0) => format!("; not on this node {}", self.elsewhere),
-            (true, more) => format!("; not on this node {more} that are not listed"),
-            (false, more) => format!("; not on this node {} and {more} that are not listed", self.elsewhere),
+            (false, 0) => format!("; {} {}", self.where_from, self.elsewhere),
+            (true, more) => format!("; {} {more} that are not listed", self.where_from),
+            (false, more) => {
+                format!("; {} {} and {more} that are not listed", self.where_from, self.elsewhere)
+            }
         };
         text
     }
@@ -133,7 +136,7 @@ pub fn line(ranks: &Collected) -> String {
 mod tests {
     use super::super::job::Comm;
     use super::*;
-    use mpisee_profile::{CommId, Operation};
+    use mpisee_profile::{CommId, Operation, Ticks};
 
     fn call(operation: Operation, comm: &str, number: u64, for_s: f64) -> Vec<CurrentCall> {
         let comm = Some((CommId::WORLD, comm.to_owned()));
@@ -141,6 +144,8 @@ mod tests {
             call: Call::Counted(operation),
             comm,
             number: Some(number),
+            with: None,
+            since: Ticks::ZERO,
             for_s,
             stack: String::new(),
         }]

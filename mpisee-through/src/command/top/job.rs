@@ -1,6 +1,7 @@
 //! A job at one moment, read from the segments of its ranks on this node.
 
 use super::call_stacks::{CallStacks, Known};
+use super::traffic::Traffic;
 use anyhow::Result;
 use mpisee_collect::rank_tables::members;
 use mpisee_collect::segments::{Clock, CurrentCall, Segment, WorldSegments, of_snapshot};
@@ -35,6 +36,8 @@ pub struct Job {
     pub comms: BTreeMap<String, Comm>,
     /// Why the stacks of some ranks are not known, or not resolved.
     pub stack_problems: BTreeSet<String>,
+    /// True if readers on several nodes saw it; else it is that of this node.
+    pub is_joined: bool,
 }
 
 /// A rank.
@@ -50,6 +53,29 @@ pub struct Rank {
     pub calls: Vec<CurrentCall>,
     /// How often it completed a collective, by communicator.
     pub completed: HashMap<(String, Operation), u64>,
+    /// Its messages, if it is in a call.
+    pub traffic: Traffic,
+    /// True if the call in which it is shows only a part of what it does: other threads may call MPI, or calls were not seen.
+    pub may_act_unseen: bool,
+    /// True if it did nothing between two looks, as the reader of its node found.
+    pub is_still: bool,
+}
+
+impl Rank {
+    /// Whether it completed `number` calls of an operation on a communicator.
+    pub fn has_completed(&self, comm: &str, operation: Operation, number: u64) -> bool {
+        self.completed.get(&(comm.to_owned(), operation)).is_some_and(|&completed| completed >= number)
+    }
+
+    /// Whether it is in the calls in which it was at an earlier look, and sent and received nothing since.
+    fn is_as(&self, earlier: &Rank) -> bool {
+        let calls =
+            |rank: &Rank| -> Vec<_> { rank.calls.iter().map(|call| (call.call, call.since)).collect() };
+        self.pid == earlier.pid
+            && !self.calls.is_empty()
+            && calls(self) == calls(earlier)
+            && self.traffic == earlier.traffic
+    }
 }
 
 /// A communicator, summed over its members here.
@@ -118,7 +144,14 @@ impl Job {
             elapsed_s: clock.since(snapshot.start_ticks),
             calls: of_snapshot(snapshot, &names, clock, stack),
             completed: HashMap::new(),
+            traffic: Traffic::default(),
+            may_act_unseen: snapshot.program.thread_level == "multiple"
+                || snapshot.not_seen.iter().any(|&calls| calls > 0),
+            is_still: false,
         };
+        if !rank.calls.is_empty() {
+            rank.traffic = Traffic::of(snapshot, &names);
+        }
         if !rank.ended {
             self.elapsed_s = self.elapsed_s.max(rank.elapsed_s);
         }
@@ -164,6 +197,15 @@ impl Job {
                 comm.time_s += current.for_s;
             }
         }
+    }
+
+    /// The ranks that did nothing between an earlier look and this one.
+    pub fn still_since(&self, earlier: &Job) -> BTreeSet<WorldRank> {
+        let is_another = !std::ptr::eq(self, earlier);
+        let is_still = |&(rank, state): &(&WorldRank, &Rank)| {
+            state.is_still || is_another && earlier.ranks.get(rank).is_some_and(|before| state.is_as(before))
+        };
+        self.ranks.iter().filter(is_still).map(|(&rank, _)| rank).collect()
     }
 
     /// The ranks that are here.

@@ -1,12 +1,18 @@
 //! `top`: where the ranks of a running job are, and what its communicators cost, from the segments of this node.
 
 mod call_stacks;
+mod deadlock;
+mod gather;
 #[cfg(test)]
 mod golden;
+mod graph;
 mod hang;
 mod job;
+mod part;
 mod report;
+mod roll;
 mod screen;
+mod traffic;
 
 use super::{Outcome, skipped};
 use crate::output::{self, Format, OutputArgs, printable};
@@ -15,10 +21,12 @@ use crate::units::parse_seconds;
 use anyhow::{Result, bail};
 use call_stacks::CallStacks;
 use clap::Args;
+use gather::Reader;
 use job::Job;
 use mpisee_collect::process;
 use mpisee_collect::segments::{self, Skipped, WorldSegments};
 use mpisee_profile::segment::owner_of;
+use part::Part;
 use report::{Document, JobDocument, Report, SkippedDocument, SortKey};
 use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
@@ -33,6 +41,10 @@ EXAMPLES:
   mpisee-through top --stacks             with the lines of the program
   mpisee-through top --format json        for scripts
   mpisee-through top /local/shm           from the DIR of mpisee --segments
+  mpirun --map-by ppr:1:node mpisee-through top --stacks --to roll
+                                          the whole job, by one reader per node (MPICH: mpiexec -ppn 1; Slurm: srun
+                                          --overlap --jobid JOB -N NODES --ntasks-per-node 1), through a folder that all see
+  mpisee-through top --from roll          the same once more
 KEYS:
   q, Esc  quit      p, blank  pause      t, c, b, n  sort by time, calls, bytes, name
   up, down, page up, page down  scroll   Tab  the next job";
@@ -72,6 +84,15 @@ pub struct TopArgs {
     /// With --stacks: where to look for the program's files that are not where they were when it was started; may be repeated
     #[arg(long, value_name = "DIR", requires = "stacks")]
     source: Vec<PathBuf>,
+
+    /// Write what this node has to a file in DIR, a folder that all nodes see. Where a launcher started several readers, one per
+    /// node, the first joins all and shows the job
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+
+    /// Show the job that readers on several nodes wrote to DIR
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "which", "user", "stacks"])]
+    from: Option<PathBuf>,
 
     /// Write once and end (default where the output is no terminal)
     #[arg(long)]
@@ -117,8 +138,15 @@ struct Seen {
 
 /// Runs the command.
 pub fn run(args: &TopArgs) -> Result<Outcome> {
+    if let Some(folder) = &args.from {
+        show_parts(args, folder, gather::last(folder)?)?;
+        return Ok(Outcome::Done);
+    }
     let watch = Watch::new(args)?;
     let first = watch.look()?;
+    if let Some(folder) = &args.to {
+        return gather(args, folder, &watch, &first);
+    }
     if first.jobs.is_empty() {
         bail!("{}", watch.nothing(&first));
     }
@@ -137,35 +165,78 @@ pub fn run(args: &TopArgs) -> Result<Outcome> {
         writeln!(std::io::stdout(), "the job has ended")?;
         return Ok(Outcome::Done);
     }
-    args.output.write(&written(args, &watch, &first, second)?)?;
+    let jobs: Vec<(&Job, &Job)> = second.jobs.iter().map(|job| (before(&first, job), job)).collect();
+    args.output.write(&written(args, &watch.directory, &jobs, &second.skipped)?)?;
     Ok(Outcome::Done)
 }
 
-fn written(args: &TopArgs, watch: &Watch, first: &Seen, second: Seen) -> Result<Vec<u8>> {
-    let report = |job: &Job| Report::new(before(first, job), job, args.sort, args.hang);
+/// Writes the part of this node; the first of several readers joins those of all.
+fn gather(args: &TopArgs, folder: &Path, watch: &Watch, first: &Seen) -> Result<Outcome> {
+    std::thread::sleep(Duration::from_secs_f64(args.interval));
+    let second = watch.look()?;
+    let jobs = second.jobs.iter().map(|job| (before(first, job), job));
+    let skipped =
+        second.skipped.iter().map(|(path, why)| (path.display().to_string(), why.clone())).collect();
+    let reader = Reader::own();
+    let path = reader.write(folder, |launch, host, time| Part::new(launch, host, time, jobs, skipped))?;
+    if !reader.has_others() {
+        let said = format!(
+            "wrote {}; mpisee-through top --from {} shows what all wrote",
+            path.display(),
+            folder.display()
+        );
+        writeln!(std::io::stdout(), "{}", printable(&said))?;
+    } else if reader.joins() {
+        let (parts, remark) = reader.wait_for_all(folder)?;
+        if let Some(remark) = remark {
+            // Nobody is left to tell if stderr is closed.
+            let _ = writeln!(std::io::stderr(), "mpisee-through: {}", printable(&remark));
+        }
+        show_parts(args, folder, parts)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Shows the jobs of which readers on several nodes wrote what they saw.
+fn show_parts(args: &TopArgs, folder: &Path, parts: Vec<Part>) -> Result<()> {
+    let hosts: Vec<String> = parts.iter().map(|part| part.host.clone()).collect();
+    let skipped = parts.iter().flat_map(|part| {
+        part.skipped.iter().map(|(path, why)| (PathBuf::from(format!("{}:{path}", part.host)), why.clone()))
+    });
+    let skipped: Vec<Skipped> = skipped.collect();
+    let jobs = part::joined(parts)?;
+    if jobs.is_empty() {
+        bail!("no program that mpisee records ran on {}", printable(&hosts.join(", ")));
+    }
+    let jobs: Vec<(&Job, &Job)> = jobs.iter().map(|(before, now)| (before, now)).collect();
+    args.output.write(&written(args, folder, &jobs, &skipped)?)
+}
+
+/// Jobs, each as it was and as it is.
+fn written(args: &TopArgs, directory: &Path, jobs: &[(&Job, &Job)], skipped: &[Skipped]) -> Result<Vec<u8>> {
+    let report = |&(before, job): &(&Job, &Job)| Report::new(before, job, args.sort, args.hang);
     match args.output.format() {
         Format::Json => {
-            let skipped = second
-                .skipped
+            let skipped = skipped
                 .iter()
                 .map(|(path, why)| SkippedDocument { path: path.display().to_string(), why: why.clone() });
             output::json(&Document {
-                segments: watch.directory.display().to_string(),
+                segments: directory.display().to_string(),
                 skipped: skipped.collect(),
-                jobs: second.jobs.iter().map(|job| JobDocument::new(job, report(job))).collect(),
+                jobs: jobs.iter().map(|job| JobDocument::new(job.1, report(job))).collect(),
             })
         }
         Format::Csv => {
-            skipped::tell(&second.skipped);
-            match second.jobs.as_slice() {
+            skipped::tell(skipped);
+            match jobs {
                 [job] => report(job).sheet().csv(),
                 jobs => bail!("{} jobs run here; name a process of one, or take --format json", jobs.len()),
             }
         }
         Format::Table => {
-            skipped::tell(&second.skipped);
+            skipped::tell(skipped);
             let page = args.output.page();
-            let texts: Vec<String> = second.jobs.iter().map(|job| report(job).text(job, page)).collect();
+            let texts: Vec<String> = jobs.iter().map(|job| report(job).text(job.1, page)).collect();
             Ok(texts.join("\n").into_bytes())
         }
     }

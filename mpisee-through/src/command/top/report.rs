@@ -1,7 +1,9 @@
 //! The report on a job: rates and times by communicator, current calls, hangs; as text and as JSON.
 
+use super::deadlock::{Deadlock, deadlocks};
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
+use super::roll;
 use crate::lines;
 use crate::names::library_version;
 use crate::output::{Page, printable};
@@ -9,7 +11,7 @@ use crate::sheet::{self, Sheet, Value};
 use crate::symbols::BETWEEN;
 use crate::units::{natural_order, to_nine_decimals};
 use clap::ValueEnum;
-use mpisee_collect::segments::{Collected, CurrentCall, collected, short_seconds};
+use mpisee_collect::segments::{Collected, CurrentCall, First, Partner, Tag, With, collected, short_seconds};
 use mpisee_profile::WorldRank;
 use mpisee_profile::run::rfc3339;
 use serde::Serialize;
@@ -34,6 +36,7 @@ pub struct Report {
     pub rows: Vec<Row>,
     pub places: Vec<Collected>,
     pub hangs: Vec<Hang>,
+    pub deadlocks: Vec<Deadlock>,
     /// Seconds since the earlier moment.
     pub interval_s: f64,
     /// Part of the time of all ranks here that was in MPI: in all, and in the interval.
@@ -99,7 +102,16 @@ impl Report {
         });
         let ranks = now.ranks.iter().map(|(&rank, state)| (rank, state.ended, state.calls.as_slice()));
         let places = collected(ranks);
-        Report { rows, places, hangs: hangs(now, hang_s), interval_s, mpi_share, interval_mpi_share }
+        let deadlocks = deadlocks(now, &now.still_since(before), hang_s);
+        Report {
+            rows,
+            places,
+            hangs: hangs(now, hang_s),
+            deadlocks,
+            interval_s,
+            mpi_share,
+            interval_mpi_share,
+        }
     }
 
     /// The communicators.
@@ -140,7 +152,8 @@ impl Report {
         let program = &job.program;
         let here = job.here();
         let ended = job.ranks.values().filter(|rank| rank.ended).count();
-        let mut ranks = format!("{} of {} here: {here}", here.len(), job.size);
+        let where_from = if job.is_joined { "seen" } else { "here" };
+        let mut ranks = format!("{} of {} {where_from}: {here}", here.len(), job.size);
         if ended > 0 {
             ranks += &format!(" ({ended} ended)");
         }
@@ -155,7 +168,7 @@ impl Report {
             (
                 "In MPI",
                 format!(
-                    "{:.1} % of the run, {:.1} % of the last {}; of the time of all ranks here",
+                    "{:.1} % of the run, {:.1} % of the last {}; of the time of all ranks {where_from}",
                     100.0 * self.mpi_share,
                     100.0 * self.interval_mpi_share,
                     short_seconds(self.interval_s)
@@ -173,6 +186,11 @@ impl Report {
             text += &lines::beside(&plain, value, width).replacen(heading, &page.bold(heading), 1);
         };
         self.header(job).iter().for_each(|(heading, value)| say(heading, value));
+        say("Roll call", &printable(&roll::sentence(job, &self.places)));
+        for deadlock in &self.deadlocks {
+            let heading = if deadlock.is_certain { "Deadlock" } else { "Deadlock?" };
+            say(heading, &printable(&deadlock.sentence()));
+        }
         self.hangs.iter().for_each(|hang| say("Waiting", &printable(&hang.sentence())));
         job.stack_problems.iter().for_each(|problem| say("Note", &printable(problem)));
         text += "\n";
@@ -202,6 +220,18 @@ fn place(ranks: &Collected, width: usize) -> String {
 /// Where in the program a call is made, from the innermost function; nothing if that is not known.
 fn frames(call: &CurrentCall) -> impl Iterator<Item = &str> {
     call.stack.split(BETWEEN).filter(|frame| !frame.is_empty())
+}
+
+/// `MPI_Recv from 12 tag 5 on W at io.c:88`, the line only where it is known.
+pub fn call_text(call: &CurrentCall) -> String {
+    let mut text = call.name();
+    let place = |frame: &str| frame.rsplit_once(" at ").map(|(_, place)| place.to_owned());
+    if let Some(place) = frames(call).find_map(place) {
+        text += &format!(" at {place}");
+    } else if let Some(frame) = frames(call).next() {
+        text += &format!(" by {frame}");
+    }
+    text
 }
 
 fn rounded(number: f64) -> f64 {
@@ -247,6 +277,12 @@ pub struct JobDocument {
     places: Vec<PlaceDocument>,
     /// Collectives in which ranks wait for others.
     waiting: Vec<WaitingDocument>,
+    /// Ranks that wait for each other.
+    deadlocks: Vec<DeadlockDocument>,
+    /// Nodes of the ranks that are seen.
+    nodes: usize,
+    /// Ranks that no reader saw.
+    not_seen: String,
     /// With `--stacks` why some are not known, or not resolved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stack_problems: Vec<String>,
@@ -263,6 +299,9 @@ struct PlaceDocument {
     comm: Option<String>,
     /// Which call of the operation on the communicator, from 1; of collectives alone.
     number: Option<u64>,
+    /// With whom the call communicates; left out where that is not known, or all members of the communicator do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with: Option<WithDocument>,
     /// The longest stay of these ranks, and the shortest.
     for_s: Option<f64>,
     least_s: Option<f64>,
@@ -289,6 +328,84 @@ struct WaitingDocument {
 }
 
 #[derive(Serialize)]
+struct DeadlockDocument {
+    /// False if they only may wait for each other.
+    certain: bool,
+    /// Each waits for the next, the last for the first.
+    circle: Vec<PlaceDocument>,
+    /// Ranks that wait for one of them.
+    behind: String,
+}
+
+/// With whom a call communicates; what is not known, or does not apply, is left out.
+#[derive(Default, Serialize)]
+struct WithDocument {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<PartnerDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<PartnerDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tag: Option<i32>,
+    /// True for `MPI_ANY_TAG`.
+    #[serde(skip_serializing_if = "is_false")]
+    any_tag: bool,
+    /// Active requests; then `to` or `from` is that of the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests: Option<u32>,
+    /// Of ranks that communicate with many different ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    different: Option<u32>,
+}
+
+/// A process, or which of MPI's constants stands for it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum PartnerDocument {
+    /// By its ranks in the communicator and in the world; the latter is null if it is not known.
+    Process {
+        rank: u32,
+        world_rank: Option<u32>,
+    },
+    Constant(&'static str),
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl PartnerDocument {
+    fn of(partner: Partner) -> Self {
+        match partner {
+            Partner::Rank { rank, in_world } => PartnerDocument::Process { rank, world_rank: in_world },
+            Partner::Any => PartnerDocument::Constant("MPI_ANY_SOURCE"),
+            Partner::Nobody => PartnerDocument::Constant("MPI_PROC_NULL"),
+        }
+    }
+}
+
+impl WithDocument {
+    fn of(with: With) -> Self {
+        let some = |partner| Some(PartnerDocument::of(partner));
+        let none = WithDocument::default();
+        match with {
+            With::To(to, tag) => WithDocument { to: some(to), tag, ..none },
+            With::From(from, Tag::Is(tag)) => WithDocument { from: some(from), tag: Some(tag), ..none },
+            With::From(from, Tag::Any) => WithDocument { from: some(from), any_tag: true, ..none },
+            With::Both { to, from } => WithDocument { to: some(to), from: some(from), ..none },
+            With::Requests { count, first } => {
+                let requests = WithDocument { requests: Some(count), ..none };
+                match first {
+                    First::SendTo(to) => WithDocument { to: some(to), ..requests },
+                    First::ReceiveFrom(from) => WithDocument { from: some(from), ..requests },
+                    First::Collective | First::Other => requests,
+                }
+            }
+            With::Different { count } => WithDocument { different: Some(count), ..none },
+        }
+    }
+}
+
+#[derive(Serialize)]
 struct ProcessDocument {
     rank: u32,
     pid: u32,
@@ -309,9 +426,23 @@ impl PlaceDocument {
             call: current.map(|current| current.call.name()),
             comm: current.and_then(|current| Some(current.comm.as_ref()?.1.clone())),
             number: current.and_then(|current| current.number),
+            with: current.and_then(|current| current.with).map(WithDocument::of),
             for_s: current.map(|current| to_nine_decimals(current.for_s)),
             least_s: current.map(|_| to_nine_decimals(least_s)),
             stack: current.map(|current| frames(current).map(str::to_owned).collect()).unwrap_or_default(),
+        }
+    }
+}
+
+impl DeadlockDocument {
+    fn of(deadlock: &Deadlock) -> Self {
+        let place = |(rank, call): &(WorldRank, CurrentCall)| {
+            PlaceDocument::of(rank.to_string(), false, Some(call), call.for_s)
+        };
+        DeadlockDocument {
+            certain: deadlock.is_certain,
+            circle: deadlock.circle.iter().map(place).collect(),
+            behind: deadlock.behind.to_string(),
         }
     }
 }
@@ -356,6 +487,9 @@ impl JobDocument {
             stack_problems: job.stack_problems.iter().cloned().collect(),
             places: report.places.iter().map(PlaceDocument::new).collect(),
             waiting: report.hangs.iter().map(waiting).collect(),
+            deadlocks: report.deadlocks.iter().map(DeadlockDocument::of).collect(),
+            nodes: roll::nodes(job),
+            not_seen: roll::not_seen(job).to_string(),
             processes: job.ranks.iter().map(process).collect(),
             communicators: report.rows,
         }

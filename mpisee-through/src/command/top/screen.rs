@@ -202,7 +202,9 @@ fn coloured(text: &str) -> Vec<Line<'static>> {
     let mut style = Style::new();
     let line = |line: &str| {
         style = match line {
-            _ if line.starts_with("Waiting ") => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+            _ if ["Waiting ", "Deadlock"].iter().any(|heading| line.starts_with(heading)) => {
+                Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
+            }
             _ if line.starts_with("COMM ") => Style::new().add_modifier(Modifier::BOLD),
             _ if line.starts_with(' ') => style,
             _ => Style::new(),

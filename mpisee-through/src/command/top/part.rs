@@ -1,0 +1,465 @@
+//! What a reader on one node knows of the jobs there, as a file for the reader that joins all of them.
+
+use super::job::{Comm, Job, Rank};
+use super::traffic::Traffic;
+use anyhow::{Context, Result, bail};
+use mpisee_collect::segments::{CurrentCall, With};
+use mpisee_profile::rows::MOST_PROCESSES;
+use mpisee_profile::segment::active_call::Call;
+use mpisee_profile::segment::snapshot::Program;
+use mpisee_profile::{CommId, Operation, RankSet, Ticks, WorldRank};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+/// Of the format; a reader joins only parts of its own.
+const VERSION: u32 = 1;
+
+/// The part of a node.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Part {
+    version: u32,
+    /// The number that the readers of one launch share; 0 where nothing tells it.
+    pub launch: u64,
+    /// The node.
+    pub host: String,
+    /// When it was written, nanoseconds since 1970, UTC.
+    pub written_ns: u64,
+    jobs: Vec<PartJob>,
+    /// Files that could not be read, and why.
+    pub skipped: Vec<(String, String)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct PartJob {
+    job: u64,
+    size: u32,
+    start_realtime_ns: u64,
+    elapsed_s: f64,
+    /// At the look before.
+    elapsed_before_s: f64,
+    recording_was_off: bool,
+    command: Vec<String>,
+    library: String,
+    flavour: String,
+    stack_problems: Vec<String>,
+    /// Names; others refer to them by their place.
+    names: Vec<String>,
+    comms: Vec<PartComm>,
+    ranks: Vec<PartRank>,
+}
+
+/// A communicator; `before` has calls, bytes and seconds at the look before.
+#[derive(Debug, Serialize, Deserialize)]
+struct PartComm {
+    name: u32,
+    label: String,
+    size: u64,
+    members: String,
+    elided: u64,
+    here: u64,
+    ambiguous: bool,
+    now: (u64, u64, f64),
+    before: (u64, u64, f64),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct PartRank {
+    rank: u32,
+    pid: u32,
+    host: String,
+    ended: bool,
+    elapsed_s: f64,
+    elapsed_before_s: f64,
+    may_act_unseen: bool,
+    is_still: bool,
+    calls: Vec<PartCall>,
+    /// Communicator, operation, calls.
+    completed: Vec<(u32, String, u64)>,
+    /// Communicator, peer, sent, received; this and the next two only of ranks that are still.
+    peers: Vec<(u32, u32, u64, u64)>,
+    /// Communicator, peer, whether they are sent, tag, messages.
+    streams: Vec<(u32, u32, bool, i32, Option<u64>)>,
+    /// Communicator, posted receives.
+    posted: Vec<(u32, Option<u64>)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct PartCall {
+    call: String,
+    /// The number of the communicator in the process, and its name.
+    comm: Option<(u32, u32)>,
+    number: Option<u64>,
+    with: Option<With>,
+    for_s: f64,
+    stack: String,
+}
+
+/// Names by number.
+#[derive(Default)]
+struct Names {
+    known: HashMap<String, u32>,
+    all: Vec<String>,
+}
+
+impl Names {
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(&number) = self.known.get(name) {
+            return number;
+        }
+        let number = self.all.len() as u32;
+        self.all.push(name.to_owned());
+        self.known.insert(name.to_owned(), number);
+        number
+    }
+}
+
+impl Part {
+    /// Of the jobs at a look, each with the same job at the look before.
+    pub fn new<'j>(
+        launch: u64,
+        host: String,
+        written_ns: u64,
+        jobs: impl IntoIterator<Item = (&'j Job, &'j Job)>,
+        skipped: Vec<(String, String)>,
+    ) -> Part {
+        let jobs = jobs.into_iter().map(|(before, now)| PartJob::new(before, now)).collect();
+        Part { version: VERSION, launch, host, written_ns, jobs, skipped }
+    }
+
+    /// From a file.
+    pub fn parse(text: &[u8]) -> Result<Part> {
+        #[derive(Deserialize)]
+        struct Begin {
+            version: u32,
+        }
+        const WHAT: &str = "it is not what top --to writes";
+        let begin: Begin = serde_json::from_slice(text).context(WHAT)?;
+        if begin.version != VERSION {
+            let theirs = begin.version;
+            bail!(
+                "its format has version {theirs}, this program reads {VERSION}; use one version on all nodes"
+            );
+        }
+        serde_json::from_slice(text).context(WHAT)
+    }
+}
+
+/// The jobs of several parts: each at the look before and at the last one.
+pub fn joined(parts: Vec<Part>) -> Result<Vec<(Job, Job)>> {
+    let mut all: Vec<(Job, Job)> = Vec::new();
+    for part in parts {
+        for job in part.jobs {
+            let (before, now) = job.jobs().with_context(|| format!("the part of {}", part.host))?;
+            let is_same = |(_, known): &&mut (Job, Job)| {
+                (known.id.0, known.size) == (now.id.0, now.size)
+                    && !now.ranks.keys().any(|rank| known.ranks.contains_key(rank))
+            };
+            match all.iter_mut().find(is_same) {
+                Some((known_before, known_now)) => {
+                    known_before.join(before);
+                    known_now.join(now);
+                }
+                None => all.push((before, now)),
+            }
+        }
+    }
+    all.sort_by_key(|(_, now)| now.start_realtime_ns);
+    Ok(all)
+}
+
+fn sums(comm: &Comm) -> (u64, u64, f64) {
+    (comm.calls, comm.bytes, comm.time_s)
+}
+
+impl PartJob {
+    fn new(before: &Job, now: &Job) -> PartJob {
+        let mut names = Names::default();
+        let still = now.still_since(before);
+        let is_another = !std::ptr::eq(before, now);
+        let comm = |(name, comm): (&String, &Comm), names: &mut Names| PartComm {
+            name: names.number(name),
+            label: comm.label.clone(),
+            size: comm.size,
+            members: comm.members.to_string(),
+            elided: comm.elided,
+            here: comm.here,
+            ambiguous: comm.ambiguous,
+            now: sums(comm),
+            before: before.comms.get(name).map_or_else(|| sums(&Comm::default()), sums),
+        };
+        let comms = now.comms.iter().map(|entry| comm(entry, &mut names)).collect();
+        let ranks = now.ranks.iter().map(|(&rank, state)| {
+            let earlier = before.ranks.get(&rank).filter(|_| is_another);
+            let is_still = still.contains(&rank);
+            PartRank::new(rank, state, earlier.unwrap_or(state).elapsed_s, is_still, &mut names)
+        });
+        let ranks = ranks.collect();
+        PartJob {
+            job: now.id.0,
+            size: now.size,
+            start_realtime_ns: now.start_realtime_ns,
+            elapsed_s: now.elapsed_s,
+            elapsed_before_s: before.elapsed_s,
+            recording_was_off: now.recording_was_off,
+            command: now.program.command.clone(),
+            library: now.program.library.clone(),
+            flavour: now.program.flavour.clone(),
+            stack_problems: now.stack_problems.iter().cloned().collect(),
+            names: names.all,
+            comms,
+            ranks,
+        }
+    }
+
+    fn jobs(self) -> Result<(Job, Job)> {
+        if u64::from(self.size) > MOST_PROCESSES {
+            bail!("it is of {} ranks, more than there can be", self.size);
+        }
+        let names: Vec<Arc<str>> = self.names.iter().map(|name| Arc::from(name.as_str())).collect();
+        let job = |elapsed_s: f64| Job {
+            id: (self.job, self.size, self.start_realtime_ns),
+            size: self.size,
+            start_realtime_ns: self.start_realtime_ns,
+            elapsed_s,
+            is_joined: true,
+            ..Job::default()
+        };
+        let (mut before, mut now) = (job(self.elapsed_before_s), job(self.elapsed_s));
+        now.recording_was_off = self.recording_was_off;
+        now.program = Program {
+            command: self.command,
+            library: self.library,
+            flavour: self.flavour,
+            ..Program::default()
+        };
+        now.stack_problems = self.stack_problems.into_iter().collect();
+        for comm in self.comms {
+            let name = name_of(&names, comm.name)?.to_string();
+            let [earlier, later] = comm.moments(self.size)?;
+            before.comms.insert(name.clone(), earlier);
+            now.comms.insert(name, later);
+        }
+        for rank in self.ranks {
+            if rank.rank >= self.size {
+                bail!("it has rank {} of {}", rank.rank, self.size);
+            }
+            let number = WorldRank::new(rank.rank);
+            before.ranks.insert(number, Rank { elapsed_s: rank.elapsed_before_s, ..Rank::default() });
+            now.ranks.insert(number, rank.state(&names)?);
+        }
+        Ok((before, now))
+    }
+}
+
+fn name_of(names: &[Arc<str>], number: u32) -> Result<&Arc<str>> {
+    names.get(number as usize).with_context(|| format!("it has no name of number {number}"))
+}
+
+impl PartComm {
+    fn moments(&self, ranks: u32) -> Result<[Comm; 2]> {
+        let members = self.members.parse::<RankSet>().map_err(anyhow::Error::msg)?;
+        if members.ranges().iter().any(|range| range.last >= ranks) {
+            bail!("it has a communicator of ranks {members} in a job of {ranks}");
+        }
+        let moment = |(calls, bytes, time_s): (u64, u64, f64)| Comm {
+            label: self.label.clone(),
+            size: self.size,
+            members: members.clone(),
+            elided: self.elided,
+            here: self.here,
+            ambiguous: self.ambiguous,
+            calls,
+            bytes,
+            time_s,
+        };
+        Ok([moment(self.before), moment(self.now)])
+    }
+}
+
+impl PartRank {
+    fn new(rank: WorldRank, state: &Rank, elapsed_before_s: f64, is_still: bool, names: &mut Names) -> Self {
+        let call = |current: &CurrentCall, names: &mut Names| PartCall {
+            call: current.call.name().to_owned(),
+            comm: current.comm.as_ref().map(|(id, name)| (id.get(), names.number(name))),
+            number: current.number,
+            with: current.with,
+            for_s: current.for_s,
+            stack: current.stack.clone(),
+        };
+        let none = Traffic::default();
+        let traffic = if is_still { &state.traffic } else { &none };
+        let mut part = PartRank {
+            rank: rank.get(),
+            pid: state.pid,
+            host: state.host.clone(),
+            ended: state.ended,
+            elapsed_s: state.elapsed_s,
+            elapsed_before_s,
+            may_act_unseen: state.may_act_unseen,
+            is_still,
+            calls: state.calls.iter().map(|current| call(current, names)).collect(),
+            completed: Vec::new(),
+            peers: Vec::new(),
+            streams: Vec::new(),
+            posted: Vec::new(),
+        };
+        for ((name, operation), &calls) in &state.completed {
+            part.completed.push((names.number(name), operation.name().to_owned(), calls));
+        }
+        for ((name, peer), &[sent, received]) in &traffic.peers {
+            part.peers.push((names.number(name), peer.get(), sent, received));
+        }
+        for (((name, peer), is_sent, tag), &messages) in &traffic.streams {
+            part.streams.push((names.number(name), peer.get(), *is_sent, *tag, messages));
+        }
+        for (name, &posted) in &traffic.posted {
+            part.posted.push((names.number(name), posted));
+        }
+        part
+    }
+
+    fn state(self, names: &[Arc<str>]) -> Result<Rank> {
+        let mut state = Rank {
+            pid: self.pid,
+            host: self.host,
+            ended: self.ended,
+            elapsed_s: self.elapsed_s,
+            may_act_unseen: self.may_act_unseen,
+            is_still: self.is_still,
+            ..Rank::default()
+        };
+        for call in self.calls {
+            state.calls.push(call.current(names)?);
+        }
+        for (name, operation, calls) in self.completed {
+            state.completed.insert((name_of(names, name)?.to_string(), operation_of(&operation)?), calls);
+        }
+        for (name, peer, sent, received) in self.peers {
+            let key = (Arc::clone(name_of(names, name)?), WorldRank::new(peer));
+            state.traffic.peers.insert(key, [sent, received]);
+        }
+        for (name, peer, is_sent, tag, messages) in self.streams {
+            let key = (Arc::clone(name_of(names, name)?), WorldRank::new(peer));
+            state.traffic.streams.insert((key, is_sent, tag), messages);
+        }
+        for (name, posted) in self.posted {
+            state.traffic.posted.insert(Arc::clone(name_of(names, name)?), posted);
+        }
+        Ok(state)
+    }
+}
+
+fn operation_of(name: &str) -> Result<Operation> {
+    Operation::from_name(name).with_context(|| format!("it has a call of '{name}', which is not known"))
+}
+
+impl PartCall {
+    fn current(self, names: &[Arc<str>]) -> Result<CurrentCall> {
+        let call = match [Call::Finalize, Call::Abort].into_iter().find(|call| call.name() == self.call) {
+            Some(call) => call,
+            None => Call::Counted(operation_of(&self.call)?),
+        };
+        let comm = match self.comm {
+            Some((id, name)) => Some((CommId::new(id), name_of(names, name)?.to_string())),
+            None => None,
+        };
+        Ok(CurrentCall {
+            call,
+            comm,
+            number: self.number,
+            with: self.with,
+            since: Ticks::ZERO,
+            for_s: self.for_s,
+            stack: self.stack,
+        })
+    }
+}
+
+impl Job {
+    /// Adds what another node knows of the same job.
+    fn join(&mut self, other: Job) {
+        if self.program.command.is_empty() {
+            self.program = other.program;
+        }
+        self.start_realtime_ns = self.start_realtime_ns.min(other.start_realtime_ns);
+        self.id.2 = self.start_realtime_ns;
+        self.elapsed_s = self.elapsed_s.max(other.elapsed_s);
+        self.recording_was_off |= other.recording_was_off;
+        self.stack_problems.extend(other.stack_problems);
+        self.ranks.extend(other.ranks);
+        for (name, comm) in other.comms {
+            match self.comms.entry(name) {
+                Entry::Vacant(place) => {
+                    place.insert(comm);
+                }
+                Entry::Occupied(mut known) => known.get_mut().join(&comm),
+            }
+        }
+    }
+}
+
+impl Comm {
+    fn join(&mut self, other: &Comm) {
+        self.ambiguous |= other.ambiguous || self.size != other.size;
+        self.here += other.here;
+        self.calls = self.calls.wrapping_add(other.calls);
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+        self.time_s += other.time_s;
+        if self.ambiguous || self.elided > 0 {
+            let listed = self.members.len().saturating_add(self.elided);
+            self.members = self.members.union(&other.members);
+            self.elided = if self.elided > 0 { listed.saturating_sub(self.members.len()) } else { 0 };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::golden;
+    use super::*;
+
+    #[test]
+    fn parts_of_two_nodes_are_one_job() {
+        let whole = golden::job(2.0);
+        let half = |from: u32, host: &str, more_s: f64| {
+            let mut job = golden::job(more_s);
+            job.ranks.retain(|rank, _| (from..from + 2).contains(&rank.get()));
+            job.ranks.values_mut().for_each(|rank| rank.host = host.to_owned());
+            job
+        };
+        let part = |from: u32, host: &str| {
+            let (before, now) = (half(from, host, 0.0), half(from, host, 2.0));
+            let part = Part::new(7, host.to_owned(), 0, [(&before, &now)], Vec::new());
+            Part::parse(&serde_json::to_vec(&part).unwrap()).unwrap()
+        };
+        let jobs = joined(vec![part(2, "n2"), part(0, "n1")]).unwrap();
+        let [(before, now)] = jobs.as_slice() else { panic!("one job") };
+        assert_eq!(now.here(), whole.here());
+        assert_eq!(before.rank_seconds(), golden::job(0.0).rank_seconds());
+        for (rank, state) in &whole.ranks {
+            assert_eq!(now.ranks[rank].calls.len(), state.calls.len());
+            let names = |rank: &Rank| rank.calls.iter().map(CurrentCall::name).collect::<Vec<_>>();
+            assert_eq!(names(&now.ranks[rank]), names(state));
+        }
+        // Each node counts what it has.
+        assert_eq!(now.comms["W"].calls, 2 * whole.comms["W"].calls);
+        assert_eq!(now.comms["W"].members, whole.comms["W"].members);
+        assert_eq!(super::super::roll::nodes(now), 2);
+        let twice = joined(vec![part(0, "n1"), part(0, "n1")]).unwrap();
+        assert_eq!(twice.len(), 2, "two jobs, if ranks are there twice");
+    }
+
+    #[test]
+    fn what_is_no_part_is_refused() {
+        let said = |text: &str| format!("{:#}", Part::parse(text.as_bytes()).unwrap_err());
+        assert!(said("{").starts_with("it is not what top --to writes: "));
+        assert!(said("{\"version\": 99}").starts_with("its format has version 99, this program reads 1"));
+        assert!(said("{\"version\": 1, \"launch\": 3}").starts_with("it is not what top --to writes: "));
+        let (before, now) = (golden::job(0.0), golden::job(2.0));
+        let mut part = Part::new(7, "n1".to_owned(), 0, [(&before, &now)], Vec::new());
+        part.jobs[0].ranks[0].rank = 8;
+        assert_eq!(format!("{:#}", joined(vec![part]).unwrap_err()), "the part of n1: it has rank 8 of 8");
+    }
+}
