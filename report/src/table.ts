@@ -71,12 +71,15 @@ const HEADINGS: Record<string, string> = {
   size_min: "Smallest",
   size_max: "Largest",
   may_be_noise: "May be noise",
+  comm: "Communicator",
+  call: "Operation",
 };
 
 /** The columns of a command's table, without some. */
 export function columnsOf(table: CommandTable, without: string[] = []): Column[] {
   const capital = (heading: string) =>
-    heading === heading.toUpperCase() && heading.length > 3 ? heading[0] + heading.slice(1).toLowerCase() : heading;
+    // PE % and its factors are abbreviations.
+    heading === heading.toUpperCase() && heading.length > 3 && !heading.endsWith(" %") ? heading[0] + heading.slice(1).toLowerCase() : heading;
   const columns = table.names.map((name, at) => {
     const values = table.columns[at];
     return { name, heading: HEADINGS[name] ?? capital(table.headings[at]), kind: kindOf(name, values), values };

@@ -157,7 +157,8 @@ export function places(view: SeveralView): Figure | null {
   if (!comparison) return null;
   const common = { id: "places", title: "What changed, by place in the program", short: "Places", unit: "seconds, mean over ranks", source: "calls.csv, sites.csv", command: command(view, "diff", "--by site --all"), wide: true };
   const table = comparison.sites;
-  if (!table) return { ...common, missing: missing.places ?? "There are no call sites." };
+  // Of sets of several runs there is none.
+  if (!table) return missing.places ? { ...common, missing: missing.places } : null;
   const [at, calls] = [column(table, "at"), column(table, "call")];
   const all = changesOf(table, (row) => `${at[row]} · ${format.shortCall(String(calls[row]))}`);
   const shown = visible(all);
@@ -179,7 +180,11 @@ function changeLegend(view: SeveralView, isKnown: boolean): HTMLElement {
 
 function drawChanges(view: SeveralView, rows: Change[], width: number): Node {
   const { palette } = view;
-  const ends = rows.flatMap(({ change_s, noise_s }) => [change_s, change_s - (noise_s ?? 0), change_s + (noise_s ?? 0)]);
+  // Noise may be far larger than all changes: its lines end where the chart does.
+  const largest = Math.max(...rows.map(({ change_s }) => Math.abs(change_s)));
+  const cut = (time_s: number) => Math.max(-1.5 * largest, Math.min(1.5 * largest, time_s));
+  const noise = ({ change_s, noise_s }: Change): [number, number] => [cut(change_s - (noise_s ?? 0)), cut(change_s + (noise_s ?? 0))];
+  const ends = rows.flatMap((row) => [row.change_s, ...noise(row)]);
   const [least, most] = [Math.min(0, ...ends), Math.max(0, ...ends)];
   const index = rows.map((_, at) => at);
   const signed = (time_s: number) => `${time_s > 0 ? "+" : "-"}${format.time(Math.abs(time_s))}`;
@@ -200,7 +205,7 @@ function drawChanges(view: SeveralView, rows: Change[], width: number): Node {
     color: { type: "identity" },
     marks: [
       Plot.rect(index, { x1: (at: number) => Math.min(0, rows[at].change_s), x2: (at: number) => Math.max(0, rows[at].change_s), y1: (at: number) => at + 0.56, y2: (at: number) => at + 0.84, fill: (at: number) => colour(rows[at]) }),
-      Plot.ruleY(index.filter((at) => (rows[at].noise_s ?? 0) > 0), { x1: (at: number) => rows[at].change_s - rows[at].noise_s!, x2: (at: number) => rows[at].change_s + rows[at].noise_s!, y: (at: number) => at + 0.7, stroke: palette.ink }),
+      Plot.ruleY(index.filter((at) => (rows[at].noise_s ?? 0) > 0), { x1: (at: number) => noise(rows[at])[0], x2: (at: number) => noise(rows[at])[1], y: (at: number) => at + 0.7, stroke: palette.ink }),
       Plot.ruleX([0], { stroke: palette.muted }),
       Plot.text(index, { frameAnchor: "left", y: (at: number) => at + 0.44, text: (at: number) => fitted(rows[at].name, width - textWidth(said(rows[at])) - 36), textAnchor: "start", lineAnchor: "bottom", fill: palette.ink, stroke: palette.surface, strokeWidth: 4 }),
       Plot.text(index, { frameAnchor: "right", y: (at: number) => at + 0.44, text: (at: number) => said(rows[at]), textAnchor: "end", lineAnchor: "bottom", fill: palette.muted, stroke: palette.surface, strokeWidth: 4 }),

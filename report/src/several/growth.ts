@@ -42,27 +42,26 @@ const QUANTITIES: [State["of"], string][] = [
 const MODELS = 5;
 const MOST = 9;
 
-export function growth(view: SeveralView, series: number): Figure {
+/** Nothing of fewer than three settings: every model fits two. */
+export function growth(view: SeveralView, series: number): Figure | null {
   const { state, palette } = view;
   const about = view.group.series[series];
   const name = NAMES[state.of];
   const fits = fitsOf(view, series, name);
   const points = pointsOf(view, series, name);
   const whole = rowsOf(view, "growth", "series", series + 1);
-  const hasModels = (whole.columns[0]?.length ?? 0) > 0;
+  if ((whole.columns[0]?.length ?? 0) === 0) return null;
   return {
     id: chartId(view, "growth", series),
     title: `How parts grow${ofSeries(view, series)}`,
     short: shortTitle(view, "Growth", series, view.group.series.length),
-    lead: hasModels
-      ? `Sums over ranks, fitted to a + b f(p), with f constant, log p, p, p log p and p², p being ${about.over}; in sums over ranks what each rank does alike grows with p. A model behind "or" is one that the points cannot tell from the best.${fits.length > MOST ? ` The ${MOST} largest at ${placeOf(about.over, about.beyond)}; the table has all.` : ""}`
-      : undefined,
+    lead: `Sums over ranks, fitted to a + b f(p), with f constant, log p, p, p log p and p², p being ${about.over}; in sums over ranks what each rank does alike grows with p. A model behind "or" is one that the points cannot tell from the best.${fits.length > MOST ? ` The ${MOST} largest at ${placeOf(about.over, about.beyond)}; the table has all.` : ""}`,
     controls: [
       choice(chartId(view, "growth", series), "Growth of", "of", QUANTITIES, state.of),
       legend("", [[palette.categories[0], "measured"], [palette.categories[1], `model, and predicted at ${placeOf(about.over, about.beyond)}, 95 %`]]),
     ],
     draw: fits.length > 0 ? (width) => multiples(view, series, fits.slice(0, MOST), points, width) : undefined,
-    missing: hasModels ? (fits.length > 0 ? undefined : "There is nothing of this quantity.") : about.sentences[0],
+    missing: fits.length > 0 ? undefined : "There is nothing of this quantity.",
     unit: { time: "seconds, summed over ranks", bytes: "bytes, summed over ranks", calls: "calls, summed over ranks" }[state.of],
     source: "calls.csv, ranks.csv",
     command: command(view, "runs", "--table growth --format csv"),

@@ -102,7 +102,7 @@ struct Comparison {
     is_per_rank: bool,
     changes: Table,
     totals: Table,
-    /// What `diff --by site` says of two runs.
+    /// What `diff --by site` says of two runs; nothing of sets of several.
     sites: Option<Table>,
 }
 
@@ -163,12 +163,16 @@ impl Comparison {
         if let Some(error) = answer.cut_off {
             return Err(error.into());
         }
-        let sites = match args(&["--by", "site"]).and_then(|args| diff::by_site(&args)) {
-            Ok(Answer { sheets, .. }) => sheets.first().map(Table::from),
-            Err(why) => {
-                missing.insert("places", format!("{why}."));
-                None
-            }
+        let counts = sets.iter().map(|set| Ok(run_set::profiles(set)?.len())).collect::<Result<Vec<_>>>()?;
+        let sites = match counts[..] {
+            [1, 1] => match args(&["--by", "site"]).and_then(|args| diff::by_site(&args)) {
+                Ok(Answer { sheets, .. }) => sheets.first().map(Table::from),
+                Err(why) => {
+                    missing.insert("places", format!("{why}."));
+                    None
+                }
+            },
+            _ => None,
         };
         let table = |at: usize| answer.sheets.get(at).map_or_else(Table::default, Table::from);
         Ok(Comparison {
