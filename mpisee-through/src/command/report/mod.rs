@@ -29,8 +29,8 @@ EXAMPLES:
   mpisee-through report app.mpisee -o report.html      to this file
   mpisee-through report app.mpisee -o - | ssh host 'cat > report.html'
   mpisee-through report before.runs after.runs         what diff says, and runs: before-after.html
-  mpisee-through report a.mpisee a-2.mpisee -- b.mpisee b-2.mpisee    the same, of sets named one by one
-  mpisee-through report scaling                        a folder of runs: repetitions, and how they scale";
+  mpisee-through report a.mpisee a-2.mpisee -- b.mpisee b-2.mpisee      of sets named one by one
+  mpisee-through report scaling                        a folder of runs, and how they scale";
 
 /// One HTML file of a profile, or of several, to open in a browser or to send: findings, charts and tables of every command.
 ///
