@@ -21,7 +21,7 @@ pub fn profiles(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 }
 
 /// Returns whether the path is a folder of profiles, and no profile itself.
-fn is_folder(path: &Path) -> bool {
+pub fn is_folder(path: &Path) -> bool {
     path.is_dir() && !path.join("run.json").exists()
 }
 

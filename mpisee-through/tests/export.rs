@@ -101,6 +101,21 @@ fn what_is_asked_for_is_said_where_it_is_missing() {
     profile
         .run(&["export", "app.mpisee", "--dot", "no/such.dot"])
         .fails_with(&["cannot write 'no/such.dot'"]);
+    profile
+        .run(&["export", "app.mpisee", "--dot", "-", "--hatchet", "-"])
+        .fails_with(&["only one file can be standard output"]);
+}
+
+#[test]
+fn a_folder_of_tables_has_those_of_one_profile() {
+    let profile = splatt().write();
+    let tables = profile.beside().join("tables");
+    std::fs::create_dir(&tables).unwrap();
+    std::fs::write(tables.join("gpu.parquet"), "of an older export").unwrap();
+    std::fs::write(tables.join("notes.txt"), "mine").unwrap();
+    profile.run(&["export", "app.mpisee", "--parquet", "tables"]).exits(0);
+    assert!(tables.join("calls.parquet").exists() && tables.join("notes.txt").exists());
+    assert!(!tables.join("gpu.parquet").exists(), "the profile has no such table");
 }
 
 /// Two ranks on two hosts, whose clocks differ by 100 s: an `MPI_Allreduce` in which rank 1 is late, and a message by `MPI_Isend` and

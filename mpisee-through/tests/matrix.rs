@@ -67,9 +67,9 @@ fn a_picture_has_a_square_for_each_field() {
     let field = 96 * 2 * 96 * 2;
     // Less what the numbers in the fields cover.
     let letters = 1000;
-    assert!((field - letters..field + 4000).contains(&colours([8, 48, 107])), "{}", colours([8, 48, 107]));
+    assert!((field - letters..field + 4000).contains(&colours([11, 55, 102])), "{}", colours([11, 55, 102]));
     let quarters = 6 * (field - letters)..6 * field + 4000;
-    assert!(quarters.contains(&colours([171, 185, 205])), "a quarter is lighter");
+    assert!(quarters.contains(&colours([83, 142, 196])), "a quarter is lighter");
 
     profile.run(&["matrix", "app.mpisee", "--image", "a.svg", "--by", "node"]).prints("");
     let text = std::fs::read_to_string(profile.beside().join("a.svg")).unwrap();
@@ -77,13 +77,16 @@ fn a_picture_has_a_square_for_each_field() {
     assert!(text.contains("<title>n0 to n1: 11 messages, 5000 bytes</title>"), "{text}");
     assert_eq!(text.matches("<title>n").count(), 12, "of each field, and of the number in it");
     assert!(text.contains(">68 messages, 9.77 KiB</text>"), "{text}");
-    assert!(text.contains("<title>splatt: point-to-point bytes between nodes</title>"), "{text}");
-    // On dark fields white, on light ones black.
+    assert!(
+        text.contains("<title>splatt: who sends to whom, point-to-point bytes between nodes</title>"),
+        "{text}"
+    );
+    // On dark fields white, on light ones dark.
     assert!(
         text.contains("fill=\"#ffffff\"><title>n0 to n1: 11 messages, 5000 bytes</title>4.88 KiB</text>"),
         "{text}"
     );
-    assert_eq!(text.matches(">1000 B</text>").count(), 5, "{text}");
+    assert_eq!(text.matches(">1000 B</text>").count(), 6, "five fields, and the key: {text}");
 
     profile.run(&["matrix", "app.mpisee", "--image", "a.jpg"]).fails_with(&["--image", ".png or .svg"]);
     profile.run(&["matrix", "app.mpisee", "--image", "no/a.png"]).fails_with(&["cannot write 'no/a.png'"]);

@@ -4,6 +4,10 @@ mod support;
 
 #[path = "report/page.rs"]
 mod page;
+#[path = "report/places.rs"]
+mod places;
+#[path = "report/several.rs"]
+mod several;
 
 use base64::Engine;
 use mpisee_profile::rows::{ArrivalRow, CollectiveRow, Seconds};

@@ -2,55 +2,7 @@
 
 mod support;
 
-use support::{Builder, Written};
-
-/// Writes runs to the folder `set`.
-fn write(builders: &[Builder]) -> Written {
-    let home = builders[0].write();
-    std::fs::create_dir(home.beside().join("set")).unwrap();
-    for (number, builder) in (1..).zip(builders) {
-        let place = home.beside().join(format!("set/app-{number}.mpisee"));
-        std::fs::rename(builder.write().directory, place).unwrap();
-    }
-    home
-}
-
-/// A run in which each rank computes, reduces on `W` and exchanges on its part of `W`: seconds of each, by rank.
-fn run(ranks: u32, [outside_s, reduce_s, exchange_s]: [f64; 3]) -> Builder {
-    let mut builder = Builder::new(ranks);
-    for first in (0..ranks).step_by(2) {
-        let members = if first + 1 < ranks { format!("{first}-{}", first + 1) } else { first.to_string() };
-        builder = builder.comm(&format!("W_s1.{first}"), "W", "MPI_Comm_split", &members, |_| {});
-    }
-    for rank in 0..ranks {
-        let comm = format!("W_s1.{}", rank - rank % 2);
-        builder = builder
-            .call("W", rank, "MPI_Allreduce", 10, 80, reduce_s)
-            .call(&comm, rank, "MPI_Alltoall", 3, 3000, exchange_s)
-            .with(|profile| profile.ranks[rank as usize].wall_s.0 = outside_s + reduce_s + exchange_s);
-    }
-    builder
-}
-
-/// As Fig. 4 of the mpisee paper: the time on the parts goes with the run time, that of `W` does not.
-fn repetitions() -> Vec<Builder> {
-    let times = [(1.0, 0.52), (1.3, 0.48), (1.1, 0.50), (1.6, 0.51), (1.2, 0.49), (1.4, 0.51)];
-    let mut runs: Vec<Builder> =
-        times.iter().map(|&(exchange, reduce)| run(4, [3.0, reduce, exchange])).collect();
-    for (minute, run) in (10..).zip(&mut runs) {
-        run.run.start = format!("2026-06-01T12:{minute}:00Z");
-    }
-    runs
-}
-
-/// Computation is divided among the ranks; a reduction takes log p, an exchange p.
-fn series(ranks: &[u32]) -> Vec<Builder> {
-    let of = |&ranks: &u32| {
-        let p = f64::from(ranks);
-        run(ranks, [16.0 / p, 0.001 + 0.1 * p.log2(), 0.02 * p])
-    };
-    ranks.iter().map(of).collect()
-}
+use support::runs::{repetitions, run, series, write};
 
 #[test]
 fn the_communicator_that_goes_with_the_run_time_is_found() {

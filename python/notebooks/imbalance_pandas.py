@@ -4,11 +4,11 @@
 # The time of each rank on each communicator, beside the rank that spent least there: what the others spent beyond it they mostly waited for it.
 
 # %%
-import sys
+import os
 
 import mpisee
 
-profile = mpisee.load(sys.argv[1] if len(sys.argv) > 1 else "app.mpisee", backend="pandas")
+profile = mpisee.load(os.environ.get("PROFILE", "app.mpisee"), backend="pandas")
 print(profile)
 
 # %%

@@ -4,13 +4,13 @@
 # DuckDB reads the tables where they lie, as CSV or as the Parquet files of `mpisee-through export app.mpisee --parquet tables`, also when they are larger than memory.
 
 # %%
-import sys
+import os
 from pathlib import Path
 
 import duckdb
 
-profile = Path(sys.argv[1] if len(sys.argv) > 1 else "app.mpisee")
-tables = Path(sys.argv[2]) if len(sys.argv) > 2 else None
+profile = Path(os.environ.get("PROFILE", "app.mpisee"))
+tables = os.environ.get("TABLES")
 source = f"'{tables}/calls.parquet'" if tables else f"'{profile}/calls.csv'"
 
 # %% [markdown]

@@ -4,12 +4,12 @@
 # `mpisee-through export app.mpisee --hatchet app.json` writes a tree of regions, communicators and operations, which Hatchet and Thicket read as Caliper's JSON.
 
 # %%
-import sys
+import os
 
 import hatchet
 import thicket
 
-files = sys.argv[1:] or ["app.json"]
+files = os.environ.get("FILES", "app.json").split(":")
 
 # %% [markdown]
 # One run in Hatchet: the hottest operations of rank 0.

@@ -2,20 +2,79 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import pytest
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
+NAMES = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
 
 
-def execute(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: Path) -> Dict[str, Any]:
-    monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+def execute(monkeypatch: pytest.MonkeyPatch, name: str, **variables: object) -> Dict[str, Any]:
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, str(value))
     return runpy.run_path(str(NOTEBOOKS / name))
+
+
+def make(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The program that makes notebooks of the scripts."""
+    for package in ("jupytext", "nbclient", "ipykernel"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    monkeypatch.syspath_prepend(str(NOTEBOOKS))
+    import make  # type: ignore[import-not-found]
+
+    return make
+
+
+def cells(book: Any) -> List[Any]:
+    return [(cell.cell_type, cell.source) for cell in book.cells]
+
+
+def test_notebooks_are_their_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = make(monkeypatch)
+    import nbformat
+
+    assert [script.stem for script in maker.scripts()] == NAMES and len(NAMES) == 3
+    for script in maker.scripts():
+        book = nbformat.read(script.with_suffix(".ipynb"), as_version=4)
+        nbformat.validate(book)
+        assert cells(book) == cells(maker.notebook(script)), f"{script.stem}.ipynb is not {script.name}; run: python {NOTEBOOKS}/make.py"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_notebooks_run(name: str, recorded: Path, through: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = make(monkeypatch)
+    import nbformat
+
+    os.symlink(recorded, tmp_path / "app.mpisee")
+    export(through, recorded, "--parquet", tmp_path / "tables", "--hatchet", tmp_path / "app.json")
+    monkeypatch.setenv("TABLES", "tables")
+    # The kernel is this interpreter, with this package.
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent / "src"))
+    monkeypatch.setenv("JUPYTER_PATH", str(kernel(tmp_path)))
+    book = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    maker.execute(book, tmp_path)
+    outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
+    text = "".join(output.get("text", "") for output in outputs)
+    assert not [output for output in outputs if output.output_type == "error"]
+    assert "W_a1" in text or "MPI_" in text, text
+
+
+def kernel(folder: Path) -> Path:
+    """A folder for JUPYTER_PATH whose kernel python3 is this interpreter."""
+    import json
+
+    place = folder / "jupyter/kernels/python3"
+    place.mkdir(parents=True)
+    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    document = {"argv": command, "display_name": "Python 3", "language": "python"}
+    (place / "kernel.json").write_text(json.dumps(document), encoding="utf-8")
+    return folder / "jupyter"
 
 
 def export(through: str, *arguments: object) -> None:
@@ -26,8 +85,8 @@ def test_duckdb(recorded: Path, through: str, tmp_path: Path, monkeypatch: pytes
     pytest.importorskip("duckdb", reason="duckdb is not installed")
     tables = tmp_path / "tables"
     export(through, recorded, "--parquet", tables)
-    of_csv = execute(monkeypatch, "tables_duckdb.py", recorded)
-    of_parquet = execute(monkeypatch, "tables_duckdb.py", recorded, tables)
+    of_csv = execute(monkeypatch, "tables_duckdb.py", PROFILE=recorded)
+    of_parquet = execute(monkeypatch, "tables_duckdb.py", PROFILE=recorded, TABLES=tables)
     for answer in ("busiest", "uneven"):
         rows = of_csv[answer].fetchall()
         assert rows == of_parquet[answer].fetchall() and rows
@@ -36,7 +95,7 @@ def test_duckdb(recorded: Path, through: str, tmp_path: Path, monkeypatch: pytes
 
 def test_pandas(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pandas", reason="pandas is not installed")
-    found = execute(monkeypatch, "imbalance_pandas.py", recorded)
+    found = execute(monkeypatch, "imbalance_pandas.py", PROFILE=recorded)
     assert found["table"].loc["W_a1", "created_by"] == "MPI_Cart_create"
     assert 0 <= found["lost"].sum() <= 1
 
@@ -49,7 +108,7 @@ def test_thicket(recorded: Path, through: str, tmp_path: Path, monkeypatch: pyte
     files = [tmp_path / "one.json", tmp_path / "two.json"]
     for file in files:
         export(through, recorded, "--hatchet", file)
-    found = execute(monkeypatch, "thicket.py", *files)
+    found = execute(monkeypatch, "thicket.py", FILES=":".join(map(str, files)))
     profile = mpisee.load(recorded)
     mpi_s = profile.calls["time_s"].sum()
     assert found["calls"]["time"].sum() == pytest.approx(2 * mpi_s, rel=1e-6)

@@ -64,6 +64,31 @@ export interface Waits {
   findings: string[];
 }
 
+/** What of each row of a table is on each family of communicators. */
+export interface Parts {
+  row: number[];
+  comm: number[];
+  calls: number[];
+  time_s: number[];
+}
+
+/** Nodes, or blocks of them, of a profile with sums over ranks; times of nodes are sums. */
+export interface Nodes {
+  block: number;
+  names: string[];
+  ranks: number[];
+  first_rank: number[];
+  wall_s: number[];
+  mpi_s: number[];
+  mpi_min_s: number[];
+  mpi_min_rank: number[];
+  mpi_max_s: number[];
+  mpi_max_rank: number[];
+  cpu_s: (number | null)[];
+  no_core_s: (number | null)[];
+}
+
+/** A report of one run. */
 export interface Data {
   generator: string;
   program: string;
@@ -141,23 +166,103 @@ export interface Data {
     bytes: number[];
   } | null;
   waits: Waits | null;
+  sites: { table: CommandTable; parts: Parts; notes: string } | null;
+  paths: { table: CommandTable; parts: Parts; frames: number[][]; names: string[]; lead: string } | null;
+  nodes: Nodes | null;
   grids: Grid[];
   tables: Record<string, CommandTable>;
   /** Why a chart has nothing, by its name. */
   missing: Record<string, string>;
 }
 
+/** A run among several. */
+export interface Run {
+  profile: string;
+  setting: number;
+  command: string;
+  ranks: number;
+  nodes: number;
+  library: string;
+  start: string;
+  runtime_s: number;
+  mpi_s: number;
+  outside_s: number;
+}
+
+/** Runs that differ in ranks, or in a number of the command. */
+export interface Series {
+  title: string;
+  over: string;
+  is_strong: boolean;
+  sentences: string[];
+  beyond: number;
+  runtime_beyond_s: [value: number, low: number, high: number] | null;
+}
+
+/** Runs that repeat each other. */
+export interface Repetitions {
+  setting: number;
+  title: string;
+  sentences: string[];
+  closing: string[];
+  runs: number[];
+  parts: { comm: string; call: string; times_s: number[] }[];
+}
+
+/** Two sets of runs beside each other. */
+export interface Comparison {
+  sets: [string, string];
+  notes: string[];
+  is_per_rank: boolean;
+  changes: CommandTable;
+  totals: CommandTable;
+  sites: CommandTable | null;
+}
+
+/** What `runs` says: of all runs, or of those of A or B. */
+export interface Group {
+  name: "" | "A" | "B";
+  arguments: string[];
+  notes: string[];
+  runs: Run[];
+  series: Series[];
+  repetitions: Repetitions[];
+  tables: Record<string, CommandTable>;
+}
+
+/** A report of several runs. */
+export interface Several {
+  generator: string;
+  program: string;
+  diff_arguments: string[];
+  comparison: Comparison | null;
+  without_comparison: string | null;
+  groups: Group[];
+  missing: Record<string, string>;
+}
+
 /** Decodes the page's data: base64 of gzip of JSON. */
-export async function decode(encoded: string): Promise<Data> {
+export async function decode(encoded: string): Promise<Data | Several> {
   const text = atob(encoded.trim());
   const bytes = new Uint8Array(text.length);
   for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return (await new Response(stream).json()) as Data;
+  return (await new Response(stream).json()) as Data | Several;
 }
 
 /** A column of a command's table. */
 export function column(table: CommandTable | undefined, name: string): Cell[] {
   const at = table ? table.names.indexOf(name) : -1;
   return table && at >= 0 ? table.columns[at] : [];
+}
+
+/** The rows of a command's table that are kept. */
+export function kept(table: CommandTable, keeps: (row: number) => boolean): CommandTable {
+  const rows = (table.columns[0] ?? []).map((_, row) => row).filter(keeps);
+  return { ...table, columns: table.columns.map((values) => rows.map((row) => values[row])) };
+}
+
+/** The numbers of a column; nothing is 0. */
+export function numbers(table: CommandTable | undefined, name: string): number[] {
+  return column(table, name).map((value) => Number(value ?? 0));
 }

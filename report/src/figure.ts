@@ -9,6 +9,8 @@ import type { TableSpec } from "./table";
 export interface Figure {
   id: string;
   title: string;
+  /** The title in the links at the top. */
+  short?: string;
   /** What the chart says, in a sentence or two. */
   lead?: string | Node | undefined;
   controls?: Node[];
@@ -30,6 +32,7 @@ const SUMS: Record<string, string> = {
   "calls.csv": "totals.csv, spread.csv",
   "ranks.csv": "nodes.csv",
   "regions.csv": "region-totals.csv",
+  "paths.csv": "path-totals.csv",
 };
 
 /** The tables of a chart, in a profile with rows of each rank or with sums over ranks. */

@@ -38,6 +38,19 @@ export function percent(share: number): string {
   return `${(100 * share).toFixed(1)} %`;
 }
 
+/** How much a number changed by what it was: `+10.5 %`. */
+export function change(share: number): string {
+  const text = percent(share);
+  return share > 0 ? `+${text}` : text;
+}
+
+/** A number of no unit with three significant digits. */
+export function digits(number: number): string {
+  const size = Math.abs(number);
+  if (size === 0) return "0";
+  return size >= 1e7 || size < 1e-3 ? number.toExponential(2) : size >= 1e3 ? number.toFixed(0) : String(Number(number.toPrecision(3)));
+}
+
 /** `1 call`, `2 calls` */
 export function counted(number: number, noun: string): string {
   return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;

@@ -7,10 +7,13 @@ export { Plot };
 
 export type Svg = SVGSVGElement | HTMLElement;
 
+/** The letters of charts, as those of `--image`. */
+const FONT = "DejaVu Sans, Verdana, sans-serif";
+
 /** Draws a chart. `label` is what screen readers say of it; its links, if any, stay reachable. */
 export function plot(label: string, palette: Palette, options: Plot.PlotOptions): Svg {
   const drawn = Plot.plot({
-    style: { fontFamily: "inherit", fontSize: "12px", background: "none", color: palette.ink, overflow: "visible" },
+    style: { fontFamily: FONT, fontSize: "12px", background: "none", color: palette.ink, overflow: "visible" },
     ...options,
     ariaLabel: label,
   });

@@ -16,6 +16,8 @@ export interface State {
   waitsZoom: string;
   /** The process grid. */
   grid: string;
+  /** The function in the call paths that is shown with what it calls. */
+  path: string;
   theme: "" | "light" | "dark";
   /** The chart to show. */
   at: string;
@@ -29,6 +31,7 @@ const DEFAULTS: State = {
   zoom: "",
   waitsZoom: "",
   grid: "",
+  path: "",
   theme: "",
   at: "",
 };

@@ -4,7 +4,7 @@ import type { Cell, CommandTable } from "./data";
 import { announce, copyButton, h } from "./dom";
 import * as format from "./format";
 
-export type Kind = "text" | "seconds" | "bytes" | "count" | "share";
+export type Kind = "text" | "seconds" | "bytes" | "count" | "share" | "change" | "digits" | "ratio";
 
 export interface Column {
   /** In CSV. */
@@ -12,6 +12,8 @@ export interface Column {
   heading: string;
   kind: Kind;
   values: Cell[];
+  /** A value for reading, where its kind differs from row to row. */
+  show?: (row: number) => string;
   /** A link of a cell. */
   link?: (row: number) => string;
   /** How far a cell is indented, in steps. */
@@ -37,34 +39,59 @@ const shown = new Map<string, Shown>();
 
 const FIRST_ROWS = 50;
 
+/** Kinds of columns whose names do not say it. */
+const KINDS: Record<string, Kind> = {
+  time_change: "change",
+  held_out: "change",
+  deviation: "share",
+  computation_scaling: "share",
+  chance: "digits",
+  base: "digits",
+  slope: "digits",
+  value: "digits",
+  at: "digits",
+  speedup: "ratio",
+  correlation: "ratio",
+  correlation_low: "ratio",
+  correlation_high: "ratio",
+};
+
 /** What is in a column of a command's table, by its name. */
 function kindOf(name: string, values: Cell[]): Kind {
   if (values.some((value) => typeof value === "string")) return "text";
+  if (KINDS[name]) return KINDS[name];
   if (name.endsWith("_s")) return "seconds";
-  if (name.endsWith("bytes")) return "bytes";
+  if (name.includes("bytes")) return "bytes";
   const shares = ["share", "efficiency", "balance", "inside", "_low", "_high", "loss", "imbalance"];
   return shares.some((part) => name.includes(part)) ? "share" : "count";
 }
 
-/** Headings that say nothing beside their neighbour. */
+/** Headings in place of those that say nothing without the rest of a table. */
 const HEADINGS: Record<string, string> = {
   size_min: "Smallest",
   size_max: "Largest",
+  may_be_noise: "May be noise",
+  comm: "Communicator",
+  call: "Operation",
 };
 
-/** The columns of a command's table. */
-export function columnsOf(table: CommandTable): Column[] {
+/** The columns of a command's table, without some. */
+export function columnsOf(table: CommandTable, without: string[] = []): Column[] {
   const capital = (heading: string) =>
-    heading === heading.toUpperCase() && heading.length > 3 ? heading[0] + heading.slice(1).toLowerCase() : heading;
-  return table.names.map((name, at) => {
+    // PE % and its factors are abbreviations.
+    heading === heading.toUpperCase() && heading.length > 3 && !heading.endsWith(" %") ? heading[0] + heading.slice(1).toLowerCase() : heading;
+  const columns = table.names.map((name, at) => {
     const values = table.columns[at];
     return { name, heading: HEADINGS[name] ?? capital(table.headings[at]), kind: kindOf(name, values), values };
   });
+  return columns.filter(({ name }) => !without.includes(name));
 }
 
 /** A cell for reading. */
-function text({ name, kind }: Column, value: Cell): string {
+function text({ name, kind, values, show }: Column, row: number): string {
+  const value = values[row];
   if (value === null) return "–";
+  if (show) return show(row);
   if (name === "region" && value === "") return "(outside)";
   if (typeof value === "string") return value;
   switch (kind) {
@@ -74,6 +101,12 @@ function text({ name, kind }: Column, value: Cell): string {
       return format.bytes(value);
     case "share":
       return format.percent(value);
+    case "change":
+      return format.change(value);
+    case "digits":
+      return format.digits(value);
+    case "ratio":
+      return value.toFixed(2);
     default:
       return format.count(value);
   }
@@ -94,7 +127,7 @@ function ordered(spec: TableSpec, state: Shown): number[] {
   let rows = Array.from({ length }, (_, row) => row);
   const wanted = state.filter.toLowerCase();
   if (wanted) {
-    rows = rows.filter((row) => spec.columns.some((column) => text(column, column.values[row]).toLowerCase().includes(wanted)));
+    rows = rows.filter((row) => spec.columns.some((column) => text(column, row).toLowerCase().includes(wanted)));
   }
   const by = spec.columns.find((column) => column.name === state.sortedBy);
   if (by) {
@@ -185,7 +218,7 @@ function head(spec: TableSpec, column: Column, state: Shown, redraw: () => void)
 }
 
 function cell(column: Column, row: number, isFirst: boolean): HTMLElement {
-  const content = text(column, column.values[row]);
+  const content = text(column, row);
   const link = column.link?.(row);
   const steps = column.indent?.(row) ?? 0;
   const inside = link ? h("a", { href: link }, content) : content;

@@ -16,6 +16,9 @@ export interface Palette {
   unmeasured: string;
   categories: string[];
   other: string;
+  /** Of a change: what takes longer, and what takes less. */
+  longer: string;
+  shorter: string;
 }
 
 type Rgb = [number, number, number];
@@ -47,6 +50,8 @@ const LIGHT: Palette = {
   unmeasured: "#d5dae0",
   categories: CATEGORIES,
   other: "#9aa3ad",
+  longer: "#d4691c",
+  shorter: "#4477aa",
 };
 
 const DARK: Palette = {
@@ -61,6 +66,8 @@ const DARK: Palette = {
   unmeasured: "#3a434e",
   categories: CATEGORIES.map((colour) => (colour === "#4477aa" ? "#6699cc" : colour === "#aa3377" ? "#cc6699" : colour === "#228833" ? "#44aa66" : colour)),
   other: "#77818c",
+  longer: "#d9822f",
+  shorter: "#6699cc",
 };
 
 /** Whether the page is dark: as chosen, else as the system is. */

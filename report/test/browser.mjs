@@ -1,5 +1,6 @@
 // Opens reports in Chromium and checks them as a reader would: `node browser.mjs CHROMIUM FOLDER`, where the folder has
-// plain.html, of a profile with a map, messages and labels that look like HTML, and any other *.html.
+// plain.html, of a profile with a map, messages and labels that look like HTML; sites.html, of one with call sites and paths;
+// several.html, of two sets of repetitions; series.html, of a series over ranks; and any other *.html.
 // With SHOTS=DIR it keeps pictures of every width and theme.
 
 import assert from "node:assert/strict";
@@ -162,14 +163,76 @@ async function use(file) {
   await page.context().close();
 }
 
+/** Call sites and paths follow the communicator; a path can be shown alone. */
+async function usePlaces(file) {
+  const page = await open(file, 1280, "light");
+  const all = await rows(page, "sites");
+  assert.ok(all.length >= 5 && all.some(([at]) => at === "exchange at halo.c:57"), `places: ${all}`);
+  await page.locator(".bar select").selectOption("W_s1.*");
+  await page.waitForURL(/comm=W_s1\.\*/);
+  const some = await rows(page, "sites");
+  assert.deepEqual(some.map(([at, call]) => [at, call]), [["exchange at halo.c:57", "MPI_Waitall"]]);
+  assert.ok((await page.locator("#sites .command code").textContent()).includes("sites --all app.mpisee --comm"));
+  await page.locator(".bar .clear").click();
+  await settled(page);
+  const box = page.locator('#paths svg a[aria-label^="step at solver.c:301"]').first();
+  await box.focus();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/path=/);
+  await settled(page);
+  const first = page.locator("#paths svg a").first();
+  assert.match(await first.getAttribute("aria-label"), /^step at solver\.c:301/, "it is the outermost now");
+  await page.locator("#paths .lead a").click();
+  await settled(page);
+  assert.match(await page.locator("#paths svg a").first().getAttribute("aria-label"), /^main at main\.c:88/);
+  await page.context().close();
+}
+
+/** Comparison, repetitions and series: charts, links, tables, and the quantity of growth. */
+async function useSeveral(file, series) {
+  const page = await open(file, 1280, "light");
+  const changes = await rows(page, "changes");
+  assert.deepEqual(changes[0].slice(0, 2), ["W_s1.*", "MPI_Alltoall"], "the change that is more than noise comes first");
+  assert.match(await page.locator("#changes .lead").textContent(), /^1 change is more than noise\./);
+  await page.locator("#changes thead button", { hasText: "Change %" }).click();
+  const by = (await rows(page, "changes")).map((row) => row.find((cell) => /^[+-][\d.]+ %$/.test(cell))).filter(Boolean).map(parseFloat);
+  assert.ok(by.length > 1, "the changes have per cent");
+  assert.deepEqual(by, [...by].sort((one, other) => other - one), "sorted by the change");
+  const link = page.locator(".findings .evidence").first();
+  await link.click();
+  await settled(page);
+  assert.match(await page.evaluate(() => location.hash), /at=changes/);
+  for (const chart of ["a-repeated-1", "a-differences-1", "b-repeated-1", "b-differences-1", "runs"]) {
+    assert.equal(await page.locator(`#${chart} h2`).count(), 1, chart);
+  }
+  const shares = await rows(page, "a-differences-1");
+  assert.ok(shares.length >= 3, `parts: ${shares}`);
+  await page.context().close();
+
+  const other = await open(series, 1280, "dark");
+  const points = await rows(other, "scaling-1");
+  assert.deepEqual(points.map(([ranks]) => ranks), ["1", "2", "4", "8", "16"]);
+  const growth = await rows(other, "growth-1");
+  assert.ok(growth.some((row) => row.includes("p^2") || row.includes("p log p") || row.includes("p")), `${growth[0]}`);
+  assert.match(await other.locator("#growth-1 svg").first().getAttribute("aria-label"), /how it grows/);
+  await other.locator('#growth-1 input[value="bytes"]').check({ force: true });
+  await other.waitForURL(/of=bytes/);
+  await settled(other);
+  assert.match(await other.locator("#growth-1 .caption").textContent(), /bytes, summed over ranks/);
+  await other.context().close();
+}
+
 try {
   const files = readdirSync(folder).filter((file) => file.endsWith(".html"));
   assert.ok(files.includes("plain.html"), "there is no plain.html");
   await use("plain.html");
+  await usePlaces("sites.html");
+  await useSeveral("several.html", "series.html");
   for (const file of files) {
-    // All widths in both themes for one report; the others at one width in one theme.
+    // All widths in both themes for one report, in one theme for two; the others at one width in one theme.
     const views = WIDTHS.flatMap((width) => THEMES.map((theme) => [width, theme]));
-    for (const [width, theme] of file === "plain.html" ? views : [[1280, "dark"]]) await look(file, width, theme);
+    const some = { "plain.html": views, "several.html": views.filter((_, at) => at % 2 === 0), "series.html": views.filter((_, at) => at % 2 === 1) };
+    for (const [width, theme] of some[file] ?? [[1280, "dark"]]) await look(file, width, theme);
   }
   assert.deepEqual(complaints, []);
 } finally {

@@ -133,7 +133,7 @@ pub fn intel_mpi() -> Vec<Mpi> {
 }
 
 /// The packages with which tests of the Python package, `python/`, read profiles.
-const READERS: [&str; 9] = [
+const READERS: [&str; 12] = [
     "pytest==9.2.0",
     "mypy==2.4.1",
     "pandas==2.3.3",
@@ -143,6 +143,9 @@ const READERS: [&str; 9] = [
     "networkx==3.6.1",
     "llnl-hatchet==2026.2.0",
     "llnl-thicket==2026.1.1",
+    "jupytext==1.19.6",
+    "nbclient==0.11.0",
+    "ipykernel==7.4.0",
 ];
 
 /// A virtual environment with what the tests of the Python package need; installed if it is not there yet, which takes a minute or two.

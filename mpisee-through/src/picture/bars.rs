@@ -1,7 +1,8 @@
 //! Bar charts: a bar per row, of up to three kinds, with its name before and its shares behind it.
 
 use super::heat::{LETTERS, MARGIN, TITLE, WIDTH};
-use super::{Anchor, Colour, DARKEST, Face, GREY, Picture, Shape, Text, width};
+use super::palette::{PARTS, SOFT};
+use super::{Anchor, Colour, Face, MUTED, Picture, Shape, Text, width};
 
 /// The height of a row, and of the bar in it.
 pub const ROW: f64 = 21.0;
@@ -11,13 +12,12 @@ const NAMES: f64 = 470.0;
 /// Between columns.
 const GAP: f64 = 12.0;
 /// Behind bars, as far as the longest reaches.
-const TRACK: Colour = [243, 244, 247];
+const TRACK: Colour = SOFT;
 /// A bar of next to nothing.
 const SHORTEST: f64 = 0.75;
 
-/// The colours of the three kinds: light, the darkest of heat maps, and one that stands out.
-const COLOURS: [Colour; 3] =
-    [[158, 196, 228], [DARKEST[0] as u8, DARKEST[1] as u8, DARKEST[2] as u8], [222, 137, 56]];
+/// The colours of the three kinds.
+const COLOURS: [Colour; 3] = PARTS;
 
 /// The names of the three kinds.
 pub type Kinds = [&'static str; 3];
@@ -123,13 +123,13 @@ fn add(picture: &mut Picture, list: &Bars, columns: &Columns, y: f64) -> f64 {
         let share = share(bar.all(), list.all);
         picture.text(columns.shares, base, LETTERS, Anchor::End, &share);
         let amount =
-            Text { x: columns.amount, y: base, anchor: Anchor::End, colour: GREY, ..said(&bar.amount) };
+            Text { x: columns.amount, y: base, anchor: Anchor::End, colour: MUTED, ..said(&bar.amount) };
         picture.shapes.push(Shape::Text(amount));
         y += ROW;
     }
     if !list.rest.is_empty() {
         y += LETTERS / 2.0;
-        let rest = Text { x: MARGIN, y: y + LETTERS, colour: GREY, ..said(&list.rest) };
+        let rest = Text { x: MARGIN, y: y + LETTERS, colour: MUTED, ..said(&list.rest) };
         picture.shapes.push(Shape::Text(rest));
         y += 1.5 * LETTERS;
     }
@@ -147,7 +147,7 @@ fn add_name(picture: &mut Picture, bar: &Bar, room: f64, base: f64) {
     picture.shapes.push(Shape::Text(Text { x: MARGIN, y: base, title: title.clone(), ..said(&name) }));
     if !bar.aside.is_empty() {
         let aside = cut_to(&bar.aside, aside, false, Face::Sans, LETTERS);
-        let aside = Text { x: end + GAP, y: base, colour: GREY, title, ..said(&aside) };
+        let aside = Text { x: end + GAP, y: base, colour: MUTED, title, ..said(&aside) };
         picture.shapes.push(Shape::Text(aside));
     }
 }
@@ -201,7 +201,7 @@ pub fn add_notes(picture: &mut Picture, notes: &[String], y: f64) -> f64 {
         y += 1.5 * LETTERS;
         let text = cut_to(note, WIDTH - 2.0 * MARGIN, false, Face::Sans, LETTERS);
         let title = if text == *note { String::new() } else { note.clone() };
-        picture.shapes.push(Shape::Text(Text { x: MARGIN, y, colour: GREY, title, ..said(&text) }));
+        picture.shapes.push(Shape::Text(Text { x: MARGIN, y, colour: MUTED, title, ..said(&text) }));
     }
     y
 }

@@ -1,8 +1,8 @@
 //! Pairs as a graph instead of a heat map: nodes on a circle, and edges that are wider and darker the more data they
 //! stand for.
 
-use super::heat::{LETTERS, MARGIN, TITLE, WIDTH, key};
-use super::{Anchor, GREY, Panel, Picture, Shape, colour, width};
+use super::heat::{LETTERS, MARGIN, TITLE, WIDTH, key, scale};
+use super::{Anchor, MUTED, Panel, Picture, Scale, Shape, width};
 use std::f64::consts::TAU;
 
 /// The radius of a node.
@@ -20,7 +20,7 @@ type Point = (f64, f64);
 
 /// The panels side by side; what is in their rows and columns are the same nodes.
 pub fn graph(title: &str, panels: &[Panel], unit: &str) -> Picture {
-    let most = panels.iter().flat_map(|panel| &panel.fields).map(|field| field.amount).max().unwrap_or(0);
+    let scale = scale(panels, unit);
     let mut picture = Picture { title: title.to_owned(), ..Picture::default() };
     picture.text(MARGIN, MARGIN + TITLE, TITLE, Anchor::Start, title);
     let top = MARGIN + 2.0 * TITLE;
@@ -29,10 +29,10 @@ pub fn graph(title: &str, panels: &[Panel], unit: &str) -> Picture {
     for (number, panel) in panels.iter().enumerate() {
         let x = MARGIN + number as f64 * (side + MARGIN);
         picture.text(x, top + LETTERS, LETTERS, Anchor::Start, &panel.title);
-        add(&mut picture, panel, (x + side / 2.0, top + 2.0 * LETTERS + side / 2.0), side, most);
+        add(&mut picture, panel, (x + side / 2.0, top + 2.0 * LETTERS + side / 2.0), side, &scale);
     }
     let bottom = top + 2.0 * LETTERS + side;
-    key(&mut picture, bottom + MARGIN, most, unit);
+    key(&mut picture, bottom + MARGIN, &scale, unit);
     let more = "An edge is widest where the data arrives.";
     picture.text(WIDTH / 2.0, bottom + MARGIN + LETTERS, LETTERS, Anchor::Start, more);
     picture.width = WIDTH.max(width(title, TITLE) + 2.0 * MARGIN);
@@ -40,7 +40,7 @@ pub fn graph(title: &str, panels: &[Panel], unit: &str) -> Picture {
     picture
 }
 
-fn add(picture: &mut Picture, panel: &Panel, centre: Point, side: f64, most: u64) {
+fn add(picture: &mut Picture, panel: &Panel, centre: Point, side: f64, scale: &Scale) {
     let names = &panel.down.names;
     let longest = names.iter().map(|name| width(name, LETTERS)).fold(0.0, f64::max);
     let radius = side / 2.0 - (longest + 12.0).min(side / 4.0);
@@ -52,20 +52,20 @@ fn add(picture: &mut Picture, panel: &Panel, centre: Point, side: f64, most: u64
     let mut fields: Vec<_> = panel.fields.iter().filter(|field| field.amount > 0).collect();
     fields.sort_by_key(|field| field.amount);
     for field in fields {
-        let wide = NARROWEST + (WIDEST - NARROWEST) * field.amount as f64 / most.max(1) as f64;
+        let wide = NARROWEST + (WIDEST - NARROWEST) * field.amount as f64 / scale.most().max(1.0);
         let curve = if field.row == field.column {
             loop_at(at(field.row), centre, radius)
         } else {
             bow(at(field.row), at(field.column), centre)
         };
-        let colour = colour(field.amount, most);
+        let colour = scale.colour(field.amount);
         picture.shapes.push(Shape::Area { points: edge(curve, wide), colour, title: field.title.clone() });
     }
     for (node, name) in names.iter().enumerate() {
         let (x, y) = at(node as u32);
         let points = (0..24).map(|it| TAU * f64::from(it) / 24.0);
         let points = points.map(|angle| (x + NODE * angle.cos(), y + NODE * angle.sin())).collect();
-        picture.shapes.push(Shape::Area { points, colour: GREY, title: name.clone() });
+        picture.shapes.push(Shape::Area { points, colour: MUTED, title: name.clone() });
         let (away_x, away_y) = ((x - centre.0) / radius, (y - centre.1) / radius);
         let anchor = match away_x {
             right if right > 0.2 => Anchor::Start,

@@ -1,7 +1,8 @@
 //! Heat maps: fields in rows and columns, the darker the more, one beside the other on one scale.
 
-use super::{Anchor, BLACK, Colour, GREY, Picture, Shape, Text, WHITE, colour, width};
-use crate::units::{human_bytes, time};
+use super::palette::ink_on;
+use super::{Anchor, Colour, LINE, MUTED, Picture, Ramp, Scale, Shape, Text, width};
+use crate::units::{human_bytes, large_count, time};
 
 /// About how many points a picture is wide at most.
 pub const WIDTH: f64 = 960.0;
@@ -15,8 +16,6 @@ pub const TITLE: f64 = 15.0;
 const LARGEST: f64 = 96.0;
 /// Names longer than this are cut.
 const LONGEST: f64 = 220.0;
-/// Fields in the key.
-const KEY_FIELDS: u64 = 64;
 
 /// The rows or the columns.
 #[derive(Clone, Debug, Default)]
@@ -51,9 +50,15 @@ pub struct Panel {
 /// The unit of amounts that are nanoseconds, which are shown as times.
 pub const NANOSECONDS: &str = "ns";
 
+/// The scale of the fields of all panels.
+pub fn scale(panels: &[Panel], unit: &str) -> Scale {
+    let ramp = if unit == NANOSECONDS { Ramp::Waiting } else { Ramp::Amount };
+    Scale::of(ramp, panels.iter().flat_map(|panel| &panel.fields).map(|field| field.amount))
+}
+
 /// The panels side by side, or each below the last where they are not square; `unit` is that of the amounts.
 pub fn drawn(title: &str, panels: &[Panel], unit: &str) -> Picture {
-    let most = panels.iter().flat_map(|panel| &panel.fields).map(|field| field.amount).max().unwrap_or(0);
+    let scale = scale(panels, unit);
     let mut picture = Picture { title: title.to_owned(), ..Picture::default() };
     picture.text(MARGIN, MARGIN + TITLE, TITLE, Anchor::Start, title);
     let top = MARGIN + 2.0 * TITLE;
@@ -64,12 +69,12 @@ pub fn drawn(title: &str, panels: &[Panel], unit: &str) -> Picture {
     for (number, panel) in panels.iter().enumerate() {
         let column = if beside { number } else { 0 };
         let x = MARGIN + column as f64 * (wide + MARGIN);
-        bottom = add(&mut picture, panel, (x, y), wide, (most, unit)).max(bottom);
+        bottom = add(&mut picture, panel, (x, y), wide, (&scale, unit)).max(bottom);
         if !beside {
             y = bottom + MARGIN / 2.0;
         }
     }
-    key(&mut picture, bottom + MARGIN, most, unit);
+    key(&mut picture, bottom + MARGIN, &scale, unit);
     picture.width = picture.shapes.iter().map(Shape::right).fold(0.0, f64::max) + MARGIN;
     picture.height = bottom + 3.5 * MARGIN;
     picture
@@ -81,7 +86,7 @@ fn add(
     panel: &Panel,
     (x, y): (f64, f64),
     wide: f64,
-    (most, unit): (u64, &str),
+    (scale, unit): (&Scale, &str),
 ) -> f64 {
     let Panel { title, down, across, fields, row_height } = panel;
     let beside = names_width(&down.names) + if down.caption.is_empty() { 8.0 } else { 8.0 + 1.6 * LETTERS };
@@ -97,21 +102,21 @@ fn add(
     let all = height * down.names.len() as f64;
     if !across.caption.is_empty() {
         let (x, y) = (left + side / 2.0, y + 2.2 * LETTERS + LETTERS);
-        picture.shapes.push(grey(x, y, Anchor::Middle, false, &across.caption));
+        picture.shapes.push(muted(x, y, Anchor::Middle, false, &across.caption));
     }
     if !down.caption.is_empty() {
-        picture.shapes.push(grey(x + LETTERS, top + all / 2.0, Anchor::Middle, true, &down.caption));
+        picture.shapes.push(muted(x + LETTERS, top + all / 2.0, Anchor::Middle, true, &down.caption));
     }
     for field in fields {
         let (x, y) = (left + f64::from(field.column) * cell, top + f64::from(field.row) * height);
-        let colour = colour(field.amount, most);
+        let colour = scale.colour(field.amount);
         let title = field.title.clone();
         picture.shapes.push(Shape::Field { x, y, width: cell, height, colour, title });
         if row_height.is_none() {
             picture.shapes.extend(number(field, (x, y), cell, colour, unit));
         }
     }
-    picture.shapes.push(Shape::Frame { x: left, y: top, width: side, height: all, colour: GREY });
+    picture.shapes.push(Shape::Frame { x: left, y: top, width: side, height: all, colour: LINE });
     name_columns(picture, across, (left, top), cell);
     name_rows(picture, down, (left, top), height);
     top + all
@@ -119,11 +124,9 @@ fn add(
 
 /// The amount inside of a square field, where it fits.
 fn number(field: &Field, (x, y): (f64, f64), cell: f64, behind: Colour, unit: &str) -> Option<Shape> {
-    /// Red of a field from which on black letters are the easier to read.
-    const LIGHT: u8 = 140;
-    let text = with_unit(field.amount, unit).unwrap_or_else(|| field.amount.to_string());
+    let text = with_unit(field.amount, unit).unwrap_or_else(|| large_count(field.amount));
     let fits = width(&text, LETTERS) + 8.0 <= cell && field.amount > 0;
-    let colour = if behind[0] < LIGHT { WHITE } else { BLACK };
+    let colour = ink_on(behind);
     fits.then(|| {
         Shape::Text(Text {
             x: x + cell / 2.0,
@@ -185,26 +188,22 @@ fn name_rows(picture: &mut Picture, axis: &Axis, (left, top): (f64, f64), height
     }
 }
 
-fn grey(x: f64, y: f64, anchor: Anchor, upright: bool, text: &str) -> Shape {
+fn muted(x: f64, y: f64, anchor: Anchor, upright: bool, text: &str) -> Shape {
     let text = text.to_owned();
-    Shape::Text(Text { x, y, size: LETTERS, anchor, colour: GREY, upright, text, ..Text::default() })
+    Shape::Text(Text { x, y, size: LETTERS, anchor, colour: MUTED, upright, text, ..Text::default() })
 }
 
 /// Draws the key of the shades.
-pub fn key(picture: &mut Picture, y: f64, most: u64, unit: &str) {
-    let (wide, high) = (3.0, LETTERS);
-    let zero = "0";
-    picture.text(MARGIN, y + LETTERS, LETTERS, Anchor::Start, zero);
-    let left = MARGIN + width(zero, LETTERS) + 8.0;
-    for field in 0..KEY_FIELDS {
-        let colour = colour(field + 1, KEY_FIELDS);
-        let x = left + field as f64 * wide;
-        picture.shapes.push(Shape::Field { x, y, width: wide, height: high, colour, title: String::new() });
+pub fn key(picture: &mut Picture, y: f64, scale: &Scale, unit: &str) {
+    let side = LETTERS;
+    let mut x = MARGIN;
+    for amount in scale.key() {
+        let (colour, title) = (scale.colour(amount), String::new());
+        picture.shapes.push(Shape::Field { x, y, width: side, height: side, colour, title });
+        let text = with_unit(amount, unit).unwrap_or_else(|| format!("{} {unit}", large_count(amount)));
+        picture.text(x + side + 6.0, y + LETTERS - 1.5, LETTERS, Anchor::Start, &text);
+        x += side + 6.0 + width(&text, LETTERS) + MARGIN;
     }
-    let all = wide * KEY_FIELDS as f64;
-    picture.shapes.push(Shape::Frame { x: left, y, width: all, height: high, colour: GREY });
-    let most = with_unit(most, unit).unwrap_or_else(|| format!("{most} {unit}"));
-    picture.text(left + all + 8.0, y + LETTERS, LETTERS, Anchor::Start, &most);
 }
 
 fn names_width(names: &[String]) -> f64 {
@@ -255,7 +254,7 @@ mod tests {
     #[test]
     fn panels_of_squares_are_side_by_side_and_inside() {
         let picture = drawn("both", &[panel("GPU", 4, 4, None), panel("MPI", 4, 4, None)], "bytes");
-        let [one, other, _key] = frames(&picture)[..] else { panic!("{picture:?}") };
+        let [one, other] = frames(&picture)[..] else { panic!("{picture:?}") };
         assert!((one.1 - other.1).abs() < 1e-9 && one.0 + one.2 < other.0);
         assert!((one.2 - one.3).abs() < 1e-9, "squares");
         assert!(other.0 + other.2 <= picture.width && other.1 + other.3 <= picture.height);
@@ -264,16 +263,22 @@ mod tests {
     #[test]
     fn panels_of_bars_are_below_each_other() {
         let bars = [panel("a", 2, 256, Some(20.0)), panel("b", 2, 256, Some(20.0))];
-        let [one, other, key] = frames(&drawn("both", &bars, "accesses"))[..] else { panic!() };
-        assert!((one.0 - other.0).abs() < 1e-9 && one.1 + one.3 < other.1 && other.1 + other.3 < key.1);
+        let picture = drawn("both", &bars, "accesses");
+        let [one, other] = frames(&picture)[..] else { panic!("{picture:?}") };
+        assert!((one.0 - other.0).abs() < 1e-9 && one.1 + one.3 < other.1);
+        let key = picture.shapes.iter().rev().find_map(|shape| match shape {
+            Shape::Field { y, .. } => Some(*y),
+            _ => None,
+        });
+        assert!(key.is_some_and(|y| y > other.1 + other.3), "{picture:?}");
         assert!((one.3 - 40.0).abs() < 1e-9);
     }
 
     #[test]
     fn a_small_panel_has_nothing_blank_beside_it() {
         let picture = drawn("one", &[panel("MPI", 4, 4, None)], "bytes");
-        let [panel, key] = frames(&picture)[..] else { panic!("{picture:?}") };
-        let right = (panel.0 + panel.2).max(key.0 + key.2);
+        let [panel] = frames(&picture)[..] else { panic!("{picture:?}") };
+        let right = picture.shapes.iter().map(Shape::right).fold(panel.0 + panel.2, f64::max);
         assert!(picture.width >= right + MARGIN && picture.width < right + 100.0, "{}", picture.width);
     }
 

@@ -5,6 +5,7 @@ mod bars;
 mod font;
 mod graph;
 mod heat;
+mod palette;
 mod png;
 mod source;
 mod svg;
@@ -13,31 +14,14 @@ pub use bars::{Bar, Bars, Kinds, bars, share};
 pub use font::{Face, width};
 pub use graph::graph;
 pub use heat::{Axis, Field, NANOSECONDS, Panel, drawn};
+pub use palette::{Colour, Ramp};
 pub use source::{SourceFile, SourceLine, source};
 
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Red, green and blue.
-pub type Colour = [u8; 3];
-
-pub const BLACK: Colour = [0; 3];
-pub const GREY: Colour = [96; 3];
-const WHITE: Colour = [255; 3];
-/// The colour of the largest; less is lighter, nothing is white.
-pub const DARKEST: [f64; 3] = [8.0, 48.0, 107.0];
-/// The shade of what is next to nothing, so that it is seen beside what is nothing.
-const LIGHTEST: f64 = 0.12;
-
-/// The colour of an amount beside the largest.
-pub fn colour(amount: u64, most: u64) -> Colour {
-    if amount == 0 {
-        return WHITE;
-    }
-    let shade = LIGHTEST + (1.0 - LIGHTEST) * amount as f64 / most.max(1) as f64;
-    DARKEST.map(|dark| (255.0 + (dark - 255.0) * shade).round() as u8)
-}
+use palette::{INK, LINE, MUTED, Scale};
 
 /// Where a text is beside its point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +65,7 @@ impl Shape {
 }
 
 /// A line of text on a base line.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Text {
     pub x: f64,
     pub y: f64,
@@ -94,6 +78,22 @@ pub struct Text {
     pub text: String,
     /// It shows under the pointer, where there is one.
     pub title: String,
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Text {
+            x: 0.0,
+            y: 0.0,
+            size: 0.0,
+            anchor: Anchor::Start,
+            colour: INK,
+            upright: false,
+            face: Face::Sans,
+            text: String::new(),
+            title: String::new(),
+        }
+    }
 }
 
 /// A picture.
@@ -155,14 +155,6 @@ impl ImageFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn more_is_darker_and_nothing_is_white() {
-        assert_eq!(colour(0, 10), WHITE);
-        assert_eq!(colour(10, 10), [8, 48, 107]);
-        let shades: Vec<u8> = [1, 5, 9].map(|amount| colour(amount, 10)[0]).into();
-        assert!(shades.is_sorted_by(|one, other| one > other) && shades[0] < 255, "{shades:?}");
-    }
 
     #[test]
     fn a_picture_is_known_by_its_name() {

@@ -2,7 +2,8 @@
 
 use super::bars::{Kinds, add_notes, cut_to, key, share, stack};
 use super::heat::{LETTERS, MARGIN, TITLE, WIDTH};
-use super::{Anchor, Colour, Face, GREY, Picture, Shape, Text, width};
+use super::palette::{self, INK, SOFT};
+use super::{Anchor, Colour, Face, MUTED, Picture, Shape, Text, width};
 
 /// The height of a line, of the bar before it, and of its letters.
 const LINE: f64 = 17.0;
@@ -13,9 +14,9 @@ const BARS: f64 = 130.0;
 /// Between columns.
 const GAP: f64 = 10.0;
 /// Behind lines with a bar.
-const TINT: Colour = [246, 249, 253];
+const TINT: Colour = SOFT;
 /// Between numbers and text.
-const RULE: Colour = [208, 212, 218];
+const RULE: Colour = palette::LINE;
 
 /// A line of source.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +60,7 @@ pub fn source(title: &str, kinds: Kinds, files: &[SourceFile], all: u64, notes: 
         let beside = MARGIN + width(&name, LETTERS) + 2.0 * GAP;
         let heading = Text { x: MARGIN, y: base, size: LETTERS, text: name, title, ..Text::default() };
         picture.shapes.push(Shape::Text(heading));
-        let text = Text { x: beside, y: base, size: LETTERS, colour: GREY, text: share, ..Text::default() };
+        let text = Text { x: beside, y: base, size: LETTERS, colour: MUTED, text: share, ..Text::default() };
         picture.shapes.push(Shape::Text(text));
         y += 1.6 * LETTERS;
         if file.lines.is_empty() {
@@ -119,9 +120,9 @@ fn add(picture: &mut Picture, line: &SourceLine, numbers: f64, (most, all): (u64
             title,
         })
     };
-    picture.shapes.push(mono(number_end, Anchor::End, GREY, line.number.to_string(), String::new()));
+    picture.shapes.push(mono(number_end, Anchor::End, MUTED, line.number.to_string(), String::new()));
     // What does nothing is there to be known by.
-    let colour = if line.does.is_some() { super::BLACK } else { GREY };
+    let colour = if line.does.is_some() { INK } else { MUTED };
     picture.shapes.push(mono(begin, Anchor::Start, colour, text, titles.join("; ")));
 }
 
@@ -134,7 +135,7 @@ fn add_gap(picture: &mut Picture, numbers: f64, y: f64) -> f64 {
         y: y_text,
         size: CODE,
         anchor: Anchor::End,
-        colour: GREY,
+        colour: MUTED,
         text,
         ..Text::default()
     };

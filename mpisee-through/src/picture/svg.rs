@@ -1,6 +1,6 @@
 //! A picture as SVG.
 
-use super::{Anchor, BLACK, Colour, Face, Picture, Shape, Text};
+use super::{Anchor, Colour, Face, INK, Picture, Shape, Text};
 use std::fmt::{Error, Write};
 
 /// The text of the file.
@@ -11,8 +11,9 @@ pub fn svg(picture: &Picture) -> Result<String, Error> {
     writeln!(
         text,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
-         font-family=\"{family}\">\n<title>{}</title>\n\
+         font-family=\"{family}\" fill=\"{}\">\n<title>{}</title>\n\
          <rect width=\"{width:.0}\" height=\"{height:.0}\" fill=\"white\"/>",
+        hexadecimal(INK),
         escaped(title)
     )?;
     for shape in shapes {
@@ -59,7 +60,7 @@ fn add_text(text: &mut String, words: &Text) -> Result<(), Error> {
         Anchor::End => " text-anchor=\"end\"",
     };
     let turned = if *upright { format!(" transform=\"rotate(-90 {x:.1} {y:.1})\"") } else { String::new() };
-    let fill = if *colour == BLACK { String::new() } else { format!(" fill=\"{}\"", hexadecimal(*colour)) };
+    let fill = if *colour == INK { String::new() } else { format!(" fill=\"{}\"", hexadecimal(*colour)) };
     // In source blanks are kept.
     let family = match face {
         Face::Sans => String::new(),

@@ -37,7 +37,7 @@ fn pictures_have_kernels_and_messages_side_by_side() {
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();
     assert_eq!(info.width, 1920);
-    let darkest = pixels.chunks_exact(3).filter(|pixel| *pixel == [8, 48, 107]).count();
+    let darkest = pixels.chunks_exact(3).filter(|pixel| *pixel == [11, 55, 102]).count();
     assert!(darkest > 10_000, "a field of the largest");
 
     let graph = ["gpu", "app.mpisee", "--image", "a.svg", "--by", "line", "--graph"];
@@ -67,7 +67,7 @@ fn lines_kernels_objects_and_kinds_are_drawn_as_bars() {
         let bar = lines.lines().find(|line| line.contains(colour) && line.contains("<title>")).unwrap();
         bar.split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
     };
-    assert!((wide("#9ec4e4") / wide("#08306b") - 400.0 / 10240.0).abs() < 1e-3, "{lines}");
+    assert!((wide("#8db8dd") / wide("#0b3766") - 400.0 / 10240.0).abs() < 1e-3, "{lines}");
     has(
         &drawn(&stencil, &["--by", "kernel", "--of", "accesses"]),
         &[">1384 accesses in 2 kernels</text>", ">99.7 %"],

@@ -124,7 +124,9 @@ fn sums_over_ranks_have_a_report_of_what_they_have() {
     assert_eq!(data["operations"]["time_s"][0], 2.5);
     assert_eq!(data["offsets"]["bytes"][0], 33);
     assert!(data["rank_times"].is_null() && data["messages"].is_null() && data["waits"].is_null());
-    for chart in ["ranks", "waits", "cpu", "locality"] {
+    assert_eq!(data["nodes"]["names"], serde_json::json!(["n0"]));
+    assert_eq!((&data["nodes"]["mpi_s"][0], &data["nodes"]["block"]), (&2.5.into(), &1.into()));
+    for chart in ["waits", "grid", "locality"] {
         let why = data["missing"][chart].as_str().unwrap();
         assert!(why.contains("sums over ranks") && why.contains("--fold 4"), "{chart}: {why}");
     }
@@ -180,5 +182,9 @@ fn a_browser_shows_it() {
     write(&sums_over_ranks(), "sums.html");
     write(&crate::support::splatt().write(), "grid.html");
     write(&Builder::new(2).write(), "empty.html");
+    write(&crate::support::solver().write(), "sites.html");
+    for (name, page) in super::several::pages() {
+        std::fs::write(folder.join(name), page).unwrap();
+    }
     passes(Command::new("node").args(["test/browser.mjs", browser]).arg(&folder).current_dir(sources()));
 }

@@ -3,6 +3,8 @@
 // Each test program uses a part of this.
 #![allow(dead_code)]
 
+pub mod runs;
+
 use mpisee_profile::rows::{
     ArrivalRow, CallRow, CollectiveRow, CommRow, Members, Memory, MessageRow, OutsideRow, PathRow, PeerRow,
     RankRow, RegionRow, Row, Seconds, SiteRow, StackRow, StreamRow,

@@ -5,6 +5,7 @@ import { legend } from "../figure";
 import type { Figure } from "../figure";
 import { Plot, plot, tip } from "../plot";
 import type { View } from "../view";
+import { nodeCores } from "./nodes";
 import { barGap, barWidth, fieldAxis } from "./ranks";
 
 interface Part {
@@ -16,6 +17,7 @@ interface Part {
 
 export function cpu(view: View): Figure {
   const { data, model, palette } = view;
+  if (data.nodes) return nodeCores(view, data.nodes);
   const { wall_s, cpu_s, no_core_s } = data.processes;
   const parts: Part[] = [];
   let known = 0;

@@ -6,6 +6,7 @@ import type { Figure } from "../figure";
 import { Plot, plot, tip } from "../plot";
 import { columnsOf } from "../table";
 import type { View } from "../view";
+import { nodeTimes } from "./nodes";
 
 interface Bar {
   field: number;
@@ -18,6 +19,7 @@ const OTHERS = "other operations";
 
 export function ranks(view: View): Figure {
   const { data, model, state, palette } = view;
+  if (data.nodes) return nodeTimes(view, data.nodes);
   const times = model.rankTimes(state.comm);
   const total = (of: Float64Array) => of.reduce((sum, time_s) => sum + time_s, 0);
   const calls = [...times.keys()].sort((one, other) => total(times.get(other)!) - total(times.get(one)!));
@@ -128,13 +130,18 @@ export function barWidth(width: number, fields: number): number {
 /** An axis of ranks. */
 export function fieldAxis(view: View, pixels: number): Plot.ScaleOptions {
   const { names, block } = view.data.fields;
+  return numberedAxis(names, block > 1 ? "ranks" : "rank", pixels);
+}
+
+/** An axis of fields with names of digits, as many as there is room for. */
+export function numberedAxis(names: string[], label: string, pixels: number): Plot.ScaleOptions {
   const every = Math.max(1, Math.ceil((names.length * (7 * (names.at(-1)?.length ?? 1) + 14)) / pixels));
   const step = every === 1 ? 1 : [2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 128, 256, 512].find((step) => step >= every) ?? every;
   return {
     domain: [-0.5, names.length - 0.5],
     ticks: names.map((_, field) => field).filter((field) => field % step === 0),
     tickFormat: (field: number) => names[field] ?? "",
-    label: block > 1 ? "ranks" : "rank",
+    label,
     labelAnchor: "right",
     labelArrow: "none",
   };

@@ -7,7 +7,6 @@
 use super::DiffArgs;
 use super::unlike;
 use crate::filter::CallFilter;
-use crate::outcome::Outcome;
 use crate::output::Format;
 use crate::sheet::{self, Answer, Head, Sheet, Value, caveats};
 use crate::sites::{PlaceSum, SiteArgs, Sites, place_sums};
@@ -66,7 +65,7 @@ fn single_runs(args: &DiffArgs) -> Result<[ProfileView; 2]> {
 }
 
 /// Compares the places of both runs.
-pub fn run(args: &DiffArgs) -> Result<Outcome> {
+pub fn answer(args: &DiffArgs) -> Result<Answer> {
     let [before, after] = single_runs(args)?;
     let filter = super::filtered([&before, &after].into_iter(), &args.filter)?;
     let [mut before, mut after] =
@@ -96,7 +95,7 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     answer.caveats = unlike::sentences(views).into_iter().chain(of_profiles).collect();
     answer.values = unlike::values(views);
     answer.closing = closing;
-    answer.write(&args.output)
+    Ok(answer)
 }
 
 /// A place of one run, or the same place of both.

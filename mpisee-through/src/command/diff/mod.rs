@@ -138,8 +138,31 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
         if !args.fail_if.is_empty() {
             bail!("--fail-if is about the whole run: leave out --by site");
         }
-        return by_site::run(args);
+        return by_site(args)?.write(&args.output);
     }
+    let Comparison { answer, is_exceeded, .. } = compared(args)?;
+    let outcome = answer.write(&args.output)?;
+    Ok(if is_exceeded { Outcome::Differs } else { outcome })
+}
+
+/// Two sets of runs beside each other.
+pub struct Comparison {
+    pub answer: Answer,
+    /// Both sets for people: name, runs, command and ranks.
+    pub sets: [String; 2],
+    /// True if numbers are per rank, since the sets have different numbers of ranks.
+    pub is_per_rank: bool,
+    /// Whether a bound of `--fail-if` is exceeded.
+    is_exceeded: bool,
+}
+
+/// Compares places in the program.
+pub fn by_site(args: &DiffArgs) -> Result<Answer> {
+    by_site::answer(args)
+}
+
+/// Compares operations on communicators.
+pub fn compared(args: &DiffArgs) -> Result<Comparison> {
     let [before, after] = load(args)?;
     let views = [before.first(), after.first()];
     // An aggregate profile has families only, as those of runs with other numbers of ranks are compared.
@@ -176,9 +199,12 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     }
     let mut answer = Answer::new(views[0].profile(), sheet, None);
     answer.caveats = notes([&before, &after]);
-    answer.lead = [("A", &before), ("B", &after)]
-        .map(|(name, set)| headed(name, &printable(&set.text()), args.output.page()))
-        .concat();
+    let sets = [before.text(), after.text()];
+    answer.lead = ["A", "B"]
+        .into_iter()
+        .zip(&sets)
+        .map(|(name, set)| headed(name, &printable(set), args.output.page()))
+        .collect();
     answer.values = unlike::values(views);
     answer.values.extend([
         ("before", before.name().into()),
@@ -193,8 +219,8 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     }
     answer.closing = closing;
     answer.cut_off = before.cut_off.or(after.cut_off);
-    let outcome = answer.write(&args.output)?;
-    Ok(if verdicts.iter().any(|verdict| verdict.is_exceeded) { Outcome::Differs } else { outcome })
+    let is_exceeded = verdicts.iter().any(|verdict| verdict.is_exceeded);
+    Ok(Comparison { answer, sets, is_per_rank: !same_ranks, is_exceeded })
 }
 
 /// The lines before everything else: how the sets differ, what is known of the noise, and limits of each profile.

@@ -10,7 +10,7 @@ mod trace;
 use super::Outcome;
 use crate::units::count;
 use crate::view::ProfileView;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args, ValueEnum};
 use graph::Graph;
 use std::fs::File;
@@ -72,6 +72,10 @@ enum GraphOf {
 
 /// Runs the command.
 pub fn run(args: &ExportArgs) -> Result<Outcome> {
+    let files = [&args.perfetto, &args.hatchet, &args.dot, &args.graphml];
+    if files.into_iter().flatten().filter(|file| is_stdout(file)).count() > 1 {
+        bail!("only one file can be standard output (-); name the others");
+    }
     let view = ProfileView::open(&args.profile)?;
     if let Some(folder) = &args.parquet {
         say(folder, &parquet::write(view.profile(), folder)?)?;

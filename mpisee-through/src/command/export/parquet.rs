@@ -47,10 +47,15 @@ impl TableVisitor for Export<'_> {
     type Error = anyhow::Error;
 
     fn table<R: Row>(&mut self) -> Result<()> {
-        if !self.profile.directory().join(R::FILE).exists() {
-            return Ok(());
-        }
         let path = self.folder.join(R::FILE).with_extension("parquet");
+        if !self.profile.directory().join(R::FILE).exists() {
+            // That of another profile would look like this one's.
+            return match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error)
+                    .with_context(|| format!("cannot remove '{}', of another profile", path.display())),
+                _ => Ok(()),
+            };
+        }
         match self.write_rows::<R>(&path) {
             Ok(rows) => {
                 self.tables += 1;

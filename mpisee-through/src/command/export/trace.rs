@@ -45,6 +45,8 @@ struct Moment {
 /// The sampled calls and messages of a run.
 pub struct Trace {
     clocks: Clocks,
+    /// Of each host.
+    first_ranks: Vec<u32>,
     calls: BTreeMap<CallKey, Call>,
     /// When nonblocking operations were started.
     starts: Vec<(Moment, String)>,
@@ -58,8 +60,15 @@ impl Trace {
     /// Reads the samples.
     pub fn read(view: &ProfileView) -> Result<Self> {
         let clocks = waits::clocks(view)?;
+        let mut first_ranks = vec![0; clocks.names.len()];
+        for row in view.processes().ranks().iter().rev() {
+            if let Some(first) = clocks.host(row.rank).and_then(|host| first_ranks.get_mut(host)) {
+                *first = row.rank;
+            }
+        }
         let mut trace = Trace {
             clocks,
+            first_ranks,
             calls: BTreeMap::new(),
             starts: Vec::new(),
             messages: BTreeMap::new(),
@@ -87,9 +96,10 @@ impl Trace {
         }
         let key = (row.rank, row.arrival_s.to_ns(), row.departure_s.to_ns());
         let call = self.calls.entry(key).or_default();
-        let operation = json!({
-            "call": row.call, "comm": row.comm, "instance": row.instance, "root": row.root
-        });
+        let mut operation = json!({ "call": row.call, "comm": row.comm, "instance": row.instance });
+        if let Some(root) = row.root {
+            operation["root"] = json!(root);
+        }
         call.operations.push(operation);
         match row.started_s {
             None => call.name = row.call,
@@ -173,10 +183,16 @@ impl Trace {
             "ph": phase,
             "name": name,
             "cat": category(name, phase),
-            "pid": host + 1,
+            "pid": self.process(host),
             "tid": at.rank + 1,
             "ts": ((self.us(at) - zero_us) * 1e3).round() / 1e3,
         })
+    }
+
+    /// The number of a host as a process. To Perfetto the thread of that number is the main thread of the process, so it is the
+    /// host's first rank.
+    fn process(&self, host: usize) -> u64 {
+        self.first_ranks.get(host).map_or(0, |&first| u64::from(first)) + 1
     }
 
     fn us(&self, at: Moment) -> f64 {
@@ -193,13 +209,15 @@ impl Trace {
 
     /// The names and the order of hosts and ranks.
     fn write_names(&self, view: &ProfileView, events: &mut Events<'_>) -> Result<()> {
-        let metadata = |kind: &str, pid: usize, tid: u64, argument: &str, value: Value| json!({ "ph": "M", "name": kind, "pid": pid, "tid": tid, "args": { argument: value } });
+        let metadata = |kind: &str, pid: u64, tid: u64, argument: &str, value: Value| json!({ "ph": "M", "name": kind, "pid": pid, "tid": tid, "args": { argument: value } });
         for (host, name) in self.clocks.names.iter().enumerate() {
-            events.push(&metadata("process_name", host + 1, 0, "name", json!(name)))?;
-            events.push(&metadata("process_sort_index", host + 1, 0, "sort_index", json!(host)))?;
+            let pid = self.process(host);
+            events.push(&metadata("process_name", pid, pid, "name", json!(name)))?;
+            events.push(&metadata("process_sort_index", pid, pid, "sort_index", json!(host)))?;
         }
         for row in view.processes().ranks() {
-            let (pid, tid) = (self.clocks.host(row.rank).unwrap_or_default() + 1, u64::from(row.rank) + 1);
+            let host = self.clocks.host(row.rank).unwrap_or_default();
+            let (pid, tid) = (self.process(host), u64::from(row.rank) + 1);
             let name = json!(format!("rank {}", row.rank));
             events.push(&metadata("thread_name", pid, tid, "name", name))?;
             events.push(&metadata("thread_sort_index", pid, tid, "sort_index", json!(row.rank)))?;

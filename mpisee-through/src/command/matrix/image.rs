@@ -42,6 +42,6 @@ pub fn picture(program: &str, axis: &Axis, pairs: &[((u32, u32), Traffic)], of: 
         row_height: None,
     };
     let kind = if all.collective_bytes > 0 { "point-to-point and collective" } else { "point-to-point" };
-    let title = format!("{program}: {kind} {} between {}", of.unit(), axis.what());
+    let title = format!("{program}: who sends to whom, {kind} {} between {}", of.unit(), axis.what());
     picture::drawn(&title, &[panel], of.unit())
 }

@@ -71,13 +71,15 @@ pub struct PathsArgs {
 
 /// The calls of an operation on a path.
 #[derive(Debug)]
-struct OnPath {
+pub struct OnPath {
     path: PathId,
-    call: String,
+    pub call: String,
     /// The functions from the outermost on.
-    frames: Vec<SiteFrame>,
+    pub frames: Vec<SiteFrame>,
     calls: u64,
     time_ns: u128,
+    /// Calls and nanoseconds by communicator.
+    pub comms: BTreeMap<String, (u64, u128)>,
 }
 
 /// Time in nanoseconds, over all ranks.
@@ -111,43 +113,59 @@ impl Times {
 /// Runs the command.
 pub fn run(args: &PathsArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    let mut sites = Sites::needed(&view, &args.sites, &args.source)?;
-    let filter = CallFilter::of_calls(args.comms.clone(), &args.call);
-    let mut groups = view.group(&filter, By { call: true, without_times: true, ..By::default() })?;
-    matched::need_operation(&view, &filter, groups.cells.is_empty())?;
-    let sums = path_sums(&view, &filter)?;
-    let times = Times {
-        all: groups.cells.iter().map(|(_, cell)| cell.time_ns).sum(),
-        on_paths: sums.iter().map(|sum| u128::from(sum.time_ns)).sum(),
-    };
-    if let Some(file) = &args.folded {
-        let text = folded::text(&view, &mut sites, &filter, &sums)?;
-        std::fs::write(file, text).with_context(|| format!("cannot write '{}'", file.display()))?;
-    }
-    let mut paths = on_paths(sums, &mut sites);
-    let left_out = paths.len().saturating_sub(args.shown.limit(&args.output));
-    paths.truncate(args.shown.limit(&args.output));
-    let sheet = match args.output.format() {
-        Format::Table if args.folded.is_some() => {
-            Sheet { name: "paths", heads: Vec::new(), rows: Vec::new() }
+    Found::of(args, &view)?.answer.write(&args.output)
+}
+
+/// The answer of the command, and the paths that its rows are of.
+pub struct Found {
+    pub answer: Answer,
+    pub paths: Vec<OnPath>,
+}
+
+impl Found {
+    /// Of the profile.
+    ///
+    /// # Errors
+    /// As [`Sites::needed`] and [`path_sums`].
+    pub fn of(args: &PathsArgs, view: &ProfileView) -> Result<Self> {
+        let mut sites = Sites::needed(view, &args.sites, &args.source)?;
+        let filter = CallFilter::of_calls(args.comms.clone(), &args.call);
+        let mut groups = view.group(&filter, By { call: true, without_times: true, ..By::default() })?;
+        matched::need_operation(view, &filter, groups.cells.is_empty())?;
+        let sums = path_sums(view, &filter)?;
+        let times = Times {
+            all: groups.cells.iter().map(|(_, cell)| cell.time_ns).sum(),
+            on_paths: sums.iter().map(|sum| u128::from(sum.time_ns)).sum(),
+        };
+        if let Some(file) = &args.folded {
+            let text = folded::text(view, &mut sites, &filter, &sums)?;
+            std::fs::write(file, text).with_context(|| format!("cannot write '{}'", file.display()))?;
         }
-        Format::Table => tree::sheet(&paths, times),
-        Format::Csv | Format::Json => rows(&paths, times),
-    };
-    let mut answer = Answer::new(view.profile(), sheet, groups.cut_off.take());
-    answer.lead = times.sentence();
-    let note = sites.note();
-    if args.folded.is_none() {
-        answer.closing = closing(paths.is_empty(), left_out);
+        let mut paths = on_paths(sums, &mut sites);
+        let left_out = paths.len().saturating_sub(args.shown.limit(&args.output));
+        paths.truncate(args.shown.limit(&args.output));
+        let sheet = match args.output.format() {
+            Format::Table if args.folded.is_some() => {
+                Sheet { name: "paths", heads: Vec::new(), rows: Vec::new() }
+            }
+            Format::Table => tree::sheet(&paths, times),
+            Format::Csv | Format::Json => rows(&paths, times),
+        };
+        let mut answer = Answer::new(view.profile(), sheet, groups.cut_off.take());
+        answer.lead = times.sentence();
+        let note = sites.note();
+        if args.folded.is_none() {
+            answer.closing = closing(paths.is_empty(), left_out);
+        }
+        answer.closing.extend(note.iter().map(|note| format!("{note}\n")));
+        answer.values = vec![
+            ("mpi_time_s", Value::Seconds(seconds(times.all))),
+            ("on_paths_s", Value::Seconds(seconds(times.on_paths))),
+            ("not_on_paths_s", Value::Seconds(seconds(times.not_on_paths()))),
+            ("note", note.as_deref().map_or(Value::Nothing, Value::from)),
+        ];
+        Ok(Found { answer, paths })
     }
-    answer.closing.extend(note.iter().map(|note| format!("{note}\n")));
-    answer.values = vec![
-        ("mpi_time_s", Value::Seconds(seconds(times.all))),
-        ("on_paths_s", Value::Seconds(seconds(times.on_paths))),
-        ("not_on_paths_s", Value::Seconds(seconds(times.not_on_paths()))),
-        ("note", note.as_deref().map_or(Value::Nothing, Value::from)),
-    ];
-    answer.write(&args.output)
 }
 
 fn closing(is_empty: bool, left_out: usize) -> String {
@@ -161,14 +179,21 @@ fn closing(is_empty: bool, left_out: usize) -> String {
 
 /// The operations of each path, most time first.
 fn on_paths(sums: Vec<PathSum>, sites: &mut Sites) -> Vec<OnPath> {
-    let mut by_path: BTreeMap<(PathId, String), (u64, u128)> = BTreeMap::new();
+    let mut by_path: BTreeMap<(PathId, String), BTreeMap<String, (u64, u128)>> = BTreeMap::new();
     for sum in sums {
-        let (calls, time_ns) = by_path.entry((sum.path, sum.call)).or_default();
+        let comms = by_path.entry((sum.path, sum.call)).or_default();
+        let (calls, time_ns) = comms.entry(sum.comm).or_default();
         *calls = calls.saturating_add(sum.calls);
         *time_ns += u128::from(sum.time_ns);
     }
-    let on_path =
-        |((path, call), (calls, time_ns))| OnPath { path, call, frames: frames(path, sites), calls, time_ns };
+    let on_path = |((path, call), comms): (_, BTreeMap<String, (u64, u128)>)| OnPath {
+        path,
+        call,
+        frames: frames(path, sites),
+        calls: comms.values().fold(0, |sum, (calls, _)| sum.saturating_add(*calls)),
+        time_ns: comms.values().map(|(_, time_ns)| time_ns).sum(),
+        comms,
+    };
     let mut paths: Vec<OnPath> = by_path.into_iter().map(on_path).collect();
     paths.sort_by(|one, other| other.time_ns.cmp(&one.time_ns).then(one.path.cmp(&other.path)));
     paths

@@ -1,14 +1,17 @@
 //! The contents of a report: what the page draws, in numbers of the commands.
 
+use super::arguments::arguments;
+use super::calling::{CallPaths, CallSites};
 use super::cells::{Operations, RankTimes, RegionTimes, Sizes};
 use super::columns::Table;
 use super::comms::{self, CommData, Grid};
 use super::evidence;
+use super::nodes::Nodes;
 use super::places::{FamilyNumbers, Fields, Numbered, RankAxis};
 use super::traffic::{self, Collectives, Offsets, Pairs};
 use super::waiting::{self, Waits};
 use crate::command::summary::RunSummary;
-use crate::command::{advise, efficiency, locality, ranks, regions};
+use crate::command::{advise, efficiency, locality, paths, ranks, regions, sites};
 use crate::cores;
 use crate::family;
 use crate::filter::{CallFilter, kind_name};
@@ -17,15 +20,17 @@ use crate::operation_sums;
 use crate::sheet::{Answer, Sheet, Value};
 use crate::units::to_nine_decimals;
 use crate::view::ProfileView;
-use anyhow::{Context, Result};
-use clap::FromArgMatches;
+use anyhow::Result;
 use mpisee_profile::{Operation, ProfileError};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Rows of ranks in the table at most.
 const MOST_RANKS: &str = "5000";
+/// Places and call paths in tables at most.
+const MOST_PLACES: &str = "5000";
+const MOST_PATHS: &str = "2000";
 
 /// Everything on the page.
 #[derive(Serialize)]
@@ -53,7 +58,11 @@ pub struct Data<'a> {
     #[serde(flatten)]
     by_rank: ByRank,
     waits: Option<Waits>,
+    #[serde(flatten)]
+    calling: Calling,
     grids: Vec<Grid>,
+    /// Those of a profile with sums over ranks.
+    nodes: Option<Nodes>,
     /// The answers of commands, by their names.
     tables: BTreeMap<&'static str, Table>,
     /// Why a chart has nothing, by its name.
@@ -78,6 +87,13 @@ struct ByRank {
     messages: Option<Pairs>,
     collectives: Option<Collectives>,
     offsets: Option<Offsets>,
+}
+
+/// Where the program calls MPI.
+#[derive(Default, Serialize)]
+struct Calling {
+    sites: Option<CallSites>,
+    paths: Option<CallPaths>,
 }
 
 /// The processes of each field, column by column; sums of blocks.
@@ -114,6 +130,7 @@ impl<'a> Data<'a> {
         };
         let by_rank = gathered.by_rank(&mut numbers, &mut calls)?;
         let waits = gathered.waits(&mut numbers, &mut calls);
+        let calling = gathered.calling(&mut numbers)?;
         gathered.tables()?;
         let advice = gathered.advice(&numbers)?;
         let processes = Processes::of(view, &axis);
@@ -138,6 +155,8 @@ impl<'a> Data<'a> {
             region_times,
             by_rank,
             waits,
+            calling,
+            nodes: Nodes::of(view),
             tables,
             missing,
         })
@@ -186,12 +205,7 @@ impl<'v> Gathered<'v, '_> {
 
     /// Says of charts of single ranks why a profile with sums over ranks lacks them.
     fn without_ranks(&mut self) {
-        let of_charts = [
-            ("ranks", "the time of single ranks"),
-            ("waits", "the arrival of single ranks"),
-            ("grid", "the time of single ranks"),
-            ("cpu", "the time on cores of single ranks"),
-        ];
+        let of_charts = [("waits", "the arrival of single ranks"), ("grid", "the time of single ranks")];
         for (chart, what) in of_charts {
             self.missing.insert(chart, format!("{}.", self.view.unanswerable(what)));
         }
@@ -226,13 +240,25 @@ impl<'v> Gathered<'v, '_> {
         Ok(())
     }
 
-    /// The arguments of a command on this profile, for JSON.
-    fn arguments<A: clap::Args + FromArgMatches>(&self, further: &[&str]) -> Result<A> {
-        let words = ["report", "--format", "json"].into_iter().chain(further.iter().copied());
-        let words = words.map(Into::into).chain(["--".into(), self.directory.as_os_str().to_owned()]);
-        let command = A::augment_args(clap::Command::new("report"));
-        let matches = command.try_get_matches_from(words).context("the arguments of a table")?;
-        A::from_arg_matches(&matches).context("the arguments of a table")
+    /// Places and call paths, if the profile has any.
+    fn calling(&mut self, numbers: &mut FamilyNumbers<'v>) -> Result<Calling> {
+        let found = sites::Found::of(&self.arguments(&["--top", MOST_PLACES])?, self.view);
+        let mut found = match found {
+            Ok(found) => found,
+            Err(why) => {
+                self.missing.insert("sites", format!("{why}."));
+                return Ok(Calling::default());
+            }
+        };
+        self.cut_off = self.cut_off.take().or(found.answer.cut_off.take());
+        let sites = Some(CallSites::of(&mut found, numbers));
+        let paths = paths::Found::of(&self.arguments(&["--top", MOST_PATHS])?, self.view)?;
+        Ok(Calling { sites, paths: Some(CallPaths::of(&paths, numbers)) })
+    }
+
+    /// The arguments of a command on this profile.
+    fn arguments<A: clap::Args>(&self, options: &[&str]) -> Result<A> {
+        arguments(options, &[PathBuf::from(self.directory)], &[])
     }
 
     fn add_table(&mut self, name: &'static str, answer: Answer) {

@@ -1,19 +1,25 @@
 //! `report`: one HTML file with charts and tables of a profile, which needs no network.
 
+mod arguments;
+mod calling;
 mod cells;
 mod columns;
 mod comms;
 mod data;
 mod evidence;
+mod nodes;
 mod page;
 mod places;
+mod several;
 mod traffic;
 mod waiting;
 
 use super::Outcome;
+use crate::run_set;
 use crate::view::ProfileView;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use several::Named;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -21,60 +27,106 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through report app.mpisee                     app.html in the current folder
   mpisee-through report app.mpisee -o report.html      to this file
-  mpisee-through report app.mpisee -o - | ssh host 'cat > report.html'";
+  mpisee-through report app.mpisee -o - | ssh host 'cat > report.html'
+  mpisee-through report before.runs after.runs         what diff says, and runs: before-after.html
+  mpisee-through report a.mpisee a-2.mpisee -- b.mpisee b-2.mpisee      of sets named one by one
+  mpisee-through report scaling                        a folder of runs, and how they scale";
 
-/// One HTML file of a profile, to open in a browser or to send: findings, charts and tables of every command.
+/// One HTML file of a profile, or of several, to open in a browser or to send: findings, charts and tables of every command.
 ///
 /// The file has everything in it and loads nothing from a network. It opens with the verdict and the findings of advise, each
 /// leading to its evidence. A click on a communicator shows the charts below for it and what was made of it. Each chart names
 /// its unit, the table of the profile that it is made of, and the command that gives the same numbers; the address of the
 /// page holds what is chosen. The numbers are those of the commands.
 ///
+/// Of several runs it shows what runs says: how repetitions differ and which time goes with that, and of a series run time,
+/// speedup and efficiencies, the time of each operation on a family of communicators, how it grows, and what dominates at four
+/// times the largest setting. Of two paths, or two sets divided by --, it shows what diff says as well. A folder stands for the
+/// profiles in it.
+///
 /// Browsers from 2023 on show it. Where there are more than 1024 ranks, charts have blocks of consecutive ranks.
 /// docs/report.md describes the charts.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[command(
+    override_usage = "mpisee-through report [OPTIONS] PROFILE\n       mpisee-through report [OPTIONS] A B\n       \
+                      mpisee-through report [OPTIONS] A... [-- B...]"
+)]
 pub struct ReportArgs {
-    /// The NAME.mpisee directory that the run left
-    profile: PathBuf,
+    /// The NAME.mpisee directory that the run left; or several, and folders that have such directories in them
+    #[arg(required = true, value_name = "PROFILE")]
+    profiles: Vec<PathBuf>,
+
+    /// The second of two sets of runs, where the first has several; it comes behind all options
+    #[arg(last = true, value_name = "B")]
+    after: Vec<PathBuf>,
 
     /// Where to write, - for standard output (default: the profile's name with .html, in the current folder)
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// Runs the command. A table that breaks off is in the report as far as it goes, and an error after that.
+/// Runs the command. A table that breaks off is in the report of a run as far as it goes, and an error after that.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
-    let view = ProfileView::open(&args.profile)?;
-    let data = data::Data::gather(&view, &args.profile)?;
-    let page = page::page(&data)?;
-    match &args.output {
-        Some(file) if file.as_os_str() == "-" => {
-            let mut stdout = std::io::stdout().lock();
-            stdout.write_all(&page).and_then(|()| stdout.flush()).context("cannot write the output")?;
-        }
-        Some(file) => write(file, &page)?,
-        None => {
-            let file = default_name(&args.profile)?;
-            write(&file, &page)?;
-            writeln!(std::io::stderr(), "mpisee-through: the report is in {}", file.display())?;
-        }
+    match (&args.profiles[..], &args.after[..]) {
+        ([profile], []) if !run_set::is_folder(profile) => of_one(args, profile),
+        _ => of_several(args),
     }
+}
+
+fn of_one(args: &ReportArgs, profile: &Path) -> Result<Outcome> {
+    let view = ProfileView::open(profile)?;
+    let data = data::Data::gather(&view, profile)?;
+    write(args, &page::page(&data, data.program())?)?;
     match data.cut_off() {
         Some(why) => bail!("the report has only the rows before an error: {why}"),
         None => Ok(Outcome::Done),
     }
 }
 
-fn write(file: &Path, page: &[u8]) -> Result<()> {
-    std::fs::write(file, page).with_context(|| format!("cannot write '{}'", file.display()))
+fn of_several(args: &ReportArgs) -> Result<Outcome> {
+    let data = several::Several::gather(Named { profiles: &args.profiles, after: &args.after })?;
+    write(args, &page::page(&data, data.program())?)?;
+    Ok(Outcome::Done)
 }
 
-/// The profile's name with the ending of the report, in the current folder.
-fn default_name(profile: &Path) -> Result<PathBuf> {
-    let whole = profile.canonicalize().with_context(|| format!("cannot find '{}'", profile.display()))?;
-    let stem = whole.file_stem().context("the profile's folder has no name; -o names the file")?;
-    Ok(Path::new(stem).with_extension("html"))
+fn write(args: &ReportArgs, page: &[u8]) -> Result<()> {
+    let to_file = |file: &Path| {
+        std::fs::write(file, page).with_context(|| format!("cannot write '{}'", file.display()))
+    };
+    match &args.output {
+        Some(file) if file.as_os_str() == "-" => {
+            let mut stdout = std::io::stdout().lock();
+            stdout.write_all(page).and_then(|()| stdout.flush()).context("cannot write the output")
+        }
+        Some(file) => to_file(file),
+        None => {
+            let file = default_name(&args.profiles, &args.after)?;
+            to_file(&file)?;
+            writeln!(std::io::stderr(), "mpisee-through: the report is in {}", file.display())?;
+            Ok(())
+        }
+    }
+}
+
+/// The file in the current folder: `app.html` of `app.mpisee`, `app-runs.html` of a folder `app.runs`, `a-b.html` of two paths or sets,
+/// `runs.html` of more.
+fn default_name(profiles: &[PathBuf], after: &[PathBuf]) -> Result<PathBuf> {
+    let name = match (profiles, after) {
+        ([only], []) if run_set::is_folder(only) => format!("{}-runs", stem(only)?),
+        ([only], []) => stem(only)?,
+        ([first, second], []) => format!("{}-{}", stem(first)?, stem(second)?),
+        (_, []) | ([], _) => "runs".to_owned(),
+        ([first, ..], [second, ..]) => format!("{}-{}", stem(first)?, stem(second)?),
+    };
+    Ok(PathBuf::from(format!("{name}.html")))
+}
+
+/// The name of a profile or a folder of them, without its ending.
+fn stem(path: &Path) -> Result<String> {
+    let whole = path.canonicalize().with_context(|| format!("cannot find '{}'", path.display()))?;
+    let stem = whole.file_stem().context("the folder has no name; -o names the file")?;
+    Ok(stem.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -83,10 +135,22 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_file_has_the_name_of_the_profile() {
+    fn the_file_has_the_name_of_what_it_is_of() {
         let folder = tempfile::tempdir().unwrap();
-        let profile = folder.path().join("app.mpisee");
-        std::fs::create_dir(&profile).unwrap();
-        assert_eq!(default_name(&profile).unwrap(), Path::new("app.html"));
+        let path = |name: &str| folder.path().join(name);
+        for profile in ["app.mpisee", "b.mpisee", "app.runs/app-1.mpisee"] {
+            std::fs::create_dir_all(path(profile)).unwrap();
+            std::fs::write(path(profile).join("run.json"), "{}").unwrap();
+        }
+        let [app, other, runs] = ["app.mpisee", "b.mpisee", "app.runs"].map(path);
+        let name = |profiles: &[&Path], after: &[&Path]| {
+            let owned = |paths: &[&Path]| paths.iter().map(|path| path.to_path_buf()).collect::<Vec<_>>();
+            default_name(&owned(profiles), &owned(after)).unwrap()
+        };
+        assert_eq!(name(&[&app], &[]), Path::new("app.html"));
+        assert_eq!(name(&[&runs], &[]), Path::new("app-runs.html"));
+        assert_eq!(name(&[&app, &other], &[]), Path::new("app-b.html"));
+        assert_eq!(name(&[&app, &app], &[&other]), Path::new("app-b.html"));
+        assert_eq!(name(&[&app, &app, &other], &[]), Path::new("runs.html"));
     }
 }

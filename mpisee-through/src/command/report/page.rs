@@ -1,11 +1,11 @@
 //! The HTML file: script, style and compressed data in one.
 
-use super::data::Data;
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serde::Serialize;
 
 /// The page with a mark for each part.
 const TEMPLATE: &str = include_str!("../../../report/page.html");
@@ -13,13 +13,13 @@ const TEMPLATE: &str = include_str!("../../../report/page.html");
 const SCRIPT: &str = include_str!("../../../report/bundle.js");
 const STYLE: &str = include_str!("../../../report/bundle.css");
 
-/// The file.
-pub fn page(data: &Data<'_>) -> Result<Vec<u8>> {
+/// The file of a report on these programs.
+pub fn page<D: Serialize>(data: &D, programs: &str) -> Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     serde_json::to_writer(&mut encoder, data).context("cannot compress the report's data")?;
     let compressed = encoder.finish().context("cannot compress the report's data")?;
     let parts = [
-        ("{{title}}", escaped(&format!("{} · mpisee", data.program()))),
+        ("{{title}}", escaped(&format!("{programs} · mpisee"))),
         ("{{style}}", STYLE.to_owned()),
         ("{{data}}", STANDARD.encode(compressed)),
         ("{{script}}", SCRIPT.to_owned()),

@@ -155,6 +155,20 @@ impl<'s> Growing<'s> {
         Prediction { value, low, high: value + width(|there| there.high - there.value) }
     }
 
+    /// How long a run takes there; none without models, and where the points cannot tell.
+    pub fn runtime_beyond(&self) -> Option<Prediction> {
+        let there = self.whole();
+        let is_told = self.has_models() && there.high <= TOLD_WITHIN * there.low;
+        let [value, low, high] =
+            [there.value, there.low, there.high].map(|sum_s| sum_s / self.ranks_beyond.max(1.0));
+        is_told.then_some(Prediction { value, low, high })
+    }
+
+    /// The value of what the series is over at which parts are predicted.
+    pub fn beyond(&self) -> f64 {
+        self.beyond
+    }
+
     /// The share of a part there, and where it would be if this part alone were at the ends of its interval.
     fn share_beyond(&self, part: &PartGrowth) -> Option<Prediction> {
         let there = part.time_at(self.beyond)?;
@@ -228,17 +242,15 @@ impl<'s> Growing<'s> {
             return "Growth is fitted to three settings or more, from 1 on: every model fits two.\n"
                 .to_owned();
         }
-        let there = self.whole();
-        let per_rank = |sum_s: f64| time(sum_s / self.ranks_beyond.max(1.0));
-        let [value, low, high] = [there.value, there.low, there.high].map(per_rank);
         let place = self.place();
-        let mut text = match there.high > TOLD_WITHIN * there.low {
-            true => {
+        let mut text = match self.runtime_beyond() {
+            None => {
                 format!(
                     "How long the run would take at {place}, the points cannot tell within a factor of {TOLD_WITHIN}.\n"
                 )
             }
-            false => {
+            Some(there) => {
+                let [value, low, high] = [there.value, there.low, there.high].map(time);
                 format!("At {place} the run would take {value} ({low} to {high}), the sum of its parts.\n")
             }
         };
@@ -358,7 +370,7 @@ pub fn part_sheet(all: &[Growing<'_>]) -> Sheet {
     Sheet { name: "parts", heads: PART_HEADS.to_vec(), rows }
 }
 
-const GROWTH_HEADS: [Head; 14] = [
+const GROWTH_HEADS: [Head; 17] = [
     sheet::number("series", "SERIES"),
     sheet::fixed("comm", "COMM"),
     sheet::fixed("call", "CALL"),
@@ -373,6 +385,9 @@ const GROWTH_HEADS: [Head; 14] = [
     sheet::number("predicted", "Predicted"),
     sheet::number("predicted_low", "from"),
     sheet::number("predicted_high", "to"),
+    sheet::number("predicted_share", "% of run"),
+    sheet::number("predicted_share_low", "from"),
+    sheet::number("predicted_share_high", "to"),
 ];
 
 /// A fitted number, without the digits that rounding left.
@@ -389,6 +404,9 @@ pub fn growth_sheet(all: &[Growing<'_>]) -> Sheet {
             for (quantity, growth) in QUANTITIES.iter().zip(&part.growth) {
                 let Some(growth) = growth else { continue };
                 let there = growth.at(growing.beyond);
+                let share = growing.share_beyond(part).filter(|_| *quantity == Quantity::Time);
+                let share =
+                    |of: fn(Prediction) -> f64| share.map_or(Value::Nothing, |there| Value::Share(of(there)));
                 let others: Vec<String> = growth.others.iter().map(|fit| fit.model.to_string()).collect();
                 rows.push(vec![
                     Value::Count(number),
@@ -405,6 +423,9 @@ pub fn growth_sheet(all: &[Growing<'_>]) -> Sheet {
                     digits(there.value),
                     digits(there.low),
                     digits(there.high),
+                    share(|there| there.value),
+                    share(|there| there.low),
+                    share(|there| there.high),
                 ]);
             }
         }

@@ -1,6 +1,7 @@
 //! `runs`: several runs, as repetitions of one command and as series over ranks or a parameter.
 
 mod growing;
+mod outline;
 mod scaling;
 mod settings;
 mod sums;
@@ -14,6 +15,7 @@ use crate::units::count;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use growing::Growing;
+pub use outline::Outline;
 use scaling::Measured;
 use settings::{Axis, Series, Setting};
 use std::path::PathBuf;
@@ -81,8 +83,14 @@ enum Table {
     Growth,
 }
 
+/// Runs that are read, and the settings and series that they form.
+pub struct RunSet {
+    settings: Vec<Setting>,
+    series: Vec<Series>,
+}
+
 /// Everything that is known of the runs.
-struct Comparison<'s> {
+pub struct Comparison<'s> {
     settings: &'s [Setting],
     measured: Vec<Measured>,
     series: &'s [Series],
@@ -100,18 +108,8 @@ pub fn run(args: &RunsArgs) -> Result<Outcome> {
             only.display()
         );
     }
-    let runs: Result<Vec<Run>> = paths.iter().map(|path| Run::read(path)).collect();
-    let settings = settings::settings(runs?);
-    let series = settings::series(&settings);
-    let measured: Result<Vec<Measured>> = settings.iter().map(Measured::of).collect();
-    let variation = |(index, setting)| Some((index + 1, Variation::of(setting)?));
-    let comparison = Comparison {
-        settings: &settings,
-        measured: measured?,
-        growing: series.iter().map(|series| Growing::of(series, &settings)).collect(),
-        variations: settings.iter().enumerate().filter_map(variation).collect(),
-        series: &series,
-    };
+    let set = RunSet::read(&paths)?;
+    let comparison = set.compare()?;
     let caveats = comparison.notes();
     if args.output.format() == Format::Table && args.table.is_none() {
         let page = args.output.page();
@@ -154,9 +152,33 @@ impl Table {
     }
 }
 
+impl RunSet {
+    /// Reads the profiles.
+    pub fn read(paths: &[PathBuf]) -> Result<Self> {
+        let runs: Result<Vec<Run>> = paths.iter().map(|path| Run::read(path)).collect();
+        let settings = settings::settings(runs?);
+        let series = settings::series(&settings);
+        Ok(RunSet { settings, series })
+    }
+
+    /// Compares the runs.
+    pub fn compare(&self) -> Result<Comparison<'_>> {
+        let RunSet { settings, series } = self;
+        let measured: Result<Vec<Measured>> = settings.iter().map(Measured::of).collect();
+        let variation = |(index, setting)| Some((index + 1, Variation::of(setting)?));
+        Ok(Comparison {
+            settings,
+            measured: measured?,
+            growing: series.iter().map(|series| Growing::of(series, settings)).collect(),
+            variations: settings.iter().enumerate().filter_map(variation).collect(),
+            series,
+        })
+    }
+}
+
 impl Comparison<'_> {
-    /// The tables for programs, in the order of [`Table`].
-    fn sheets(&self) -> Vec<Sheet> {
+    /// The tables for programs: points, variation, parts and growth, in the order of [`Table`].
+    pub fn sheets(&self) -> Vec<Sheet> {
         vec![
             scaling::exact_sheet(self.series, self.settings, &self.measured),
             variation::exact_sheet(&self.variations),
@@ -166,7 +188,7 @@ impl Comparison<'_> {
     }
 
     /// Limits of all that follows.
-    fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for setting in self.settings {
             let lacking: Vec<&Run> = setting.runs.iter().filter(|run| run.lack.is_some()).collect();

@@ -156,11 +156,7 @@ pub fn exact_sheet(all: &[Series], settings: &[Setting], measured: &[Measured]) 
             let ranks = [settings[first].ranks(), setting.ranks()];
             Scaled::of(&series.axis, ranks, &measured[first], this)
         });
-        let parameter = found.map(|(_, series, _)| match &series.axis {
-            Axis::Ranks => "ranks".to_owned(),
-            Axis::RanksAnd(name) => format!("ranks and {name}"),
-            Axis::Parameter(name) => name.clone(),
-        });
+        let parameter = found.map(|(_, series, _)| series.axis.name());
         let mut row = vec![
             Value::Count(index as u64 + 1),
             found.map_or(Value::Nothing, |(number, ..)| Value::Count(number as u64 + 1)),

@@ -65,6 +65,17 @@ pub enum Axis {
     Parameter(String),
 }
 
+impl Axis {
+    /// The name of what the series is over: `ranks`, `ranks and -n`, `-n`.
+    pub fn name(&self) -> String {
+        match self {
+            Axis::Ranks => "ranks".to_owned(),
+            Axis::RanksAnd(name) => format!("ranks and {name}"),
+            Axis::Parameter(name) => name.clone(),
+        }
+    }
+}
+
 /// Settings of one program and MPI that differ in one thing.
 pub struct Series {
     pub axis: Axis,

@@ -114,6 +114,17 @@ impl<'s> Variation<'s> {
         Some(Variation { setting, wall: Spread::of(&wall_s), parts })
     }
 
+    /// The setting that was repeated.
+    pub fn setting(&self) -> &'s Setting {
+        self.setting
+    }
+
+    /// Family, operation, and by run the time by rank, of the parts that explain most of the differences.
+    pub fn times_of_parts(&self, most: usize) -> Vec<(&Part, Vec<f64>)> {
+        let times = |part: &'_ PartVariation| self.setting.each(|run| run.time_per_rank_s(&part.part));
+        self.parts.iter().take(most).map(|part| (&part.part, times(part))).collect()
+    }
+
     /// Correlations that were tried.
     fn tried(&self) -> usize {
         self.parts.iter().filter(|part| part.correlation.is_some()).count()

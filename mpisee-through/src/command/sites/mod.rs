@@ -97,14 +97,58 @@ impl SitesArgs {
 /// Runs the command.
 pub fn run(args: &SitesArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    let mut sites = Sites::needed(&view, &args.sites, &args.dirs())?;
-    let resolved = args.resolve.then(|| resolve::write(&view, &mut sites)).transpose()?;
-    let filter = view.with_times_as_operations(&args.filter)?;
-    let mut found = place_sums(&view, &mut sites, &filter)?;
-    matched::need_operation(&view, &args.filter, found.sums.is_empty())?;
-    found.sums.sort_by(|left, right| {
+    Found::of(args, &view)?.answer.write(&args.output)
+}
+
+/// The answer of the command, and the sums that its rows are of.
+pub struct Found {
+    pub answer: Answer,
+    /// In the order of all rows; a table may show the first ones only.
+    pub sums: Vec<PlaceSum>,
+}
+
+impl Found {
+    /// Of the profile.
+    ///
+    /// # Errors
+    /// As [`Sites::needed`] and [`place_sums`].
+    pub fn of(args: &SitesArgs, view: &ProfileView) -> Result<Self> {
+        let mut sites = Sites::needed(view, &args.sites, &args.dirs())?;
+        let resolved = args.resolve.then(|| resolve::write(view, &mut sites)).transpose()?;
+        let filter = view.with_times_as_operations(&args.filter)?;
+        let mut found = place_sums(view, &mut sites, &filter)?;
+        matched::need_operation(view, &args.filter, found.sums.is_empty())?;
+        sort(&mut found.sums, args.sort);
+        let waiting = waiting::of(view, &args.filter, &found)?;
+        let families = Families::of(view);
+        let is_table = args.output.format() == Format::Table;
+        let row = |sum: &PlaceSum| rows::row(sum, view, &args.filter, &families, &waiting, is_table);
+        let mut rows: Vec<Vec<Value>> = found.sums.iter().map(row).collect();
+        let mut closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
+        let shown = &found.sums[..rows.len()];
+        let mut notes = notes(&found.sums, &sites);
+        notes.extend(note_on_calls(view, &filter, shown)?);
+        closing.extend(notes.iter().map(|note| format!("{note}\n")));
+        closing.extend(resolved);
+        let mut sheet = Sheet { name: "sites", heads: rows::heads(is_table), rows };
+        if is_table {
+            sheet.keep_columns(|name, is_empty| !is_empty || !rows::ONLY_IF_MEASURED.contains(&name));
+        }
+        let mut answer = Answer::new(view.profile(), sheet, found.cut_off);
+        if !args.source.is_empty() {
+            let sources = source::text(shown, view, &args.dirs(), args.output.page());
+            closing = format!("{sources}{closing}");
+        }
+        answer.closing = closing;
+        answer.values = vec![("notes", Value::Text(notes.join(" ")))];
+        Ok(Found { answer, sums: found.sums })
+    }
+}
+
+fn sort(sums: &mut [PlaceSum], key: SortKey) {
+    sums.sort_by(|left, right| {
         let (one, other) = (&left.cell, &right.cell);
-        let order = match args.sort {
+        let order = match key {
             SortKey::Time => other.time_ns.cmp(&one.time_ns),
             SortKey::Max => other.ranks.most_ns().cmp(&one.ranks.most_ns()),
             SortKey::Calls => other.calls.cmp(&one.calls),
@@ -113,29 +157,6 @@ pub fn run(args: &SitesArgs) -> Result<Outcome> {
         };
         order.then_with(|| natural_order(&text(left), &text(right))).then_with(|| left.call.cmp(&right.call))
     });
-    let waiting = waiting::of(&view, &args.filter, &found)?;
-    let families = Families::of(&view);
-    let is_table = args.output.format() == Format::Table;
-    let row = |sum: &PlaceSum| rows::row(sum, &view, &args.filter, &families, &waiting, is_table);
-    let mut rows: Vec<Vec<Value>> = found.sums.iter().map(row).collect();
-    let mut closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
-    let shown = &found.sums[..rows.len()];
-    let mut notes = notes(&found.sums, &sites);
-    notes.extend(note_on_calls(&view, &filter, shown)?);
-    closing.extend(notes.iter().map(|note| format!("{note}\n")));
-    closing.extend(resolved);
-    let mut sheet = Sheet { name: "sites", heads: rows::heads(is_table), rows };
-    if is_table {
-        sheet.keep_columns(|name, is_empty| !is_empty || !rows::ONLY_IF_MEASURED.contains(&name));
-    }
-    let mut answer = Answer::new(view.profile(), sheet, found.cut_off);
-    if !args.source.is_empty() {
-        let sources = source::text(shown, &view, &args.dirs(), args.output.page());
-        closing = format!("{sources}{closing}");
-    }
-    answer.closing = closing;
-    answer.values = vec![("notes", Value::Text(notes.join(" ")))];
-    answer.write(&args.output)
 }
 
 /// A sentence about operations of which one call counts on several communicators.
