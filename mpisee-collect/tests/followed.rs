@@ -83,7 +83,7 @@ fn what_is_new_is_added_at_each_reading() {
     let mut followed = place.follow().unwrap();
     assert!(followed.rows().is_empty());
     followed.update(false).unwrap();
-    let sums = |calls, bytes, ticks| CallSums { calls, bytes, ticks, inside: 0 };
+    let sums = |calls, bytes, ticks| CallSums { calls, bytes, ticks, inside: 0, longest: 0 };
     assert_eq!(rows(&followed), [("W".to_owned(), "MPI_Send", sums(2, 16, 500))]);
 
     // Another communicator, of which a slot counts; another size class, and another thread.
@@ -117,11 +117,17 @@ fn a_call_that_goes_on_has_its_time_so_far() {
     let mut followed = file.follow().unwrap();
     followed.update(false).unwrap();
     let first = followed.sums()[0];
-    assert!(first.ticks > 1_000_000 && first.inside == 1 && first.calls == 1, "{first:?}");
+    assert!(
+        first.ticks == 1000 + first.longest
+            && first.longest > 1_000_000
+            && first.inside == 1
+            && first.calls == 1,
+        "{first:?}"
+    );
     followed.update(false).unwrap();
     assert!(followed.sums()[0].ticks > first.ticks, "time goes on");
     followed.update(true).unwrap();
-    let ended = CallSums { calls: 1, bytes: 4, ticks: 1000, inside: 0 };
+    let ended = CallSums { calls: 1, bytes: 4, ticks: 1000, inside: 0, longest: 0 };
     assert_eq!(followed.sums()[0], ended, "a process that ended is in no call");
     words.set(offset_of!(Header, state), state::ARRIVED);
     file.write(&words);

@@ -1,10 +1,12 @@
 //! Agents beside running programs: rates at the right times, whatever becomes of the agent, and no trace of it in the program.
 
-use mpisee_tests::place::{Staying, runs, until};
+use mpisee_tests::place::{Staying, runs, until, until_arrived};
 use mpisee_tests::signal::SIGKILL;
 use mpisee_tests::{Mpi, Place, dist, on_each_mpi, within};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -276,6 +278,93 @@ fn a_job_that_is_killed_has_its_time_line() {
         let inside = rows(&line, "rates").iter().map(|row| number(row, "inside")).fold(0.0, f64::max);
         assert!(inside <= 2.0);
         place.recover(&["--clean"]);
+    });
+}
+
+/// The body of what a server on this machine answers.
+fn get(port: u16, path: &str) -> String {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return String::new() };
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("it is not zero");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    let mut answer = String::new();
+    let read = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+    let body = read.ok().and_then(|_| answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()));
+    body.unwrap_or_default()
+}
+
+/// The port of a server, as `ADDRESS:PORT`.
+fn port_of(address: &Value) -> Option<u16> {
+    address.as_str()?.rsplit(':').next()?.parse().ok()
+}
+
+#[test]
+fn prometheus_has_the_rates_and_its_alert_fires_for_a_hang() {
+    if Command::new("prometheus").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no prometheus in PATH");
+        return;
+    }
+    alone(|mpi| {
+        let place = Place::new();
+        let waits = mpi.compile("lifecycle/waits");
+        let mut launcher = Staying::start(place.command(mpi, 4).arg(waits).arg("1000"));
+        until_arrived(&place.path(""), 4);
+        let _agent = start_agent(&place, &["--metrics=127.0.0.1:0", "--interval", "200ms"]);
+        let line = place.path("waits.timeline");
+        let mut port = None;
+        until("the agent serves", || {
+            port = port_of(&node(&line)["metrics"]);
+            port.is_some()
+        });
+        let port = port.expect("it was just there");
+        let metrics = get(port, "/metrics");
+        assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+        // As in the example, but for a hang of a second.
+        let monitoring = mpisee_tests::root().join("examples/monitoring");
+        let rules = std::fs::read_to_string(monitoring.join("mpisee.rules.yml")).expect("it is there");
+        std::fs::write(place.path("mpisee.rules.yml"), rules.replace("> 60 and", "> 1 and"))
+            .expect("the folder is there");
+        let check = Command::new("promtool")
+            .args(["check", "rules"])
+            .arg(monitoring.join("mpisee.rules.yml"))
+            .output();
+        assert!(check.is_ok_and(|checked| checked.status.success()));
+        let config = std::fs::read_to_string(monitoring.join("prometheus.yml")).expect("it is there");
+        let config = config.replace("localhost:9464", &format!("127.0.0.1:{port}")).replace("15s", "1s");
+        std::fs::write(place.path("prometheus.yml"), config).expect("the folder is there");
+        let free =
+            TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("there is a port").port();
+        let _prometheus = Staying::start(
+            Command::new("prometheus")
+                .arg("--config.file=prometheus.yml")
+                .arg("--storage.tsdb.path=data")
+                .arg(format!("--web.listen-address=127.0.0.1:{free}"))
+                .current_dir(place.folder()),
+        );
+        let query = |query: &str| -> Value {
+            let answer = get(free, &format!("/api/v1/query?query={query}"));
+            let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+            answer["data"]["result"][0].clone()
+        };
+        let mut calls = Value::Null;
+        until("prometheus has scraped", || {
+            calls = query("mpisee_calls_total%7Bfamily%3D%22W_s1.*%403%22%2Ccall%3D%22MPI_Allreduce%22%7D");
+            calls["value"][1] == "15"
+        });
+        let mut alerts = Value::Null;
+        until("the alert fires", || {
+            alerts = serde_json::from_str(&get(free, "/api/v1/alerts")).unwrap_or_default();
+            alerts["data"]["alerts"][0]["state"] == "firing"
+        });
+        let alert = &alerts["data"]["alerts"][0];
+        assert_eq!(alert["labels"]["alertname"], "MpiRankMissing", "{alerts}");
+        assert_eq!(
+            (&alert["labels"]["family"], &alert["labels"]["call"]),
+            (&Value::from("W_s1.*@3"), &Value::from("MPI_Allreduce"))
+        );
+        assert_eq!(query("mpisee_ranks_missing%20%3E%200")["value"][1], "1");
+        std::fs::write(place.path("go"), "").expect("the folder is there");
+        assert!(launcher.0.wait().expect("it is our child").success());
+        until_ended(&line);
     });
 }
 

@@ -33,6 +33,8 @@ pub struct CallSums {
     pub ticks: u64,
     /// Threads that are in such a call.
     pub inside: u32,
+    /// The ticks so far of that one of these calls that goes on for longest.
+    pub longest: u64,
 }
 
 /// The segment of a process that is read again and again.
@@ -293,6 +295,7 @@ impl Followed {
         let since = self.clock.ticks.saturating_sub(Ticks::new(values[active_call::SINCE]));
         self.sums[row].ticks = self.sums[row].ticks.wrapping_add(since.get());
         self.sums[row].inside += 1;
+        self.sums[row].longest = self.sums[row].longest.max(since.get());
     }
 }
 

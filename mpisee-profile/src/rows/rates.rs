@@ -25,6 +25,8 @@ pub struct RateRow {
     pub ranks: u32,
     /// Of `ranks`, those that were in such a call at the end of the interval.
     pub inside: u32,
+    /// How long that one of `inside` had been in the call that was in it for longest; 0 if none was.
+    pub longest_s: Seconds,
     /// The calls of the node's ranks that ended in the interval.
     pub calls: u64,
     /// The bytes of these calls; docs/volumes.md has the rules.

@@ -25,6 +25,11 @@ impl<T: Clone + Eq + std::hash::Hash> Names<T> {
     pub fn len(&self) -> usize {
         self.all.len()
     }
+
+    /// All of them, by number.
+    pub fn all(&self) -> &[T] {
+        &self.all
+    }
 }
 
 /// A family of communicators, and an operation.
@@ -41,6 +46,7 @@ pub struct Rate {
     /// As the columns of [`RateRow`].
     pub ranks: u32,
     pub inside: u32,
+    pub longest_s: f64,
     pub calls: u64,
     pub bytes: u64,
     pub time_s: f64,
@@ -150,6 +156,7 @@ impl History {
                 call,
                 ranks: rate.ranks,
                 inside: rate.inside,
+                longest_s: Seconds(rate.longest_s),
                 calls: rate.calls,
                 bytes: rate.bytes,
                 time_s: Seconds(rate.time_s),
@@ -204,8 +211,9 @@ impl History {
                 let name = self.calls.number((row.family, row.call));
                 let seconds = |seconds: Option<Seconds>| seconds.map_or(f64::NAN, |seconds| seconds.0);
                 let (min_s, max_s) = (seconds(row.min_s), seconds(row.max_s));
-                let RateRow { ranks, inside, calls, bytes, time_s: Seconds(time_s), .. } = row;
-                of_calls.push(Rate { name, ranks, inside, calls, bytes, time_s, min_s, max_s });
+                let RateRow { ranks, inside, calls, bytes, .. } = row;
+                let (time_s, longest_s) = (row.time_s.0, row.longest_s.0);
+                of_calls.push(Rate { name, ranks, inside, longest_s, calls, bytes, time_s, min_s, max_s });
             }
             self.push(interval, &of_calls, &of_node);
         }
@@ -217,6 +225,7 @@ impl Rate {
     fn add(&mut self, next: Rate) {
         self.ranks = self.ranks.max(next.ranks);
         self.inside = next.inside;
+        self.longest_s = next.longest_s;
         self.calls = self.calls.saturating_add(next.calls);
         self.bytes = self.bytes.saturating_add(next.bytes);
         self.time_s += next.time_s;
@@ -273,6 +282,7 @@ mod tests {
                 name,
                 ranks: 2,
                 inside: number,
+                longest_s: f64::from(number) / 4.0,
                 calls: calls.into(),
                 bytes: 8 * u64::from(calls),
                 time_s: 0.5,

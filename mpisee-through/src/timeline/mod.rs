@@ -60,6 +60,9 @@ pub struct NodeFile {
     pub ended: String,
     /// What it could not read.
     pub notes: Vec<String>,
+    /// Where it serves metrics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
     /// Bytes per second that links can carry in one direction, by device.
     pub link_bytes_per_s: BTreeMap<String, f64>,
 }

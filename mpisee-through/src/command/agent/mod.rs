@@ -1,6 +1,7 @@
 //! `agent`: reads the segments of a job on its node in intervals, with what the node counts, and keeps the time line.
 
 mod alone;
+mod metrics;
 mod node;
 mod ranks;
 mod search;
@@ -15,6 +16,7 @@ use crate::units::{count, parse_seconds};
 use alone::OnlyOne;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use metrics::Metrics;
 use mpisee_collect::segments::WorldSegments;
 use mpisee_profile::options::Options;
 use mpisee_profile::rows::{NodeRateRow, RateRow};
@@ -23,6 +25,7 @@ use node::Node;
 use ranks::Ranks;
 use search::{Search, job_of};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -33,6 +36,7 @@ EXAMPLES:
   mpisee-through agent --wait 60s &       before the job begins
   mpisee-through agent 4711               the job to which process 4711 belongs, or which it started
   srun --overlap --ntasks-per-node=1 mpisee-through agent --interval 5s
+  mpisee-through agent --metrics          for Prometheus, at http://127.0.0.1:9464/metrics
   mpisee-through timeline app.timeline    what it has read, also while it runs";
 
 /// Reads a running job on this node in intervals, and writes its time line: rates by communicator and operation, and the network
@@ -61,6 +65,10 @@ pub struct AgentArgs {
     /// How long to wait for a job to begin, if none runs
     #[arg(long, value_name = "TIME", value_parser = parse_seconds, default_value = "0s")]
     wait: f64,
+
+    /// Serve what is read to Prometheus and its like, as OpenMetrics over HTTP
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9464")]
+    metrics: Option<SocketAddr>,
 
     /// Rows to keep; neighbouring intervals are joined when there are more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..), default_value_t = 400_000)]
@@ -106,6 +114,7 @@ struct Agent<'a> {
     about: NodeFile,
     /// By name, what an earlier agent has counted.
     before: Vec<(u64, u64, f64)>,
+    metrics: Option<Metrics>,
     _only: OnlyOne,
 }
 
@@ -124,8 +133,8 @@ impl<'a> Agent<'a> {
         let named = JobFile {
             format_version: FORMAT_VERSION,
             job: format!("{job:x}"),
-            command: program.command,
-            profile: program.profile,
+            command: program.command.clone(),
+            profile: program.profile.clone(),
             ranks: world.size(),
             start: rfc3339(start_ns),
             start_ns,
@@ -136,6 +145,9 @@ impl<'a> Agent<'a> {
         // What was counted so far comes with the first interval.
         ranks.forget_counts();
         let node = Node::below(Path::new("/"), &mut history);
+        let batch_job = program.job.as_deref();
+        let serve = |address| Metrics::serve(address, &named, &host, batch_job);
+        let metrics = args.metrics.map(serve).transpose()?;
         let mut agent = Agent {
             search,
             job,
@@ -146,6 +158,7 @@ impl<'a> Agent<'a> {
                 host: host.clone(),
                 interval_s: args.interval,
                 link_bytes_per_s: node.links.clone(),
+                metrics: metrics.as_ref().map(|metrics| metrics.address.to_string()),
                 ..NodeFile::default()
             },
             files: NodeFiles::new(&folder, &host),
@@ -154,6 +167,7 @@ impl<'a> Agent<'a> {
             node,
             history,
             before: Vec::new(),
+            metrics,
             _only: only,
         };
         agent.take_over(&host)?;
@@ -249,6 +263,9 @@ impl<'a> Agent<'a> {
         let name = self.history.quantities.number(ranks);
         node_rates.push(NodeRate { name, value: self.ranks.running() as f64 });
         self.node.read(&mut node_rates);
+        if let Some(metrics) = &self.metrics {
+            metrics.add(self.history.calls.all(), &rates, self.ranks.running(), length_s);
+        }
         self.history.push(Interval { begin_s, length_s }, &rates, &node_rates);
         self.about.readings += 1;
     }

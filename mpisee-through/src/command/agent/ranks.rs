@@ -165,19 +165,22 @@ impl Rank {
         }
         rates.resize_with(history.calls.len(), Rate::default);
         // A process may have several communicators of a family.
-        let mut times: Vec<(u32, f64, bool)> = Vec::with_capacity(self.rows.len());
+        let mut times: Vec<(u32, f64, Option<f64>)> = Vec::with_capacity(self.rows.len());
         for (sums, (name, before)) in self.followed.sums().iter().zip(&mut self.rows) {
             let rate = &mut rates[*name as usize];
             rate.calls = rate.calls.saturating_add(grown(sums.calls, &mut before.calls));
             rate.bytes = rate.bytes.saturating_add(grown(sums.bytes, &mut before.bytes));
             let time_s = clock.seconds(Ticks::new(grown(sums.ticks, &mut before.ticks)));
-            times.push((*name, time_s, sums.inside > 0));
+            let longest_s = (sums.inside > 0).then(|| clock.seconds(Ticks::new(sums.longest)));
+            times.push((*name, time_s, longest_s));
         }
         times.sort_unstable_by_key(|(name, ..)| *name);
         for same in times.chunk_by(|one, other| one.0 == other.0) {
             let time_s: f64 = same.iter().map(|(_, time_s, _)| time_s).sum();
             let rate = &mut rates[same[0].0 as usize];
-            rate.inside += u32::from(same.iter().any(|(.., is_inside)| *is_inside));
+            let longest_s = same.iter().filter_map(|(.., longest_s)| *longest_s).reduce(f64::max);
+            rate.inside += u32::from(longest_s.is_some());
+            rate.longest_s = rate.longest_s.max(longest_s.unwrap_or(0.0));
             rate.time_s += time_s;
             rate.min_s = if rate.ranks == 0 { time_s } else { rate.min_s.min(time_s) };
             rate.max_s = rate.max_s.max(time_s);
