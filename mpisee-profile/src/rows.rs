@@ -16,6 +16,7 @@ mod columns;
 mod cpus;
 mod gpu;
 pub mod messages;
+pub mod rates;
 pub mod sites;
 mod tables;
 
@@ -27,6 +28,7 @@ pub use columns::{Cell, Column, ColumnKind, ColumnValue, Columns};
 pub use cpus::Cpus;
 pub use gpu::{BinaryRow, GpuMemory, GpuRow, PeRow};
 pub use messages::{End, MessageRow, StreamRow};
+pub use rates::{NodeRateRow, RateRow};
 pub use sites::{PathRow, PathTotalRow, SiteRow, StackRow};
 use tables::file_of_row;
 pub use tables::{TABLES, Table, TableVisitor, visit_tables};

@@ -1,8 +1,9 @@
 //! The command line: chooses the command, and reports usage errors in one sentence.
 
 use crate::command::{
-    Outcome, advise, check, comms, diff, efficiency, expect, export, gpu, gpu_records, import, locality,
-    matrix, ops, paths, ranks, recover, regions, report, runs, sites, sizes, summary, top, waits,
+    Outcome, advise, agent, check, comms, diff, efficiency, expect, export, gpu, gpu_records, import,
+    locality, matrix, ops, paths, ranks, recover, regions, report, runs, sites, sizes, summary, timeline,
+    top, waits,
 };
 use crate::left_behind;
 use crate::similar::similar;
@@ -55,6 +56,8 @@ enum Command {
     Import(import::ImportArgs),
     Recover(recover::RecoverArgs),
     Top(top::TopArgs),
+    Agent(agent::AgentArgs),
+    Timeline(timeline::TimelineArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -80,6 +83,8 @@ EXAMPLES:
   mpisee-through import app.4.9164.1.mpiP   a profile from a report of mpiP, or of the C++ mpisee
   mpisee-through recover                    profiles of programs that were killed
   mpisee-through top                        where the ranks of a running job are
+  mpisee-through agent                      read a running job in intervals, as mpisee --watch does on each node
+  mpisee-through timeline app.timeline      what it read: rates over time, and phases
   mpisee-through summary --help             all options of a command";
 
 /// The definition of the command line.
@@ -130,6 +135,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Import(args) => import::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Top(args) => top::run(args),
+        Command::Agent(args) => agent::run(args),
+        Command::Timeline(args) => timeline::run(args),
     }
 }
 

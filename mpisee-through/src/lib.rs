@@ -6,7 +6,7 @@
 //! communicators on one row, `filter` selects rows, `several_comms` names calls that count more than once, `cores` finds ranks that
 //! had no core, `finalize` those that come last to `MPI_Finalize`, `interrupted` and `left_behind` are about runs that did not end,
 //! `output`, `sheet`, `shades`, `picture` and `units` format results, `names` and `symbols` demangle and resolve functions, `sites`
-//! has the places in the program that call MPI. The crate `mpisee-collect` reads the segments of running and killed programs.
+//! has the places in the program that call MPI, `timeline` what agents read while a job ran; `signals` notes those that end a program. The crate `mpisee-collect` reads the segments of running and killed programs.
 
 mod axis;
 mod cli;
@@ -36,11 +36,13 @@ mod shades;
 mod shape;
 mod sheet;
 mod siblings;
+mod signals;
 mod similar;
 mod sites;
 mod stacks;
 mod statistics;
 mod symbols;
+mod timeline;
 mod units;
 mod view;
 mod waits;

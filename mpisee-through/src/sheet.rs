@@ -259,7 +259,8 @@ impl Answer {
         text
     }
 
-    fn json(&self) -> Json {
+    /// The answer as one object.
+    pub fn json(&self) -> Json {
         let mut document = Map::new();
         let list = |sentences: &[String]| sentences.iter().cloned().map(Json::String).collect::<Json>();
         document.insert("caveats".to_owned(), list(&self.caveats));

@@ -20,6 +20,7 @@ EXAMPLES:
   Slurm        srun -n 4 mpisee ./app input.dat
   Python       mpirun -n 4 mpisee python3 app.py
   no launcher  mpisee --flavour openmpi-4.1 ./app.sh
+  over time    mpirun -n 4 mpisee --watch ./app input.dat
   repeated     mpisee --repeat 5 -- mpirun -n 4 mpisee ./app input.dat";
 
 /// A command line, parsed.
@@ -43,6 +44,8 @@ pub struct Run {
     pub arguments: Vec<OsString>,
     /// How often the program, which then is the whole command of the job, is to run; `None`: this process becomes it.
     pub repeat: Option<u32>,
+    /// True if an agent is to read the job in intervals while it runs.
+    pub watch: bool,
 }
 
 /// Reads the command line; ends the process after `--help`.
@@ -95,6 +98,9 @@ pub fn command() -> Command {
                      DIR; what ends in / may have profiles already",
                 ),
         )
+        .arg(Arg::new("watch").long("watch").action(ArgAction::SetTrue).conflicts_with("repeat").help(
+            "Read the job each second while it runs, by one process on each node, for `mpisee-through timeline PROGRAM.timeline`",
+        ))
         .arg(
             Arg::new("program")
                 .value_name("PROGRAM")
@@ -139,6 +145,7 @@ fn wanted(matches: &ArgMatches) -> Wanted {
         program: words.next().unwrap_or_default(),
         arguments: words.collect(),
         repeat: matches.get_one("repeat").copied(),
+        watch: matches.get_flag("watch"),
     })
 }
 
@@ -221,6 +228,13 @@ mod tests {
         }
         assert!(read(&["--repeat", "0", "app"]).is_err());
         assert_eq!(read(&["app", "--repeat", "5"]).unwrap().repeat, None);
+    }
+
+    #[test]
+    fn a_job_is_watched_if_asked() {
+        assert!(read(&["--watch", "app"]).unwrap().watch);
+        assert!(!read(&["app", "--watch"]).unwrap().watch);
+        assert!(read(&["--watch", "--repeat", "5", "app"]).is_err());
     }
 
     #[test]

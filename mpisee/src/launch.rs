@@ -10,6 +10,7 @@ use crate::preload::{can_be_preloaded, separates};
 use crate::program::Program;
 use crate::sanitizer::{self, Arrangement};
 use crate::signals;
+use crate::watch;
 use mpisee_collect::process;
 use mpisee_profile::options::{LAUNCHED, Options, variables};
 use std::convert::Infallible;
@@ -50,6 +51,11 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
         Ok(Flavour { profiler, .. }) => {
             preload_into(&mut command, profiler, &Arrangement::of(&program.kind));
             trace_gpu(&mut command, &installation.folder, &options(&run.variables));
+            if run.watch
+                && let Err(why) = watch::start(&run.variables)
+            {
+                say(&format_args!("{why}, so there is no time line; the rest is profiled"));
+            }
         }
         Err(reason) => say(&Message {
             program: &run.program,

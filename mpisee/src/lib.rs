@@ -16,6 +16,7 @@ mod program;
 mod repeat;
 mod sanitizer;
 mod signals;
+mod watch;
 
 use cli::Wanted;
 use failure::Failure;

@@ -81,6 +81,14 @@ pub fn job(world_size: u32) -> u64 {
     run.unwrap_or_else(|| process_hash("started by", launcher))
 }
 
+/// The number of the job for which a launcher has started this process, before the size of the world is known; without a launcher, that of a
+/// world of this process.
+pub fn job_to_launch() -> u64 {
+    let names = ["OMPI_COMM_WORLD_RANK"].into_iter().chain(RANKS);
+    let is_launched = names.into_iter().any(|name| std::env::var_os(name).is_some());
+    job(if is_launched { u32::MAX } else { 1 })
+}
+
 /// A number for the run of MPICH's launcher, from the command line of its proxy on a node.
 fn hydra(command: &[u8]) -> Option<u64> {
     let value = |option: &str| {

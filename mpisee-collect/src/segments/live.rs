@@ -69,6 +69,11 @@ impl Clock {
         Clock { ticks, seconds_per_tick: 1e-9 * process.ns_per_tick() }
     }
 
+    /// The same clock at another moment.
+    pub(super) fn at(self, ticks: Ticks) -> Clock {
+        Clock { ticks, ..self }
+    }
+
     /// Ticks in seconds.
     pub fn seconds(&self, ticks: Ticks) -> f64 {
         ticks.get() as f64 * self.seconds_per_tick

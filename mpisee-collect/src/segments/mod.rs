@@ -1,6 +1,7 @@
 //! Finds segments, and reads them defensively: their directory is world-writable.
 
 mod current_call;
+mod followed;
 mod live;
 mod partner;
 mod world;
@@ -23,6 +24,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 pub use current_call::{Collected, CurrentCall, collected, is_collective, of_snapshot, short_seconds};
+pub use followed::{CallSums, Followed};
 pub use live::Clock;
 use live::{Twice, words_of};
 pub use partner::{First, Partner, Tag, With};

@@ -24,6 +24,11 @@ impl Cpus {
         self.0.is_empty()
     }
 
+    /// The numbers, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter()
+    }
+
     /// Both sets together.
     pub fn union(&self, other: &Self) -> Self {
         Cpus(self.0.union(&other.0))

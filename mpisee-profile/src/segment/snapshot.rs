@@ -425,7 +425,8 @@ impl Snapshot {
         }
     }
 
-    fn replay(&mut self, mut log: &[u64]) -> Result<(), ProfileError> {
+    /// Adds what more the log says: words that follow on those that were read, and end with a whole record.
+    pub fn replay(&mut self, mut log: &[u64]) -> Result<(), ProfileError> {
         while !log.is_empty() {
             let (record, words) = Record::decode(log).ok_or_else(|| ProfileError::Segment {
                 why: "its log holds a record that is cut off or unknown".to_owned(),

@@ -1,6 +1,7 @@
 //! The commands: each reads a profile, answers one question and writes the answer.
 
 pub mod advise;
+pub mod agent;
 pub mod check;
 pub mod comms;
 pub mod diff;
@@ -23,6 +24,7 @@ pub mod sites;
 pub mod sizes;
 mod skipped;
 pub mod summary;
+pub mod timeline;
 pub mod top;
 pub mod waits;
 

@@ -181,7 +181,14 @@ mod tests {
 
     fn run(variables: &[(&'static str, &str)]) -> Run {
         let variables = variables.iter().map(|&(name, value)| (name, value.to_owned())).collect();
-        Run { flavour: None, variables, program: OsString::new(), arguments: Vec::new(), repeat: Some(2) }
+        Run {
+            flavour: None,
+            variables,
+            program: OsString::new(),
+            arguments: Vec::new(),
+            repeat: Some(2),
+            watch: false,
+        }
     }
 
     fn inner(run: &Run, inside: &str) -> Result<Vec<OsString>, String> {

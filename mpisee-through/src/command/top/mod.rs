@@ -106,7 +106,7 @@ pub struct TopArgs {
     output: OutputArgs,
 }
 
-fn parse_interval(text: &str) -> Result<f64, String> {
+pub(super) fn parse_interval(text: &str) -> Result<f64, String> {
     const SHORTEST_S: f64 = 0.05;
     const LONGEST_S: f64 = 3600.0;
     let seconds = parse_seconds(text)?;
@@ -327,7 +327,7 @@ impl Watch {
 }
 
 /// The directory of segments in the environment of a process.
-fn directory_of(pid: u32) -> Option<PathBuf> {
+pub(super) fn directory_of(pid: u32) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mut variables = environment.split(|&byte| byte == 0);
@@ -335,7 +335,8 @@ fn directory_of(pid: u32) -> Option<PathBuf> {
     Some(Path::new(std::ffi::OsStr::from_bytes(value)).to_owned())
 }
 
-fn is_or_is_below(mut pid: u32, wanted: u32) -> bool {
+/// Returns whether a process is another one, or was started by it or by one below it.
+pub(super) fn is_or_is_below(mut pid: u32, wanted: u32) -> bool {
     const MOST_STEPS: u32 = 64;
     for _ in 0..MOST_STEPS {
         if pid == wanted {

@@ -4,6 +4,7 @@ use super::job::Job;
 use super::report::{Report, SortKey};
 use super::{Seen, Watch, before};
 use crate::output::Page;
+use crate::signals;
 use crate::units::count;
 use anyhow::{Context, Result};
 use ratatui::Frame;
@@ -12,9 +13,7 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Wrap};
-use std::ffi::c_int;
 use std::io::Write;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a signal may wait for an answer.
@@ -22,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Shows the jobs until the user quits or all jobs have ended. The terminal is always restored.
 pub fn run(watch: &Watch, first: Seen, interval_s: f64, hang_s: f64, sort: SortKey) -> Result<()> {
-    catch_signals();
+    signals::catch();
     let terminal = ratatui::try_init().context("cannot use the terminal; --once does without");
     let ended = terminal.and_then(|mut terminal| {
         let mut screen = Screen::new(watch, first, hang_s, sort);
@@ -31,8 +30,8 @@ pub fn run(watch: &Watch, first: Seen, interval_s: f64, hang_s: f64, sort: SortK
         })
     });
     ratatui::restore();
-    if let Some(signal) = caught() {
-        die_of(signal);
+    if let Some(signal) = signals::caught() {
+        signals::die_of(signal);
     }
     if ended? == Ended::Job {
         writeln!(std::io::stdout(), "the job has ended")?;
@@ -92,7 +91,7 @@ impl<'w> Screen<'w> {
             loop {
                 let left = due.saturating_duration_since(Instant::now()).min(PATIENCE);
                 let is_event = event::poll(left);
-                if caught().is_some() {
+                if signals::caught().is_some() {
                     return Ok(Ended::Asked);
                 }
                 if is_event.context("cannot read from the terminal")? {
@@ -212,33 +211,4 @@ fn coloured(text: &str) -> Vec<Line<'static>> {
         Line::styled(line.to_owned(), style)
     };
     text.lines().map(line).collect()
-}
-
-/// The signal that came, 0 for none.
-static SIGNAL: AtomicI32 = AtomicI32::new(0);
-
-extern "C" fn note(signal: c_int) {
-    SIGNAL.store(signal, Ordering::Relaxed);
-}
-
-/// Signals that end a program end the screen first.
-fn catch_signals() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        let handler: extern "C" fn(c_int) = note;
-        // SAFETY: the handler only stores to an atomic.
-        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
-    }
-}
-
-fn caught() -> Option<c_int> {
-    Some(SIGNAL.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
-}
-
-/// Ends as the signal would have ended the program.
-fn die_of(signal: c_int) {
-    // SAFETY: neither call has preconditions.
-    unsafe {
-        libc::signal(signal, libc::SIG_DFL);
-        libc::raise(signal);
-    }
 }

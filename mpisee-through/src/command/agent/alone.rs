@@ -1,0 +1,99 @@
+//! What makes an agent a good neighbour: one for each job, away from the cores of the ranks, and its own cost known.
+
+use anyhow::{Result, bail};
+use mpisee_profile::rows::Cpus;
+use std::io::ErrorKind;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Held while an agent reads a job on this node: a socket in Linux's abstract name space, which is free again however the process ends, and
+/// leaves no file.
+pub struct OnlyOne {
+    _socket: UnixDatagram,
+}
+
+impl OnlyOne {
+    /// Fails if another agent of the user reads the job.
+    pub fn of(user: u32, job: u64) -> Result<OnlyOne> {
+        let address = SocketAddr::from_abstract_name(format!("mpisee-agent-{user}-{job:x}"))?;
+        match UnixDatagram::bind_addr(&address) {
+            Ok(socket) => Ok(OnlyOne { _socket: socket }),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                bail!("another agent reads this job on this node; a second one would count everything twice")
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// CPUs of the node that no rank may use; all of them where none is left, since an agent may have inherited the binding of a rank.
+pub fn free_cpus(online: &Cpus, of_ranks: &Cpus) -> Cpus {
+    let free: Cpus = online.iter().filter(|cpu| !of_ranks.iter().any(|used| used == *cpu)).collect();
+    if free.is_empty() || of_ranks.is_empty() { online.clone() } else { free }
+}
+
+/// The CPUs that are online; none if that is unknown.
+pub fn online_cpus() -> Cpus {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    text.trim().parse().unwrap_or_default()
+}
+
+/// Runs on these CPUs from now on, as far as the kernel allows.
+pub fn move_to(cpus: &Cpus) {
+    // SAFETY: a set of CPUs is an array of bits, and zeros are the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let most = libc::CPU_SETSIZE as u32;
+    for cpu in cpus.iter().filter(|cpu| *cpu < most) {
+        // SAFETY: the number is less than the bits of the set.
+        unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+    }
+    if !cpus.is_empty() {
+        // SAFETY: the set is valid and has the size that is said.
+        unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    }
+}
+
+/// The CPU time of this process, in seconds.
+pub fn cpu_s() -> f64 {
+    // SAFETY: zeros are valid for numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the place for the result is valid.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + 1e-6 * time.tv_usec as f64;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus(text: &str) -> Cpus {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_agent_keeps_away_from_the_ranks_where_it_can() {
+        assert_eq!(free_cpus(&cpus("0-7"), &cpus("0-5")), cpus("6-7"));
+        assert_eq!(free_cpus(&cpus("0-3"), &cpus("0-7")), cpus("0-3"), "none is left");
+        assert_eq!(free_cpus(&cpus("0-3"), &Cpus::default()), cpus("0-3"), "the ranks' are unknown");
+    }
+
+    #[test]
+    fn a_second_agent_is_refused_until_the_first_is_gone() {
+        let (user, job) = (std::process::id(), 77);
+        let first = OnlyOne::of(user, job).unwrap();
+        let error = OnlyOne::of(user, job).err().unwrap().to_string();
+        assert!(error.starts_with("another agent reads this job on this node"), "{error}");
+        assert!(OnlyOne::of(user, job + 1).is_ok());
+        drop(first);
+        assert!(OnlyOne::of(user, job).is_ok());
+    }
+
+    #[test]
+    fn time_of_its_own_grows() {
+        let before = cpu_s();
+        while cpu_s() <= before {
+            std::hint::black_box(online_cpus());
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! `agent`: reads the segments of a job on its node in intervals, with what the node counts, and keeps the time line.
+
+mod alone;
+mod metrics;
+mod node;
+mod ranks;
+mod search;
+
+use super::Outcome;
+use super::top::parse_interval;
+use crate::signals;
+use crate::timeline::files::{NodeFiles, node_path, read, table_path};
+use crate::timeline::history::{History, Interval, NodeRate, Rate};
+use crate::timeline::{ENDING, FORMAT_VERSION, JobFile, NodeFile, make_folder};
+use crate::units::{count, parse_seconds};
+use alone::OnlyOne;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use metrics::Metrics;
+use mpisee_collect::segments::WorldSegments;
+use mpisee_profile::options::Options;
+use mpisee_profile::rows::{NodeRateRow, RateRow};
+use mpisee_profile::run::rfc3339;
+use node::Node;
+use ranks::Ranks;
+use search::{Search, job_of};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpirun -n 64 mpisee --watch ./app       mpisee itself starts an agent on each node
+  mpisee-through agent                    by hand, on a node of a running job
+  mpisee-through agent --wait 60s &       before the job begins
+  mpisee-through agent 4711               the job to which process 4711 belongs, or which it started
+  srun --overlap --ntasks-per-node=1 mpisee-through agent --interval 5s
+  mpisee-through agent --metrics          for Prometheus, at http://127.0.0.1:9464/metrics
+  mpisee-through timeline app.timeline    what it has read, also while it runs";
+
+/// Reads a running job on this node in intervals, and writes its time line: rates by communicator and operation, and the network
+/// beside them.
+///
+/// One agent per node. It reads the memory in which mpisee's ranks count, and never makes them wait; it runs on cores that no rank
+/// may use, if there are any. It ends with the job, whatever way that ends, or by a signal, and writes NAME.timeline, which agents of other
+/// nodes share: `mpisee-through timeline` shows it. One that begins late has what came before it as one long interval, and one that is started
+/// again goes on where the earlier one ended.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct AgentArgs {
+    /// A process of the job or above it, or where the segments are (default: the directory in MPISEE_SEGMENTS, else
+    /// /dev/shm)
+    #[arg(value_name = "PID|DIR")]
+    which: Option<String>,
+
+    /// Time between two readings; it doubles when there are more than --rows rows
+    #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "1s")]
+    interval: f64,
+
+    /// The folder to write (default: the name of the profile, with .timeline)
+    #[arg(short = 'o', long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// How long to wait for a job to begin, if none runs
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds, default_value = "0s")]
+    wait: f64,
+
+    /// Serve what is read to Prometheus and its like, as OpenMetrics over HTTP
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9464")]
+    metrics: Option<SocketAddr>,
+
+    /// Rows to keep; neighbouring intervals are joined when there are more
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..), default_value_t = 400_000)]
+    rows: u32,
+}
+
+/// Rows are written at least this often, so that an agent that is killed loses no more.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// Runs the command.
+pub fn run(args: &AgentArgs) -> Result<Outcome> {
+    signals::catch();
+    let mut search = Search::new(args.which.as_deref())?;
+    let mut jobs = 0;
+    while let Some(world) = search.wait(args.wait)? {
+        jobs += 1;
+        let said = Agent::new(args, &search, &world)?.run()?;
+        writeln!(std::io::stdout(), "{said}")?;
+        if signals::caught().is_some() {
+            break;
+        }
+    }
+    if jobs == 0 {
+        bail!("{}", search.nothing());
+    }
+    Ok(Outcome::Done)
+}
+
+/// An agent of one job.
+struct Agent<'a> {
+    search: &'a Search,
+    job: u64,
+    /// The begin of the job, nanoseconds since 1970.
+    start_ns: u64,
+    folder: PathBuf,
+    /// Begin of the job on the clock of [`Instant`].
+    start: Instant,
+    interval_s: f64,
+    ranks: Ranks,
+    node: Node,
+    history: History,
+    files: NodeFiles,
+    about: NodeFile,
+    /// By name, what an earlier agent has counted.
+    before: Vec<(u64, u64, f64)>,
+    metrics: Option<Metrics>,
+    _only: OnlyOne,
+}
+
+impl<'a> Agent<'a> {
+    fn new(args: &AgentArgs, search: &'a Search, world: &WorldSegments) -> Result<Agent<'a>> {
+        let job = job_of(world).unwrap_or_default();
+        let only = OnlyOne::of(search.user, job)?;
+        let mut ranks = Ranks::default();
+        world.segments().for_each(|segment| ranks.add(segment));
+        let host = world.segments().next().map_or(String::new(), |segment| segment.header.host.clone());
+        let mut history = History::new(&host, args.rows as usize);
+        // The log of a segment has the program's name.
+        ranks.read(&mut history);
+        let program = ranks.program().context("no rank of the job can be read")?.clone();
+        let start_ns = ranks.start_ns().unwrap_or_default();
+        let named = JobFile {
+            format_version: FORMAT_VERSION,
+            job: format!("{job:x}"),
+            command: program.command.clone(),
+            profile: program.profile.clone(),
+            ranks: world.size(),
+            start: rfc3339(start_ns),
+            start_ns,
+        };
+        let wanted = args.output.clone().unwrap_or_else(|| beside_profile(&named.profile));
+        let (folder, named) = make_folder(&wanted, &named)?;
+        alone::move_to(&alone::free_cpus(&alone::online_cpus(), &ranks.cpus()));
+        // What was counted so far comes with the first interval.
+        ranks.forget_counts();
+        let node = Node::below(Path::new("/"), &mut history);
+        let batch_job = program.job.as_deref();
+        let serve = |address| Metrics::serve(address, &named, &host, batch_job);
+        let metrics = args.metrics.map(serve).transpose()?;
+        let mut agent = Agent {
+            search,
+            job,
+            start_ns,
+            start: instant_of(named.start_ns),
+            interval_s: args.interval,
+            about: NodeFile {
+                host: host.clone(),
+                interval_s: args.interval,
+                link_bytes_per_s: node.links.clone(),
+                metrics: metrics.as_ref().map(|metrics| metrics.address.to_string()),
+                ..NodeFile::default()
+            },
+            files: NodeFiles::new(&folder, &host),
+            folder,
+            ranks,
+            node,
+            history,
+            before: Vec::new(),
+            metrics,
+            _only: only,
+        };
+        agent.take_over(&host)?;
+        Ok(agent)
+    }
+
+    /// Goes on where an earlier agent of this job on this node ended.
+    fn take_over(&mut self, host: &str) -> Result<()> {
+        let rates = table_path::<RateRow>(&self.folder, host);
+        let node_rates = table_path::<NodeRateRow>(&self.folder, host);
+        if rates.exists() && node_rates.exists() {
+            let (rates, _) = read::<RateRow>(&rates)?;
+            let (node_rates, _) = read::<NodeRateRow>(&node_rates)?;
+            self.history.take_over(rates, node_rates);
+            self.before = self.history.totals();
+            let earlier = std::fs::read(node_path(&self.folder, host)).ok();
+            let earlier: Option<NodeFile> = earlier.and_then(|text| serde_json::from_slice(&text).ok());
+            self.about.joined = earlier.map_or(0, |earlier| earlier.joined);
+            self.interval_s *= 2f64.powi(self.about.joined.min(20) as i32);
+        }
+        self.files.rewrite(&self.history)
+    }
+
+    /// Reads until the job ends, and says how that went.
+    fn run(mut self) -> Result<String> {
+        let begin = Instant::now();
+        self.node.read(&mut Vec::new());
+        self.files.describe(&self.about)?;
+        let mut scanned = None;
+        let mut written = Instant::now();
+        let mut due_s = self.interval_s;
+        if self.start.elapsed().as_secs_f64() > 2.0 * self.interval_s {
+            due_s = 0.0;
+        }
+        loop {
+            self.sleep_until(due_s);
+            let is_over = self.ranks.running() == 0;
+            let changed = self.search.changed();
+            if changed != scanned || self.ranks.len() < self.ranks.expected() {
+                scanned = changed;
+                self.search
+                    .segments(self.job, self.start_ns)?
+                    .iter()
+                    .for_each(|segment| self.ranks.add(segment));
+            }
+            self.read();
+            if self.about.ranks != self.ranks.len() as u32 {
+                self.about.ranks = self.ranks.len() as u32;
+                self.files.describe(&self.about)?;
+            }
+            if self.history.is_too_large() {
+                self.join()?;
+            } else if written.elapsed() >= FLUSH || self.about.readings == 1 {
+                self.files.append(&self.history)?;
+                written = Instant::now();
+            }
+            let signal = signals::caught();
+            if is_over && self.ranks.running() == 0 || signal.is_some() {
+                let why = signal.map_or("the job ended".to_owned(), |signal| format!("signal {signal}"));
+                return self.end(begin, why);
+            }
+            let now_s = self.start.elapsed().as_secs_f64();
+            // Moments at multiples of the interval, so that nodes read at about the same time.
+            due_s = ((now_s / self.interval_s + 1e-3).floor() + 1.0) * self.interval_s;
+        }
+    }
+
+    /// Sleeps until that long after the begin of the job, its end, or a signal.
+    fn sleep_until(&mut self, due_s: f64) {
+        loop {
+            let left_s = due_s - self.start.elapsed().as_secs_f64();
+            if left_s <= 0.0 || self.ranks.running() == 0 || signals::caught().is_some() {
+                return;
+            }
+            self.ranks.sleep(Duration::from_secs_f64(left_s));
+        }
+    }
+
+    /// Reads ranks and node, and appends an interval.
+    fn read(&mut self) {
+        let begin_s = self.history.end_s();
+        let before_s = self.start.elapsed().as_secs_f64();
+        let mut rates = self.ranks.read(&mut self.history);
+        // Reading takes a while, where the agent has to wait for a core.
+        let now_s = (before_s + self.start.elapsed().as_secs_f64()) / 2.0;
+        let length_s = (now_s - begin_s).max(1e-9);
+        if !self.before.is_empty() {
+            let before = std::mem::take(&mut self.before);
+            rates.iter_mut().for_each(|rate| without(rate, &before));
+        }
+        let mut node_rates = Vec::new();
+        let ranks = ["job", "", "ranks"].map(str::to_owned).into();
+        let name = self.history.quantities.number(ranks);
+        node_rates.push(NodeRate { name, value: self.ranks.running() as f64 });
+        self.node.read(&mut node_rates);
+        if let Some(metrics) = &self.metrics {
+            metrics.add(self.history.calls.all(), &rates, self.ranks.running(), length_s);
+        }
+        self.history.push(Interval { begin_s, length_s }, &rates, &node_rates);
+        self.about.readings += 1;
+    }
+
+    /// Joins intervals, and reads less often from now on.
+    fn join(&mut self) -> Result<()> {
+        self.history.join_pairs();
+        self.interval_s *= 2.0;
+        self.about.joined += 1;
+        self.files.rewrite(&self.history)?;
+        self.files.describe(&self.about)
+    }
+
+    fn end(mut self, begin: Instant, why: String) -> Result<String> {
+        self.files.append(&self.history)?;
+        let missing = self.ranks.expected().saturating_sub(self.ranks.len());
+        if missing > 0 {
+            self.ranks.notes.push(format!("{missing} of the node's ranks were not found"));
+        }
+        self.about.notes = std::mem::take(&mut self.ranks.notes);
+        self.about.cpu_s = alone::cpu_s();
+        self.about.wall_s = begin.elapsed().as_secs_f64();
+        self.about.ended = why;
+        self.files.describe(&self.about)?;
+        let folder = self.folder.display();
+        Ok(format!(
+            "{} of {} in {folder}, at {:.3} % of a core; read it with: mpisee-through timeline {folder}",
+            count(self.history.len() as u64, "interval"),
+            count(self.ranks.len() as u64, "rank"),
+            100.0 * self.about.cpu_s / self.about.wall_s.max(1e-9),
+        ))
+    }
+}
+
+/// Subtracts what an earlier agent has counted of all that the ranks did. What is left is that of the time between; nobody knows how it
+/// divides among ranks.
+fn without(rate: &mut Rate, before: &[(u64, u64, f64)]) {
+    let Some(&(calls, bytes, time_s)) = before.get(rate.name as usize) else { return };
+    rate.calls = rate.calls.saturating_sub(calls);
+    rate.bytes = rate.bytes.saturating_sub(bytes);
+    rate.time_s = (rate.time_s - time_s).max(0.0);
+    rate.min_s = f64::NAN;
+    rate.max_s = f64::NAN;
+}
+
+/// The folder beside the profile of that name, which is in the working directory or where MPISEE_OUTPUT says.
+fn beside_profile(profile: &str) -> PathBuf {
+    let name = Path::new(profile).with_extension(ENDING);
+    let name = if profile.is_empty() { PathBuf::from(format!("job.{ENDING}")) } else { name };
+    let output = Options::of_process().0.output;
+    match output {
+        Some(folder) if folder.as_os_str().as_encoded_bytes().ends_with(b"/") => folder.join(name),
+        Some(output) => output.with_file_name(name),
+        None => name,
+    }
+}
+
+/// A moment in nanoseconds since 1970 on the clock of this process.
+fn instant_of(ns: u64) -> Instant {
+    let now = Instant::now();
+    let passed = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_nanos(ns));
+    now.checked_sub(passed.unwrap_or_default()).unwrap_or(now)
+}

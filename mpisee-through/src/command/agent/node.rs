@@ -1,0 +1,195 @@
+//! What the node's kernel counts, readable without being root: interfaces, InfiniBand ports, pressure, free memory.
+//!
+//! Files stay open and are read again from their begin, which has the kernel write them anew.
+
+use crate::timeline::history::{History, NodeRate};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// A file with numbers, what they are called, and the values at the last reading.
+struct Source {
+    file: File,
+    kind: Kind,
+    names: u32,
+    before: Option<f64>,
+}
+
+/// How a file is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    /// One number that grows; what it counts is that many of the unit.
+    Counter { unit: f64 },
+    /// `some … total=MICROSECONDS`.
+    Pressure,
+    /// `MemAvailable: N kB`.
+    Memory,
+}
+
+/// The sources of a node.
+pub struct Node {
+    sources: Vec<Source>,
+    /// Bytes per second of links, by device.
+    pub links: BTreeMap<String, f64>,
+}
+
+impl Node {
+    /// What there is below a folder, which is `/` but for tests.
+    pub fn below(root: &Path, history: &mut History) -> Node {
+        let mut node = Node { sources: Vec::new(), links: BTreeMap::new() };
+        node.add_interfaces(&root.join("sys/class/net"), history);
+        node.add_ports(&root.join("sys/class/infiniband"), history);
+        for what in ["cpu", "memory", "io"] {
+            let path = root.join("proc/pressure").join(what);
+            node.add(&path, Kind::Pressure, ["pressure", what, "stalled_s"], history);
+        }
+        let path = root.join("proc/meminfo");
+        node.add(&path, Kind::Memory, ["memory", "", "available_bytes"], history);
+        node
+    }
+
+    fn add(&mut self, path: &Path, kind: Kind, name: [&str; 3], history: &mut History) {
+        let Ok(file) = File::open(path) else { return };
+        let names = history.quantities.number(name.map(str::to_owned).into());
+        self.sources.push(Source { file, kind, names, before: None });
+    }
+
+    fn add_interfaces(&mut self, folder: &Path, history: &mut History) {
+        for device in entries(folder) {
+            let of = folder.join(&device);
+            for (file, quantity) in [("rx_bytes", "received_bytes"), ("tx_bytes", "sent_bytes")] {
+                let path = of.join("statistics").join(file);
+                self.add(&path, Kind::Counter { unit: 1.0 }, ["network", &device, quantity], history);
+            }
+            // In Mbit/s; interfaces that have no speed say -1, or nothing.
+            let speed = std::fs::read_to_string(of.join("speed")).ok();
+            if let Some(speed) = speed.and_then(|text| text.trim().parse::<f64>().ok()).filter(|it| *it > 0.0)
+            {
+                self.links.insert(device, speed * 1e6 / 8.0);
+            }
+        }
+    }
+
+    fn add_ports(&mut self, folder: &Path, history: &mut History) {
+        for device in entries(folder) {
+            let ports = folder.join(&device).join("ports");
+            for port in entries(&ports) {
+                let of = ports.join(&port);
+                let name = format!("{device}/{port}");
+                // Data is counted in words of four bytes.
+                for (file, quantity, unit) in [
+                    ("port_rcv_data", "received_bytes", 4.0),
+                    ("port_xmit_data", "sent_bytes", 4.0),
+                    ("port_xmit_wait", "sent_wait_ticks", 1.0),
+                ] {
+                    let path = of.join("counters").join(file);
+                    self.add(&path, Kind::Counter { unit }, ["infiniband", &name, quantity], history);
+                }
+                // `100 Gb/sec (4X EDR)`
+                let rate = std::fs::read_to_string(of.join("rate")).unwrap_or_default();
+                let gigabits = rate.split_whitespace().next().and_then(|number| number.parse::<f64>().ok());
+                if let Some(gigabits) = gigabits {
+                    self.links.insert(name, gigabits * 1e9 / 8.0);
+                }
+            }
+        }
+    }
+
+    /// Reads everything; appends what there was since the last reading, which the first one has not.
+    pub fn read(&mut self, rates: &mut Vec<NodeRate>) {
+        for source in &mut self.sources {
+            // A device may be gone.
+            let Some(value) = source.value() else { continue };
+            let before = source.before.replace(value);
+            let value = match (source.kind, before) {
+                (Kind::Memory, _) => value,
+                (_, Some(before)) if value > before => value - before,
+                _ => continue,
+            };
+            rates.push(NodeRate { name: source.names, value });
+        }
+    }
+}
+
+impl Source {
+    fn value(&self) -> Option<f64> {
+        let mut bytes = [0; 4096];
+        let length = self.file.read_at(&mut bytes, 0).ok()?;
+        let text = std::str::from_utf8(bytes.get(..length)?).ok()?;
+        match self.kind {
+            Kind::Counter { unit } => Some(text.trim().parse::<u64>().ok()? as f64 * unit),
+            Kind::Pressure => {
+                let some = text.lines().find(|line| line.starts_with("some "))?;
+                let total = some.split_whitespace().find_map(|word| word.strip_prefix("total="))?;
+                Some(total.parse::<u64>().ok()? as f64 * 1e-6)
+            }
+            Kind::Memory => {
+                let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+                Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? as f64 * 1024.0)
+            }
+        }
+    }
+}
+
+/// The names in a folder, in order; none if it is not there.
+fn entries(folder: &Path) -> Vec<String> {
+    let found = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = found.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeline::history::Interval;
+
+    #[test]
+    fn differences_have_their_units() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = place.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let counters = |add: u64| {
+            write("sys/class/net/eth0/statistics/rx_bytes", &format!("{}\n", 1000 + add));
+            write("sys/class/net/eth0/statistics/tx_bytes", "77\n");
+            write("sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data", &format!("{}\n", 50 + add));
+            write("sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_wait", &format!("{add}\n"));
+            let pressure = |total: u64| {
+                format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={total}\nfull avg10=0.00 total=9\n")
+            };
+            write("proc/pressure/cpu", &pressure(1_000_000 * (5 + add)));
+            write("proc/meminfo", "MemTotal:  9 kB\nMemAvailable:    8 kB\n");
+        };
+        counters(0);
+        write("sys/class/net/eth0/speed", "25000\n");
+        write("sys/class/net/lo/speed", "-1\n");
+        write("sys/class/infiniband/mlx5_0/ports/1/rate", "100 Gb/sec (4X EDR)\n");
+        let mut history = History::new("n1", 1000);
+        let mut node = Node::below(place.path(), &mut history);
+        let links = [("eth0", 3.125e9), ("mlx5_0/1", 12.5e9)];
+        assert!(node.links.iter().map(|(name, rate)| (name.as_str(), *rate)).eq(links));
+        let mut read = |node: &mut Node| {
+            let mut rates = Vec::new();
+            node.read(&mut rates);
+            let from = history.len();
+            history.push(Interval { begin_s: from as f64, length_s: 1.0 }, &[], &rates);
+            let rows = history.node_rows(from);
+            rows.map(|row| (row.source + " " + &row.device + " " + &row.quantity, row.value))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(read(&mut node), [("memory  available_bytes".to_owned(), 8192.0)]);
+        counters(3);
+        let expected = [
+            ("network eth0 received_bytes", 3.0),
+            ("infiniband mlx5_0/1 received_bytes", 12.0),
+            ("infiniband mlx5_0/1 sent_wait_ticks", 3.0),
+            ("pressure cpu stalled_s", 3.0),
+            ("memory  available_bytes", 8192.0),
+        ];
+        assert_eq!(read(&mut node), expected.map(|(name, value)| (name.to_owned(), value)));
+    }
+}

@@ -1,0 +1,226 @@
+//! The ranks of a job on this node, followed by their segments, and what they did since the last reading.
+
+use crate::timeline::history::{History, Rate};
+use anyhow::Result;
+use hashbrown::HashSet;
+use mpisee_collect::process;
+use mpisee_collect::segments::{CallSums, Followed, Segment};
+use mpisee_profile::Ticks;
+use mpisee_profile::rows::Cpus;
+use mpisee_profile::segment::snapshot::Program;
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Names of calls that are told apart on a node; of what comes later, families are not.
+const MOST_NAMES: usize = 4096;
+/// The family of what comes later.
+const OTHERS: &str = "(others)";
+
+/// A rank.
+struct Rank {
+    followed: Followed,
+    /// The process, if the kernel has descriptors of processes (Linux 5.3).
+    process: Option<OwnedFd>,
+    has_ended: bool,
+    /// By row of `followed`: the number of its name, and the sums that are in rates already.
+    rows: Vec<(u32, CallSums)>,
+}
+
+/// The ranks of a job on this node.
+#[derive(Default)]
+pub struct Ranks {
+    ranks: Vec<Rank>,
+    known: HashSet<PathBuf>,
+    /// Those that could not be read, and why.
+    pub notes: Vec<String>,
+    /// By number of a name, in the interval.
+    rates: Vec<Rate>,
+}
+
+impl Ranks {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ranks.len()
+    }
+
+    /// Those whose processes run.
+    pub fn running(&self) -> usize {
+        self.ranks.iter().filter(|rank| !rank.has_ended).count()
+    }
+
+    /// The begin of recording of the rank that began first, nanoseconds since 1970.
+    pub fn start_ns(&self) -> Option<u64> {
+        self.ranks.iter().map(|rank| rank.followed.process().start_realtime_ns).min()
+    }
+
+    /// The program of the first rank that is read.
+    pub fn program(&self) -> Option<&Program> {
+        self.ranks.first().map(|rank| &rank.followed.process().program)
+    }
+
+    /// Has the next reading count all from the begin of the job.
+    pub fn forget_counts(&mut self) {
+        for (_, before) in self.ranks.iter_mut().flat_map(|rank| &mut rank.rows) {
+            *before = CallSums::default();
+        }
+    }
+
+    /// The CPUs that the ranks may use.
+    pub fn cpus(&self) -> Cpus {
+        let all = self.ranks.iter().filter_map(|rank| rank.followed.process().program.cpus.first());
+        all.fold(Cpus::default(), |cpus, more| cpus.union(more))
+    }
+
+    /// How many ranks the launcher has started on the node; 0 if it does not say.
+    pub fn expected(&self) -> usize {
+        self.ranks.iter().map(|rank| rank.followed.process().local_size as usize).max().unwrap_or(0)
+    }
+
+    /// Follows a segment from now on; that of a process which has ended is read once.
+    pub fn add(&mut self, segment: &Segment) {
+        if !self.known.insert(segment.path.clone()) {
+            return;
+        }
+        match Followed::new(segment) {
+            Ok(followed) => {
+                let process = open_process(segment.header.pid).filter(|_| segment.is_running);
+                let has_ended = !segment.is_running;
+                self.ranks.push(Rank { followed, process, has_ended, rows: Vec::new() });
+            }
+            Err(why) => self.note(&format!("rank {} is not read: {why:#}", segment.header.world_rank)),
+        }
+    }
+
+    fn note(&mut self, what: &str) {
+        const MOST_NOTES: usize = 20;
+        if self.notes.len() < MOST_NOTES && !self.notes.iter().any(|note| note == what) {
+            self.notes.push(what.to_owned());
+        }
+    }
+
+    /// Sleeps that long, or until a process of the job ends, or a signal comes.
+    pub fn sleep(&mut self, time: Duration) {
+        let mut polled: Vec<libc::pollfd> = Vec::new();
+        for rank in self.ranks.iter().filter(|rank| !rank.has_ended) {
+            let fd = rank.process.as_ref().map(AsRawFd::as_raw_fd);
+            polled.extend(fd.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }));
+        }
+        let time = libc::timespec {
+            tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        // SAFETY: the array has as many entries as is said, and the time is valid; no mask of signals is set.
+        unsafe {
+            libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &raw const time, std::ptr::null());
+        }
+        self.look_who_ended(&polled);
+    }
+
+    fn look_who_ended(&mut self, polled: &[libc::pollfd]) {
+        for rank in self.ranks.iter_mut().filter(|rank| !rank.has_ended) {
+            rank.has_ended = match &rank.process {
+                Some(process) => polled.iter().any(|it| it.fd == process.as_raw_fd() && it.revents != 0),
+                None => {
+                    let header = rank.followed.process();
+                    !process::look_at(header.pid)
+                        .is_some_and(|seen| !seen.ended && seen.start == header.process_start)
+                }
+            };
+        }
+    }
+
+    /// Reads all ranks, and returns what they did since the last reading, in the order of the names.
+    pub fn read(&mut self, history: &mut History) -> Vec<Rate> {
+        self.rates.iter_mut().for_each(|rate| *rate = Rate::default());
+        let mut broken = Vec::new();
+        for rank in &mut self.ranks {
+            if let Err(why) = rank.read(&mut self.rates, history) {
+                // Sums so far stay.
+                let number = rank.followed.process().world_rank;
+                broken.push(format!("rank {number} is read no more: {why:#}"));
+            }
+        }
+        broken.iter().for_each(|what| self.note(what));
+        let mut rates = Vec::new();
+        for (name, rate) in self.rates.iter().enumerate() {
+            if rate.calls > 0 || rate.time_s > 0.0 || rate.inside > 0 {
+                rates.push(Rate { name: name as u32, ..*rate });
+            }
+        }
+        rates
+    }
+}
+
+impl Rank {
+    fn read(&mut self, rates: &mut Vec<Rate>, history: &mut History) -> Result<()> {
+        self.followed.update(self.has_ended)?;
+        let clock = self.followed.clock();
+        for (comm, operation) in &self.followed.rows()[self.rows.len()..] {
+            let call = operation.name().to_owned();
+            let is_new = history.calls.len() < MOST_NAMES;
+            let family = if is_new { self.followed.family(*comm) } else { OTHERS }.to_owned();
+            self.rows.push((history.calls.number((family, call)), CallSums::default()));
+        }
+        rates.resize_with(history.calls.len(), Rate::default);
+        // A process may have several communicators of a family.
+        let mut times: Vec<(u32, f64, Option<f64>)> = Vec::with_capacity(self.rows.len());
+        for (sums, (name, before)) in self.followed.sums().iter().zip(&mut self.rows) {
+            let rate = &mut rates[*name as usize];
+            rate.calls = rate.calls.saturating_add(grown(sums.calls, &mut before.calls));
+            rate.bytes = rate.bytes.saturating_add(grown(sums.bytes, &mut before.bytes));
+            let time_s = clock.seconds(Ticks::new(grown(sums.ticks, &mut before.ticks)));
+            let longest_s = (sums.inside > 0).then(|| clock.seconds(Ticks::new(sums.longest)));
+            times.push((*name, time_s, longest_s));
+        }
+        times.sort_unstable_by_key(|(name, ..)| *name);
+        for same in times.chunk_by(|one, other| one.0 == other.0) {
+            let time_s: f64 = same.iter().map(|(_, time_s, _)| time_s).sum();
+            let rate = &mut rates[same[0].0 as usize];
+            let longest_s = same.iter().filter_map(|(.., longest_s)| *longest_s).reduce(f64::max);
+            rate.inside += u32::from(longest_s.is_some());
+            rate.longest_s = rate.longest_s.max(longest_s.unwrap_or(0.0));
+            rate.time_s += time_s;
+            rate.min_s = if rate.ranks == 0 { time_s } else { rate.min_s.min(time_s) };
+            rate.max_s = rate.max_s.max(time_s);
+            rate.ranks += 1;
+        }
+        Ok(())
+    }
+}
+
+/// How much a sum grew. One that shrinks, as where the time of a call that went on turns out to be of several communicators, counts
+/// again once it is larger than it was.
+fn grown(now: u64, before: &mut u64) -> u64 {
+    match now.wrapping_sub(*before) {
+        more if more.cast_signed() > 0 => {
+            *before = now;
+            more
+        }
+        _ => 0,
+    }
+}
+
+/// A descriptor that becomes readable when the process ends.
+fn open_process(pid: u32) -> Option<OwnedFd> {
+    // SAFETY: the call takes two numbers, and returns a new descriptor or -1.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let fd = i32::try_from(fd).ok().filter(|&fd| fd >= 0)?;
+    // SAFETY: the descriptor is new, and nobody else closes it.
+    Some(unsafe { File::from_raw_fd(fd) }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_that_shrank_counts_once_it_is_larger_than_it_was() {
+        let mut before = 10;
+        let grown = [15, 12, 14, 18, 18].map(|now| grown(now, &mut before));
+        assert_eq!(grown, [5, 0, 0, 3, 0]);
+        let mut before = u64::MAX - 1;
+        assert_eq!(super::grown(2, &mut before), 4, "sums wrap");
+    }
+}

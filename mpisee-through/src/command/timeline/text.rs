@@ -1,0 +1,170 @@
+//! A time line for people: phases, and a chart in each row.
+
+use super::phase_sheet;
+use crate::output::{Page, printable};
+use crate::sheet::{Sheet, Value, fixed, headed, number};
+use crate::timeline::bins::{Bins, CallSeries, NodeSeries};
+use crate::timeline::load::TimeLine;
+use crate::timeline::phases::{Phase, name_of};
+use crate::units::{count, human_bytes, time};
+
+/// Columns of a chart at most, and at least.
+const WIDEST: usize = 60;
+const NARROWEST: usize = 8;
+/// Columns that the rest of a row takes.
+const BESIDE_CHART: usize = 52;
+
+/// The text.
+pub fn text(line: &TimeLine, phases: &[Phase], limit: usize, page: Page) -> String {
+    let room = page.width.map_or(WIDEST, |width| usize::from(width).saturating_sub(BESIDE_CHART));
+    let bins = Bins::of(line, room.clamp(NARROWEST, WIDEST));
+    let mut parts = vec![head(line, &bins, page)];
+    let phases_left = phases.len().saturating_sub(limit);
+    parts.push(
+        phase_sheet(&phases[..phases.len() - phases_left]).table(page) + &left_out(phases_left, "phase"),
+    );
+    let calls_left = bins.calls.len().saturating_sub(limit);
+    parts.push(call_sheet(&bins, limit).table(page) + &left_out(calls_left, "operation"));
+    parts.push(node_sheet(&bins).table(page));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+fn left_out(number: usize, noun: &str) -> String {
+    match number {
+        0 => String::new(),
+        1 => format!("1 more {noun} is left out; --all shows all, --top N the first N.\n"),
+        _ => format!("{number} more {noun}s are left out; --all shows all, --top N the first N.\n"),
+    }
+}
+
+/// What job it is, and what the reader has to know.
+fn head(line: &TimeLine, bins: &Bins, page: Page) -> String {
+    let notes = line.notes.iter().map(|note| headed("Note", &printable(note), page));
+    let nodes = line.nodes.len() as u64;
+    let of_job = match line.job.ranks.saturating_sub(line.ranks()) {
+        0 => String::new(),
+        _ => format!(" of {}", line.job.ranks),
+    };
+    let mut lines = vec![
+        ("Command", printable(&line.job.command.join(" "))),
+        ("Ranks", format!("{}{of_job} on {}", line.ranks(), count(nodes, "node"))),
+        ("Start", line.job.start.clone()),
+        ("Time", format!("{}, {} in a column of the charts", time(line.end_s()), time(bins.length_s))),
+    ];
+    let cost = |node: &crate::timeline::NodeFile| 100.0 * node.cpu_s / node.wall_s.max(1e-9);
+    let ended: Vec<f64> = line.nodes.iter().filter(|node| node.wall_s > 0.0).map(cost).collect();
+    if let Some(most) = ended.iter().copied().reduce(f64::max) {
+        lines.push(("Agent", format!("at most {most:.3} % of a core of each node")));
+    }
+    let least = line.node_rates.iter().filter(|row| row.quantity == "available_bytes").map(|row| row.value);
+    if let Some(least) = least.reduce(f64::min) {
+        lines.push(("Memory", format!("{} and more available on each node", human_bytes(least as u64))));
+    }
+    notes.chain(lines.iter().map(|(heading, text)| headed(heading, text, page))).collect()
+}
+
+fn call_sheet(bins: &Bins, limit: usize) -> Sheet {
+    let row = |series: &CallSeries| {
+        let shares: Vec<f64> = series.time_s.iter().map(|time_s| time_s / bins.rank_s()).collect();
+        let bytes: f64 = series.bytes.iter().sum();
+        let calls: f64 = series.calls.iter().sum();
+        let all_s = bins.begin_s(bins.count);
+        vec![
+            Value::Text(name_of(series)),
+            Value::Text(chart(&shares)),
+            Value::Share(mean(&shares)),
+            Value::Share(most(&shares)),
+            Value::BytesPerSecond(bytes / all_s),
+            Value::Number((calls / all_s * 10.0).round() / 10.0),
+        ]
+    };
+    Sheet {
+        name: "operations",
+        heads: vec![
+            fixed("name", "TIME IN"),
+            fixed("chart", "CHART"),
+            number("mean_share", "Mean %"),
+            number("peak_share", "Peak %"),
+            number("bytes_per_s", "Volume/s").or_none(),
+            number("calls_per_s", "Calls/s").or_none(),
+        ],
+        rows: bins.calls.iter().take(limit).map(row).collect(),
+    }
+}
+
+fn node_sheet(bins: &Bins) -> Sheet {
+    let row = |series: &NodeSeries| {
+        let rates: Vec<f64> = series.values.iter().map(|value| value / bins.length_s).collect();
+        let value = |rate: f64| match series.quantity.as_str() {
+            name if name.ends_with("_bytes") => Value::BytesPerSecond(rate),
+            name if name.ends_with("_s") => Value::Seconds(rate),
+            _ => Value::Number(rate.round()),
+        };
+        let link = series.link_bytes_per_s.filter(|_| series.quantity.ends_with("_bytes"));
+        vec![
+            Value::Text(words(series)),
+            Value::Text(chart(&rates)),
+            value(mean(&rates)),
+            value(most(&rates)),
+            link.map_or(Value::Nothing, |link| Value::Share(most(&rates) / link)),
+        ]
+    };
+    let mut sheet = Sheet {
+        name: "nodes",
+        heads: vec![
+            fixed("name", "ON THE NODES"),
+            fixed("chart", "CHART"),
+            number("mean_per_s", "Mean/s"),
+            number("peak_per_s", "Peak/s"),
+            number("peak_link_share", "% of link").or_none(),
+        ],
+        rows: bins.nodes.iter().filter(|series| series.quantity != "available_bytes").map(row).collect(),
+    };
+    sheet.keep_columns(|name, is_empty| name != "peak_link_share" || !is_empty);
+    sheet
+}
+
+/// A device and what it did: `eth0 received`.
+pub fn words(series: &NodeSeries) -> String {
+    let what = match series.quantity.as_str() {
+        "received_bytes" => "received",
+        "sent_bytes" => "sent",
+        "sent_wait_ticks" => "could not send (ticks)",
+        "stalled_s" => "was short",
+        other => other,
+    };
+    format!("{} {what}", series.device)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn most(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+/// A column for each value, as high as it is beside the largest; blank for none.
+fn chart(values: &[f64]) -> String {
+    const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let largest = most(values);
+    // Less than that of the largest is noise of the clock.
+    let nothing = largest * 1e-4;
+    let column = |&value: &f64| match value {
+        value if value <= nothing => ' ',
+        value => HEIGHTS[((value / largest * 8.0).ceil() as usize).clamp(1, 8) - 1],
+    };
+    values.iter().map(column).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_fills_its_column_and_nothing_is_blank() {
+        assert_eq!(chart(&[0.0, 1.0, 4.0, 8.0, 7.9, 0.001]), " ▁▄██▁");
+        assert_eq!(chart(&[0.0, 0.0]), "  ");
+    }
+}

@@ -1,0 +1,185 @@
+//! The intervals of all nodes on one grid of time.
+//!
+//! Nodes read at moments of their own, and intervals that were joined are longer: what an interval has is spread over the bins that it
+//! overlaps.
+
+use super::load::TimeLine;
+use hashbrown::HashMap;
+
+/// What is on the grid, by operation on a family of communicators.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CallSeries {
+    pub family: String,
+    pub call: String,
+    /// By bin.
+    pub calls: Vec<f64>,
+    pub bytes: Vec<f64>,
+    /// Over all ranks.
+    pub time_s: Vec<f64>,
+}
+
+/// What nodes counted, by device and quantity, over all nodes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeSeries {
+    pub source: String,
+    pub device: String,
+    pub quantity: String,
+    /// By bin.
+    pub values: Vec<f64>,
+    /// The nodes that have the device.
+    pub nodes: u32,
+    /// Bytes per second that the links of these nodes can carry, if all are known.
+    pub link_bytes_per_s: Option<f64>,
+}
+
+/// A time line on a grid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bins {
+    /// How long a bin is, in seconds.
+    pub length_s: f64,
+    pub count: usize,
+    /// Those with most time first.
+    pub calls: Vec<CallSeries>,
+    pub nodes: Vec<NodeSeries>,
+    pub ranks: u32,
+}
+
+/// Bins at most, whatever there are of intervals.
+const MOST_BINS: usize = 1024;
+
+impl Bins {
+    /// On a grid of `most` bins at most, and no finer than the intervals are.
+    pub fn of(line: &TimeLine, most: usize) -> Bins {
+        let end_s = line.end_s();
+        let mut lengths: Vec<f64> = line.node_rates.iter().map(|row| row.length_s.0).collect();
+        lengths.sort_by(f64::total_cmp);
+        let usual_s = lengths.get(lengths.len() / 2).copied().unwrap_or(end_s);
+        let count = (end_s / usual_s.max(1e-9)).round().clamp(1.0, most.clamp(1, MOST_BINS) as f64) as usize;
+        let mut bins = Bins {
+            length_s: end_s / count as f64,
+            count,
+            calls: Vec::new(),
+            nodes: Vec::new(),
+            ranks: line.ranks(),
+        };
+        bins.add_calls(line);
+        bins.add_nodes(line);
+        bins
+    }
+
+    fn add_calls(&mut self, line: &TimeLine) {
+        let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+        for row in &line.rates {
+            let next = self.calls.len();
+            let place = *places.entry((&row.family, &row.call)).or_insert(next);
+            if place == next {
+                let zeros = vec![0.0; self.count];
+                self.calls.push(CallSeries {
+                    family: row.family.clone(),
+                    call: row.call.clone(),
+                    calls: zeros.clone(),
+                    bytes: zeros.clone(),
+                    time_s: zeros,
+                });
+            }
+            let (begin_s, length_s) = (row.begin_s.0, row.length_s.0);
+            let grid = (self.length_s, self.count);
+            let series = &mut self.calls[place];
+            for (bin, share) in overlaps(grid, begin_s, length_s) {
+                series.calls[bin] += share * row.calls as f64;
+                series.bytes[bin] += share * row.bytes as f64;
+                series.time_s[bin] += share * row.time_s.0;
+            }
+        }
+        let key =
+            |series: &CallSeries| (-series.time_s.iter().sum::<f64>(), -series.bytes.iter().sum::<f64>());
+        self.calls.sort_by(|one, other| {
+            let (one_key, other_key) = (key(one), key(other));
+            one_key.0.total_cmp(&other_key.0).then(one_key.1.total_cmp(&other_key.1))
+        });
+    }
+
+    fn add_nodes(&mut self, line: &TimeLine) {
+        let mut places: HashMap<(&str, &str, &str), usize> = HashMap::new();
+        let mut hosts: HashMap<usize, Vec<&str>> = HashMap::new();
+        for row in line.node_rates.iter().filter(|row| row.source != "job") {
+            let next = self.nodes.len();
+            let place = *places.entry((&row.source, &row.device, &row.quantity)).or_insert(next);
+            if place == next {
+                self.nodes.push(NodeSeries {
+                    source: row.source.clone(),
+                    device: row.device.clone(),
+                    quantity: row.quantity.clone(),
+                    values: vec![0.0; self.count],
+                    ..NodeSeries::default()
+                });
+            }
+            let known = hosts.entry(place).or_default();
+            if !known.contains(&row.host.as_str()) {
+                known.push(&row.host);
+            }
+            let series = &mut self.nodes[place];
+            // Free memory is a level, and no flow.
+            let is_level = row.quantity == "available_bytes";
+            let (length_s, count) = (self.length_s, self.count);
+            for (bin, share) in overlaps((length_s, count), row.begin_s.0, row.length_s.0) {
+                let share = if is_level { share * row.length_s.0 / length_s } else { share };
+                series.values[bin] += share * row.value;
+            }
+        }
+        for (place, hosts) in hosts {
+            let series = &mut self.nodes[place];
+            series.nodes = hosts.len() as u32;
+            let of_host = |host: &&str| {
+                let node = line.nodes.iter().find(|node| node.host == **host)?;
+                node.link_bytes_per_s.get(&series.device).copied()
+            };
+            series.link_bytes_per_s = hosts.iter().map(of_host).sum();
+        }
+        self.nodes.sort_by(|one, other| {
+            (&one.source, &one.device, &one.quantity).cmp(&(&other.source, &other.device, &other.quantity))
+        });
+    }
+
+    /// The time of all ranks in a bin, in seconds.
+    pub fn rank_s(&self) -> f64 {
+        f64::from(self.ranks.max(1)) * self.length_s
+    }
+
+    /// The begin of a bin.
+    pub fn begin_s(&self, bin: usize) -> f64 {
+        bin as f64 * self.length_s
+    }
+}
+
+/// The bins that an interval overlaps, each with the part of the interval that is in it.
+fn overlaps((bin_s, count): (f64, usize), begin_s: f64, length_s: f64) -> impl Iterator<Item = (usize, f64)> {
+    let end_s = begin_s + length_s;
+    let first = ((begin_s / bin_s) as usize).min(count - 1);
+    (first..count).map_while(move |bin| {
+        let from_s = begin_s.max(bin as f64 * bin_s);
+        // What rounding leaves behind the last bin is in it.
+        let to_s = if bin + 1 == count { end_s } else { end_s.min((bin + 1) as f64 * bin_s) };
+        (to_s > from_s).then(|| (bin, (to_s - from_s) / length_s))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_spread_over_the_bins_that_it_overlaps() {
+        let of = |begin_s: f64, length_s: f64| {
+            let found: Vec<(usize, f64)> = overlaps((2.0, 5), begin_s, length_s).collect();
+            let all: f64 = found.iter().map(|(_, share)| share).sum();
+            assert!((all - 1.0).abs() < 1e-12, "{found:?}");
+            found.into_iter().map(|(bin, share)| (bin, (share * 1000.0).round() / 1000.0)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(0.0, 2.0), [(0, 1.0)]);
+        assert_eq!(of(1.0, 2.0), [(0, 0.5), (1, 0.5)]);
+        assert_eq!(of(3.0, 5.0), [(1, 0.2), (2, 0.4), (3, 0.4)]);
+        assert_eq!(of(9.5, 0.500_001), [(4, 1.0)]);
+        assert_eq!(of(10.0, 0.1), [(4, 1.0)]);
+    }
+}

@@ -1,0 +1,142 @@
+//! Reads the time line of a job: of all its nodes, from one folder or, where nodes share none, from several.
+
+use super::files::{read, table_path};
+use super::{ENDING, JOB_FILE, JobFile, NodeFile, read_job};
+use anyhow::{Context, Result, bail};
+use mpisee_profile::Profile;
+use mpisee_profile::rows::{NodeRateRow, RateRow, Row};
+use mpisee_profile::run::rfc3339;
+use std::path::{Path, PathBuf};
+
+/// A time line.
+#[derive(Debug)]
+pub struct TimeLine {
+    pub job: JobFile,
+    pub nodes: Vec<NodeFile>,
+    pub rates: Vec<RateRow>,
+    pub node_rates: Vec<NodeRateRow>,
+    /// What readers have to know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl TimeLine {
+    /// Of the folders of a job, or of its profile.
+    pub fn read(paths: &[PathBuf]) -> Result<TimeLine> {
+        let folders: Result<Vec<PathBuf>> = paths.iter().map(|path| folder_of(path)).collect();
+        let mut line: Option<TimeLine> = None;
+        for folder in folders? {
+            let job = read_job(&folder)?;
+            let line = line.get_or_insert_with(|| TimeLine::of(job.clone()));
+            if job.job != line.job.job {
+                bail!("'{}' is of another job than the folders before it", folder.display());
+            }
+            // Agents that share no folder count from the begin that each has seen.
+            let later_s = (job.start_ns as f64 - line.job.start_ns as f64) * 1e-9;
+            line.add(&folder, later_s)?;
+        }
+        let Some(line) = line else { bail!("no folder is named") };
+        if line.node_rates.is_empty() {
+            bail!("the time line of {} has no interval yet", line.job.profile);
+        }
+        Ok(line)
+    }
+
+    fn of(job: JobFile) -> TimeLine {
+        TimeLine { job, nodes: Vec::new(), rates: Vec::new(), node_rates: Vec::new(), notes: Vec::new() }
+    }
+
+    fn add(&mut self, folder: &Path, later_s: f64) -> Result<()> {
+        let cannot = || format!("cannot read '{}'", folder.display());
+        let mut hosts = Vec::new();
+        for entry in std::fs::read_dir(folder).with_context(cannot)? {
+            let name = entry.with_context(cannot)?.file_name();
+            let name = name.to_string_lossy();
+            let is_node = name != JOB_FILE && !name.starts_with('.');
+            hosts.extend(name.strip_suffix(".json").filter(|_| is_node).map(str::to_owned));
+        }
+        hosts.sort();
+        for host in hosts {
+            self.add_node(folder, &host, later_s)?;
+        }
+        Ok(())
+    }
+
+    fn add_node(&mut self, folder: &Path, host: &str, later_s: f64) -> Result<()> {
+        let path = folder.join(format!("{host}.json"));
+        let text = std::fs::read(&path).with_context(|| format!("cannot read '{}'", path.display()))?;
+        let node: NodeFile =
+            serde_json::from_slice(&text).with_context(|| format!("in '{}'", path.display()))?;
+        let (mut rates, is_cut) = rows::<RateRow>(folder, host)?;
+        let (mut node_rates, is_cut_too) = rows::<NodeRateRow>(folder, host)?;
+        rates.iter_mut().for_each(|row| row.begin_s.0 = (row.begin_s.0 + later_s).max(0.0));
+        node_rates.iter_mut().for_each(|row| row.begin_s.0 = (row.begin_s.0 + later_s).max(0.0));
+        if is_cut || is_cut_too {
+            self.notes.push(format!("The files of {host} are cut off: the last intervals are missing."));
+        }
+        if node.ended.starts_with("signal") {
+            self.notes.push(format!("The agent on {host} ended before the job did, by {}.", node.ended));
+        }
+        self.notes.extend(node.notes.iter().map(|note| format!("On {host} {note}.")));
+        self.nodes.push(node);
+        self.rates.append(&mut rates);
+        self.node_rates.append(&mut node_rates);
+        Ok(())
+    }
+
+    /// The end of the last interval, in seconds.
+    pub fn end_s(&self) -> f64 {
+        self.node_rates.iter().map(|row| row.begin_s.0 + row.length_s.0).fold(0.0, f64::max)
+    }
+
+    /// Ranks on the nodes that are in it.
+    pub fn ranks(&self) -> u32 {
+        self.nodes.iter().map(|node| node.ranks).sum()
+    }
+}
+
+fn rows<R: Row>(folder: &Path, host: &str) -> Result<(Vec<R>, bool)> {
+    let path = table_path::<R>(folder, host);
+    // The agent describes its node before it has read.
+    if path.exists() { read(&path) } else { Ok((Vec::new(), false)) }
+}
+
+/// The folder that is meant: itself, or that of a profile's job, beside it.
+fn folder_of(path: &Path) -> Result<PathBuf> {
+    if path.join(JOB_FILE).exists() {
+        return Ok(path.to_owned());
+    }
+    if !path.join("run.json").exists() {
+        bail!(
+            "'{}' is neither a time line, NAME.{ENDING}, which mpisee --watch or mpisee-through agent write, nor a profile",
+            path.display()
+        );
+    }
+    let profile = Profile::open(path)?;
+    let run = profile.run();
+    let path = std::path::absolute(path)?;
+    let beside = path.parent().unwrap_or(Path::new("/"));
+    let entries = std::fs::read_dir(beside).with_context(|| format!("cannot read '{}'", beside.display()))?;
+    let is_line = |path: &PathBuf| path.extension().is_some_and(|extension| extension == ENDING);
+    let folders = entries.flatten().map(|entry| entry.path()).filter(is_line);
+    // Of a command that ran again and again the one that began at about the same time: ranks begin one after the other.
+    const MOST_APART_S: i64 = 60;
+    let apart_s = |start_ns: u64| {
+        let second = |apart: i64| start_ns.saturating_add_signed(apart * 1_000_000_000);
+        let mut all = (-MOST_APART_S..=MOST_APART_S).filter(|&apart| rfc3339(second(apart)) == run.start);
+        all.next().map(i64::abs)
+    };
+    let apart_from_run = |folder: &PathBuf| {
+        let job = read_job(folder).ok()?;
+        let is_like = job.command == run.command && job.ranks == run.ranks;
+        apart_s(job.start_ns).filter(|_| is_like)
+    };
+    let mut found: Vec<(i64, PathBuf)> =
+        folders.filter_map(|folder| Some((apart_from_run(&folder)?, folder))).collect();
+    found.sort();
+    match found.into_iter().next() {
+        Some((_, folder)) => Ok(folder),
+        None => {
+            bail!("no NAME.{ENDING} beside '{}' is of its run; mpisee --watch writes one", path.display())
+        }
+    }
+}

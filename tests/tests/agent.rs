@@ -1,0 +1,378 @@
+//! Agents beside running programs: rates at the right times, whatever becomes of the agent, and no trace of it in the program.
+
+use mpisee_tests::place::{Staying, runs, until, until_arrived};
+use mpisee_tests::signal::SIGKILL;
+use mpisee_tests::{Mpi, Place, dist, on_each_mpi, within};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Runs a test on each MPI while no other of these runs: they are about times.
+fn alone(test: impl Fn(&Mpi)) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    on_each_mpi(test);
+}
+
+/// A row of `rates.csv`, with the names of the columns.
+type Row = BTreeMap<String, String>;
+
+fn number(row: &Row, column: &str) -> f64 {
+    row[column].parse().expect("a number")
+}
+
+/// The rows of a table of the only node.
+fn rows(line: &Path, table: &str) -> Vec<Row> {
+    let files = std::fs::read_dir(line).expect("the time line is there");
+    let paths = files.map(|entry| entry.expect("it can be listed").path());
+    let ending = format!(".{table}.csv.zst");
+    let is_table = |path: &PathBuf| path.to_string_lossy().ends_with(&ending);
+    let path = paths.into_iter().find(is_table).expect("the table is there");
+    let output = Command::new("zstd").arg("-dc").arg(path).output().expect("zstd is installed");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut lines = text.lines();
+    let columns: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    let row = |line: &str| {
+        let cells =
+            columns.iter().zip(line.split(',')).map(|(&name, cell)| (name.to_owned(), cell.to_owned()));
+        cells.collect()
+    };
+    lines.map(row).collect()
+}
+
+fn json(path: PathBuf) -> Value {
+    std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+}
+
+/// What is said of the only node.
+fn node(line: &Path) -> Value {
+    let files = std::fs::read_dir(line).into_iter().flatten().flatten();
+    let names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut hosts = names.filter(|name| name.ends_with(".json") && name != "job.json");
+    hosts.next().map_or(Value::Null, |name| json(line.join(name)))
+}
+
+/// Waits until the agent has ended with the job.
+fn until_ended(line: &Path) {
+    until("the agent ends with the job", || node(line)["ended"] == "the job ended");
+}
+
+fn through(place: &Place, line: &Path) -> Value {
+    let line = line.display().to_string();
+    let output = place.through(&["timeline", &line, "--format", "json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("it is JSON")
+}
+
+/// When the calls of a part ended, over all ranks, in seconds since 1970.
+fn ends(place: &Place, part: &str) -> Vec<f64> {
+    let text = |rank: u32| {
+        std::fs::read_to_string(place.path(&format!("calls.{part}.{rank}"))).expect("it is there")
+    };
+    (0..2)
+        .flat_map(|rank| text(rank).lines().map(|line| line.parse().expect("a time")).collect::<Vec<f64>>())
+        .collect()
+}
+
+/// The agents of jobs of a folder: their processes.
+fn agents(folder: &Path) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").expect("there are processes").flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_agent = |pid: &u32| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_there = std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|path| path == folder);
+        is_there && String::from_utf8_lossy(&command).contains("mpisee-through\0agent\0")
+    };
+    numbers.filter(is_agent).collect()
+}
+
+/// Starts an agent by hand.
+fn start_agent(place: &Place, arguments: &[&str]) -> Staying {
+    let mut command = Command::new(dist().join("bin/mpisee-through"));
+    command.arg("agent").args(arguments).current_dir(place.folder());
+    Staying::start(command.env("MPISEE_SEGMENTS", place.segments()).stdin(Stdio::null()))
+}
+
+fn in_turn(place: &Place, mpi: &Mpi, options: &[&str], seconds: &str) -> Command {
+    let mut command = place.command(mpi, 2);
+    command.args(options).args(["--output", "turn.mpisee"]).arg(mpi.compile("live/in_turn")).arg(seconds);
+    command
+}
+
+/// Calls, bytes and seconds of the application's parts in the profile and in the time line are the same.
+fn assert_equal_sums(place: &Place, line: &Path) {
+    let profile = place.tables("turn.mpisee");
+    for (family, comm, call) in
+        [("W_s1.*@2", "W_s1.", "MPI_Allreduce"), ("W", "W", "MPI_Sendrecv"), ("W", "W", "MPI_Barrier")]
+    {
+        let of_comm = |name: &str| if family == comm { name == comm } else { name.starts_with(comm) };
+        let sum = profile.sum_where(|row| of_comm(&row.comm) && row.call == call);
+        let time_s: f64 = profile
+            .calls
+            .iter()
+            .filter(|row| of_comm(&row.comm) && row.call == call)
+            .map(|row| row.time_s.0)
+            .sum();
+        let rates: Vec<Row> = rows(line, "rates")
+            .into_iter()
+            .filter(|row| row["family"] == family && row["call"] == call)
+            .collect();
+        let all = |column: &str| rates.iter().map(|row| number(row, column)).sum::<f64>();
+        assert_eq!((all("calls"), all("bytes")), (sum.calls as f64, sum.bytes as f64), "{call} on {family}");
+        let off = (all("time_s") - time_s).abs();
+        assert!(off < 0.01 * time_s + 1e-3, "{call} on {family}: {} and {time_s}", all("time_s"));
+    }
+}
+
+#[test]
+fn communicators_that_are_busy_in_turn_are_seen_at_the_right_times() {
+    alone(|mpi| {
+        let place = Place::new();
+        let output = within(LIMIT, &mut in_turn(&place, mpi, &["--watch"], "3"));
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let line = place.path("turn.timeline");
+        until_ended(&line);
+        assert_equal_sums(&place, &line);
+
+        // Each interval has the calls that ended in it.
+        let start_s = json(line.join("job.json"))["start_ns"].as_u64().expect("a time") as f64 * 1e-9;
+        for (part, call) in [("part", "MPI_Allreduce"), ("world", "MPI_Sendrecv")] {
+            let ends = ends(&place, part);
+            let (mut seen, mut whole) = (0, 0.0);
+            for row in rows(&line, "rates").iter().filter(|row| row["call"] == call) {
+                let (begin_s, length_s) = (start_s + number(row, "begin_s"), number(row, "length_s"));
+                let ended =
+                    ends.iter().filter(|end| (begin_s..begin_s + length_s).contains(*end)).count() as f64;
+                let off = (ended - number(row, "calls")).abs();
+                assert!(off <= 0.02 * ended.max(500.0 * 2.0), "{call}: {ended} in {row:?}");
+                seen += 1;
+                whole += ended;
+            }
+            assert!(seen >= 2 && whole == ends.len() as f64, "{call}: {whole} calls in {seen} intervals");
+        }
+
+        // The phases are those of the program.
+        let parts: Vec<(f64, f64)> = printed
+            .lines()
+            .map(|line| {
+                let mut times =
+                    line.split(' ').skip(1).map(|time| time.parse::<f64>().expect("a time") - start_s);
+                (times.next().expect("a begin"), times.next().expect("an end"))
+            })
+            .collect();
+        let shown = through(&place, &line);
+        let phases = shown["phases"].as_array().expect("a list");
+        assert!(phases.len() >= 3, "{phases:?}");
+        let at = |moment: f64| {
+            let time = |phase: &Value, name: &str| phase[name].as_f64().expect("a time");
+            let phase = phases.iter().find(|it| (time(it, "begin_s")..time(it, "end_s")).contains(&moment));
+            phase.map_or("none", |phase| phase["name"].as_str().expect("a name"))
+        };
+        let names = ["MPI_Allreduce on W_s1.*@2", "outside of MPI", "MPI_Sendrecv on W"];
+        for ((begin_s, end_s), name) in parts.into_iter().zip(names) {
+            for share in [0.2, 0.5, 0.8] {
+                let moment = begin_s + share * (end_s - begin_s);
+                assert!(at(moment).contains(name), "{name} at {moment}: {phases:?}");
+            }
+        }
+        let bytes: Vec<f64> =
+            phases.iter().map(|phase| phase["bytes_per_s"].as_f64().expect("a rate")).collect();
+        // 2 ranks × 500 per second × 2 × 65536 bytes in the last part.
+        let most = bytes.iter().copied().fold(0.0, f64::max);
+        assert!((most / (2.0 * 500.0 * 131_072.0) - 1.0).abs() < 0.1, "{bytes:?}");
+
+        let by_profile = place.through(&["timeline", "turn.mpisee", "--format", "json"]);
+        assert_eq!(serde_json::from_slice::<Value>(&by_profile.stdout).expect("it is JSON"), shown);
+        let image = place.through(&["timeline", "turn.timeline", "--image", "turn.svg"]);
+        assert!(image.status.success() && place.path("turn.svg").exists());
+    });
+}
+
+#[test]
+fn agents_that_are_late_killed_and_started_again_lose_nothing() {
+    alone(|mpi| {
+        let place = Place::new();
+        let mut launcher = Staying::start(&mut in_turn(&place, mpi, &[], "2"));
+        until("ranks begin", || place.left().len() == 2);
+        std::thread::sleep(Duration::from_millis(1500));
+        let mut first = start_agent(&place, &["--interval", "100ms"]);
+        let line = place.path("turn.timeline");
+        until("rows are written", || {
+            let node_rates = || rows(&line, "node-rates").len();
+            node(&line)["ranks"] == 2 && line.join("job.json").exists() && node_rates() > 0
+        });
+        let second = place.through(&["agent"]);
+        let said = String::from_utf8_lossy(&second.stderr);
+        assert!(!second.status.success() && said.contains("another agent reads this job"), "{said}");
+        first.end(SIGKILL);
+        std::thread::sleep(Duration::from_millis(300));
+        let mut third = start_agent(&place, &["--interval", "100ms"]);
+        assert!(launcher.0.wait().expect("it is our child").success());
+        until("the agent ends", || third.0.try_wait().expect("it is our child").is_some());
+        assert_eq!(node(&line)["ended"], "the job ended");
+        assert_equal_sums(&place, &line);
+        let rates = rows(&line, "rates");
+        let late = rates.iter().find(|row| number(row, "begin_s") == 0.0).expect("a first interval");
+        assert!(number(late, "length_s") > 1.2 && !late["max_s"].is_empty(), "{late:?}");
+        assert!(rates.iter().any(|row| row["max_s"].is_empty()), "between two agents");
+        let shown = through(&place, &line);
+        assert_eq!(shown["caveats"], Value::Array(Vec::new()));
+    });
+}
+
+#[test]
+fn an_agent_is_alone_on_its_node_and_has_nothing_of_the_program() {
+    alone(|mpi| {
+        let place = Place::new();
+        let mut launcher = Staying::start(&mut in_turn(&place, mpi, &["--watch"], "1"));
+        until("ranks begin", || place.left().len() == 2);
+        let mut found = Vec::new();
+        until("an agent is there", || {
+            found = agents(place.folder());
+            !found.is_empty()
+        });
+        let [agent] = found[..] else { panic!("agents {found:?}") };
+        let line = place.path("turn.timeline");
+        until("it reads", || node(&line)["ranks"] == 2);
+        for entry in std::fs::read_dir(format!("/proc/{agent}/fd")).expect("it runs").flatten() {
+            let target = std::fs::read_link(entry.path()).unwrap_or_default();
+            let target = target.to_string_lossy();
+            assert!(!target.starts_with("pipe:") && !target.starts_with("/dev/pts"), "{target}");
+        }
+        let environment = std::fs::read(format!("/proc/{agent}/environ")).expect("it runs");
+        assert!(!String::from_utf8_lossy(&environment).contains("LD_PRELOAD="));
+        assert!(launcher.0.wait().expect("it is our child").success());
+        let ended = Instant::now();
+        until("the agent ends", || !runs(agent));
+        assert!(ended.elapsed() < Duration::from_secs(5));
+        assert_eq!(place.left(), [] as [PathBuf; 0], "no segment is left");
+        assert_eq!(node(&line)["ended"], "the job ended");
+    });
+}
+
+#[test]
+fn a_job_that_is_killed_has_its_time_line() {
+    alone(|mpi| {
+        let place = Place::new();
+        let mut command = place.command(mpi, 4);
+        command.arg("--watch").arg(mpi.compile("lifecycle/waits")).args(["1000", "dies"]);
+        let mut launcher = Staying::start(&mut command);
+        let _ = launcher.0.wait();
+        place.wait_for_ranks(&[]);
+        let line = place.path("waits.timeline");
+        until_ended(&line);
+        let calls: f64 = rows(&line, "rates")
+            .iter()
+            .filter(|row| row["family"] == "W_s1.*@3" && row["call"] == "MPI_Allreduce")
+            .map(|row| number(row, "calls"))
+            .sum();
+        assert_eq!(calls, 15.0);
+        let inside = rows(&line, "rates").iter().map(|row| number(row, "inside")).fold(0.0, f64::max);
+        assert!(inside <= 2.0);
+        place.recover(&["--clean"]);
+    });
+}
+
+/// The body of what a server on this machine answers.
+fn get(port: u16, path: &str) -> String {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return String::new() };
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("it is not zero");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    let mut answer = String::new();
+    let read = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+    let body = read.ok().and_then(|_| answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()));
+    body.unwrap_or_default()
+}
+
+/// The port of a server, as `ADDRESS:PORT`.
+fn port_of(address: &Value) -> Option<u16> {
+    address.as_str()?.rsplit(':').next()?.parse().ok()
+}
+
+#[test]
+fn prometheus_has_the_rates_and_its_alert_fires_for_a_hang() {
+    if Command::new("prometheus").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no prometheus in PATH");
+        return;
+    }
+    alone(|mpi| {
+        let place = Place::new();
+        let waits = mpi.compile("lifecycle/waits");
+        let mut launcher = Staying::start(place.command(mpi, 4).arg(waits).arg("1000"));
+        until_arrived(&place.path(""), 4);
+        let _agent = start_agent(&place, &["--metrics=127.0.0.1:0", "--interval", "200ms"]);
+        let line = place.path("waits.timeline");
+        let mut port = None;
+        until("the agent serves", || {
+            port = port_of(&node(&line)["metrics"]);
+            port.is_some()
+        });
+        let port = port.expect("it was just there");
+        let metrics = get(port, "/metrics");
+        assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+        // As in the example, but for a hang of a second.
+        let monitoring = mpisee_tests::root().join("examples/monitoring");
+        let rules = std::fs::read_to_string(monitoring.join("mpisee.rules.yml")).expect("it is there");
+        std::fs::write(place.path("mpisee.rules.yml"), rules.replace("> 60 and", "> 1 and"))
+            .expect("the folder is there");
+        let check = Command::new("promtool")
+            .args(["check", "rules"])
+            .arg(monitoring.join("mpisee.rules.yml"))
+            .output();
+        assert!(check.is_ok_and(|checked| checked.status.success()));
+        let config = std::fs::read_to_string(monitoring.join("prometheus.yml")).expect("it is there");
+        let config = config.replace("localhost:9464", &format!("127.0.0.1:{port}")).replace("15s", "1s");
+        std::fs::write(place.path("prometheus.yml"), config).expect("the folder is there");
+        let free =
+            TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("there is a port").port();
+        let _prometheus = Staying::start(
+            Command::new("prometheus")
+                .arg("--config.file=prometheus.yml")
+                .arg("--storage.tsdb.path=data")
+                .arg(format!("--web.listen-address=127.0.0.1:{free}"))
+                .current_dir(place.folder()),
+        );
+        let query = |query: &str| -> Value {
+            let answer = get(free, &format!("/api/v1/query?query={query}"));
+            let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+            answer["data"]["result"][0].clone()
+        };
+        let mut calls = Value::Null;
+        until("prometheus has scraped", || {
+            calls = query("mpisee_calls_total%7Bfamily%3D%22W_s1.*%403%22%2Ccall%3D%22MPI_Allreduce%22%7D");
+            calls["value"][1] == "15"
+        });
+        let mut alerts = Value::Null;
+        until("the alert fires", || {
+            alerts = serde_json::from_str(&get(free, "/api/v1/alerts")).unwrap_or_default();
+            alerts["data"]["alerts"][0]["state"] == "firing"
+        });
+        let alert = &alerts["data"]["alerts"][0];
+        assert_eq!(alert["labels"]["alertname"], "MpiRankMissing", "{alerts}");
+        assert_eq!(
+            (&alert["labels"]["family"], &alert["labels"]["call"]),
+            (&Value::from("W_s1.*@3"), &Value::from("MPI_Allreduce"))
+        );
+        assert_eq!(query("mpisee_ranks_missing%20%3E%200")["value"][1], "1");
+        std::fs::write(place.path("go"), "").expect("the folder is there");
+        assert!(launcher.0.wait().expect("it is our child").success());
+        until_ended(&line);
+    });
+}
+
+#[test]
+fn without_a_job_an_agent_says_so() {
+    let place = Place::new();
+    let output = place.through(&["agent"]);
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("no program that mpisee records runs here"), "{said}");
+}
