@@ -6,6 +6,7 @@
 
 mod choose;
 mod cli;
+mod companion;
 mod environment;
 mod failure;
 mod flavours;
@@ -16,6 +17,8 @@ mod program;
 mod repeat;
 mod sanitizer;
 mod signals;
+
+pub use companion::program_for_launcher;
 
 use cli::Wanted;
 use failure::Failure;

@@ -1,0 +1,81 @@
+//! `mpisee-bench`, the program that is built once per MPI and installed as `lib/mpisee/FLAVOUR/mpisee-bench`.
+
+mod agree;
+mod border;
+mod collective;
+mod measure;
+mod memory;
+mod network;
+mod place;
+mod plan;
+
+use agree::{Failed, agree};
+use measure::{Effort, measure};
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::*;
+use mpisee_bench::cli::{self, Cli, Command, Stop};
+use mpisee_bench::output::{self, Format};
+use place::Setting;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The exit code of what cannot be measured.
+const UNUSABLE: u8 = 2;
+
+fn main() -> ExitCode {
+    let Some(universe) = mpi::initialize() else {
+        return unusable("MPI could not be initialised");
+    };
+    let world = universe.world();
+    let ended = run(&world);
+    drop(universe);
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failed(Some(why))) => unusable(&why),
+        Err(Failed(None)) => ExitCode::from(UNUSABLE),
+    }
+}
+
+fn unusable(why: &str) -> ExitCode {
+    let _ = std::io::stderr().write_all(format!("mpisee-bench: {why}\n").as_bytes());
+    ExitCode::from(UNUSABLE)
+}
+
+fn run(world: &SimpleCommunicator) -> Result<(), Failed> {
+    let parsed = cli::parse(std::env::args_os()).map_err(|stop| match stop {
+        Stop::Text(text) | Stop::Usage(text) => text,
+    });
+    let Cli { command, settings } = agree(world, parsed)?;
+    let effort = Effort::of(&settings);
+    let setting = Setting::of(world);
+    if let Command::Network(with) = command {
+        return network::measure(world, &setting, &settings, with.backend, effort);
+    }
+    let ranks = world.size() as u32;
+    let patterns = agree(world, command.patterns(ranks))?;
+    if settings.format == Format::Table && settings.output.is_none() && world.rank() == 0 {
+        println!("{}", setting.text());
+    }
+    let mut all = Vec::new();
+    for named in &patterns {
+        for &bytes in &settings.sizes.0 {
+            let pattern = agree(world, named.pattern(bytes, ranks))?;
+            all.push(measure(world, &named.name, bytes, &pattern, effort)?);
+        }
+    }
+    let written = if world.rank() == 0 {
+        write(&output::text(&all, settings.format), settings.output.as_deref())
+    } else {
+        Ok(())
+    };
+    agree(world, written)
+}
+
+/// Writes results to a file, or to standard output.
+fn write(text: &str, output: Option<&Path>) -> Result<(), String> {
+    match output {
+        Some(path) => std::fs::write(path, text).map_err(|why| format!("writing {}: {why}", path.display())),
+        None => std::io::stdout().write_all(text.as_bytes()).map_err(|why| format!("writing the results: {why}")),
+    }
+}
