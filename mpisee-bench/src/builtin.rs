@@ -91,7 +91,7 @@ pub enum Builtin {
 
 /// Places of messages: each has its own at both ends.
 #[derive(Default)]
-struct Places {
+pub struct Places {
     ends: HashMap<u32, u64>,
     messages: Vec<Message>,
 }
@@ -106,9 +106,19 @@ impl Places {
     }
 
     fn add(&mut self, source: u32, destination: u32, bytes: u64) {
+        self.add_times(source, destination, bytes, 1);
+    }
+
+    /// Adds a message that is sent several times from one place to one place.
+    pub fn add_times(&mut self, source: u32, destination: u32, bytes: u64, times: u32) {
         let source_offset = self.place(source, bytes);
         let destination_offset = self.place(destination, bytes);
-        self.messages.push(Message { source, destination, bytes, source_offset, destination_offset, times: 1 });
+        self.messages.push(Message { source, destination, bytes, source_offset, destination_offset, times });
+    }
+
+    /// The messages.
+    pub fn messages(self) -> Vec<Message> {
+        self.messages
     }
 
     fn step(self, name: &str, backend: Backend) -> Pattern {
@@ -173,7 +183,8 @@ impl Builtin {
                 let call = |members: &Vec<u32>| CollectiveCall {
                     collective: *collective,
                     members: members.clone(),
-                    bytes,
+                    // No size changes what a barrier does.
+                    bytes: if *collective == Collective::Barrier { 0 } else { bytes },
                     root: *root,
                 };
                 let collectives = members.iter().map(call).collect();

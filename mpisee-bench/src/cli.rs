@@ -23,19 +23,42 @@ EXAMPLES:
   mpirun -n 16 mpisee-bench collective allreduce --members 0-7 --members 8-15
                                                          on two communicators at the same time
   mpirun -n 8 mpisee-bench run stripe.pattern --set g=4  a pattern from a file (docs/bench.md)
-  mpirun -n 8 mpisee-bench network                       models of latency and bandwidth, in network.json";
+  mpirun -n 8 mpisee-bench network                       models of latency and bandwidth, in network.json
+  mpirun -n 8 mpisee-bench --like app.mpisee             the communication of a program, without its computation";
 
-/// Measures what the network gives to MPI programs: patterns of messages and collective operations.
+/// Measures what the network gives to MPI programs: patterns of messages and collective operations, or the communication of
+/// a profile.
 #[derive(Debug, Parser)]
 #[command(name = "mpisee-bench", version, after_help = EXAMPLES, disable_help_subcommand = true)]
-pub struct Cli {
-    /// What to measure.
+#[command(override_usage = "mpirun … mpisee-bench COMMAND [OPTIONS]\n       mpirun … mpisee-bench --like PROFILE [OPTIONS]")]
+struct Line {
     #[command(subcommand)]
-    pub command: Command,
+    command: Option<Command>,
 
-    /// How to measure and show it.
+    /// Replay the communication of this profile without the computation; the result goes into network.json
+    #[arg(long, value_name = "PROFILE")]
+    like: Option<PathBuf>,
+
     #[command(flatten)]
+    settings: Settings,
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub struct Cli {
+    /// What to do.
+    pub task: Task,
+    /// How to measure and show it.
     pub settings: Settings,
+}
+
+/// What to do.
+#[derive(Debug)]
+pub enum Task {
+    /// Measure a pattern, or models.
+    Measure(Command),
+    /// Replay a profile.
+    Like(PathBuf),
 }
 
 /// How to measure, and how to show results.
@@ -346,18 +369,28 @@ pub enum Stop {
 
 /// The definition of the command line.
 pub fn command() -> clap::Command {
-    Cli::command()
+    Line::command()
 }
 
 /// Reads the command line.
 pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Stop> {
-    Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
+    let line = Line::try_parse_from(arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Text(error.render().to_string()),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            Stop::Usage("there is no word that says what to measure; --help has the patterns".to_owned())
-        }
         _ => Stop::Usage(sentence(&error)),
-    })
+    })?;
+    let task = match (line.command, line.like) {
+        (Some(command), None) => Task::Measure(command),
+        (None, Some(profile)) => Task::Like(profile),
+        (None, None) => {
+            let what = "there is no word that says what to measure, and no --like; --help has the patterns";
+            return Err(Stop::Usage(what.to_owned()));
+        }
+        (Some(_), Some(_)) => {
+            let what = "a pattern and --like are two tasks; give one of them";
+            return Err(Stop::Usage(what.to_owned()));
+        }
+    };
+    Ok(Cli { task, settings: line.settings })
 }
 
 /// Clap's report on one line, without the usage.
@@ -380,15 +413,21 @@ mod tests {
         })
     }
 
+    fn patterns(line: &str, ranks: u32) -> Result<Vec<Named>, String> {
+        match parsed(line)?.task {
+            Task::Measure(command) => command.patterns(ranks),
+            Task::Like(_) => panic!("{line}"),
+        }
+    }
+
     #[test]
     fn clap_accepts_the_declarations() {
-        Cli::command().debug_assert();
+        Line::command().debug_assert();
     }
 
     #[test]
     fn groups_are_all_ranks_evenly_by_default() {
-        let cli = parsed("rail --sizes 1k --active 2").unwrap();
-        let [named] = &cli.command.patterns(8).unwrap()[..] else { panic!() };
+        let [named] = &patterns("rail --sizes 1k --active 2", 8).unwrap()[..] else { panic!() };
         let pattern = named.pattern(1024, 8).unwrap();
         assert_eq!(pattern.steps[0].messages.len(), 2);
         assert_eq!(pattern.steps[0].messages[1].destination, 5);
@@ -404,17 +443,22 @@ mod tests {
 
     #[test]
     fn all_collectives_are_each_of_them() {
-        let cli = parsed("collective all --members 0-2 --members 4,6").unwrap();
-        let all = cli.command.patterns(8).unwrap();
+        let all = patterns("collective all --members 0-2 --members 4,6", 8).unwrap();
         assert_eq!(all.len(), Collective::ALL.len());
         assert_eq!(all[0].pattern(8, 8).unwrap().steps[0].collectives[1].members, [4, 6]);
-        assert!(parsed("collective ibcast").unwrap().command.patterns(8).unwrap_err().contains("'ibcast'"));
+        assert!(patterns("collective ibcast", 8).unwrap_err().contains("'ibcast'"));
+    }
+
+    #[test]
+    fn a_profile_is_replayed_without_a_command() {
+        assert!(matches!(parsed("--like a.mpisee").unwrap().task, Task::Like(path) if path == Path::new("a.mpisee")));
     }
 
     #[test]
     fn wrong_command_lines_are_one_sentence() {
         for (line, expected) in [
             ("", "there is no word that says what to measure"),
+            ("--like a.mpisee ring", "are two tasks"),
             ("p2p --ranks 1,1", "are one"),
             ("halo --dims 4x0", "is not a grid"),
             ("p2p --sizes 8-4", "begins after its end"),
@@ -426,7 +470,7 @@ mod tests {
             let error = parsed(line).unwrap_err();
             assert!(error.contains(expected) && !error.contains('\n'), "{line}: {error}");
         }
-        let missing = parsed("run /nowhere.pattern").unwrap().command.patterns(2).unwrap_err();
+        let missing = patterns("run /nowhere.pattern", 2).unwrap_err();
         assert!(missing.contains("/nowhere.pattern cannot be read"), "{missing}");
     }
 }

@@ -18,6 +18,7 @@ pub mod network;
 pub mod output;
 pub mod pattern;
 pub mod provenance;
+pub mod replay;
 pub mod schedule;
 pub mod sizes;
 pub mod statistics;

@@ -62,7 +62,7 @@ fn of_pair(pair: &PairModel) -> String {
         100.0 * pair.error_median,
         100.0 * pair.error_max
     );
-    let heads = ["  Size", "One way µs", "Min", "Spread %", "Model µs", "Stream GB/s"].map(str::to_owned);
+    let heads = ["  Size", "One way µs", "Min", "Spread %", "Model of min", "Stream GB/s"].map(str::to_owned);
     let rows = pair.points.iter().map(|point| {
         [
             format!("  {}", size(point.bytes)),
@@ -70,7 +70,7 @@ fn of_pair(pair: &PairModel) -> String {
             digits(point.one_way_min_s * 1e6),
             format!("{:.1}", 100.0 * point.one_way_spread),
             pair.one_way_s(point.bytes).map_or_else(|| "-".to_owned(), |time_s| digits(time_s * 1e6)),
-            digits(point.bytes as f64 / point.stream_median_s / 1e9),
+            digits(point.bytes as f64 / point.stream_min_s / 1e9),
         ]
     });
     text + &aligned(&heads, rows, 0)
@@ -84,7 +84,7 @@ fn capital(text: &str) -> String {
 /// The points of all pairs as CSV.
 pub fn csv(network: &Network) -> String {
     let mut text =
-        "class,rank,peer,backend,bytes,one_way_min_s,one_way_median_s,one_way_spread,model_s,stream_median_s\n"
+        "class,rank,peer,backend,bytes,one_way_min_s,one_way_median_s,one_way_spread,model_s,stream_min_s,stream_median_s\n"
             .to_owned();
     for pair in &network.pairs {
         for point in &pair.points {
@@ -93,13 +93,14 @@ pub fn csv(network: &Network) -> String {
             let [rank, peer] = pair.ranks;
             let _ = writeln!(
                 text,
-                "{class},{rank},{peer},{},{},{:.12},{:.12},{:.6},{:.12},{:.12}",
+                "{class},{rank},{peer},{},{},{:.12},{:.12},{:.6},{:.12},{:.12},{:.12}",
                 pair.backend,
                 point.bytes,
                 point.one_way_min_s,
                 point.one_way_median_s,
                 point.one_way_spread,
                 pair.one_way_s(point.bytes).unwrap_or_default(),
+                point.stream_min_s,
                 point.stream_median_s
             );
         }

@@ -81,9 +81,9 @@ pub struct PairModel {
     /// The largest message that is sent without waiting for its receiver; none if even an empty one waits, or all that
     /// were tried went.
     pub eager_limit_bytes: Option<u64>,
-    /// Time of one way by size: in each segment latency + bytes × time per byte.
+    /// Time of one way by size, of the fastest repetitions: in each segment latency + bytes × time per byte.
     pub segments: Vec<Segment>,
-    /// How far the model is off, as a part of the median time: the median over the sizes, and the most.
+    /// How far the model is off, as a part of the measured time: the median over the sizes, and the most.
     pub error_median: f64,
     /// See `error_median`.
     pub error_max: f64,
@@ -128,7 +128,9 @@ pub struct PairPoint {
     pub one_way_median_s: f64,
     /// The middle half of the repetitions, as a part of the median.
     pub one_way_spread: f64,
-    /// A message in a stream of them one way, the median of the repetitions.
+    /// A message in a stream of them one way, the fastest repetition.
+    pub stream_min_s: f64,
+    /// The same, the median of the repetitions.
     pub stream_median_s: f64,
 }
 
@@ -164,6 +166,9 @@ pub enum InterfaceScheme {
     RoundRobin,
 }
 
+/// The name that all point-to-point messages of a communicator have as an operation.
+pub const MESSAGES: &str = "messages";
+
 /// One operation of a profile, carried out again without the computation between.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Replay {
@@ -171,9 +176,11 @@ pub struct Replay {
     pub command: Vec<String>,
     /// The number of ranks of the profile, and of the replay.
     pub ranks: u32,
+    /// The family of communicators: `W_s2.*`.
+    pub family: String,
     /// The communicators, which were replayed at the same time.
     pub comms: Vec<String>,
-    /// The operation.
+    /// The operation, or [`MESSAGES`].
     pub call: String,
     /// The size class.
     pub size_min: u64,
@@ -181,9 +188,9 @@ pub struct Replay {
     pub size_max: u64,
     /// The bytes of a block, or of a message, in the replay.
     pub bytes: u64,
-    /// The calls of all ranks in the profile.
+    /// The calls of all ranks in the profile, or the messages.
     pub calls: u64,
-    /// The time of a call with all communicators at once: median of the repetitions, mean over ranks.
+    /// The time of a call with all communicators at once: that of all ranks by the calls of all ranks, median of the repetitions.
     pub together_s: f64,
     /// The middle half of the repetitions, as a part of the median.
     pub together_spread: f64,

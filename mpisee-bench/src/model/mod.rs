@@ -133,12 +133,12 @@ fn best(points: &[(f64, f64)], count: usize, forced: Option<usize>) -> Option<Ve
 
 /// LogGP's g and G of a stream of messages: the time of one at the smallest size, and per byte between the two longest.
 pub fn gaps(points: &[PairPoint]) -> (f64, f64) {
-    let gap_s = points.first().map_or(f64::NAN, |point| point.stream_median_s);
+    let gap_s = points.first().map_or(f64::NAN, |point| point.stream_min_s);
     let per_byte_s = match points {
-        [.., one, other] if other.stream_median_s > one.stream_median_s => {
-            (other.stream_median_s - one.stream_median_s) / (other.bytes - one.bytes) as f64
+        [.., one, other] if other.stream_min_s > one.stream_min_s => {
+            (other.stream_min_s - one.stream_min_s) / (other.bytes - one.bytes) as f64
         }
-        [.., last] => last.stream_median_s / last.bytes as f64,
+        [.., last] => last.stream_min_s / last.bytes as f64,
         [] => f64::NAN,
     };
     (gap_s, per_byte_s)
@@ -194,12 +194,13 @@ mod tests {
 
     #[test]
     fn gaps_are_those_of_the_stream() {
-        let point = |bytes, stream_median_s| PairPoint {
+        let point = |bytes, stream_min_s| PairPoint {
             bytes,
+            stream_min_s,
+            stream_median_s: 1.0,
             one_way_min_s: 0.0,
             one_way_median_s: 0.0,
             one_way_spread: 0.0,
-            stream_median_s,
         };
         let (gap_s, per_byte_s) = gaps(&[point(1, 2e-7), point(1000, 1e-6), point(3000, 2e-6)]);
         assert_eq!(gap_s, 2e-7);

@@ -8,12 +8,13 @@ mod memory;
 mod network;
 mod place;
 mod plan;
+mod replay;
 
 use agree::{Failed, agree};
 use measure::{Effort, measure};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
-use mpisee_bench::cli::{self, Cli, Command, Stop};
+use mpisee_bench::cli::{self, Cli, Command, Stop, Task};
 use mpisee_bench::output::{self, Format};
 use place::Setting;
 use std::io::Write;
@@ -46,12 +47,16 @@ fn run(world: &SimpleCommunicator) -> Result<(), Failed> {
     let parsed = cli::parse(std::env::args_os()).map_err(|stop| match stop {
         Stop::Text(text) | Stop::Usage(text) => text,
     });
-    let Cli { command, settings } = agree(world, parsed)?;
+    let Cli { task, settings } = agree(world, parsed)?;
     let effort = Effort::of(&settings);
     let setting = Setting::of(world);
-    if let Command::Network(with) = command {
-        return network::measure(world, &setting, &settings, with.backend, effort);
-    }
+    let command = match task {
+        Task::Like(profile) => return replay::measure(world, &setting, &settings, &profile, effort),
+        Task::Measure(Command::Network(with)) => {
+            return network::measure(world, &setting, &settings, with.backend, effort);
+        }
+        Task::Measure(command) => command,
+    };
     let ranks = world.size() as u32;
     let patterns = agree(world, command.patterns(ranks))?;
     if settings.format == Format::Table && settings.output.is_none() && world.rank() == 0 {
@@ -59,9 +64,14 @@ fn run(world: &SimpleCommunicator) -> Result<(), Failed> {
     }
     let mut all = Vec::new();
     for named in &patterns {
+        let mut before = None;
         for &bytes in &settings.sizes.0 {
             let pattern = agree(world, named.pattern(bytes, ranks))?;
-            all.push(measure(world, &named.name, bytes, &pattern, effort)?);
+            // A pattern that does not depend on the size is measured once.
+            if before.as_ref() != Some(&pattern) {
+                all.push(measure(world, &named.name, bytes, &pattern, effort)?);
+                before = Some(pattern);
+            }
         }
     }
     let written = if world.rank() == 0 {

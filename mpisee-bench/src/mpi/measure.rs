@@ -50,6 +50,8 @@ pub struct Times {
     pub longest_s: Vec<f64>,
     /// The same as a mean over the ranks that have a part in the pattern.
     pub mean_s: Vec<f64>,
+    /// How many these are.
+    pub ranks: u32,
 }
 
 /// Measures a pattern for messages of `bytes`, together with all ranks.
@@ -61,15 +63,12 @@ pub fn measure(
     effort: Effort,
 ) -> Result<Measurement, Failed> {
     let times = time(world, pattern, effort)?;
-    let ranks = (0..world.size() as u32)
-        .filter(|&rank| pattern.steps.iter().any(|step| step.concerns(rank)))
-        .count() as u32;
     let time = Summary::of(&times.longest_s).divided(pattern.parts.into());
     let rate = |part_s| Measurement::rate(pattern.moved(), pattern.parts, part_s);
     Ok(Measurement {
         pattern: name.to_owned(),
         backend: pattern.backends(),
-        ranks,
+        ranks: times.ranks,
         bytes,
         moved_bytes: pattern.moved(),
         parts: pattern.parts,
@@ -104,7 +103,8 @@ pub fn time(world: &SimpleCommunicator, pattern: &Pattern, effort: Effort) -> Re
     let mut sums = vec![0.0; parts.len()];
     world.all_reduce_into(&parts[..], &mut sums[..], SystemOperation::sum());
     let ranks = sums.pop().unwrap_or(1.0);
-    Ok(Times { iterations, longest_s, mean_s: sums.into_iter().map(|sum_s| sum_s / ranks).collect() })
+    let mean_s = sums.into_iter().map(|sum_s| sum_s / ranks).collect();
+    Ok(Times { iterations, longest_s, mean_s, ranks: ranks as u32 })
 }
 
 /// Warms up, and finds how many runs make a repetition long enough.
