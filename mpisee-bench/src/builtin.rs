@@ -137,7 +137,8 @@ impl Builtin {
             &Builtin::Rail(groups, direction) => {
                 groups.check(ranks)?;
                 Ok(groups.pattern("rail", direction, backend, |all, [from, to]| {
-                    (0..groups.active).for_each(|at| all.add(groups.rank(from, at), groups.rank(to, at), bytes));
+                    (0..groups.active)
+                        .for_each(|at| all.add(groups.rank(from, at), groups.rank(to, at), bytes));
                 }))
             }
             &Builtin::Fan(groups, direction) => {
@@ -258,7 +259,8 @@ fn point_to_point(
         destination_offset: offset,
         times,
     };
-    let step = |name: &str, messages| Step { name: name.to_owned(), backend, messages, collectives: Vec::new() };
+    let step =
+        |name: &str, messages| Step { name: name.to_owned(), backend, messages, collectives: Vec::new() };
     let behind = bytes.max(1).next_multiple_of(4096);
     match exchange {
         Exchange::PingPong => {

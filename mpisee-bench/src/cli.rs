@@ -30,7 +30,9 @@ EXAMPLES:
 /// a profile.
 #[derive(Debug, Parser)]
 #[command(name = "mpisee-bench", version, after_help = EXAMPLES, disable_help_subcommand = true)]
-#[command(override_usage = "mpirun … mpisee-bench COMMAND [OPTIONS]\n       mpirun … mpisee-bench --like PROFILE [OPTIONS]")]
+#[command(
+    override_usage = "mpirun … mpisee-bench COMMAND [OPTIONS]\n       mpirun … mpisee-bench --like PROFILE [OPTIONS]"
+)]
 struct Line {
     #[command(subcommand)]
     command: Option<Command>,
@@ -293,7 +295,9 @@ impl Command {
             }
             Command::Rail(args) => one("rail", Builtin::Rail(args.groups(ranks), args.direction), &args.with),
             Command::Fan(args) => one("fan", Builtin::Fan(args.groups(ranks), args.direction), &args.with),
-            Command::Dense(args) => one("dense", Builtin::Dense(args.groups(ranks), args.direction), &args.with),
+            Command::Dense(args) => {
+                one("dense", Builtin::Dense(args.groups(ranks), args.direction), &args.with)
+            }
             Command::Ring { direction, with } => one("ring", Builtin::Ring(*direction), with),
             Command::Halo { dims, ndims, periodic, with } => {
                 let dimensions = dims.as_ref().map_or_else(|| grid(ranks, *ndims), |dims| dims.0.clone());
@@ -347,7 +351,9 @@ fn pair(text: &str) -> Result<[u32; 2], String> {
 fn dimensions(text: &str) -> Result<Dimensions, String> {
     let lengths: Option<Vec<u32>> = text.split('x').map(|length| length.parse().ok()).collect();
     let lengths = lengths.filter(|all| all.len() <= 3 && all.iter().all(|&length| length > 0));
-    lengths.map(Dimensions).ok_or_else(|| format!("'{text}' is not a grid of one to three dimensions like 4x2"))
+    lengths
+        .map(Dimensions)
+        .ok_or_else(|| format!("'{text}' is not a grid of one to three dimensions like 4x2"))
 }
 
 fn setting(text: &str) -> Result<(String, i64), String> {
@@ -397,7 +403,8 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Stop> {
 fn sentence(error: &clap::Error) -> String {
     let report = error.render().to_string();
     let lines = report.lines().map(str::trim);
-    let said = lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    let said =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
     let said: Vec<&str> = said.filter(|line| !line.is_empty()).collect();
     format!("{}; --help lists the options", said.join(" ").trim_start_matches("error: "))
 }
@@ -451,7 +458,9 @@ mod tests {
 
     #[test]
     fn a_profile_is_replayed_without_a_command() {
-        assert!(matches!(parsed("--like a.mpisee").unwrap().task, Task::Like(path) if path == Path::new("a.mpisee")));
+        assert!(
+            matches!(parsed("--like a.mpisee").unwrap().task, Task::Like(path) if path == Path::new("a.mpisee"))
+        );
     }
 
     #[test]

@@ -59,9 +59,7 @@ impl Expression {
             Expression::Variable(name) => {
                 variables.get(name).copied().ok_or_else(|| unknown(name, variables))
             }
-            Expression::Negative(inner) => {
-                inner.value(variables)?.checked_neg().ok_or_else(too_large)
-            }
+            Expression::Negative(inner) => inner.value(variables)?.checked_neg().ok_or_else(too_large),
             Expression::Binary(left, operator, right) => {
                 combined(left.value(variables)?, *operator, right.value(variables)?)
             }

@@ -5,6 +5,7 @@ use mpisee_collect::process;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 /// The exit code of bad usage, and where there is no program to start.
 const UNUSABLE: u8 = 2;
@@ -30,9 +31,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// How long a rank that says nothing stays, so that the launcher does not kill the one that speaks before it has: as
+/// soon as one rank has failed it ends the others.
+const SILENCE: Duration = Duration::from_millis(300);
+
 fn unusable(why: &str) -> ExitCode {
     if process::speaks() {
         let _ = io::stderr().write_all(format!("mpisee-bench: {why}\n").as_bytes());
+    } else {
+        std::thread::sleep(SILENCE);
     }
     ExitCode::from(UNUSABLE)
 }

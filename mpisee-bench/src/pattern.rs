@@ -230,7 +230,8 @@ fn check_messages(number: usize, step: &Step, ranks: u32) -> Result<(), Fault> {
 
 fn check_collectives(number: usize, step: &Step, ranks: u32) -> Result<(), Fault> {
     let fault = |what| Err(Fault { step: number, message: None, what });
-    let mut members: Vec<u32> = step.collectives.iter().flat_map(|call| call.members.iter().copied()).collect();
+    let mut members: Vec<u32> =
+        step.collectives.iter().flat_map(|call| call.members.iter().copied()).collect();
     members.sort_unstable();
     if let Some(twice) = members.windows(2).find(|pair| pair[0] == pair[1]) {
         return fault(format!("rank {} is a member twice; one step has one collective of a rank", twice[0]));
@@ -304,13 +305,20 @@ impl fmt::Display for Pattern {
             writeln!(out, "step {} using {}", step.name, step.backend)?;
             for it in &step.messages {
                 let Message { source, destination, bytes, source_offset, destination_offset, times } = it;
-                write!(out, "  {source} -> {destination} : {bytes} from {source_offset} to {destination_offset}")?;
+                write!(
+                    out,
+                    "  {source} -> {destination} : {bytes} from {source_offset} to {destination_offset}"
+                )?;
                 writeln!(out, "{}", if *times == 1 { String::new() } else { format!(" times {times}") })?;
             }
             for call in &step.collectives {
                 let members: Vec<String> = call.members.iter().map(u32::to_string).collect();
                 write!(out, "  {} on {} : {}", call.collective, members.join(", "), call.bytes)?;
-                writeln!(out, "{}", if call.root == 0 { String::new() } else { format!(" root {}", call.root) })?;
+                writeln!(
+                    out,
+                    "{}",
+                    if call.root == 0 { String::new() } else { format!(" root {}", call.root) }
+                )?;
             }
         }
         Ok(())
@@ -337,7 +345,8 @@ mod tests {
         assert!(crossing.check(2).unwrap_err().what.contains("at rank 1"), "{crossing}");
         let both = pattern(vec![message(0, 2, 8, 0, 0), message(1, 2, 8, 0, 7)]);
         assert!(both.check(3).unwrap_err().to_string().contains("written by a message and written"));
-        let inside = pattern(vec![message(0, 2, 100, 0, 0), message(0, 2, 1, 0, 200), message(1, 2, 1, 0, 50)]);
+        let inside =
+            pattern(vec![message(0, 2, 100, 0, 0), message(0, 2, 1, 0, 200), message(1, 2, 1, 0, 50)]);
         assert!(inside.check(3).is_err());
         let shared_source = pattern(vec![message(0, 1, 8, 0, 0), message(0, 2, 8, 4, 0)]);
         assert_eq!(shared_source.check(3), Ok(()));

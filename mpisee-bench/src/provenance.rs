@@ -71,8 +71,7 @@ pub fn after(pattern: &Pattern, ranks: u32) -> Vec<Arena> {
     let mut arenas: Vec<Arena> = (0..ranks).map(|rank| Arena::of(rank, pattern.arena(rank))).collect();
     for step in &pattern.steps {
         let moved = step.messages.iter().filter(|it| it.bytes > 0);
-        let moved: Vec<_> =
-            moved.map(|it| (it, arenas[it.source as usize].read(it.source_span()))).collect();
+        let moved: Vec<_> = moved.map(|it| (it, arenas[it.source as usize].read(it.source_span()))).collect();
         for (message, pieces) in moved {
             let arena = &mut arenas[message.destination as usize];
             arena.write(message.destination_offset, message.bytes, &pieces);
@@ -239,8 +238,14 @@ mod tests {
 
     #[test]
     fn a_wrong_byte_is_found() {
-        let message =
-            Message { source: 0, destination: 1, bytes: 64, source_offset: 0, destination_offset: 8, times: 1 };
+        let message = Message {
+            source: 0,
+            destination: 1,
+            bytes: 64,
+            source_offset: 0,
+            destination_offset: 8,
+            times: 1,
+        };
         let pattern = Pattern::of(vec![Step { messages: vec![message], ..Step::default() }]);
         let expected = &after(&pattern, 2)[1];
         let mut arena = vec![0; 72];

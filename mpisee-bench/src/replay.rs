@@ -153,7 +153,8 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
             }
         }
     }
-    let mut items: Vec<Item> = sums.into_iter().filter_map(|(key, sum)| collective_item(key, sum, &comms)).collect();
+    let mut items: Vec<Item> =
+        sums.into_iter().filter_map(|(key, sum)| collective_item(key, sum, &comms)).collect();
     items.extend(message_items(profile, &comms, message_s).map_err(failed)?);
     let time_s = items.iter().map(|item| item.time_s).sum::<f64>() + left_out.values().sum::<f64>();
     items.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
@@ -205,7 +206,9 @@ fn kind(call: &str, comm: &CommRow) -> Treatment {
     }
     match kind {
         Some(Kind::PointToPoint | Kind::Completion) => Treatment::Messages,
-        Some(Kind::OneSided) => Treatment::LeftOut("one-sided communication is not replayed: its targets are not recorded"),
+        Some(Kind::OneSided) => {
+            Treatment::LeftOut("one-sided communication is not replayed: its targets are not recorded")
+        }
         _ => match Collective::from_name(call) {
             Some(collective) if collective.is_of_neighbours() => {
                 Treatment::LeftOut("collectives of neighbours are not replayed")

@@ -43,7 +43,8 @@ impl FromStr for Sizes {
 /// A number of bytes; k, M, G and T are powers of 1024.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
-    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor(&text[digits.len()..])?));
+    let number =
+        digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor(&text[digits.len()..])?));
     number.ok_or_else(|| format!("'{text}' is not a size like 512, 64k, 4M or 1G (k is 1024)"))
 }
 

@@ -105,8 +105,9 @@ impl View {
     }
 
     fn blocks_of(&self, blocks: impl IntoIterator<Item = (u32, u64)>) -> Vec<u8> {
-        let block =
-            |(member, block): (u32, u64)| (0..self.bytes).map(move |at| byte(member, block * self.bytes + at));
+        let block = |(member, block): (u32, u64)| {
+            (0..self.bytes).map(move |at| byte(member, block * self.bytes + at))
+        };
         blocks.into_iter().flat_map(block).collect()
     }
 

@@ -43,7 +43,12 @@ fn write(comms: &[CommRow], calls: &[CallRow], peers: &[PeerRow]) -> (TempDir, P
     table(&writer, comms);
     table(&writer, calls);
     table(&writer, peers);
-    let run = RunInfo { format_version: FORMAT_VERSION, ranks: 4, command: vec!["./app".to_owned()], ..RunInfo::default() };
+    let run = RunInfo {
+        format_version: FORMAT_VERSION,
+        ranks: 4,
+        command: vec!["./app".to_owned()],
+        ..RunInfo::default()
+    };
     let directory = writer.finish(&run).unwrap();
     (folder, Profile::open(directory).unwrap())
 }
@@ -51,7 +56,8 @@ fn write(comms: &[CommRow], calls: &[CallRow], peers: &[PeerRow]) -> (TempDir, P
 const KIB: [u64; 2] = [1024, 2047];
 
 fn items() -> Vec<Item> {
-    let comms = [comm("W", "0-3", 4), comm("W_s1.0", "0,2", 2), comm("W_s1.1", "1,3", 2), comm("W_d2", "0-3", 4)];
+    let comms =
+        [comm("W", "0-3", 4), comm("W_s1.0", "0,2", 2), comm("W_s1.1", "1,3", 2), comm("W_d2", "0-3", 4)];
     let mut calls = Vec::new();
     for rank in 0..4 {
         let half = format!("W_s1.{}", rank % 2);

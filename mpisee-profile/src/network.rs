@@ -261,7 +261,12 @@ mod tests {
 
     #[test]
     fn a_model_is_a_line_in_each_segment() {
-        let line = |from_bytes, to_bytes, latency_s, per_byte_s| Segment { from_bytes, to_bytes, latency_s, per_byte_s };
+        let line = |from_bytes, to_bytes, latency_s, per_byte_s| Segment {
+            from_bytes,
+            to_bytes,
+            latency_s,
+            per_byte_s,
+        };
         let model = PairModel {
             class: PairClass::Node,
             ranks: [0, 1],

@@ -1,8 +1,9 @@
 //! The command line: chooses the command, and reports usage errors in one sentence.
 
 use crate::command::{
-    Outcome, advise, check, comms, compare_network, diff, efficiency, expect, export, gpu, gpu_records, import, locality,
-    matrix, ops, paths, ranks, recover, regions, report, runs, sites, sizes, summary, top, waits,
+    Outcome, advise, check, comms, compare_network, diff, efficiency, expect, export, gpu, gpu_records,
+    import, locality, matrix, ops, paths, ranks, recover, regions, report, runs, sites, sizes, summary, top,
+    waits,
 };
 use crate::left_behind;
 use crate::similar::similar;

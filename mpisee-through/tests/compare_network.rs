@@ -9,9 +9,13 @@ use support::{Builder, Written};
 /// Four ranks: an MPI_Allreduce to which rank 1 comes 100 ms late each time, an MPI_Alltoall on two halves, messages.
 fn profile() -> Builder {
     const CALLS: u64 = 40;
-    let mut builder = Builder::new(4)
-        .comm("W_s1.0", "W", "MPI_Comm_split", "0-1", |_| {})
-        .comm("W_s1.2", "W", "MPI_Comm_split", "2-3", |_| {});
+    let mut builder = Builder::new(4).comm("W_s1.0", "W", "MPI_Comm_split", "0-1", |_| {}).comm(
+        "W_s1.2",
+        "W",
+        "MPI_Comm_split",
+        "2-3",
+        |_| {},
+    );
     for rank in 0..4 {
         let late_s = if rank == 1 { 0.1 } else { 0.0 };
         let row = |instance: u64| ArrivalRow {
@@ -73,7 +77,14 @@ fn network() -> Network {
         ranks: 4,
         replays: vec![
             replay("W", &["W"], "MPI_Allreduce", [8192, 16383], 8192, [0.004, 0.004]),
-            replay("W_s1.*", &["W_s1.0", "W_s1.2"], "MPI_Alltoall", [2 << 20, (4 << 20) - 1], 1 << 20, [0.02, 0.01]),
+            replay(
+                "W_s1.*",
+                &["W_s1.0", "W_s1.2"],
+                "MPI_Alltoall",
+                [2 << 20, (4 << 20) - 1],
+                1 << 20,
+                [0.02, 0.01],
+            ),
             replay("W", &["W"], MESSAGES, [1000, 1000], 1000, [0.003, 0.003]),
         ],
         ..Network::default()
@@ -102,7 +113,8 @@ fn time_is_divided_into_parts_that_add_up() {
         let at = heads.iter().position(|head| head == name).unwrap();
         row[at].parse().unwrap_or(0.0)
     };
-    let parts = |row| ["waiting_s", "network_s", "siblings_s", "not_explained_s"].map(|name| value(row, name));
+    let parts =
+        |row| ["waiting_s", "network_s", "siblings_s", "not_explained_s"].map(|name| value(row, name));
     for row in &rows {
         assert!((parts(row).iter().sum::<f64>() - value(row, "time_s")).abs() < 1e-8, "{row:?}");
     }
@@ -114,7 +126,7 @@ fn time_is_divided_into_parts_that_add_up() {
     assert!((waiting - 12.0).abs() < 1e-6 && (network - 0.64).abs() < 1e-9, "{allreduce:?}");
     assert!(siblings == 0.0 && (rest - 0.16).abs() < 1e-6, "{allreduce:?}");
     // 40 messages, whose replay would take longer than the 80 ms of the program.
-    assert_eq!((value(messages, "calls"), value(messages, "volume")), (40.0, 40_000.0));
+    assert_eq!((value(messages, "calls"), value(messages, "bytes")), (40.0, 40_000.0));
     assert_eq!(parts(messages), [0.0, 0.08, 0.0, 0.0]);
 }
 

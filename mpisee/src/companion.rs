@@ -9,7 +9,8 @@ use std::path::PathBuf;
 /// there is none.
 pub fn program_for_launcher(name: &str, wanted: Option<&str>) -> Result<PathBuf, String> {
     let installation = Installation::find();
-    let flavour = flavour(&installation, wanted, environment::hint(|name| std::env::var(name).ok()).as_ref())?;
+    let flavour =
+        flavour(&installation, wanted, environment::hint(|name| std::env::var(name).ok()).as_ref())?;
     let program = installation.folder.join(&flavour.name).join(name);
     if program.is_file() {
         return Ok(program);
@@ -75,7 +76,8 @@ mod tests {
     #[test]
     fn the_launcher_decides_unless_the_flavour_is_named() {
         let both = installation(&[("mpich-4.0", Family::Mpich), ("openmpi-4.1", Family::OpenMpi)]);
-        let hint = Hint { family: Family::OpenMpi, product: Some("openmpi"), version: vec![4], variable: "X" };
+        let hint =
+            Hint { family: Family::OpenMpi, product: Some("openmpi"), version: vec![4], variable: "X" };
         let name = |wanted, hint| flavour(&both, wanted, hint).map(|flavour| flavour.name.as_str());
         assert_eq!(name(None, Some(&hint)), Ok("openmpi-4.1"));
         assert_eq!(name(Some("mpich-4.0"), Some(&hint)), Ok("mpich-4.0"));

@@ -1,7 +1,7 @@
 //! `mpisee-bench`: what it moves, what it says of times, and what it refuses.
 
 use mpisee_profile::network::{Network, PairClass};
-use mpisee_tests::{Finished, Mpi, Place, Run, dist, on_each_mpi, within};
+use mpisee_tests::{Cluster, Finished, Mpi, Place, Run, dist, on_each_mpi, within};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,9 @@ fn has_none(mpi: &Mpi) -> bool {
 fn rows(finished: &Finished) -> Vec<BTreeMap<String, String>> {
     let mut lines = finished.stdout.lines();
     let heads: Vec<&str> = lines.next().expect("there is a header").split(',').collect();
-    lines.map(|line| heads.iter().map(|&it| it.to_owned()).zip(line.split(',').map(str::to_owned)).collect()).collect()
+    lines
+        .map(|line| heads.iter().map(|&it| it.to_owned()).zip(line.split(',').map(str::to_owned)).collect())
+        .collect()
 }
 
 fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
@@ -38,12 +40,18 @@ fn a_pattern_sends_what_it_says() {
         if has_none(mpi) {
             return;
         }
-        for (backend, calls) in [("isend", ["MPI_Isend", "MPI_Irecv"]), ("persistent", ["MPI_Start", "MPI_Startall"])] {
-            let words = format!("rail --groups 2 --group-size 2 --sizes 1511 --direction bi --backend {backend}");
+        for (backend, calls) in
+            [("isend", ["MPI_Isend", "MPI_Irecv"]), ("persistent", ["MPI_Start", "MPI_Startall"])]
+        {
+            let words =
+                format!("rail --groups 2 --group-size 2 --sizes 1511 --direction bi --backend {backend}");
             let finished = bench(mpi, &words).profiled();
             let rows = rows(&finished);
             assert_eq!(rows.len(), 1, "{}", finished.stdout);
-            assert_eq!((&*rows[0]["pattern"], &*rows[0]["backend"], &*rows[0]["verified"]), ("rail", backend, "true"));
+            assert_eq!(
+                (&*rows[0]["pattern"], &*rows[0]["backend"], &*rows[0]["verified"]),
+                ("rail", backend, "true")
+            );
             assert_eq!((number(&rows[0], "moved_bytes"), number(&rows[0], "ranks")), (4.0 * 1511.0, 4.0));
             let tables = finished.tables();
             for (rank, peer) in [(0, 2), (1, 3), (2, 0), (3, 1)] {
@@ -84,18 +92,22 @@ fn every_collective_runs_on_two_communicators_at_once() {
         if has_none(mpi) {
             return;
         }
-        let finished = bench(mpi, "collective all --members 0,2 --members 1,3-4 --root 1 --sizes 8,12,37").ranks(5).plain();
+        let finished = bench(mpi, "collective all --members 0,2 --members 1,3 --root 1 --sizes 8,12,37")
+            .ranks(4)
+            .plain();
         let rows = rows(&finished);
         // A barrier has no size.
         assert_eq!(rows.len(), 21 * 3 + 1, "{}", finished.stdout);
         for row in &rows {
-            assert_eq!((&*row["verified"], &*row["ranks"], &*row["backend"]), ("true", "5", "collective"));
-            let times = ["min_s", "quarter_s", "median_s", "three_quarters_s", "max_s"].map(|it| number(row, it));
+            assert_eq!((&*row["verified"], &*row["ranks"], &*row["backend"]), ("true", "4", "collective"));
+            let times =
+                ["min_s", "quarter_s", "median_s", "three_quarters_s", "max_s"].map(|it| number(row, it));
             assert!(times[0] > 0.0 && times.is_sorted(), "{row:?}");
         }
-        let volume = |name: &str| rows.iter().find(|row| row["pattern"] == name && row["bytes"] == "37").unwrap();
-        assert_eq!(number(volume("MPI_Alltoall"), "moved_bytes"), 37.0 * (4.0 + 9.0));
-        assert_eq!(number(volume("MPI_Bcast"), "moved_bytes"), 37.0 * (1.0 + 2.0));
+        let volume =
+            |name: &str| rows.iter().find(|row| row["pattern"] == name && row["bytes"] == "37").unwrap();
+        assert_eq!(number(volume("MPI_Alltoall"), "moved_bytes"), 37.0 * (4.0 + 4.0));
+        assert_eq!(number(volume("MPI_Bcast"), "moved_bytes"), 37.0 * 2.0);
     });
 }
 
@@ -144,7 +156,8 @@ fn a_pattern_file_is_carried_out_with_its_steps() {
         let [put, sent] = ["MPI_Put", "MPI_Isend"].map(|call| tables.sum("W", call));
         assert_eq!((put.calls, put.bytes), (sent.calls, 911 * sent.calls));
         assert_eq!(tables.peer("W", 1, 2)[1], 911 * sent.calls);
-        let sums = tables.sum_where(|row| row.call == "MPI_Allreduce" && row.comm != "W" && row.bytes == 8 * row.calls);
+        let sums = tables
+            .sum_where(|row| row.call == "MPI_Allreduce" && row.comm != "W" && row.bytes == 8 * row.calls);
         assert!(sums.calls >= 2 * sent.calls, "{sums:?} {sent:?}");
     });
 }
@@ -171,21 +184,33 @@ fn what_cannot_be_measured_is_said_once() {
             (format!("run {wrong}"), format!("{wrong}: line 2: 'n' is where ':' should be")),
             (
                 format!("run {far} --sizes 4"),
-                format!("{far}: line 3: there is no rank 5, since there are 2 ranks: start 6 or more with mpirun -n"),
+                format!(
+                    "{far}: line 3: there is no rank 5, since there are 2 ranks: start 6 or more with mpirun -n"
+                ),
             ),
             (format!("run {large} --sizes 1G"), "of memory are available; take smaller --sizes".to_owned()),
-            ("rail --group-size 4".to_owned(), "2 groups of 4 ranks need 8 ranks, and there are 2".to_owned()),
+            (
+                "rail --group-size 4".to_owned(),
+                "2 groups of 4 ranks need 8 ranks, and there are 2".to_owned(),
+            ),
             ("p2p --ranks 0,2".to_owned(), "rank 2 has a part in it, and there are 2 ranks".to_owned()),
             ("p2p --sizes 2G".to_owned(), "a message of 2147483648 bytes is longer than".to_owned()),
             ("collective ibcast".to_owned(), "there is no blocking collective 'ibcast'".to_owned()),
             ("collective bcast --members 0-1 --members 1".to_owned(), "rank 1 is a member twice".to_owned()),
-            ("run /nowhere.pattern".to_owned(), "the pattern file /nowhere.pattern cannot be read".to_owned()),
+            (
+                "run /nowhere.pattern".to_owned(),
+                "the pattern file /nowhere.pattern cannot be read".to_owned(),
+            ),
             ("network --sizes 8".to_owned(), "a model needs three --sizes or more".to_owned()),
             ("halo --dims 9x9x9x9".to_owned(), "is not a grid of one to three dimensions".to_owned()),
         ] {
             let finished = bench(mpi, &words).ranks(2).exits_with(2).plain();
-            let said: Vec<&str> =
-                finished.stderr.lines().filter_map(|line| line.split_once("mpisee-bench: ")).map(|it| it.1).collect();
+            let said: Vec<&str> = finished
+                .stderr
+                .lines()
+                .filter_map(|line| line.split_once("mpisee-bench: "))
+                .map(|it| it.1)
+                .collect();
             assert_eq!(said.len(), 1, "{words}: {}", finished.stderr);
             assert!(said[0].contains(&expected), "{words}: {}\n{expected}", said[0]);
             assert_eq!(finished.stdout, "", "{words}");
@@ -222,7 +247,10 @@ fn a_network_is_modelled_and_the_eager_limit_found() {
             assert!(pair.class != PairClass::Network && pair.ranks == [0, 1]);
             assert_eq!(pair.points.iter().map(|it| it.bytes).collect::<Vec<_>>()[6..], [131_072, 524_288]);
             for point in &pair.points {
-                assert!(point.one_way_min_s > 0.0 && point.one_way_min_s <= point.one_way_median_s, "{point:?}");
+                assert!(
+                    point.one_way_min_s > 0.0 && point.one_way_min_s <= point.one_way_median_s,
+                    "{point:?}"
+                );
                 let model_s = pair.one_way_s(point.bytes).unwrap();
                 assert!((model_s / point.one_way_min_s - 1.0).abs() < pair.error_max + 1e-6, "{pair:?}");
             }
@@ -254,8 +282,14 @@ fn the_starter_needs_to_know_the_mpi() {
         if has_none(mpi) {
             return;
         }
-        let finished = Run::of(mpi, dist().join("bin/mpisee-bench")).argument("frobnicate").exits_with(2).plain();
-        assert_eq!(finished.stderr.matches("unrecognized subcommand 'frobnicate'").count(), 1, "{}", finished.stderr);
+        let finished =
+            Run::of(mpi, dist().join("bin/mpisee-bench")).argument("frobnicate").exits_with(2).plain();
+        assert_eq!(
+            finished.stderr.matches("unrecognized subcommand 'frobnicate'").count(),
+            1,
+            "{}",
+            finished.stderr
+        );
     });
 }
 
@@ -292,6 +326,48 @@ fn a_profile_is_replayed_and_compared() {
         let row = text.lines().find(|line| line.contains(",MPI_Alltoall,")).expect("it is compared");
         assert!(row.contains(&format!(",3011,4096,8191,{},", replay.calls)), "{text}");
         let few = bench(mpi, &words).ranks(2).exits_with(2).plain();
-        assert!(few.stderr.contains("is of 4 ranks, and there are 2: start as many with mpirun -n 4"), "{}", few.stderr);
+        assert!(
+            few.stderr.contains("is of 4 ranks, and there are 2: start as many with mpirun -n 4"),
+            "{}",
+            few.stderr
+        );
+    });
+}
+
+/// Bytes per second of a message's data on a link of so many bits per second: Ethernet, IP and TCP add 66 bytes to 1448.
+fn rate_of_data(bits_per_s: f64) -> f64 {
+    bits_per_s / 8.0 * 1448.0 / 1514.0
+}
+
+/// Shapes what a node sends.
+fn shape(cluster: &Cluster, node: &str, rate: &str) {
+    let mut tc = Command::new("tc");
+    tc.args(["qdisc", "add", "dev", "e0", "root", "tbf", "rate", rate, "burst", "64kb", "latency", "400ms"]);
+    cluster.run(node, &tc);
+}
+
+/// The rate of played links is found within 10 %, and the one that is slower.
+#[test]
+fn the_rates_of_shaped_links_are_found() {
+    on_each_mpi(|mpi| {
+        if has_none(mpi) || !mpi.name.starts_with("openmpi-4") {
+            return;
+        }
+        let Some(cluster) = Cluster::begin(3) else { return };
+        [("n1", "200mbit"), ("n2", "200mbit"), ("n3", "50mbit")].map(|(node, rate)| shape(&cluster, node, rate));
+        let run = bench(mpi, "network --sizes 64k,256k,1M --output network.json").ranks(3).on(&cluster);
+        let finished = run.plain();
+        let network = Network::read(&finished.place.path("network.json")).unwrap();
+        assert_eq!(network.hosts, ["n1", "n2", "n3"]);
+        let [pair] = &network.pairs[..] else { panic!("{:?}", network.pairs) };
+        assert_eq!((pair.class, pair.ranks), (PairClass::Network, [0, 1]));
+        let found = 1.0 / pair.gap_per_byte_s / rate_of_data(200e6);
+        assert!((0.9..1.1).contains(&found), "{found} of the planted rate: {pair:?}");
+        for (ranks, planted) in [("0,2", 200e6), ("2,0", 50e6), ("2,1", 50e6)] {
+            let words = format!("p2p --exchange uni --window 4 --ranks {ranks} --sizes 1M");
+            let finished = bench(mpi, &words).ranks(3).on(&cluster).plain();
+            let found = number(&rows(&finished)[0], "bytes_per_s") / rate_of_data(planted);
+            assert!((0.9..1.1).contains(&found), "{found} of {planted} on {ranks}: {}", finished.stdout);
+        }
     });
 }

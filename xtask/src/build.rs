@@ -64,7 +64,8 @@ fn bench(workplace: &Workplace) -> Result<Option<PathBuf>> {
         eprintln!("there is no mpisee-bench for {}", workplace.flavour.name);
         return Ok(None);
     }
-    let arguments = ["build", "--profile", "library", "--package", "mpisee-bench", "--features", "mpi", "--bin", BENCH];
+    let arguments =
+        ["build", "--profile", "library", "--package", "mpisee-bench", "--features", "mpi", "--bin", BENCH];
     cargo(&arguments, Some(workplace))?;
     Ok(Some(workplace.folder.join("library").join(BENCH)))
 }
@@ -86,7 +87,8 @@ impl Programs {
     /// Builds them, by one call of cargo: in calls of their own, the features of what they share would differ, and it
     /// would be compiled for each.
     pub fn build() -> Result<Self> {
-        const PACKAGES: [&str; 5] = ["mpisee", "mpisee-through", "mpisee-bench", "mpisee-manuals", "mpisee-gpu"];
+        const PACKAGES: [&str; 5] =
+            ["mpisee", "mpisee-through", "mpisee-bench", "mpisee-manuals", "mpisee-gpu"];
         eprintln!("building mpisee, mpisee-through, mpisee-bench's starter and the GPU tracer");
         let target = root().join("target");
         let target_dir = target.to_str().context("the path of the workspace is not UTF-8")?;

@@ -31,7 +31,10 @@ impl Program {
         };
         run.statements(&self.statements, true)?;
         if let Some((name, _)) = run.settings.iter().find(|(_, (_, is_used))| !is_used) {
-            return Err(Mistake { line: 1, what: format!("there is no 'let {name} = …' that --set could change") });
+            return Err(Mistake {
+                line: 1,
+                what: format!("there is no 'let {name} = …' that --set could change"),
+            });
         }
         run.finish()
     }

@@ -119,7 +119,10 @@ impl Program {
                     open.push((line, kind));
                     collected.push(Vec::new());
                 }
-                kind => collected.last_mut().into_iter().for_each(|it| it.push(Statement { line, kind: kind.clone() })),
+                kind => collected
+                    .last_mut()
+                    .into_iter()
+                    .for_each(|it| it.push(Statement { line, kind: kind.clone() })),
             }
         }
         match open.last() {
@@ -130,7 +133,8 @@ impl Program {
 }
 
 fn close(open: &mut Vec<(usize, Kind)>, collected: &mut Vec<Vec<Statement>>) -> Result<(), String> {
-    let (Some((line, Kind::For { variable, from, to, .. })), Some(body)) = (open.pop(), collected.pop()) else {
+    let (Some((line, Kind::For { variable, from, to, .. })), Some(body)) = (open.pop(), collected.pop())
+    else {
         return Err("there is no 'for' that this 'end' could belong to".to_owned());
     };
     let kind = Kind::For { variable, from, to, body };

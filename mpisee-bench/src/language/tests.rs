@@ -33,14 +33,8 @@ fn striping_is_written_in_three_steps() {
     let pattern = pattern(STRIPE, 3000, 6).unwrap();
     assert_eq!(pattern.steps.iter().map(|step| step.messages.len()).collect::<Vec<_>>(), [2, 3, 2]);
     assert_eq!(pattern.backends(), "put+isend+get");
-    let expected = Message {
-        source: 2,
-        destination: 5,
-        bytes: 1000,
-        source_offset: 0,
-        destination_offset: 0,
-        times: 1,
-    };
+    let expected =
+        Message { source: 2, destination: 5, bytes: 1000, source_offset: 0, destination_offset: 0, times: 1 };
     assert_eq!(pattern.steps[1].messages[2], expected);
     assert_eq!(pattern.steps[0].messages[1].source_offset, 2000);
     assert_eq!(pattern.arena(3), 3000);
@@ -59,7 +53,8 @@ fn messages_without_a_place_get_one_of_their_own() {
 
 #[test]
 fn collectives_have_members_and_roots() {
-    let text = "step\nMPI_Allreduce on 0..4, 9 : n\nMPI_Bcast on 4..9 by 2 : 2*n root 1\nstep all\nMPI_Barrier : 0";
+    let text =
+        "step\nMPI_Allreduce on 0..4, 9 : n\nMPI_Bcast on 4..9 by 2 : 2*n root 1\nstep all\nMPI_Barrier : 0";
     let pattern = pattern(text, 8, 10).unwrap();
     let [first, second] = &pattern.steps[0].collectives[..] else { panic!("{pattern}") };
     assert_eq!((first.collective, &first.members[..]), (Collective::Allreduce, &[0, 1, 2, 3, 9][..]));
@@ -71,7 +66,10 @@ fn collectives_have_members_and_roots() {
 fn mistakes_name_the_line_and_what_is_wrong() {
     for (text, expected) in [
         ("0 -> 1", "line 1: the line ends where ':' should be"),
-        ("\n\n0 -> 4 : n", "line 3: there is no rank 4, since there are 4 ranks: start 5 or more with mpirun -n"),
+        (
+            "\n\n0 -> 4 : n",
+            "line 3: there is no rank 4, since there are 4 ranks: start 5 or more with mpirun -n",
+        ),
         ("0 -> 0-1 : n", "line 1: there is no rank -1"),
         ("step a using mpi", "line 1: there is no backend 'mpi'; there are isend, persistent, put, get"),
         ("for i in 0..p\n0 -> 1 : n", "line 1: this loop has no 'end'"),
@@ -79,7 +77,10 @@ fn mistakes_name_the_line_and_what_is_wrong() {
         ("let n = 3", "line 1: 'n' has its value from the run; take another name"),
         ("let to = 3", "line 1: 'to' is a keyword and cannot be a variable"),
         ("0 -> 1 : m", "line 1: there is no variable 'm' here; there are n, p"),
-        ("0 -> 1 : n to 0\n2 -> 1 : n to 4", "line 2: at rank 1, bytes from 4 on are written by a message and written"),
+        (
+            "0 -> 1 : n to 0\n2 -> 1 : n to 4",
+            "line 2: at rank 1, bytes from 4 on are written by a message and written",
+        ),
         ("0 -> 1 : n / (p - 4)", "line 1: a division by zero"),
         ("0 -> 1 : 0 - n", "line 1: the size is -8 bytes, less than 0"),
         ("MPI_Ibcast : n", "line 1: there is no blocking collective 'MPI_Ibcast'"),
@@ -104,14 +105,15 @@ fn printable() -> impl Strategy<Value = Pattern> {
     let message = (0..8_u32, 0..8_u32, 0..4096_u64, 1..4_u32);
     let backend = prop::sample::select(Backend::ALL.to_vec());
     let step = (backend, prop::collection::vec(message, 1..8)).prop_map(|(backend, messages)| {
-        let messages = messages.into_iter().enumerate().map(|(at, (source, destination, bytes, times))| Message {
-            source,
-            destination,
-            bytes,
-            source_offset: at as u64 * 4096,
-            destination_offset: (100 + at as u64) * 4096,
-            times,
-        });
+        let messages =
+            messages.into_iter().enumerate().map(|(at, (source, destination, bytes, times))| Message {
+                source,
+                destination,
+                bytes,
+                source_offset: at as u64 * 4096,
+                destination_offset: (100 + at as u64) * 4096,
+                times,
+            });
         Step { name: "any".to_owned(), backend, messages: messages.collect(), collectives: Vec::new() }
     });
     let collective = (prop::sample::select(Collective::ALL.to_vec()), 0..512_u64, 0..3_u32);
@@ -127,9 +129,45 @@ fn printable() -> impl Strategy<Value = Pattern> {
 /// Lines of the language's own words, most of them wrong.
 fn garbled() -> impl Strategy<Value = String> {
     let words = [
-        "0", "1", "n", "p", "i", "->", ":", "..", ",", "(", ")", "+", "-", "*", "/", "%", "=", "for", "in", "end",
-        "step", "using", "put", "let", "from", "to", "times", "on", "by", "root", "parts", "MPI_Bcast",
-        "9223372036854775807", "8k", "\n", "\n", "\n", "#", "é",
+        "0",
+        "1",
+        "n",
+        "p",
+        "i",
+        "->",
+        ":",
+        "..",
+        ",",
+        "(",
+        ")",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "=",
+        "for",
+        "in",
+        "end",
+        "step",
+        "using",
+        "put",
+        "let",
+        "from",
+        "to",
+        "times",
+        "on",
+        "by",
+        "root",
+        "parts",
+        "MPI_Bcast",
+        "9223372036854775807",
+        "8k",
+        "\n",
+        "\n",
+        "\n",
+        "#",
+        "é",
     ];
     prop::collection::vec(prop::sample::select(words.to_vec()), 0..60).prop_map(|words| words.join(" "))
 }

@@ -67,7 +67,8 @@ mod tests {
             (InterfaceScheme::RoundRobin, 3),
             (InterfaceScheme::RoundRobin, 8),
         ] {
-            let rate = |active| 25e9 * shape(scheme, number, active) * if active % 2 == 0 { 1.01 } else { 0.99 };
+            let rate =
+                |active| 25e9 * shape(scheme, number, active) * if active % 2 == 0 { 1.01 } else { 0.99 };
             let measured: Vec<f64> = (1..=12).map(rate).collect();
             let model = fit("rail", 1 << 24, &measured).unwrap();
             assert_eq!((model.scheme, model.number), (scheme, number), "{model:?}");

@@ -280,7 +280,13 @@ fn group(world: &SimpleCommunicator, ranks: &[c_int]) -> ffi::MPI_Group {
 }
 
 /// Begins to send a message, which the caller completes before it uses or frees the buffer.
-pub fn begin_send(world: &SimpleCommunicator, peer: c_int, tag: c_int, buffer: &Memory, bytes: c_int) -> Pending {
+pub fn begin_send(
+    world: &SimpleCommunicator,
+    peer: c_int,
+    tag: c_int,
+    buffer: &Memory,
+    bytes: c_int,
+) -> Pending {
     let comm = world.as_raw();
     assert!(buffer.bytes_in_all() >= bytes as u64, "the buffer holds the message");
     // SAFETY: the buffer has that many bytes, which nobody writes while the message is under way.

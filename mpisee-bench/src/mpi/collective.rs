@@ -94,9 +94,7 @@ impl Operation {
                 Allgather => ffi::MPI_Allgather(given, count, kind, got, count, kind, comm),
                 Allgatherv => ffi::MPI_Allgatherv(given, count, kind, got, counts, places, kind, comm),
                 Alltoall => ffi::MPI_Alltoall(given, count, kind, got, count, kind, comm),
-                Alltoallv => {
-                    ffi::MPI_Alltoallv(given, counts, places, kind, got, counts, places, kind, comm)
-                }
+                Alltoallv => ffi::MPI_Alltoallv(given, counts, places, kind, got, counts, places, kind, comm),
                 Alltoallw => ffi::MPI_Alltoallw(
                     given,
                     counts,

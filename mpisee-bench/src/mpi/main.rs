@@ -30,12 +30,13 @@ fn main() -> ExitCode {
     };
     let world = universe.world();
     let ended = run(&world);
-    drop(universe);
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failed(Some(why))) => unusable(&why),
-        Err(Failed(None)) => ExitCode::from(UNUSABLE),
+    // The reason comes before any rank ends: a launcher kills the others as soon as one has failed.
+    if let Err(Failed(Some(why))) = &ended {
+        unusable(why);
     }
+    world.barrier();
+    drop(universe);
+    if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) }
 }
 
 fn unusable(why: &str) -> ExitCode {
@@ -86,6 +87,8 @@ fn run(world: &SimpleCommunicator) -> Result<(), Failed> {
 fn write(text: &str, output: Option<&Path>) -> Result<(), String> {
     match output {
         Some(path) => std::fs::write(path, text).map_err(|why| format!("writing {}: {why}", path.display())),
-        None => std::io::stdout().write_all(text.as_bytes()).map_err(|why| format!("writing the results: {why}")),
+        None => {
+            std::io::stdout().write_all(text.as_bytes()).map_err(|why| format!("writing the results: {why}"))
+        }
     }
 }

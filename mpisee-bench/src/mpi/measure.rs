@@ -8,7 +8,7 @@ use mpi::traits::*;
 use mpisee_bench::cli::Settings;
 use mpisee_bench::output::Measurement;
 use mpisee_bench::pattern::Pattern;
-use mpisee_bench::statistics::Summary;
+use mpisee_bench::statistics::{Summary, median};
 use std::time::Instant;
 
 /// How often a pattern is run.
@@ -76,6 +76,7 @@ pub fn measure(
         iterations: times.iterations,
         verified: effort.verify,
         time,
+        ranks_mean_s: median(&times.mean_s) / f64::from(pattern.parts),
         bytes_per_s: rate(time.median_s),
         best_bytes_per_s: rate(time.min_s),
     })
@@ -91,7 +92,13 @@ pub fn time(world: &SimpleCommunicator, pattern: &Pattern, effort: Effort) -> Re
     }
     let iterations = iterations(world, &mut plan, effort);
     let own_s: Vec<f64> = (0..effort.repetitions)
-        .map(|_| if effort.apart { apart(world, &mut plan, iterations) } else { in_a_row(world, &mut plan, iterations) })
+        .map(|_| {
+            if effort.apart {
+                apart(world, &mut plan, iterations)
+            } else {
+                in_a_row(world, &mut plan, iterations)
+            }
+        })
         .collect();
     let rank = world.rank() as u32;
     let has_part = pattern.steps.iter().any(|step| step.concerns(rank));

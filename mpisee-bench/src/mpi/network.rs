@@ -14,9 +14,7 @@ use mpisee_bench::model::{self, interface};
 use mpisee_bench::network::{self, now};
 use mpisee_bench::output::Format;
 use mpisee_bench::statistics::Summary;
-use mpisee_profile::network::{
-    InterfaceModel, NETWORK_VERSION, Network, PairClass, PairModel, PairPoint,
-};
+use mpisee_profile::network::{InterfaceModel, NETWORK_VERSION, Network, PairClass, PairModel, PairPoint};
 use std::collections::BTreeMap;
 use std::os::raw::c_int;
 use std::path::Path;
@@ -126,8 +124,7 @@ fn pair(
     }
     let is_two_sided = matches!(backend, Backend::Isend | Backend::Persistent);
     let eager_limit_bytes = if is_two_sided { eager_limit(world, ranks) } else { None };
-    let measured: Vec<(u64, f64)> =
-        points.iter().map(|point| (point.bytes, point.one_way_min_s)).collect();
+    let measured: Vec<(u64, f64)> = points.iter().map(|point| (point.bytes, point.one_way_min_s)).collect();
     let fit = model::fit(&measured, eager_limit_bytes);
     let (gap_s, gap_per_byte_s) = model::gaps(&points);
     Ok(PairModel {
@@ -185,7 +182,9 @@ fn is_sent_alone(world: &SimpleCommunicator, [from, to]: [u32; 2], bytes: u64) -
         let peer = world.process_at_rank(from as c_int);
         // The word comes behind the message.
         peer.receive_with_tag::<i32>(WORD);
-        (0..POLLS).for_each(|_| drop(peer.immediate_probe_with_tag(NEVER_SENT)));
+        for _ in 0..POLLS {
+            let _ = peer.immediate_probe_with_tag(NEVER_SENT);
+        }
         peer.send_with_tag(&0_i32, WORD);
     }
     world.process_at_rank(from as c_int).broadcast_into(&mut alone);

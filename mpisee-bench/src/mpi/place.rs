@@ -141,8 +141,7 @@ fn settings() -> BTreeMap<String, String> {
         "PSM",
     ];
     let is_one = |name: &str| BEGINNINGS.iter().any(|begin| name.starts_with(begin));
-    let variables = std::env::vars_os().filter_map(|(name, value)| {
-        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
-    });
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
     variables.filter(|(name, _)| is_one(name)).collect()
 }

@@ -88,7 +88,8 @@ fn before(output: &Path, setting: &Setting) -> Result<Network, String> {
 /// The plan of rank 0, on all ranks.
 fn shared(world: &SimpleCommunicator, plan: Option<&Plan>) -> Plan {
     let root = world.process_at_rank(0);
-    let mut text = plan.map(|plan| serde_json::to_vec(plan).expect("numbers and texts are JSON")).unwrap_or_default();
+    let mut text =
+        plan.map(|plan| serde_json::to_vec(plan).expect("numbers and texts are JSON")).unwrap_or_default();
     let mut length = text.len() as u64;
     root.broadcast_into(&mut length);
     text.resize(length as usize, 0);
@@ -159,7 +160,8 @@ fn write(
 }
 
 fn table(plan: &Plan, replays: &[Replay]) -> String {
-    let heads = ["COMM", "CALL", "Size", "Calls", "Profile µs", "At once", "Alone", "Spread %"].map(str::to_owned);
+    let heads =
+        ["COMM", "CALL", "Size", "Calls", "Profile µs", "At once", "Alone", "Spread %"].map(str::to_owned);
     let row = |(item, it): (&Item, &Replay)| {
         [
             it.family.clone(),

@@ -46,7 +46,7 @@ pub struct CompareNetworkArgs {
 const HEADS: [sheet::Head; 17] = [
     sheet::fixed("comm", "COMM"),
     sheet::fixed("call", "CALL"),
-    sheet::number("bytes", "Size"),
+    sheet::number("block_bytes", "Size"),
     sheet::number("size_min", "MIN"),
     sheet::number("size_max", "MAX"),
     sheet::number("calls", "Calls").hidden_at(4),
@@ -55,10 +55,10 @@ const HEADS: [sheet::Head; 17] = [
     sheet::number("network_s", "Network"),
     sheet::number("siblings_s", "Siblings"),
     sheet::number("not_explained_s", "Not explained"),
-    sheet::number("volume", "Volume").hidden_at(0),
-    sheet::number("rate", "Rate/s").hidden_at(3),
-    sheet::number("together_rate", "At once/s").hidden_at(2),
-    sheet::number("alone_rate", "Alone/s").hidden_at(1),
+    sheet::number("bytes", "Volume").hidden_at(0),
+    sheet::number("bytes_per_s", "Rate/s").hidden_at(3),
+    sheet::number("together_bytes_per_s", "At once/s").hidden_at(2),
+    sheet::number("alone_bytes_per_s", "Alone/s").hidden_at(1),
     sheet::number("together_s", "per call at once"),
     sheet::number("alone_s", "per call alone"),
 ];
@@ -154,7 +154,9 @@ pub fn run(args: &CompareNetworkArgs) -> Result<Outcome> {
     let mut answer = Answer::new(view.profile(), sheet, None);
     if is_table {
         answer.lead = heading(&network);
-        answer.closing = cut + &compared.iter().map(verdict).collect::<String>();
+        let sentences: Vec<String> = compared.iter().map(verdict).collect();
+        answer.closing =
+            if cut.is_empty() { String::new() } else { format!("{cut}\n") } + &sentences.join("\n");
     }
     answer.write(&args.output)
 }
@@ -281,7 +283,8 @@ fn verdict(it: &Compared) -> String {
     let percent = |part_s: f64| format!("{:.0} %", 100.0 * share(part_s));
     let sizes = if replay.bytes > 0 { format!(" of {}", human_bytes(replay.bytes)) } else { String::new() };
     let [rate, together, alone] = it.rates().map(|rate| format!("{}/s", human_bytes(rate.round() as u64)));
-    let mut text = format!("\n{}{sizes} on {}: ", replay.call, replay.family);
+    let call = if replay.call == MESSAGES { "Messages" } else { &replay.call };
+    let mut text = format!("{call}{sizes} on {}: ", replay.family);
     text += &match (replay.bytes, replay.comms.len()) {
         (0, _) => format!(
             "{} a call in the program, {} replayed",
@@ -290,8 +293,8 @@ fn verdict(it: &Compared) -> String {
         ),
         (_, 1) => format!("{rate} for each rank in the program, {together} when replayed"),
         (_, comms) => format!(
-            "{rate} for each rank in the program, {together} when all {comms} communicators replay it at once, {alone} \
-             alone"
+            "{rate} for each rank in the program, {together} when {} communicators replay it at once, {alone} alone",
+            if comms == 2 { "both".to_owned() } else { format!("all {comms}") }
         ),
     };
     let mut causes = Vec::new();
@@ -306,7 +309,10 @@ fn verdict(it: &Compared) -> String {
         None => causes.push("waiting was not measured".to_owned()),
     }
     if it.is_slower_replayed() {
-        causes.push("the replay took longer than the program, so measure it again on cores that nobody else uses".to_owned());
+        causes.push(
+            "the replay took longer than the program, so measure it again on cores that nobody else uses"
+                .to_owned(),
+        );
     } else if share(parts.rest_s) >= NAMED {
         causes.push(format!("{} are not explained", percent(parts.rest_s)));
     }
