@@ -6,6 +6,7 @@
 //! * [`counter`]: the clock in whose ticks a process measures;
 //! * [`comm_name`]: the names of communicators;
 //! * [`site`]: identifiers of call sites and call paths;
+//! * [`network`]: what `mpisee-bench` measured;
 //! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`.
 //!
 //! The preloaded library writes through this crate and `mpisee-through` reads through it, so that a
@@ -17,6 +18,7 @@ pub mod error;
 pub mod glob;
 pub mod gpu;
 pub mod ids;
+pub mod network;
 pub mod operation;
 pub mod options;
 pub mod ranks;

@@ -1,9 +1,9 @@
 //! The command line: chooses the command, and reports usage errors in one sentence.
 
 use crate::command::{
-    Outcome, advise, agent, check, comms, diff, efficiency, expect, export, gpu, gpu_records, import,
-    locality, matrix, ops, paths, ranks, recover, regions, report, runs, sites, sizes, summary, timeline,
-    top, waits,
+    Outcome, advise, agent, check, comms, compare_network, diff, efficiency, expect, export, gpu,
+    gpu_records, import, locality, matrix, ops, paths, ranks, recover, regions, report, runs, sites, sizes,
+    summary, timeline, top, waits,
 };
 use crate::left_behind;
 use crate::similar::similar;
@@ -49,6 +49,7 @@ enum Command {
     GpuRecords(gpu_records::GpuRecordsArgs),
     Advise(advise::AdviseArgs),
     Diff(diff::DiffArgs),
+    CompareNetwork(compare_network::CompareNetworkArgs),
     Runs(runs::RunsArgs),
     Expect(expect::ExpectArgs),
     Check(check::CheckArgs),
@@ -76,6 +77,7 @@ EXAMPLES:
   mpisee-through advise app.mpisee          findings in plain words, and what to try
   mpisee-through report app.mpisee          one HTML file with charts of all that, to look at or to send
   mpisee-through diff a.mpisee b.mpisee     what changed between two runs
+  mpisee-through compare-network app.mpisee network.json    what is waiting, what is the network
   mpisee-through runs app.runs              several runs: how far they differ, and how they scale
   mpisee-through expect app.expect app.mpisee    does it hold what is expected of it?
   mpisee-through check app.mpisee           verify that what was sent was received, and more
@@ -128,6 +130,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::GpuRecords(args) => gpu_records::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Diff(args) => diff::run(args),
+        Command::CompareNetwork(args) => compare_network::run(args),
         Command::Runs(args) => runs::run(args),
         Command::Expect(args) => expect::run(args),
         Command::Check(args) => check::run(args),

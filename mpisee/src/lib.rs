@@ -6,6 +6,7 @@
 
 mod choose;
 mod cli;
+mod companion;
 mod environment;
 mod failure;
 mod flavours;
@@ -17,6 +18,8 @@ mod repeat;
 mod sanitizer;
 mod signals;
 mod watch;
+
+pub use companion::program_for_launcher;
 
 use cli::Wanted;
 use failure::Failure;

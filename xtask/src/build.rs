@@ -13,6 +13,10 @@ pub struct Wanted {
     /// Build for the MPI of this compiler wrapper, rather than for every MPI in PATH (repeatable)
     #[arg(long, value_name = "PATH")]
     mpicc: Vec<PathBuf>,
+
+    /// Leave out mpisee-bench, which is built once per MPI, too
+    #[arg(long)]
+    without_bench: bool,
 }
 
 impl Wanted {
@@ -30,6 +34,8 @@ pub struct Built {
     pub library: PathBuf,
     /// Its `flavour.json`.
     pub description: PathBuf,
+    /// `mpisee-bench` for this MPI, if it was asked for and could be built.
+    pub bench: Option<PathBuf>,
 }
 
 /// Builds the library for every selected MPI, and passes on each one built. A failure is printed and does not stop the
@@ -41,7 +47,8 @@ pub fn flavours(wanted: &Wanted, hand_over: impl FnOnce(&[Built]) -> Result<()>)
         let library = workplace.folder.join("library/libmpisee.so");
         mpi::check_independence(&library)?;
         let (flavour, description) = (workplace.flavour.clone(), workplace.description());
-        built.push(Built { flavour, library, description });
+        let bench = if wanted.without_bench { None } else { bench(workplace)? };
+        built.push(Built { flavour, library, description, bench });
         Ok(())
     })?;
     hand_over(&built)?;
@@ -51,10 +58,25 @@ pub fn flavours(wanted: &Wanted, hand_over: impl FnOnce(&[Built]) -> Result<()>)
     Ok(())
 }
 
+/// Builds `mpisee-bench` for one MPI; none for the standard's own interface, whose header rsmpi does not read.
+fn bench(workplace: &Workplace) -> Result<Option<PathBuf>> {
+    if workplace.flavour.family == Family::Standard {
+        eprintln!("there is no mpisee-bench for {}", workplace.flavour.name);
+        return Ok(None);
+    }
+    let arguments =
+        ["build", "--profile", "library", "--package", "mpisee-bench", "--features", "mpi", "--bin", BENCH];
+    cargo(&arguments, Some(workplace))?;
+    Ok(Some(workplace.folder.join("library").join(BENCH)))
+}
+
+/// The program that is installed as `mpisee-bench` beside the library; in `bin` is one that picks it.
+const BENCH: &str = "mpisee-bench-mpi";
+
 /// The programs that are built once, for all MPIs.
 pub struct Programs {
-    /// `mpisee` and `mpisee-through`.
-    pub commands: [PathBuf; 2],
+    /// `mpisee`, `mpisee-through` and `mpisee-bench`.
+    pub commands: [PathBuf; 3],
     /// The library of the GPU tracer.
     pub tracer: PathBuf,
     /// Writes manual pages and shell completions.
@@ -65,8 +87,9 @@ impl Programs {
     /// Builds them, by one call of cargo: in calls of their own, the features of what they share would differ, and it
     /// would be compiled for each.
     pub fn build() -> Result<Self> {
-        const PACKAGES: [&str; 4] = ["mpisee", "mpisee-through", "mpisee-manuals", "mpisee-gpu"];
-        eprintln!("building mpisee, mpisee-through and the GPU tracer");
+        const PACKAGES: [&str; 5] =
+            ["mpisee", "mpisee-through", "mpisee-bench", "mpisee-manuals", "mpisee-gpu"];
+        eprintln!("building mpisee, mpisee-through, mpisee-bench's starter and the GPU tracer");
         let target = root().join("target");
         let target_dir = target.to_str().context("the path of the workspace is not UTF-8")?;
         let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
@@ -74,7 +97,7 @@ impl Programs {
         cargo(&arguments.collect::<Vec<_>>(), None)?;
         let there = |name: &str| target.join("release").join(name);
         Ok(Programs {
-            commands: ["mpisee", "mpisee-through"].map(there),
+            commands: ["mpisee", "mpisee-through", "mpisee-bench"].map(there),
             tracer: there("libmpisee_gpu.so"),
             manuals: there("mpisee-manuals"),
         })
@@ -101,7 +124,12 @@ pub fn clippy(wanted: &Wanted) -> Result<()> {
         cargo(
             &[&["clippy", "--package", "mpisee-rs", "--all-targets"], &strict[..]].concat(),
             Some(workplace),
-        )
+        )?;
+        if wanted.without_bench || workplace.flavour.family == Family::Standard {
+            return Ok(());
+        }
+        let bench = ["clippy", "--package", "mpisee-bench", "--features", "mpi", "--bins"];
+        cargo(&[&bench, &strict[..]].concat(), Some(workplace))
     })?;
     if failed > 0 {
         bail!("clippy does not pass for {failed} of the MPIs found");

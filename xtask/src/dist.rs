@@ -41,6 +41,9 @@ fn lay_out(folder: &Path, built: &[Built], programs: &Programs, tracer: &Tracer)
         let flavour = folder.join("lib/mpisee").join(&it.flavour.name);
         copy_into(&it.library, &flavour)?;
         copy_into(&it.description, &flavour)?;
+        if let Some(bench) = &it.bench {
+            copy_into_as(bench, &flavour, "mpisee-bench")?;
+        }
     }
     for file in tracer.files() {
         copy_into(file, &folder.join("lib/mpisee/gpu"))?;
@@ -118,11 +121,16 @@ fn copy_all(from: &Path, to: &Path) -> Result<()> {
 /// Copies a file into a folder, creating the folder. The copy takes the place of an older file rather than
 /// changing its contents, which running programs may have mapped.
 fn copy_into(file: &Path, folder: &Path) -> Result<()> {
+    copy_into_as(file, folder, file.file_name().unwrap_or_default())
+}
+
+/// Copies a file into a folder under a name.
+fn copy_into_as(file: &Path, folder: &Path, name: impl AsRef<Path>) -> Result<()> {
     let copy = || {
         fs::create_dir_all(folder)?;
         let new = tempfile::Builder::new().prefix(".mpisee-").tempfile_in(folder)?;
         fs::copy(file, new.path())?; // with the file's permissions
-        new.persist(folder.join(file.file_name().unwrap_or_default()))?;
+        new.persist(folder.join(&name))?;
         Ok::<_, std::io::Error>(())
     };
     copy().with_context(|| format!("copying {} to {}", file.display(), folder.display()))

@@ -18,7 +18,17 @@ const DEPS: &str = "deps";
 /// The begin of the names of the workspace's own crates; cargo compiles them anew when their sources have changed.
 const OWN_CRATES: &str = "libmpisee";
 /// The packages that are compiled for an MPI, and their crates.
-const OF_ONE_MPI: [&str; 4] = ["mpisee-rs", "mpisee", "mpi-sys", "mpi_sys"];
+const OF_ONE_MPI: [&str; 9] = [
+    "mpisee-rs",
+    "mpisee",
+    "mpi-sys",
+    "mpi_sys",
+    "mpi",
+    "mpisee-bench",
+    "mpisee_bench",
+    "mpisee-bench-mpi",
+    "mpisee_bench_mpi",
+];
 
 /// Copies to `folder` what is compiled in another flavour's directory beside it, and missing here.
 pub fn copy_from_siblings(folder: &Path) -> Result<()> {

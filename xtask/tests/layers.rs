@@ -25,6 +25,7 @@ const FORMATS: House = House {
     layers: &[
         "error",
         "operation",
+        "network",
         "counter",
         "glob",
         "ids",

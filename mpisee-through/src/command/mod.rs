@@ -4,6 +4,7 @@ pub mod advise;
 pub mod agent;
 pub mod check;
 pub mod comms;
+pub mod compare_network;
 pub mod diff;
 pub mod efficiency;
 pub mod expect;

@@ -129,7 +129,7 @@ fn file_version(library: &Path) -> Vec<u32> {
 
 /// The flavour for what a launcher starts: of its family, and as near to it in product and version as
 /// there is; the newest where the launcher does not say.
-fn of_launcher<'a>(installed: &'a [Flavour], hint: &Hint) -> Option<&'a Flavour> {
+pub fn of_launcher<'a>(installed: &'a [Flavour], hint: &Hint) -> Option<&'a Flavour> {
     installed.iter().filter(|flavour| flavour.family == hint.family).min_by_key(|flavour| {
         let version = flavour.version();
         let distance: Vec<_> = hint.version.iter().zip(&version).map(|(a, b)| a.abs_diff(*b)).collect();

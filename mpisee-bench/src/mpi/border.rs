@@ -1,0 +1,318 @@
+//! The border to MPI: what rsmpi has no safe interface for, with the memory that MPI reads and writes.
+//!
+//! MPI's default error handler ends the program, so that a call which returns has succeeded; [`done`] checks it all the same.
+
+use mpi::ffi;
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::*;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::os::raw::{c_int, c_void};
+use std::ptr::NonNull;
+
+/// Memory that MPI may read and write while the program holds no reference into it.
+pub struct Memory {
+    begin: NonNull<u8>,
+    layout: Layout,
+}
+
+/// The alignment of memory: a page.
+const PAGE: usize = 4096;
+
+impl Memory {
+    /// Zeroed memory.
+    pub fn new(bytes: u64) -> Memory {
+        let bytes = usize::try_from(bytes).expect("an address is as wide as a size").max(1);
+        let layout = Layout::from_size_align(bytes, PAGE).expect("less than half of the address space");
+        // SAFETY: the layout has at least one byte.
+        let begin = unsafe { alloc_zeroed(layout) };
+        Memory { begin: NonNull::new(begin).unwrap_or_else(|| handle_alloc_error(layout)), layout }
+    }
+
+    /// The address of a byte.
+    pub fn at(&self, offset: u64) -> *mut c_void {
+        let offset = offset as usize;
+        assert!(offset <= self.layout.size(), "an offset is within the memory");
+        // SAFETY: the offset is within the allocation or one past it.
+        unsafe { self.begin.as_ptr().add(offset).cast() }
+    }
+
+    /// How many bytes there are.
+    pub fn bytes_in_all(&self) -> u64 {
+        self.layout.size() as u64
+    }
+
+    /// The bytes, while no operation of MPI is under way on them.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the allocation has that many initialised bytes. Operations on it are started and completed by methods
+        // of the structs that own this memory, which do not return between a start and its completion.
+        unsafe { std::slice::from_raw_parts_mut(self.begin.as_ptr(), self.layout.size()) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout.
+        unsafe { dealloc(self.begin.as_ptr(), self.layout) }
+    }
+}
+
+/// Checks that a call of MPI has succeeded.
+pub fn done(code: c_int) {
+    assert_eq!(code, ffi::MPI_SUCCESS as c_int, "MPI's error handler ends the program before that");
+}
+
+/// The datatype of bytes.
+pub fn byte() -> ffi::MPI_Datatype {
+    // SAFETY: rsmpi's shim initialises its constants statically.
+    unsafe { ffi::RSMPI_UINT8_T }
+}
+
+/// A message as one rank sees it.
+#[derive(Clone, Copy)]
+pub struct Part {
+    /// The other rank.
+    pub peer: c_int,
+    /// Whether this rank has the bytes; else it gets them.
+    pub is_source: bool,
+    /// Where they are in this rank's arena.
+    pub offset: u64,
+    /// Where they are in the other's.
+    pub peer_offset: u64,
+    /// How many.
+    pub bytes: c_int,
+}
+
+/// The messages of a step by `MPI_Isend` and `MPI_Irecv`.
+pub struct TwoSided {
+    comm: ffi::MPI_Comm,
+    tag: c_int,
+    parts: Vec<(Part, *mut c_void)>,
+    requests: Vec<ffi::MPI_Request>,
+}
+
+impl TwoSided {
+    /// The parts of this rank, in the order in which both ends have them; receives are started first.
+    pub fn new(world: &SimpleCommunicator, tag: c_int, parts: &[Part], arena: &Memory) -> Self {
+        let mut parts: Vec<_> = parts.iter().map(|&part| (part, arena.at(part.offset))).collect();
+        parts.sort_by_key(|(part, _)| part.is_source);
+        let requests = Vec::with_capacity(parts.len());
+        TwoSided { comm: world.as_raw(), tag, parts, requests }
+    }
+
+    /// Starts all messages.
+    pub fn start(&mut self) {
+        for &(part, address) in &self.parts {
+            let Part { peer, bytes, .. } = part;
+            // SAFETY: the address is of an arena with that many bytes from there on, as `Pattern::arena` counts all that is
+            // touched; it outlives the carrier. No other message of the step writes there (`Pattern::check`).
+            let request = unsafe {
+                let mut request = ffi::RSMPI_REQUEST_NULL;
+                done(match part.is_source {
+                    true => ffi::MPI_Isend(address, bytes, byte(), peer, self.tag, self.comm, &mut request),
+                    false => ffi::MPI_Irecv(address, bytes, byte(), peer, self.tag, self.comm, &mut request),
+                });
+                request
+            };
+            self.requests.push(request);
+        }
+    }
+
+    /// Waits for all messages.
+    pub fn wait(&mut self) {
+        wait_all(&mut self.requests);
+        self.requests.clear();
+    }
+}
+
+fn wait_all(requests: &mut [ffi::MPI_Request]) {
+    // SAFETY: the requests are active or null; statuses are ignored.
+    done(unsafe {
+        ffi::MPI_Waitall(requests.len() as c_int, requests.as_mut_ptr(), ffi::RSMPI_STATUSES_IGNORE)
+    });
+}
+
+/// The messages of a step by persistent requests.
+pub struct Persistent {
+    requests: Vec<ffi::MPI_Request>,
+}
+
+impl Persistent {
+    /// Makes the requests, in the order in which both ends have them.
+    pub fn new(world: &SimpleCommunicator, tag: c_int, parts: &[Part], arena: &Memory) -> Self {
+        let comm = world.as_raw();
+        let mut parts = parts.to_vec();
+        parts.sort_by_key(|part| part.is_source);
+        let request = |part: &Part| {
+            let (address, bytes, peer) = (arena.at(part.offset), part.bytes, part.peer);
+            // SAFETY: as in `TwoSided::start`; the arena outlives the requests.
+            unsafe {
+                let mut request = ffi::RSMPI_REQUEST_NULL;
+                done(match part.is_source {
+                    true => ffi::MPI_Send_init(address, bytes, byte(), peer, tag, comm, &mut request),
+                    false => ffi::MPI_Recv_init(address, bytes, byte(), peer, tag, comm, &mut request),
+                });
+                request
+            }
+        };
+        Persistent { requests: parts.iter().map(request).collect() }
+    }
+
+    /// Starts all messages.
+    pub fn start(&mut self) {
+        // SAFETY: the requests are persistent and inactive.
+        done(unsafe { ffi::MPI_Startall(self.requests.len() as c_int, self.requests.as_mut_ptr()) });
+    }
+
+    /// Waits for all messages.
+    pub fn wait(&mut self) {
+        wait_all(&mut self.requests);
+    }
+}
+
+impl Drop for Persistent {
+    fn drop(&mut self) {
+        for request in &mut self.requests {
+            // SAFETY: the request is inactive, and freed once.
+            done(unsafe { ffi::MPI_Request_free(request) });
+        }
+    }
+}
+
+/// The messages of a step by `MPI_Put` or `MPI_Get`, in an epoch of post, start, complete and wait.
+pub struct OneSided {
+    window: ffi::MPI_Win,
+    /// What this rank puts or gets, with the address in its arena.
+    parts: Vec<(Part, *mut c_void)>,
+    is_put: bool,
+    /// The ranks that put to this one or get from it; null if there are none.
+    origins: ffi::MPI_Group,
+    /// The ranks that this one puts to or gets from.
+    targets: ffi::MPI_Group,
+}
+
+impl OneSided {
+    /// Makes the step's window, together with all ranks. With `is_put` the sources act, else the destinations.
+    pub fn new(world: &SimpleCommunicator, is_put: bool, parts: &[Part], arena: &Memory, bytes: u64) -> Self {
+        let acts = |part: &&Part| part.is_source == is_put;
+        let peers = |acting: bool| {
+            let mut peers: Vec<c_int> =
+                parts.iter().filter(|part| acts(part) == acting).map(|part| part.peer).collect();
+            peers.sort_unstable();
+            peers.dedup();
+            group(world, &peers)
+        };
+        // SAFETY: the window is of the arena, which outlives it; all ranks make the windows of their steps in one order.
+        let window = unsafe {
+            let mut window = ffi::RSMPI_WIN_NULL;
+            let info = ffi::RSMPI_INFO_NULL;
+            let size = bytes as ffi::MPI_Aint;
+            done(ffi::MPI_Win_create(arena.at(0), size, 1, info, world.as_raw(), &mut window));
+            window
+        };
+        let own = parts.iter().filter(acts).map(|&part| (part, arena.at(part.offset))).collect();
+        OneSided { window, parts: own, is_put, origins: peers(false), targets: peers(true) }
+    }
+
+    /// Exposes the arena and starts all messages.
+    pub fn start(&mut self) {
+        // SAFETY: the groups are those of the pattern, so that each start has its post; the offsets are within the arenas of
+        // both ends, and no two messages of the step write to one place (`Pattern::check`).
+        unsafe {
+            if self.origins != ffi::RSMPI_GROUP_NULL {
+                done(ffi::MPI_Win_post(self.origins, 0, self.window));
+            }
+            if self.targets == ffi::RSMPI_GROUP_NULL {
+                return;
+            }
+            done(ffi::MPI_Win_start(self.targets, 0, self.window));
+            for &(Part { peer, bytes, peer_offset, .. }, address) in &self.parts {
+                let there = peer_offset as ffi::MPI_Aint;
+                let (kind, window) = (byte(), self.window);
+                done(match self.is_put {
+                    true => ffi::MPI_Put(address, bytes, kind, peer, there, bytes, kind, window),
+                    false => ffi::MPI_Get(address, bytes, kind, peer, there, bytes, kind, window),
+                });
+            }
+        }
+    }
+
+    /// Waits until this rank's messages are done, and those that others put to it or get from it.
+    pub fn wait(&mut self) {
+        // SAFETY: the epochs were begun by `start`.
+        unsafe {
+            if self.targets != ffi::RSMPI_GROUP_NULL {
+                done(ffi::MPI_Win_complete(self.window));
+            }
+            if self.origins != ffi::RSMPI_GROUP_NULL {
+                done(ffi::MPI_Win_wait(self.window));
+            }
+        }
+    }
+}
+
+impl Drop for OneSided {
+    fn drop(&mut self) {
+        // SAFETY: no epoch is open; all ranks free their windows in one order.
+        unsafe {
+            done(ffi::MPI_Win_free(&mut self.window));
+            for group in [&mut self.origins, &mut self.targets] {
+                if *group != ffi::RSMPI_GROUP_NULL {
+                    done(ffi::MPI_Group_free(group));
+                }
+            }
+        }
+    }
+}
+
+/// The group of these ranks; null if there are none.
+fn group(world: &SimpleCommunicator, ranks: &[c_int]) -> ffi::MPI_Group {
+    // SAFETY: the ranks are of this communicator; the group of all is freed here.
+    unsafe {
+        let mut chosen = ffi::RSMPI_GROUP_NULL;
+        if !ranks.is_empty() {
+            let mut all = ffi::RSMPI_GROUP_NULL;
+            done(ffi::MPI_Comm_group(world.as_raw(), &mut all));
+            done(ffi::MPI_Group_incl(all, ranks.len() as c_int, ranks.as_ptr(), &mut chosen));
+            done(ffi::MPI_Group_free(&mut all));
+        }
+        chosen
+    }
+}
+
+/// Begins to send a message, which the caller completes before it uses or frees the buffer.
+pub fn begin_send(
+    world: &SimpleCommunicator,
+    peer: c_int,
+    tag: c_int,
+    buffer: &Memory,
+    bytes: c_int,
+) -> Pending {
+    let comm = world.as_raw();
+    assert!(buffer.bytes_in_all() >= bytes as u64, "the buffer holds the message");
+    // SAFETY: the buffer has that many bytes, which nobody writes while the message is under way.
+    unsafe {
+        let mut request = ffi::RSMPI_REQUEST_NULL;
+        done(ffi::MPI_Isend(buffer.at(0), bytes, byte(), peer, tag, comm, &mut request));
+        Pending { request }
+    }
+}
+
+/// A message under way.
+pub struct Pending {
+    request: ffi::MPI_Request,
+}
+
+impl Pending {
+    /// Whether it is complete.
+    pub fn test(&mut self) -> bool {
+        let mut flag = 0;
+        // SAFETY: the request is active or null, as it is after completion.
+        done(unsafe { ffi::MPI_Test(&mut self.request, &mut flag, ffi::RSMPI_STATUS_IGNORE) });
+        flag != 0
+    }
+
+    /// Waits for it.
+    pub fn wait(mut self) {
+        wait_all(std::slice::from_mut(&mut self.request));
+    }
+}

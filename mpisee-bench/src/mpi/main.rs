@@ -1,0 +1,94 @@
+//! `mpisee-bench`, the program that is built once per MPI and installed as `lib/mpisee/FLAVOUR/mpisee-bench`.
+
+mod agree;
+mod border;
+mod collective;
+mod measure;
+mod memory;
+mod network;
+mod place;
+mod plan;
+mod replay;
+
+use agree::{Failed, agree};
+use measure::{Effort, measure};
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::*;
+use mpisee_bench::cli::{self, Cli, Command, Stop, Task};
+use mpisee_bench::output::{self, Format};
+use place::Setting;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The exit code of what cannot be measured.
+const UNUSABLE: u8 = 2;
+
+fn main() -> ExitCode {
+    let Some(universe) = mpi::initialize() else {
+        return unusable("MPI could not be initialised");
+    };
+    let world = universe.world();
+    let ended = run(&world);
+    // The reason comes before any rank ends: a launcher kills the others as soon as one has failed.
+    if let Err(Failed(Some(why))) = &ended {
+        unusable(why);
+    }
+    world.barrier();
+    drop(universe);
+    if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) }
+}
+
+fn unusable(why: &str) -> ExitCode {
+    let _ = std::io::stderr().write_all(format!("mpisee-bench: {why}\n").as_bytes());
+    ExitCode::from(UNUSABLE)
+}
+
+fn run(world: &SimpleCommunicator) -> Result<(), Failed> {
+    let parsed = cli::parse(std::env::args_os()).map_err(|stop| match stop {
+        Stop::Text(text) | Stop::Usage(text) => text,
+    });
+    let Cli { task, settings } = agree(world, parsed)?;
+    let effort = Effort::of(&settings);
+    let setting = Setting::of(world);
+    let command = match task {
+        Task::Like(profile) => return replay::measure(world, &setting, &settings, &profile, effort),
+        Task::Measure(Command::Network(with)) => {
+            return network::measure(world, &setting, &settings, with.backend, effort);
+        }
+        Task::Measure(command) => command,
+    };
+    let ranks = world.size() as u32;
+    let patterns = agree(world, command.patterns(ranks))?;
+    if settings.format == Format::Table && settings.output.is_none() && world.rank() == 0 {
+        println!("{}", setting.text());
+    }
+    let mut all = Vec::new();
+    for named in &patterns {
+        let mut before = None;
+        for &bytes in &settings.sizes.0 {
+            let pattern = agree(world, named.pattern(bytes, ranks))?;
+            // A pattern that does not depend on the size is measured once.
+            if before.as_ref() != Some(&pattern) {
+                all.push(measure(world, &named.name, bytes, &pattern, effort)?);
+                before = Some(pattern);
+            }
+        }
+    }
+    let written = if world.rank() == 0 {
+        write(&output::text(&all, settings.format), settings.output.as_deref())
+    } else {
+        Ok(())
+    };
+    agree(world, written)
+}
+
+/// Writes results to a file, or to standard output.
+fn write(text: &str, output: Option<&Path>) -> Result<(), String> {
+    match output {
+        Some(path) => std::fs::write(path, text).map_err(|why| format!("writing {}: {why}", path.display())),
+        None => {
+            std::io::stdout().write_all(text.as_bytes()).map_err(|why| format!("writing the results: {why}"))
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Measures a pattern: verification, warm-up, repetitions.
+
+use super::agree::{Failed, agree};
+use super::plan::Plan;
+use mpi::collective::SystemOperation;
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::*;
+use mpisee_bench::cli::Settings;
+use mpisee_bench::output::Measurement;
+use mpisee_bench::pattern::Pattern;
+use mpisee_bench::statistics::{Summary, median};
+use std::time::Instant;
+
+/// How often a pattern is run.
+#[derive(Clone, Copy)]
+pub struct Effort {
+    /// Repetitions, whose times are kept.
+    pub repetitions: u32,
+    /// Runs before.
+    pub warm_up: u32,
+    /// The least time of a repetition.
+    pub least_s: f64,
+    /// Whether each run has a barrier before it.
+    pub apart: bool,
+    /// Whether to verify first.
+    pub verify: bool,
+}
+
+impl Effort {
+    /// As the command line has it.
+    pub fn of(settings: &Settings) -> Effort {
+        Effort {
+            repetitions: settings.repetitions,
+            warm_up: settings.warm_up,
+            least_s: f64::from(settings.least_ms) / 1e3,
+            apart: settings.apart,
+            verify: !settings.no_verify,
+        }
+    }
+}
+
+/// Runs in a repetition at the most.
+const MOST_ITERATIONS: f64 = 1e6;
+
+/// The times of a pattern, alike on all ranks.
+pub struct Times {
+    /// Runs in each repetition.
+    pub iterations: u32,
+    /// The time of a run by repetition, on the rank that took longest.
+    pub longest_s: Vec<f64>,
+    /// The same as a mean over the ranks that have a part in the pattern.
+    pub mean_s: Vec<f64>,
+    /// How many these are.
+    pub ranks: u32,
+}
+
+/// Measures a pattern for messages of `bytes`, together with all ranks.
+pub fn measure(
+    world: &SimpleCommunicator,
+    name: &str,
+    bytes: u64,
+    pattern: &Pattern,
+    effort: Effort,
+) -> Result<Measurement, Failed> {
+    let times = time(world, pattern, effort)?;
+    let time = Summary::of(&times.longest_s).divided(pattern.parts.into());
+    let rate = |part_s| Measurement::rate(pattern.moved(), pattern.parts, part_s);
+    Ok(Measurement {
+        pattern: name.to_owned(),
+        backend: pattern.backends(),
+        ranks: times.ranks,
+        bytes,
+        moved_bytes: pattern.moved(),
+        parts: pattern.parts,
+        repetitions: effort.repetitions,
+        iterations: times.iterations,
+        verified: effort.verify,
+        time,
+        ranks_mean_s: median(&times.mean_s) / f64::from(pattern.parts),
+        bytes_per_s: rate(time.median_s),
+        best_bytes_per_s: rate(time.min_s),
+    })
+}
+
+/// Verifies a pattern and takes its times, together with all ranks.
+pub fn time(world: &SimpleCommunicator, pattern: &Pattern, effort: Effort) -> Result<Times, Failed> {
+    agree(world, super::memory::check(world, pattern))?;
+    let mut plan = Plan::new(world, pattern);
+    if effort.verify {
+        let verified = plan.verify(world, pattern);
+        agree(world, verified.map_err(|what| format!("{what}; this MPI or its transport is broken")))?;
+    }
+    let iterations = iterations(world, &mut plan, effort);
+    let own_s: Vec<f64> = (0..effort.repetitions)
+        .map(|_| {
+            if effort.apart {
+                apart(world, &mut plan, iterations)
+            } else {
+                in_a_row(world, &mut plan, iterations)
+            }
+        })
+        .collect();
+    let rank = world.rank() as u32;
+    let has_part = pattern.steps.iter().any(|step| step.concerns(rank));
+    let mut longest_s = vec![0.0; own_s.len()];
+    world.all_reduce_into(&own_s[..], &mut longest_s[..], SystemOperation::max());
+    // The last number counts the ranks.
+    let mut parts: Vec<f64> = own_s.iter().map(|&time_s| if has_part { time_s } else { 0.0 }).collect();
+    parts.push(if has_part { 1.0 } else { 0.0 });
+    let mut sums = vec![0.0; parts.len()];
+    world.all_reduce_into(&parts[..], &mut sums[..], SystemOperation::sum());
+    let ranks = sums.pop().unwrap_or(1.0);
+    let mean_s = sums.into_iter().map(|sum_s| sum_s / ranks).collect();
+    Ok(Times { iterations, longest_s, mean_s, ranks: ranks as u32 })
+}
+
+/// Warms up, and finds how many runs make a repetition long enough.
+fn iterations(world: &SimpleCommunicator, plan: &mut Plan, effort: Effort) -> u32 {
+    in_a_row(world, plan, effort.warm_up.max(1));
+    // Twice as many runs as before, until they take a part of a repetition.
+    let mut runs = 1_u32;
+    loop {
+        let time_s = longest(world, in_a_row(world, plan, runs)) * f64::from(runs);
+        let wanted = (effort.least_s / (time_s / f64::from(runs)).max(1e-9)).ceil();
+        if time_s * 4.0 >= effort.least_s || f64::from(runs) * 2.0 > MOST_ITERATIONS {
+            return wanted.clamp(1.0, MOST_ITERATIONS) as u32;
+        }
+        runs *= 2;
+    }
+}
+
+/// The time of a run, of several one after the other.
+fn in_a_row(world: &SimpleCommunicator, plan: &mut Plan, iterations: u32) -> f64 {
+    world.barrier();
+    let begin = Instant::now();
+    (0..iterations).for_each(|_| plan.run());
+    begin.elapsed().as_secs_f64() / f64::from(iterations)
+}
+
+/// The time of a run, of several with a barrier before each.
+fn apart(world: &SimpleCommunicator, plan: &mut Plan, iterations: u32) -> f64 {
+    let time = |_| {
+        world.barrier();
+        let begin = Instant::now();
+        plan.run();
+        begin.elapsed().as_secs_f64()
+    };
+    (0..iterations).map(time).sum::<f64>() / f64::from(iterations)
+}
+
+/// The largest value of all ranks.
+pub fn longest(world: &SimpleCommunicator, own: f64) -> f64 {
+    let mut most = 0.0;
+    world.all_reduce_into(&own, &mut most, SystemOperation::max());
+    most
+}

@@ -1,0 +1,178 @@
+//! `mpisee-bench --like app.mpisee`: the profile's communication without the computation, in `network.json`.
+
+use super::agree::{Failed, agree};
+use super::measure::{self, Effort};
+use super::place::Setting;
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::*;
+use mpisee_bench::cli::Settings;
+use mpisee_bench::network::now;
+use mpisee_bench::output::{Format, aligned, digits, size};
+use mpisee_bench::replay::{Item, Plan, plan};
+use mpisee_bench::statistics::Summary;
+use mpisee_profile::Profile;
+use mpisee_profile::network::{NETWORK_VERSION, Network, Replay};
+use std::path::Path;
+
+/// Replays and writes, together with all ranks.
+pub fn measure(
+    world: &SimpleCommunicator,
+    setting: &Setting,
+    settings: &Settings,
+    path: &Path,
+    effort: Effort,
+) -> Result<(), Failed> {
+    let output = settings.output.as_deref().unwrap_or(Path::new("network.json"));
+    // Rank 0 alone reads files.
+    let read = if world.rank() == 0 {
+        read(path).and_then(|plan| Ok((plan, before(output, setting)?))).map(Some)
+    } else {
+        Ok(None)
+    };
+    let (plan, before) = agree(world, read)?.unzip();
+    let plan = shared(world, plan.as_ref());
+    let ranks = world.size() as u32;
+    let fits = match plan.ranks == ranks {
+        true => Ok(()),
+        false => Err(format!(
+            "'{}' is of {} ranks, and there are {ranks}: start as many with mpirun -n {}",
+            path.display(),
+            plan.ranks,
+            plan.ranks
+        )),
+    };
+    agree(world, fits)?;
+    let mut replays = Vec::new();
+    for item in &plan.items {
+        replays.push(replay(world, &plan, item, effort)?);
+    }
+    let written = match before {
+        Some(network) => write(network, replays, &plan, setting, settings, [path, output]),
+        None => Ok(()),
+    };
+    agree(world, written)
+}
+
+fn read(path: &Path) -> Result<Plan, String> {
+    let plan = plan(&Profile::open(path).map_err(|error| error.to_string())?)?;
+    match plan.items.is_empty() {
+        true => Err(format!("'{}' has no messages and no collective operations to replay", path.display())),
+        false => Ok(plan),
+    }
+}
+
+/// What is in the file already, if it is of this MPI; replays go beside the models.
+fn before(output: &Path, setting: &Setting) -> Result<Network, String> {
+    let fresh = Network {
+        network_version: NETWORK_VERSION,
+        measured: now(),
+        mpi: setting.mpi.clone(),
+        hosts: setting.hosts.clone(),
+        ranks: setting.places.len() as u32,
+        ..Network::default()
+    };
+    if !output.exists() {
+        return Ok(fresh);
+    }
+    let found = Network::read(output).map_err(|error| error.to_string())?;
+    if found.mpi != setting.mpi {
+        return Err(format!(
+            "{} is of {} or of other settings than this run; give the replay another file with --output",
+            output.display(),
+            found.mpi.library.split(',').next().unwrap_or_default()
+        ));
+    }
+    Ok(Network { pairs: found.pairs, interfaces: found.interfaces, replays: found.replays, ..fresh })
+}
+
+/// The plan of rank 0, on all ranks.
+fn shared(world: &SimpleCommunicator, plan: Option<&Plan>) -> Plan {
+    let root = world.process_at_rank(0);
+    let mut text =
+        plan.map(|plan| serde_json::to_vec(plan).expect("numbers and texts are JSON")).unwrap_or_default();
+    let mut length = text.len() as u64;
+    root.broadcast_into(&mut length);
+    text.resize(length as usize, 0);
+    root.broadcast_into(&mut text[..]);
+    serde_json::from_slice(&text).expect("rank 0 wrote it")
+}
+
+fn replay(world: &SimpleCommunicator, plan: &Plan, item: &Item, effort: Effort) -> Result<Replay, Failed> {
+    let (together_s, together_spread) = per_call(world, item, None, effort)?;
+    let (alone_s, alone_spread) = match item.comms.len() {
+        1 => (together_s, together_spread),
+        _ => per_call(world, item, Some(item.busiest), effort)?,
+    };
+    Ok(Replay {
+        command: plan.command.clone(),
+        ranks: plan.ranks,
+        family: item.family.clone(),
+        comms: item.comms.iter().map(|(name, _)| name.clone()).collect(),
+        call: item.call.clone(),
+        size_min: item.size[0],
+        size_max: item.size[1],
+        bytes: item.bytes,
+        calls: item.calls,
+        together_s,
+        together_spread,
+        alone_s,
+        alone_spread,
+    })
+}
+
+/// The time of all ranks by the calls of all ranks: of a collective the mean time of a call.
+fn per_call(
+    world: &SimpleCommunicator,
+    item: &Item,
+    alone: Option<usize>,
+    effort: Effort,
+) -> Result<(f64, f64), Failed> {
+    let pattern = item.pattern(alone);
+    agree(world, pattern.check(world.size() as u32).map_err(|fault| fault.what))?;
+    let times = measure::time(world, &pattern, effort)?;
+    let summary = Summary::of(&times.mean_s);
+    let calls = item.calls_in_turn(alone).max(1) as f64;
+    Ok((summary.median_s * f64::from(times.ranks) / calls, summary.spread()))
+}
+
+fn write(
+    mut network: Network,
+    replays: Vec<Replay>,
+    plan: &Plan,
+    setting: &Setting,
+    settings: &Settings,
+    [profile, output]: [&Path; 2],
+) -> Result<(), String> {
+    network.replays.retain(|it| it.command != plan.command || it.ranks != plan.ranks);
+    network.replays.extend(replays.iter().cloned());
+    std::fs::write(output, network.text()).map_err(|why| format!("writing {}: {why}", output.display()))?;
+    if settings.format != Format::Table {
+        return Ok(());
+    }
+    println!("{}", setting.text());
+    print!("{}", table(plan, &replays));
+    for it in plan.left_out.iter().filter(|it| it.time_s > 0.001 * plan.time_s) {
+        let share = 100.0 * it.time_s / plan.time_s;
+        println!("Left out: {} on {}, {share:.1} % of the time: {}.", it.call, it.family, it.reason);
+    }
+    println!("Read it with: mpisee-through compare-network {} {}", profile.display(), output.display());
+    Ok(())
+}
+
+fn table(plan: &Plan, replays: &[Replay]) -> String {
+    let heads =
+        ["COMM", "CALL", "Size", "Calls", "Profile µs", "At once", "Alone", "Spread %"].map(str::to_owned);
+    let row = |(item, it): (&Item, &Replay)| {
+        [
+            it.family.clone(),
+            it.call.clone(),
+            size(it.bytes),
+            it.calls.to_string(),
+            digits(item.time_s / item.calls.max(1) as f64 * 1e6),
+            digits(it.together_s * 1e6),
+            digits(it.alone_s * 1e6),
+            format!("{:.1}", 100.0 * it.together_spread),
+        ]
+    };
+    aligned(&heads, plan.items.iter().zip(replays).map(row), 2)
+}

@@ -1,0 +1,115 @@
+//! The models of a `network.json` for people, and its points for programs.
+
+use crate::output::{aligned, digits, size};
+use mpisee_profile::network::{InterfaceScheme, Network, PairModel, Segment};
+use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The models as tables.
+pub fn text(network: &Network, nodes: usize) -> String {
+    let mut text = String::new();
+    for pair in &network.pairs {
+        text += &of_pair(pair);
+    }
+    for it in &network.interfaces {
+        let scheme = match it.scheme {
+            InterfaceScheme::Packed => format!("{} ranks share each interface (packed)", it.number),
+            InterfaceScheme::RoundRobin => format!("ranks go round {} interfaces (round-robin)", it.number),
+        };
+        let rates: Vec<String> = it.bytes_per_s.iter().map(|rate| digits(rate / 1e9)).collect();
+        let _ = writeln!(
+            text,
+            "{} of {} with 1 to {} ranks of a node: {} GB/s\n  {scheme}, {} GB/s each; the model is off by {:.1} % \
+             (median), the other scheme by {:.1} %",
+            it.pattern,
+            size(it.bytes),
+            it.bytes_per_s.len(),
+            rates.join(", "),
+            digits(it.interface_bytes_per_s / 1e9),
+            100.0 * it.error_median,
+            100.0 * it.error_other
+        );
+    }
+    if nodes == 1 {
+        text += "All ranks are on one node, so nothing was measured across nodes; ranks on two nodes show that.\n";
+    }
+    text
+}
+
+fn of_pair(pair: &PairModel) -> String {
+    let eager = match pair.eager_limit_bytes {
+        Some(limit) => format!("eager up to {limit} B"),
+        None => "no eager limit found".to_owned(),
+    };
+    let mut text = format!(
+        "\n{} (ranks {} and {}, {}): {eager}; gap {} µs, {} GB/s in a stream\n",
+        capital(pair.class.text()),
+        pair.ranks[0],
+        pair.ranks[1],
+        pair.backend,
+        digits(pair.gap_s * 1e6),
+        digits(1e-9 / pair.gap_per_byte_s),
+    );
+    let heads = ["  From", "to", "Latency µs", "GB/s"].map(str::to_owned);
+    let row = |it: &Segment| {
+        let rate = if it.per_byte_s > 0.0 { digits(1e-9 / it.per_byte_s) } else { "-".to_owned() };
+        [format!("  {}", size(it.from_bytes)), size(it.to_bytes), digits(it.latency_s * 1e6), rate]
+    };
+    text += &aligned(&heads, pair.segments.iter().map(row), 0);
+    let _ = writeln!(
+        text,
+        "  The model is off by {:.1} % (median over sizes), {:.1} % at the most.",
+        100.0 * pair.error_median,
+        100.0 * pair.error_max
+    );
+    let heads = ["  Size", "One way µs", "Min", "Spread %", "Model of min", "Stream GB/s"].map(str::to_owned);
+    let rows = pair.points.iter().map(|point| {
+        [
+            format!("  {}", size(point.bytes)),
+            digits(point.one_way_median_s * 1e6),
+            digits(point.one_way_min_s * 1e6),
+            format!("{:.1}", 100.0 * point.one_way_spread),
+            pair.one_way_s(point.bytes).map_or_else(|| "-".to_owned(), |time_s| digits(time_s * 1e6)),
+            digits(point.bytes as f64 / point.stream_min_s / 1e9),
+        ]
+    });
+    text + &aligned(&heads, rows, 0)
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The points of all pairs as CSV.
+pub fn csv(network: &Network) -> String {
+    let mut text =
+        "class,rank,peer,backend,bytes,one_way_min_s,one_way_median_s,one_way_spread,model_s,stream_min_s,stream_median_s\n"
+            .to_owned();
+    for pair in &network.pairs {
+        for point in &pair.points {
+            let class = serde_json::to_value(pair.class).ok();
+            let class = class.as_ref().and_then(|class| class.as_str()).unwrap_or_default();
+            let [rank, peer] = pair.ranks;
+            let _ = writeln!(
+                text,
+                "{class},{rank},{peer},{},{},{:.12},{:.12},{:.6},{:.12},{:.12},{:.12}",
+                pair.backend,
+                point.bytes,
+                point.one_way_min_s,
+                point.one_way_median_s,
+                point.one_way_spread,
+                pair.one_way_s(point.bytes).unwrap_or_default(),
+                point.stream_min_s,
+                point.stream_median_s
+            );
+        }
+    }
+    text
+}
+
+/// The time in UTC, as `2026-11-25T03:12:00Z`.
+pub fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    mpisee_profile::run::rfc3339(since.as_nanos() as u64)
+}

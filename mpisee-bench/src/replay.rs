@@ -1,0 +1,310 @@
+//! What a profile has to be replayed: for each family of communicators its collective operations by size class, and its
+//! messages, on the same ranks and as long as in the program on average.
+
+use crate::backend::Backend;
+use crate::builtin::Places;
+use crate::collective::Collective;
+use crate::pattern::{CollectiveCall, LARGEST_MESSAGE, Pattern, Step};
+use mpisee_profile::comm_name::CommName;
+use mpisee_profile::network::MESSAGES;
+use mpisee_profile::rows::{CallRow, CommRow, PeerRow, Row};
+use mpisee_profile::{Kind, Operation, Profile};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+/// All that is replayed of a profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The command line that was profiled.
+    pub command: Vec<String>,
+    /// The number of ranks.
+    pub ranks: u32,
+    /// What is replayed, what takes most time first.
+    pub items: Vec<Item>,
+    /// What is not, with the reason and the time of all ranks in it.
+    pub left_out: Vec<LeftOut>,
+    /// The time of all ranks in communication, in seconds.
+    pub time_s: f64,
+}
+
+/// Something that is not replayed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The family of communicators.
+    pub family: String,
+    /// The operation.
+    pub call: String,
+    /// Why.
+    pub reason: String,
+    /// The time of all ranks.
+    pub time_s: f64,
+}
+
+/// One operation on a family of communicators, of one size class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// The family's name.
+    pub family: String,
+    /// The communicators with their members.
+    pub comms: Vec<(String, Vec<u32>)>,
+    /// The position of the communicator with most time.
+    pub busiest: usize,
+    /// The operation, or [`MESSAGES`].
+    pub call: String,
+    /// The size class; of messages the smallest and largest mean between two ranks.
+    pub size: [u64; 2],
+    /// The bytes of a block, or of a message on average.
+    pub bytes: u64,
+    /// The calls of all ranks, or the messages.
+    pub calls: u64,
+    /// The time of all ranks in seconds.
+    pub time_s: f64,
+    /// By communicator its messages: source, destination, bytes, how many in each turn.
+    pub messages: Vec<Vec<(u32, u32, u64, u32)>>,
+}
+
+/// Items at the most, and the part of the time that they have to cover.
+const MOST_ITEMS: usize = 64;
+const COVERED: f64 = 0.99;
+/// Messages between two ranks in one turn of a replay, at the most.
+const MOST_IN_TURN: u64 = 32;
+
+impl Item {
+    /// The pattern with all communicators at once, or with one of them alone.
+    pub fn pattern(&self, alone: Option<usize>) -> Pattern {
+        let is_in_it = |at: &usize| alone.is_none_or(|one| one == *at);
+        let at = (0..self.comms.len()).filter(is_in_it);
+        let mut step = Step { name: self.call.clone(), backend: Backend::Isend, ..Step::default() };
+        match Collective::from_name(&self.call) {
+            Some(collective) => {
+                let call = |at: usize| CollectiveCall {
+                    collective,
+                    members: self.comms[at].1.clone(),
+                    bytes: self.bytes,
+                    root: 0,
+                };
+                step.collectives = at.map(call).collect();
+            }
+            None => {
+                let mut places = Places::default();
+                for &(source, destination, bytes, times) in at.flat_map(|at| &self.messages[at]) {
+                    places.add_times(source, destination, bytes, times);
+                }
+                step.messages = places.messages();
+            }
+        }
+        Pattern::of(vec![step])
+    }
+
+    /// Calls of all ranks, or messages, in one run of the pattern.
+    pub fn calls_in_turn(&self, alone: Option<usize>) -> u64 {
+        let is_in_it = |at: &usize| alone.is_none_or(|one| one == *at);
+        let of_comm = |at: usize| match self.messages.get(at) {
+            Some(messages) => messages.iter().map(|&(_, _, _, times)| u64::from(times)).sum(),
+            None => self.comms[at].1.len() as u64,
+        };
+        (0..self.comms.len()).filter(is_in_it).map(of_comm).sum()
+    }
+}
+
+/// A size class of an operation on the communicators of a family.
+#[derive(Default)]
+struct Sum {
+    calls: u64,
+    bytes: u64,
+    time_s: f64,
+    /// The instances times the blocks that one has of an alltoall, or that are moved of a broadcast.
+    blocks: f64,
+    by_comm: BTreeMap<String, f64>,
+}
+
+/// Reads what is to be replayed.
+pub fn plan(profile: &Profile) -> Result<Plan, String> {
+    let failed = |error: mpisee_profile::ProfileError| error.to_string();
+    if !profile.directory().join(CallRow::FILE).exists() {
+        return Err(format!(
+            "'{}' has sums over ranks, and a replay needs rows of each rank; a run with a larger MPISEE_FOLD \
+             (mpisee --fold) leaves them",
+            profile.directory().display()
+        ));
+    }
+    let comms: HashMap<String, CommRow> = profile
+        .rows::<CommRow>()
+        .map_err(failed)?
+        .map(|row| row.map(|row| (row.comm.clone(), row)))
+        .collect::<Result<_, _>>()
+        .map_err(failed)?;
+    let mut sums: BTreeMap<(String, String, [u64; 2]), Sum> = BTreeMap::new();
+    let mut message_s: BTreeMap<String, f64> = BTreeMap::new();
+    let mut left_out: BTreeMap<(String, String, &'static str), f64> = BTreeMap::new();
+    for row in profile.rows::<CallRow>().map_err(failed)? {
+        let row = row.map_err(failed)?;
+        let Some(comm) = comms.get(&row.comm) else { continue };
+        let family = family(&row.comm);
+        match kind(&row.call, comm) {
+            Treatment::Nothing => {}
+            Treatment::LeftOut(why) => {
+                *left_out.entry((family, row.call, why)).or_default() += row.time_s.0;
+            }
+            Treatment::Messages => *message_s.entry(row.comm).or_default() += row.time_s.0,
+            Treatment::Collective(collective) => {
+                let key = (family, row.call.clone(), [row.size_min, row.size_max]);
+                sums.entry(key).or_default().add(&row, collective, comm.size);
+            }
+        }
+    }
+    let mut items: Vec<Item> =
+        sums.into_iter().filter_map(|(key, sum)| collective_item(key, sum, &comms)).collect();
+    items.extend(message_items(profile, &comms, message_s).map_err(failed)?);
+    let time_s = items.iter().map(|item| item.time_s).sum::<f64>() + left_out.values().sum::<f64>();
+    items.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
+    let mut left_out: Vec<LeftOut> = left_out
+        .into_iter()
+        .map(|((family, call, why), time_s)| LeftOut { family, call, reason: why.to_owned(), time_s })
+        .collect();
+    let mut covered_s = 0.0;
+    let mut kept = Vec::new();
+    for item in items {
+        if kept.len() < MOST_ITEMS && covered_s <= COVERED * time_s {
+            covered_s += item.time_s;
+            kept.push(item);
+        } else {
+            let reason = "it takes little time".to_owned();
+            left_out.push(LeftOut { family: item.family, call: item.call, reason, time_s: item.time_s });
+        }
+    }
+    left_out.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
+    let run = profile.run();
+    Ok(Plan { command: run.command.clone(), ranks: run.ranks, items: kept, left_out, time_s })
+}
+
+/// The name of the communicators that are replayed at the same time.
+fn family(comm: &str) -> String {
+    comm.parse::<CommName>().map_or_else(|_| comm.to_owned(), |name| name.pattern().to_string())
+}
+
+enum Treatment {
+    /// It communicates nothing.
+    Nothing,
+    LeftOut(&'static str),
+    Messages,
+    Collective(Collective),
+}
+
+fn kind(call: &str, comm: &CommRow) -> Treatment {
+    let kind = Operation::from_name(call).map(Operation::kind);
+    let is_communication =
+        matches!(kind, Some(Kind::PointToPoint | Kind::Collective | Kind::Completion | Kind::OneSided));
+    if !is_communication {
+        return Treatment::Nothing;
+    }
+    if comm.members.remote.is_some() {
+        return Treatment::LeftOut("intercommunicators are not replayed");
+    }
+    if comm.count > 1 || comm.members.has_elided() || comm.members.outsiders() > 0 {
+        return Treatment::LeftOut("its members are not listed one by one");
+    }
+    match kind {
+        Some(Kind::PointToPoint | Kind::Completion) => Treatment::Messages,
+        Some(Kind::OneSided) => {
+            Treatment::LeftOut("one-sided communication is not replayed: its targets are not recorded")
+        }
+        _ => match Collective::from_name(call) {
+            Some(collective) if collective.is_of_neighbours() => {
+                Treatment::LeftOut("collectives of neighbours are not replayed")
+            }
+            Some(collective) => Treatment::Collective(collective),
+            None => Treatment::LeftOut("nonblocking and persistent collectives are not replayed"),
+        },
+    }
+}
+
+impl Sum {
+    fn add(&mut self, row: &CallRow, collective: Collective, size: u32) {
+        let (calls, size) = (row.calls as f64, f64::from(size));
+        self.calls += row.calls;
+        self.bytes += row.bytes;
+        self.time_s += row.time_s.0;
+        // How many blocks the bytes of these calls are, on average over the members.
+        self.blocks += match collective {
+            Collective::Bcast | Collective::Scan | Collective::Exscan => calls * (size - 1.0) / size,
+            Collective::Alltoall | Collective::Alltoallv | Collective::Alltoallw => calls * size,
+            _ => calls,
+        };
+        *self.by_comm.entry(row.comm.clone()).or_default() += row.time_s.0;
+    }
+}
+
+fn collective_item(
+    (family, call, size): (String, String, [u64; 2]),
+    sum: Sum,
+    comms: &HashMap<String, CommRow>,
+) -> Option<Item> {
+    let bytes = if sum.blocks > 0.0 { (sum.bytes as f64 / sum.blocks).round() as u64 } else { 0 };
+    let (names, busiest) = by_time(&sum.by_comm)?;
+    Some(Item {
+        family,
+        comms: with_members(&names, comms),
+        busiest,
+        call,
+        size,
+        bytes,
+        calls: sum.calls,
+        time_s: sum.time_s,
+        messages: Vec::new(),
+    })
+}
+
+fn with_members(names: &[String], comms: &HashMap<String, CommRow>) -> Vec<(String, Vec<u32>)> {
+    names.iter().map(|name| (name.clone(), comms[name].members.group.iter().collect())).collect()
+}
+
+/// The communicators, and the position of the one with most time.
+fn by_time(by_comm: &BTreeMap<String, f64>) -> Option<(Vec<String>, usize)> {
+    let times: Vec<f64> = by_comm.values().copied().collect();
+    let busiest = (0..times.len()).max_by(|&one, &other| times[one].total_cmp(&times[other]))?;
+    Some((by_comm.keys().cloned().collect(), busiest))
+}
+
+/// Messages by family, with as many in each turn between two ranks as the numbers of all have in common.
+fn message_items(
+    profile: &Profile,
+    comms: &HashMap<String, CommRow>,
+    message_s: BTreeMap<String, f64>,
+) -> Result<Vec<Item>, mpisee_profile::ProfileError> {
+    let mut pairs: BTreeMap<String, Vec<PeerRow>> = BTreeMap::new();
+    for row in profile.rows::<PeerRow>()? {
+        let row = row?;
+        if row.sent_messages > 0 && message_s.contains_key(&row.comm) {
+            pairs.entry(row.comm.clone()).or_default().push(row);
+        }
+    }
+    let mut families: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+    for comm in pairs.keys() {
+        families.entry(family(comm)).or_default().insert(comm.clone(), message_s[comm]);
+    }
+    let item = |(family, by_comm): (String, BTreeMap<String, f64>)| {
+        let (names, busiest) = by_time(&by_comm)?;
+        let all: Vec<&PeerRow> = names.iter().flat_map(|name| &pairs[name]).collect();
+        let mean = |row: &PeerRow| (row.sent_bytes / row.sent_messages).min(LARGEST_MESSAGE);
+        let turns = all.iter().map(|row| row.sent_messages).min()?;
+        let message = |row: &PeerRow| {
+            let times = (row.sent_messages as f64 / turns as f64).round() as u64;
+            (row.rank, row.peer, mean(row), times.clamp(1, MOST_IN_TURN) as u32)
+        };
+        let calls: u64 = all.iter().map(|row| row.sent_messages).sum();
+        let bytes: u64 = all.iter().map(|row| row.sent_bytes).sum();
+        Some(Item {
+            family,
+            comms: with_members(&names, comms),
+            busiest,
+            call: MESSAGES.to_owned(),
+            size: [all.iter().map(|row| mean(row)).min()?, all.iter().map(|row| mean(row)).max()?],
+            bytes: bytes / calls,
+            calls,
+            time_s: by_comm.values().sum(),
+            messages: names.iter().map(|name| pairs[name].iter().map(message).collect()).collect(),
+        })
+    };
+    Ok(families.into_iter().filter_map(item).collect())
+}

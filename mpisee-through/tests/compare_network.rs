@@ -1,0 +1,143 @@
+//! `mpisee-through compare-network`.
+
+mod support;
+
+use mpisee_profile::network::{MESSAGES, NETWORK_VERSION, Network, NetworkMpi, Replay};
+use mpisee_profile::rows::{ArrivalRow, CollectiveRow, Seconds};
+use support::{Builder, Written};
+
+/// Four ranks: an MPI_Allreduce to which rank 1 comes 100 ms late each time, an MPI_Alltoall on two halves, messages.
+fn profile() -> Builder {
+    const CALLS: u64 = 40;
+    let mut builder = Builder::new(4).comm("W_s1.0", "W", "MPI_Comm_split", "0-1", |_| {}).comm(
+        "W_s1.2",
+        "W",
+        "MPI_Comm_split",
+        "2-3",
+        |_| {},
+    );
+    for rank in 0..4 {
+        let late_s = if rank == 1 { 0.1 } else { 0.0 };
+        let row = |instance: u64| ArrivalRow {
+            comm: "W".to_owned(),
+            call: "MPI_Allreduce".to_owned(),
+            instance,
+            rank,
+            root: None,
+            arrival_s: Seconds(instance as f64 + late_s),
+            departure_s: Seconds(instance as f64 + 0.105),
+            started_s: None,
+            completed: None,
+        };
+        builder.arrivals.extend((0..CALLS).map(row));
+        builder.collectives.push(CollectiveRow {
+            comm: "W".to_owned(),
+            call: "MPI_Allreduce".to_owned(),
+            rank,
+            instances: CALLS,
+            sampled: CALLS,
+            mean_arrival_s: Seconds(19.5 + late_s),
+            mean_departure_s: Seconds(19.605),
+        });
+        let half = if rank < 2 { "W_s1.0" } else { "W_s1.2" };
+        builder = builder
+            .call("W", rank, "MPI_Allreduce", CALLS, CALLS * 8192, 40.0 * (0.105 - late_s))
+            .call(half, rank, "MPI_Alltoall", 100, 100 << 21, 2.5)
+            .call("W", rank, "MPI_Isend", 10, 10_000, 0.004)
+            .call("W", rank, "MPI_Waitall", 10, 0, 0.016)
+            .messages("W", rank, (rank + 1) % 4, 10, 10_000);
+    }
+    builder
+}
+
+fn replay(family: &str, comms: &[&str], call: &str, size: [u64; 2], bytes: u64, times_s: [f64; 2]) -> Replay {
+    Replay {
+        command: ["./splatt", "cpd", "my tensor.tns"].map(str::to_owned).to_vec(),
+        ranks: 4,
+        family: family.to_owned(),
+        comms: comms.iter().map(|&comm| comm.to_owned()).collect(),
+        call: call.to_owned(),
+        size_min: size[0],
+        size_max: size[1],
+        bytes,
+        calls: 0,
+        together_s: times_s[0],
+        together_spread: 0.02,
+        alone_s: times_s[1],
+        alone_spread: 0.01,
+    }
+}
+
+fn network() -> Network {
+    Network {
+        network_version: NETWORK_VERSION,
+        measured: "2026-11-25T05:00:00Z".to_owned(),
+        mpi: NetworkMpi { library: "Open MPI v5.0.3, package".to_owned(), ..NetworkMpi::default() },
+        hosts: vec!["node0".to_owned()],
+        ranks: 4,
+        replays: vec![
+            replay("W", &["W"], "MPI_Allreduce", [8192, 16383], 8192, [0.004, 0.004]),
+            replay(
+                "W_s1.*",
+                &["W_s1.0", "W_s1.2"],
+                "MPI_Alltoall",
+                [2 << 20, (4 << 20) - 1],
+                1 << 20,
+                [0.02, 0.01],
+            ),
+            replay("W", &["W"], MESSAGES, [1000, 1000], 1000, [0.003, 0.003]),
+        ],
+        ..Network::default()
+    }
+}
+
+fn written(network: &Network) -> Written {
+    let written = profile().write();
+    std::fs::write(written.beside().join("network.json"), network.text()).unwrap();
+    written
+}
+
+const COMMAND: [&str; 3] = ["compare-network", "app.mpisee", "network.json"];
+
+#[test]
+fn time_is_divided_into_parts_that_add_up() {
+    let profile = written(&network());
+    profile.golden_at(120, "compare-network", &COMMAND);
+    profile.golden_at(80, "compare-network", &COMMAND);
+    profile.run(&[&COMMAND[..], &["--format", "json"]].concat()).golden("compare-network.json");
+    let ran = profile.run(&[&COMMAND[..], &["--format", "csv"]].concat());
+    let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
+    let heads = reader.headers().unwrap().clone();
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let value = |row: &csv::StringRecord, name: &str| -> f64 {
+        let at = heads.iter().position(|head| head == name).unwrap();
+        row[at].parse().unwrap_or(0.0)
+    };
+    let parts =
+        |row| ["waiting_s", "network_s", "siblings_s", "not_explained_s"].map(|name| value(row, name));
+    for row in &rows {
+        assert!((parts(row).iter().sum::<f64>() - value(row, "time_s")).abs() < 1e-8, "{row:?}");
+    }
+    // 400 calls of the MPI_Alltoall, of 10 ms alone and 20 ms at once, take 10 s; of the MPI_Allreduce three ranks wait
+    // 40 times 100 ms, and its 160 calls take 4 ms replayed.
+    let [allreduce, alltoall, messages] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!(parts(alltoall), [0.0, 4.0, 4.0, 2.0]);
+    let [waiting, network, siblings, rest] = parts(allreduce);
+    assert!((waiting - 12.0).abs() < 1e-6 && (network - 0.64).abs() < 1e-9, "{allreduce:?}");
+    assert!(siblings == 0.0 && (rest - 0.16).abs() < 1e-6, "{allreduce:?}");
+    // 40 messages, whose replay would take longer than the 80 ms of the program.
+    assert_eq!((value(messages, "calls"), value(messages, "bytes")), (40.0, 40_000.0));
+    assert_eq!(parts(messages), [0.0, 0.08, 0.0, 0.0]);
+}
+
+#[test]
+fn a_file_without_this_profile_says_how_to_make_one() {
+    let mut other = network();
+    other.replays.iter_mut().for_each(|replay| replay.ranks = 8);
+    let profile = written(&other);
+    profile.run(&COMMAND).fails_with(&["'network.json' has no replay of", "mpirun -n 4 mpisee-bench --like"]);
+    std::fs::write(profile.beside().join("network.json"), "{}").unwrap();
+    profile.run(&COMMAND).fails_with(&["network.json", "no network_version"]);
+    profile.run(&["compare-network", "app.mpisee", "nothing.json"]).fails_with(&["nothing.json"]);
+    profile.run(&["compare-network", "app.mpisee"]).fails_with(&["<NETWORK>"]);
+}

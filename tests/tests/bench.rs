@@ -1,0 +1,374 @@
+//! `mpisee-bench`: what it moves, what it says of times, and what it refuses.
+
+use mpisee_profile::network::{Network, PairClass};
+use mpisee_tests::{Cluster, Finished, Mpi, Place, Run, dist, on_each_mpi, within};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// `mpisee-bench` with these words, with few and short repetitions; the profile it may leave is `test.mpisee`.
+fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
+    let quick = "--repetitions 3 --warm-up 1 --least-ms 1 --format csv";
+    let words = words.split_whitespace().chain(quick.split_whitespace());
+    words.fold(Run::of(mpi, dist().join("bin/mpisee-bench")), Run::argument)
+}
+
+/// Whether an MPI has no `mpisee-bench`: rsmpi does not read the header of the standard's own interface.
+fn has_none(mpi: &Mpi) -> bool {
+    !mpi.library().with_file_name("mpisee-bench").exists()
+        && mpi.is_left_out(&["mpiabi"], "there is no mpisee-bench for the standard's own interface")
+}
+
+/// The rows of the results: each a value by column.
+fn rows(finished: &Finished) -> Vec<BTreeMap<String, String>> {
+    let mut lines = finished.stdout.lines();
+    let heads: Vec<&str> = lines.next().expect("there is a header").split(',').collect();
+    lines
+        .map(|line| heads.iter().map(|&it| it.to_owned()).zip(line.split(',').map(str::to_owned)).collect())
+        .collect()
+}
+
+fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
+    row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
+}
+
+/// The profile of a run has the messages that the pattern should have sent, and no others.
+#[test]
+fn a_pattern_sends_what_it_says() {
+    on_each_mpi(|mpi| {
+        if has_none(mpi) {
+            return;
+        }
+        for (backend, calls) in
+            [("isend", ["MPI_Isend", "MPI_Irecv"]), ("persistent", ["MPI_Start", "MPI_Startall"])]
+        {
+            let words =
+                format!("rail --groups 2 --group-size 2 --sizes 1511 --direction bi --backend {backend}");
+            let finished = bench(mpi, &words).profiled();
+            let rows = rows(&finished);
+            assert_eq!(rows.len(), 1, "{}", finished.stdout);
+            assert_eq!(
+                (&*rows[0]["pattern"], &*rows[0]["backend"], &*rows[0]["verified"]),
+                ("rail", backend, "true")
+            );
+            assert_eq!((number(&rows[0], "moved_bytes"), number(&rows[0], "ranks")), (4.0 * 1511.0, 4.0));
+            let tables = finished.tables();
+            for (rank, peer) in [(0, 2), (1, 3), (2, 0), (3, 1)] {
+                let [sent, sent_bytes, received, received_bytes] = tables.peer("W", rank, peer);
+                assert!(sent > 3 && sent == received, "{backend} {rank} {peer}: {sent} {received}");
+                assert_eq!([sent_bytes, received_bytes], [sent * 1511, received * 1511]);
+                assert_eq!(tables.peer("W", rank, (rank + 1) % 4)[0], 0);
+            }
+            let of_all = calls.map(|call| tables.sum("W", call).bytes).into_iter().sum::<u64>();
+            let sent: u64 = (0..4).map(|rank| tables.peer("W", rank, (rank + 2) % 4)[1]).sum();
+            assert_eq!(of_all, 2 * sent, "{backend}");
+            finished.check();
+        }
+    });
+}
+
+#[test]
+fn one_sided_backends_move_what_they_say() {
+    on_each_mpi(|mpi| {
+        if has_none(mpi) {
+            return;
+        }
+        for (backend, call) in [("put", "MPI_Put"), ("get", "MPI_Get")] {
+            let finished = bench(mpi, &format!("ring --sizes 1733 --backend {backend}")).ranks(3).profiled();
+            assert_eq!(rows(&finished)[0]["verified"], "true");
+            let sum = finished.tables().sum("W", call);
+            assert!(sum.calls > 9, "{sum:?}");
+            assert_eq!(sum.bytes, 1733 * sum.calls);
+            finished.check();
+        }
+    });
+}
+
+/// Every collective gives the right result on two communicators at once, with and without numbers to add up in blocks.
+#[test]
+fn every_collective_runs_on_two_communicators_at_once() {
+    on_each_mpi(|mpi| {
+        if has_none(mpi) {
+            return;
+        }
+        let finished = bench(mpi, "collective all --members 0,2 --members 1,3 --root 1 --sizes 8,12,37")
+            .ranks(4)
+            .plain();
+        let rows = rows(&finished);
+        // A barrier has no size.
+        assert_eq!(rows.len(), 21 * 3 + 1, "{}", finished.stdout);
+        for row in &rows {
+            assert_eq!((&*row["verified"], &*row["ranks"], &*row["backend"]), ("true", "4", "collective"));
+            let times =
+                ["min_s", "quarter_s", "median_s", "three_quarters_s", "max_s"].map(|it| number(row, it));
+            assert!(times[0] > 0.0 && times.is_sorted(), "{row:?}");
+        }
+        let volume =
+            |name: &str| rows.iter().find(|row| row["pattern"] == name && row["bytes"] == "37").unwrap();
+        assert_eq!(number(volume("MPI_Alltoall"), "moved_bytes"), 37.0 * (4.0 + 4.0));
+        assert_eq!(number(volume("MPI_Bcast"), "moved_bytes"), 37.0 * 2.0);
+    });
+}
+
+#[test]
+fn built_in_patterns_bring_all_bytes_where_they_belong() {
+    on_each_mpi(|mpi| {
+        if has_none(mpi) {
+            return;
+        }
+        for words in [
+            "p2p --exchange uni --window 5",
+            "p2p --exchange bi --window 3 --ranks 3,1",
+            "fan --direction bi --active 2",
+            "dense --groups 3 --direction omni",
+            "halo --dims 3x2 --periodic",
+            "halo --ndims 3",
+            "all-to-all --backend put",
+            "tree --backend get",
+            "stripe --within put",
+            "stripe --group-size 3 --within persistent --backend get",
+        ] {
+            let finished = bench(mpi, &format!("{words} --sizes 1,4099")).ranks(6).plain();
+            let rows = rows(&finished);
+            assert_eq!(rows.len(), 2, "{words}: {}", finished.stdout);
+            assert!(rows.iter().all(|row| row["verified"] == "true" && number(row, "bytes_per_s") > 0.0));
+        }
+    });
+}
+
+#[test]
+fn a_pattern_file_is_carried_out_with_its_steps() {
+    const TEXT: &str = "let hops = 1\nstep there using put\n  0 -> 1 : n to 0\nstep on\n  for i in 1..hops+1\n    \
+                        i -> i+1 : n to 0\n  end\nstep sum\n  MPI_Allreduce on 0..2 : 8\n";
+    on_each_mpi(|mpi| {
+        if has_none(mpi) {
+            return;
+        }
+        let place = Place::new();
+        let file = place.path("relay.pattern");
+        std::fs::write(&file, TEXT).unwrap();
+        let words = format!("run {} --set hops=1 --sizes 911", file.display());
+        let finished = bench(mpi, &words).ranks(3).profiled();
+        let row = &rows(&finished)[0];
+        assert_eq!((&*row["pattern"], &*row["backend"]), ("relay", "put+isend"));
+        let tables = finished.tables();
+        let [put, sent] = ["MPI_Put", "MPI_Isend"].map(|call| tables.sum("W", call));
+        assert_eq!((put.calls, put.bytes), (sent.calls, 911 * sent.calls));
+        assert_eq!(tables.peer("W", 1, 2)[1], 911 * sent.calls);
+        let sums = tables
+            .sum_where(|row| row.call == "MPI_Allreduce" && row.comm != "W" && row.bytes == 8 * row.calls);
+        assert!(sums.calls >= 2 * sent.calls, "{sums:?} {sent:?}");
+    });
+}
+
+/// What cannot be measured is said in one sentence, and nothing hangs.
+#[test]
+fn what_cannot_be_measured_is_said_once() {
+    on_each_mpi(|mpi| {
+        if has_none(mpi) {
+            return;
+        }
+        let place = Place::new();
+        let file = |name: &str, text: &str| {
+            let path = place.path(name);
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let [wrong, far, large] = [
+            file("wrong.pattern", "step a\n0 -> 1 n\n"),
+            file("far.pattern", "0 -> 1 : n\n\n0 -> 5 : n\n"),
+            file("large.pattern", "for i in 0..4000\n0 -> 1 : n from 0 to i * n\nend\n"),
+        ];
+        for (words, expected) in [
+            (format!("run {wrong}"), format!("{wrong}: line 2: 'n' is where ':' should be")),
+            (
+                format!("run {far} --sizes 4"),
+                format!(
+                    "{far}: line 3: there is no rank 5, since there are 2 ranks: start 6 or more with mpirun -n"
+                ),
+            ),
+            (format!("run {large} --sizes 1G"), "of memory are available; take smaller --sizes".to_owned()),
+            (
+                "rail --group-size 4".to_owned(),
+                "2 groups of 4 ranks need 8 ranks, and there are 2".to_owned(),
+            ),
+            ("p2p --ranks 0,2".to_owned(), "rank 2 has a part in it, and there are 2 ranks".to_owned()),
+            ("p2p --sizes 2G".to_owned(), "a message of 2147483648 bytes is longer than".to_owned()),
+            ("collective ibcast".to_owned(), "there is no blocking collective 'ibcast'".to_owned()),
+            ("collective bcast --members 0-1 --members 1".to_owned(), "rank 1 is a member twice".to_owned()),
+            (
+                "run /nowhere.pattern".to_owned(),
+                "the pattern file /nowhere.pattern cannot be read".to_owned(),
+            ),
+            ("network --sizes 8".to_owned(), "a model needs three --sizes or more".to_owned()),
+            ("halo --dims 9x9x9x9".to_owned(), "is not a grid of one to three dimensions".to_owned()),
+        ] {
+            let finished = bench(mpi, &words).ranks(2).exits_with(2).plain();
+            let said: Vec<&str> = finished
+                .stderr
+                .lines()
+                .filter_map(|line| line.split_once("mpisee-bench: "))
+                .map(|it| it.1)
+                .collect();
+            assert_eq!(said.len(), 1, "{words}: {}", finished.stderr);
+            assert!(said[0].contains(&expected), "{words}: {}\n{expected}", said[0]);
+            assert_eq!(finished.stdout, "", "{words}");
+        }
+    });
+}
+
+fn network(mpi: &Mpi, variables: &[(&str, &str)]) -> Network {
+    let run = bench(mpi, "network --sizes 1,8,64,512,2k,16k,128k,512k --output network.json").ranks(2);
+    let run = variables.iter().fold(run, |run, (name, value)| run.variable(name, value));
+    let finished = run.plain();
+    assert_eq!(finished.stdout.lines().count(), 1 + 8, "{}", finished.stdout);
+    Network::read(&finished.place.path("network.json")).unwrap()
+}
+
+/// The model has the measurements that it was fitted to, and finds the eager limit where it is moved to.
+#[test]
+fn a_network_is_modelled_and_the_eager_limit_found() {
+    on_each_mpi(|mpi| {
+        if has_none(mpi) {
+            return;
+        }
+        let name = match &*mpi.name {
+            "openmpi-4.1" => "OMPI_MCA_btl_vader_eager_limit",
+            "openmpi-5.0" => "OMPI_MCA_btl_sm_eager_limit",
+            _ => "UCX_RNDV_THRESH",
+        };
+        let limits = ["2000", "30000"].map(|limit| {
+            let network = network(mpi, &[(name, limit)]);
+            assert_eq!((network.network_version, network.ranks, network.hosts.len()), (1, 2, 1));
+            assert_eq!(network.mpi.flavour, mpi.name);
+            assert_eq!(network.mpi.settings.get(name).map(String::as_str), Some(limit));
+            let [pair] = &network.pairs[..] else { panic!("{:?}", network.pairs) };
+            assert!(pair.class != PairClass::Network && pair.ranks == [0, 1]);
+            assert_eq!(pair.points.iter().map(|it| it.bytes).collect::<Vec<_>>()[6..], [131_072, 524_288]);
+            for point in &pair.points {
+                assert!(
+                    point.one_way_min_s > 0.0 && point.one_way_min_s <= point.one_way_median_s,
+                    "{point:?}"
+                );
+                let model_s = pair.one_way_s(point.bytes).unwrap();
+                assert!((model_s / point.one_way_min_s - 1.0).abs() < pair.error_max + 1e-6, "{pair:?}");
+            }
+            assert!(pair.gap_s > 0.0 && pair.gap_per_byte_s > 0.0);
+            pair.eager_limit_bytes
+        });
+        eprintln!("{}: eager limits {limits:?}", mpi.name);
+        // The limit counts a header, which each MPI has of its own length.
+        let [small, large] = limits.map(|limit| limit.expect("a limit below 4 MiB"));
+        assert!((1800..=2000).contains(&small) && (29_000..=30_000).contains(&large), "{small} {large}");
+    });
+}
+
+#[test]
+fn the_starter_needs_to_know_the_mpi() {
+    let mut alone = Command::new(dist().join("bin/mpisee-bench"));
+    let place = Place::new();
+    let output = within(Duration::from_secs(20), alone.arg("ring").current_dir(place.folder()));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if Mpi::all_in(Path::new(&dist())).len() > 1 {
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("start it with mpirun, or say which with --flavour"), "{said}");
+    }
+    let mut help = Command::new(dist().join("bin/mpisee-bench"));
+    let output = within(Duration::from_secs(20), help.arg("--help"));
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("EXAMPLES"));
+    on_each_mpi(|mpi| {
+        if has_none(mpi) {
+            return;
+        }
+        let finished =
+            Run::of(mpi, dist().join("bin/mpisee-bench")).argument("frobnicate").exits_with(2).plain();
+        assert_eq!(
+            finished.stderr.matches("unrecognized subcommand 'frobnicate'").count(),
+            1,
+            "{}",
+            finished.stderr
+        );
+    });
+}
+
+/// A profile's communication is replayed on the same communicators with the same sizes, and compared with the program.
+#[test]
+fn a_profile_is_replayed_and_compared() {
+    on_each_mpi(|mpi| {
+        if has_none(mpi) {
+            return;
+        }
+        // The program: an MPI_Alltoall on two halves, as the benchmark itself has one.
+        let program = bench(mpi, "collective alltoall --members 0-1 --members 2-3 --sizes 3011").profiled();
+        let directory = program.directory();
+        let network = program.place.path("network.json");
+        let words = format!("--like {} --output {}", directory.display(), network.display());
+        let replayed = bench(mpi, &words).profiled();
+        let read = Network::read(&network).unwrap();
+        let of_program = program.tables();
+        let replay = read.replays.iter().find(|it| it.call == "MPI_Alltoall").expect("it is replayed");
+        assert_eq!((replay.bytes, replay.comms.len(), replay.ranks), (3011, 2, 4), "{replay:?}");
+        assert_eq!(replay.calls, of_program.sum_where(|row| row.call == "MPI_Alltoall").calls);
+        assert!(replay.alone_s > 0.0 && replay.together_s > 0.0);
+        // The members and the bytes of each call are those of the program.
+        let tables = replayed.tables();
+        let of_replay: Vec<_> = tables.calls.iter().filter(|row| row.call == "MPI_Alltoall").collect();
+        assert!(of_replay.iter().all(|row| row.bytes == row.calls * 2 * 3011), "{of_replay:?}");
+        let members: std::collections::BTreeSet<String> =
+            of_replay.iter().map(|row| tables.comm(&row.comm).members.to_string()).collect();
+        assert_eq!(members.into_iter().collect::<Vec<_>>(), ["0-1", "2-3"]);
+        let [profile, network] = [&directory, &network].map(|path| path.display().to_string());
+        let output = mpisee_tests::through(&["compare-network", &profile, &network, "--format", "csv"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let row = text.lines().find(|line| line.contains(",MPI_Alltoall,")).expect("it is compared");
+        assert!(row.contains(&format!(",3011,4096,8191,{},", replay.calls)), "{text}");
+        let few = bench(mpi, &words).ranks(2).exits_with(2).plain();
+        assert!(
+            few.stderr.contains("is of 4 ranks, and there are 2: start as many with mpirun -n 4"),
+            "{}",
+            few.stderr
+        );
+    });
+}
+
+/// Bytes per second of a message's data on a link of so many bits per second: Ethernet, IP and TCP add 66 bytes to 1448.
+fn rate_of_data(bits_per_s: f64) -> f64 {
+    bits_per_s / 8.0 * 1448.0 / 1514.0
+}
+
+/// Shapes what a node sends.
+fn shape(cluster: &Cluster, node: &str, rate: &str) {
+    let mut tc = Command::new("tc");
+    tc.args(["qdisc", "add", "dev", "e0", "root", "tbf", "rate", rate, "burst", "64kb", "latency", "400ms"]);
+    cluster.run(node, &tc);
+}
+
+/// The rate of played links is found within 10 %, and the one that is slower.
+#[test]
+fn the_rates_of_shaped_links_are_found() {
+    on_each_mpi(|mpi| {
+        if has_none(mpi) || !mpi.name.starts_with("openmpi-4") {
+            return;
+        }
+        let Some(cluster) = Cluster::begin(3) else { return };
+        [("n1", "200mbit"), ("n2", "200mbit"), ("n3", "50mbit")]
+            .map(|(node, rate)| shape(&cluster, node, rate));
+        let run = bench(mpi, "network --sizes 64k,256k,1M --output network.json").ranks(3).on(&cluster);
+        let finished = run.plain();
+        let network = Network::read(&finished.place.path("network.json")).unwrap();
+        assert_eq!(network.hosts, ["n1", "n2", "n3"]);
+        let [pair] = &network.pairs[..] else { panic!("{:?}", network.pairs) };
+        assert_eq!((pair.class, pair.ranks), (PairClass::Network, [0, 1]));
+        let found = 1.0 / pair.gap_per_byte_s / rate_of_data(200e6);
+        assert!((0.9..1.1).contains(&found), "{found} of the planted rate: {pair:?}");
+        for (ranks, planted) in [("0,2", 200e6), ("2,0", 50e6), ("2,1", 50e6)] {
+            let words = format!("p2p --exchange uni --window 4 --ranks {ranks} --sizes 1M");
+            let finished = bench(mpi, &words).ranks(3).on(&cluster).plain();
+            let found = number(&rows(&finished)[0], "bytes_per_s") / rate_of_data(planted);
+            assert!((0.9..1.1).contains(&found), "{found} of {planted} on {ranks}: {}", finished.stdout);
+        }
+    });
+}
