@@ -94,6 +94,7 @@ pub fn prepare() {
         paths.walk(&caller, &mut [0; MOST_KEY]);
         paths.walk = clock::since(start).get();
     }
+    paths.python.end_trials();
     paths.announce();
     *PATHS.lock().unwrap_or_else(PoisonError::into_inner) = Some(paths);
 }

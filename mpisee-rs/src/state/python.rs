@@ -109,6 +109,11 @@ impl PythonStack {
         self.frames.iter().map_while(line).collect()
     }
 
+    /// Takes the paths so far as trials, of which nothing is missing.
+    pub fn end_trials(&mut self) {
+        self.unread = 0;
+    }
+
     /// A sentence on lines that are missing, if some are.
     pub fn note(&self) -> Option<String> {
         let why = match &self.python {
@@ -117,5 +122,34 @@ impl PythonStack {
         };
         let paths = if self.unread == 1 { "1 call".to_owned() } else { format!("{} calls", self.unread) };
         (self.unread > 0).then(|| format!("the lines of Python are missing from the paths of {paths}: {why}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_through_a_python_that_is_not_supported_are_counted() {
+        let python = Some(Err(Unsupported { version: "3.99.0".to_owned(), code_address: 0x5000 }));
+        let mut stack = PythonStack { python, interpreter: 0x5000..0x6000, ..PythonStack::new() };
+        for outside in [0x4fff, 0x6000] {
+            stack.begin();
+            assert!(!stack.enter(outside));
+        }
+        assert_eq!(stack.note(), None);
+        for _ in 0..2 {
+            stack.begin();
+            // A path leads through several functions of the interpreter.
+            assert!(!stack.enter(0x5000) && !stack.enter(0x5001));
+        }
+        assert_eq!((stack.identities(&mut [0; 4]), stack.lines().len()), (0, 0));
+        let note = stack.note().expect("some are missing");
+        assert_eq!(
+            note,
+            "the lines of Python are missing from the paths of 2 calls: Python 3.99.0 is not supported"
+        );
+        stack.end_trials();
+        assert_eq!(stack.note(), None);
     }
 }
