@@ -6,6 +6,7 @@ mod merged;
 mod overhead;
 mod scale;
 mod simulated;
+mod slow;
 mod stated;
 
 use anyhow::Result;
@@ -30,6 +31,8 @@ enum Benchmark {
     Overhead(overhead::Measured),
     /// Compare what the profiler states as its overhead with what it adds, for calls in a loop and with other work between
     Stated(stated::Compared),
+    /// Measure what the profiler adds to slow calls, whose paths it takes; after `cargo xtask dist`
+    SlowCalls(slow::SlowCalls),
     /// Measure what collecting the profile adds to MPI_Finalize, over the number of ranks; after `cargo xtask dist`
     Scale(scale::Scaled),
     /// Play very many ranks without MPI, aggregate their profile, and measure that and mpisee-through on the result
@@ -69,6 +72,7 @@ fn run(benchmark: Benchmark) -> Result<()> {
         Benchmark::Calls { wanted, rounds } => calls::calls(&wanted, rounds),
         Benchmark::Overhead(measured) => overhead::overhead(&measured),
         Benchmark::Stated(compared) => stated::stated(&compared),
+        Benchmark::SlowCalls(measured) => slow::slow_calls(&measured),
         Benchmark::Scale(scaled) => scale::scale(&scaled),
         Benchmark::ScaleSimulated(played) => simulated::measure(played),
         Benchmark::Through { rows, rounds } => big_profile::compare(rows, rounds),

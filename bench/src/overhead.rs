@@ -131,7 +131,8 @@ fn copy(folder: &Path, scratch: &Path) -> Result<PathBuf> {
     Ok(to)
 }
 
-fn summary(pairs: &[[f64; 2]]) -> String {
+/// The median of what pairs of runs, without and with the profiler, show to be added, with its confidence interval.
+pub fn summary(pairs: &[[f64; 2]]) -> String {
     let sorted = |figure: fn(&[f64; 2]) -> f64| {
         let mut figures: Vec<f64> = pairs.iter().map(figure).collect();
         figures.sort_by(f64::total_cmp);

@@ -366,6 +366,7 @@ impl AggregateFiles {
         }
         if !tables.sites.is_empty() {
             write_table(&directory, &tables.sites)?;
+            write_table(&directory, &tables.site_totals)?;
         }
         if !tables.paths.is_empty() {
             write_table(&directory, &tables.paths)?;

@@ -4,7 +4,7 @@ use mpisee_profile::rows::{PathRow, Seconds, SiteRow, StackRow};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::path;
 use mpisee_profile::segment::log::Code;
-use mpisee_profile::segment::snapshot::Snapshot;
+use mpisee_profile::segment::snapshot::{Module, Snapshot};
 use mpisee_profile::site::{PathId, SiteId};
 use mpisee_profile::{Operation, Ticks};
 use std::collections::BTreeMap;
@@ -41,14 +41,28 @@ impl Places {
 fn site_row(snapshot: &Snapshot, code: Code) -> Option<(SiteId, SiteRow)> {
     let module = snapshot.modules.get(code.module as usize)?;
     let site = snapshot.site_id(&code)?;
-    let row = SiteRow {
+    let unknown = SiteRow {
         site,
-        module: module.path.clone(),
-        build_id: module.build_id.clone(),
-        offset: format!("{:#x}", code.offset),
+        module: String::new(),
+        build_id: String::new(),
+        offset: String::new(),
         function: String::new(),
         file: String::new(),
         line: None,
+    };
+    let row = match module {
+        Module::Binary { path, build_id } => SiteRow {
+            module: path.clone(),
+            build_id: build_id.clone(),
+            offset: format!("{:#x}", code.offset),
+            ..unknown
+        },
+        Module::Function { file, name } => SiteRow {
+            function: name.clone(),
+            file: file.clone(),
+            line: u32::try_from(code.offset).ok(),
+            ..unknown
+        },
     };
     Some((site, row))
 }

@@ -29,7 +29,7 @@ pub use cpus::Cpus;
 pub use gpu::{BinaryRow, GpuMemory, GpuRow, PeRow};
 pub use messages::{End, MessageRow, StreamRow};
 pub use rates::{NodeRateRow, RateRow};
-pub use sites::{PathRow, PathTotalRow, SiteRow, StackRow};
+pub use sites::{PathRow, PathTotalRow, SiteRow, SiteTotalRow, StackRow};
 use tables::file_of_row;
 pub use tables::{TABLES, Table, TableVisitor, visit_tables};
 

@@ -11,7 +11,7 @@ use std::str::FromStr;
 const DIGITS: usize = 12;
 const BITS: u32 = 4 * DIGITS as u32;
 
-/// A call site: a return address in a binary.
+/// A call site: a return address in a binary, or a line of an interpreted language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteId(u64);
 
@@ -26,6 +26,13 @@ impl SiteId {
         let file = if build_id.is_empty() { module } else { build_id };
         let of_file = file.bytes().fold(FNV_BASIS, |hash, byte| fnv(hash, u64::from(byte)));
         SiteId(folded(fnv(of_file, offset)))
+    }
+
+    /// The line of a function of an interpreted language.
+    pub fn of_line(file: &str, function: &str, line: u64) -> SiteId {
+        let names = file.bytes().chain([0]).chain(function.bytes());
+        let of_function = names.fold(!FNV_BASIS, |hash, byte| fnv(hash, u64::from(byte)));
+        SiteId(folded(fnv(of_function, line)))
     }
 }
 
@@ -130,6 +137,19 @@ mod tests {
     fn the_place_of_a_file_does_not_matter_where_it_has_a_build_id() {
         assert_eq!(SiteId::new("/a/app", "12ab", 7), SiteId::new("/b/app", "12ab", 7));
         assert_ne!(SiteId::new("/a/app", "", 7), SiteId::new("/b/app", "", 7));
+    }
+
+    #[test]
+    fn a_line_is_identified_by_file_and_function() {
+        let sites = [
+            SiteId::of_line("/a/solver.py", "step", 42),
+            SiteId::of_line("/a/solver.py", "step", 43),
+            SiteId::of_line("/a/solver.py", "stop", 42),
+            SiteId::of_line("/b/solver.py", "step", 42),
+            SiteId::of_line("/a/solver", ".pystep", 42),
+        ];
+        assert_eq!(sites.iter().collect::<HashSet<_>>().len(), sites.len());
+        assert_eq!(sites[0], SiteId::of_line("/a/solver.py", "step", 42));
     }
 
     #[test]

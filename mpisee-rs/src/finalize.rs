@@ -62,6 +62,9 @@ pub fn write_profile() {
     if let Some(note) = report::sites_beyond(world) {
         world.segment.log(&Fact::Note.record(&note));
     }
+    if let Some(note) = crate::recording::paths::note() {
+        world.segment.log(&Fact::Note.record(&note));
+    }
     let end = end_of(world);
     world.segment.note_moment();
     if !has_memory(LEAST_MEMORY) {

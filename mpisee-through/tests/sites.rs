@@ -105,6 +105,34 @@ fn folded_stacks_have_all_of_the_mpi_time() {
 }
 
 #[test]
+fn lines_of_python_are_shown_past_packages_that_communicate() {
+    let mut profile = Builder::new(1);
+    let extension = profile.site(
+        "/v/lib/python3.11/site-packages/mpi4py/MPI.cpython-311-x86_64-linux-gnu.so",
+        "ab",
+        0x70,
+    );
+    let pickle =
+        profile.line_of_python("Intracomm.bcast", "/v/lib/python3.11/site-packages/mpi4py/util/pkl5.py", 9);
+    let step = profile.line_of_python("Solver.step", "/u/solver.py", 42);
+    let main = profile.line_of_python("main", "/u/solver.py", 50);
+    let all = profile.line_of_python("<module>", "/u/solver.py", 60);
+    profile.path("W", 0, "MPI_Bcast", 3, 0.75, &[extension, pickle, step, main, all]);
+    let written =
+        profile.call_with("W", 0, "MPI_Bcast", 4, 32, 1.0, |row| row.site = Some(extension)).write();
+    let ran = written.run(&["sites", "app.mpisee", "--format", "csv"]);
+    let table = ran.exits(0).stdout.lines().map(|row| row.split(',').next().unwrap().to_owned());
+    let places: Vec<String> = table.skip(1).collect();
+    let short = "MPI.cpython-311-x86_64-linux-gnu.so+0x70 (caller not known)";
+    assert_eq!(places, ["Solver.step at solver.py:42 (by mpi4py)", short]);
+    let ran = written.run(&["paths", "app.mpisee", "--format", "csv"]);
+    let outer = "pkl5.py:9 < Solver.step at solver.py:42 < main at solver.py:50 < <module> at solver.py:60";
+    assert!(ran.exits(0).stdout.contains(outer), "a main of Python is not the end: {}", ran.stdout);
+    let ran = written.run(&["check", "app.mpisee", "--all"]);
+    assert!(!ran.stdout.contains("which is none"), "{}", ran.stdout);
+}
+
+#[test]
 fn waiting_is_of_a_place_that_has_all_calls() {
     let (mut profile, late_s) = (Builder::new(2), 0.5);
     let site = profile.line("reduce", "a.c", 7);

@@ -305,10 +305,10 @@ impl Aggregate {
             comms,
             regions,
             wholes: own_wholes(rank, &cells),
+            places: PlaceSums::of(rank, &tables.places, &numbers, &cells),
             cells: cells.into_iter().map(|(key, own)| (key, cell(rank, own))).collect(),
             offsets: own_offsets(rank, tables, &numbers),
             outside: own_outside(tables, &numbers),
-            places: PlaceSums::of(rank, &tables.places, &numbers),
             gpu: GpuSums::of(&tables.gpu),
         }
     }

@@ -1,10 +1,10 @@
 //! Call sites and call paths over ranks.
 
 use super::sums::{Join, Spread, merge, merge_equal_keys};
-use super::{ALL, Aggregate, put};
+use super::{ALL, Aggregate, CellKey, put};
 use crate::places::Places;
 use mpisee_profile::Operation;
-use mpisee_profile::rows::{PathTotalRow, SiteRow, StackRow};
+use mpisee_profile::rows::{PathTotalRow, SiteRow, SiteTotalRow, StackRow};
 use mpisee_profile::site::{PathId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -19,7 +19,9 @@ const MOST_PATHS: usize = 1 << 14;
 pub struct PlaceSums {
     sites: BTreeMap<SiteId, Site>,
     stacks: BTreeMap<PathId, String>,
-    paths: Vec<(PathKey, PathSum)>,
+    paths: Vec<(PathKey, OverRanks)>,
+    /// By site and operation.
+    totals: Vec<((SiteId, u16), OverRanks)>,
     /// True if there were more.
     has_more: bool,
 }
@@ -30,6 +32,9 @@ struct Site {
     module: String,
     build_id: String,
     offset: String,
+    function: String,
+    file: String,
+    line: Option<u32>,
 }
 
 /// A row of `path-totals.csv`.
@@ -40,15 +45,15 @@ struct PathKey {
     operation: u16,
 }
 
-/// The sums of a row of `path-totals.csv`.
+/// The sums of a row of `path-totals.csv` or `site-totals.csv`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct PathSum {
+struct OverRanks {
     ranks: u64,
     calls: u64,
     time: Spread,
 }
 
-impl Join for PathSum {
+impl Join for OverRanks {
     fn join(&mut self, other: Self) {
         self.ranks = self.ranks.saturating_add(other.ranks);
         self.calls = self.calls.saturating_add(other.calls);
@@ -56,7 +61,7 @@ impl Join for PathSum {
     }
 }
 
-/// The sums of one rank for a row of `path-totals.csv`.
+/// The sums of one rank for such a row.
 #[derive(Clone, Copy)]
 struct Own {
     calls: u64,
@@ -71,11 +76,16 @@ impl Join for Own {
 }
 
 impl PlaceSums {
-    /// Of one rank, with the numbers of its communicators.
-    pub(super) fn of(rank: u32, places: &Places, numbers: &HashMap<String, u32>) -> PlaceSums {
+    /// Of one rank, with the numbers of its communicators, and its rows of `totals.csv`.
+    pub(super) fn of(
+        rank: u32,
+        places: &Places,
+        numbers: &HashMap<String, u32>,
+        cells: &[(CellKey, super::Own)],
+    ) -> PlaceSums {
         let site = |row: &SiteRow| {
-            let SiteRow { site, module, build_id, offset, .. } = row.clone();
-            (site, Site { module, build_id, offset })
+            let SiteRow { site, module, build_id, offset, function, file, line } = row.clone();
+            (site, Site { module, build_id, offset, function, file, line })
         };
         let path = |row: &mpisee_profile::rows::PathRow| {
             let comm = numbers.get(&row.comm).copied().unwrap_or(ALL);
@@ -84,13 +94,17 @@ impl PlaceSums {
             Some((PathKey { path: row.path, comm, operation }, own))
         };
         let own = merge_equal_keys(places.paths.iter().filter_map(path).collect());
-        let sum = |(key, Own { calls, time_ns })| {
-            (key, PathSum { ranks: 1, calls, time: Spread::of(rank, time_ns) })
+        let at_site = |(key, own): &(CellKey, super::Own)| {
+            let own = Own { calls: own.sums.calls, time_ns: own.time_ns };
+            Some(((key.site?, key.operation), own))
         };
+        let of_sites = merge_equal_keys(cells.iter().filter_map(at_site).collect());
+        let sum = |Own { calls, time_ns }| OverRanks { ranks: 1, calls, time: Spread::of(rank, time_ns) };
         PlaceSums {
             sites: places.sites.iter().map(site).collect(),
             stacks: places.stacks.iter().map(|row| (row.path, row.sites.clone())).collect(),
-            paths: own.into_iter().map(sum).collect(),
+            paths: own.into_iter().map(|(key, own)| (key, sum(own))).collect(),
+            totals: of_sites.into_iter().map(|(key, own)| (key, sum(own))).collect(),
             has_more: false,
         }
     }
@@ -106,9 +120,13 @@ impl PlaceSums {
         }
         self.stacks.append(&mut other.stacks);
         merge(&mut self.paths, other.paths);
+        merge(&mut self.totals, other.totals);
         self.has_more |= other.has_more || self.sites.len() > MOST_SITES || self.stacks.len() > MOST_PATHS;
-        while self.sites.len() > MOST_SITES {
-            self.sites.pop_last();
+        if self.sites.len() > MOST_SITES {
+            while self.sites.len() > MOST_SITES {
+                self.sites.pop_last();
+            }
+            self.totals.retain(|((site, _), _)| self.sites.contains_key(site));
         }
         if self.stacks.len() > MOST_PATHS {
             while self.stacks.len() > MOST_PATHS {
@@ -126,25 +144,18 @@ impl PlaceSums {
     /// Returns whether the sums are in order, and every communicator is one of `comms`.
     pub(super) fn is_sound(&self, comms: usize) -> bool {
         let is_comm = |comm: u32| (comm as usize) < comms || comm == ALL;
+        let is_call = |operation: u16| Operation::from_index(u64::from(operation)).is_some();
         self.paths.is_sorted_by(|(left, _), (right, _)| left < right)
-            && self.paths.iter().all(|(key, _)| {
-                is_comm(key.comm) && Operation::from_index(u64::from(key.operation)).is_some()
-            })
+            && self.totals.is_sorted_by(|(left, _), (right, _)| left < right)
+            && self.totals.iter().all(|((_, operation), _)| is_call(*operation))
+            && self.paths.iter().all(|(key, _)| is_comm(key.comm) && is_call(key.operation))
     }
 
     /// The rows of `sites.csv`.
     pub(super) fn sites(&self) -> Vec<SiteRow> {
         let row = |(site, place): (&SiteId, &Site)| {
-            let Site { module, build_id, offset } = place.clone();
-            SiteRow {
-                site: *site,
-                module,
-                build_id,
-                offset,
-                function: String::new(),
-                file: String::new(),
-                line: None,
-            }
+            let Site { module, build_id, offset, function, file, line } = place.clone();
+            SiteRow { site: *site, module, build_id, offset, function, file, line }
         };
         self.sites.iter().map(row).collect()
     }
@@ -152,6 +163,24 @@ impl PlaceSums {
     /// The rows of `stacks.csv`.
     pub(super) fn stacks(&self) -> Vec<StackRow> {
         self.stacks.iter().map(|(path, sites)| StackRow { path: *path, sites: sites.clone() }).collect()
+    }
+
+    /// The rows of `site-totals.csv`.
+    pub(super) fn totals(&self) -> Vec<SiteTotalRow> {
+        let row = |((site, operation), sum): &((SiteId, u16), OverRanks)| {
+            let [time_s, time_min_s, time_max_s] = super::tables::seconds_of(&sum.time);
+            SiteTotalRow {
+                site: *site,
+                call: super::tables::call_name((*operation).into()),
+                ranks: sum.ranks,
+                calls: sum.calls,
+                time_s,
+                time_min_s,
+                time_max_s,
+                time_max_rank: sum.time.max_rank,
+            }
+        };
+        self.totals.iter().map(row).collect()
     }
 
     /// A sentence for `run.json` where some were left out.
@@ -167,7 +196,7 @@ impl PlaceSums {
 impl Aggregate {
     /// The rows of `path-totals.csv`, with the names of families by number.
     pub(super) fn path_rows(&self, names: &[String]) -> Vec<PathTotalRow> {
-        let row = |(key, sum): &(PathKey, PathSum)| {
+        let row = |(key, sum): &(PathKey, OverRanks)| {
             let [time_s, _, time_max_s] = super::tables::seconds_of(&sum.time);
             PathTotalRow {
                 path: key.path,

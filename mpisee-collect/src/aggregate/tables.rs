@@ -5,7 +5,7 @@ use super::{ALL, Aggregate, Cell, CellKey, Comm, Region, Traffic};
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{
     BinaryRow, CommRow, GpuTotalRow, Members, NodeRow, OffsetRow, OutsideTotalRow, PathTotalRow, Ranks,
-    RegionTotalRow, Seconds, SiteRow, SpreadRow, StackRow, TotalRow,
+    RegionTotalRow, Seconds, SiteRow, SiteTotalRow, SpreadRow, StackRow, TotalRow,
 };
 use mpisee_profile::segment::key::class_bounds;
 use mpisee_profile::{Operation, RankSet};
@@ -32,6 +32,8 @@ pub struct AggregateTables {
     pub sites: Vec<SiteRow>,
     /// `path-totals.csv`.
     pub paths: Vec<PathTotalRow>,
+    /// `site-totals.csv`.
+    pub site_totals: Vec<SiteTotalRow>,
     /// `stacks.csv`.
     pub stacks: Vec<StackRow>,
     /// `gpu-totals.csv`.
@@ -57,6 +59,7 @@ impl Aggregate {
             regions: self.regions.iter().filter_map(region_row).collect(),
             sites: self.places.sites(),
             paths: self.path_rows(&names),
+            site_totals: self.places.totals(),
             stacks: self.places.stacks(),
             gpu: self.gpu.rows(),
             binaries: self.gpu.binaries(),

@@ -7,16 +7,18 @@ use serde::{Deserialize, Serialize};
 
 /// `sites.csv`: one row per call site, of all ranks. Where call sites are not kept there is no such file.
 ///
-/// The profiler writes the address alone; `function`, `file` and `line` are empty until they are resolved.
+/// The profiler writes the address alone; `function`, `file` and `line` are empty until they are resolved. Of a line of Python it
+/// writes these three, and no binary and address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Columns)]
 pub struct SiteRow {
     /// The site: 12 hexadecimal digits, equal on all ranks that run the same binary.
     pub site: SiteId,
-    /// The binary, with its whole path on one of the ranks; empty if the code belongs to no file.
+    /// The binary, with its whole path on one of the ranks; empty if the code belongs to no file, and of a line of Python.
     pub module: String,
     /// The binary's GNU build ID in hexadecimal; empty if it has none.
     pub build_id: String,
-    /// The address to which the call returns, as in the binary's symbol table: `0x4011c5`. The call is right before it.
+    /// The address to which the call returns, as in the binary's symbol table: `0x4011c5`. The call is right before it. Empty of
+    /// a line of Python.
     pub offset: String,
     /// The function that the site is in.
     #[serde(default)]
@@ -82,6 +84,32 @@ pub struct PathTotalRow {
 
 impl Row for PathTotalRow {
     const FILE: &'static str = "path-totals.csv";
+}
+
+/// `site-totals.csv`: one row per call site and operation, over ranks, in an aggregate profile: how the times of ranks differ, which
+/// the rows of `totals.csv` do not show where a site has several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
+pub struct SiteTotalRow {
+    /// The site, as in `sites.csv`.
+    pub site: SiteId,
+    /// The standard's name of the function.
+    pub call: String,
+    /// The number of ranks that made such calls.
+    pub ranks: u64,
+    /// The number of calls, over all ranks.
+    pub calls: u64,
+    /// The time in the calls, over all ranks.
+    pub time_s: Seconds,
+    /// The time of the rank with least, of those that made such calls.
+    pub time_min_s: Seconds,
+    /// The time of the rank with most.
+    pub time_max_s: Seconds,
+    /// The rank with most time.
+    pub time_max_rank: u32,
+}
+
+impl Row for SiteTotalRow {
+    const FILE: &'static str = "site-totals.csv";
 }
 
 /// `stacks.csv`: one row per call path, of all ranks.

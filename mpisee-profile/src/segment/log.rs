@@ -174,6 +174,14 @@ pub enum Record {
         /// Its GNU build ID in hexadecimal; empty if it has none.
         build_id: String,
     },
+    /// A function of an interpreted language is on a call path; functions are numbered with the binaries. A place in one is
+    /// a line of its file.
+    Function {
+        /// The file, as the interpreter has it.
+        file: String,
+        /// The function.
+        name: String,
+    },
     /// An operation is called at a site for the first time; sites are numbered in the order of their records.
     Site {
         /// `Operation as u16`.
@@ -197,12 +205,12 @@ pub enum Record {
     },
 }
 
-/// A place in the code of a binary.
+/// A place in the code of a binary, or in a function of an interpreted language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Code {
-    /// The number of the binary.
+    /// The number of the binary or function.
     pub module: u32,
-    /// The address less that at which the binary is loaded.
+    /// The address less that at which the binary is loaded; the line.
     pub offset: u64,
 }
 
@@ -216,6 +224,7 @@ const SHARED_ROW: u32 = 9;
 const MODULE: u32 = 10;
 const SITE: u32 = 11;
 const PATH: u32 = 12;
+const FUNCTION: u32 = 13;
 
 impl Record {
     /// The words of the record.
@@ -245,6 +254,9 @@ impl Record {
             Record::Region { id, parent, name } => writer.labelled(REGION, [id.get(), parent.get()], name),
             Record::Module { path, build_id } => {
                 writer.labelled(MODULE, [build_id.len() as u32], &format!("{build_id}{path}"))
+            }
+            Record::Function { file, name } => {
+                writer.labelled(FUNCTION, [name.len() as u32], &format!("{name}{file}"))
             }
             Record::Site { operation, code } => {
                 writer.numbers([u32::from(*operation)]);
@@ -280,6 +292,11 @@ impl Record {
                 let build_id = number(&mut rest)? as usize;
                 let (build_id, path) = rest.split_at_checked(build_id)?;
                 Record::Module { path: text(path), build_id: text(build_id) }
+            }
+            FUNCTION => {
+                let name = number(&mut rest)? as usize;
+                let (name, file) = rest.split_at_checked(name)?;
+                Record::Function { file: text(file), name: text(name) }
             }
             SITE => Record::Site {
                 operation: u16::try_from(number(&mut rest)?).ok()?,

@@ -109,13 +109,23 @@ pub struct Region {
     pub name: String,
 }
 
-/// A binary of this process.
+/// Code of this process in which there are call sites.
 #[derive(Clone, Debug)]
-pub struct Module {
-    /// Its path; empty for code that belongs to no file.
-    pub path: String,
-    /// Its GNU build ID in hexadecimal; empty if it has none.
-    pub build_id: String,
+pub enum Module {
+    /// A binary.
+    Binary {
+        /// Its path; empty for code that belongs to no file.
+        path: String,
+        /// Its GNU build ID in hexadecimal; empty if it has none.
+        build_id: String,
+    },
+    /// A function of an interpreted language.
+    Function {
+        /// Its file.
+        file: String,
+        /// Its name.
+        name: String,
+    },
 }
 
 /// A call site of this process.
@@ -230,7 +240,7 @@ pub struct Snapshot {
     pub communicators: Vec<Communicator>,
     /// Regions by their number, from 1.
     pub regions: Vec<Region>,
-    /// Binaries by their number.
+    /// Binaries, and functions of interpreted languages, by their number.
     pub modules: Vec<Module>,
     /// Call sites by their number.
     pub sites: Vec<Site>,
@@ -463,7 +473,8 @@ impl Snapshot {
                 }
                 self.regions.push(Region { parent, name });
             }
-            Record::Module { path, build_id } => self.modules.push(Module { path, build_id }),
+            Record::Module { path, build_id } => self.modules.push(Module::Binary { path, build_id }),
+            Record::Function { file, name } => self.modules.push(Module::Function { file, name }),
             Record::Site { operation, code } => {
                 let operation = Operation::from_index(u64::from(operation));
                 let operation = operation.ok_or_else(|| wrong("has the site of an unknown operation"))?;
@@ -505,10 +516,12 @@ impl Snapshot {
         }
     }
 
-    /// The identifier of a place in a binary.
+    /// The identifier of a place in the code.
     pub fn site_id(&self, code: &Code) -> Option<SiteId> {
-        let Module { path, build_id } = self.modules.get(code.module as usize)?;
-        Some(SiteId::new(path, build_id, code.offset))
+        Some(match self.modules.get(code.module as usize)? {
+            Module::Binary { path, build_id } => SiteId::new(path, build_id, code.offset),
+            Module::Function { file, name } => SiteId::of_line(file, name, code.offset),
+        })
     }
 
     /// The identifier of a call path.

@@ -6,6 +6,7 @@
 
 use super::Recorder;
 use crate::state::bindings::BINDINGS;
+use crate::state::python::{self, PythonStack};
 use crate::state::sites::SITES;
 use crate::state::unwinder::{MOST_FRAMES, Unwinder};
 use crate::storage::counters::{add, update};
@@ -26,6 +27,8 @@ const TIMES: u64 = 50;
 const MOST_PATHS: usize = 4096;
 /// More than is taken to log a path.
 const BYTES_PER_PATH: usize = 1 << 15;
+/// The same of a path with lines of Python.
+const BYTES_PER_PATH_OF_PYTHON: usize = 1 << 18;
 /// A walk counts in the mean as N times the mean at most.
 const MOST_TIMES_THE_MEAN: u64 = 4;
 /// The share of the last walk in the mean of all.
@@ -35,6 +38,9 @@ static PATHS: Mutex<Option<Paths>> = Mutex::new(None);
 
 struct Paths {
     unwinder: Unwinder,
+    python: PythonStack,
+    /// The number of binaries on the stacks when Python was looked for.
+    binaries: usize,
     /// Numbers in the log, by the addresses; `None` for what came after the limit.
     numbers: FxHashMap<Box<[usize]>, Option<u16>>,
     /// The number of paths in the log.
@@ -44,6 +50,17 @@ struct Paths {
     /// Ticks of all walks, and of the calls that were long enough for one.
     spent: u64,
     earned: u64,
+}
+
+/// Numbers that tell a path apart, at most.
+const MOST_KEY: usize = MOST_FRAMES + python::MOST_FRAMES;
+
+/// How much there is of a path.
+struct Walked {
+    /// Return addresses.
+    frames: usize,
+    /// Lines of Python.
+    lines: usize,
 }
 
 /// A path that was looked for.
@@ -61,6 +78,8 @@ pub fn prepare() {
     }
     let mut paths = Paths {
         unwinder: Unwinder::new(),
+        python: PythonStack::new(),
+        binaries: 0,
         numbers: FxHashMap::default(),
         logged: 0,
         walk: 0,
@@ -69,14 +88,21 @@ pub fn prepare() {
     };
     // Any stack will do: that of this function.
     let Some(caller) = ExportFrame::beyond(frame::pointer(), &(0..0)) else { return };
-    // The first walk reads the tables of the binaries that are on the stack.
-    for _ in 0..2 {
+    // The first walk reads the tables of the binaries that are on the stack, the second one the stack of Python for the first time.
+    for _ in 0..3 {
         let start = clock::ticks();
-        paths.unwinder.walk(&caller, &mut [0; MOST_FRAMES]);
+        paths.walk(&caller, &mut [0; MOST_KEY]);
         paths.walk = clock::since(start).get();
     }
+    paths.python.end_trials();
     paths.announce();
     *PATHS.lock().unwrap_or_else(PoisonError::into_inner) = Some(paths);
+}
+
+/// A sentence for `run.json` on what paths lack, if anything.
+pub fn note() -> Option<String> {
+    let paths = PATHS.try_lock().ok()?;
+    paths.as_ref()?.python.note()
 }
 
 /// Takes the path of a call that was slow, and counts the call on it.
@@ -88,7 +114,7 @@ pub fn slow_call(
     ticks: Ticks,
     caller: &ExportFrame,
 ) {
-    // A thread that a signal's handler led away from here by longjmp would leave it locked for good.
+    // A handler that led away from here by `siglongjmp` would leave it locked for good. Nor does one thread wait for another here.
     let Ok(mut paths) = PATHS.try_lock() else { return };
     let Some(paths) = &mut *paths else { return };
     paths.earned = paths.earned.saturating_add(ticks.get());
@@ -121,25 +147,48 @@ impl Paths {
         if self.unwinder.refresh() {
             self.numbers.clear();
         }
-        let mut path = [0; MOST_FRAMES];
-        let frames = self.unwinder.walk(caller, &mut path);
+        let mut key = [0; MOST_KEY];
+        let Walked { frames, lines } = self.walk(caller, &mut key);
         // What lies between the program and the library is the MPI's.
-        let bindings = path[..frames].iter().take_while(|&&address| BINDINGS.contain(address)).count();
-        let path = &path[bindings..frames];
-        if let Some(&number) = self.numbers.get(path) {
+        let bindings = key[..frames].iter().take_while(|&&address| BINDINGS.contain(address)).count();
+        let (path, key) = (&key[bindings..frames], &key[bindings..frames + lines]);
+        if let Some(&number) = self.numbers.get(key) {
             return Found { number, is_new: false };
         }
-        if self.numbers.len() >= 2 * MOST_PATHS || !memory::is_left_to_all(BYTES_PER_PATH) {
+        let bytes = if lines > 0 { BYTES_PER_PATH_OF_PYTHON } else { BYTES_PER_PATH };
+        if self.numbers.len() >= 2 * MOST_PATHS || !memory::is_left_to_all(bytes) {
             return Found { number: None, is_new: true };
         }
         let number = if self.logged < MOST_PATHS { self.log(recorder, path) } else { None };
-        self.numbers.insert(path.into(), number);
+        self.numbers.insert(key.into(), number);
         Found { number, is_new: true }
+    }
+
+    /// Walks the stack, and puts what tells the path apart into `key`: return addresses, then identities of lines of Python, if
+    /// it leads into the interpreter.
+    fn walk(&mut self, caller: &ExportFrame, key: &mut [usize; MOST_KEY]) -> Walked {
+        let binaries = self.unwinder.binaries();
+        if binaries != self.binaries {
+            self.binaries = binaries;
+            self.python.look();
+        }
+        let Some((addresses, identities)) = key.split_first_chunk_mut::<MOST_FRAMES>() else {
+            return Walked { frames: 0, lines: 0 };
+        };
+        self.python.begin();
+        let python = &mut self.python;
+        let frames = self.unwinder.walk(caller, addresses, |address| python.enter(address));
+        let lines = self.python.identities(identities);
+        key.copy_within(MOST_FRAMES..MOST_FRAMES + lines, frames);
+        Walked { frames, lines }
     }
 
     fn log(&mut self, recorder: &Recorder, path: &[usize]) -> Option<u16> {
         let segment = &recorder.world.segment;
-        let frames = SITES.codes(segment, path);
+        let mut frames = SITES.codes(segment, path);
+        if frames.len() == path.len() {
+            frames.extend(SITES.codes_of_lines(segment, self.python.lines()));
+        }
         if frames.is_empty() || !segment.log(&Record::Path { frames }) {
             return None;
         }

@@ -13,6 +13,7 @@ pub mod objects;
 #[cfg(test)]
 pub mod played;
 pub mod process;
+pub mod python;
 pub mod region;
 pub mod request;
 pub mod sampled_overhead;
@@ -20,5 +21,6 @@ pub mod scratch;
 pub mod sites;
 pub mod stack;
 pub mod thread;
+pub mod unwind_tables;
 pub mod unwinder;
 pub mod world;

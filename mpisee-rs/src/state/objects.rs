@@ -200,17 +200,66 @@ pub fn read_memory(from: usize, to: &mut [u8]) -> usize {
     usize::try_from(read).unwrap_or(0)
 }
 
-/// The number of objects that were unloaded so far.
-pub fn unloaded() -> u64 {
-    unsafe extern "C" fn read(info: *mut libc::dl_phdr_info, _size: usize, subtracted: *mut c_void) -> c_int {
+/// How many objects were loaded and unloaded so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub loaded: u64,
+    pub unloaded: u64,
+}
+
+/// The changes so far.
+pub fn changes() -> Changes {
+    unsafe extern "C" fn read(info: *mut libc::dl_phdr_info, _size: usize, changes: *mut c_void) -> c_int {
         // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
-        unsafe { *subtracted.cast::<u64>() = (*info).dlpi_subs };
+        let (info, changes) = unsafe { (&*info, &mut *changes.cast::<Changes>()) };
+        *changes = Changes { loaded: info.dlpi_adds, unloaded: info.dlpi_subs };
         1
     }
-    let mut subtracted = 0u64;
-    // SAFETY: as above.
-    unsafe { libc::dl_iterate_phdr(Some(read), (&raw mut subtracted).cast()) };
-    subtracted
+    let mut changes = Changes::default();
+    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `changes` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(read), (&raw mut changes).cast()) };
+    changes
+}
+
+/// The addresses of all objects that are loaded.
+#[derive(Default)]
+pub struct Loaded {
+    ranges: Vec<Range<usize>>,
+    changes: Changes,
+}
+
+/// Objects whose addresses are kept at most.
+const MOST_OBJECTS: usize = 1 << 12;
+
+impl Loaded {
+    /// Those of now; `None` if there are too many.
+    pub fn now() -> Option<Loaded> {
+        unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, loaded: *mut c_void) -> c_int {
+            // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
+            let (info, loaded) = unsafe { (&*info, &mut *loaded.cast::<Loaded>()) };
+            // SAFETY: the loader's array has that many headers.
+            let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+            // The loader's lock is held: there is room, or none is made.
+            if loaded.ranges.len() == loaded.ranges.capacity() {
+                return 1;
+            }
+            loaded.ranges.push(mapped(info.dlpi_addr, headers));
+            loaded.changes = Changes { loaded: info.dlpi_adds, unloaded: info.dlpi_subs };
+            0
+        }
+        let mut loaded = Loaded::default();
+        loaded.ranges.try_reserve_exact(MOST_OBJECTS).ok()?;
+        // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `loaded` outlives the call.
+        let is_cut_off = unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut loaded).cast()) } != 0;
+        (!is_cut_off).then_some(loaded)
+    }
+
+    /// Returns whether no object is mapped around an address, if these are still the objects.
+    pub fn is_outside(&self, address: usize, changes: Changes) -> bool {
+        self.changes == changes
+            && !self.ranges.is_empty()
+            && !self.ranges.iter().any(|range| range.contains(&address))
+    }
 }
 
 /// `NT_GNU_BUILD_ID`.
@@ -279,6 +328,16 @@ mod tests {
         let object = object_at(address).expect("it is loaded");
         assert!(object.range.contains(&address) && object.bias <= object.range.start);
         assert!(object_at(1).is_none());
+    }
+
+    #[test]
+    fn addresses_outside_of_all_objects_are_known_until_one_is_loaded() {
+        let loaded = Loaded::now().expect("there are few");
+        let now = changes();
+        assert!(loaded.is_outside(1, now));
+        assert!(!loaded.is_outside(changes as *const () as usize, now));
+        let one_more = Changes { loaded: now.loaded + 1, ..now };
+        assert!(!loaded.is_outside(1, one_more));
     }
 
     #[test]

@@ -5,11 +5,13 @@
 
 use crate::state::bindings::BINDINGS;
 use crate::state::buffers;
-use crate::state::objects::{self, Object};
+use crate::state::objects::{self, Changes, Loaded, Object};
+use crate::state::python::Line;
 use crate::state::world::World;
 use crate::storage::frame::{self, ExportFrame};
 use crate::storage::hot::HOT;
 use crate::storage::memory;
+use crate::storage::patience::PatientMutex;
 use crate::storage::segment::Segment;
 use crate::storage::table::Table;
 use mpisee_profile::Operation;
@@ -17,14 +19,16 @@ use mpisee_profile::segment::CallPlace;
 use mpisee_profile::segment::log::{Code, Record};
 use std::fmt::Write;
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The numbers of sites, by operation and address.
 pub static SITES: Sites = Sites {
     numbers: Table::new(),
     beyond: AtomicU32::new(0),
-    known: Mutex::new(Known { modules: Vec::new(), sites: 0 }),
+    outside: AtomicU32::new(0),
+    loaded: PatientMutex::new(None),
+    known: PatientMutex::new(Known { modules: Vec::new(), sites: 0, mapped: Vec::new(), unloaded: 0 }),
 };
 
 /// The sites that are known.
@@ -32,20 +36,51 @@ pub struct Sites {
     numbers: Table<u32>,
     /// Sites that came after the limit on their number.
     beyond: AtomicU32,
-    known: Mutex<Known>,
+    /// Addresses in no binary.
+    outside: AtomicU32,
+    /// The binaries when one of these was looked for.
+    loaded: PatientMutex<Option<Loaded>>,
+    known: PatientMutex<Known>,
 }
 
 /// Binaries and sites that are in the log.
 struct Known {
-    /// The binaries, in the order of their numbers.
+    /// The binaries and functions, in the order of their numbers.
     modules: Vec<Module>,
     /// The number of sites.
     sites: u32,
+    /// The binaries that have sites, while none is unloaded.
+    mapped: Vec<Mapped>,
+    /// How many had been unloaded then.
+    unloaded: u64,
 }
 
-struct Module {
-    path: String,
-    build_id: String,
+/// A binary where it is loaded.
+struct Mapped {
+    range: Range<usize>,
+    bias: usize,
+    /// Its number.
+    module: u32,
+}
+
+impl Mapped {
+    /// The place to which the call returns whose last byte is at an address.
+    fn code_at(&self, address: usize) -> Code {
+        Code { module: self.module, offset: (address + 1).wrapping_sub(self.bias) as u64 }
+    }
+}
+
+#[derive(Clone, PartialEq)]
+enum Module {
+    Binary {
+        path: String,
+        build_id: String,
+    },
+    /// A function of Python.
+    Function {
+        file: String,
+        name: String,
+    },
 }
 
 /// More than is taken to find a site, and to log it.
@@ -75,9 +110,9 @@ impl Sites {
     #[cold]
     fn first_seen(&self, world: &World, key: u64, operation: Operation, caller: u64) -> u32 {
         // Before the lock is taken: another thread may hold the loader's and want this one.
-        let found = Found::new(caller);
+        let found = self.find(caller);
         buffers::look_for_driver();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut known) = self.known.lock() else { return BEYOND };
         // Another thread may have come first.
         if let Some(number) = self.numbers.get(key) {
             return number;
@@ -90,12 +125,46 @@ impl Sites {
         };
         // A program that makes code as it runs, and so sites without end, is not to fill the table: what has no number
         // then is looked for each time.
-        let has_end = number.is_some() || self.beyond.load(Ordering::Relaxed) <= CallPlace::MOST_SITES;
+        let without =
+            self.beyond.load(Ordering::Relaxed).saturating_add(self.outside.load(Ordering::Relaxed));
+        let has_end = number.is_some() || without <= CallPlace::MOST_SITES;
         let number = number.unwrap_or(BEYOND);
         if has_end {
             self.numbers.insert(key, number);
         }
         number
+    }
+
+    /// The place of a return address; `None` if the code is in no binary of the program, or there is no memory to look.
+    fn find(&self, caller: u64) -> Option<Found> {
+        // The call may be the last instruction of its function, and of its binary.
+        let address = caller as usize - 1;
+        // PERF: most places are in few binaries. Nothing is allocated for these, so that the handler of a signal that leaves from here
+        // leaves nothing undone.
+        let changes = objects::changes();
+        if let Some(code) = self.known.lock()?.code_at(address, changes) {
+            return Some(Found::Known(code));
+        }
+        // PERF: of code that is made as the program runs each place is new, and binaries are many.
+        let loaded = self.loaded.lock()?;
+        if loaded.as_ref().is_some_and(|loaded| loaded.is_outside(address, changes)) {
+            self.outside.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        drop(loaded);
+        if !memory::is_left_to_all(BYTES_TO_FIND_A_SITE) {
+            return None;
+        }
+        let Some(object) = objects::object_at(address) else {
+            let now = Loaded::now();
+            *self.loaded.lock()? = now;
+            self.outside.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        if own_range().contains(&address) {
+            return None;
+        }
+        Some(Found::New { object, address, changes })
     }
 
     /// The number of sites that came after the limit.
@@ -107,7 +176,7 @@ impl Sites {
     pub fn codes(&self, segment: &Segment, addresses: &[usize]) -> Vec<Code> {
         let before: Vec<usize> = addresses.iter().map(|address| address.wrapping_sub(1)).collect();
         let objects = objects::objects_at(&before);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut known) = self.known.lock() else { return Vec::new() };
         let codes = addresses.iter().zip(objects).map_while(|(&address, object)| {
             let object = object?;
             let offset = address.wrapping_sub(object.bias) as u64;
@@ -115,33 +184,45 @@ impl Sites {
         });
         codes.collect()
     }
-}
 
-/// A return address in a binary.
-struct Found {
-    object: Object,
-    offset: u64,
-}
-
-impl Found {
-    /// `None` if the code is in no binary of the program, or there is no memory to look.
-    fn new(caller: u64) -> Option<Found> {
-        if !memory::is_left_to_all(BYTES_TO_FIND_A_SITE) {
-            return None;
-        }
-        // The call may be the last instruction of its function, and of its binary.
-        let address = caller as usize;
-        let object = objects::object_at(address - 1).filter(|_| !own_range().contains(&(address - 1)))?;
-        let offset = address.wrapping_sub(object.bias) as u64;
-        Some(Found { object, offset })
+    /// The places of lines of Python, from the MPI call outwards.
+    pub fn codes_of_lines(&self, segment: &Segment, lines: Vec<Line>) -> Vec<Code> {
+        let Some(mut known) = self.known.lock() else { return Vec::new() };
+        let code = |Line { file, function, line }| {
+            let module = known.number(segment, Module::Function { file, name: function })?;
+            Some(Code { module, offset: u64::from(line) })
+        };
+        lines.into_iter().map_while(code).collect()
     }
+}
+
+/// A call in a binary.
+enum Found {
+    /// In one that has sites.
+    Known(Code),
+    /// In another one, with the address of the call's last byte.
+    New { object: Object, address: usize, changes: Changes },
 }
 
 impl Known {
     /// Logs a site; `None` if there is no room.
     fn add_site(&mut self, segment: &Segment, operation: Operation, found: Found) -> Option<u32> {
-        let Found { object, offset } = found;
-        let code = Code { module: self.module(segment, object)?, offset };
+        let code = match found {
+            Found::Known(code) => code,
+            Found::New { object, address, changes } => {
+                if self.unloaded != changes.unloaded {
+                    self.mapped.clear();
+                    self.unloaded = changes.unloaded;
+                }
+                let (range, bias) = (object.range.clone(), object.bias);
+                let mapped = Mapped { range, bias, module: self.module(segment, object)? };
+                let code = mapped.code_at(address);
+                if self.mapped.try_reserve(1).is_ok() {
+                    self.mapped.push(mapped);
+                }
+                code
+            }
+        };
         if !segment.log(&Record::Site { operation: operation as u16, code }) {
             return None;
         }
@@ -150,20 +231,35 @@ impl Known {
         Some(number)
     }
 
+    /// The place of the call before an address, if that is in a binary with a site, and none was unloaded since.
+    fn code_at(&self, address: usize, changes: Changes) -> Option<Code> {
+        let mapped = self.mapped.iter().filter(|_| self.unloaded == changes.unloaded);
+        mapped
+            .into_iter()
+            .find(|mapped| mapped.range.contains(&address))
+            .map(|mapped| mapped.code_at(address))
+    }
+
     /// The number of a binary; `None` if there is no room for it.
     fn module(&mut self, segment: &Segment, object: Object) -> Option<u32> {
         let path = if object.name.is_empty() { program() } else { absolute(&object.name) };
-        let build_id = hexadecimal(&object.build_id);
-        let is_same = |module: &Module| module.path == path && module.build_id == build_id;
-        if let Some(number) = self.modules.iter().position(is_same) {
+        self.number(segment, Module::Binary { path, build_id: hexadecimal(&object.build_id) })
+    }
+
+    /// The same of whatever has code.
+    fn number(&mut self, segment: &Segment, module: Module) -> Option<u32> {
+        if let Some(number) = self.modules.iter().position(|known| *known == module) {
             return Some(number as u32);
         }
         self.modules.try_reserve(1).ok()?;
-        let record = Record::Module { path: path.clone(), build_id: build_id.clone() };
+        let record = match module.clone() {
+            Module::Binary { path, build_id } => Record::Module { path, build_id },
+            Module::Function { file, name } => Record::Function { file, name },
+        };
         if !segment.log(&record) {
             return None;
         }
-        self.modules.push(Module { path, build_id });
+        self.modules.push(module);
         Some(self.modules.len() as u32 - 1)
     }
 }

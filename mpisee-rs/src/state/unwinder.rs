@@ -3,7 +3,8 @@
 //! Nothing that it reads can end the program: the kernel copies the stack, page by page, and fails where nothing is mapped; unwind tables are copies, too, since a library may be unloaded. Return addresses are found by these tables, and by frame pointers
 //! where a binary has none.
 
-use crate::state::objects::{self, Tables};
+use crate::state::objects;
+use crate::state::unwind_tables::{Bytes, UnwindTables};
 use crate::storage::frame::ExportFrame;
 use crate::storage::memory;
 use framehop::{
@@ -17,12 +18,24 @@ pub const MOST_FRAMES: usize = 64;
 /// More than is taken for a binary beside its tables.
 const BYTES_PER_BINARY: usize = 1 << 16;
 
+/// A binary on the stacks so far.
+struct Binary {
+    range: Range<usize>,
+    /// Without tables it is walked by frame pointers.
+    tables: Option<UnwindTables>,
+}
+
+/// Addresses that are remembered as ending.
+const MOST_ENDING: usize = 1 << 10;
+
 /// Unwind tables of the binaries on the stacks so far.
 pub struct Unwinder {
-    unwinder: UnwinderNative<Vec<u8>, MayAllocateDuringUnwind>,
+    unwinder: UnwinderNative<Bytes, MayAllocateDuringUnwind>,
     cache: CacheNative<MayAllocateDuringUnwind>,
-    /// The addresses of binaries that the unwinder has.
-    known: Vec<Range<usize>>,
+    /// The binaries that the unwinder has.
+    known: Vec<Binary>,
+    /// Addresses whose rules end when they are evaluated, each at the place that its number gives it.
+    ending: Vec<u64>,
     /// How many binaries had been unloaded when they were looked at.
     unloaded: u64,
 }
@@ -33,13 +46,14 @@ impl Unwinder {
             unwinder: UnwinderNative::new(),
             cache: CacheNative::new(),
             known: Vec::new(),
-            unloaded: objects::unloaded(),
+            ending: Vec::new(),
+            unloaded: objects::changes().unloaded,
         }
     }
 
     /// Forgets all binaries if one was unloaded, whose addresses another may have by now; true if it did.
     pub fn refresh(&mut self) -> bool {
-        let unloaded = objects::unloaded();
+        let unloaded = objects::changes().unloaded;
         let is_stale = unloaded != self.unloaded;
         if is_stale {
             *self = Unwinder { unloaded, ..Unwinder::new() };
@@ -47,8 +61,18 @@ impl Unwinder {
         is_stale
     }
 
-    /// Puts the return addresses from `caller` on into `path`, the innermost first.
-    pub fn walk(&mut self, caller: &ExportFrame, path: &mut [usize; MOST_FRAMES]) -> usize {
+    /// The number of binaries whose tables are known.
+    pub fn binaries(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Puts the return addresses from `caller` on into `path`, the innermost first, up to one at which `ends` says so.
+    pub fn walk(
+        &mut self,
+        caller: &ExportFrame,
+        path: &mut [usize; MOST_FRAMES],
+        mut ends: impl FnMut(usize) -> bool,
+    ) -> usize {
         let mut registers = UnwindRegsNative::new(caller.returns_to, caller.stack, caller.outer);
         let mut address = caller.returns_to;
         let mut page = Page::new(caller.stack as usize);
@@ -56,9 +80,13 @@ impl Unwinder {
         let mut frames = 0;
         for place in path.iter_mut() {
             let Some(next) = FrameAddress::from_return_address(address) else { break };
+            // The call's own site stays on its path in any case.
+            if frames > 0 && ends(address as usize) {
+                break;
+            }
             *place = address as usize;
             frames += 1;
-            if !self.learn(address as usize - 1) {
+            if !self.learn(address as usize - 1) || !self.has_end(next.address_for_lookup()) {
                 break;
             }
             match self.unwinder.unwind_frame(next, &mut registers, &mut self.cache, &mut read) {
@@ -83,6 +111,9 @@ impl Unwinder {
             return None;
         }
         let address = FrameAddress::from_return_address(caller.returns_to)?;
+        if !self.has_end(address.address_for_lookup()) {
+            return None;
+        }
         let mut page = Page::new(caller.stack as usize);
         let mut read = |at: u64| page.word(at as usize);
         self.unwinder.unwind_frame(address, &mut registers, &mut self.cache, &mut read).ok()??;
@@ -91,30 +122,44 @@ impl Unwinder {
 
     /// Adds the binary at an address to those that are known; false if there is none.
     fn learn(&mut self, address: usize) -> bool {
-        if self.known.iter().any(|range| range.contains(&address)) {
+        if self.known.iter().any(|binary| binary.range.contains(&address)) {
             return true;
         }
         if !memory::is_left_to_all(BYTES_PER_BINARY) {
             return false;
         }
         let Some((object, tables)) = objects::with_tables(address) else { return false };
-        self.known.push(object.range.clone());
-        if let Some(Tables { header_at, header, frames_at, frames }) = tables {
-            let range = |at: usize, bytes: usize| {
-                let start = at.wrapping_sub(object.bias) as u64;
-                start..start + bytes as u64
-            };
+        let tables = tables.and_then(|tables| UnwindTables::new(tables, object.bias));
+        if let Some(tables) = &tables {
             let sections = ExplicitModuleSectionInfo {
-                eh_frame_hdr_svma: Some(range(header_at, header.len())),
-                eh_frame_hdr: Some(header),
-                eh_frame_svma: Some(range(frames_at, frames.len())),
-                eh_frame: Some(frames),
+                eh_frame_hdr_svma: Some(tables.header_range()),
+                eh_frame_hdr: Some(tables.header()),
+                eh_frame_svma: Some(tables.frames_range()),
+                eh_frame: Some(tables.frames()),
                 ..ExplicitModuleSectionInfo::default()
             };
             let addresses = object.range.start as u64..object.range.end as u64;
             self.unwinder.add_module(Module::new(String::new(), addresses, object.bias as u64, sections));
         }
+        self.known.push(Binary { range: object.range, tables });
         true
+    }
+
+    /// Returns whether the rules by which the frame at an address is left end when they are evaluated.
+    fn has_end(&mut self, address: u64) -> bool {
+        // PERF: programs have few places from which they call, and a walk passes many.
+        self.ending.resize(MOST_ENDING, 0);
+        let place = (address ^ address >> 10) as usize % MOST_ENDING;
+        if self.ending[place] == address {
+            return true;
+        }
+        let binary = self.known.iter().find(|binary| binary.range.contains(&(address as usize)));
+        let tables = binary.and_then(|binary| binary.tables.as_ref());
+        let has_end = tables.is_none_or(|tables| tables.has_end(address));
+        if has_end {
+            self.ending[place] = address;
+        }
+        has_end
     }
 }
 
@@ -168,7 +213,7 @@ mod tests {
         let [outer, returns_to] = unsafe { frame.read() };
         let caller = ExportFrame { returns_to, stack: frame as u64 + 16, outer };
         let mut path = [0; MOST_FRAMES];
-        let count = Unwinder::new().walk(&caller, &mut path);
+        let count = Unwinder::new().walk(&caller, &mut path, |_| false);
         path[..count].to_vec()
     }
 
@@ -188,6 +233,6 @@ mod tests {
             stack: address,
             outer: address,
         };
-        assert!(Unwinder::new().walk(&caller, &mut [0; MOST_FRAMES]) <= 1);
+        assert!(Unwinder::new().walk(&caller, &mut [0; MOST_FRAMES], |_| false) <= 1);
     }
 }

@@ -9,6 +9,7 @@ pub mod hot;
 mod libc_functions;
 pub mod memory;
 pub mod message;
+pub mod patience;
 pub mod prefetch;
 pub mod segment;
 pub mod signals;

@@ -4,9 +4,11 @@ use super::Sites;
 use super::paths::{PathSum, path_sums};
 use super::place::Place;
 use crate::filter::CallFilter;
-use crate::group::{By, Cell, Times};
+use crate::group::{By, Cell, OverRanks, Times};
+use crate::processes::ProcessRows;
 use crate::view::ProfileView;
 use anyhow::Result;
+use mpisee_profile::rows::SiteTotalRow;
 use mpisee_profile::{ProfileError, SiteId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -86,7 +88,34 @@ pub fn place_sums(view: &ProfileView, sites: &mut Sites, filter: &CallFilter) ->
             add(Some(place), rest, false);
         }
     }
-    Ok(PlaceSums { sums: sums.into_values().collect(), calls, cut_off: groups.cut_off })
+    let mut sums: Vec<PlaceSum> = sums.into_values().collect();
+    add_times_over_ranks(view, &mut sums)?;
+    Ok(PlaceSums { sums, calls, cut_off: groups.cut_off })
+}
+
+/// Adds how the times of ranks differ, where rows are sums over ranks, and a place has all calls of one site and no others.
+fn add_times_over_ranks(view: &ProfileView, sums: &mut [PlaceSum]) -> Result<()> {
+    if matches!(view.processes().rows, ProcessRows::Ranks(_)) {
+        return Ok(());
+    }
+    let mut totals = HashMap::new();
+    for row in view.profile().rows_if_any::<SiteTotalRow>()? {
+        let row = row?;
+        totals.insert((row.site, row.call.clone()), row);
+    }
+    for sum in sums.iter_mut().filter(|sum| sum.is_whole && sum.sites.len() == 1) {
+        let site = sum.sites.first().copied();
+        let total = site.and_then(|site| totals.get(&(site, sum.call.clone())));
+        if let Some(row) = total.filter(|row| row.calls == sum.cell.calls) {
+            sum.cell.ranks = Times::Over(OverRanks {
+                ranks: row.ranks,
+                least_ns: row.time_min_s.to_ns(),
+                most_ns: row.time_max_s.to_ns(),
+                most_rank: row.time_max_rank,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Paths have neither region nor size nor memory: where these are chosen, calls stay at their sites.

@@ -38,6 +38,41 @@ const LIBRARIES: [&str; 30] = [
     "libsci_*.so*",
 ];
 
+/// Packages of Python that communicate for programs.
+const PACKAGES: [&str; 12] = [
+    "mpi4py",
+    "mpi4py_fft",
+    "mpi4jax",
+    "mpi4torch",
+    "h5py",
+    "netCDF4",
+    "adios2",
+    "petsc4py",
+    "slepc4py",
+    "horovod",
+    "dask_mpi",
+    "schwimmbad",
+];
+/// Frames of Python's own library, which calls what the program gave it: `runpy`, `threading`, `contextlib`.
+const PYTHON: &str = "Python";
+
+/// The known package of Python that a file is of, or Python itself.
+fn package_of(file: &str) -> Option<&'static str> {
+    if file.starts_with("<frozen ") {
+        return Some(PYTHON);
+    }
+    let parts: Vec<&str> = file.split('/').collect();
+    if let Some(at) = parts.iter().rposition(|part| matches!(*part, "site-packages" | "dist-packages")) {
+        return PACKAGES.into_iter().find(|package| parts.get(at + 1) == Some(package));
+    }
+    let is_version = |part: &str| {
+        part.strip_prefix("python3.")
+            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    let is_own = parts.windows(2).any(|two| matches!(two[0], "lib" | "lib64") && is_version(two[1]));
+    is_own.then_some(PYTHON)
+}
+
 /// The libraries that are known, and what the user names.
 pub struct Wrappers {
     libraries: Vec<Glob>,
@@ -66,7 +101,13 @@ impl Wrappers {
     /// The name of the library or function that is looked past, if the frame is of one.
     pub fn name<'f>(&self, frame: &'f SiteFrame) -> Option<&'f str> {
         if self.is_library(&frame.module) {
-            return Some(&frame.module);
+            let is_mpi4py = frame.module.starts_with("MPI.");
+            return Some(if is_mpi4py { "mpi4py" } else { &frame.module });
+        }
+        if frame.module.is_empty()
+            && let Some(package) = package_of(&frame.file)
+        {
+            return Some(package);
         }
         let name = if frame.function.is_empty() { &frame.module } else { &frame.function };
         self.is_named(frame).then_some(name)
@@ -91,6 +132,19 @@ mod tests {
             "/opt/lib/mpisee/openmpi-4.1/libmpisee.so",
         ] {
             assert!(wrappers.is_library(library), "{library}");
+        }
+        for (file, expected) in [
+            ("/v/lib/python3.11/site-packages/mpi4py/util/pkl5.py", Some("mpi4py")),
+            ("/usr/lib/python3/dist-packages/h5py/_hl/dataset.py", Some("h5py")),
+            ("/usr/lib/python3.11/threading.py", Some(PYTHON)),
+            ("<frozen runpy>", Some(PYTHON)),
+            ("/v/lib/python3.11/site-packages/solver/step.py", None),
+            ("/home/me/mpi4py/solver.py", None),
+            ("/home/me/lib/solver.py", None),
+            ("<stdin>", None),
+            ("solver.c", None),
+        ] {
+            assert_eq!(package_of(file), expected, "{file}");
         }
         for own in ["/usr/bin/lmp", "/home/me/libsolver.so", "libmpich", "/usr/lib/libm.so.6", ""] {
             assert!(!wrappers.is_library(own), "{own}");

@@ -3,7 +3,7 @@
 use super::support::{Written, solver};
 use mpisee_profile::rows::{
     CallRow, Memory, NodeRow, OffsetRow, PathRow, PathTotalRow, Ranks, RegionTotalRow, Row, Seconds,
-    SpreadRow, TotalRow,
+    SiteTotalRow, SpreadRow, TotalRow,
 };
 use mpisee_profile::writer::to_csv;
 
@@ -53,6 +53,24 @@ fn path_total(rows: &[&PathRow]) -> PathTotalRow {
         time_max_s: Seconds(most_s),
         time_max_rank,
     }
+}
+
+/// The sums of a site's operation, over communicators.
+fn site_total(rows: &[&CallRow]) -> Option<SiteTotalRow> {
+    let of_ranks = grouped(rows, |row| row.rank);
+    let times: Vec<(u32, f64)> =
+        of_ranks.iter().map(|rows| (rows[0].rank, rows.iter().map(|row| row.time_s.0).sum())).collect();
+    let (time_s, (time_max_rank, most_s)) = sum_and_most(&times);
+    Some(SiteTotalRow {
+        site: rows[0].site?,
+        call: rows[0].call.clone(),
+        ranks: times.len() as u64,
+        calls: rows.iter().map(|row| row.calls).sum(),
+        time_s: Seconds(time_s),
+        time_min_s: Seconds(times.iter().map(|(_, time_s)| *time_s).fold(f64::INFINITY, f64::min)),
+        time_max_s: Seconds(most_s),
+        time_max_rank,
+    })
 }
 
 /// Rows that are alike, together.
@@ -109,6 +127,8 @@ fn aggregate() -> Written {
     );
     add(&written, &calls.iter().map(|rows| total(rows)).collect::<Vec<_>>());
     add(&written, &paths.iter().map(|rows| path_total(rows)).collect::<Vec<_>>());
+    let by_site = grouped(&profile.calls, |row| (row.call.clone(), row.site));
+    add(&written, &by_site.iter().filter_map(|rows| site_total(rows)).collect::<Vec<_>>());
     add::<SpreadRow>(&written, &[]);
     add::<OffsetRow>(&written, &[]);
     add::<RegionTotalRow>(&written, &[]);

@@ -181,6 +181,15 @@ impl Builder {
         site
     }
 
+    /// Adds a line of Python, which is on paths.
+    pub fn line_of_python(&mut self, function: &str, file: &str, line: u32) -> SiteId {
+        let site = SiteId::of_line(file, function, line.into());
+        let (function, file) = (function.to_owned(), file.to_owned());
+        let [module, build_id, offset] = [const { String::new() }; 3];
+        self.sites.push(SiteRow { site, module, build_id, offset, function, file, line: Some(line) });
+        site
+    }
+
     /// Adds calls of a rank that are on a path through these sites, the innermost first; they are in `calls.csv`, too.
     pub fn path(&mut self, comm: &str, rank: u32, call: &str, calls: u64, time_s: f64, sites: &[SiteId]) {
         let path = PathId::new(sites.iter().copied());

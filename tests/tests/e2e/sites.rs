@@ -1,5 +1,10 @@
 //! Calls are counted by the places in the program that make them, and slow ones by their call paths. Programs print their own lines.
 
+#[path = "sites/hostile.rs"]
+mod hostile;
+#[path = "sites/resolved.rs"]
+mod resolved;
+
 use mpisee_profile::Profile;
 use mpisee_profile::SiteId;
 use mpisee_profile::rows::{CallRow, PathRow, Row, SiteRow, StackRow};

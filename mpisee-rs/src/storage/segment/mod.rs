@@ -3,6 +3,7 @@
 mod extents;
 mod file;
 
+use crate::storage::patience::PatientMutex;
 use crate::storage::prefetch;
 use extents::{Extents, GRANULE, MOST_BYTES};
 use file::{Place, Refusal, SharedFile, create_file, limit_of, map_private};
@@ -16,7 +17,6 @@ use std::path::Path;
 use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Of a limited address space, the segment takes at most one part in this many.
 const MOST_OF_LIMIT: u64 = 64;
@@ -38,7 +38,7 @@ const REQUESTS_PER_TRY: u64 = 256;
 pub struct Segment {
     header: &'static Header,
     extents: Extents,
-    growth: Mutex<Growth>,
+    growth: PatientMutex<Growth>,
 }
 
 struct Growth {
@@ -99,14 +99,14 @@ impl Segment {
         let header = extents.address(0)?.cast::<Header>();
         // SAFETY: the first extent begins here, stays mapped, and is zero, which is a valid header of atomics.
         let header = unsafe { &*header };
-        let segment = Segment { header, extents, growth: Mutex::new(growth) };
+        let segment = Segment { header, extents, growth: PatientMutex::new(growth) };
         segment.begin_counters();
         Some((segment, complaint))
     }
 
     /// Makes the first chunk of counters, on the header's page.
     fn begin_counters(&self) {
-        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut growth) = self.growth.lock() else { return };
         growth.first_counters = self.chunk(&mut growth, COUNTERS, FIRST_COUNTERS_BYTES, FIRST_COUNTERS_BYTES);
     }
 
@@ -123,7 +123,7 @@ impl Segment {
 
     /// A new chunk for counters, of `bytes` bytes or what the last extent has left; `None` if there is no room.
     pub fn counters(&self, bytes: usize) -> Option<&'static ChunkHeader> {
-        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut growth = self.growth.lock()?;
         let first = growth.first_counters.take();
         first.or_else(|| self.chunk(&mut growth, COUNTERS, LEAST_COUNTERS_BYTES, bytes))
     }
@@ -131,7 +131,7 @@ impl Segment {
     /// A new chunk for samples of at least `words` words, of what `key` counts; `None` if there is no room.
     pub fn samples(&self, key: Key, words: usize) -> Option<Words> {
         let bytes = (CHUNK_HEADER_BYTES + words * 8).next_multiple_of(64);
-        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut growth = self.growth.lock()?;
         let chunk = self.chunk(&mut growth, SAMPLES, bytes, bytes)?;
         chunk.key.store(key.0, Ordering::Release);
         Some(Words(chunk))
@@ -139,7 +139,7 @@ impl Segment {
 
     /// Appends to the log; false if there is no room.
     pub fn log(&self, record: &Record) -> bool {
-        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut growth) = self.growth.lock() else { return false };
         let mut words = std::mem::take(&mut growth.record);
         record.encode_to(&mut words);
         let is_logged = self.append(&mut growth, &words);
@@ -229,18 +229,19 @@ impl Segment {
 
     /// Returns whether the counters are in a file, which outlives the process.
     pub fn is_in_file(&self) -> bool {
-        self.growth.lock().unwrap_or_else(PoisonError::into_inner).file.is_some()
+        self.growth.lock().is_some_and(|growth| growth.file.is_some())
     }
 
     /// Returns whether the file can be found by its name.
     pub fn is_there(&self) -> bool {
-        let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        growth.file.as_ref().is_some_and(SharedFile::is_there)
+        self.growth.lock().is_some_and(|growth| growth.file.as_ref().is_some_and(SharedFile::is_there))
     }
 
     /// Removes the file. Only the process that made it may.
     pub fn remove(&self) {
-        self.growth.lock().unwrap_or_else(PoisonError::into_inner).remove();
+        if let Some(mut growth) = self.growth.lock() {
+            growth.remove();
+        }
     }
 }
 

@@ -161,12 +161,13 @@ impl SiteCheck {
 fn sites(profile: &Profile, findings: &mut Findings) -> Result<HashSet<SiteId>, ProfileError> {
     let mut sites = HashSet::new();
     for row in profile.rows_if_any::<SiteRow>()? {
-        let SiteRow { site, offset, .. } = row?;
+        let SiteRow { site, module, offset, line, .. } = row?;
         if !sites.insert(site) {
             findings.differs(Check::Rows, || format!("site {site} is in sites.csv more than once"));
         }
         let digits = offset.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        if digits.is_none() {
+        let is_of_script = module.is_empty() && offset.is_empty() && line.is_some();
+        if digits.is_none() && !is_of_script {
             findings.differs(Check::Rows, || {
                 format!("site {site} has the address '{offset}' in sites.csv, which is none")
             });

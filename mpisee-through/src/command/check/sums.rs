@@ -9,9 +9,9 @@ use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::comm_name::{CommName, Root, is_shared_row};
 use mpisee_profile::rows::{
-    CommRow, NodeRow, OffsetRow, OutsideTotalRow, Ranks, Seconds, SpreadRow, TotalRow,
+    CommRow, NodeRow, OffsetRow, OutsideTotalRow, Ranks, Row, Seconds, SiteTotalRow, SpreadRow, TotalRow,
 };
-use mpisee_profile::{RankSet, RunInfo};
+use mpisee_profile::{Profile, ProfileError, RankSet, RunInfo, SiteId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 const CLAIMS: Claims = Claims {
@@ -50,6 +50,7 @@ pub fn check(view: &ProfileView, nodes: &[NodeRow], findings: &mut Findings) -> 
     }
     check_times(run, nodes, &totals, findings);
     check_spread(&totals, &spread, findings);
+    check_sites(&totals, &load_if_any(profile)?, findings);
     check_traffic(run, &offsets, findings);
     gpu::check_sums(profile, findings)
 }
@@ -227,6 +228,36 @@ fn check_spread(totals: &[TotalRow], spread: &[SpreadRow], findings: &mut Findin
                     named(row),
                     row.calls,
                     row.bytes
+                )
+            });
+        }
+    }
+}
+
+/// The rows of a table that a profile may be without.
+fn load_if_any<R: Row>(profile: &Profile) -> Result<Vec<R>, ProfileError> {
+    profile.rows_if_any()?.collect()
+}
+
+/// Calls and times of each site are the same in both tables.
+fn check_sites(totals: &[TotalRow], of_sites: &[SiteTotalRow], findings: &mut Findings) {
+    let mut sums: HashMap<(SiteId, &str), Sums> = HashMap::new();
+    for row in totals {
+        if let Some(site) = row.site {
+            let sum = sums.entry((site, row.call.as_str())).or_default();
+            sum.time.add(row.time_s);
+            sum.calls += u128::from(row.calls);
+        }
+    }
+    let nothing = Sums::default();
+    for row in of_sites {
+        let SiteTotalRow { site, call, calls, time_s, .. } = row;
+        let sum = sums.get(&(*site, call.as_str())).unwrap_or(&nothing);
+        if sum.calls != u128::from(*calls) || !sum.time.is_close_to(*time_s) {
+            findings.differs(Check::Rows, || {
+                format!(
+                    "{call} at site {site} has {calls} calls, {:.9} s, in site-totals.csv, and {}, {:.9} s, in totals.csv",
+                    time_s.0, sum.calls, sum.time.sum_s
                 )
             });
         }

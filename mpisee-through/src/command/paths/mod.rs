@@ -208,7 +208,8 @@ fn frames(path: PathId, sites: &mut Sites) -> Vec<SiteFrame> {
             if !sites.is_skipped(frame) {
                 frames.push(frame.clone());
             }
-            if frame.function == "main" {
+            // Not one of Python, which has the module around it.
+            if frame.function == "main" && !frame.module.is_empty() {
                 has_main = true;
                 break 'sites;
             }

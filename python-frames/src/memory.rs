@@ -83,7 +83,9 @@ impl Memory {
         if self.pages.len() == MOST_PAGES {
             return None;
         }
-        let mut page = [Page { number, bytes: Box::new([0; PAGE_BYTES]), is_used: false }];
+        let bytes = crate::room(PAGE_BYTES)?.into_boxed_slice().try_into().ok()?;
+        let mut page = [Page { number, bytes, is_used: false }];
+        self.pages.try_reserve(1).ok()?;
         if copy(&mut page) == 0 {
             return None;
         }
@@ -92,23 +94,31 @@ impl Memory {
     }
 }
 
+/// Pages that one call of the kernel copies.
+const PAGES_AT_ONCE: usize = 64;
+const NO_PIECE: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+
 /// Copies pages, up to the first that cannot be read; how many.
 fn copy(pages: &mut [Page]) -> usize {
-    if pages.is_empty() {
-        return 0;
+    let mut copied = 0;
+    for some in pages.chunks_mut(PAGES_AT_ONCE) {
+        let count = copy_some(some);
+        copied += count;
+        if count < some.len() {
+            break;
+        }
     }
-    let address = |page: &Page| page.number.wrapping_mul(PAGE_BYTES as u64) as usize;
-    let from: Vec<libc::iovec> = pages
-        .iter()
-        .map(|it| libc::iovec {
-            iov_base: std::ptr::with_exposed_provenance_mut(address(it)),
-            iov_len: PAGE_BYTES,
-        })
-        .collect();
-    let to: Vec<libc::iovec> = pages
-        .iter_mut()
-        .map(|it| libc::iovec { iov_base: it.bytes.as_mut_ptr().cast(), iov_len: PAGE_BYTES })
-        .collect();
+    copied
+}
+
+/// The same of as many as one call of the kernel copies.
+fn copy_some(pages: &mut [Page]) -> usize {
+    let (mut from, mut to) = ([NO_PIECE; PAGES_AT_ONCE], [NO_PIECE; PAGES_AT_ONCE]);
+    for (page, (from, to)) in pages.iter_mut().zip(from.iter_mut().zip(&mut to)) {
+        let address = page.number.wrapping_mul(PAGE_BYTES as u64) as usize;
+        *from = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(address), iov_len: PAGE_BYTES };
+        *to = libc::iovec { iov_base: page.bytes.as_mut_ptr().cast(), iov_len: PAGE_BYTES };
+    }
     let count = pages.len() as libc::c_ulong;
     // SAFETY: each piece of `to` is a page that we own; of `from` the kernel checks what can be read.
     let copied =

@@ -22,6 +22,8 @@ pub struct Layout {
     pub kind: u64,
     /// Of code.
     pub file: u64,
+    /// Of code: its name with those around it, `Solver.step`; up to 3.10 its name alone.
+    pub name: u64,
     /// Of code.
     pub line_table: u64,
     /// The format of the line table.
@@ -72,6 +74,7 @@ const OLD: Layout = Layout {
     owner: None,
     kind: 8,
     file: 104,
+    name: 112,
     line_table: 120,
     table: Table::Pairs,
     first_line: 40,
@@ -96,6 +99,7 @@ const KNOWN: [(u32, Layout); 4] = [
             instruction: Instruction::Address { at: 56, code: 184, of_thread: None },
             owner: Some(69),
             file: 112,
+            name: 128,
             line_table: 136,
             table: Table::Entries,
             first_line: 72,
@@ -112,6 +116,7 @@ const KNOWN: [(u32, Layout); 4] = [
             instruction: Instruction::Address { at: 56, code: 192, of_thread: None },
             owner: Some(70),
             file: 112,
+            name: 128,
             line_table: 136,
             table: Table::Entries,
             first_line: 68,
@@ -130,6 +135,7 @@ struct Words {
     /// And those of a frame that follow: code, instruction, one that is not used, owner.
     previous: u64,
     tlbc_index: Option<u64>,
+    /// And `name` and `qualname`, which follow.
     file: u64,
     line_table: u64,
     first_line: u64,
@@ -235,6 +241,7 @@ impl Words {
             owner: Some(word(self.previous + 4)?),
             kind: word(self.kind)?,
             file: word(self.file)?,
+            name: word(self.file + 2)?,
             line_table: word(self.line_table)?,
             table: Table::Entries,
             first_line: word(self.first_line)?,

@@ -1,0 +1,92 @@
+//! Finds Python in the process.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
+
+/// The library that has Python, or the program.
+pub fn library() -> Option<*mut c_void> {
+    if let Some(runtime) = symbol(libc::RTLD_DEFAULT, c"_PyRuntime") {
+        keep(runtime);
+        return Some(libc::RTLD_DEFAULT);
+    }
+    // Loaded by a program, or a module of one, for itself alone.
+    let mut found: Option<CString> = None;
+    // SAFETY: the function has the type that dl_iterate_phdr documents, and its data outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(is_python), (&raw mut found).cast()) };
+    // SAFETY: the name ends in a zero; nothing new is loaded.
+    let library = unsafe { libc::dlopen(found?.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    (!library.is_null()).then_some(library)
+}
+
+/// A function or variable of a library that is loaded.
+pub fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the library is loaded and stays so, the name ends in a zero.
+    let address = unsafe { libc::dlsym(library, name.as_ptr()) };
+    (!address.is_null()).then_some(address)
+}
+
+/// Keeps the library that has the address: a program that opened it may close it, and its functions are called later.
+fn keep(address: *mut c_void) {
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: the description is written, or stays zero.
+    let name = unsafe {
+        libc::dladdr(address, info.as_mut_ptr());
+        info.assume_init().dli_fname
+    };
+    if !name.is_null() {
+        // SAFETY: the name is the loader's, and ends in a zero; nothing new is loaded.
+        unsafe { libc::dlopen(name, libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
+    }
+}
+
+/// Takes the name of a library that is Python's.
+unsafe extern "C" fn is_python(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
+    // SAFETY: the loader's, valid during the call.
+    let name = unsafe { (*info).dlpi_name };
+    if name.is_null() {
+        return 0;
+    }
+    // SAFETY: the loader's, too, and ends in a zero.
+    let name = unsafe { CStr::from_ptr(name) };
+    let bytes = name.to_bytes();
+    let is_python = bytes.rsplit(|&it| it == b'/').next().is_some_and(|it| it.starts_with(b"libpython3."));
+    if is_python {
+        // SAFETY: the place of the name that `library` gave.
+        unsafe { *data.cast() = Some(name.to_owned()) };
+    }
+    c_int::from(is_python)
+}
+
+/// `3.11.2`, and the address of the function that says so.
+pub fn version(library: *mut c_void) -> Option<(String, usize)> {
+    type GetVersion = unsafe extern "C" fn() -> *const c_char;
+    let function = symbol(library, c"Py_GetVersion")?;
+    // SAFETY: the function has this type in each version, and needs nothing else.
+    let text = unsafe { std::mem::transmute::<*mut c_void, GetVersion>(function)() };
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: a text of Python's that stays, and ends in a zero.
+    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+    Some((text.split_whitespace().next()?.to_owned(), function.addr()))
+}
+
+/// The minor version of Python 3.
+pub fn minor(version: &str) -> Option<u32> {
+    let rest = version.strip_prefix("3.")?;
+    rest.split(|it: char| !it.is_ascii_digit()).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_parsed_from_pythons_text() {
+        for (text, expected) in
+            [("3.11.2", Some(11)), ("3.15.0a1+", Some(15)), ("3.9", Some(9)), ("2.7.18", None)]
+        {
+            assert_eq!(minor(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Programs that are hostile to finding places and paths.
+
+use super::all;
+use mpisee_profile::rows::{CallRow, PathRow, StackRow};
+use mpisee_tests::{Run, on_each_mpi};
+
+#[test]
+fn an_endless_expression_in_an_unwind_table_ends_the_walk_before_it() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "sites/endless_table").ranks(2).profiled();
+        assert_eq!(finished.tables().of_rank("W", "MPI_Barrier", 1).calls, 20);
+        let paths = all::<PathRow>(&finished.directory());
+        let stacks = all::<StackRow>(&finished.directory());
+        let barrier = paths.iter().find(|row| row.call == "MPI_Barrier" && row.rank == 1);
+        let path = barrier.unwrap_or_else(|| panic!("{paths:?}")).path;
+        let stack = stacks.iter().find(|row| row.path == path).expect("a path has a stack");
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(stack.sites.split(' ').count(), 2, "the caller, and the function by hand: {stack:?}");
+        }
+        finished.check();
+    });
+}
+
+#[test]
+fn code_without_a_file_is_counted_without_a_place() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "sites/made_code").ranks(1).profiled();
+        let probes = finished.tables().sum("S", "MPI_Iprobe");
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(probes.calls, 200_000);
+        }
+        let rows = all::<CallRow>(&finished.directory());
+        let with_site: u64 = rows
+            .iter()
+            .filter(|row| row.call == "MPI_Iprobe" && row.site.is_some())
+            .map(|row| row.calls)
+            .sum();
+        assert_eq!(with_site, 0);
+        finished.check();
+    });
+}
