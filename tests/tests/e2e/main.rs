@@ -39,6 +39,7 @@ mod recover;
 mod regions;
 mod repeat;
 mod requests;
+mod roll;
 mod sanitizers;
 mod sessions;
 mod settings;

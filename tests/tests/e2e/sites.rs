@@ -1,8 +1,6 @@
 //! Calls are counted by the places in the program that make them, and slow ones by their call paths. Programs print their own lines.
 
-#[path = "sites/hostile.rs"]
 mod hostile;
-#[path = "sites/resolved.rs"]
 mod resolved;
 
 use mpisee_profile::Profile;

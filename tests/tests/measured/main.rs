@@ -5,7 +5,9 @@ use mpisee_tests::{Mpi, on_each_mpi};
 use std::sync::{Mutex, PoisonError};
 
 mod advise;
+mod agent;
 mod arrivals;
+mod bench;
 mod causes;
 mod cores;
 mod efficiency;

@@ -1,7 +1,8 @@
 //! `mpisee-bench`: what it moves, what it says of times, and what it refuses.
 
+use crate::alone;
 use mpisee_profile::network::{Network, PairClass};
-use mpisee_tests::{Cluster, Finished, Mpi, Place, Run, dist, on_each_mpi, within};
+use mpisee_tests::{Cluster, Finished, Mpi, Place, Run, dist, within};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -36,7 +37,7 @@ fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
 /// The profile of a run has the messages that the pattern should have sent, and no others.
 #[test]
 fn a_pattern_sends_what_it_says() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         if has_none(mpi) {
             return;
         }
@@ -70,7 +71,7 @@ fn a_pattern_sends_what_it_says() {
 
 #[test]
 fn one_sided_backends_move_what_they_say() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         if has_none(mpi) {
             return;
         }
@@ -88,7 +89,7 @@ fn one_sided_backends_move_what_they_say() {
 /// Every collective gives the right result on two communicators at once, with and without numbers to add up in blocks.
 #[test]
 fn every_collective_runs_on_two_communicators_at_once() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         if has_none(mpi) {
             return;
         }
@@ -113,7 +114,7 @@ fn every_collective_runs_on_two_communicators_at_once() {
 
 #[test]
 fn built_in_patterns_bring_all_bytes_where_they_belong() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         if has_none(mpi) {
             return;
         }
@@ -141,7 +142,7 @@ fn built_in_patterns_bring_all_bytes_where_they_belong() {
 fn a_pattern_file_is_carried_out_with_its_steps() {
     const TEXT: &str = "let hops = 1\nstep there using put\n  0 -> 1 : n to 0\nstep on\n  for i in 1..hops+1\n    \
                         i -> i+1 : n to 0\n  end\nstep sum\n  MPI_Allreduce on 0..2 : 8\n";
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         if has_none(mpi) {
             return;
         }
@@ -165,7 +166,7 @@ fn a_pattern_file_is_carried_out_with_its_steps() {
 /// What cannot be measured is said in one sentence, and nothing hangs.
 #[test]
 fn what_cannot_be_measured_is_said_once() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         if has_none(mpi) {
             return;
         }
@@ -229,7 +230,7 @@ fn network(mpi: &Mpi, variables: &[(&str, &str)]) -> Network {
 /// The model has the measurements that it was fitted to, and finds the eager limit where it is moved to.
 #[test]
 fn a_network_is_modelled_and_the_eager_limit_found() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         if has_none(mpi) {
             return;
         }
@@ -278,7 +279,7 @@ fn the_starter_needs_to_know_the_mpi() {
     let output = within(Duration::from_secs(20), help.arg("--help"));
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stdout).contains("EXAMPLES"));
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         if has_none(mpi) {
             return;
         }
@@ -296,7 +297,7 @@ fn the_starter_needs_to_know_the_mpi() {
 /// A profile's communication is replayed on the same communicators with the same sizes, and compared with the program.
 #[test]
 fn a_profile_is_replayed_and_compared() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         if has_none(mpi) {
             return;
         }
@@ -349,7 +350,7 @@ fn shape(cluster: &Cluster, node: &str, rate: &str) {
 /// The rate of played links is found within 10 %, and the one that is slower.
 #[test]
 fn the_rates_of_shaped_links_are_found() {
-    on_each_mpi(|mpi| {
+    alone(|mpi| {
         if has_none(mpi) || !mpi.name.starts_with("openmpi-4") {
             return;
         }

@@ -1,25 +1,18 @@
 //! Agents beside running programs: rates at the right times, whatever becomes of the agent, and no trace of it in the program.
 
+use crate::alone;
 use mpisee_tests::place::{Staying, runs, until, until_arrived};
 use mpisee_tests::signal::SIGKILL;
-use mpisee_tests::{Mpi, Place, dist, on_each_mpi, within};
+use mpisee_tests::{Mpi, Place, dist, within};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(90);
-
-/// Runs a test on each MPI while no other of these runs: they are about times.
-fn alone(test: impl Fn(&Mpi)) {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    on_each_mpi(test);
-}
 
 /// A row of `rates.csv`, with the names of the columns.
 type Row = BTreeMap<String, String>;
