@@ -302,8 +302,9 @@ mod tests {
             prop_assert_eq!(call.pack().communicator_of_call(), communicator);
             let other = CallKey { size_class: 64 - size_class, ..call };
             prop_assert_eq!(call.pack().with_size_class(64 - size_class), other.pack());
-            let key = Key::of_no_size(communicator, Operation::Send).with_region_and_size_class(region, size_class);
-            prop_assert_eq!(key.with_place(place).0, call.pack().0 & !3);
+            let key = Key::of_no_size(communicator, Operation::Send).of_next_call(region, size_class, Memory::Managed);
+            prop_assert_eq!(key.with_place(place), call.pack());
+            prop_assert_eq!(key.memory_of_call(), Memory::Managed);
             let path = PathKey { path, communicator, operation };
             prop_assert_eq!(path.pack().meaning(), Some(Meaning::Path(path)));
             let peer = PeerKey { communicator, peer: CommRank::new(peer) };

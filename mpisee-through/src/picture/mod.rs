@@ -14,14 +14,14 @@ pub use bars::{Bar, Bars, Kinds, bars, share};
 pub use font::{Face, width};
 pub use graph::graph;
 pub use heat::{Axis, Field, NANOSECONDS, Panel, drawn};
-pub use palette::{Colour, Ramp};
+pub use palette::{CATEGORIES, Colour, INK, LINE, MUTED, OTHERS, Ramp};
 pub use source::{SourceFile, SourceLine, source};
 
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use palette::{INK, LINE, MUTED, Scale};
+use palette::Scale;
 
 /// Where a text is beside its point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,6 +13,17 @@ pub const MUTED: Colour = [0x56, 0x61, 0x71];
 pub const LINE: Colour = [0xdf, 0xe4, 0xea];
 /// Behind bars.
 pub const SOFT: Colour = [0xee, 0xf2, 0xf7];
+/// Categories, as operations: Paul Tol's "bright" scheme, which colour-blind eyes tell apart.
+pub const CATEGORIES: [Colour; 6] = [
+    [0x44, 0x77, 0xaa],
+    [0xee, 0x66, 0x77],
+    [0x22, 0x88, 0x33],
+    [0xcc, 0xbb, 0x44],
+    [0x66, 0xcc, 0xee],
+    [0xaa, 0x33, 0x77],
+];
+/// All further categories together.
+pub const OTHERS: Colour = [0x9a, 0xa3, 0xad];
 /// Parts of a bar: from the ramp of amounts, and one that stands out.
 pub const PARTS: [Colour; 3] = [AMOUNT[1], AMOUNT[3], [0xd4, 0x69, 0x1c]];
 /// Text on a dark field, and on a light one.

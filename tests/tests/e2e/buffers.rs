@@ -24,14 +24,15 @@ fn driver() -> PathBuf {
     DRIVER.get_or_init(compiled).clone()
 }
 
-fn run(mpi: &Mpi, when: &str, options: &[&str]) -> Tables {
+/// The sums of a run on 2 ranks.
+fn run(mpi: &Mpi, when: &str, options: &[&str]) -> Sums {
     let program = mpi.compile_with("gpu/buffers", &["-ldl"]);
     let run = Run::of(mpi, program).ranks(2).argument(when).argument(driver().display());
     let finished = run.options(options).profiled();
     let profile = finished.directory().display().to_string();
     let output = through(&["check", &profile]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    finished.tables()
+    sums(finished.tables())
 }
 
 type Sums = BTreeMap<(String, Memory), (u64, u64)>;
@@ -91,8 +92,7 @@ fn compared(found: Sums, expected: &Sums, mpi: &Mpi) {
 #[test]
 fn each_call_has_the_memory_of_its_buffers() {
     on_each_mpi(|mpi| {
-        let tables = run(mpi, "before", &[]);
-        compared(sums(&tables), &expected(|memory| memory), mpi);
+        compared(run(mpi, "before", &[]), &expected(|memory| memory), mpi);
     });
 }
 
@@ -100,7 +100,7 @@ fn each_call_has_the_memory_of_its_buffers() {
 fn a_driver_that_is_loaded_in_the_run_is_noticed() {
     on_each_mpi(|mpi| {
         for options in [&[][..], &["--sites", "0"]] {
-            compared(sums(&run(mpi, "after", options)), &expected(|memory| memory), mpi);
+            compared(run(mpi, "after", options), &expected(|memory| memory), mpi);
         }
     });
 }
@@ -108,6 +108,6 @@ fn a_driver_that_is_loaded_in_the_run_is_noticed() {
 #[test]
 fn without_a_driver_all_memory_is_the_host_s() {
     on_each_mpi(|mpi| {
-        compared(sums(&run(mpi, "without", &[])), &expected(|_| Memory::Host), mpi);
+        compared(run(mpi, "without", &[]), &expected(|_| Memory::Host), mpi);
     });
 }

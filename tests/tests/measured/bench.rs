@@ -267,9 +267,9 @@ fn a_network_is_modelled_and_the_eager_limit_found() {
 
 #[test]
 fn the_starter_needs_to_know_the_mpi() {
-    let mut alone = Command::new(dist().join("bin/mpisee-bench"));
+    let mut unlaunched = Command::new(dist().join("bin/mpisee-bench"));
     let place = Place::new();
-    let output = within(Duration::from_secs(20), alone.arg("ring").current_dir(place.folder()));
+    let output = within(Duration::from_secs(20), unlaunched.arg("ring").current_dir(place.folder()));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if Mpi::all_in(Path::new(&dist())).len() > 1 {
         assert_eq!(output.status.code(), Some(2), "{said}");

@@ -1,7 +1,7 @@
 //! A time line as a picture: the time of ranks by operation, the data that they move, and the network.
 
 use super::text::words;
-use crate::picture::{Anchor, BLACK, Colour, GREY, Picture, Shape, Text, width};
+use crate::picture::{Anchor, CATEGORIES, Colour, INK, LINE, MUTED, OTHERS, Picture, Shape, Text, width};
 use crate::timeline::bins::Bins;
 use crate::timeline::load::TimeLine;
 use crate::timeline::phases::{Phase, name_of};
@@ -16,19 +16,7 @@ const LEFT: f64 = 96.0;
 const TALL: f64 = 220.0;
 const LOW: f64 = 70.0;
 /// Operations with a colour of their own.
-const MOST_PARTS: usize = 7;
-
-/// Colours that are told apart by most people (M. Okabe, K. Ito), and one for the others.
-const COLOURS: [Colour; MOST_PARTS + 1] = [
-    [0, 114, 178],
-    [230, 159, 0],
-    [0, 158, 115],
-    [204, 121, 167],
-    [86, 180, 233],
-    [213, 94, 0],
-    [240, 228, 66],
-    [170, 170, 170],
-];
+const MOST_PARTS: usize = CATEGORIES.len();
 
 /// A layer of a stacked chart.
 struct Layer {
@@ -53,7 +41,7 @@ pub fn picture(line: &TimeLine, bins: &Bins, phases: &[Phase]) -> Picture {
     y += TALL + 2.0 * LETTERS;
     let bytes = |bin: usize| bins.calls.iter().map(|series| series.bytes[bin]).sum::<f64>() / bins.length_s;
     let bytes: Vec<f64> = (0..bins.count).map(bytes).collect();
-    y = low(&mut picture, bins, "MPI bytes/s", bytes, COLOURS[0], y);
+    y = low(&mut picture, bins, "MPI bytes/s", bytes, CATEGORIES[0], y);
     for series in bins
         .nodes
         .iter()
@@ -61,7 +49,7 @@ pub fn picture(line: &TimeLine, bins: &Bins, phases: &[Phase]) -> Picture {
     {
         let rates: Vec<f64> = series.values.iter().map(|value| value / bins.length_s).collect();
         if rates.iter().any(|&rate| rate > 0.0) {
-            y = low(&mut picture, bins, &words(series), rates, COLOURS[2], y);
+            y = low(&mut picture, bins, &words(series), rates, CATEGORIES[2], y);
         }
     }
     axis(&mut picture, bins, y - LETTERS);
@@ -77,7 +65,7 @@ fn layers(bins: &Bins) -> Vec<Layer> {
         .calls
         .iter()
         .take(MOST_PARTS)
-        .zip(COLOURS)
+        .zip(CATEGORIES)
         .map(|(series, colour)| Layer { name: name_of(series), values: shares(&series.time_s), colour })
         .collect();
     let others = bins.calls.get(MOST_PARTS..).unwrap_or_default();
@@ -85,7 +73,7 @@ fn layers(bins: &Bins) -> Vec<Layer> {
         let sum = |bin: usize| others.iter().map(|series| series.time_s[bin]).sum::<f64>();
         let times: Vec<f64> = (0..bins.count).map(sum).collect();
         let name = format!("{} other operations", others.len());
-        layers.push(Layer { name, values: shares(&times), colour: COLOURS[MOST_PARTS] });
+        layers.push(Layer { name, values: shares(&times), colour: OTHERS });
     }
     layers
 }
@@ -127,7 +115,7 @@ impl Chart<'_> {
     fn frame(&self, picture: &mut Picture, name: &str, most: &str) {
         let (x, y, height) = (LEFT, self.top, self.height);
         let width = WIDTH - MARGIN - LEFT;
-        picture.shapes.push(Shape::Frame { x, y, width, height, colour: [200; 3] });
+        picture.shapes.push(Shape::Frame { x, y, width, height, colour: LINE });
         let text = |y: f64, text: &str, colour: Colour| {
             let anchor = Anchor::End;
             Shape::Text(Text {
@@ -140,9 +128,9 @@ impl Chart<'_> {
                 ..Text::default()
             })
         };
-        picture.shapes.push(text(self.top + LETTERS, most, GREY));
-        picture.shapes.push(text(self.top + self.height / 2.0 + 4.0, name, BLACK));
-        picture.shapes.push(text(self.top + self.height, "0", GREY));
+        picture.shapes.push(text(self.top + LETTERS, most, MUTED));
+        picture.shapes.push(text(self.top + self.height / 2.0 + 4.0, name, INK));
+        picture.shapes.push(text(self.top + self.height, "0", MUTED));
     }
 
     /// Draws the layers, one on top of the other.
@@ -183,19 +171,12 @@ fn mark_phases(picture: &mut Picture, bins: &Bins, phases: &[Phase], top: f64) {
         let title = format!("{}: {} to {}", phase.name, time(phase.begin_s), time(phase.end_s));
         if at > 0 {
             let (x, y, height) = (x(phase.begin_s) - 0.5, top - 4.0, TALL + 4.0);
-            picture.shapes.push(Shape::Field {
-                x,
-                y,
-                width: 1.0,
-                height,
-                colour: BLACK,
-                title: title.clone(),
-            });
+            picture.shapes.push(Shape::Field { x, y, width: 1.0, height, colour: INK, title: title.clone() });
         }
         let middle = (x(phase.begin_s) + x(phase.end_s)) / 2.0;
         let text = format!("{}", at + 1);
         if x(phase.end_s) - x(phase.begin_s) > width(&text, LETTERS) + 4.0 {
-            let (anchor, colour) = (Anchor::Middle, GREY);
+            let (anchor, colour) = (Anchor::Middle, MUTED);
             let text = Text {
                 x: middle,
                 y: top - 4.0,
