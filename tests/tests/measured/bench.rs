@@ -355,8 +355,9 @@ fn the_rates_of_shaped_links_are_found() {
             return;
         }
         let Some(cluster) = Cluster::begin(3) else { return };
-        [("n1", "200mbit"), ("n2", "200mbit"), ("n3", "50mbit")]
-            .map(|(node, rate)| shape(&cluster, node, rate));
+        for (node, rate) in [("n1", "200mbit"), ("n2", "200mbit"), ("n3", "50mbit")] {
+            shape(&cluster, node, rate);
+        }
         let run = bench(mpi, "network --sizes 64k,256k,1M --output network.json").ranks(3).on(&cluster);
         let finished = run.plain();
         let network = Network::read(&finished.place.path("network.json")).unwrap();
