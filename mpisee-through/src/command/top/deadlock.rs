@@ -8,7 +8,7 @@
 
 use super::graph::{Graph, Needs};
 use super::job::{Comm, Job, Rank};
-use super::report::call_text;
+use super::roll::call_text;
 use super::traffic::PeerKey;
 use mpisee_collect::segments::{CurrentCall, First, Partner, Tag, With, is_collective};
 use mpisee_profile::segment::active_call::Call;

@@ -3,12 +3,11 @@
 use super::deadlock::{Deadlock, deadlocks};
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
-use super::roll;
+use super::roll::{self, frames};
 use crate::lines;
 use crate::names::library_version;
 use crate::output::{Page, printable};
 use crate::sheet::{self, Sheet, Value};
-use crate::symbols::BETWEEN;
 use crate::units::{natural_order, to_nine_decimals};
 use clap::ValueEnum;
 use mpisee_collect::segments::{Collected, CurrentCall, First, Partner, Tag, With, collected, short_seconds};
@@ -213,23 +212,6 @@ fn place(ranks: &Collected, width: usize) -> String {
     text.extend(stack.iter().take(MOST_FRAMES).map(|frame| indented(frame, 4, 6)));
     if stack.len() > MOST_FRAMES {
         text += &format!("    and {} more\n", stack.len() - MOST_FRAMES);
-    }
-    text
-}
-
-/// Where in the program a call is made, from the innermost function; nothing if that is not known.
-fn frames(call: &CurrentCall) -> impl Iterator<Item = &str> {
-    call.stack.split(BETWEEN).filter(|frame| !frame.is_empty())
-}
-
-/// `MPI_Recv from 12 tag 5 on W at io.c:88`, the line only where it is known.
-pub fn call_text(call: &CurrentCall) -> String {
-    let mut text = call.name();
-    let place = |frame: &str| frame.rsplit_once(" at ").map(|(_, place)| place.to_owned());
-    if let Some(place) = frames(call).find_map(place) {
-        text += &format!(" at {place}");
-    } else if let Some(frame) = frames(call).next() {
-        text += &format!(" by {frame}");
     }
     text
 }

@@ -1,8 +1,8 @@
 //! The roll call: where all ranks of a job are, in one sentence.
 
 use super::job::Job;
-use super::report::call_text;
-use mpisee_collect::segments::{Collected, missing};
+use crate::symbols::BETWEEN;
+use mpisee_collect::segments::{Collected, CurrentCall, missing};
 use mpisee_profile::RankSet;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -52,4 +52,21 @@ pub fn nodes(job: &Job) -> usize {
 /// The ranks that no reader saw; of a job that one reader looks at, those that are not on its node.
 pub fn not_seen(job: &Job) -> RankSet {
     missing(job.size, job.ranks.keys().copied())
+}
+
+/// `MPI_Recv from 12 tag 5 on W at io.c:88`, the line only where it is known.
+pub fn call_text(call: &CurrentCall) -> String {
+    let mut text = call.name();
+    let place = |frame: &str| frame.rsplit_once(" at ").map(|(_, place)| place.to_owned());
+    if let Some(place) = frames(call).find_map(place) {
+        text += &format!(" at {place}");
+    } else if let Some(frame) = frames(call).next() {
+        text += &format!(" by {frame}");
+    }
+    text
+}
+
+/// Where in the program a call is made, from the innermost function; nothing if that is not known.
+pub fn frames(call: &CurrentCall) -> impl Iterator<Item = &str> {
+    call.stack.split(BETWEEN).filter(|frame| !frame.is_empty())
 }
