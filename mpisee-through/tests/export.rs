@@ -121,6 +121,11 @@ fn a_folder_of_tables_has_those_of_one_profile() {
 /// Two ranks on two hosts, whose clocks differ by 100 s: an `MPI_Allreduce` in which rank 1 is late, and a message by `MPI_Isend` and
 /// `MPI_Recv`, with barriers around them.
 fn sampled() -> Written {
+    sampled_with(3.1)
+}
+
+/// The same with a receive that is entered then; the message is sent at 3 s.
+fn sampled_with(receives_s: f64) -> Written {
     let mut profile = Builder::new(2).with(|profile| {
         profile.run.nodes = 2;
         profile.ranks[1].host = "node1".to_owned();
@@ -159,7 +164,8 @@ fn sampled() -> Written {
             });
         }
         let (end, started_s, arrival_s, call) =
-            [(End::Sent, 3.0, 3.2, "MPI_Waitall"), (End::Received, 3.1, 3.1, "MPI_Recv")][rank as usize];
+            [(End::Sent, 3.0, 3.2, "MPI_Waitall"), (End::Received, receives_s, receives_s, "MPI_Recv")]
+                [rank as usize];
         profile.messages.push(MessageRow {
             comm: "W".to_owned(),
             rank,
@@ -247,6 +253,21 @@ fn the_time_line_is_one_of_trace_events() {
         .collect();
     assert!((of_ranks[1] - of_ranks[0] - 400_000.0).abs() < 30.0, "{of_ranks:?}");
     assert!(trace["otherData"]["note"].as_str().unwrap().contains("joined by the program's own calls"));
+}
+
+#[test]
+fn an_arrow_to_a_receiver_that_waits_does_not_go_back_in_time() {
+    let profile = sampled_with(2.7);
+    profile.run(&["export", "app.mpisee", "--perfetto", "trace.json"]).exits(0);
+    let trace = json(&profile, "trace.json");
+    let events = trace["traceEvents"].as_array().unwrap();
+    let number = |event: &Value, name: &str| event[name].as_f64().unwrap();
+    let of = |phase: &str| events.iter().find(|event| event["ph"] == phase).unwrap();
+    let (sent, received) = (number(of("s"), "ts"), number(of("f"), "ts"));
+    let call = events.iter().find(|event| event["name"] == "MPI_Recv").unwrap();
+    let (from, took) = (number(call, "ts"), number(call, "dur"));
+    assert!(from + 200_000.0 < sent, "the receiver waits");
+    assert!((sent..sent + 1.0).contains(&received) && received < from + took, "{sent} {received} {call}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ import { link } from "./state";
 import { changes, places, totals, totalsSentence } from "./several/comparison";
 import { growth } from "./several/growth";
 import { parts } from "./several/parts";
-import { differences, repeated } from "./several/repetitions";
+import { differences, repeated, withoutMark } from "./several/repetitions";
 import { allRuns } from "./several/runs";
 import { efficiencies, scaling } from "./several/scaling";
 import type { SeveralView } from "./several/view";
@@ -82,7 +82,7 @@ function lead(data: Several): HTMLElement {
   for (const { name, series, repetitions } of data.groups) {
     const [before, prefix] = name === "" ? ["", ""] : [`${name}: `, `${name.toLowerCase()}-`];
     series.forEach(({ title, sentences }, at) => add(before + title, sentences, `${prefix}scaling-${at + 1}`));
-    repetitions.forEach(({ title, sentences, closing }, at) => add(before + title, [...sentences, ...closing], `${prefix}repeated-${at + 1}`));
+    repetitions.forEach(({ title, sentences, closing }, at) => add(before + title, [...sentences, ...closing.map(withoutMark)], `${prefix}repeated-${at + 1}`));
   }
   return h(
     "section",

@@ -12,27 +12,27 @@ import { commsOf, partSums } from "./sites";
 import type { PartSum } from "./sites";
 
 /** A function, or at the end of a path an operation, with what is called below it. */
-interface Node_ {
+interface Step {
   text: string;
   isCall: boolean;
   depth: number;
   time_s: number;
   calls: number;
-  children: Map<string, Node_>;
+  children: Map<string, Step>;
   /** The functions that lead here and this one, as numbers among their siblings in the order of all paths. */
   key: string;
 }
 
-interface Box extends Omit<Node_, "children"> {
+interface Box extends Omit<Step, "children"> {
   from: number;
   to: number;
 }
 
 /** Merges the paths, of which the first rows are of most time. */
-function tree(data: Data, sums: PartSum[]): Node_ {
+function tree(data: Data, sums: PartSum[]): Step {
   const { frames, names, table } = data.paths!;
-  const root: Node_ = { text: "", isCall: false, depth: -1, time_s: 0, calls: 0, children: new Map(), key: "" };
-  const add = (node: Node_, sum: PartSum) => {
+  const root: Step = { text: "", isCall: false, depth: -1, time_s: 0, calls: 0, children: new Map(), key: "" };
+  const add = (node: Step, sum: PartSum) => {
     node.time_s += sum.time_s;
     node.calls += sum.calls;
   };
@@ -52,17 +52,17 @@ function tree(data: Data, sums: PartSum[]): Node_ {
 }
 
 /** The function with this key. */
-function find(root: Node_, key: string): Node_ | null {
-  let node: Node_ | undefined = root;
+function find(root: Step, key: string): Step | null {
+  let node: Step | undefined = root;
   while (node && node.key !== key) {
     node = [...node.children.values()].find((child): boolean => child.key === key || key.startsWith(`${child.key}.`));
   }
   return node ?? null;
 }
 
-function boxes(root: Node_): Box[] {
+function boxes(root: Step): Box[] {
   const all: Box[] = [];
-  const pending: { node: Node_; from: number }[] = [{ node: root, from: 0 }];
+  const pending: { node: Step; from: number }[] = [{ node: root, from: 0 }];
   for (let next = pending.pop(); next; next = pending.pop()) {
     const { children, ...node } = next.node;
     all.push({ ...node, depth: node.depth - Math.max(0, root.depth), from: next.from, to: next.from + node.time_s });
@@ -128,7 +128,7 @@ function draw(view: View, placed: Box[], width: number): Node {
   const depth = all.reduce((most, box) => Math.max(most, box.depth), 0);
   const fill = (box: Box) => (box.isCall ? palette.categories[0] : palette.amount(0.12 + 0.1 * (box.depth % 2)));
   const about = (box: Box) => `${box.text}\n${format.time(box.time_s)} in MPI (${format.percent(box.time_s / (end - begin))} of what is shown)\n${format.counted(box.calls, "call")}`;
-  const isTold = (box: Box) => pixels(box) > 44;
+  const hasRoom = (box: Box) => pixels(box) > 44;
   const text = (box: Box) => {
     const room = pixels(box) - 10;
     const amount = format.time(box.time_s);
@@ -155,7 +155,7 @@ function draw(view: View, placed: Box[], width: number): Node {
         ariaLabel: (box: Box) => about(box).replaceAll("\n", ", "),
         title: about,
       }),
-      Plot.text(all.filter(isTold), {
+      Plot.text(all.filter(hasRoom), {
         x: "from",
         y: (box: Box) => box.depth + 0.5,
         text,

@@ -153,7 +153,7 @@ function one(view: SeveralView, series: number, fit: Fit, points: Point[], width
   const cut = (amount: number) => Math.min(Math.max(amount, Math.min(...amounts) / 30), Math.max(...amounts) * 30);
   const domain = logDomain([...amounts, ...[low, high].filter((amount) => amount > 0).map(cut)]);
   const inside = curve.filter(({ amount }) => amount >= domain[0] && amount <= domain[1]);
-  const told = [...known.map((point) => ({ ...point, text: `${placeOf(over, point.value)}\n${format.amount(state.of, point.amount)}` })), { value: fit.at, amount: value, text: `${placeOf(over, fit.at)}, predicted\n${format.amount(state.of, value)} (${format.amount(state.of, low)} to ${format.amount(state.of, high)})` }];
+  const tips = [...known.map((point) => ({ ...point, text: `${placeOf(over, point.value)}\n${format.amount(state.of, point.amount)}` })), { value: fit.at, amount: value, text: `${placeOf(over, fit.at)}, predicted\n${format.amount(state.of, value)} (${format.amount(state.of, low)} to ${format.amount(state.of, high)})` }];
   return plot(`${fit.part}: how it grows; the table below has the numbers`, palette, {
     width,
     height: 190,
@@ -169,7 +169,7 @@ function one(view: SeveralView, series: number, fit: Fit, points: Point[], width
       Plot.ruleX([fit], { x: "at", y1: () => Math.max(cut(low), domain[0]), y2: () => Math.min(cut(high), domain[1]), stroke: palette.categories[1], strokeWidth: 2 }),
       Plot.dot([fit], { x: "at", y: () => value, fill: palette.surface, stroke: palette.categories[1], strokeWidth: 2, r: 4.5 }),
       Plot.dot(known, { x: "value", y: "amount", fill: palette.categories[0], r: 4 }),
-      tip(told, Plot.pointerX({ x: "value", y: "amount", title: "text" })),
+      tip(tips, Plot.pointerX({ x: "value", y: "amount", title: "text" })),
     ],
   });
 }

@@ -18,6 +18,11 @@ function ofSetting(view: SeveralView, at: number): string {
   return ending(view, repetitions.length > 1 ? repetitions[at].title : "");
 }
 
+/** A sentence on the mark of correlations in the terminal, where there is none. */
+export function withoutMark(sentence: string): string {
+  return sentence.replace(/^~ may be chance: of/, "Of");
+}
+
 export function repeated(view: SeveralView, at: number): Figure {
   const { palette } = view;
   const about = view.group.repetitions[at];
@@ -90,6 +95,8 @@ interface Part {
   r: number | null;
   low: number | null;
   high: number | null;
+  /** Whether the largest of so many correlations is as large by chance. */
+  mayBeChance: boolean;
 }
 
 const MOST = 12;
@@ -115,15 +122,16 @@ export function differences(view: SeveralView, at: number): Figure | null {
   const table = rowsOf(view, "variation", "setting", about.setting);
   const of = (name: string) => column(table, name) as (number | null)[];
   const [comms, calls, times] = [column(table, "comm"), column(table, "call"), numbers(table, "time_s")];
-  const [share, r, low, high] = [of("share_of_differences"), of("correlation"), of("correlation_low"), of("correlation_high")];
-  const all: Part[] = comms.map((comm, row) => ({ name: partName(String(comm), String(calls[row])), time_s: times[row], share: share[row], r: r[row], low: low[row], high: high[row] }));
+  const [share, r, low, high, chance] = ["share_of_differences", "correlation", "correlation_low", "correlation_high", "chance"].map(of);
+  const tried = r.filter((one) => one !== null).length;
+  const all: Part[] = comms.map((comm, row) => ({ name: partName(String(comm), String(calls[row])), time_s: times[row], share: share[row], r: r[row], low: low[row], high: high[row], mayBeChance: (chance[row] ?? 1) * tried > 0.05 }));
   const shown = all.slice(0, MOST).filter((part) => part.share !== null);
   return {
     id: chartId(view, "differences", at),
     title: `What goes with the run time${ofSetting(view, at)}`,
     short: shortTitle(view, "Differences", at, view.group.repetitions.length),
-    lead: ["The differences between run times, divided among the parts: all add up to 100 %. Beside them the correlation r of each with the run time.", ...about.closing.map((line) => line.replace(/^~ may be chance: of/, "Of"))].join(" "),
-    controls: [legend("", [[palette.categories[0], "part of the differences; below, each run"], [palette.categories[1], "correlation, 95 %"]])],
+    lead: ["The differences between run times, divided among the parts: all add up to 100 %. Beside them the correlation r of each with the run time.", ...about.closing.map(withoutMark)].join(" "),
+    controls: [legend("", [[palette.categories[0], "part of the differences; below, each run"], [palette.categories[1], "correlation, 95 %; hollow where it may be chance"]])],
     draw: (width) => {
       const half = width > 900 ? (width - 32) / 2 : width;
       return h("div", {}, h("div", { class: "beside" }, drawShares(view, shown, half), drawCorrelations(view, shown.filter((part) => part.r !== null), half)), scatters(view, at, width));
@@ -163,7 +171,7 @@ function drawCorrelations(view: SeveralView, parts: Part[], width: number): Node
   const { palette } = view;
   if (parts.length === 0) return h("span");
   const { marginLeft, y } = partAxis(parts, width);
-  const about = ({ name, r, low, high }: Part) => `${name}\nr ${r!.toFixed(2)}${low === null || high === null ? "" : ` (${low.toFixed(2)} to ${high.toFixed(2)})`}`;
+  const about = ({ name, r, low, high, mayBeChance }: Part) => `${name}\nr ${r!.toFixed(2)}${low === null || high === null ? "" : ` (${low.toFixed(2)} to ${high.toFixed(2)})`}${mayBeChance ? "\nmay be chance" : ""}`;
   return plot("Correlation of each part with the run time; the table below has the numbers", palette, {
     width,
     height: parts.length * 26 + 40,
@@ -171,10 +179,11 @@ function drawCorrelations(view: SeveralView, parts: Part[], width: number): Node
     marginRight: 24,
     x: { domain: [-1, 1], label: "r", labelArrow: "none", grid: true, ticks: 5 },
     y,
+    color: { type: "identity" },
     marks: [
       Plot.ruleX([0], { stroke: palette.muted }),
       Plot.ruleY(parts.filter(({ low }) => low !== null), { y: "name", x1: "low", x2: "high", stroke: palette.categories[1], strokeWidth: 1.5 }),
-      Plot.dot(parts, { x: "r", y: "name", fill: palette.categories[1], r: 4.5 }),
+      Plot.dot(parts, { x: "r", y: "name", fill: (part: Part) => (part.mayBeChance ? palette.surface : palette.categories[1]), stroke: palette.categories[1], strokeWidth: 1.5, r: 4.5 }),
       tip(parts, Plot.pointerY({ x: "r", y: "name", title: about })),
     ],
   });

@@ -42,6 +42,15 @@ struct Moment {
     at_ns: u64,
 }
 
+/// Both ends of a message, as far as they are in the sample.
+#[derive(Clone, Copy, Default)]
+struct Message {
+    /// When the sender started it.
+    sent: Option<Moment>,
+    /// When the receiver entered the call in which it arrived, and how long that took.
+    received: Option<(Moment, u64)>,
+}
+
 /// The sampled calls and messages of a run.
 pub struct Trace {
     clocks: Clocks,
@@ -50,8 +59,7 @@ pub struct Trace {
     calls: BTreeMap<CallKey, Call>,
     /// When nonblocking operations were started.
     starts: Vec<(Moment, String)>,
-    /// When a message was sent, and when the receiver entered the call in which it arrived.
-    messages: BTreeMap<MessageId, [Option<Moment>; 2]>,
+    messages: BTreeMap<MessageId, Message>,
     /// Rows of ranks whose time is on no clock that is known.
     without_clock: u64,
 }
@@ -117,7 +125,7 @@ impl Trace {
         }
         let is_sent = row.end == End::Sent;
         let (from, to) = if is_sent { (row.rank, row.peer) } else { (row.peer, row.rank) };
-        let mut moment = row.started_s;
+        let mut received = (row.started_s.to_ns(), 0);
         let is_blocking = row.arrival_s.is_some_and(|arrival_s| arrival_s.to_ns() == row.started_s.to_ns());
         if let (Some(arrival_s), Some(departure_s)) = (row.arrival_s, row.departure_s) {
             let key = (row.rank, arrival_s.to_ns(), departure_s.to_ns());
@@ -127,17 +135,18 @@ impl Trace {
                 what: row.peer, "comm": row.comm, "tag": row.tag, "message": row.message, "bytes": row.bytes
             }));
             call.name = row.call;
-            if !is_sent {
-                moment = arrival_s;
-            }
+            received = (arrival_s.to_ns(), departure_s.to_ns().saturating_sub(arrival_s.to_ns()));
         }
         if !is_blocking {
             let what = if is_sent { "starts a send" } else { "posts a receive" };
             self.add_start(row.rank, row.started_s, what.to_owned());
         }
         let id = MessageId { comm: row.comm, from, to, tag: row.tag, number: row.message };
-        let end = Moment { rank: row.rank, at_ns: moment.to_ns() };
-        self.messages.entry(id).or_default()[usize::from(!is_sent)] = Some(end);
+        let message = self.messages.entry(id).or_default();
+        match is_sent {
+            true => message.sent = Some(Moment { rank: row.rank, at_ns: row.started_s.to_ns() }),
+            false => message.received = Some((Moment { rank: row.rank, at_ns: received.0 }, received.1)),
+        }
     }
 
     /// Writes it. Times are microseconds from the first of the sampled moments.
@@ -161,10 +170,11 @@ impl Trace {
             event["dur"] = json!(0.001);
             events.push(&event)?;
         }
-        for (number, (id, ends)) in (1u64..).zip(&self.messages) {
-            if let [Some(sent), Some(received)] = *ends {
+        for (number, (id, message)) in (1u64..).zip(&self.messages) {
+            if let Message { sent: Some(sent), received: Some((entered, took_ns)) } = *message {
                 let name = format!("message on {}", id.comm);
-                for (phase, at) in [("s", sent), ("f", received)] {
+                let arrived = self.arrived(sent, entered, took_ns);
+                for (phase, at) in [("s", sent), ("f", arrived)] {
                     let mut event = self.event(phase, &name, at, zero_us);
                     event["id"] = json!(number);
                     event["bp"] = json!("e");
@@ -187,6 +197,14 @@ impl Trace {
             "tid": at.rank + 1,
             "ts": ((self.us(at) - zero_us) * 1e3).round() / 1e3,
         })
+    }
+
+    /// Where an arrow ends: in the receiving call, and not before it begins, since Perfetto drops those that go back in time. A receiver
+    /// that waits has entered the call before.
+    fn arrived(&self, sent: Moment, entered: Moment, took_ns: u64) -> Moment {
+        let late_ns = ((self.us(sent) - self.us(entered)) * 1e3).ceil().max(0.0) as u64;
+        // The last nanosecond of a call is no part of it.
+        Moment { at_ns: entered.at_ns + late_ns.min(took_ns.saturating_sub(1)), ..entered }
     }
 
     /// The number of a host as a process. To Perfetto the thread of that number is the main thread of the process, so it is the
@@ -263,7 +281,8 @@ impl Trace {
 
     /// How much is in it.
     pub fn sentence(&self) -> String {
-        let whole = self.messages.values().filter(|ends| ends.iter().all(Option::is_some)).count() as u64;
+        let whole =
+            self.messages.values().filter(|of| of.sent.is_some() && of.received.is_some()).count() as u64;
         format!("{} and {}, a sample", count(self.calls.len() as u64, "call"), count(whole, "message"))
     }
 }

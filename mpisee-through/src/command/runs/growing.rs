@@ -158,10 +158,10 @@ impl<'s> Growing<'s> {
     /// How long a run takes there; none without models, and where the points cannot tell.
     pub fn runtime_beyond(&self) -> Option<Prediction> {
         let there = self.whole();
-        let is_told = self.has_models() && there.high <= TOLD_WITHIN * there.low;
+        let is_known = self.has_models() && there.high <= TOLD_WITHIN * there.low;
         let [value, low, high] =
             [there.value, there.low, there.high].map(|sum_s| sum_s / self.ranks_beyond.max(1.0));
-        is_told.then_some(Prediction { value, low, high })
+        is_known.then_some(Prediction { value, low, high })
     }
 
     /// The value of what the series is over at which parts are predicted.
