@@ -28,7 +28,7 @@ fn main() -> ExitCode {
 }
 
 fn write(folder: &Path) -> io::Result<()> {
-    for command in [mpisee::command(), mpisee_through::command()] {
+    for command in [mpisee::command(), mpisee_through::command(), mpisee_bench::cli::command()] {
         for (shell, place) in COMPLETIONS {
             write_completions(shell, &folder.join(place), command.clone())?;
         }
@@ -61,11 +61,12 @@ mod tests {
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(read("man/man1/mpisee.1").contains("MPISEE_OUTPUT"));
         assert!(read("man/man1/mpisee-through.1").contains("advise"));
+        assert!(read("man/man1/mpisee-bench.1").contains("EXAMPLES"));
         for command in mpisee_through::command().get_subcommands() {
             let page = read(&format!("man/man1/mpisee-through-{}.1", command.get_name()));
             assert!(page.contains("EXAMPLES"), "{page}");
         }
-        for name in ["mpisee", "mpisee-through"] {
+        for name in ["mpisee", "mpisee-through", "mpisee-bench"] {
             assert!(read(&format!("bash-completion/completions/{name}")).contains("complete -F"));
             assert!(read(&format!("zsh/site-functions/_{name}")).starts_with("#compdef"));
             assert!(read(&format!("fish/vendor_completions.d/{name}.fish")).contains("complete -c"));

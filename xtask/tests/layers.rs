@@ -100,6 +100,7 @@ const LAUNCHER: House = House {
         "flavours",
         "environment",
         "choose",
+        "companion",
         "gpu",
         "cli",
         "launch",

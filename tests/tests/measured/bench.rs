@@ -326,6 +326,7 @@ fn a_profile_is_replayed_and_compared() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let row = text.lines().find(|line| line.contains(",MPI_Alltoall,")).expect("it is compared");
         assert!(row.contains(&format!(",3011,4096,8191,{},", replay.calls)), "{text}");
+        let words = format!("--like {profile} --output few.json");
         let few = bench(mpi, &words).ranks(2).exits_with(2).plain();
         assert!(
             few.stderr.contains("is of 4 ranks, and there are 2: start as many with mpirun -n 4"),
@@ -369,7 +370,8 @@ fn the_rates_of_shaped_links_are_found() {
         for (ranks, planted) in [("0,2", 200e6), ("2,0", 50e6), ("2,1", 50e6)] {
             let words = format!("p2p --exchange uni --window 4 --ranks {ranks} --sizes 1M");
             let finished = bench(mpi, &words).ranks(3).on(&cluster).plain();
-            let found = number(&rows(&finished)[0], "bytes_per_s") / rate_of_data(planted);
+            // The fastest repetition: others may have waited for a core.
+            let found = number(&rows(&finished)[0], "best_bytes_per_s") / rate_of_data(planted);
             assert!((0.9..1.1).contains(&found), "{found} of {planted} on {ranks}: {}", finished.stdout);
         }
     });
