@@ -1,5 +1,6 @@
 //! Measures what mpisee costs, and how fast mpisee-through is. The programs that are measured lie beside `src`.
 
+mod agent;
 mod big_profile;
 mod calls;
 mod merged;
@@ -37,6 +38,8 @@ enum Benchmark {
     Scale(scale::Scaled),
     /// Play very many ranks without MPI, aggregate their profile, and measure that and mpisee-through on the result
     ScaleSimulated(simulated::Played),
+    /// Measure what `mpisee-through agent` takes of a core beside many ranks, which are played; after `cargo build --release -p mpisee-through`
+    Agent(agent::Watched),
     /// The speed of mpisee-through beside DuckDB and polars, which pip installs below target/
     Through {
         /// Rows of calls.csv
@@ -75,6 +78,7 @@ fn run(benchmark: Benchmark) -> Result<()> {
         Benchmark::SlowCalls(measured) => slow::slow_calls(&measured),
         Benchmark::Scale(scaled) => scale::scale(&scaled),
         Benchmark::ScaleSimulated(played) => simulated::measure(played),
+        Benchmark::Agent(watched) => agent::agent(&watched),
         Benchmark::Through { rows, rounds } => big_profile::compare(rows, rounds),
         Benchmark::BigProfile { folder, rows } => big_profile::write(&folder, rows),
     }

@@ -20,8 +20,8 @@ pub struct Phase {
 
 /// Operations that are told apart; the others are one.
 const MOST_PARTS: usize = 16;
-/// Bins of a phase at least, where there are enough: one may be of two phases in part.
-const LEAST_BINS: usize = 2;
+/// Bins of a phase at least, where there are enough: at a border two may be of both phases in part.
+const LEAST_BINS: usize = 3;
 /// Shares of time that differ by less are alike, whatever the noise.
 const ALIKE: f64 = 0.04;
 /// The share of time in MPI below which a phase is outside of it.
@@ -224,10 +224,10 @@ mod tests {
 
     #[test]
     fn borders_within_a_bin_are_found() {
-        let one = [0.9, 0.9, 0.9, 0.27, 0.0, 0.0, 0.0, 0.0];
-        let other = [0.0, 0.0, 0.0, 0.63, 0.9, 0.9, 0.0, 0.0];
+        let one = [0.9, 0.9, 0.9, 0.27, 0.0, 0.0, 0.0, 0.0, 0.0];
+        let other = [0.0, 0.0, 0.0, 0.63, 0.9, 0.9, 0.0, 0.0, 0.0];
         let phases =
-            [(0.0, 3.3, "MPI_Bcast on W_d0"), (3.3, 6.0, "MPI_Bcast on W_d1"), (6.0, 8.0, "outside of MPI")];
+            [(0.0, 3.3, "MPI_Bcast on W_d0"), (3.3, 6.0, "MPI_Bcast on W_d1"), (6.0, 9.0, "outside of MPI")];
         assert_eq!(found(&[&one, &other]), expected(&phases));
     }
 

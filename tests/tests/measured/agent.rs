@@ -3,9 +3,10 @@
 use crate::alone;
 use mpisee_tests::place::{Staying, runs, until, until_arrived};
 use mpisee_tests::signal::SIGKILL;
-use mpisee_tests::{Mpi, Place, dist, within};
+use mpisee_tests::{Cluster, Mpi, Place, dist, within};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -21,23 +22,26 @@ fn number(row: &Row, column: &str) -> f64 {
     row[column].parse().expect("a number")
 }
 
-/// The rows of a table of the only node.
+/// The rows of a table, of all nodes.
 fn rows(line: &Path, table: &str) -> Vec<Row> {
     let files = std::fs::read_dir(line).expect("the time line is there");
     let paths = files.map(|entry| entry.expect("it can be listed").path());
     let ending = format!(".{table}.csv.zst");
-    let is_table = |path: &PathBuf| path.to_string_lossy().ends_with(&ending);
-    let path = paths.into_iter().find(is_table).expect("the table is there");
-    let output = Command::new("zstd").arg("-dc").arg(path).output().expect("zstd is installed");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut lines = text.lines();
-    let columns: Vec<&str> = lines.next().expect("a header").split(',').collect();
-    let row = |line: &str| {
-        let cells =
-            columns.iter().zip(line.split(',')).map(|(&name, cell)| (name.to_owned(), cell.to_owned()));
-        cells.collect()
-    };
-    lines.map(row).collect()
+    let mut all = Vec::new();
+    for path in paths.filter(|path| path.to_string_lossy().ends_with(&ending)) {
+        let mut text = String::new();
+        let file = File::open(path).expect("it is there");
+        // An agent may be writing the last frame.
+        let _ = zstd::Decoder::new(file).expect("it is compressed").read_to_string(&mut text);
+        let mut lines = text.lines();
+        let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+        let row = |line: &str| -> Row {
+            let cells = columns.iter().zip(line.split(','));
+            cells.map(|(&name, cell)| (name.to_owned(), cell.to_owned())).collect()
+        };
+        all.extend(lines.map(row));
+    }
+    all
 }
 
 fn json(path: PathBuf) -> Value {
@@ -170,7 +174,7 @@ fn communicators_that_are_busy_in_turn_are_seen_at_the_right_times() {
             phase.map_or("none", |phase| phase["name"].as_str().expect("a name"))
         };
         let names = ["MPI_Allreduce on W_s1.*@2", "outside of MPI", "MPI_Sendrecv on W"];
-        for ((begin_s, end_s), name) in parts.into_iter().zip(names) {
+        for (&(begin_s, end_s), name) in parts.iter().zip(names) {
             for share in [0.2, 0.5, 0.8] {
                 let moment = begin_s + share * (end_s - begin_s);
                 assert!(at(moment).contains(name), "{name} at {moment}: {phases:?}");
@@ -178,9 +182,11 @@ fn communicators_that_are_busy_in_turn_are_seen_at_the_right_times() {
         }
         let bytes: Vec<f64> =
             phases.iter().map(|phase| phase["bytes_per_s"].as_f64().expect("a rate")).collect();
-        // 2 ranks × 500 per second × 2 × 65536 bytes in the last part.
+        // Two directions of 65536 bytes in each call of the last part.
+        let (begin_s, end_s) = parts[2];
+        let expected = ends(&place, "world").len() as f64 * 131_072.0 / (end_s - begin_s);
         let most = bytes.iter().copied().fold(0.0, f64::max);
-        assert!((most / (2.0 * 500.0 * 131_072.0) - 1.0).abs() < 0.1, "{bytes:?}");
+        assert!((most / expected - 1.0).abs() < 0.15, "{bytes:?} and {expected}");
 
         let by_profile = place.through(&["timeline", "turn.mpisee", "--format", "json"]);
         assert_eq!(serde_json::from_slice::<Value>(&by_profile.stdout).expect("it is JSON"), shown);
@@ -214,7 +220,7 @@ fn agents_that_are_late_killed_and_started_again_lose_nothing() {
         assert_equal_sums(&place, &line);
         let rates = rows(&line, "rates");
         let late = rates.iter().find(|row| number(row, "begin_s") == 0.0).expect("a first interval");
-        assert!(number(late, "length_s") > 1.2 && !late["max_s"].is_empty(), "{late:?}");
+        assert!(number(late, "length_s") > 0.4 && !late["max_s"].is_empty(), "{late:?}");
         assert!(rates.iter().any(|row| row["max_s"].is_empty()), "between two agents");
         let shown = through(&place, &line);
         assert_eq!(shown["caveats"], Value::Array(Vec::new()));
@@ -271,6 +277,42 @@ fn a_job_that_is_killed_has_its_time_line() {
         let inside = rows(&line, "rates").iter().map(|row| number(row, "inside")).fold(0.0, f64::max);
         assert!(inside <= 2.0);
         place.recover(&["--clean"]);
+    });
+}
+
+#[test]
+fn each_node_has_an_agent_and_all_write_one_time_line() {
+    let Some(cluster) = Cluster::begin(2) else { return };
+    alone(|mpi| {
+        if mpi.is_left_out(&["mpich-4"], "between played nodes it hangs in its MPI_Finalize now and then") {
+            return;
+        }
+        for segments in [None, Some("--segments")] {
+            let place = Place::on(&cluster);
+            let mut command = mpi.launcher(2, &[]);
+            cluster.launch(mpi, &mut command, 1);
+            command.arg(dist().join("bin/mpisee")).args(["--watch", "--output", "turn.mpisee"]);
+            // Also where nodes keep their segments in one folder.
+            if let Some(option) = segments {
+                command.arg(option).arg(place.segments());
+            }
+            command.arg(mpi.compile("live/in_turn")).arg("1").current_dir(place.folder());
+            let output = within(LIMIT, &mut cluster.on("login", &command));
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let line = place.path("turn.timeline");
+            for host in cluster.names() {
+                let path = || line.join(format!("{host}.json"));
+                until("each agent ends with the job", || json(path())["ended"] == "the job ended");
+                assert_eq!(json(path())["ranks"], 1, "{host}");
+            }
+            let files = std::fs::read_dir(place.folder()).expect("the folder is there").flatten();
+            let lines =
+                files.filter(|entry| entry.file_name().to_string_lossy().ends_with(".timeline")).count();
+            assert_eq!(lines, 1);
+            assert_equal_sums(&place, &line);
+            let shown = through(&place, &line);
+            assert_eq!((&shown["ranks"], &shown["caveats"]), (&Value::from(2), &Value::Array(Vec::new())));
+        }
     });
 }
 

@@ -124,7 +124,7 @@ impl<'a> Agent<'a> {
         let only = OnlyOne::of(search.user, job)?;
         let mut ranks = Ranks::default();
         world.segments().for_each(|segment| ranks.add(segment));
-        let host = world.segments().next().map_or(String::new(), |segment| segment.header.host.clone());
+        let host = world.running().next().map_or(String::new(), |segment| segment.header.host.clone());
         let mut history = History::new(&host, args.rows as usize);
         // The log of a segment has the program's name.
         ranks.read(&mut history);
@@ -206,7 +206,9 @@ impl<'a> Agent<'a> {
             self.sleep_until(due_s);
             let is_over = self.ranks.running() == 0;
             let changed = self.search.changed();
-            if changed != scanned || self.ranks.len() < self.ranks.expected() {
+            let is_complete = (1..=self.ranks.len()).contains(&self.ranks.expected());
+            // Other jobs come and go in the same directory.
+            if !is_complete && (changed != scanned || self.ranks.expected() > 0) {
                 scanned = changed;
                 self.search
                     .segments(self.job, self.start_ns)?

@@ -33,6 +33,8 @@ struct Rank {
 pub struct Ranks {
     ranks: Vec<Rank>,
     known: HashSet<PathBuf>,
+    /// A hash of the boot id of this node.
+    boot: Option<u64>,
     /// Those that could not be read, and why.
     pub notes: Vec<String>,
     /// By number of a name, in the interval.
@@ -80,7 +82,9 @@ impl Ranks {
 
     /// Follows a segment from now on; that of a process which has ended is read once.
     pub fn add(&mut self, segment: &Segment) {
-        if !self.known.insert(segment.path.clone()) {
+        // Nodes may keep their segments in one folder.
+        let is_here = segment.header.boot == *self.boot.get_or_insert_with(process::boot);
+        if !is_here || !self.known.insert(segment.path.clone()) {
             return;
         }
         match Followed::new(segment) {

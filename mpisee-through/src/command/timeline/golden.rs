@@ -112,7 +112,8 @@ fn the_text_fits_the_page() {
 fn scripts_get_the_same() {
     let line = line();
     let bins = Bins::of(&line, 6);
-    let answer = answer(&line, &bins, &phases(&bins), Table::Rates);
+    let phases = phases(&Bins::of(&line, super::FINE));
+    let answer = answer(&line, &bins, &phases, Table::Rates);
     golden("timeline.csv", std::str::from_utf8(&answer.sheets[0].csv().unwrap()).unwrap());
     golden("timeline.json", std::str::from_utf8(&output::json(&answer.json()).unwrap()).unwrap());
 }
