@@ -71,7 +71,7 @@ fn lines_of_python_are_on_paths(mpi: &Mpi) {
         // Up to Python 3.11 a list comprehension is a function of its own.
         let wanted_in_list = format!("<listcomp> at {}", &wanted[function.len() + 4..]);
         let is_it = |place: &&str| place.ends_with(&wanted) || place.ends_with(&wanted_in_list);
-        assert!(places.iter().any(|place| is_it(&place)), "{wanted}: {places:?}");
+        assert!(places.iter().any(is_it), "{wanted}: {places:?}");
     }
     finished.check();
 }
