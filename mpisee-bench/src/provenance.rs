@@ -150,6 +150,9 @@ mod tests {
         arenas: Vec<Vec<u8>>,
     }
 
+    /// Something that may happen next.
+    type Event<'p> = Box<dyn FnOnce(&mut Run<'p>)>;
+
     impl<'p> Run<'p> {
         fn new(pattern: &'p Pattern) -> Self {
             let arenas = (0..RANKS).map(|rank| {
@@ -170,15 +173,15 @@ mod tests {
 
         /// Something that can be done now, of which `choice` picks one; false if there is nothing.
         fn advance(&mut self, choice: usize) -> bool {
-            let mut possible: Vec<Box<dyn FnOnce(&mut Self)>> = Vec::new();
+            let mut possible: Vec<Event<'p>> = Vec::new();
             for rank in 0..RANKS as usize {
                 match self.actions[rank].get(self.next[rank]).copied() {
-                    Some(Action::Start(step)) => possible.push(Box::new(move |run| {
+                    Some(Action::Start(step)) => possible.push(Box::new(move |run: &mut Run<'p>| {
                         run.started[rank][step] = true;
                         run.next[rank] += 1;
                     })),
                     Some(Action::Wait(step)) if self.is_complete(rank as u32, step) => {
-                        possible.push(Box::new(move |run| run.next[rank] += 1));
+                        possible.push(Box::new(move |run: &mut Run<'p>| run.next[rank] += 1));
                     }
                     _ => {}
                 }
@@ -189,7 +192,7 @@ mod tests {
                     let begun = both.iter().all(|&rank| self.started[rank as usize][number]);
                     if begun && !self.done[number][at] {
                         let message = *message;
-                        possible.push(Box::new(move |run| run.carry_out(number, at, message)));
+                        possible.push(Box::new(move |run: &mut Run<'p>| run.carry_out(number, at, message)));
                     }
                 }
             }

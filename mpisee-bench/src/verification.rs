@@ -181,7 +181,7 @@ mod tests {
             .into_iter()
             .flat_map(|at| ((0..4).map(|member| summand(member, at)).sum::<u64>() as f64).to_ne_bytes())
             .collect();
-        assert_eq!(second, 1 + 4 + 0 + 3);
+        assert_eq!(second, 8);
         assert!(all.is_correct(&sums));
         assert!(!all.is_correct(&sums[8..]));
         assert!(view(Collective::Exscan, 2, 1).is_correct(&[(summand(0, 0) + summand(1, 0)) as u8]));
