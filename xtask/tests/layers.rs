@@ -103,6 +103,7 @@ const LAUNCHER: House = House {
         "companion",
         "gpu",
         "cli",
+        "watch",
         "launch",
         "repeat",
     ],

@@ -199,6 +199,12 @@ impl Key {
         CommId::new((self.0 >> COMMUNICATOR_SHIFT) as u32 & ((1 << CommId::BITS) - 1))
     }
 
+    /// The key of a call with buffers in another kind of memory.
+    #[inline]
+    pub fn in_memory(self, memory: Memory) -> Key {
+        Key(self.0 & !MEMORY_MASK | memory as u64)
+    }
+
     /// The kind of memory that has the buffers, of the key of a call.
     pub fn memory_of_call(self) -> Memory {
         Memory::from_number(self.0 & MEMORY_MASK).unwrap_or(Memory::Host)

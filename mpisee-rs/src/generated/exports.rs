@@ -14,8 +14,8 @@ use crate::mpi::abi::{
     Status, Win,
 };
 use crate::mpi::argument::{HandlePtr, Indices, Text};
+use crate::recording::buffers;
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
-use crate::state::buffers;
 use crate::wrappers;
 use mpisee_profile::Operation;
 use std::ffi::{c_char, c_int, c_void};

@@ -12,8 +12,9 @@ use crate::mpi::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session
 use crate::mpi::argument::{HandlePtr, Indices, Text};
 use crate::mpi::fortran::{self, Fint};
 use crate::mpi::symbol::Symbol;
+use crate::recording::buffers;
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
-use crate::state::{buffers, process};
+use crate::state::process;
 use crate::wrappers;
 use mpisee_profile::Operation;
 use std::ffi::{c_char, c_int, c_void};

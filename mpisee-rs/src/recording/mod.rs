@@ -3,6 +3,7 @@
 //! There are two ways, which count into the same slots: [`comm_call`] and [`cached_counter`] for what programs call most,
 //! blocking and nonblocking communication, and the general one, [`Call`] and [`Recorder`], for everything else.
 
+pub mod buffers;
 pub mod cached_counter;
 pub mod comm_call;
 pub mod instances;
@@ -16,6 +17,7 @@ pub mod volume;
 use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, from_bits};
 use crate::mpi::argument::HandlePtr;
 use crate::naming::{self, CreationKind, Numbered, ROWS};
+use crate::state;
 use crate::state::call_sample::CallSample;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::{Communicator, Known};
@@ -348,7 +350,9 @@ impl Recorder {
         bytes: u64,
         ticks: Ticks,
     ) -> CallSample {
-        CallSample::new(communicator, self.region(), self.place(operation), message, bytes, ticks)
+        let (region, place) = (self.region(), self.place(operation));
+        let sample = CallSample::new(communicator, region, place, message, bytes, ticks);
+        sample.in_memory(state::buffers::of_call())
     }
 
     /// The operation where the program calls it.

@@ -4,7 +4,6 @@
 //! never loaded or initialised here: it is looked for now and then, and asked about each buffer from then on. Nothing is kept
 //! about an address, since memory is freed by ways that no library between can see, and addresses are used again.
 
-use super::thread;
 use crate::storage::hot::HOT;
 use mpisee_profile::rows::Memory;
 use std::cell::Cell;
@@ -31,25 +30,7 @@ thread_local! {
     static OF_CALL: Cell<Memory> = const { Cell::new(Memory::Host) };
 }
 
-/// Notes the buffers of a call that begins, if it has any.
-#[inline(always)]
-pub fn note<const N: usize>(buffers: [*const c_void; N]) {
-    if HOT.asks_driver() {
-        note_kind(&buffers);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn note_kind(buffers: &[*const c_void]) {
-    // The MPI library's own calls inside of one of the program's are not counted.
-    if thread::is_inside() {
-        return;
-    }
-    note_known(buffers.iter().map(|&buffer| kind_of(buffer)));
-}
-
-/// Notes kinds of memory that are known already, as of persistent requests.
+/// Notes the kinds of memory of a call that begins: of several the farthest from the host counts.
 pub fn note_known(kinds: impl Iterator<Item = Memory>) {
     if HOT.asks_driver() {
         OF_CALL.set(kinds.max_by_key(|kind| kind.distance()).unwrap_or(Memory::Host));
@@ -70,7 +51,7 @@ fn noted() -> Memory {
 
 /// The kind of memory at an address. Special addresses, as `MPI_IN_PLACE` and `MPI_BOTTOM`, are unknown to the driver, as
 /// ordinary memory of the host is.
-fn kind_of(buffer: *const c_void) -> Memory {
+pub fn kind_of(buffer: *const c_void) -> Memory {
     let function = GET_ATTRIBUTES.load(Ordering::Acquire);
     if function.is_null() || buffer.is_null() {
         return Memory::Host;
@@ -161,11 +142,11 @@ mod tests {
             ([u64::MAX, 1], Memory::Host),
         ];
         for (buffers, kind) in cases {
-            note(buffers.map(at));
+            note_known(buffers.map(at).map(kind_of).into_iter());
             assert_eq!(of_call(), kind, "{buffers:x?}");
         }
-        note([at(ON_GPU)]);
-        note([]);
+        note_known([kind_of(at(ON_GPU))].into_iter());
+        note_known([].into_iter());
         assert_eq!(of_call(), Memory::Host);
         HOT.set_region(mpisee_profile::RegionId::new(5));
         assert!(HOT.asks_driver());

@@ -1,6 +1,6 @@
 //! One call's contribution to the counters.
 
-use super::buffers;
+use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::{CallKey, CallPlace, Key};
 use mpisee_profile::{CommId, RegionId, Ticks};
@@ -16,7 +16,7 @@ pub struct CallSample {
 }
 
 impl CallSample {
-    /// A call on a communicator in a region; with the buffers of the call in progress.
+    /// A call on a communicator in a region, without buffers elsewhere than in memory of the host.
     #[inline]
     pub fn new(
         communicator: CommId,
@@ -27,8 +27,14 @@ impl CallSample {
         ticks: Ticks,
     ) -> Self {
         let size_class = size_class(message);
-        let key = CallKey { communicator, region, place, size_class, memory: buffers::of_call() }.pack();
+        let key = CallKey { communicator, region, place, size_class, memory: Memory::Host }.pack();
         CallSample { key, bytes, ticks }
+    }
+
+    /// The same call with buffers in that kind of memory.
+    #[inline]
+    pub fn in_memory(self, memory: Memory) -> Self {
+        CallSample { key: self.key.in_memory(memory), ..self }
     }
 
     /// Its communicator.

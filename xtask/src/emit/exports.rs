@@ -33,8 +33,8 @@ use super::pmpi;
 use crate::mpi::abi::{Comm, Count, Aint, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw,
 Request, Session, Status, Win};
 use crate::mpi::argument::{Indices, HandlePtr, Text};
+use crate::recording::buffers;
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
-use crate::state::buffers;
 use crate::wrappers;
 use mpisee_profile::Operation;
 use std::ffi::{c_char, c_int, c_void};

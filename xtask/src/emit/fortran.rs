@@ -95,7 +95,8 @@ const PREAMBLE: &str = r#"
 use crate::mpi::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
 use crate::mpi::argument::{Indices, HandlePtr, Text};
 use crate::mpi::fortran::{self, Fint};
-use crate::state::{buffers, process};
+use crate::recording::buffers;
+use crate::state::process;
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
 use crate::mpi::symbol::Symbol;
 use crate::wrappers;
