@@ -4,13 +4,14 @@
 //! never loaded or initialised here: it is looked for now and then, and asked about each buffer from then on. Nothing is kept
 //! about an address, since memory is freed by ways that no library between can see, and addresses are used again.
 
+use super::objects;
 use crate::storage::hot::HOT;
 use mpisee_profile::rows::Memory;
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::transmute;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// `cuPointerGetAttributes` of cuda.h, CUDA 7.0 and later: of memory that the driver does not know, every attribute is 0.
 type GetAttributes = unsafe extern "C" fn(c_uint, *const c_int, *const *mut c_void, u64) -> c_int;
@@ -24,6 +25,9 @@ const ON_DEVICE: [c_uint; 2] = [2, 3];
 
 /// The driver's function; null until it is found.
 static GET_ATTRIBUTES: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// The number of objects that had been loaded at the last look for the driver.
+static LOADED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// The kind of memory of the call in progress.
@@ -77,6 +81,11 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
 #[cold]
 pub fn look_for_driver() {
     if HOT.asks_driver() {
+        return;
+    }
+    // A look for what is not there reads files of the loader's.
+    let loaded = objects::changes().loaded;
+    if LOADED.swap(loaded, Ordering::Relaxed) == loaded {
         return;
     }
     // SAFETY: the name ends in a zero, and nothing is loaded.
