@@ -47,17 +47,13 @@ fn few_measured_calls_are_no_range() {
 
 #[test]
 fn calls_that_cost_the_same_leave_what_clocks_do_not_show() {
+    // Of the 7 ticks more than in a loop two thirds may have passed beside misses of the program's own.
+    let low_s = Seconds(28_266.0);
     let overhead = overhead_of(&[40; 8], 0);
-    assert_eq!(
-        overhead,
-        Overhead { estimate_s: Seconds(40e3), low_s: Seconds(32e3), high_s: Seconds(48e3), samples: 8 }
-    );
+    assert_eq!(overhead, Overhead { estimate_s: Seconds(40e3), low_s, high_s: Seconds(48e3), samples: 8 });
     // 20 ticks more may be hidden.
     let overhead = overhead_of(&[40; 8], 20);
-    assert_eq!(
-        overhead,
-        Overhead { estimate_s: Seconds(55e3), low_s: Seconds(32e3), high_s: Seconds(68e3), samples: 8 }
-    );
+    assert_eq!(overhead, Overhead { estimate_s: Seconds(55e3), low_s, high_s: Seconds(68e3), samples: 8 });
 }
 
 #[test]
