@@ -64,7 +64,7 @@ pub enum Builtin {
     Halo {
         /// Ranks along each dimension.
         dimensions: Vec<u32>,
-        /// Whether the ends are neighbours.
+        /// True if the ends are neighbours.
         periodic: bool,
     },
     /// Each rank to each other one.

@@ -60,18 +60,18 @@ impl Collective {
         Collective::ALL.iter().find(is_it).copied()
     }
 
-    /// Whether one member is the root.
+    /// Returns whether one member is the root.
     pub fn has_root(self) -> bool {
         use Collective::*;
         matches!(self, Bcast | Gather | Gatherv | Scatter | Scatterv | Reduce)
     }
 
-    /// Whether members communicate with neighbours only: here those on a ring, to the left and to the right.
+    /// Returns whether members communicate with neighbours only: here those on a ring, to the left and to the right.
     pub fn is_of_neighbours(self) -> bool {
         self >= Collective::NeighborAllgather
     }
 
-    /// Whether the operation computes: on numbers of 8, 4 or 1 bytes, the widest that divides the block.
+    /// Returns whether the operation computes: on numbers of 8, 4 or 1 bytes, the widest that divides the block.
     pub fn reduces(self) -> bool {
         use Collective::*;
         matches!(self, Reduce | Allreduce | ReduceScatterBlock | ReduceScatter | Scan | Exscan)

@@ -35,7 +35,7 @@ pub struct Measurement {
     pub repetitions: u32,
     /// Runs of the pattern in each repetition.
     pub iterations: u32,
-    /// Whether a run of its own has shown that all bytes arrive.
+    /// True if a run of its own has shown that all bytes arrive.
     pub verified: bool,
     /// Times of a part, on the rank that took longest.
     #[serde(flatten)]

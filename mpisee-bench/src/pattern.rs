@@ -62,7 +62,7 @@ pub struct CollectiveCall {
 /// Bytes of an arena, from the first up to one before the second.
 pub type Span = (u64, u64);
 
-/// Whether two spans have a byte in common.
+/// Returns whether two spans have a byte in common.
 pub fn overlap(one: Span, other: Span) -> bool {
     one.0 < other.1 && other.0 < one.1 && one.0 < one.1 && other.0 < other.1
 }
@@ -95,13 +95,13 @@ impl Step {
         self.collectives.iter().find(|call| call.members.contains(&rank))
     }
 
-    /// Whether the rank has a part in the step.
+    /// Returns whether the rank has a part in the step.
     pub fn concerns(&self, rank: u32) -> bool {
         self.messages.iter().any(|it| it.source == rank || it.destination == rank)
             || self.collective_of(rank).is_some()
     }
 
-    /// Whether what the step does to a rank's arena can be done together with what `later` does.
+    /// Returns whether what the step does to a rank's arena can be done together with what `later` does.
     pub fn is_independent_of(&self, later: &Step, rank: u32) -> bool {
         let collective = self.collective_of(rank).is_some() || later.collective_of(rank).is_some();
         // An empty message orders steps as one of a byte does.

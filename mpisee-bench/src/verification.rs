@@ -122,7 +122,7 @@ impl View {
         buffer
     }
 
-    /// Whether the member has got what it has to.
+    /// Returns whether the member has got what it has to.
     pub fn is_correct(&self, got: &[u8]) -> bool {
         use Collective::*;
         let View { member, members, .. } = *self;

@@ -72,7 +72,7 @@ pub fn byte() -> ffi::MPI_Datatype {
 pub struct Part {
     /// The other rank.
     pub peer: c_int,
-    /// Whether this rank has the bytes; else it gets them.
+    /// True if this rank has the bytes; else it gets them.
     pub is_source: bool,
     /// Where they are in this rank's arena.
     pub offset: u64,
@@ -303,7 +303,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Whether it is complete.
+    /// Returns whether it is complete.
     pub fn test(&mut self) -> bool {
         let mut flag = 0;
         // SAFETY: the request is active or null, as it is after completion.

@@ -134,7 +134,7 @@ impl Operation {
         copy(&mut self.got, &self.view.before());
     }
 
-    /// Whether the operation has left what it has to.
+    /// Returns whether the operation has left what it has to.
     pub fn is_correct(&mut self) -> bool {
         let (_, bytes) = self.view.buffers();
         let got = &self.got.bytes()[..bytes as usize];

@@ -20,9 +20,9 @@ pub struct Effort {
     pub warm_up: u32,
     /// The least time of a repetition.
     pub least_s: f64,
-    /// Whether each run has a barrier before it.
+    /// True if each run has a barrier before it.
     pub apart: bool,
-    /// Whether to verify first.
+    /// True if to verify first.
     pub verify: bool,
 }
 

@@ -158,7 +158,7 @@ fn eager_limit(world: &SimpleCommunicator, ranks: [u32; 2]) -> Option<u64> {
     Some(below)
 }
 
-/// Whether the first rank completes a send to the second before that posts its receive; alike on all ranks. The second is
+/// Returns whether the first rank completes a send to the second before that posts its receive; alike on all ranks. The second is
 /// in MPI meanwhile, since an eager message may need it to take the data from a common buffer; no time is a limit, so that
 /// ranks which wait for a core are no reason.
 fn is_sent_alone(world: &SimpleCommunicator, [from, to]: [u32; 2], bytes: u64) -> bool {

@@ -130,7 +130,7 @@ impl Followed {
         self.clock
     }
 
-    /// Whether the process has come to the end of MPI.
+    /// Returns whether the process has come to the end of MPI.
     pub fn has_arrived(&self) -> bool {
         self.has_arrived
     }

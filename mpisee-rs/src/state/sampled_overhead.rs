@@ -20,6 +20,8 @@ const FIRST_STANDS_FOR: u64 = 16;
 const MEASURED_PER_DOUBLING: u64 = 8;
 const DOUBLINGS: u64 = 6;
 const _: () = assert!((FIRST_STANDS_FOR << DOUBLINGS) * 3 / 2 <= countdown::MOST_STANDS_FOR);
+/// Measured calls from one look for a GPU's driver to the next.
+const LOOK_EACH: u64 = 4;
 /// Ticks, about a millisecond: what takes longer was interrupted, as a rule by another process on the same core.
 const LONGEST: u64 = countdown::MOST_HIDDEN - 1;
 
@@ -92,8 +94,10 @@ fn end(active_call: &Slot, now: Ticks) {
     // No call to MPI was made, or a callback left it.
     let is_whole = began <= since && since <= returned && returned <= now;
     let Some(world) = world::world() else { return };
-    buffers::look_for_driver();
     let sums = &world.segment.header().sampled;
+    if sums[sampled::SAMPLES].load(Ordering::Relaxed) % LOOK_EACH == 0 {
+        buffers::look_for_driver();
+    }
     sums[sampled::ALL_CALLS].fetch_add(stands_for, Ordering::Relaxed);
     if is_whole {
         let outside = clock::between(began, since).saturating_add(clock::between(returned, now)).get();

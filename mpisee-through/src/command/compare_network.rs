@@ -116,7 +116,7 @@ impl Compared<'_> {
             .map(|time_s| if time_s > 0.0 { per_call / time_s } else { 0.0 })
     }
 
-    /// Whether the replay took longer than the program, by more than its own spread.
+    /// Returns whether the replay took longer than the program, by more than its own spread.
     fn is_slower_replayed(&self) -> bool {
         let replayed_s = self.replay.together_s * self.recorded.calls as f64;
         replayed_s > (1.1 + self.replay.together_spread) * self.parts.transfer_s()

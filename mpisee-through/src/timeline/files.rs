@@ -26,7 +26,7 @@ pub fn node_path(folder: &Path, host: &str) -> PathBuf {
 pub struct NodeFiles {
     folder: PathBuf,
     host: String,
-    /// Whether the files have their headers.
+    /// True if the files have their headers.
     begun: bool,
     /// Intervals that are in the files.
     written: usize,

@@ -15,7 +15,7 @@ fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
     words.fold(Run::of(mpi, dist().join("bin/mpisee-bench")), Run::argument)
 }
 
-/// Whether an MPI has no `mpisee-bench`: rsmpi does not read the header of the standard's own interface.
+/// Returns whether an MPI has no `mpisee-bench`: rsmpi does not read the header of the standard's own interface.
 fn has_none(mpi: &Mpi) -> bool {
     !mpi.library().with_file_name("mpisee-bench").exists()
         && mpi.is_left_out(&["mpiabi"], "there is no mpisee-bench for the standard's own interface")

@@ -152,7 +152,7 @@ pub struct Comparison {
     pub sets: [String; 2],
     /// True if numbers are per rank, since the sets have different numbers of ranks.
     pub is_per_rank: bool,
-    /// Whether a bound of `--fail-if` is exceeded.
+    /// True if a bound of `--fail-if` is exceeded.
     is_exceeded: bool,
 }
 

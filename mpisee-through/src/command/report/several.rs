@@ -98,7 +98,7 @@ struct Comparison {
     /// Both sets: name, runs, command and ranks.
     sets: [String; 2],
     notes: Vec<String>,
-    /// Whether numbers are per rank, since the sets have different numbers of ranks.
+    /// True if numbers are per rank, since the sets have different numbers of ranks.
     is_per_rank: bool,
     changes: Table,
     totals: Table,

@@ -23,7 +23,7 @@ pub struct Deadlock {
     pub circle: Vec<(WorldRank, CurrentCall)>,
     /// Ranks that wait for one of them, directly or by way of others.
     pub behind: RankSet,
-    /// Whether they do; else they may.
+    /// True if they do; else they may.
     pub is_certain: bool,
 }
 
@@ -50,7 +50,7 @@ enum Demands {
     Possibility,
 }
 
-/// Whether a rank waits for another.
+/// True if a rank waits for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
     Certain,
@@ -237,7 +237,7 @@ impl Links<'_> {
         self.suffices(link).then_some(other)
     }
 
-    /// Whether a receive of `rank` waits for `from`: whether no message that it could get is on its way. Without a tag it is one that
+    /// Returns whether a receive of `rank` waits for `from`: whether no message that it could get is on its way. Without a tag it is one that
     /// was posted before, or whose tag is not known.
     fn receive(&self, rank: WorldRank, from: WorldRank, comm: &str, tag: Option<Tag>) -> Link {
         let (Some(receiver), Some(sender)) = (self.job.ranks.get(&rank), self.job.ranks.get(&from)) else {
@@ -261,7 +261,7 @@ impl Links<'_> {
         }
     }
 
-    /// Whether a send of `rank` waits for `to`: whether that has posted no receive which could get the message.
+    /// Returns whether a send of `rank` waits for `to`: whether that has posted no receive which could get the message.
     fn send(&self, rank: WorldRank, to: WorldRank, comm: &str, tag: Option<i32>) -> Link {
         let (Some(sender), Some(receiver)) = (self.job.ranks.get(&rank), self.job.ranks.get(&to)) else {
             return Link::No;
@@ -286,7 +286,7 @@ impl Links<'_> {
         }
     }
 
-    /// Whether no message is on its way to a rank on a communicator, and no member is in a call that sends it one.
+    /// Returns whether no message is on its way to a rank on a communicator, and no member is in a call that sends it one.
     fn nothing_comes(&self, rank: WorldRank, comm: &str) -> bool {
         let Some(members) = self.all_members(comm) else { return false };
         members
@@ -319,7 +319,7 @@ fn key(comm: &str, rank: WorldRank) -> PeerKey {
     (Arc::from(comm), rank)
 }
 
-/// Whether a call sends a message to `rank` on that communicator that a receive with this tag could get.
+/// Returns whether a call sends a message to `rank` on that communicator that a receive with this tag could get.
 fn sends_to(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<Tag>) -> bool {
     if call.comm.as_ref().is_none_or(|(_, name)| name != comm) {
         return false;
@@ -337,7 +337,7 @@ fn sends_to(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<Tag>) -
     }
 }
 
-/// Whether a call receives a message from `rank` on that communicator with this tag, or may.
+/// Returns whether a call receives a message from `rank` on that communicator with this tag, or may.
 fn receives_from(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<i32>) -> bool {
     if call.comm.as_ref().is_none_or(|(_, name)| name != comm) {
         return false;
@@ -351,7 +351,7 @@ fn receives_from(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<i3
     }
 }
 
-/// Whether no member leaves the collective before all have come, whatever its arguments.
+/// Returns whether no member leaves the collective before all have come, whatever its arguments.
 fn synchronises(call: Call) -> bool {
     use Operation as Op;
     match call {

@@ -54,12 +54,12 @@ impl Reader {
         Ok(path)
     }
 
-    /// Whether the launcher started others that write to the same folder.
+    /// Returns whether the launcher started others that write to the same folder.
     pub fn has_others(self) -> bool {
         self.count > 1
     }
 
-    /// Whether this one joins what all wrote.
+    /// Returns whether this one joins what all wrote.
     pub fn joins(self) -> bool {
         self.index == 0
     }

@@ -62,12 +62,12 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// Whether it completed `number` calls of an operation on a communicator.
+    /// Returns whether it completed `number` calls of an operation on a communicator.
     pub fn has_completed(&self, comm: &str, operation: Operation, number: u64) -> bool {
         self.completed.get(&(comm.to_owned(), operation)).is_some_and(|&completed| completed >= number)
     }
 
-    /// Whether it is in the calls in which it was at an earlier look, and sent and received nothing since.
+    /// Returns whether it is in the calls in which it was at an earlier look, and sent and received nothing since.
     fn is_as(&self, earlier: &Rank) -> bool {
         let calls =
             |rank: &Rank| -> Vec<_> { rank.calls.iter().map(|call| (call.call, call.since)).collect() };

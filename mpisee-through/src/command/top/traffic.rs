@@ -83,7 +83,7 @@ impl Traffic {
         *self.streams.get(&(key.clone(), is_sent, tag))?
     }
 
-    /// Whether no receive is open on a communicator but one in a call in progress: as many messages came as receives were posted.
+    /// Returns whether no receive is open on a communicator but one in a call in progress: as many messages came as receives were posted.
     pub fn has_no_open_receive(&self, comm: &str) -> bool {
         let of_comm = self.peers.iter().filter(|((name, _), _)| &**name == comm);
         let received = of_comm.fold(0u64, |sum, (_, [_, received])| sum.wrapping_add(*received));
