@@ -97,7 +97,7 @@ pub enum Token {
     Number(i64),
     /// A keyword or a name.
     Word(String),
-    /// One of [`SYMBOLS`].
+    /// A sign, such as `->` or `%`.
     Symbol(&'static str),
 }
 
