@@ -1,4 +1,4 @@
-//! What the profiler adds to slow calls, whose paths it takes: `bench/slow_calls.c` without and with it in turns.
+//! Measures the time that the profiler adds to slow calls, whose paths it takes: `bench/slow_calls.c` without and with it in turns.
 
 use crate::overhead;
 use anyhow::{Context, Result, ensure};

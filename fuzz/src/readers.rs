@@ -62,7 +62,7 @@ pub fn segment(input: &[u8]) {
     }
 }
 
-/// What a reader of `top` on another node has written, up to the roll call.
+/// The file of a reader of `top` on another node, read up to the roll call.
 pub fn roll(input: &[u8]) {
     let folder = directory();
     std::fs::create_dir_all(&folder).expect("memory takes a directory");

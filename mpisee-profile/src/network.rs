@@ -69,7 +69,7 @@ impl PairClass {
     }
 }
 
-/// What was measured between two ranks, and the model that was fitted to it.
+/// Measurements between two ranks, and the model that was fitted to them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairModel {
     /// The class of the pair.

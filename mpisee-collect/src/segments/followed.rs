@@ -22,7 +22,7 @@ use std::fs::File;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
-/// What a process did so far, of one operation on one communicator. Numbers wrap.
+/// Counts of a process so far, of one operation on one communicator. Numbers wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallSums {
     /// Calls that ended.

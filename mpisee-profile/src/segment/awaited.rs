@@ -24,7 +24,7 @@ pub const fn both(dest: i32, source: i32) -> u64 {
 /// Bits of the number of requests.
 const COUNT_BITS: u32 = 28;
 
-/// What the first request of a call is, in the word of [`requests`]; other numbers are those of something else.
+/// The kind of a call's first request, in the word of [`requests`]; other numbers are those of something else.
 pub mod first {
     /// A send.
     pub const SEND: u64 = 1;
@@ -34,7 +34,7 @@ pub mod first {
     pub const COLLECTIVE: u64 = 3;
 }
 
-/// What the first active request of a call is, see [`first`], and its peer.
+/// The kind of a call's first active request, see [`first`], and its peer.
 #[inline(always)]
 pub const fn first_request(first: u64, peer: i32) -> u64 {
     (peer.cast_unsigned() as u64) << 32 | first << COUNT_BITS
@@ -113,7 +113,7 @@ pub enum Awaited {
     },
 }
 
-/// What the word of an operation is about.
+/// The subject of an operation's word.
 enum Form {
     Message(End),
     Exchange,

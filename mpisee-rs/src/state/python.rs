@@ -82,7 +82,7 @@ impl PythonStack {
         !self.frames.is_empty()
     }
 
-    /// What tells the lines of this path apart from others, without finding out which lines they are; puts a number for each frame into
+    /// A key that tells the lines of this path apart from others, without finding out which lines they are; puts a number for each frame into
     /// `identities`, and returns how many there are.
     pub fn identities(&mut self, identities: &mut [usize]) -> usize {
         let Some(Ok(python)) = &self.python else { return 0 };

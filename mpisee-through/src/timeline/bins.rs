@@ -6,7 +6,7 @@
 use super::load::TimeLine;
 use hashbrown::HashMap;
 
-/// What is on the grid, by operation on a family of communicators.
+/// The quantities on the grid, by operation on a family of communicators.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallSeries {
     pub family: String,
@@ -18,7 +18,7 @@ pub struct CallSeries {
     pub time_s: Vec<f64>,
 }
 
-/// What nodes counted, by device and quantity, over all nodes.
+/// The counts of nodes, by device and quantity, over all nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeSeries {
     pub source: String,

@@ -38,7 +38,7 @@ pub type CallName = (String, String);
 /// Source, device and quantity.
 pub type QuantityName = (String, String, String);
 
-/// What the ranks of a node did in an interval, in calls of one name.
+/// Counts of a node's ranks in an interval, in calls of one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rate {
     /// The number of the name.
@@ -55,7 +55,7 @@ pub struct Rate {
     pub max_s: f64,
 }
 
-/// What a node counted in an interval.
+/// A node's counters in an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NodeRate {
     /// The number of the name.

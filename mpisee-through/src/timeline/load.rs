@@ -15,7 +15,7 @@ pub struct TimeLine {
     pub nodes: Vec<NodeFile>,
     pub rates: Vec<RateRow>,
     pub node_rates: Vec<NodeRateRow>,
-    /// What readers have to know, one sentence each.
+    /// Remarks for the reader, one sentence each.
     pub notes: Vec<String>,
 }
 

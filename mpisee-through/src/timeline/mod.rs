@@ -58,7 +58,7 @@ pub struct NodeFile {
     pub wall_s: f64,
     /// Why it ended: `the job ended`, `signal 15`; empty while it runs, and if it was killed.
     pub ended: String,
-    /// What it could not read.
+    /// Sentences on what it could not see.
     pub notes: Vec<String>,
     /// Where it serves metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -14,7 +14,7 @@ pub struct Phase {
     /// The part of the ranks' time that is in MPI, from 0 to 1.
     pub mpi_share: f64,
     pub bytes_per_s: f64,
-    /// What most of the time in MPI goes to; "outside of MPI" if little time is in it.
+    /// The operation to which most of the time in MPI goes; "outside of MPI" if little time is in it.
     pub name: String,
 }
 
@@ -121,7 +121,7 @@ fn divided(points: &[Vec<f64>]) -> Vec<usize> {
     ends
 }
 
-/// What a phase costs: so much that noise alone makes none.
+/// The price of a phase: so much that noise alone makes none.
 fn price(points: &[Vec<f64>]) -> f64 {
     let distance = |pair: &[Vec<f64>]| -> f64 {
         pair[0].iter().zip(&pair[1]).map(|(one, other)| (one - other).powi(2)).sum()

@@ -46,7 +46,7 @@ pub fn repetitions() -> Vec<Builder> {
     runs
 }
 
-/// What is computed is divided among the ranks; a reduction takes log p, an exchange p.
+/// The computation is divided among the ranks; a reduction takes log p, an exchange p.
 pub fn series(ranks: &[u32]) -> Vec<Builder> {
     let of = |&ranks: &u32| {
         let p = f64::from(ranks);

@@ -159,7 +159,7 @@ pub fn first_of(given: &[RequestRef]) -> CommId {
     active.map_or(CommId::NONE, |given| REQUESTS.communicator_of(given))
 }
 
-/// What a call on these requests waits for, as the segment has it.
+/// The word for the segment of what a call on these requests waits for.
 pub fn awaited_by(given: &[RequestRef]) -> u64 {
     let mut active = given.iter().filter(|given| !matches!(given, RequestRef::Nothing));
     let first = active.next().and_then(|first| REQUESTS.owner(first));

@@ -85,7 +85,7 @@ impl Few {
         self.communicator != CommId::NONE
     }
 
-    /// What the call waits for, as the segment has it.
+    /// The word for the segment of what the call waits for.
     #[inline(always)]
     pub fn awaited(&self) -> u64 {
         awaited::requests(self.active, self.first)

@@ -30,7 +30,7 @@ pub struct CallPaths {
     lead: String,
 }
 
-/// What of each row is on each family, column by column.
+/// The share of each row that is on each family, column by column.
 #[derive(Debug, Default, Serialize)]
 struct Parts {
     row: Vec<u32>,

@@ -57,13 +57,13 @@ pub struct Several {
     comparison: Option<Comparison>,
     /// Why there is no comparison of two sets.
     without_comparison: Option<String>,
-    /// What `runs` says: of all, or of each set where both have one command and look like repetitions of each other.
+    /// The sentences of `runs`: of all, or of each set where both have one command and look like repetitions of each other.
     groups: Vec<Group>,
     /// Why a chart has nothing, by its name.
     missing: BTreeMap<&'static str, String>,
 }
 
-/// What `runs` says of some of the profiles.
+/// The sentences of `runs` of some of the profiles.
 #[derive(Serialize)]
 struct Group {
     /// `A` or `B`; empty of all.
@@ -92,7 +92,7 @@ impl Group {
     }
 }
 
-/// What `diff` says.
+/// The rows of `diff`.
 #[derive(Serialize)]
 struct Comparison {
     /// Both sets: name, runs, command and ranks.
@@ -102,7 +102,7 @@ struct Comparison {
     is_per_rank: bool,
     changes: Table,
     totals: Table,
-    /// What `diff --by site` says of two runs; nothing of sets of several.
+    /// The rows of `diff --by site` for two runs; nothing of sets of several.
     sites: Option<Table>,
 }
 

@@ -38,7 +38,7 @@ fn left_out(number: usize, noun: &str) -> String {
     }
 }
 
-/// What job it is, and what the reader has to know.
+/// The job, and the remarks that a reader needs.
 fn head(line: &TimeLine, bins: &Bins, page: Page) -> String {
     let notes = line.notes.iter().map(|note| headed("Note", &printable(note), page));
     let nodes = line.nodes.len() as u64;

@@ -43,7 +43,7 @@ pub fn deadlocks(job: &Job, still: &BTreeSet<WorldRank>, hang_s: f64) -> Vec<Dea
     found
 }
 
-/// What it takes for a link to be one.
+/// The evidence that makes a link one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Demands {
     Certainty,

@@ -1,4 +1,4 @@
-//! What a reader on one node knows of the jobs there, as a file for the reader that joins all of them.
+//! One node's part of a roll call, as a file for the reader that joins all of them.
 
 use super::job::{Comm, Job, Rank};
 use super::traffic::Traffic;
