@@ -7,8 +7,11 @@
 use crate::mpi::symbol;
 use crate::state::objects::object_at;
 use crate::state::sites::own_range;
-use std::ffi::{c_int, c_void};
-use std::ops::Range;
+use crate::state::unwinder::{Unwinder, WalkEnd};
+use crate::state::world;
+use crate::storage::frame::{self, ExportFrame};
+use std::ffi::c_void;
+use std::sync::Mutex;
 
 /// The relation between a call that begins and the one that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,56 +24,30 @@ pub enum Nesting {
     Left,
 }
 
-/// Unwinds the calling thread's stack. Frames without unwind tables end the walk early; the earlier call is then
-/// assumed to be still running.
+/// Walks up the calling thread's stack. A walk that is lost, as at a frame without unwind tables, has not found that the earlier
+/// call was left: it is taken to go on.
+///
+/// By the [`Unwinder`], which reads copies of the tables and evaluates none that does not end: a program's own may be wrong, as long as
+/// nothing unwinds by it.
 #[cold]
 #[inline(never)]
 pub fn nesting() -> Nesting {
-    let mut walk = Walk { own: own_range().clone(), caller: None, ended_at: None };
-    // SAFETY: `visit` has the signature of a trace function, and `walk` outlives the call.
-    unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
-    match walk.caller {
-        Some(_) if walk.ended_at == Some(0) => Nesting::Left,
-        Some(caller) if !is_of_library(caller) => Nesting::ByProgram,
+    static UNWINDER: Mutex<Option<Unwinder>> = Mutex::new(None);
+    let own = own_range();
+    let Some(export) = ExportFrame::beyond(frame::pointer(), own) else { return Nesting::ByLibrary };
+    let end = world::guarded(|| {
+        // Another thread may have it, or a call that was left by `siglongjmp`.
+        let mut unwinder = UNWINDER.try_lock().ok()?;
+        let unwinder = unwinder.get_or_insert_with(Unwinder::new);
+        unwinder.refresh();
+        // A call may be its function's last instruction.
+        Some(unwinder.visit(&export, |address| !own.contains(&(address - 1))))
+    });
+    match end.flatten() {
+        Some(WalkEnd::Begin) => Nesting::Left,
+        _ if !is_of_library(export.returns_to as usize) => Nesting::ByProgram,
         _ => Nesting::ByLibrary,
     }
-}
-
-struct Walk {
-    /// The addresses of this library's code.
-    own: Range<usize>,
-    /// The caller: the first return address outside this library.
-    caller: Option<usize>,
-    /// The last address; 0 behind the first frame of a thread, `None` if an earlier call of ours was found.
-    ended_at: Option<usize>,
-}
-
-unsafe extern "C" {
-    fn _Unwind_Backtrace(
-        trace: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
-        argument: *mut c_void,
-    ) -> c_int;
-    fn _Unwind_GetIP(context: *mut c_void) -> usize;
-}
-
-/// `_URC_NO_REASON`: go on.
-const GO_ON: c_int = 0;
-/// `_URC_NORMAL_STOP`.
-const STOP: c_int = 4;
-
-unsafe extern "C" fn visit(context: *mut c_void, walk: *mut c_void) -> c_int {
-    // SAFETY: the unwinder passes its context, and the pointer that `nesting` gave it.
-    let (address, walk) = unsafe { (_Unwind_GetIP(context), &mut *walk.cast::<Walk>()) };
-    // A call may be its function's last instruction.
-    let is_own = walk.own.contains(&address.wrapping_sub(1));
-    walk.ended_at = Some(address);
-    if !is_own && walk.caller.is_none() {
-        walk.caller = Some(address);
-    } else if is_own && walk.caller.is_some() {
-        walk.ended_at = None;
-        return STOP;
-    }
-    GO_ON
 }
 
 /// Returns whether the code at `address` is the MPI library's: its main object, or one of those that come with it.

@@ -18,6 +18,17 @@ pub const MOST_FRAMES: usize = 64;
 /// More than is taken for a binary beside its tables.
 const BYTES_PER_BINARY: usize = 1 << 16;
 
+/// How a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkEnd {
+    /// At the begin of the thread.
+    Begin,
+    /// Where it was told to.
+    Stopped,
+    /// At a frame that is not understood.
+    Lost,
+}
+
 /// A binary on the stacks so far.
 struct Binary {
     range: Range<usize>,
@@ -73,28 +84,41 @@ impl Unwinder {
         path: &mut [usize; MOST_FRAMES],
         mut ends: impl FnMut(usize) -> bool,
     ) -> usize {
+        let mut frames = 0;
+        self.visit(caller, |address| {
+            // The call's own site stays on its path in any case.
+            if frames == MOST_FRAMES || frames > 0 && ends(address) {
+                return false;
+            }
+            path[frames] = address;
+            frames += 1;
+            frames < MOST_FRAMES
+        });
+        frames
+    }
+
+    /// Shows the return addresses from `caller` on, the innermost first, as long as `goes_on` says so.
+    pub fn visit(&mut self, caller: &ExportFrame, mut goes_on: impl FnMut(usize) -> bool) -> WalkEnd {
         let mut registers = UnwindRegsNative::new(caller.returns_to, caller.stack, caller.outer);
         let mut address = caller.returns_to;
         let mut page = Page::new(caller.stack as usize);
         let mut read = |at: u64| page.word(at as usize);
-        let mut frames = 0;
-        for place in path.iter_mut() {
-            let Some(next) = FrameAddress::from_return_address(address) else { break };
-            // The call's own site stays on its path in any case.
-            if frames > 0 && ends(address as usize) {
-                break;
+        while let Some(next) = FrameAddress::from_return_address(address) {
+            if !goes_on(address as usize) {
+                return WalkEnd::Stopped;
             }
-            *place = address as usize;
-            frames += 1;
             if !self.learn(address as usize - 1) || !self.has_end(next.address_for_lookup()) {
-                break;
+                return WalkEnd::Lost;
             }
+            let stack = registers.sp();
             match self.unwinder.unwind_frame(next, &mut registers, &mut self.cache, &mut read) {
-                Ok(Some(outer)) => address = outer,
-                _ => break,
+                // Each frame is above the last one, so that the walk ends.
+                Ok(Some(outer)) if registers.sp() > stack => address = outer,
+                Ok(Some(_)) | Err(_) => return WalkEnd::Lost,
+                Ok(None) => break,
             }
         }
-        frames
+        WalkEnd::Begin
     }
 
     /// The stack pointer where the function returns to which the library returns; `None` if the size of its frame varies, which
