@@ -10,9 +10,20 @@ fn main() {
     println!(r#"cargo::rustc-check-cfg=cfg(mpi_family, values("openmpi", "mpich", "standard"))"#);
     // Whoever links with -lmpisee finds it by this name, wherever it was built.
     println!("cargo::rustc-link-arg-cdylib=-Wl,-soname,libmpisee.so");
-    if let Err(why) = describe() {
+    if let Err(why) = has_frame_pointers().and_then(|()| describe()) {
         println!("cargo::error={why}");
     }
+}
+
+/// `storage/frame.rs` reads the return address beside the frame pointer, which without this flag is any number.
+fn has_frame_pointers() -> Result<(), String> {
+    let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    if flags.contains("force-frame-pointers=yes") {
+        return Ok(());
+    }
+    Err("libmpisee.so needs `-C force-frame-pointers=yes` among the flags for rustc, which take the place of those in \
+         .cargo/config.toml if they are given in another way"
+        .to_owned())
 }
 
 fn describe() -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! Finds Python in the process.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
 /// The library that has Python, or the program.
@@ -10,11 +10,14 @@ pub fn library() -> Option<*mut c_void> {
         return Some(libc::RTLD_DEFAULT);
     }
     // Loaded by a program, or a module of one, for itself alone.
-    let mut found: Option<CString> = None;
+    let mut name: Name = [0; NAME_BYTES];
     // SAFETY: the function has the type that dl_iterate_phdr documents, and its data outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(is_python), (&raw mut found).cast()) };
+    let found = unsafe { libc::dl_iterate_phdr(Some(is_python), (&raw mut name).cast()) };
+    if found == 0 {
+        return None;
+    }
     // SAFETY: the name ends in a zero; nothing new is loaded.
-    let library = unsafe { libc::dlopen(found?.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    let library = unsafe { libc::dlopen(name.as_ptr().cast(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     (!library.is_null()).then_some(library)
 }
 
@@ -39,7 +42,13 @@ fn keep(address: *mut c_void) {
     }
 }
 
-/// Takes the name of a library that is Python's.
+/// The name of a library, which ends in a zero.
+///
+/// The loader's lock is held while a name is taken, and the program's own `malloc` may want it, so that nothing is allocated.
+type Name = [u8; NAME_BYTES];
+const NAME_BYTES: usize = libc::PATH_MAX as usize;
+
+/// Copies the name of a library that is Python's.
 unsafe extern "C" fn is_python(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
     // SAFETY: the loader's, valid during the call.
     let name = unsafe { (*info).dlpi_name };
@@ -50,11 +59,13 @@ unsafe extern "C" fn is_python(info: *mut libc::dl_phdr_info, _: usize, data: *m
     let name = unsafe { CStr::from_ptr(name) };
     let bytes = name.to_bytes();
     let is_python = bytes.rsplit(|&it| it == b'/').next().is_some_and(|it| it.starts_with(b"libpython3."));
-    if is_python {
-        // SAFETY: the place of the name that `library` gave.
-        unsafe { *data.cast() = Some(name.to_owned()) };
+    if !is_python || bytes.len() >= size_of::<Name>() {
+        return 0;
     }
-    c_int::from(is_python)
+    // SAFETY: the array that `library` gave.
+    let copy = unsafe { &mut *data.cast::<Name>() };
+    copy[..bytes.len()].copy_from_slice(bytes);
+    1
 }
 
 /// `3.11.2`, and the address of the function that says so.

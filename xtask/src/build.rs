@@ -239,7 +239,10 @@ fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
         if workplace.sanitized {
             // The sanitizer comes with the compiler, but is not stable.
             command.env("RUSTC_BOOTSTRAP", "1");
-            command.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-Zsanitizer=thread");
+            command.env(
+                "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS",
+                "-Zsanitizer=thread -C force-frame-pointers=yes",
+            );
             command.env("CARGO_PROFILE_LIBRARY_LTO", "off");
         }
     }

@@ -5,7 +5,8 @@ use crate::site::{PathId, SiteId};
 use mpisee_profile_derive::Columns;
 use serde::{Deserialize, Serialize};
 
-/// `sites.csv`: one row per call site, of all ranks. Where call sites are not kept there is no such file.
+/// `sites.csv`: one row per return address, of all ranks: of an MPI call, or of a frame on a call path. Where call sites are not kept
+/// there is no such file.
 ///
 /// The profiler writes the address alone; `function`, `file` and `line` are empty until they are resolved. Of a line of Python it
 /// writes these three, and no binary and address.

@@ -14,7 +14,7 @@ use crate::storage::frame::{self, ExportFrame};
 use crate::storage::hot::HOT;
 use crate::storage::{clock, memory};
 use mpisee_profile::segment::layout::{overhead, path};
-use mpisee_profile::segment::log::Record;
+use mpisee_profile::segment::log::{Code, Record};
 use mpisee_profile::segment::{Key, PathKey, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
 use rustc_hash::FxHashMap;
@@ -43,12 +43,15 @@ struct Paths {
     binaries: usize,
     /// Numbers in the log, by the addresses; `None` for what came after the limit.
     numbers: FxHashMap<Box<[usize]>, Option<u16>>,
-    /// The number of paths in the log.
-    logged: usize,
+    /// The same by places in binaries, which stay when one is loaded anew elsewhere.
+    by_codes: FxHashMap<Box<[Code]>, u16>,
+    /// Calls whose path has no number.
+    without_number: u64,
     /// Ticks that a walk takes, as a mean of the last ones.
     walk: u64,
-    /// Ticks of all walks, and of the calls that were long enough for one.
+    /// Ticks of all walks.
     spent: u64,
+    /// Ticks of the calls that were long enough for a walk.
     earned: u64,
 }
 
@@ -81,7 +84,8 @@ pub fn prepare() {
         python: PythonStack::new(),
         binaries: 0,
         numbers: FxHashMap::default(),
-        logged: 0,
+        by_codes: FxHashMap::default(),
+        without_number: 0,
         walk: 0,
         spent: 0,
         earned: 0,
@@ -102,7 +106,15 @@ pub fn prepare() {
 /// A sentence for `run.json` on what paths lack, if anything.
 pub fn note() -> Option<String> {
     let paths = PATHS.try_lock().ok()?;
-    paths.as_ref()?.python.note()
+    let paths = paths.as_ref()?;
+    let limit = (paths.without_number > 0).then(|| {
+        format!(
+            "the paths of {} slow calls are not kept: there are {MOST_PATHS} at most, and none through code without a file",
+            paths.without_number
+        )
+    });
+    let notes: Vec<String> = limit.into_iter().chain(paths.python.note()).collect();
+    (!notes.is_empty()).then(|| notes.join("; "))
 }
 
 /// Takes the path of a call that was slow, and counts the call on it.
@@ -135,10 +147,12 @@ pub fn slow_call(
     let header = recorder.world.segment.header();
     header.overhead[overhead::PATHS].store(paths.spent, Ordering::Relaxed);
     recorder.thread.active_call.values[active_call::SAMPLED_SINCE].store(u64::MAX, Ordering::Relaxed);
-    if let Some(path) = number {
-        let key = PathKey { path, communicator, operation: operation as u16 }.pack();
-        recorder.add_to_path(key, ticks);
-    }
+    let Some(path) = number else {
+        paths.without_number += 1;
+        return;
+    };
+    let key = PathKey { path, communicator, operation: operation as u16 }.pack();
+    recorder.add_to_path(key, ticks);
 }
 
 impl Paths {
@@ -159,7 +173,7 @@ impl Paths {
         if self.numbers.len() >= 2 * MOST_PATHS || !memory::is_left_to_all(bytes) {
             return Found { number: None, is_new: true };
         }
-        let number = if self.logged < MOST_PATHS { self.log(recorder, path) } else { None };
+        let number = self.log(recorder, path);
         self.numbers.insert(key.into(), number);
         Found { number, is_new: true }
     }
@@ -183,17 +197,25 @@ impl Paths {
         Walked { frames, lines }
     }
 
+    /// The number of a path in the log, into which it is put if it is not there.
     fn log(&mut self, recorder: &Recorder, path: &[usize]) -> Option<u16> {
         let segment = &recorder.world.segment;
         let mut frames = SITES.codes(segment, path);
         if frames.len() == path.len() {
             frames.extend(SITES.codes_of_lines(segment, self.python.lines()));
         }
-        if frames.is_empty() || !segment.log(&Record::Path { frames }) {
+        if let Some(&number) = self.by_codes.get(frames.as_slice()) {
+            return Some(number);
+        }
+        if frames.is_empty() || self.by_codes.len() >= MOST_PATHS {
             return None;
         }
-        let number = u16::try_from(self.logged).ok()?;
-        self.logged += 1;
+        let number = u16::try_from(self.by_codes.len()).ok()?;
+        let codes = frames.clone().into_boxed_slice();
+        if !segment.log(&Record::Path { frames }) {
+            return None;
+        }
+        self.by_codes.insert(codes, number);
         Some(number)
     }
 

@@ -5,14 +5,16 @@
 
 use crate::state::objects;
 use crate::state::unwinder::Unwinder;
+use crate::state::world;
 use crate::storage::frame::ExportFrame;
+use crate::storage::patience::PatientMutex;
 use crate::storage::table::Table;
 use std::ops::Range;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 /// The bindings of the program's MPI.
 pub static BINDINGS: Bindings =
-    Bindings { range: OnceLock::new(), distances: Table::new(), unwinder: Mutex::new(None) };
+    Bindings { range: OnceLock::new(), distances: Table::new(), unwinder: PatientMutex::new(None) };
 
 /// Functions of the bindings at most between the program and the library.
 const MOST_FRAMES: usize = 4;
@@ -25,14 +27,14 @@ pub struct Bindings {
     /// By the address to which the library returns, the bytes from the stack pointer there to the address to which the binding
     /// returns.
     distances: Table<u32>,
-    unwinder: Mutex<Option<Unwinder>>,
+    unwinder: PatientMutex<Option<Unwinder>>,
 }
 
 impl Bindings {
-    /// Finds them among the libraries that are loaded; false if there are none.
+    /// Finds them among the libraries that are loaded, and keeps them loaded; false if there are none.
     pub fn find(&self) -> bool {
         let Some(object) = objects::named(is_bindings) else { return false };
-        self.range.set(object.range).is_ok()
+        objects::keep_loaded(&object) && self.range.set(object.range).is_ok()
     }
 
     /// Several threads call MPI at the same time.
@@ -53,11 +55,12 @@ impl Bindings {
                 return outer.returns_to;
             }
             let Some(distance) = self.distance(&outer) else { break };
-            let place = outer.stack + u64::from(distance);
-            // SAFETY: the unwinder has found the return address there, in a frame of this size that is on the stack.
-            let returns_to = unsafe { (place as usize as *const u64).read() };
+            let slot = outer.stack + u64::from(distance);
+            // SAFETY: the unwinder has found the return address there, in a frame of this size that is on the stack; the code that
+            // it asked about stays loaded, see `find`.
+            let returns_to = unsafe { (slot as usize as *const u64).read() };
             // The unwinder needs the frame pointer of no binding, as sizes of their frames are known from the stack pointer.
-            outer = ExportFrame { returns_to, stack: place + 8, ..outer };
+            outer = ExportFrame { returns_to, stack: slot + 8, ..outer };
         }
         frame.returns_to
     }
@@ -67,12 +70,15 @@ impl Bindings {
         known.or_else(|| Some(self.measure(frame))).filter(|&distance| distance != UNKNOWN)
     }
 
+    /// Asks the unwinder, and remembers the answer.
     #[cold]
     fn measure(&self, frame: &ExportFrame) -> u32 {
-        let mut unwinder = self.unwinder.lock().unwrap_or_else(PoisonError::into_inner);
-        let stack = unwinder.get_or_insert_with(Unwinder::new).stack_of_caller(frame);
-        let distance = stack.and_then(|outer| outer.checked_sub(frame.stack + 8));
-        let distance = distance.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(UNKNOWN);
+        let measured = world::guarded(|| {
+            let mut unwinder = self.unwinder.lock()?;
+            let stack = unwinder.get_or_insert_with(Unwinder::new).stack_of_caller(frame)?;
+            u32::try_from(stack.checked_sub(frame.stack + 8)?).ok()
+        });
+        let distance = measured.flatten().unwrap_or(UNKNOWN);
         self.distances.insert(frame.returns_to, distance);
         distance
     }

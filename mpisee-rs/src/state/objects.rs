@@ -1,6 +1,6 @@
 //! The program and the libraries that are loaded into the process.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::ops::Range;
 use std::slice;
 
@@ -66,6 +66,15 @@ pub fn named(is_wanted: fn(&[u8]) -> bool) -> Option<Object> {
     // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `looking` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut looking).cast()) };
     object_at(looking.address?)
+}
+
+/// Keeps an object loaded, whatever the program closes; false if that cannot be done.
+pub fn keep_loaded(object: &Object) -> bool {
+    let Ok(name) = CString::new(object.name.clone()) else { return false };
+    // SAFETY: the name ends in a zero; nothing new is loaded.
+    let kept =
+        unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
+    !kept.is_null()
 }
 
 struct Search<'a> {

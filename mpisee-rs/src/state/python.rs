@@ -27,7 +27,7 @@ pub struct PythonStack {
     frames: Vec<Frame>,
     /// True if this path has led into the interpreter.
     is_entered: bool,
-    /// The number of paths through the interpreter whose lines could not be read.
+    /// The number of calls on paths through the interpreter whose lines could not be read.
     unread: u64,
 }
 

@@ -111,6 +111,7 @@ impl Sites {
     fn first_seen(&self, world: &World, key: u64, operation: Operation, caller: u64) -> u32 {
         // Before the lock is taken: another thread may hold the loader's and want this one.
         let found = self.find(caller);
+        // New sites are often those of a library that was just loaded, and that may have brought the driver.
         buffers::look_for_driver();
         let Some(mut known) = self.known.lock() else { return BEYOND };
         // Another thread may have come first.
@@ -123,13 +124,13 @@ impl Sites {
             self.beyond.fetch_add(1, Ordering::Relaxed);
             None
         };
-        // A program that makes code as it runs, and so sites without end, is not to fill the table: what has no number
-        // then is looked for each time.
-        let without =
+        // A program that makes code as it runs has new sites as long as it runs. They are not to fill the table: above a limit, those
+        // without a number are looked for at each call.
+        let without_number =
             self.beyond.load(Ordering::Relaxed).saturating_add(self.outside.load(Ordering::Relaxed));
-        let has_end = number.is_some() || without <= CallPlace::MOST_SITES;
+        let may_remember = number.is_some() || without_number <= CallPlace::MOST_SITES;
         let number = number.unwrap_or(BEYOND);
-        if has_end {
+        if may_remember {
             self.numbers.insert(key, number);
         }
         number

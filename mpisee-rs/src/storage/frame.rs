@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// The frame pointer of the function into which this is inlined; 0 where none is known.
 ///
-/// In a library without frame pointers this is any number: whoever follows it checks each step.
+/// The library has frame pointers: its build script refuses to build without them.
 #[inline(always)]
 pub fn pointer() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -39,7 +39,7 @@ pub fn caller() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         let returns_to;
-        // SAFETY: the function has a frame, whose return address is there and does not change.
+        // SAFETY: with frame pointers, see `pointer`, the function has a frame, whose return address is there and does not change.
         unsafe {
             std::arch::asm!("mov {}, [rbp + 8]", out(reg) returns_to, options(pure, readonly, nostack, preserves_flags));
         }
