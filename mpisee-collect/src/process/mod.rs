@@ -18,6 +18,8 @@ pub struct Seen {
     pub start: u64,
     /// True if it is a zombie.
     pub ended: bool,
+    /// True if it is stopped, by a signal or a debugger.
+    pub stopped: bool,
 }
 
 /// The process with that number; `None` if there is none.
@@ -36,6 +38,7 @@ fn parse_stat(stat: &[u8]) -> Option<Seen> {
         // A first thread that ended shows like this, too, while others run.
         ended: ["Z", "X"].contains(fields.first()?)
             && fields.get(17)?.parse().is_ok_and(|threads: u32| threads < 2),
+        stopped: ["T", "t"].contains(fields.first()?),
     })
 }
 
@@ -232,7 +235,9 @@ mod tests {
     #[test]
     fn a_name_may_look_like_fields() {
         let stat = b"4711 (a) Z 9 (b) S 12 4711 4711 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 2";
-        assert_eq!(parse_stat(stat), Some(Seen { parent: 12, start: 987_654, ended: false }));
+        assert_eq!(parse_stat(stat), Some(Seen { parent: 12, start: 987_654, ended: false, stopped: false }));
+        let stopped = String::from_utf8_lossy(stat).replace(") S ", ") T ");
+        assert!(parse_stat(stopped.as_bytes()).is_some_and(|seen| seen.stopped));
         assert_eq!(parse_stat(b"4711 (cut) S 12"), None);
         assert_eq!(parse_stat(b""), None);
     }

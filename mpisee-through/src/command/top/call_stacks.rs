@@ -1,5 +1,6 @@
 //! Where in the program the calls are made in which ranks are.
 
+use crate::sites::is_start;
 use crate::stacks::StackReader;
 use crate::symbols::{BETWEEN, SearchDirs, Symbols};
 use mpisee_collect::process;
@@ -81,5 +82,8 @@ fn resolve(addresses: &[String], symbols: &mut Symbols, problems: &mut BTreeSet<
             break;
         }
     }
+    let is_of_program = |frame: &String| !frame.split(' ').next().is_some_and(is_start);
+    let outermost = frames.iter().rposition(is_of_program).map_or(0, |last| last + 1);
+    frames.truncate(outermost.max(1));
     frames.join(BETWEEN)
 }

@@ -1,7 +1,7 @@
 //! Ranks that wait for each other, so that none of them can go on.
 //!
 //! A look at a rank shows one call. Ranks that are in the same calls at two looks, with the same counts of messages, were there all the
-//! time between, together: what they wait for then is what holds. A receive waits for a rank from which nothing is on its way; a send for
+//! time between, together, if all were looked at in the same time: what they wait for then is what holds. A receive waits for a rank from which nothing is on its way; a send for
 //! one that has posted no receive; a collective that synchronises for the members that are yet to come. Who waits, by way of any
 //! others, for himself alone can never go on. That is certain where every link is; links of which the counts say too little, and ranks
 //! whose other threads may act for them, only may be.
@@ -147,7 +147,8 @@ impl Links<'_> {
         let current = state.calls.first().filter(|_| !state.ended && self.still.contains(&rank))?;
         let is_blocked = match self.demands {
             Demands::Certainty => {
-                state.calls.len() == 1 && !state.may_act_unseen && !self.job.recording_was_off
+                let is_seen = state.calls.len() == 1 && !state.may_act_unseen;
+                is_seen && !self.job.recording_was_off && !self.job.is_pieced_together
             }
             Demands::Possibility => current.for_s >= self.hang_s,
         };
@@ -179,6 +180,7 @@ impl Links<'_> {
         let (_, name) = current.comm.as_ref()?;
         if is_collective(current.call) {
             let is_certain = synchronises(current.call)
+                && !runs_callbacks(current.call)
                 && (current.number.is_some() || current.call == Call::Finalize)
                 && self.comm(name).is_some();
             let link = if is_certain { Link::Certain } else { Link::Possible };
@@ -243,7 +245,7 @@ impl Links<'_> {
         let (Some(receiver), Some(sender)) = (self.job.ranks.get(&rank), self.job.ranks.get(&from)) else {
             return Link::No;
         };
-        if from != rank && sender.calls.iter().any(|call| sends_to(call, rank, comm, tag)) {
+        if sender.calls.iter().any(|call| sends_to(call, rank, comm, tag)) {
             return Link::No;
         }
         if self.comm(comm).is_none() && from != rank {
@@ -349,6 +351,11 @@ fn receives_from(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<i3
         Some(With::Both { from, .. }) => is_from(from),
         _ => false,
     }
+}
+
+/// Returns whether the call runs copy or delete functions of the program, in which that may communicate.
+fn runs_callbacks(call: Call) -> bool {
+    matches!(call, Call::Finalize | Call::Counted(Operation::CommDup | Operation::CommDupWithInfo))
 }
 
 /// Returns whether no member leaves the collective before all have come, whatever its arguments.
@@ -539,6 +546,26 @@ mod tests {
         assert_eq!(found(&job(vec![rank(Sendrecv, both(1, 1)), rank(Sendrecv, both(0, 0))])), []);
         let ring = (0..3).map(|one| rank(Sendrecv, both((one + 1) % 3, (one + 1) % 3))).collect();
         assert_eq!(found(&job(ring)), certain(&[0, 1, 2], ""));
+    }
+
+    #[test]
+    fn who_sends_to_himself_does_not_wait() {
+        let to_oneself = || rank(Sendrecv, Some(With::Both { to: partner(0), from: partner(0) }));
+        assert_eq!(found(&job(vec![to_oneself()])), []);
+        assert_eq!(found(&job(vec![to_oneself(), rank(Recv, from(0))])), []);
+    }
+
+    #[test]
+    fn only_who_is_looked_at_in_the_same_time_waits_for_certain() {
+        let mut apart = job(vec![rank(Recv, from(1)), rank(Recv, from(0))]);
+        apart.is_pieced_together = true;
+        assert_eq!(found(&apart), possible(&[0, 1], ""));
+    }
+
+    #[test]
+    fn functions_of_the_program_in_a_call_may_communicate() {
+        use mpisee_profile::Operation::CommDup;
+        assert_eq!(found(&job(vec![rank(CommDup, None), rank(Recv, from(0))])), possible(&[0, 1], ""));
     }
 
     #[test]

@@ -41,9 +41,7 @@ impl Reader {
     /// Writes the part of this node; `make` gets the number of the launch, the host and the time. Returns the file.
     pub fn write(self, folder: &Path, make: impl FnOnce(u64, String, u64) -> Part) -> Result<PathBuf> {
         let host = host();
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let written_ns = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
-        let text = serde_json::to_vec(&make(self.launch, host.clone(), written_ns))?;
+        let text = serde_json::to_vec(&make(self.launch, host.clone(), now_ns()))?;
         let cannot = || format!("cannot write to '{}'; name a folder that all nodes see", folder.display());
         std::fs::create_dir_all(folder).with_context(cannot)?;
         let path = folder.join(format!("{}{host}-{}.json", begin_of(self.launch), self.index));
@@ -92,6 +90,12 @@ fn placed(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
     VARIABLES.iter().find_map(|[index, count]| Some((number(index)?, number(count)?)))
 }
 
+/// Nanoseconds since 1970, UTC.
+pub fn now_ns() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// The begin of the names of the files of one launch.
 fn begin_of(launch: u64) -> String {
     format!("mpisee-top-{launch:016x}-")
@@ -129,8 +133,8 @@ fn read(path: &Path) -> Result<Part> {
     read().with_context(|| format!("cannot read '{}'", path.display()))
 }
 
-/// The parts that the readers of the last launch wrote to a folder.
-pub fn last(folder: &Path) -> Result<Vec<Part>> {
+/// The parts that the readers of the last launch wrote to a folder, and why other files are none.
+pub fn last(folder: &Path) -> Result<(Vec<Part>, Vec<String>)> {
     let files = files(folder, "mpisee-top-")?;
     if files.is_empty() {
         bail!(
@@ -138,11 +142,18 @@ pub fn last(folder: &Path) -> Result<Vec<Part>> {
             folder.display()
         );
     }
-    let mut parts = files.iter().map(|file| read(file)).collect::<Result<Vec<Part>>>()?;
-    if let Some((written_ns, launch)) = parts.iter().map(|part| (part.written_ns, part.launch)).max() {
-        parts.retain(|part| part.launch == launch && written_ns - part.written_ns < MOST_APART_NS);
+    let (mut parts, mut remarks) = (Vec::new(), Vec::new());
+    for file in &files {
+        match read(file) {
+            Ok(part) => parts.push(part),
+            Err(why) => remarks.push(format!("{why:#}")),
+        }
     }
-    Ok(parts)
+    let Some((written_ns, launch)) = parts.iter().map(|part| (part.written_ns, part.launch)).max() else {
+        bail!("{}", remarks.join("; "));
+    };
+    parts.retain(|part| part.launch == launch && written_ns - part.written_ns < MOST_APART_NS);
+    Ok((parts, remarks))
 }
 
 #[cfg(test)]
@@ -171,7 +182,7 @@ mod tests {
     }
 
     fn part(launch: u64) -> impl FnOnce(u64, String, u64) -> Part {
-        move |_, host, written_ns| Part::new(launch, host, written_ns, [], Vec::new())
+        move |_, host, written_ns| Part::new(launch, host, written_ns, 0..1, [], Vec::new())
     }
 
     #[test]
@@ -182,15 +193,16 @@ mod tests {
         for (launch, index) in [(5, 0), (5, 1), (3, 0), (3, 1)] {
             reader(launch, index).write(folder.path(), part(launch)).unwrap();
         }
-        let parts = last(folder.path()).unwrap();
+        let (parts, _) = last(folder.path()).unwrap();
         assert_eq!(parts.iter().map(|part| part.launch).collect::<Vec<_>>(), [3, 3]);
-        let old = |launch, host, _| Part::new(launch, host, 1, [], Vec::new());
+        let old = |launch, host, _| Part::new(launch, host, 1, 0..1, [], Vec::new());
         reader(3, 1).write(folder.path(), old).unwrap();
-        assert_eq!(last(folder.path()).unwrap().len(), 1, "a part of long ago");
+        assert_eq!(last(folder.path()).unwrap().0.len(), 1, "a part of long ago");
         let (parts, remark) = reader(5, 0).wait_for_all(folder.path()).unwrap();
         assert_eq!((parts.len(), remark), (2, None));
         std::fs::write(folder.path().join("mpisee-top-0000000000000003-n9-9.json"), "{").unwrap();
-        let said = format!("{:#}", last(folder.path()).unwrap_err());
-        assert!(said.contains("-n9-9.json': it is not what top --to writes: "), "{said}");
+        let (parts, remarks) = last(folder.path()).unwrap();
+        assert_eq!(parts.len(), 1);
+        assert!(remarks[0].contains("-n9-9.json': it is not what top --to writes: "), "{remarks:?}");
     }
 }

@@ -3,6 +3,7 @@
 use super::call_stacks::{CallStacks, Known};
 use super::traffic::Traffic;
 use anyhow::Result;
+use mpisee_collect::process;
 use mpisee_collect::rank_tables::members;
 use mpisee_collect::segments::{Clock, CurrentCall, Segment, WorldSegments, of_snapshot};
 use mpisee_profile::comm_name::is_one_per_process;
@@ -38,6 +39,8 @@ pub struct Job {
     pub stack_problems: BTreeSet<String>,
     /// True if readers on several nodes saw it; else it is that of this node.
     pub is_joined: bool,
+    /// True if they did not all look at the same time, so that no two of their ranks need have been in their calls together.
+    pub is_pieced_together: bool,
 }
 
 /// A rank.
@@ -57,6 +60,8 @@ pub struct Rank {
     pub traffic: Traffic,
     /// True if the call in which it is shows only a part of what it does: other threads may call MPI, or calls were not seen.
     pub may_act_unseen: bool,
+    /// True if its process is stopped, by a signal or a debugger, and goes on when that lets it.
+    pub is_stopped: bool,
     /// True if it did nothing between two looks, as the reader of its node found.
     pub is_still: bool,
 }
@@ -67,11 +72,14 @@ impl Rank {
         self.completed.get(&(comm.to_owned(), operation)).is_some_and(|&completed| completed >= number)
     }
 
-    /// Returns whether it is in the calls in which it was at an earlier look, and sent and received nothing since.
+    /// Returns whether it is in the calls in which it was at an earlier look, and sent and received nothing since, though it was not
+    /// stopped.
     fn is_as(&self, earlier: &Rank) -> bool {
         let calls =
             |rank: &Rank| -> Vec<_> { rank.calls.iter().map(|call| (call.call, call.since)).collect() };
         self.pid == earlier.pid
+            && !self.is_stopped
+            && !earlier.is_stopped
             && !self.calls.is_empty()
             && calls(self) == calls(earlier)
             && self.traffic == earlier.traffic
@@ -145,6 +153,7 @@ impl Job {
             calls: of_snapshot(snapshot, &names, clock, stack),
             completed: HashMap::new(),
             traffic: Traffic::default(),
+            is_stopped: segment.is_running && process::look_at(snapshot.pid).is_some_and(|seen| seen.stopped),
             may_act_unseen: snapshot.program.thread_level == "multiple"
                 || snapshot.not_seen.iter().any(|&calls| calls > 0),
             is_still: false,

@@ -24,7 +24,7 @@ use clap::Args;
 use gather::Reader;
 use job::Job;
 use mpisee_collect::process;
-use mpisee_collect::segments::{self, Skipped, WorldSegments};
+use mpisee_collect::segments::{self, Skipped, WorldSegments, short_seconds};
 use mpisee_profile::segment::owner_of;
 use part::Part;
 use report::{Document, JobDocument, Report, SkippedDocument, SortKey};
@@ -129,6 +129,9 @@ struct Watch {
 
 /// The state of the node at one moment.
 struct Seen {
+    /// When the look began and ended, nanoseconds since 1970, UTC.
+    begin_ns: u64,
+    end_ns: u64,
     /// Jobs of which processes run, in the order in which they began.
     jobs: Vec<Job>,
     skipped: Vec<Skipped>,
@@ -139,7 +142,9 @@ struct Seen {
 /// Runs the command.
 pub fn run(args: &TopArgs) -> Result<Outcome> {
     if let Some(folder) = &args.from {
-        show_parts(args, folder, gather::last(folder)?)?;
+        let (parts, remarks) = gather::last(folder)?;
+        remarks.iter().for_each(|remark| tell(remark));
+        show_parts(args, folder, parts)?;
         return Ok(Outcome::Done);
     }
     let watch = Watch::new(args)?;
@@ -178,7 +183,9 @@ fn gather(args: &TopArgs, folder: &Path, watch: &Watch, first: &Seen) -> Result<
     let skipped =
         second.skipped.iter().map(|(path, why)| (path.display().to_string(), why.clone())).collect();
     let reader = Reader::own();
-    let path = reader.write(folder, |launch, host, time| Part::new(launch, host, time, jobs, skipped))?;
+    let between_ns = first.end_ns..second.begin_ns;
+    let path = reader
+        .write(folder, |launch, host, time| Part::new(launch, host, time, between_ns, jobs, skipped))?;
     if !reader.has_others() {
         let said = format!(
             "wrote {}; mpisee-through top --from {} shows what all wrote",
@@ -189,12 +196,16 @@ fn gather(args: &TopArgs, folder: &Path, watch: &Watch, first: &Seen) -> Result<
     } else if reader.joins() {
         let (parts, remark) = reader.wait_for_all(folder)?;
         if let Some(remark) = remark {
-            // Nobody is left to tell if stderr is closed.
-            let _ = writeln!(std::io::stderr(), "mpisee-through: {}", printable(&remark));
+            tell(&remark);
         }
         show_parts(args, folder, parts)?;
     }
     Ok(Outcome::Done)
+}
+
+fn tell(remark: &str) {
+    // Nobody is left to tell if stderr is closed.
+    let _ = writeln!(std::io::stderr(), "mpisee-through: {}", printable(remark));
 }
 
 /// Shows the jobs of which readers on several nodes wrote what they saw.
@@ -204,6 +215,15 @@ fn show_parts(args: &TopArgs, folder: &Path, parts: Vec<Part>) -> Result<()> {
         part.skipped.iter().map(|(path, why)| (PathBuf::from(format!("{}:{path}", part.host)), why.clone()))
     });
     let skipped: Vec<Skipped> = skipped.collect();
+    if !part::were_at_once(&parts) {
+        let written = |part: &Part| part.written_ns;
+        let [first, last] = [parts.iter().map(written).min(), parts.iter().map(written).max()];
+        let apart_s = (last.unwrap_or(0) - first.unwrap_or(0)) as f64 * 1e-9;
+        tell(&format!(
+            "the nodes were not looked at in the same time, but up to {} apart: ranks need not have been where they are shown together",
+            short_seconds(apart_s)
+        ));
+    }
     let jobs = part::joined(parts)?;
     if jobs.is_empty() {
         bail!("no program that mpisee records ran on {}", printable(&hosts.join(", ")));
@@ -270,6 +290,7 @@ impl Watch {
 
     /// Looks at everything once.
     fn look(&self) -> Result<Seen> {
+        let begin_ns = gather::now_ns();
         let found = segments::find(&self.directory, self.user, false)?;
         let mut skipped = found.unreadable;
         skipped.retain(|(path, _)| self.may_be_wanted(path));
@@ -286,7 +307,7 @@ impl Watch {
                 }
             }
         }
-        Ok(Seen { jobs, skipped, left_behind })
+        Ok(Seen { begin_ns, end_ns: gather::now_ns(), jobs, skipped, left_behind })
     }
 
     /// Returns whether the process asked for is one of the world, or above one.

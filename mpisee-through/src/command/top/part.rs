@@ -11,6 +11,7 @@ use mpisee_profile::{CommId, Operation, RankSet, Ticks, WorldRank};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::collections::btree_map::Entry;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Of the format; a reader joins only parts of its own.
@@ -26,6 +27,8 @@ pub struct Part {
     pub host: String,
     /// When it was written, nanoseconds since 1970, UTC.
     pub written_ns: u64,
+    /// From the end of the look before to the begin of the last look: the time in which ranks that are still did nothing.
+    pub between_ns: Range<u64>,
     jobs: Vec<PartJob>,
     /// Files that could not be read, and why.
     pub skipped: Vec<(String, String)>,
@@ -73,6 +76,7 @@ struct PartRank {
     elapsed_s: f64,
     elapsed_before_s: f64,
     may_act_unseen: bool,
+    is_stopped: bool,
     is_still: bool,
     calls: Vec<PartCall>,
     /// Communicator, operation, calls.
@@ -121,11 +125,12 @@ impl Part {
         launch: u64,
         host: String,
         written_ns: u64,
+        between_ns: Range<u64>,
         jobs: impl IntoIterator<Item = (&'j Job, &'j Job)>,
         skipped: Vec<(String, String)>,
     ) -> Part {
         let jobs = jobs.into_iter().map(|(before, now)| PartJob::new(before, now)).collect();
-        Part { version: VERSION, launch, host, written_ns, jobs, skipped }
+        Part { version: VERSION, launch, host, written_ns, between_ns, jobs, skipped }
     }
 
     /// From a file.
@@ -146,12 +151,21 @@ impl Part {
     }
 }
 
+/// Returns whether there is a moment between the two looks of all parts.
+pub fn were_at_once(parts: &[Part]) -> bool {
+    let last_begin = parts.iter().map(|part| part.between_ns.start).max();
+    let first_end = parts.iter().map(|part| part.between_ns.end).min();
+    last_begin <= first_end
+}
+
 /// The jobs of several parts: each at the look before and at the last one.
 pub fn joined(parts: Vec<Part>) -> Result<Vec<(Job, Job)>> {
     let mut all: Vec<(Job, Job)> = Vec::new();
+    let is_pieced_together = !were_at_once(&parts);
     for part in parts {
         for job in part.jobs {
-            let (before, now) = job.jobs().with_context(|| format!("the part of {}", part.host))?;
+            let (before, mut now) = job.jobs().with_context(|| format!("the part of {}", part.host))?;
+            now.is_pieced_together = is_pieced_together;
             let is_same = |(_, known): &&mut (Job, Job)| {
                 (known.id.0, known.size) == (now.id.0, now.size)
                     && !now.ranks.keys().any(|rank| known.ranks.contains_key(rank))
@@ -298,6 +312,7 @@ impl PartRank {
             elapsed_s: state.elapsed_s,
             elapsed_before_s,
             may_act_unseen: state.may_act_unseen,
+            is_stopped: state.is_stopped,
             is_still,
             calls: state.calls.iter().map(|current| call(current, names)).collect(),
             completed: Vec::new(),
@@ -327,6 +342,7 @@ impl PartRank {
             ended: self.ended,
             elapsed_s: self.elapsed_s,
             may_act_unseen: self.may_act_unseen,
+            is_stopped: self.is_stopped,
             is_still: self.is_still,
             ..Rank::default()
         };
@@ -431,7 +447,7 @@ mod tests {
         };
         let part = |from: u32, host: &str| {
             let (before, now) = (half(from, host, 0.0), half(from, host, 2.0));
-            let part = Part::new(7, host.to_owned(), 0, [(&before, &now)], Vec::new());
+            let part = Part::new(7, host.to_owned(), 0, 0..1, [(&before, &now)], Vec::new());
             Part::parse(&serde_json::to_vec(&part).unwrap()).unwrap()
         };
         let jobs = joined(vec![part(2, "n2"), part(0, "n1")]).unwrap();
@@ -458,7 +474,7 @@ mod tests {
         assert!(said("{\"version\": 99}").starts_with("its format has version 99, this program reads 1"));
         assert!(said("{\"version\": 1, \"launch\": 3}").starts_with("it is not what top --to writes: "));
         let (before, now) = (golden::job(0.0), golden::job(2.0));
-        let mut part = Part::new(7, "n1".to_owned(), 0, [(&before, &now)], Vec::new());
+        let mut part = Part::new(7, "n1".to_owned(), 0, 0..1, [(&before, &now)], Vec::new());
         part.jobs[0].ranks[0].rank = 8;
         assert_eq!(format!("{:#}", joined(vec![part]).unwrap_err()), "the part of n1: it has rank 8 of 8");
     }

@@ -11,8 +11,8 @@ use crate::sheet::{self, Sheet, Value};
 use crate::units::{natural_order, to_nine_decimals};
 use clap::ValueEnum;
 use mpisee_collect::segments::{Collected, CurrentCall, First, Partner, Tag, With, collected, short_seconds};
-use mpisee_profile::WorldRank;
 use mpisee_profile::run::rfc3339;
+use mpisee_profile::{RankSet, WorldRank};
 use serde::Serialize;
 
 /// Order of communicators.
@@ -186,6 +186,12 @@ impl Report {
         };
         self.header(job).iter().for_each(|(heading, value)| say(heading, value));
         say("Roll call", &printable(&roll::sentence(job, &self.places)));
+        let stopped = job.ranks.iter().filter(|(_, rank)| rank.is_stopped);
+        let stopped: RankSet = stopped.map(|(&rank, _)| rank).collect();
+        if !stopped.is_empty() {
+            let verb = if stopped.len() == 1 { "is" } else { "are" };
+            say("Stopped", &format!("{} {verb} stopped, by a signal or a debugger", stopped.named()));
+        }
         for deadlock in &self.deadlocks {
             let heading = if deadlock.is_certain { "Deadlock" } else { "Deadlock?" };
             say(heading, &printable(&deadlock.sentence()));

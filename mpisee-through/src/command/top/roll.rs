@@ -1,6 +1,7 @@
 //! The roll call: where all ranks of a job are, in one sentence.
 
 use super::job::Job;
+use crate::sites::Wrappers;
 use crate::symbols::BETWEEN;
 use mpisee_collect::segments::{Collected, CurrentCall, missing};
 use mpisee_profile::RankSet;
@@ -54,16 +55,20 @@ pub fn not_seen(job: &Job) -> RankSet {
     missing(job.size, job.ranks.keys().copied())
 }
 
-/// `MPI_Recv from 12 tag 5 on W at io.c:88`, the line only where it is known.
+/// `MPI_Recv from 12 tag 5 on W at io.c:88`, and `by step in app` where the line is not known: the innermost function outside of
+/// libraries that call MPI for programs.
 pub fn call_text(call: &CurrentCall) -> String {
-    let mut text = call.name();
-    let place = |frame: &str| frame.rsplit_once(" at ").map(|(_, place)| place.to_owned());
-    if let Some(place) = frames(call).find_map(place) {
-        text += &format!(" at {place}");
-    } else if let Some(frame) = frames(call).next() {
-        text += &format!(" by {frame}");
-    }
-    text
+    let wrappers = Wrappers::new(&[]);
+    let is_wrapper = |frame: &&str| {
+        let binary = frame.rsplit_once(" in ").map(|(_, binary)| binary);
+        let binary = binary.or_else(|| frame.rsplit_once("+0x").map(|(binary, _)| binary));
+        binary.is_some_and(|binary| wrappers.is_library(binary))
+    };
+    let outside = frames(call).find(|frame| !is_wrapper(frame));
+    let place = outside.or_else(|| frames(call).next()).map_or_else(String::new, |frame| {
+        frame.rsplit_once(" at ").map_or_else(|| format!(" by {frame}"), |(_, line)| format!(" at {line}"))
+    });
+    call.name() + &place
 }
 
 /// Where in the program a call is made, from the innermost function; nothing if that is not known.

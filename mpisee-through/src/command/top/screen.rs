@@ -68,7 +68,7 @@ struct Screen<'w> {
 
 impl<'w> Screen<'w> {
     fn new(watch: &'w Watch, first: Seen, hang_s: f64, sort: SortKey) -> Self {
-        let before = Seen { jobs: Vec::new(), skipped: Vec::new(), left_behind: 0 };
+        let before = Seen { begin_ns: 0, end_ns: 0, jobs: Vec::new(), skipped: Vec::new(), left_behind: 0 };
         Screen {
             watch,
             hang_s,
