@@ -71,13 +71,16 @@ function drawRuns(view: SeveralView, runs: Run[], median_s: number, width: numbe
     return colours.map((colour, part) => ({ run: names[at], from: ends[part], to: Math.max(ends[part], ends[part + 1]), colour }));
   });
   const wide = Math.min(width, 90 + 60 * runs.length);
+  // The charts of A and B are read beside each other, so that equal heights are equal times.
+  const beside = view.data.groups.length > 1 ? view.data.groups.flatMap((group) => group.runs) : runs;
+  const longest_s = Math.max(...beside.map(({ runtime_s }) => runtime_s));
   return plot("Run time of each run; the table below has the numbers", palette, {
     width: wide,
     height: 260,
     marginLeft: 62,
     marginBottom: 36,
     x: { domain: names, label: "run, in the order of their starts", labelAnchor: "right", labelArrow: "none", tickSize: 0, padding: 0.2, ticks: names.filter((_, at) => at % Math.ceil((names.length * 22) / wide) === 0) },
-    y: { label: null, tickFormat: (time_s: number) => format.tick("time", time_s), grid: true, ticks: 5 },
+    y: { domain: [0, longest_s], nice: true, label: null, tickFormat: (time_s: number) => format.tick("time", time_s), grid: true, ticks: 5 },
     color: { type: "identity" },
     marks: [
       Plot.rectY(parts, { x: "run", y1: "from", y2: "to", fill: "colour" }),
