@@ -235,10 +235,13 @@ fn commands_say_what_an_import_lacks() {
 
 #[test]
 fn what_is_no_import_is_said_in_a_sentence() {
-    let other = Other::report("@ mpiP\n@ Command : ./app\n");
+    const END: &str = "@--- End of Report -------\n";
+    let other = Other::report(&format!("@ mpiP\n@ Command : ./app\n{END}"));
     let import = |file: &str| other.run(&["import", file]);
     import("app.2.4711.1.mpiP")
         .fails_with(&["not a whole report of mpiP", "no line '@ MPI Task Assignment'"]);
+    std::fs::write(other.0.path().join("cut.mpiP"), "@ mpiP\n@ Command : ./app\n").unwrap();
+    import("cut.mpiP").fails_with(&["not a whole report of mpiP", "does not end with '@--- End of Report'"]);
     import("none.mpiP").fails_with(&["cannot read 'none.mpiP'"]);
     std::fs::write(other.0.path().join("text"), "nothing of either").unwrap();
     import("text").fails_with(&["'text' is neither a database of the C++ mpisee nor a report of mpiP"]);

@@ -13,6 +13,9 @@ use std::path::Path;
 /// The row that stands for all communicators, which the report does not tell apart.
 const UNKNOWN: &str = "unknown";
 
+/// The heading that ends a report.
+const END: &str = "End of Report";
+
 /// An operation at a call site, on a rank.
 type Site<'r> = (&'r str, u32, u32);
 
@@ -35,6 +38,9 @@ fn read_report(text: &str) -> Result<Tables> {
         bail!(
             "it is a concise one, which has no rows of each rank; give the other of the two that mpiP writes with MPIP=-v"
         );
+    }
+    if report.section(END).is_none() {
+        bail!("it does not end with '@--- {END}': it was cut off, or mpiP still writes it");
     }
     let hosts = report.hosts()?;
     let ranks = u32::try_from(hosts.len()).context("there are too many ranks")?;
