@@ -105,6 +105,28 @@ fn folded_stacks_have_all_of_the_mpi_time() {
 }
 
 #[test]
+fn folded_stacks_have_each_time_once_where_sites_are_beyond_the_limit() {
+    let mut profile = Builder::new(1);
+    let (numbered, beyond) = (profile.line("first", "a.c", 7), profile.line("second", "a.c", 8));
+    profile.path("W", 0, "MPI_Bcast", 2, 0.5, &[numbered]);
+    profile.path("W", 0, "MPI_Bcast", 3, 0.25, &[beyond]);
+    let profile = profile
+        .call_with("W", 0, "MPI_Bcast", 4, 32, 1.0, |row| row.site = Some(numbered))
+        .call_with("W", 0, "MPI_Bcast", 5, 40, 2.0, |row| row.site = None)
+        .write();
+    profile.run(&["paths", "app.mpisee", "--folded", "app.folded"]).exits(0);
+    let text = std::fs::read_to_string(profile.beside().join("app.folded")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let expected = [
+        "(no path);(site not known);MPI_Bcast 1750000",
+        "(no path);first;MPI_Bcast 500000",
+        "first;MPI_Bcast 500000",
+        "second;MPI_Bcast 250000",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
 fn lines_of_python_are_shown_past_packages_that_communicate() {
     let mut profile = Builder::new(1);
     let extension = profile.site(

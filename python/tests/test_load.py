@@ -10,6 +10,7 @@ from typing import Any, Callable
 import pytest
 
 import mpisee
+from mpisee._schema import SCHEMA
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed")
 
@@ -65,6 +66,13 @@ def test_a_table_that_may_be_left_out_is_empty(small: Path) -> None:
     assert profile.arrivals.empty and "arrival_s" in profile.arrivals.columns
     (small / "calls.csv").unlink()
     fails("has no calls.csv; the profile is not whole", lambda: profile.calls)
+
+
+def test_each_table_is_an_attribute(small: Path) -> None:
+    profile = mpisee.load(small)
+    # Names with a dash are none of Python.
+    names = [name for name in SCHEMA if "-" not in name]
+    assert [name for name in names if not isinstance(getattr(type(profile), name, None), property)] == []
 
 
 def test_early_tables_get_the_columns_that_they_lack(small: Path) -> None:

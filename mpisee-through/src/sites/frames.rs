@@ -109,6 +109,8 @@ pub fn of_row(row: &SiteRow, binaries: &mut Binaries) -> (Vec<SiteFrame>, Option
             let found = binary.frames(offset);
             let why = match (binary.has_lines, binary.has_symbols) {
                 _ if found.first().is_some_and(|frame| frame.line.is_some()) => None,
+                // The compiler's own, in every program.
+                (true, _) if found.first().is_some_and(|frame| frame.function == "_start") => None,
                 (true, _) => Some(Unresolved::Partly),
                 (false, true) => Some(Unresolved::WithoutLines),
                 (false, false) => Some(Unresolved::Stripped),

@@ -14,6 +14,7 @@ pub use frames::SiteFrame;
 pub use paths::{PathSum, path_sums};
 pub use place::How;
 pub use sums::{PlaceSum, PlaceSums, place_sums};
+pub use wrappers::{Wrappers, is_start};
 
 use crate::symbols::{Binaries, DebugFiles, SearchDirs};
 use crate::view::ProfileView;
@@ -26,7 +27,6 @@ use mpisee_profile::{PathId, ProfileError, SiteId};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
-use wrappers::Wrappers;
 
 /// Options about call sites.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -145,7 +145,7 @@ impl Sites {
         let debug = match is_stripped {
             true => format!(
                 " Build with -g, install the debug symbols of the package (NAME-dbgsym, NAME-dbg or NAME-debuginfo), name a folder that has \
-                 them by {DEBUG_DIRS}=DIR, or add --debuginfod where DEBUGINFOD_URLS is set."
+                 them by {DEBUG_DIRS}=DIR, or where DEBUGINFOD_URLS is set use mpisee-through sites --resolve --debuginfod."
             ),
             false => format!(" {DEBUG_DIRS}=DIR names a folder that has it as it ran."),
         };

@@ -19,7 +19,8 @@ pub struct PlaceSum {
     pub place: Option<Place>,
     pub call: String,
     pub cell: Cell,
-    /// True if bytes and lengths of calls are known, too: of what is on paths they are not.
+    /// True if these are all calls that the place makes, with bytes and lengths. Of calls through a library those are there whose
+    /// path was taken, and the rest is at the library.
     pub is_whole: bool,
     /// Calls and nanoseconds by communicator.
     pub comms: BTreeMap<String, (u64, u128)>,

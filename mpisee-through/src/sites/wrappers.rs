@@ -73,6 +73,14 @@ fn package_of(file: &str) -> Option<&'static str> {
     is_own.then_some(PYTHON)
 }
 
+/// Functions of the C library, and of the compiler, that call the program's `main`.
+const START: [&str; 4] = ["__libc_start_call_main", "__libc_start_main", "__libc_start_main_impl", "_start"];
+
+/// Returns whether a function of this name starts the program.
+pub fn is_start(function: &str) -> bool {
+    START.contains(&function)
+}
+
 /// The libraries that are known, and what the user names.
 pub struct Wrappers {
     libraries: Vec<Glob>,

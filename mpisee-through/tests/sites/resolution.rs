@@ -207,7 +207,7 @@ fn another_build_is_not_resolved_and_what_was_resolved_stays() {
 fn the_source_is_shown_around_each_call() {
     let built = Built::new(&["-g"]);
     let profile = built.profile(&built.build_id);
-    let ran = profile.run(&["sites", "app.mpisee", "--source"]);
+    let ran = profile.run(&["sites", "app.mpisee", "--annotate"]);
     let expected = "\
 exchange at solver.c:3 < step at solver.c:7, MPI_Wait: 1.00 s over all ranks
   1 │ __attribute__((noipa)) int MPI_Wait(int *request) { return *request; }
@@ -220,13 +220,13 @@ exchange at solver.c:3 < step at solver.c:7, MPI_Wait: 1.00 s over all ranks
     let moved = built.scratch.path().join("elsewhere");
     std::fs::create_dir(&moved).unwrap();
     std::fs::rename(built.scratch.path().join("solver.c"), moved.join("solver.c")).unwrap();
-    let ran = profile.run(&["sites", "app.mpisee", "--source"]);
+    let ran = profile.run(&["sites", "app.mpisee", "--annotate"]);
     assert!(
-        ran.exits(0).stdout.contains("solver.c' is not there; --source=DIR says where to look"),
+        ran.exits(0).stdout.contains("solver.c' is not there; --source DIR says where to look"),
         "{}",
         ran.stdout
     );
-    let ran = profile.run(&["sites", "app.mpisee", &format!("--source={}", moved.display())]);
+    let ran = profile.run(&["sites", "app.mpisee", "--annotate", "--source", &moved.display().to_string()]);
     assert!(ran.exits(0).stdout.contains(expected), "{}", ran.stdout);
 }
 
@@ -269,7 +269,7 @@ fn servers_are_asked_by_their_client_and_its_cache_is_read() {
     let servers = [("PATH", path.as_path()), ("DEBUGINFOD_URLS", Path::new("http://localhost:1"))];
     let (found, notes) = places_with(&profile, &[], &servers);
     assert!(found.iter().all(|place| place.starts_with("app+0x")), "not unless the user wants it: {found:?}");
-    assert!(notes.contains("add --debuginfod"), "{notes}");
+    assert!(notes.contains("sites --resolve --debuginfod"), "{notes}");
     assert_eq!(places_with(&profile, &["--debuginfod"], &servers).0, LINES);
     std::fs::rename(&debug, cached.join("debuginfo")).unwrap();
     assert_eq!(places_with(&profile, &[], &[("HOME", built.scratch.path())]).0, LINES);

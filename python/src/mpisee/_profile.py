@@ -183,9 +183,34 @@ class Profile(Generic[Frame]):
         return self.table("streams")
 
     @property
+    def sites(self) -> Frame:
+        """Return addresses of MPI calls and on call paths; function, file and line once ``mpisee-through sites --resolve`` has run."""
+        return self.table("sites")
+
+    @property
+    def paths(self) -> Frame:
+        """Calls that took so long that their whole path was taken."""
+        return self.table("paths")
+
+    @property
+    def stacks(self) -> Frame:
+        """The sites of each path, from the MPI call outwards."""
+        return self.table("stacks")
+
+    @property
     def gpu(self) -> Frame:
         """What kernels of GPUs accessed elsewhere."""
         return self.table("gpu")
+
+    @property
+    def binaries(self) -> Frame:
+        """The files in which objects of ``gpu`` have addresses."""
+        return self.table("binaries")
+
+    @property
+    def pes(self) -> Frame:
+        """The PE of NVSHMEM that each rank is."""
+        return self.table("pes")
 
     @property
     def nodes(self) -> Frame:

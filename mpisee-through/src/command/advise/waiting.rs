@@ -1,5 +1,6 @@
 //! The rules about waiting: in collective operations as measured by the arrivals of all members, in messages by both ends.
 
+use super::at;
 use super::facts::{Facts, Family};
 use super::finding::{Finding, percent};
 use super::work::Beside;
@@ -174,6 +175,19 @@ impl Found<'_> {
         texts.chain(more).collect::<Vec<_>>().join(" ")
     }
 
+    /// Where in the program the collectives are called, if most calls are made at one place.
+    fn made_at(&self, facts: &Facts<'_>) -> String {
+        let calls: BTreeSet<&str> = self.sentences.iter().map(|one| one.call.as_str()).collect();
+        let nouns = match calls.first() {
+            Some(only) if calls.len() == 1 => format!("calls of {only}"),
+            _ => "collective calls".to_owned(),
+        };
+        let family = facts.families().find(|family| family.name == self.name);
+        family.map_or_else(String::new, |family| {
+            at::of_calls(facts, &family, &nouns, |call| calls.contains(call))
+        })
+    }
+
     fn is_one_rank(&self) -> bool {
         self.sentences.len() == 1 && self.sentences[0].ranks.len() == 1
     }
@@ -239,7 +253,8 @@ impl Found<'_> {
 
     fn late(&self, facts: &Facts<'_>) -> Option<Finding> {
         let cost_s = self.cost_s(facts)?;
-        let evidence = format!("Measured by the arrivals of all members: {}", self.said());
+        let evidence =
+            format!("Measured by the arrivals of all members: {}{}", self.said(), self.made_at(facts));
         let otherwise = format!(
             "Why {} later is not measured: compare the work, input and output before that call, and the node, with the others'.",
             if self.is_one_rank() { "it comes" } else { "they come" }
@@ -296,6 +311,8 @@ fn uneven_collectives(facts: &Facts<'_>, family: &Family<'_>) -> Option<Finding>
     // Of few calls it cannot be said that nobody stands out.
     let takes = |operation: &Waiting| !operation.is_of_messages() && operation.sampled >= FEWEST as u64;
     let (time_s, waiting) = sum(facts, family, takes)?;
+    let measured = operations_on(facts, family)?.filter(|operation| takes(operation));
+    let calls: BTreeSet<&str> = measured.map(|operation| operation.call.as_str()).collect();
     let (more, advice) = unnamed(
         facts,
         family,
@@ -312,9 +329,10 @@ fn uneven_collectives(facts: &Facts<'_>, family: &Family<'_>) -> Option<Finding>
             family.title
         ),
         evidence: format!(
-            "Measured by the arrivals of all members: of {} in collectives {}.{more}",
+            "Measured by the arrivals of all members: of {} in collectives {}.{}{more}",
             time(time_s),
-            share((time_s, waiting))
+            share((time_s, waiting)),
+            at::of_time(facts, family, |call| calls.contains(call))
         ),
         threshold: uneven_threshold(),
         advice,

@@ -117,7 +117,9 @@ impl Pair<'_> {
         let either = |side: usize, value: Value| if is_there[side] { value } else { Value::Nothing };
         let calls = |side: usize| {
             let calls: f64 = self.sides[side].iter().map(|sum| sum.cell.calls as f64).sum();
-            either(side, Value::Number(calls / runs[side].ranks))
+            // Of calls through libraries those are there whose path was taken, which are others in each run.
+            let are_all = self.sides[side].iter().all(|sum| sum.is_whole);
+            either(side, if are_all { Value::Number(calls / runs[side].ranks) } else { Value::Nothing })
         };
         let means = [0, 1].map(|side| self.mean_s(side, runs[side]));
         // Of several sums the largest is not that of a rank in all of them.

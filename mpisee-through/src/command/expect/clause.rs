@@ -67,6 +67,8 @@ pub enum Missing {
     Communicator,
     Call,
     Place,
+    /// Of a place that calls MPI through a library only the calls whose path was taken are known.
+    ShortCalls,
 }
 
 impl Missing {
@@ -76,6 +78,9 @@ impl Missing {
             Missing::Communicator => "no such communicator",
             Missing::Call => "no such call",
             Missing::Place => "no such call there",
+            Missing::ShortCalls => {
+                "at least: of calls through a library, short ones are not known to be there"
+            }
         }
     }
 }
@@ -161,6 +166,7 @@ impl Clause {
         match missing {
             Missing::Communicator => self.metric != Metric::Communicators || is_limit,
             Missing::Call | Missing::Place => is_limit && self.number != 0.0,
+            Missing::ShortCalls => self.relation != Relation::AtLeast,
         }
     }
 
@@ -169,8 +175,13 @@ impl Clause {
         match missing {
             Missing::Communicator => self.comm.is_some(),
             Missing::Call => self.call.is_some(),
-            Missing::Place => self.place.is_some(),
+            Missing::Place | Missing::ShortCalls => self.place.is_some(),
         }
+    }
+
+    /// Returns whether more than what was found could be as expected.
+    pub fn may_hold_above(&self, found: f64) -> bool {
+        self.relation != Relation::AtMost && found < self.number
     }
 
     /// Returns whether the number found is as expected.

@@ -5,14 +5,29 @@ use crate::filter::CallFilter;
 use crate::group::By;
 use crate::sites::{PathSum, Sites};
 use crate::view::ProfileView;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
 
 /// The outermost frame of calls that are on no path.
 const NO_PATH: &str = "(no path)";
 /// The place of calls whose site is not known.
 const NO_SITE: &str = "(site not known)";
 const NS_PER_US: u128 = 1000;
+
+/// Returns whether the name is that of standard output.
+pub fn is_stdout(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+/// Writes them to a file; `-` is standard output.
+pub fn write(file: &Path, text: &str) -> Result<()> {
+    if is_stdout(file) {
+        return std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output");
+    }
+    std::fs::write(file, text).with_context(|| format!("cannot write '{}'", file.display()))
+}
 
 /// A line for each stack: its functions from the outermost on, and microseconds.
 pub fn text(view: &ProfileView, sites: &mut Sites, filter: &CallFilter, sums: &[PathSum]) -> Result<String> {
@@ -30,25 +45,30 @@ pub fn text(view: &ProfileView, sites: &mut Sites, filter: &CallFilter, sums: &[
     if let Some(error) = groups.cut_off.take() {
         return Err(error.into());
     }
-    // A site beyond the limit has paths, and its calls are on the row without site.
-    let mut beyond: BTreeMap<&str, u128> = BTreeMap::new();
+    // A site beyond the limit has paths, and its calls are on the row without site, which therefore comes last.
+    let mut not_at_their_site: BTreeMap<&str, u128> = BTreeMap::new();
     let (with_site, without): (Vec<_>, Vec<_>) =
         groups.cells.iter().partition(|(key, _)| groups.site(key).is_some());
-    for (key, cell) in with_site.into_iter().chain(without) {
-        let (site, call) = (groups.site(key), groups.call(key));
-        let known_ns = match site {
-            Some(_) => of_sites.remove(&(site, call)).unwrap_or(0),
-            None => {
-                std::mem::take(of_sites.entry((None, call)).or_default()) + beyond.get(call).unwrap_or(&0)
-            }
-        };
-        *beyond.entry(call).or_default() += known_ns.saturating_sub(cell.time_ns);
-        let names: Vec<String> = match site {
-            Some(site) => sites.frames(site).iter().rev().map(|frame| escaped(&frame.name())).collect(),
-            None => vec![NO_SITE.to_owned()],
-        };
+    let mut add = |names: Vec<String>, call: &str, time_ns: u128| {
         let names = [NO_PATH.to_owned()].into_iter().chain(names).collect();
-        *stacks.entry(stack(names, call)).or_default() += cell.time_ns.saturating_sub(known_ns);
+        *stacks.entry(stack(names, call)).or_default() += time_ns;
+    };
+    for (key, cell) in with_site {
+        let (site, call) = (groups.site(key), groups.call(key));
+        let on_paths_ns = of_sites.remove(&(site, call)).unwrap_or(0);
+        *not_at_their_site.entry(call).or_default() += on_paths_ns.saturating_sub(cell.time_ns);
+        let frames = site.map(|site| sites.frames(site)).unwrap_or_default();
+        let names = frames.iter().rev().map(|frame| escaped(&frame.name())).collect();
+        add(names, call, cell.time_ns.saturating_sub(on_paths_ns));
+    }
+    // Of sites that no rank numbered no row is left.
+    for ((_, call), time_ns) in of_sites {
+        *not_at_their_site.entry(call).or_default() += time_ns;
+    }
+    for (key, cell) in without {
+        let call = groups.call(key);
+        let on_paths_ns = not_at_their_site.remove(call).unwrap_or(0);
+        add(vec![NO_SITE.to_owned()], call, cell.time_ns.saturating_sub(on_paths_ns));
     }
     let lines = stacks.into_iter().filter_map(|(stack, time_ns)| {
         let time_us = (time_ns + NS_PER_US / 2) / NS_PER_US;

@@ -13,7 +13,7 @@ use crate::sites::{PathSum, SiteArgs, SiteFrame, Sites, path_sums};
 use crate::symbols::BETWEEN;
 use crate::units::time;
 use crate::view::ProfileView;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use mpisee_profile::PathId;
 use mpisee_profile::glob::Glob;
@@ -46,7 +46,7 @@ pub struct PathsArgs {
     #[command(flatten)]
     shown: Shown,
 
-    /// Write the paths to FILE as folded stacks, instead of the tree
+    /// Write the paths to FILE as folded stacks, instead of the tree; - is standard output
     #[arg(long, value_name = "FILE")]
     folded: Option<PathBuf>,
 
@@ -139,25 +139,31 @@ impl Found {
         };
         if let Some(file) = &args.folded {
             let text = folded::text(view, &mut sites, &filter, &sums)?;
-            std::fs::write(file, text).with_context(|| format!("cannot write '{}'", file.display()))?;
+            folded::write(file, &text)?;
         }
         let mut paths = on_paths(sums, &mut sites);
-        let left_out = paths.len().saturating_sub(args.shown.limit(&args.output));
-        paths.truncate(args.shown.limit(&args.output));
+        let shown = paths.len().min(args.shown.limit(&args.output));
+        let left_out = &paths[shown..];
+        let closing = closing(paths.is_empty(), left_out);
         let sheet = match args.output.format() {
             Format::Table if args.folded.is_some() => {
                 Sheet { name: "paths", heads: Vec::new(), rows: Vec::new() }
             }
-            Format::Table => tree::sheet(&paths, times),
-            Format::Csv | Format::Json => rows(&paths, times),
+            Format::Table => tree::sheet(&paths, shown, times),
+            Format::Csv | Format::Json => rows(&paths[..shown], times),
         };
+        paths.truncate(shown);
         let mut answer = Answer::new(view.profile(), sheet, groups.cut_off.take());
         answer.lead = times.sentence();
         let note = sites.note();
         if args.folded.is_none() {
-            answer.closing = closing(paths.is_empty(), left_out);
+            answer.closing = closing;
         }
         answer.closing.extend(note.iter().map(|note| format!("{note}\n")));
+        if args.folded.as_deref().is_some_and(folded::is_stdout) {
+            // Who reads the stacks there wants nothing else.
+            eprint!("{}{}", std::mem::take(&mut answer.lead), std::mem::take(&mut answer.closing));
+        }
         answer.values = vec![
             ("mpi_time_s", Value::Seconds(seconds(times.all))),
             ("on_paths_s", Value::Seconds(seconds(times.on_paths))),
@@ -168,13 +174,18 @@ impl Found {
     }
 }
 
-fn closing(is_empty: bool, left_out: usize) -> String {
-    match left_out {
-        0 if is_empty => "No call took so long that its path was taken; mpisee-through sites has the places of all calls.\n".to_owned(),
-        0 => String::new(),
-        1 => "1 more path is left out; --all shows all, --top N the N with most time.\n".to_owned(),
-        _ => format!("{left_out} more paths are left out; --all shows all, --top N the N with most time.\n"),
-    }
+fn closing(is_empty: bool, left_out: &[OnPath]) -> String {
+    let paths = match left_out.len() {
+        0 if is_empty => return "No call took so long that its path was taken; mpisee-through sites has the places of all calls.\n".to_owned(),
+        0 => return String::new(),
+        1 => "1 more path is".to_owned(),
+        count => format!("{count} more paths are"),
+    };
+    let left_out_ns: u128 = left_out.iter().map(|path| path.time_ns).sum();
+    format!(
+        "{paths} left out, of {}, which the functions above include where they are on them; --all shows all, --top N the N with most time.\n",
+        time(seconds(left_out_ns))
+    )
 }
 
 /// The operations of each path, most time first.

@@ -10,6 +10,8 @@ struct Node {
     text: String,
     calls: u64,
     time_ns: u128,
+    /// True if it is on a path that is shown.
+    is_shown: bool,
     children: Vec<Node>,
 }
 
@@ -22,21 +24,22 @@ impl Node {
         &mut self.children[place]
     }
 
-    fn add(&mut self, of: &OnPath) {
+    fn add(&mut self, of: &OnPath, is_shown: bool) {
         self.calls = self.calls.saturating_add(of.calls);
         self.time_ns += of.time_ns;
+        self.is_shown |= is_shown;
     }
 }
 
-/// The tree, most time first.
-pub fn sheet(paths: &[OnPath], times: Times) -> Sheet {
+/// The tree, most time first: the first paths of all, each function with the time of all paths through it.
+pub fn sheet(paths: &[OnPath], shown: usize, times: Times) -> Sheet {
     let mut root = Node::default();
-    for of in paths {
+    for (number, of) in paths.iter().enumerate() {
         let mut node = &mut root;
         let frames = of.frames.iter().map(|frame| frame.text());
         for text in frames.chain([of.call.clone()]) {
             node = node.child(text);
-            node.add(of);
+            node.add(of, number < shown);
         }
     }
     let heads = vec![
@@ -54,6 +57,7 @@ fn rows(root: Node, times: Times) -> Vec<Vec<Value>> {
     let mut pending: Vec<(Node, String, String)> = Vec::new();
     let push =
         |pending: &mut Vec<(Node, String, String)>, mut children: Vec<Node>, indent: &str, is_top: bool| {
+            children.retain(|child| child.is_shown);
             children.sort_by(|one, other| {
                 other.time_ns.cmp(&one.time_ns).then_with(|| one.text.cmp(&other.text))
             });

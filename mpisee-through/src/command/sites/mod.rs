@@ -18,14 +18,13 @@ use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use rows::Families;
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through sites app.mpisee                      where in the program the MPI time goes
   mpisee-through sites app.mpisee --call 'wait*'       the places that wait for messages
-  mpisee-through sites app.mpisee --source             with the lines of source around each
+  mpisee-through sites app.mpisee --annotate           with the lines of source around each
   mpisee-through sites app.mpisee --skip-frames 'Comm::*'    past the program's own wrappers of MPI
   mpisee-through sites app.mpisee --resolve            keep functions and lines in the profile, for other machines
   mpisee-through sites app.mpisee --format csv -o sites.csv";
@@ -57,10 +56,13 @@ pub struct SitesArgs {
     #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
     sort: SortKey,
 
-    /// Show the lines of source around each call; with =DIR look for sources and binaries below DIR first; can be given
-    /// several times
-    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    source: Vec<OsString>,
+    /// Show the lines of source around each call
+    #[arg(long)]
+    annotate: bool,
+
+    /// Look for sources and binaries below DIR first; can be given several times
+    #[arg(long, value_name = "DIR")]
+    source: Vec<PathBuf>,
 
     /// Write functions, files and lines into the profile's sites.csv, so that they are known on other machines
     #[arg(long)]
@@ -87,13 +89,6 @@ enum SortKey {
     Name,
 }
 
-impl SitesArgs {
-    /// The folders in which files are looked for first.
-    fn dirs(&self) -> Vec<PathBuf> {
-        self.source.iter().filter(|dir| !dir.is_empty()).map(PathBuf::from).collect()
-    }
-}
-
 /// Runs the command.
 pub fn run(args: &SitesArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
@@ -113,7 +108,7 @@ impl Found {
     /// # Errors
     /// As [`Sites::needed`] and [`place_sums`].
     pub fn of(args: &SitesArgs, view: &ProfileView) -> Result<Self> {
-        let mut sites = Sites::needed(view, &args.sites, &args.dirs())?;
+        let mut sites = Sites::needed(view, &args.sites, &args.source)?;
         let resolved = args.resolve.then(|| resolve::write(view, &mut sites)).transpose()?;
         let filter = view.with_times_as_operations(&args.filter)?;
         let mut found = place_sums(view, &mut sites, &filter)?;
@@ -135,8 +130,8 @@ impl Found {
             sheet.keep_columns(|name, is_empty| !is_empty || !rows::ONLY_IF_MEASURED.contains(&name));
         }
         let mut answer = Answer::new(view.profile(), sheet, found.cut_off);
-        if !args.source.is_empty() {
-            let sources = source::text(shown, view, &args.dirs(), args.output.page());
+        if args.annotate {
+            let sources = source::text(shown, view, &args.source, args.output.page());
             closing = format!("{sources}{closing}");
         }
         answer.closing = closing;
@@ -184,7 +179,7 @@ fn notes(sums: &[PlaceSum], sites: &Sites) -> Vec<String> {
     let all_ns: u128 = sums.iter().map(|sum| sum.cell.time_ns).sum();
     let share = |is_it: &dyn Fn(&PlaceSum) -> bool| {
         let of: u128 = sums.iter().filter(|sum| is_it(sum)).map(|sum| sum.cell.time_ns).sum();
-        (of > 0).then(|| format!("{:.1} %", 100.0 * of as f64 / all_ns.max(1) as f64))
+        (of * 2000 >= all_ns.max(1)).then(|| format!("{:.1} %", 100.0 * of as f64 / all_ns.max(1) as f64))
     };
     let how = |sum: &PlaceSum| sum.place.as_ref().map(|place| place.how.clone());
     let outside = share(&|sum| matches!(how(sum), Some(How::Outside(_))));
@@ -192,7 +187,11 @@ fn notes(sums: &[PlaceSum], sites: &Sites) -> Vec<String> {
     let unknown = share(&|sum| sum.place.is_none());
     let mut notes = Vec::new();
     let of_wrappers = "of this time, in libraries or functions that call MPI for others, the caller is";
-    notes.extend(outside.map(|outside| format!("Of {outside} {of_wrappers} shown.")));
+    notes.extend(outside.map(|outside| {
+        format!(
+            "Of {outside} {of_wrappers} shown, with the calls whose path was taken; how many shorter ones it made is not known."
+        )
+    }));
     notes.extend(inside.map(|inside| {
         format!(
             "Of {inside} {of_wrappers} not known, since no path leads to it: the innermost function is shown."

@@ -122,7 +122,7 @@ pub fn row(
         known(waiting_s.map(|waiting_s| waiting_s / of)),
         known(waiting_s.map(|waiting_s| (cell.time_s() - waiting_s).max(0.0) / of)),
         Value::Count(cell.calls),
-        Value::Seconds(cell.time_s() / cell.calls.max(1) as f64),
+        whole(Value::Seconds(cell.time_s() / cell.calls.max(1) as f64)),
         whole(Value::Seconds(seconds(cell.max_ns))),
     ];
     if !is_table {

@@ -1,4 +1,4 @@
-//! `sites --source`: the lines of source around calls.
+//! `sites --annotate`: the lines of source around calls.
 
 use crate::group::seconds;
 use crate::output::{Page, printable};
@@ -42,7 +42,7 @@ pub fn text(sums: &[PlaceSum], view: &ProfileView, dirs: &[PathBuf], page: Page)
 
 fn read(name: &str, dirs: &SearchDirs, end: &str) -> Source {
     let Some(path) = dirs.find(name) else {
-        return Err(format!("'{name}' is not there; --source=DIR says where to look"));
+        return Err(format!("'{name}' is not there; --source DIR says where to look"));
     };
     if written(&path).is_some_and(|written| written.as_str() > end) {
         return Err(format!(
