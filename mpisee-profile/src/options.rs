@@ -362,7 +362,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "mpi-t",
         value: "PATTERNS|list",
         default: "off",
-        help: "Read the MPI library's own performance variables of these names, 'pml_*,coll_*'; list, without a program: list its variables",
+        help: "Read the MPI library's own performance variables of these names, 'pml_*,coll_*'; list lists them, without a program",
         apply: |options, text| {
             if text.split(',').any(|pattern| pattern.trim().is_empty()) {
                 return Err("has an empty pattern".to_owned());
