@@ -3,7 +3,7 @@
 //!
 //! Without the option MPI is not asked for anything.
 
-use crate::mpi::abi::{Element, constant, settings_of};
+use crate::mpi::abi::{Element, constant, settings_of, variables_in_use};
 use crate::mpi::tool::{self, Binding, Control, Number, Performance, Session, Started};
 use crate::state::process;
 use crate::state::world::{self, World};
@@ -40,6 +40,8 @@ struct Watched {
     variables: Vec<Variable>,
     /// Descriptions of the variables, by number, for `run.json`.
     infos: Vec<VariableInfo>,
+    /// Of the variables that there were before the first look, those that may be read; `None`: all.
+    in_use: Option<Vec<bool>>,
     /// The number of MPI's variables that have been looked at; further ones may appear.
     looked_at: i32,
     /// The values of control variables after `MPI_Init`, by name; on rank 0.
@@ -71,6 +73,7 @@ pub fn begin(world: &'static World) {
     // The level that MPI has provided already.
     let level = ["single", "funneled", "serialized", "multiple"];
     let level = level.iter().position(|&name| name == world.thread_level).unwrap_or(3);
+    let in_use = variables_in_use();
     if !tool::init(constant::THREAD_LEVELS[level]) {
         world
             .segment
@@ -85,6 +88,7 @@ pub fn begin(world: &'static World) {
         patterns: patterns.collect(),
         variables: Vec::new(),
         infos: Vec::new(),
+        in_use,
         looked_at: 0,
         control: BTreeMap::new(),
         counters: Counters::new(),
@@ -171,12 +175,16 @@ pub fn described() -> (Vec<VariableInfo>, Vec<ControlInfo>) {
 impl Watched {
     /// Starts the variables that have appeared since the last look.
     fn look_for_new(&mut self) {
-        let count = tool::performance_count();
+        let (is_first, count) = (self.looked_at == 0, tool::performance_count());
         for index in self.looked_at..count {
             let chosen = tool::performance(index)
                 .filter(|variable| self.patterns.iter().any(|pattern| pattern.matches(&variable.name)));
+            let is_in_use = is_first.then_some(self.in_use.as_ref()).flatten().is_none_or(|in_use| {
+                // Initialising the interface has added the rest.
+                in_use.get(index as usize).copied().unwrap_or(false)
+            });
             if let Some(variable) = chosen
-                && !self.start(&variable)
+                && !(is_in_use && self.start(&variable))
             {
                 world::not_seen(NotSeen::UnreadVariable);
             }

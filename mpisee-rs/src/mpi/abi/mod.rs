@@ -21,7 +21,7 @@ mod tool;
 pub use family::{
     FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, IN_PLACE, NUMBERING, STATUS_IGNORE, element_of,
     is_aliased_request, is_fault_tolerant, is_predefined_datatype, learn_aliased_request, received_bytes,
-    resolve, settings_of,
+    resolve, settings_of, variables_in_use,
 };
 pub use header::*;
 pub use tool::{Element, Numbering};

@@ -102,3 +102,8 @@ pub fn settings_of(control: &str) -> Vec<String> {
     let name = control.strip_prefix("MPIR_CVAR_").unwrap_or(control);
     ["MPIR_CVAR_", "MPIR_PARAM_", "MPICH_"].iter().map(|prefix| format!("{prefix}{name}")).collect()
 }
+
+/// The performance variables that may be read, by number; `None`: all of them.
+pub fn variables_in_use() -> Option<Vec<bool>> {
+    None
+}

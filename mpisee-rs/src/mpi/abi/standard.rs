@@ -149,3 +149,8 @@ pub fn settings_of(control: &str) -> Vec<String> {
     let prefixes = ["MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "OMPI_MCA_"];
     prefixes.iter().map(|prefix| format!("{prefix}{name}")).collect()
 }
+
+/// The performance variables that may be read, by number; `None`: all of them.
+pub fn variables_in_use() -> Option<Vec<bool>> {
+    None
+}
