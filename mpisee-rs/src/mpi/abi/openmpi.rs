@@ -202,12 +202,14 @@ pub fn settings_of(control: &str) -> Vec<String> {
 /// the variables of all components, and some of those that are not in use crash when they are read (`mtl_psm2` of 4.1). `None` if it cannot
 /// be known.
 pub fn variables_in_use() -> Option<Vec<bool>> {
+    type Count = unsafe extern "C" fn(*mut c_int) -> c_int;
     type Get = unsafe extern "C" fn(c_int, *mut *const c_void) -> c_int;
     let get_count = symbol::function(c"mca_base_pvar_get_count")?;
     let get = symbol::function(c"mca_base_pvar_get")?;
     // SAFETY: Open MPI's functions of these names have these types, in 4.1 and 5.0.
-    let (get_count, get): (unsafe extern "C" fn(*mut c_int) -> c_int, Get) =
-        unsafe { (std::mem::transmute(get_count), std::mem::transmute(get)) };
+    let (get_count, get) = unsafe {
+        (std::mem::transmute::<*mut c_void, Count>(get_count), std::mem::transmute::<*mut c_void, Get>(get))
+    };
     let mut count = 0;
     // SAFETY: the number is written.
     unsafe { get_count(&raw mut count) };
