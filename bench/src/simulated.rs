@@ -134,6 +134,7 @@ impl Program {
                 library: "none".to_owned(),
                 flavour: "none".to_owned(),
                 thread_level: "single".to_owned(),
+                ..MpiInfo::default()
             },
             command: vec!["./simulated".to_owned()],
             start: "2026-01-01T00:00:00Z".to_owned(),

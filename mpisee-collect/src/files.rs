@@ -8,7 +8,7 @@ use crate::wire::pieces::{Frame, TABLES, frames};
 use mpisee_profile::comm_name::is_shared_row;
 use mpisee_profile::rows::{
     ArrivalRow, CallRow, CollectiveRow, CommRow, MessageRow, OutsideRow, PathRow, PeerRow, RankRow,
-    RegionRow, Row, SiteRow, StackRow, StreamRow,
+    RegionRow, Row, SiteRow, StackRow, StreamRow, VariableRow,
 };
 use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
 use mpisee_profile::{PathId, ProfileError, RunInfo, SiteId};
@@ -30,6 +30,7 @@ const STREAMS: usize = 10;
 const SITES: usize = 11;
 const PATHS: usize = 12;
 const STACKS: usize = 13;
+const VARIABLES: usize = 14;
 
 /// The rows of a rank as CSV text, by table; what its GPU kernels accessed as lines of JSON.
 pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
@@ -48,6 +49,7 @@ pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
         to_csv(&tables.places.sites),
         to_csv(&tables.places.paths),
         to_csv(&tables.places.stacks),
+        to_csv(&tables.variables),
     ]
 }
 
@@ -79,6 +81,7 @@ pub struct ProfileFiles {
     sites: Distinct<SiteRow>,
     paths: OptionalTable<PathRow>,
     stacks: Distinct<StackRow>,
+    variables: OptionalTable<VariableRow>,
     /// Accesses of GPU kernels, as received; the owners of the memory are known when all ranks are there.
     gpu: Vec<u8>,
     /// Communicators that several ranks report, by name; with the order in which they came.
@@ -109,6 +112,7 @@ impl ProfileFiles {
             sites: Distinct::default(),
             paths: OptionalTable::default(),
             stacks: Distinct::default(),
+            variables: OptionalTable::default(),
             gpu: Vec::new(),
             directory,
             merged: HashMap::new(),
@@ -135,6 +139,7 @@ impl ProfileFiles {
             sites,
             paths,
             stacks,
+            variables,
         ] = parts;
         self.ranks.append(ranks)?;
         self.append_comms(comms)?;
@@ -149,7 +154,8 @@ impl ProfileFiles {
         self.streams.append(&self.directory, streams)?;
         self.sites.append(&self.directory, sites)?;
         self.paths.append(&self.directory, paths)?;
-        self.stacks.append(&self.directory, stacks)
+        self.stacks.append(&self.directory, stacks)?;
+        self.variables.append(&self.directory, variables)
     }
 
     /// Appends a piece of the rows of one or more ranks. The rows of a rank in a table arrive in order, and complete
@@ -183,6 +189,7 @@ impl ProfileFiles {
             MESSAGES => self.messages.append(&self.directory, text),
             STREAMS => self.streams.append(&self.directory, text),
             PATHS => self.paths.append(&self.directory, text),
+            VARIABLES => self.variables.append(&self.directory, text),
             GPU => {
                 self.gpu.extend(text);
                 Ok(())
@@ -243,6 +250,7 @@ impl ProfileFiles {
             self.sites.rows.table,
             self.paths.table,
             self.stacks.rows.table,
+            self.variables.table,
         ];
         for table in tables.into_iter().chain(optional.into_iter().flatten()) {
             table.close()?;
@@ -378,9 +386,16 @@ impl AggregateFiles {
         }
         let mut run = RunInfo { is_aggregate: true, ..run.clone() };
         run.notes.extend(tables.notes);
+        if !run.mpi.variables.is_empty() {
+            run.notes.push(NO_VARIABLES.to_owned());
+        }
         directory.finish(&run)
     }
 }
+
+/// The note of a profile with sums over ranks in a run in which variables were read.
+const NO_VARIABLES: &str = "what MPI's variables counted is in no table of sums over ranks; --fold with a number that is not below that of \
+                            the ranks keeps rows of each rank";
 
 /// The files of a profile, being written: with rows of each rank, or with sums over ranks.
 pub enum Files {

@@ -6,9 +6,11 @@ use crate::overhead::Overhead;
 use crate::places::Places;
 use crate::ticks::seconds_per_tick;
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
-use mpisee_profile::rows::{CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds};
+use mpisee_profile::rows::{
+    CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, VariableRow,
+};
 use mpisee_profile::segment::key::{CallKey, Key, Meaning, PeerKey, class_bounds};
-use mpisee_profile::segment::layout::{call, peer, region, shared_row};
+use mpisee_profile::segment::layout::{call, peer, region, shared_row, variable};
 use mpisee_profile::segment::log::{Created, Runs};
 use mpisee_profile::segment::membership::{has_elided_members, reports, reports_side};
 use mpisee_profile::segment::names::{names, parent_name};
@@ -32,6 +34,8 @@ pub struct RankTables {
     pub outside: Vec<OutsideRow>,
     /// Its regions.
     pub regions: Vec<RegionRow>,
+    /// Variables of its MPI.
+    pub variables: Vec<VariableRow>,
     /// When it entered and left collective calls; none of a process whose clock cannot be compared with others.
     pub arrivals: Arrivals,
     /// Where in the program it called MPI.
@@ -117,6 +121,7 @@ impl RankTables {
             let Some(Meaning::Region(id)) = key.meaning() else { return None };
             rows.region(id, values, *mpi_ticks_by_region.get(id.index())?)
         });
+        let variables = counters.iter().filter_map(|(key, values)| rows.variable(*key, values));
         let overhead = Overhead::of(snapshot, &rows.seconds);
         RankTables {
             places: Places::new(snapshot, &rows.names, &rows.seconds),
@@ -124,6 +129,7 @@ impl RankTables {
             rank: rows.rank(mpi_ticks, overhead.estimate_s),
             comms: comms(snapshot, &rows.names, is_reported),
             regions: regions.collect(),
+            variables: variables.collect(),
             calls,
             peers,
             outside,
@@ -224,6 +230,25 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
         })
     }
 
+    fn variable(&self, key: Key, values: &[u64; 6]) -> Option<VariableRow> {
+        let Some(Meaning::Variable(number, region)) = key.meaning() else { return None };
+        let info = self.snapshot.program.variables.get(usize::from(number))?;
+        let real = |which: usize| Some(f64::from_bits(values[which])).filter(|number| number.is_finite());
+        let grows = grows(&info.class);
+        let (value, readings) = (real(variable::VALUE)?, values[variable::READINGS]);
+        (readings > 0).then(|| VariableRow {
+            rank: self.snapshot.world_rank.get(),
+            region: self.paths.get(region.index()).cloned().unwrap_or_default(),
+            name: info.name.clone(),
+            class: info.class.clone(),
+            value,
+            delta: real(variable::DELTA).filter(|_| grows),
+            least: real(variable::LEAST).filter(|_| !grows),
+            most: real(variable::MOST).filter(|_| !grows),
+            readings,
+        })
+    }
+
     fn region(&self, id: RegionId, values: &[u64; 6], mpi_ticks: Ticks) -> Option<RegionRow> {
         let open = match values[region::OPEN_SINCE] {
             0 => Ticks::ZERO,
@@ -240,6 +265,11 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             involuntary_switches: if_ended(region::INVOLUNTARY_SWITCHES),
         })
     }
+}
+
+/// Returns whether variables of a class count something, so that what they grew is what happened meanwhile.
+fn grows(class: &str) -> bool {
+    ["counter", "aggregate", "timer"].contains(&class)
 }
 
 /// The order of rows: by communicator, region, operation, size and site; what is not about calls comes by its key.

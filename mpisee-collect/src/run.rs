@@ -25,11 +25,12 @@ pub struct FirstRank {
 impl FirstRank {
     /// `run.json` of a complete run of `ranks` ranks on `nodes` nodes, without what is summed over ranks.
     pub fn run_info(self, ranks: u32, nodes: u32) -> RunInfo {
-        let Program { command, library, flavour, thread_level, job, notes, .. } = self.program;
+        let Program { command, library, flavour, thread_level, job, notes, variables, control, .. } =
+            self.program;
         RunInfo {
             format_version: FORMAT_VERSION,
             mpisee_version: env!("CARGO_PKG_VERSION").to_owned(),
-            mpi: MpiInfo { library, flavour, thread_level },
+            mpi: MpiInfo { library, flavour, thread_level, variables, control },
             command,
             job,
             start: rfc3339(self.start_realtime_ns),

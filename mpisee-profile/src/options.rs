@@ -89,6 +89,8 @@ pub struct Options {
     pub gpu_records: Option<PathBuf>,
     /// `libsanitizer-public.so` of CUDA; `None` is where the launcher finds it.
     pub gpu_sanitizer: Option<PathBuf>,
+    /// Patterns for the names of MPI's variables that are read, `pml_*,coll_*`; empty: none are, and MPI is not asked.
+    pub variables: String,
     /// Seconds that a rank waits in `MPI_Finalize` for ranks that may run without the profiler.
     pub wait_s: u64,
 }
@@ -114,6 +116,7 @@ impl Default for Options {
             gpu_sample: 1,
             gpu_records: None,
             gpu_sanitizer: None,
+            variables: String::new(),
             wait_s: 300,
         }
     }
@@ -351,6 +354,20 @@ pub const SETTINGS: &[Setting] = &[
                 return Err("is neither auto nor an absolute path".to_owned());
             }
             options.gpu_sanitizer = (text != "auto").then_some(path);
+            Ok(())
+        },
+    },
+    Setting {
+        variable: "MPISEE_MPI_T",
+        option: "mpi-t",
+        value: "PATTERNS|list",
+        default: "off",
+        help: "Read the MPI library's own performance variables of these names, 'pml_*,coll_*'; list lists them, without a program",
+        apply: |options, text| {
+            if text.split(',').any(|pattern| pattern.trim().is_empty()) {
+                return Err("has an empty pattern".to_owned());
+            }
+            options.variables = if text == "off" { String::new() } else { text.to_owned() };
             Ok(())
         },
     },

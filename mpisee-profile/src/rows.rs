@@ -19,6 +19,7 @@ pub mod messages;
 pub mod rates;
 pub mod sites;
 mod tables;
+mod variables;
 
 pub use aggregate::{
     GpuTotalRow, NodeRow, OffsetRow, OutsideTotalRow, PeerDevice, Ranks, RegionTotalRow, SpreadRow, TotalRow,
@@ -32,6 +33,7 @@ pub use rates::{NodeRateRow, RateRow};
 pub use sites::{PathRow, PathTotalRow, SiteRow, SiteTotalRow, StackRow};
 use tables::file_of_row;
 pub use tables::{TABLES, Table, TableVisitor, visit_tables};
+pub use variables::VariableRow;
 
 /// A record type: the file that holds it. Its columns are its fields.
 pub trait Row: Serialize + DeserializeOwned + Columns {

@@ -12,6 +12,37 @@ pub struct MpiInfo {
     pub flavour: String,
     /// The level that `MPI_Init_thread` provided: single, funneled, serialized or multiple.
     pub thread_level: String,
+    /// The performance variables that were read (`--mpi-t`), on rank 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<VariableInfo>,
+    /// With `--mpi-t`, control variables that are not at their defaults, on rank 0: those that its environment or a file of parameters sets, and those
+    /// that changed while the program ran. Defaults themselves no MPI tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub control: Vec<ControlInfo>,
+}
+
+/// A performance variable of the MPI library.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariableInfo {
+    /// Its name.
+    pub name: String,
+    /// Its class, as in `variables.csv`.
+    pub class: String,
+    /// True if it is of a communicator, and was read for `MPI_COMM_WORLD`.
+    pub of_world: bool,
+    /// What the library says about it.
+    pub description: String,
+}
+
+/// A control variable of the MPI library.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ControlInfo {
+    /// Its name.
+    pub name: String,
+    /// Its value, as the library says it.
+    pub value: String,
+    /// `environment`, `file`, or `program` for one that changed after `MPI_Init`.
+    pub set_by: String,
 }
 
 /// The profiler's overhead. Time added to `MPI_Init` and `MPI_Finalize` is in neither `time_s` nor the wall time. What recording

@@ -3,7 +3,7 @@
 use crate::command::{
     Outcome, advise, agent, check, comms, compare_network, diff, efficiency, expect, export, gpu,
     gpu_records, import, locality, matrix, ops, paths, ranks, recover, regions, report, runs, sites, sizes,
-    summary, timeline, top, waits,
+    summary, timeline, top, variables, waits,
 };
 use crate::left_behind;
 use crate::similar::similar;
@@ -37,6 +37,7 @@ enum Command {
     Ops(ops::OpsArgs),
     Ranks(ranks::RanksArgs),
     Regions(regions::RegionsArgs),
+    Variables(variables::VariablesArgs),
     Report(report::ReportArgs),
     Sizes(sizes::SizesArgs),
     Sites(sites::SitesArgs),
@@ -73,6 +74,7 @@ EXAMPLES:
   mpisee-through matrix app.mpisee          who sends to whom
   mpisee-through efficiency app.mpisee      how much is lost, and on which communicators
   mpisee-through waits app.mpisee           who waits for whom, in collectives and messages
+  mpisee-through variables app.mpisee       what MPI's own variables counted, with mpisee --mpi-t
   mpisee-through gpu app.mpisee             what GPU kernels accessed elsewhere, with mpisee --gpu
   mpisee-through advise app.mpisee          findings in plain words, and what to try
   mpisee-through report app.mpisee          one HTML file with charts of all that, to look at or to send
@@ -118,6 +120,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Ops(args) => ops::run(args),
         Command::Ranks(args) => ranks::run(args),
         Command::Regions(args) => regions::run(args),
+        Command::Variables(args) => variables::run(args),
         Command::Report(args) => report::run(args),
         Command::Sizes(args) => sizes::run(args),
         Command::Sites(args) => sites::run(args),

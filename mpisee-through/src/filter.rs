@@ -373,7 +373,8 @@ pub fn parse_lowercase(text: &str) -> Result<Glob, Infallible> {
     Ok(Glob::new(&text.to_lowercase()))
 }
 
-fn parse_ranks(text: &str) -> Result<RankSet, String> {
+/// Ranks, at least one: `0-3,8`.
+pub fn parse_ranks(text: &str) -> Result<RankSet, String> {
     let ranks: RankSet = text.parse()?;
     if ranks.is_empty() { Err("there is no rank in it".to_owned()) } else { Ok(ranks) }
 }

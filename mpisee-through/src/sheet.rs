@@ -18,6 +18,8 @@ pub enum Value {
     Count(u64),
     /// How many on average.
     Number(f64),
+    /// How much of what has a unit of its own.
+    Quantity(f64),
     /// How much, in bytes.
     Bytes(u64),
     /// Bytes per second, on average.
@@ -55,6 +57,7 @@ impl Value {
                 large_count(*number as u64)
             }
             Value::Number(number) => format!("{number:.1}"),
+            Value::Quantity(number) => quantity(*number),
             Value::Bytes(bytes) => human_bytes(*bytes),
             Value::BytesPerSecond(rate) => human_bytes(rate.round() as u64),
             Value::Seconds(time_s) => time(*time_s),
@@ -71,7 +74,9 @@ impl Value {
         match self {
             Value::Text(text) | Value::Region(text) => text.clone(),
             Value::Count(number) | Value::Bytes(number) => number.to_string(),
-            Value::Number(number) | Value::BytesPerSecond(number) => format!("{number}"),
+            Value::Number(number) | Value::Quantity(number) | Value::BytesPerSecond(number) => {
+                format!("{number}")
+            }
             Value::Seconds(number) | Value::Share(number) | Value::Change { share: number, .. } => {
                 format!("{number:.9}")
             }
@@ -84,6 +89,11 @@ impl Value {
         match self {
             Value::Text(text) | Value::Region(text) => Json::String(text.clone()),
             Value::Count(number) | Value::Bytes(number) => Json::from(*number),
+            Value::Quantity(number) => match (*number as u64, *number as i64) {
+                (unsigned, _) if unsigned as f64 == *number => Json::from(unsigned),
+                (_, signed) if signed as f64 == *number => Json::from(signed),
+                _ => Number::from_f64(*number).map_or(Json::Null, Json::Number),
+            },
             Value::Seconds(number)
             | Value::Share(number)
             | Value::Change { share: number, .. }
@@ -93,6 +103,19 @@ impl Value {
             }
             Value::Nothing => Json::Null,
         }
+    }
+}
+
+/// A number with three significant digits, whatever its unit.
+fn quantity(number: f64) -> String {
+    let size = number.abs();
+    match size {
+        _ if number.fract() == 0.0 && (0.0..9e15).contains(&number) => large_count(number as u64),
+        _ if (1e-2..1e6).contains(&size) => {
+            let digits = (2 - size.log10().floor() as i32).max(0) as usize;
+            format!("{number:.digits$}")
+        }
+        _ => format!("{number:.2e}"),
     }
 }
 
@@ -358,6 +381,9 @@ mod tests {
         assert_eq!(change(0.5), owned(("+50.0", "0.500000000", "0.5")));
         assert_eq!(change(0.0), owned(("0.0", "0.000000000", "0.0")));
         assert_eq!(forms(Value::Number(2.5)), owned(("2.5", "2.5", "2.5")));
+        assert_eq!(forms(Value::Quantity(1234.5)), owned(("1234", "1234.5", "1234.5")));
+        assert_eq!(forms(Value::Quantity(0.000_012_345)), owned(("1.23e-5", "0.000012345", "0.000012345")));
+        assert_eq!(forms(Value::Quantity(7.0)), owned(("7", "7", "7")));
         assert_eq!(forms(Value::Bytes(2048)), owned(("2.00 KiB", "2048", "2048")));
         assert_eq!(forms(Value::Nothing), owned(("-", "", "null")));
         assert_eq!(forms(Value::Seconds(0.1 + 0.2)), owned(("300 ms", "0.300000000", "0.3")));

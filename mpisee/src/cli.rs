@@ -21,12 +21,18 @@ EXAMPLES:
   Python       mpirun -n 4 mpisee python3 app.py
   no launcher  mpisee --flavour openmpi-4.1 ./app.sh
   over time    mpirun -n 4 mpisee --watch ./app input.dat
+  MPI's own    mpisee --flavour openmpi-4.1 --mpi-t list, then mpirun -n 4 mpisee --mpi-t 'pml_*' ./app input.dat
   repeated     mpisee --repeat 5 -- mpirun -n 4 mpisee ./app input.dat";
 
 /// A command line, parsed.
 pub enum Wanted {
     /// `--flavours`
     Flavours,
+    /// `--mpi-t list`
+    Variables {
+        /// The name of the flavour, if it is given.
+        flavour: Option<String>,
+    },
     /// To run a program.
     Run(Run),
 }
@@ -51,7 +57,7 @@ pub struct Run {
 /// Reads the command line; ends the process after `--help`.
 pub fn parse() -> Result<Wanted, Failure> {
     match command().try_get_matches() {
-        Ok(matches) => Ok(wanted(&matches)),
+        Ok(matches) => wanted(&matches),
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => Err(Failure::Usage(sentence(&error))),
     }
@@ -106,7 +112,7 @@ pub fn command() -> Command {
                 .value_name("PROGRAM")
                 .hide(true) // the usage line says it all
                 .value_parser(value_parser!(OsString))
-                .required_unless_present("flavours")
+                .required_unless_present_any(["flavours", "mpi-t"])
                 .num_args(1..)
                 .trailing_var_arg(true),
         )
@@ -133,20 +139,33 @@ fn argument(setting: &'static Setting) -> Arg {
         .value_parser(ValueParser::new(move |value: &str| setting.check(value).map(|()| value.to_owned())))
 }
 
-fn wanted(matches: &ArgMatches) -> Wanted {
+fn wanted(matches: &ArgMatches) -> Result<Wanted, Failure> {
     if matches.get_flag("flavours") {
-        return Wanted::Flavours;
+        return Ok(Wanted::Flavours);
+    }
+    let has_program = matches.contains_id("program");
+    if matches.get_one::<String>("mpi-t").is_some_and(|value| value == "list") {
+        let flavour = matches.get_one("flavour").cloned();
+        let why = "--mpi-t list lists variables and runs no program; leave the program out, or choose variables by their names";
+        return if has_program {
+            Err(Failure::Usage(why.to_owned()))
+        } else {
+            Ok(Wanted::Variables { flavour })
+        };
+    }
+    if !has_program {
+        return Err(Failure::Usage("no PROGRAM is given; --help lists the options".to_owned()));
     }
     let given = |setting: &Setting| matches.get_one::<String>(setting.option).cloned();
     let mut words = matches.get_many::<OsString>("program").unwrap_or_default().cloned();
-    Wanted::Run(Run {
+    Ok(Wanted::Run(Run {
         flavour: matches.get_one("flavour").cloned(),
         variables: SETTINGS.iter().filter_map(|it| Some((it.variable, given(it)?))).collect(),
         program: words.next().unwrap_or_default(),
         arguments: words.collect(),
         repeat: matches.get_one("repeat").copied(),
         watch: matches.get_flag("watch"),
-    })
+    }))
 }
 
 /// The options before the program in the arguments of `mpisee`; none if they cannot be understood.
@@ -165,8 +184,9 @@ mod tests {
     fn read(line: &[&str]) -> Result<Run, clap::Error> {
         let matches = command().try_get_matches_from([&["mpisee"], line].concat())?;
         match wanted(&matches) {
-            Wanted::Run(run) => Ok(run),
-            Wanted::Flavours => panic!("{line:?} asks for a list"),
+            Ok(Wanted::Run(run)) => Ok(run),
+            Ok(Wanted::Flavours | Wanted::Variables { .. }) => panic!("{line:?} asks for a list"),
+            Err(why) => panic!("{line:?}: {why}"),
         }
     }
 
@@ -235,6 +255,18 @@ mod tests {
         assert!(read(&["--watch", "app"]).unwrap().watch);
         assert!(!read(&["app", "--watch"]).unwrap().watch);
         assert!(read(&["--watch", "--repeat", "5", "app"]).is_err());
+    }
+
+    #[test]
+    fn variables_are_listed_without_a_program() {
+        let wanted =
+            |line: &[&str]| wanted(&command().try_get_matches_from([&["mpisee"], line].concat()).unwrap());
+        let listed = wanted(&["--mpi-t", "list", "--flavour", "mpich-4.0"]);
+        assert!(matches!(listed, Ok(Wanted::Variables { flavour: Some(name) }) if name == "mpich-4.0"));
+        assert!(wanted(&["--mpi-t", "list", "app"]).is_err());
+        assert!(wanted(&["--mpi-t", "pml_*"]).is_err());
+        let run = read(&["--mpi-t", "pml_*,coll_*", "app"]).unwrap();
+        assert_eq!(run.variables, [("MPISEE_MPI_T", "pml_*,coll_*".to_owned())]);
     }
 
     #[test]

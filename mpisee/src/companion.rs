@@ -9,8 +9,7 @@ use std::path::PathBuf;
 /// there is none.
 pub fn program_for_launcher(name: &str, wanted: Option<&str>) -> Result<PathBuf, String> {
     let installation = Installation::find();
-    let flavour =
-        flavour(&installation, wanted, environment::hint(|name| std::env::var(name).ok()).as_ref())?;
+    let flavour = flavour_for_launcher(&installation, wanted)?;
     let program = installation.folder.join(&flavour.name).join(name);
     if program.is_file() {
         return Ok(program);
@@ -20,6 +19,14 @@ pub fn program_for_launcher(name: &str, wanted: Option<&str>) -> Result<PathBuf,
         flavour.name,
         installation.folder.display()
     ))
+}
+
+/// The flavour `wanted`, or that for the launcher that started this process; a sentence where there is none.
+pub fn flavour_for_launcher<'i>(
+    installation: &'i Installation,
+    wanted: Option<&str>,
+) -> Result<&'i Flavour, String> {
+    flavour(installation, wanted, environment::hint(|name| std::env::var(name).ok()).as_ref())
 }
 
 fn flavour<'i>(

@@ -42,7 +42,9 @@ pub enum Failure {
         /// The reason, and what to do.
         why: String,
     },
-    /// Standard output does not take the list of flavours.
+    /// The variables of an MPI cannot be listed, for this reason.
+    NoVariables(String),
+    /// Standard output does not take the list.
     Output(io::Error),
 }
 
@@ -59,7 +61,7 @@ impl Failure {
             Failure::Exec { why, .. } if why.kind() == io::ErrorKind::NotFound => 127,
             Failure::NotExecutable { .. } | Failure::Exec { .. } => 126,
             Failure::UnknownFlavour { .. } | Failure::Usage(_) | Failure::NotRepeated { .. } => 2,
-            Failure::Output(_) => 1,
+            Failure::Output(_) | Failure::NoVariables(_) => 1,
         })
     }
 }
@@ -86,8 +88,8 @@ impl fmt::Display for Failure {
                 write!(f, "there is no flavour {wanted}: installed are {}", installed.join(", "))
             }
             Failure::Usage(why) => f.write_str(why),
-            Failure::NotRepeated { why } => f.write_str(why),
-            Failure::Output(why) => write!(f, "writing the list of flavours: {why}"),
+            Failure::NotRepeated { why } | Failure::NoVariables(why) => f.write_str(why),
+            Failure::Output(why) => write!(f, "writing the list: {why}"),
         }
     }
 }

@@ -122,7 +122,7 @@ fn read(folder: &Path) -> Result<Flavour, String> {
 }
 
 /// Lines in which columns begin below each other.
-fn align<const COLUMNS: usize>(table: &[[String; COLUMNS]]) -> String {
+pub fn align<const COLUMNS: usize>(table: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let line = |row: &[String; COLUMNS]| {
         let cells =

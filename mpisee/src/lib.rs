@@ -17,6 +17,7 @@ mod program;
 mod repeat;
 mod sanitizer;
 mod signals;
+mod variables;
 mod watch;
 
 pub use companion::program_for_launcher;
@@ -44,6 +45,7 @@ pub fn command() -> clap::Command {
 fn run() -> Result<ExitCode, Failure> {
     match cli::parse()? {
         Wanted::Flavours => flavours::Installation::find().list().map(|()| ExitCode::SUCCESS),
+        Wanted::Variables { flavour } => variables::list(flavour.as_deref()).map(|()| ExitCode::SUCCESS),
         Wanted::Run(run) => match run.repeat {
             Some(times) => repeat::repeat(&run, times),
             None => match launch::launch(run)? {},

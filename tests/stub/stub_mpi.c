@@ -558,395 +558,396 @@ static const struct parameter list_550[] = {{"status", 'p', '-', 'b'}, {"datatyp
 static const struct parameter list_551[] = {{"status", 'p', '-', 'b'}, {"error", 'i', '-', 'r'}};
 static const struct parameter list_552[] = {{"status", 'p', '-', 'b'}, {"source", 'i', '-', 'r'}};
 static const struct parameter list_553[] = {{"status", 'p', '-', 'b'}, {"tag", 'i', '-', 'r'}};
-static const struct parameter list_554[] = {{"request", 'p', 'R', 'b'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}};
-static const struct parameter list_555[] = {{"status", 'p', '-', 'r'}, {"flag", 'p', 'i', 'w'}};
-static const struct parameter list_556[] = {{"count", 'i', '-', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"flag", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}};
-static const struct parameter list_557[] = {{"count", 'i', '-', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"index", 'p', 'i', 'w'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}};
-static const struct parameter list_558[] = {{"incount", 'i', '-', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"outcount", 'p', 'i', 'w'}, {"array_of_indices", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}};
-static const struct parameter list_559[] = {{"comm", 'h', 'C', 'r'}, {"status", 'p', 'i', 'w'}};
-static const struct parameter list_560[] = {{"datatype", 'h', 'o', 'r'}};
-static const struct parameter list_561[] = {{"datatype", 'p', 'o', 'b'}};
-static const struct parameter list_562[] = {{"count", 'i', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_563[] = {{"count", 'l', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_564[] = {{"size", 'i', '-', 'r'}, {"rank", 'i', '-', 'r'}, {"ndims", 'i', '-', 'r'}, {"array_of_gsizes", 'p', 'i', 'r'}, {"array_of_distribs", 'p', 'i', 'r'}, {"array_of_dargs", 'p', 'i', 'r'}, {"array_of_psizes", 'p', 'i', 'r'}, {"order", 'i', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_565[] = {{"size", 'i', '-', 'r'}, {"rank", 'i', '-', 'r'}, {"ndims", 'i', '-', 'r'}, {"array_of_gsizes", 'p', 'l', 'r'}, {"array_of_distribs", 'p', 'i', 'r'}, {"array_of_dargs", 'p', 'i', 'r'}, {"array_of_psizes", 'p', 'i', 'r'}, {"order", 'i', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_566[] = {{"p", 'i', '-', 'r'}, {"r", 'i', '-', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_567[] = {{"r", 'i', '-', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_568[] = {{"p", 'i', '-', 'r'}, {"r", 'i', '-', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_569[] = {{"count", 'i', '-', 'r'}, {"array_of_blocklengths", 'p', 'i', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_570[] = {{"count", 'l', '-', 'r'}, {"array_of_blocklengths", 'p', 'l', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_571[] = {{"count", 'i', '-', 'r'}, {"blocklength", 'i', '-', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_572[] = {{"count", 'l', '-', 'r'}, {"blocklength", 'l', '-', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_573[] = {{"count", 'i', '-', 'r'}, {"blocklength", 'i', '-', 'r'}, {"stride", 'l', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_574[] = {{"count", 'l', '-', 'r'}, {"blocklength", 'l', '-', 'r'}, {"stride", 'l', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_575[] = {{"count", 'i', '-', 'r'}, {"blocklength", 'i', '-', 'r'}, {"array_of_displacements", 'p', 'i', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_576[] = {{"count", 'l', '-', 'r'}, {"blocklength", 'l', '-', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_577[] = {{"type_copy_attr_fn", 'p', '-', 'r'}, {"type_delete_attr_fn", 'p', '-', 'r'}, {"type_keyval", 'p', 'i', 'w'}, {"extra_state", 'p', '-', 'r'}};
-static const struct parameter list_578[] = {{"oldtype", 'h', 'o', 'r'}, {"lb", 'l', '-', 'r'}, {"extent", 'l', '-', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_554[] = {{"required", 'i', '-', 'r'}, {"provided", 'p', 'i', 'w'}};
+static const struct parameter list_555[] = {{"request", 'p', 'R', 'b'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}};
+static const struct parameter list_556[] = {{"status", 'p', '-', 'r'}, {"flag", 'p', 'i', 'w'}};
+static const struct parameter list_557[] = {{"count", 'i', '-', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"flag", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}};
+static const struct parameter list_558[] = {{"count", 'i', '-', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"index", 'p', 'i', 'w'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}};
+static const struct parameter list_559[] = {{"incount", 'i', '-', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"outcount", 'p', 'i', 'w'}, {"array_of_indices", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}};
+static const struct parameter list_560[] = {{"comm", 'h', 'C', 'r'}, {"status", 'p', 'i', 'w'}};
+static const struct parameter list_561[] = {{"datatype", 'h', 'o', 'r'}};
+static const struct parameter list_562[] = {{"datatype", 'p', 'o', 'b'}};
+static const struct parameter list_563[] = {{"count", 'i', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_564[] = {{"count", 'l', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_565[] = {{"size", 'i', '-', 'r'}, {"rank", 'i', '-', 'r'}, {"ndims", 'i', '-', 'r'}, {"array_of_gsizes", 'p', 'i', 'r'}, {"array_of_distribs", 'p', 'i', 'r'}, {"array_of_dargs", 'p', 'i', 'r'}, {"array_of_psizes", 'p', 'i', 'r'}, {"order", 'i', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_566[] = {{"size", 'i', '-', 'r'}, {"rank", 'i', '-', 'r'}, {"ndims", 'i', '-', 'r'}, {"array_of_gsizes", 'p', 'l', 'r'}, {"array_of_distribs", 'p', 'i', 'r'}, {"array_of_dargs", 'p', 'i', 'r'}, {"array_of_psizes", 'p', 'i', 'r'}, {"order", 'i', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_567[] = {{"p", 'i', '-', 'r'}, {"r", 'i', '-', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_568[] = {{"r", 'i', '-', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_569[] = {{"p", 'i', '-', 'r'}, {"r", 'i', '-', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_570[] = {{"count", 'i', '-', 'r'}, {"array_of_blocklengths", 'p', 'i', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_571[] = {{"count", 'l', '-', 'r'}, {"array_of_blocklengths", 'p', 'l', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_572[] = {{"count", 'i', '-', 'r'}, {"blocklength", 'i', '-', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_573[] = {{"count", 'l', '-', 'r'}, {"blocklength", 'l', '-', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_574[] = {{"count", 'i', '-', 'r'}, {"blocklength", 'i', '-', 'r'}, {"stride", 'l', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_575[] = {{"count", 'l', '-', 'r'}, {"blocklength", 'l', '-', 'r'}, {"stride", 'l', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_576[] = {{"count", 'i', '-', 'r'}, {"blocklength", 'i', '-', 'r'}, {"array_of_displacements", 'p', 'i', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_577[] = {{"count", 'l', '-', 'r'}, {"blocklength", 'l', '-', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_578[] = {{"type_copy_attr_fn", 'p', '-', 'r'}, {"type_delete_attr_fn", 'p', '-', 'r'}, {"type_keyval", 'p', 'i', 'w'}, {"extra_state", 'p', '-', 'r'}};
 static const struct parameter list_579[] = {{"oldtype", 'h', 'o', 'r'}, {"lb", 'l', '-', 'r'}, {"extent", 'l', '-', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_580[] = {{"count", 'i', '-', 'r'}, {"array_of_blocklengths", 'p', 'i', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"array_of_types", 'p', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_581[] = {{"count", 'l', '-', 'r'}, {"array_of_blocklengths", 'p', 'l', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"array_of_types", 'p', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_582[] = {{"ndims", 'i', '-', 'r'}, {"array_of_sizes", 'p', 'i', 'r'}, {"array_of_subsizes", 'p', 'i', 'r'}, {"array_of_starts", 'p', 'i', 'r'}, {"order", 'i', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_583[] = {{"ndims", 'i', '-', 'r'}, {"array_of_sizes", 'p', 'l', 'r'}, {"array_of_subsizes", 'p', 'l', 'r'}, {"array_of_starts", 'p', 'l', 'r'}, {"order", 'i', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_584[] = {{"datatype", 'h', 'o', 'r'}, {"type_keyval", 'i', '-', 'r'}};
-static const struct parameter list_585[] = {{"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_586[] = {{"datatype", 'i', '-', 'r'}};
-static const struct parameter list_587[] = {{"datatype", 'p', 'o', 'b'}};
-static const struct parameter list_588[] = {{"type_keyval", 'p', 'i', 'b'}};
-static const struct parameter list_589[] = {{"datatype", 'i', '-', 'r'}};
-static const struct parameter list_590[] = {{"datatype", 'h', 'o', 'r'}, {"type_keyval", 'i', '-', 'r'}, {"attribute_val", 'p', '-', 'w'}, {"flag", 'p', 'i', 'w'}};
-static const struct parameter list_591[] = {{"datatype", 'h', 'o', 'r'}, {"max_integers", 'i', '-', 'r'}, {"max_addresses", 'i', '-', 'r'}, {"max_datatypes", 'i', '-', 'r'}, {"array_of_integers", 'p', 'i', 'w'}, {"array_of_addresses", 'p', 'l', 'w'}, {"array_of_datatypes", 'p', 'o', 'w'}};
-static const struct parameter list_592[] = {{"datatype", 'h', 'o', 'r'}, {"max_integers", 'l', '-', 'r'}, {"max_addresses", 'l', '-', 'r'}, {"max_large_counts", 'l', '-', 'r'}, {"max_datatypes", 'l', '-', 'r'}, {"array_of_integers", 'p', 'i', 'w'}, {"array_of_addresses", 'p', 'l', 'w'}, {"array_of_large_counts", 'p', 'l', 'w'}, {"array_of_datatypes", 'p', 'o', 'w'}};
-static const struct parameter list_593[] = {{"datatype", 'h', 'o', 'r'}, {"num_integers", 'p', 'i', 'w'}, {"num_addresses", 'p', 'i', 'w'}, {"num_datatypes", 'p', 'i', 'w'}, {"combiner", 'p', 'i', 'w'}};
-static const struct parameter list_594[] = {{"datatype", 'h', 'o', 'r'}, {"num_integers", 'p', 'l', 'w'}, {"num_addresses", 'p', 'l', 'w'}, {"num_large_counts", 'p', 'l', 'w'}, {"num_datatypes", 'p', 'l', 'w'}, {"combiner", 'p', 'i', 'w'}};
-static const struct parameter list_595[] = {{"datatype", 'h', 'o', 'r'}, {"lb", 'p', 'l', 'w'}, {"extent", 'p', 'l', 'w'}};
+static const struct parameter list_580[] = {{"oldtype", 'h', 'o', 'r'}, {"lb", 'l', '-', 'r'}, {"extent", 'l', '-', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_581[] = {{"count", 'i', '-', 'r'}, {"array_of_blocklengths", 'p', 'i', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"array_of_types", 'p', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_582[] = {{"count", 'l', '-', 'r'}, {"array_of_blocklengths", 'p', 'l', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"array_of_types", 'p', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_583[] = {{"ndims", 'i', '-', 'r'}, {"array_of_sizes", 'p', 'i', 'r'}, {"array_of_subsizes", 'p', 'i', 'r'}, {"array_of_starts", 'p', 'i', 'r'}, {"order", 'i', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_584[] = {{"ndims", 'i', '-', 'r'}, {"array_of_sizes", 'p', 'l', 'r'}, {"array_of_subsizes", 'p', 'l', 'r'}, {"array_of_starts", 'p', 'l', 'r'}, {"order", 'i', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_585[] = {{"datatype", 'h', 'o', 'r'}, {"type_keyval", 'i', '-', 'r'}};
+static const struct parameter list_586[] = {{"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_587[] = {{"datatype", 'i', '-', 'r'}};
+static const struct parameter list_588[] = {{"datatype", 'p', 'o', 'b'}};
+static const struct parameter list_589[] = {{"type_keyval", 'p', 'i', 'b'}};
+static const struct parameter list_590[] = {{"datatype", 'i', '-', 'r'}};
+static const struct parameter list_591[] = {{"datatype", 'h', 'o', 'r'}, {"type_keyval", 'i', '-', 'r'}, {"attribute_val", 'p', '-', 'w'}, {"flag", 'p', 'i', 'w'}};
+static const struct parameter list_592[] = {{"datatype", 'h', 'o', 'r'}, {"max_integers", 'i', '-', 'r'}, {"max_addresses", 'i', '-', 'r'}, {"max_datatypes", 'i', '-', 'r'}, {"array_of_integers", 'p', 'i', 'w'}, {"array_of_addresses", 'p', 'l', 'w'}, {"array_of_datatypes", 'p', 'o', 'w'}};
+static const struct parameter list_593[] = {{"datatype", 'h', 'o', 'r'}, {"max_integers", 'l', '-', 'r'}, {"max_addresses", 'l', '-', 'r'}, {"max_large_counts", 'l', '-', 'r'}, {"max_datatypes", 'l', '-', 'r'}, {"array_of_integers", 'p', 'i', 'w'}, {"array_of_addresses", 'p', 'l', 'w'}, {"array_of_large_counts", 'p', 'l', 'w'}, {"array_of_datatypes", 'p', 'o', 'w'}};
+static const struct parameter list_594[] = {{"datatype", 'h', 'o', 'r'}, {"num_integers", 'p', 'i', 'w'}, {"num_addresses", 'p', 'i', 'w'}, {"num_datatypes", 'p', 'i', 'w'}, {"combiner", 'p', 'i', 'w'}};
+static const struct parameter list_595[] = {{"datatype", 'h', 'o', 'r'}, {"num_integers", 'p', 'l', 'w'}, {"num_addresses", 'p', 'l', 'w'}, {"num_large_counts", 'p', 'l', 'w'}, {"num_datatypes", 'p', 'l', 'w'}, {"combiner", 'p', 'i', 'w'}};
 static const struct parameter list_596[] = {{"datatype", 'h', 'o', 'r'}, {"lb", 'p', 'l', 'w'}, {"extent", 'p', 'l', 'w'}};
 static const struct parameter list_597[] = {{"datatype", 'h', 'o', 'r'}, {"lb", 'p', 'l', 'w'}, {"extent", 'p', 'l', 'w'}};
-static const struct parameter list_598[] = {{"datatype", 'h', 'o', 'r'}, {"type_name", 'p', '-', 'w'}, {"resultlen", 'p', 'i', 'w'}};
-static const struct parameter list_599[] = {{"datatype", 'h', 'o', 'r'}, {"true_lb", 'p', 'l', 'w'}, {"true_extent", 'p', 'l', 'w'}};
+static const struct parameter list_598[] = {{"datatype", 'h', 'o', 'r'}, {"lb", 'p', 'l', 'w'}, {"extent", 'p', 'l', 'w'}};
+static const struct parameter list_599[] = {{"datatype", 'h', 'o', 'r'}, {"type_name", 'p', '-', 'w'}, {"resultlen", 'p', 'i', 'w'}};
 static const struct parameter list_600[] = {{"datatype", 'h', 'o', 'r'}, {"true_lb", 'p', 'l', 'w'}, {"true_extent", 'p', 'l', 'w'}};
 static const struct parameter list_601[] = {{"datatype", 'h', 'o', 'r'}, {"true_lb", 'p', 'l', 'w'}, {"true_extent", 'p', 'l', 'w'}};
-static const struct parameter list_602[] = {{"value_type", 'h', 'o', 'r'}, {"index_type", 'h', 'o', 'r'}, {"pair_type", 'p', 'o', 'w'}};
-static const struct parameter list_603[] = {{"count", 'i', '-', 'r'}, {"array_of_blocklengths", 'p', 'i', 'r'}, {"array_of_displacements", 'p', 'i', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_604[] = {{"count", 'l', '-', 'r'}, {"array_of_blocklengths", 'p', 'l', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_605[] = {{"typeclass", 'i', '-', 'r'}, {"size", 'i', '-', 'r'}, {"datatype", 'p', 'o', 'w'}};
-static const struct parameter list_606[] = {{"datatype", 'h', 'o', 'r'}, {"type_keyval", 'i', '-', 'r'}, {"attribute_val", 'p', '-', 'r'}};
-static const struct parameter list_607[] = {{"datatype", 'h', 'o', 'r'}, {"type_name", 'p', '-', 'r'}};
-static const struct parameter list_608[] = {{"datatype", 'h', 'o', 'r'}, {"size", 'p', 'i', 'w'}};
-static const struct parameter list_609[] = {{"datatype", 'h', 'o', 'r'}, {"size", 'p', 'l', 'w'}};
+static const struct parameter list_602[] = {{"datatype", 'h', 'o', 'r'}, {"true_lb", 'p', 'l', 'w'}, {"true_extent", 'p', 'l', 'w'}};
+static const struct parameter list_603[] = {{"value_type", 'h', 'o', 'r'}, {"index_type", 'h', 'o', 'r'}, {"pair_type", 'p', 'o', 'w'}};
+static const struct parameter list_604[] = {{"count", 'i', '-', 'r'}, {"array_of_blocklengths", 'p', 'i', 'r'}, {"array_of_displacements", 'p', 'i', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_605[] = {{"count", 'l', '-', 'r'}, {"array_of_blocklengths", 'p', 'l', 'r'}, {"array_of_displacements", 'p', 'l', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_606[] = {{"typeclass", 'i', '-', 'r'}, {"size", 'i', '-', 'r'}, {"datatype", 'p', 'o', 'w'}};
+static const struct parameter list_607[] = {{"datatype", 'h', 'o', 'r'}, {"type_keyval", 'i', '-', 'r'}, {"attribute_val", 'p', '-', 'r'}};
+static const struct parameter list_608[] = {{"datatype", 'h', 'o', 'r'}, {"type_name", 'p', '-', 'r'}};
+static const struct parameter list_609[] = {{"datatype", 'h', 'o', 'r'}, {"size", 'p', 'i', 'w'}};
 static const struct parameter list_610[] = {{"datatype", 'h', 'o', 'r'}, {"size", 'p', 'l', 'w'}};
-static const struct parameter list_611[] = {{"datatype", 'h', 'o', 'r'}};
-static const struct parameter list_612[] = {{"count", 'i', '-', 'r'}, {"blocklength", 'i', '-', 'r'}, {"stride", 'i', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_613[] = {{"count", 'l', '-', 'r'}, {"blocklength", 'l', '-', 'r'}, {"stride", 'l', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
-static const struct parameter list_614[] = {{"inbuf", 'p', '-', 'r'}, {"insize", 'i', '-', 'r'}, {"position", 'p', 'i', 'b'}, {"outbuf", 'p', '-', 'w'}, {"outcount", 'i', '-', 'r'}, {"datatype", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}};
-static const struct parameter list_615[] = {{"inbuf", 'p', '-', 'r'}, {"insize", 'l', '-', 'r'}, {"position", 'p', 'l', 'b'}, {"outbuf", 'p', '-', 'w'}, {"outcount", 'l', '-', 'r'}, {"datatype", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}};
-static const struct parameter list_616[] = {{"datarep", 'p', '-', 'r'}, {"inbuf", 'p', '-', 'r'}, {"insize", 'i', '-', 'r'}, {"position", 'p', 'l', 'b'}, {"outbuf", 'p', '-', 'w'}, {"outcount", 'i', '-', 'r'}, {"datatype", 'h', 'o', 'r'}};
-static const struct parameter list_617[] = {{"datarep", 'p', '-', 'r'}, {"inbuf", 'p', '-', 'r'}, {"insize", 'l', '-', 'r'}, {"position", 'p', 'l', 'b'}, {"outbuf", 'p', '-', 'w'}, {"outcount", 'l', '-', 'r'}, {"datatype", 'h', 'o', 'r'}};
-static const struct parameter list_618[] = {{"service_name", 'p', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"port_name", 'p', '-', 'r'}};
-static const struct parameter list_619[] = {{"request", 'p', 'R', 'b'}, {"status", 'p', '-', 'w'}};
-static const struct parameter list_620[] = {{"count", 'i', '-', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"array_of_statuses", 'p', '-', 'w'}};
-static const struct parameter list_621[] = {{"count", 'i', '-', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"index", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}};
-static const struct parameter list_622[] = {{"incount", 'i', '-', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"outcount", 'p', 'i', 'w'}, {"array_of_indices", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}};
-static const struct parameter list_623[] = {{"size", 'l', '-', 'r'}, {"disp_unit", 'i', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}};
-static const struct parameter list_624[] = {{"size", 'l', '-', 'r'}, {"disp_unit", 'l', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}};
-static const struct parameter list_625[] = {{"size", 'l', '-', 'r'}, {"disp_unit", 'i', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}};
-static const struct parameter list_626[] = {{"size", 'l', '-', 'r'}, {"disp_unit", 'l', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}};
-static const struct parameter list_627[] = {{"win", 'h', 'W', 'r'}, {"base", 'p', '-', 'b'}, {"size", 'l', '-', 'r'}};
-static const struct parameter list_628[] = {{"win", 'h', 'W', 'r'}};
-static const struct parameter list_629[] = {{"win", 'h', 'W', 'r'}, {"errorcode", 'i', '-', 'r'}};
-static const struct parameter list_630[] = {{"win", 'h', 'W', 'r'}};
-static const struct parameter list_631[] = {{"base", 'p', '-', 'b'}, {"size", 'l', '-', 'r'}, {"disp_unit", 'i', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"win", 'p', 'W', 'w'}};
-static const struct parameter list_632[] = {{"base", 'p', '-', 'b'}, {"size", 'l', '-', 'r'}, {"disp_unit", 'l', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"win", 'p', 'W', 'w'}};
-static const struct parameter list_633[] = {{"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"win", 'p', 'W', 'w'}};
-static const struct parameter list_634[] = {{"win_errhandler_fn", 'p', '-', 'r'}, {"errhandler", 'p', 'o', 'w'}};
-static const struct parameter list_635[] = {{"win_copy_attr_fn", 'p', '-', 'r'}, {"win_delete_attr_fn", 'p', '-', 'r'}, {"win_keyval", 'p', 'i', 'w'}, {"extra_state", 'p', '-', 'r'}};
-static const struct parameter list_636[] = {{"win", 'h', 'W', 'r'}, {"win_keyval", 'i', '-', 'r'}};
-static const struct parameter list_637[] = {{"win", 'h', 'W', 'r'}, {"base", 'p', '-', 'r'}};
-static const struct parameter list_638[] = {{"win", 'i', '-', 'r'}};
-static const struct parameter list_639[] = {{"assert", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
-static const struct parameter list_640[] = {{"rank", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
-static const struct parameter list_641[] = {{"win", 'h', 'W', 'r'}};
-static const struct parameter list_642[] = {{"rank", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
-static const struct parameter list_643[] = {{"win", 'h', 'W', 'r'}};
-static const struct parameter list_644[] = {{"win", 'p', 'W', 'b'}};
-static const struct parameter list_645[] = {{"win_keyval", 'p', 'i', 'b'}};
-static const struct parameter list_646[] = {{"win", 'i', '-', 'r'}};
-static const struct parameter list_647[] = {{"win", 'h', 'W', 'r'}, {"win_keyval", 'i', '-', 'r'}, {"attribute_val", 'p', '-', 'w'}, {"flag", 'p', 'i', 'w'}};
-static const struct parameter list_648[] = {{"win", 'h', 'W', 'r'}, {"errhandler", 'p', 'o', 'w'}};
-static const struct parameter list_649[] = {{"win", 'h', 'W', 'r'}, {"group", 'p', 'o', 'w'}};
-static const struct parameter list_650[] = {{"win", 'h', 'W', 'r'}, {"info_used", 'p', 'o', 'w'}};
-static const struct parameter list_651[] = {{"win", 'h', 'W', 'r'}, {"win_name", 'p', '-', 'w'}, {"resultlen", 'p', 'i', 'w'}};
-static const struct parameter list_652[] = {{"lock_type", 'i', '-', 'r'}, {"rank", 'i', '-', 'r'}, {"assert", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
-static const struct parameter list_653[] = {{"assert", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
-static const struct parameter list_654[] = {{"group", 'h', 'o', 'r'}, {"assert", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
-static const struct parameter list_655[] = {{"win", 'h', 'W', 'r'}, {"win_keyval", 'i', '-', 'r'}, {"attribute_val", 'p', '-', 'r'}};
-static const struct parameter list_656[] = {{"win", 'h', 'W', 'r'}, {"errhandler", 'h', 'o', 'r'}};
-static const struct parameter list_657[] = {{"win", 'h', 'W', 'r'}, {"info", 'h', 'o', 'r'}};
-static const struct parameter list_658[] = {{"win", 'h', 'W', 'r'}, {"win_name", 'p', '-', 'r'}};
-static const struct parameter list_659[] = {{"win", 'h', 'W', 'r'}, {"rank", 'i', '-', 'r'}, {"size", 'p', 'l', 'w'}, {"disp_unit", 'p', 'i', 'w'}, {"baseptr", 'p', '-', 'w'}};
-static const struct parameter list_660[] = {{"win", 'h', 'W', 'r'}, {"rank", 'i', '-', 'r'}, {"size", 'p', 'l', 'w'}, {"disp_unit", 'p', 'l', 'w'}, {"baseptr", 'p', '-', 'w'}};
-static const struct parameter list_661[] = {{"group", 'h', 'o', 'r'}, {"assert", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
-static const struct parameter list_662[] = {{"win", 'h', 'W', 'r'}};
-static const struct parameter list_663[] = {{"win", 'h', 'W', 'r'}, {"flag", 'p', 'i', 'w'}};
-static const struct parameter list_664[] = {{"win", 'h', 'W', 'r'}};
-static const struct parameter list_665[] = {{"rank", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
-static const struct parameter list_666[] = {{"win", 'h', 'W', 'r'}};
+static const struct parameter list_611[] = {{"datatype", 'h', 'o', 'r'}, {"size", 'p', 'l', 'w'}};
+static const struct parameter list_612[] = {{"datatype", 'h', 'o', 'r'}};
+static const struct parameter list_613[] = {{"count", 'i', '-', 'r'}, {"blocklength", 'i', '-', 'r'}, {"stride", 'i', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_614[] = {{"count", 'l', '-', 'r'}, {"blocklength", 'l', '-', 'r'}, {"stride", 'l', '-', 'r'}, {"oldtype", 'h', 'o', 'r'}, {"newtype", 'p', 'o', 'w'}};
+static const struct parameter list_615[] = {{"inbuf", 'p', '-', 'r'}, {"insize", 'i', '-', 'r'}, {"position", 'p', 'i', 'b'}, {"outbuf", 'p', '-', 'w'}, {"outcount", 'i', '-', 'r'}, {"datatype", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}};
+static const struct parameter list_616[] = {{"inbuf", 'p', '-', 'r'}, {"insize", 'l', '-', 'r'}, {"position", 'p', 'l', 'b'}, {"outbuf", 'p', '-', 'w'}, {"outcount", 'l', '-', 'r'}, {"datatype", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}};
+static const struct parameter list_617[] = {{"datarep", 'p', '-', 'r'}, {"inbuf", 'p', '-', 'r'}, {"insize", 'i', '-', 'r'}, {"position", 'p', 'l', 'b'}, {"outbuf", 'p', '-', 'w'}, {"outcount", 'i', '-', 'r'}, {"datatype", 'h', 'o', 'r'}};
+static const struct parameter list_618[] = {{"datarep", 'p', '-', 'r'}, {"inbuf", 'p', '-', 'r'}, {"insize", 'l', '-', 'r'}, {"position", 'p', 'l', 'b'}, {"outbuf", 'p', '-', 'w'}, {"outcount", 'l', '-', 'r'}, {"datatype", 'h', 'o', 'r'}};
+static const struct parameter list_619[] = {{"service_name", 'p', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"port_name", 'p', '-', 'r'}};
+static const struct parameter list_620[] = {{"request", 'p', 'R', 'b'}, {"status", 'p', '-', 'w'}};
+static const struct parameter list_621[] = {{"count", 'i', '-', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"array_of_statuses", 'p', '-', 'w'}};
+static const struct parameter list_622[] = {{"count", 'i', '-', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"index", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}};
+static const struct parameter list_623[] = {{"incount", 'i', '-', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"outcount", 'p', 'i', 'w'}, {"array_of_indices", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}};
+static const struct parameter list_624[] = {{"size", 'l', '-', 'r'}, {"disp_unit", 'i', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}};
+static const struct parameter list_625[] = {{"size", 'l', '-', 'r'}, {"disp_unit", 'l', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}};
+static const struct parameter list_626[] = {{"size", 'l', '-', 'r'}, {"disp_unit", 'i', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}};
+static const struct parameter list_627[] = {{"size", 'l', '-', 'r'}, {"disp_unit", 'l', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}};
+static const struct parameter list_628[] = {{"win", 'h', 'W', 'r'}, {"base", 'p', '-', 'b'}, {"size", 'l', '-', 'r'}};
+static const struct parameter list_629[] = {{"win", 'h', 'W', 'r'}};
+static const struct parameter list_630[] = {{"win", 'h', 'W', 'r'}, {"errorcode", 'i', '-', 'r'}};
+static const struct parameter list_631[] = {{"win", 'h', 'W', 'r'}};
+static const struct parameter list_632[] = {{"base", 'p', '-', 'b'}, {"size", 'l', '-', 'r'}, {"disp_unit", 'i', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"win", 'p', 'W', 'w'}};
+static const struct parameter list_633[] = {{"base", 'p', '-', 'b'}, {"size", 'l', '-', 'r'}, {"disp_unit", 'l', '-', 'r'}, {"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"win", 'p', 'W', 'w'}};
+static const struct parameter list_634[] = {{"info", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"win", 'p', 'W', 'w'}};
+static const struct parameter list_635[] = {{"win_errhandler_fn", 'p', '-', 'r'}, {"errhandler", 'p', 'o', 'w'}};
+static const struct parameter list_636[] = {{"win_copy_attr_fn", 'p', '-', 'r'}, {"win_delete_attr_fn", 'p', '-', 'r'}, {"win_keyval", 'p', 'i', 'w'}, {"extra_state", 'p', '-', 'r'}};
+static const struct parameter list_637[] = {{"win", 'h', 'W', 'r'}, {"win_keyval", 'i', '-', 'r'}};
+static const struct parameter list_638[] = {{"win", 'h', 'W', 'r'}, {"base", 'p', '-', 'r'}};
+static const struct parameter list_639[] = {{"win", 'i', '-', 'r'}};
+static const struct parameter list_640[] = {{"assert", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
+static const struct parameter list_641[] = {{"rank", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
+static const struct parameter list_642[] = {{"win", 'h', 'W', 'r'}};
+static const struct parameter list_643[] = {{"rank", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
+static const struct parameter list_644[] = {{"win", 'h', 'W', 'r'}};
+static const struct parameter list_645[] = {{"win", 'p', 'W', 'b'}};
+static const struct parameter list_646[] = {{"win_keyval", 'p', 'i', 'b'}};
+static const struct parameter list_647[] = {{"win", 'i', '-', 'r'}};
+static const struct parameter list_648[] = {{"win", 'h', 'W', 'r'}, {"win_keyval", 'i', '-', 'r'}, {"attribute_val", 'p', '-', 'w'}, {"flag", 'p', 'i', 'w'}};
+static const struct parameter list_649[] = {{"win", 'h', 'W', 'r'}, {"errhandler", 'p', 'o', 'w'}};
+static const struct parameter list_650[] = {{"win", 'h', 'W', 'r'}, {"group", 'p', 'o', 'w'}};
+static const struct parameter list_651[] = {{"win", 'h', 'W', 'r'}, {"info_used", 'p', 'o', 'w'}};
+static const struct parameter list_652[] = {{"win", 'h', 'W', 'r'}, {"win_name", 'p', '-', 'w'}, {"resultlen", 'p', 'i', 'w'}};
+static const struct parameter list_653[] = {{"lock_type", 'i', '-', 'r'}, {"rank", 'i', '-', 'r'}, {"assert", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
+static const struct parameter list_654[] = {{"assert", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
+static const struct parameter list_655[] = {{"group", 'h', 'o', 'r'}, {"assert", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
+static const struct parameter list_656[] = {{"win", 'h', 'W', 'r'}, {"win_keyval", 'i', '-', 'r'}, {"attribute_val", 'p', '-', 'r'}};
+static const struct parameter list_657[] = {{"win", 'h', 'W', 'r'}, {"errhandler", 'h', 'o', 'r'}};
+static const struct parameter list_658[] = {{"win", 'h', 'W', 'r'}, {"info", 'h', 'o', 'r'}};
+static const struct parameter list_659[] = {{"win", 'h', 'W', 'r'}, {"win_name", 'p', '-', 'r'}};
+static const struct parameter list_660[] = {{"win", 'h', 'W', 'r'}, {"rank", 'i', '-', 'r'}, {"size", 'p', 'l', 'w'}, {"disp_unit", 'p', 'i', 'w'}, {"baseptr", 'p', '-', 'w'}};
+static const struct parameter list_661[] = {{"win", 'h', 'W', 'r'}, {"rank", 'i', '-', 'r'}, {"size", 'p', 'l', 'w'}, {"disp_unit", 'p', 'l', 'w'}, {"baseptr", 'p', '-', 'w'}};
+static const struct parameter list_662[] = {{"group", 'h', 'o', 'r'}, {"assert", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
+static const struct parameter list_663[] = {{"win", 'h', 'W', 'r'}};
+static const struct parameter list_664[] = {{"win", 'h', 'W', 'r'}, {"flag", 'p', 'i', 'w'}};
+static const struct parameter list_665[] = {{"win", 'h', 'W', 'r'}};
+static const struct parameter list_666[] = {{"rank", 'i', '-', 'r'}, {"win", 'h', 'W', 'r'}};
 static const struct parameter list_667[] = {{"win", 'h', 'W', 'r'}};
-static const struct parameter list_668[] = {};
+static const struct parameter list_668[] = {{"win", 'h', 'W', 'r'}};
 static const struct parameter list_669[] = {};
-static const struct parameter list_670[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_671[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_672[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_673[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_674[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_675[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_676[] = {{"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_677[] = {{"buffer", 'p', '-', 'b'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_678[] = {{"comm", 'p', 'C', 'r'}, {"num_to_ack", 'p', 'i', 'r'}, {"num_acked", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_679[] = {{"comm", 'p', 'C', 'r'}, {"flag", 'p', 'i', 'b'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_680[] = {{"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_681[] = {{"comm", 'p', 'C', 'r'}, {"failedgrp", 'p', 'o', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_670[] = {};
+static const struct parameter list_671[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_672[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_673[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_674[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_675[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_676[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_677[] = {{"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_678[] = {{"buffer", 'p', '-', 'b'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_679[] = {{"comm", 'p', 'C', 'r'}, {"num_to_ack", 'p', 'i', 'r'}, {"num_acked", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_680[] = {{"comm", 'p', 'C', 'r'}, {"flag", 'p', 'i', 'b'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_681[] = {{"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_682[] = {{"comm", 'p', 'C', 'r'}, {"failedgrp", 'p', 'o', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_683[] = {{"comm", 'p', 'C', 'r'}, {"flag", 'p', 'i', 'b'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_684[] = {{"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_685[] = {{"comm", 'p', 'C', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_686[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_687[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_688[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_689[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_690[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_691[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_692[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_693[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'l', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'l', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_694[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_695[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_696[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_697[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_698[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_699[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_700[] = {{"comm", 'p', 'C', 'r'}, {"errorcode", 'p', 'i', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_701[] = {{"origin_addr", 'p', '-', 'r'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_702[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_703[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_704[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_705[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_706[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_707[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_708[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_709[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_710[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_711[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_712[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_713[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_714[] = {{"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_715[] = {{"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_716[] = {{"buffer", 'p', '-', 'b'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_717[] = {{"buffer", 'p', '-', 'b'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_718[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_719[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_720[] = {{"buffer", 'p', '-', 'b'}, {"size", 'p', 'i', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_721[] = {{"buffer_addr", 'p', '-', 'w'}, {"size", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_722[] = {{"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_723[] = {{"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_724[] = {{"request", 'p', 'R', 'b'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_725[] = {{"comm_old", 'p', 'C', 'r'}, {"ndims", 'p', 'i', 'r'}, {"dims", 'p', 'i', 'r'}, {"periods", 'p', 'i', 'r'}, {"reorder", 'p', 'i', 'r'}, {"comm_cart", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_726[] = {{"comm", 'p', 'C', 'r'}, {"ndims", 'p', 'i', 'r'}, {"dims", 'p', 'i', 'r'}, {"periods", 'p', 'i', 'r'}, {"newrank", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_727[] = {{"comm", 'p', 'C', 'r'}, {"remain_dims", 'p', 'i', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_728[] = {{"port_name", 'p', '-', 'r'}, {"info", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of port_name", 'l', '-', 'r'}};
-static const struct parameter list_729[] = {{"comm", 'p', 'C', 'r'}, {"buffer", 'p', '-', 'b'}, {"size", 'p', 'i', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_730[] = {{"port_name", 'p', '-', 'r'}, {"info", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of port_name", 'l', '-', 'r'}};
-static const struct parameter list_731[] = {{"comm", 'p', 'C', 'r'}, {"group", 'p', 'o', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_732[] = {{"group", 'p', 'o', 'r'}, {"stringtag", 'p', '-', 'r'}, {"info", 'p', 'o', 'r'}, {"errhandler", 'p', 'o', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of stringtag", 'l', '-', 'r'}};
-static const struct parameter list_733[] = {{"comm", 'p', 'C', 'r'}, {"group", 'p', 'o', 'r'}, {"tag", 'p', 'i', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_734[] = {{"comm", 'p', 'C', 'r'}, {"buffer_addr", 'p', '-', 'w'}, {"size", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_735[] = {{"comm", 'p', 'C', 'b'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_736[] = {{"comm", 'p', 'C', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_737[] = {{"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_738[] = {{"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_739[] = {{"comm", 'p', 'C', 'b'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_740[] = {{"comm", 'p', 'C', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_741[] = {{"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_742[] = {{"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_743[] = {{"fd", 'p', 'i', 'r'}, {"intercomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_744[] = {{"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_745[] = {{"comm", 'p', 'C', 'r'}, {"comm_name", 'p', '-', 'r'}, {"ierror", 'p', 'e', 'w'}, {"the length of comm_name", 'l', '-', 'r'}};
-static const struct parameter list_746[] = {{"command", 'p', '-', 'r'}, {"argv", 'p', '-', 'r'}, {"maxprocs", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"intercomm", 'p', 'C', 'w'}, {"array_of_errcodes", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of command", 'l', '-', 'r'}, {"the length of argv", 'l', '-', 'r'}};
-static const struct parameter list_747[] = {{"count", 'p', 'i', 'r'}, {"array_of_commands", 'p', '-', 'r'}, {"array_of_argv", 'p', '-', 'r'}, {"array_of_maxprocs", 'p', 'i', 'r'}, {"array_of_info", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"intercomm", 'p', 'C', 'w'}, {"array_of_errcodes", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of array_of_commands", 'l', '-', 'r'}, {"the length of array_of_argv", 'l', '-', 'r'}};
-static const struct parameter list_748[] = {{"comm", 'p', 'C', 'r'}, {"color", 'p', 'i', 'r'}, {"key", 'p', 'i', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_749[] = {{"comm", 'p', 'C', 'r'}, {"split_type", 'p', 'i', 'r'}, {"key", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_750[] = {{"origin_addr", 'p', '-', 'r'}, {"compare_addr", 'p', '-', 'r'}, {"result_addr", 'p', '-', 'w'}, {"datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_751[] = {{"comm_old", 'p', 'C', 'r'}, {"n", 'p', 'i', 'r'}, {"sources", 'p', 'i', 'r'}, {"degrees", 'p', 'i', 'r'}, {"destinations", 'p', 'i', 'r'}, {"weights", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"reorder", 'p', 'i', 'r'}, {"comm_dist_graph", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_752[] = {{"comm_old", 'p', 'C', 'r'}, {"indegree", 'p', 'i', 'r'}, {"sources", 'p', 'i', 'r'}, {"sourceweights", 'p', 'i', 'r'}, {"outdegree", 'p', 'i', 'r'}, {"destinations", 'p', 'i', 'r'}, {"destweights", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"reorder", 'p', 'i', 'r'}, {"comm_dist_graph", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_753[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_754[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_755[] = {{"origin_addr", 'p', '-', 'r'}, {"result_addr", 'p', '-', 'w'}, {"datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"op", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_756[] = {{"fh", 'p', 'F', 'b'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_757[] = {{"filename", 'p', '-', 'r'}, {"info", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}, {"the length of filename", 'l', '-', 'r'}};
-static const struct parameter list_758[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_759[] = {{"fh", 'p', 'F', 'r'}, {"size", 'p', 'l', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_760[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_683[] = {{"comm", 'p', 'C', 'r'}, {"failedgrp", 'p', 'o', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_684[] = {{"comm", 'p', 'C', 'r'}, {"flag", 'p', 'i', 'b'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_685[] = {{"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_686[] = {{"comm", 'p', 'C', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_687[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_688[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_689[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_690[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_691[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_692[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_693[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_694[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'l', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'l', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_695[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_696[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_697[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_698[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_699[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_700[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_701[] = {{"comm", 'p', 'C', 'r'}, {"errorcode", 'p', 'i', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_702[] = {{"origin_addr", 'p', '-', 'r'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_703[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_704[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_705[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_706[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_707[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_708[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_709[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_710[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_711[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_712[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_713[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_714[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_715[] = {{"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_716[] = {{"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_717[] = {{"buffer", 'p', '-', 'b'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_718[] = {{"buffer", 'p', '-', 'b'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_719[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_720[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_721[] = {{"buffer", 'p', '-', 'b'}, {"size", 'p', 'i', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_722[] = {{"buffer_addr", 'p', '-', 'w'}, {"size", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_723[] = {{"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_724[] = {{"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_725[] = {{"request", 'p', 'R', 'b'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_726[] = {{"comm_old", 'p', 'C', 'r'}, {"ndims", 'p', 'i', 'r'}, {"dims", 'p', 'i', 'r'}, {"periods", 'p', 'i', 'r'}, {"reorder", 'p', 'i', 'r'}, {"comm_cart", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_727[] = {{"comm", 'p', 'C', 'r'}, {"ndims", 'p', 'i', 'r'}, {"dims", 'p', 'i', 'r'}, {"periods", 'p', 'i', 'r'}, {"newrank", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_728[] = {{"comm", 'p', 'C', 'r'}, {"remain_dims", 'p', 'i', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_729[] = {{"port_name", 'p', '-', 'r'}, {"info", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of port_name", 'l', '-', 'r'}};
+static const struct parameter list_730[] = {{"comm", 'p', 'C', 'r'}, {"buffer", 'p', '-', 'b'}, {"size", 'p', 'i', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_731[] = {{"port_name", 'p', '-', 'r'}, {"info", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of port_name", 'l', '-', 'r'}};
+static const struct parameter list_732[] = {{"comm", 'p', 'C', 'r'}, {"group", 'p', 'o', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_733[] = {{"group", 'p', 'o', 'r'}, {"stringtag", 'p', '-', 'r'}, {"info", 'p', 'o', 'r'}, {"errhandler", 'p', 'o', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of stringtag", 'l', '-', 'r'}};
+static const struct parameter list_734[] = {{"comm", 'p', 'C', 'r'}, {"group", 'p', 'o', 'r'}, {"tag", 'p', 'i', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_735[] = {{"comm", 'p', 'C', 'r'}, {"buffer_addr", 'p', '-', 'w'}, {"size", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_736[] = {{"comm", 'p', 'C', 'b'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_737[] = {{"comm", 'p', 'C', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_738[] = {{"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_739[] = {{"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_740[] = {{"comm", 'p', 'C', 'b'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_741[] = {{"comm", 'p', 'C', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_742[] = {{"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_743[] = {{"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_744[] = {{"fd", 'p', 'i', 'r'}, {"intercomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_745[] = {{"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_746[] = {{"comm", 'p', 'C', 'r'}, {"comm_name", 'p', '-', 'r'}, {"ierror", 'p', 'e', 'w'}, {"the length of comm_name", 'l', '-', 'r'}};
+static const struct parameter list_747[] = {{"command", 'p', '-', 'r'}, {"argv", 'p', '-', 'r'}, {"maxprocs", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"intercomm", 'p', 'C', 'w'}, {"array_of_errcodes", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of command", 'l', '-', 'r'}, {"the length of argv", 'l', '-', 'r'}};
+static const struct parameter list_748[] = {{"count", 'p', 'i', 'r'}, {"array_of_commands", 'p', '-', 'r'}, {"array_of_argv", 'p', '-', 'r'}, {"array_of_maxprocs", 'p', 'i', 'r'}, {"array_of_info", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"intercomm", 'p', 'C', 'w'}, {"array_of_errcodes", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of array_of_commands", 'l', '-', 'r'}, {"the length of array_of_argv", 'l', '-', 'r'}};
+static const struct parameter list_749[] = {{"comm", 'p', 'C', 'r'}, {"color", 'p', 'i', 'r'}, {"key", 'p', 'i', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_750[] = {{"comm", 'p', 'C', 'r'}, {"split_type", 'p', 'i', 'r'}, {"key", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"newcomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_751[] = {{"origin_addr", 'p', '-', 'r'}, {"compare_addr", 'p', '-', 'r'}, {"result_addr", 'p', '-', 'w'}, {"datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_752[] = {{"comm_old", 'p', 'C', 'r'}, {"n", 'p', 'i', 'r'}, {"sources", 'p', 'i', 'r'}, {"degrees", 'p', 'i', 'r'}, {"destinations", 'p', 'i', 'r'}, {"weights", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"reorder", 'p', 'i', 'r'}, {"comm_dist_graph", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_753[] = {{"comm_old", 'p', 'C', 'r'}, {"indegree", 'p', 'i', 'r'}, {"sources", 'p', 'i', 'r'}, {"sourceweights", 'p', 'i', 'r'}, {"outdegree", 'p', 'i', 'r'}, {"destinations", 'p', 'i', 'r'}, {"destweights", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"reorder", 'p', 'i', 'r'}, {"comm_dist_graph", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_754[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_755[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_756[] = {{"origin_addr", 'p', '-', 'r'}, {"result_addr", 'p', '-', 'w'}, {"datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"op", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_757[] = {{"fh", 'p', 'F', 'b'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_758[] = {{"filename", 'p', '-', 'r'}, {"info", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}, {"the length of filename", 'l', '-', 'r'}};
+static const struct parameter list_759[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_760[] = {{"fh", 'p', 'F', 'r'}, {"size", 'p', 'l', 'w'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_761[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_762[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_762[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_763[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_764[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_765[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_764[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_765[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_766[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_767[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_767[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_768[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_769[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_770[] = {{"comm", 'p', 'C', 'r'}, {"filename", 'p', '-', 'r'}, {"amode", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"fh", 'p', 'F', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of filename", 'l', '-', 'r'}};
-static const struct parameter list_771[] = {{"fh", 'p', 'F', 'r'}, {"size", 'p', 'l', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_772[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_769[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_770[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_771[] = {{"comm", 'p', 'C', 'r'}, {"filename", 'p', '-', 'r'}, {"amode", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"fh", 'p', 'F', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of filename", 'l', '-', 'r'}};
+static const struct parameter list_772[] = {{"fh", 'p', 'F', 'r'}, {"size", 'p', 'l', 'r'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_773[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_774[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_775[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_776[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_774[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_775[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_776[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_777[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_778[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_779[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_780[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_781[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_782[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_783[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_784[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"whence", 'p', 'i', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_778[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_779[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_780[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_781[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_782[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_783[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_784[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_785[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"whence", 'p', 'i', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_786[] = {{"fh", 'p', 'F', 'r'}, {"flag", 'p', 'i', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_787[] = {{"fh", 'p', 'F', 'r'}, {"info", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_788[] = {{"fh", 'p', 'F', 'r'}, {"size", 'p', 'l', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_789[] = {{"fh", 'p', 'F', 'r'}, {"disp", 'p', 'l', 'r'}, {"etype", 'p', 'o', 'r'}, {"filetype", 'p', 'o', 'r'}, {"datarep", 'p', '-', 'r'}, {"info", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}, {"the length of datarep", 'l', '-', 'r'}};
-static const struct parameter list_790[] = {{"fh", 'p', 'F', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_791[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_786[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"whence", 'p', 'i', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_787[] = {{"fh", 'p', 'F', 'r'}, {"flag", 'p', 'i', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_788[] = {{"fh", 'p', 'F', 'r'}, {"info", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_789[] = {{"fh", 'p', 'F', 'r'}, {"size", 'p', 'l', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_790[] = {{"fh", 'p', 'F', 'r'}, {"disp", 'p', 'l', 'r'}, {"etype", 'p', 'o', 'r'}, {"filetype", 'p', 'o', 'r'}, {"datarep", 'p', '-', 'r'}, {"info", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}, {"the length of datarep", 'l', '-', 'r'}};
+static const struct parameter list_791[] = {{"fh", 'p', 'F', 'r'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_792[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_793[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_794[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_795[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_793[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_794[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_795[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_796[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_797[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_798[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_799[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_800[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_801[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_802[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_803[] = {{"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_804[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_805[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_806[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_807[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_808[] = {{"origin_addr", 'p', '-', 'w'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_809[] = {{"origin_addr", 'p', '-', 'r'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"result_addr", 'p', '-', 'w'}, {"result_count", 'p', 'i', 'r'}, {"result_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_810[] = {{"comm_old", 'p', 'C', 'r'}, {"nnodes", 'p', 'i', 'r'}, {"index", 'p', 'i', 'r'}, {"edges", 'p', 'i', 'r'}, {"reorder", 'p', 'i', 'r'}, {"comm_graph", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_811[] = {{"comm", 'p', 'C', 'r'}, {"nnodes", 'p', 'i', 'r'}, {"index", 'p', 'i', 'r'}, {"edges", 'p', 'i', 'r'}, {"newrank", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_812[] = {{"request", 'p', 'R', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_813[] = {{"query_fn", 'p', '-', 'r'}, {"free_fn", 'p', '-', 'r'}, {"cancel_fn", 'p', '-', 'r'}, {"extra_state", 'p', '-', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_814[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_815[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_816[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_817[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_818[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_819[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_820[] = {{"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_821[] = {{"buffer", 'p', '-', 'b'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_822[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_823[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_824[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_825[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_826[] = {{"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"flag", 'p', 'i', 'w'}, {"message", 'p', 'M', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_827[] = {{"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"message", 'p', 'M', 'b'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_828[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_829[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_830[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_831[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_832[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'l', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'l', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_833[] = {{"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_834[] = {{"required", 'p', 'i', 'r'}, {"provided", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_835[] = {{"local_comm", 'p', 'C', 'r'}, {"local_leader", 'p', 'i', 'r'}, {"peer_comm", 'p', 'C', 'r'}, {"remote_leader", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"newintercomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_836[] = {{"local_group", 'p', 'o', 'r'}, {"local_leader", 'p', 'i', 'r'}, {"remote_group", 'p', 'o', 'r'}, {"remote_leader", 'p', 'i', 'r'}, {"stringtag", 'p', '-', 'r'}, {"info", 'p', 'o', 'r'}, {"errhandler", 'p', 'o', 'r'}, {"newintercomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of stringtag", 'l', '-', 'r'}};
-static const struct parameter list_837[] = {{"intercomm", 'p', 'C', 'r'}, {"high", 'p', 'i', 'r'}, {"newintracomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_838[] = {{"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_839[] = {{"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_840[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_841[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_842[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_843[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_844[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_845[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_846[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_847[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_848[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"sendtag", 'p', 'i', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"source", 'p', 'i', 'r'}, {"recvtag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_849[] = {{"buf", 'p', '-', 'b'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"sendtag", 'p', 'i', 'r'}, {"source", 'p', 'i', 'r'}, {"recvtag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_850[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_851[] = {{"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"message", 'p', 'M', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_852[] = {{"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"message", 'p', 'M', 'b'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_853[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_854[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_855[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_856[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_857[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_858[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_859[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_860[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_861[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'l', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'l', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_862[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'l', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'l', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_863[] = {{"request", 'p', 'R', 'r'}, {"partition", 'p', 'i', 'r'}, {"flag", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_864[] = {{"level", 'p', 'i', 'r'}, {"ierror", 'p', '-', 'r'}};
-static const struct parameter list_865[] = {{"partition", 'p', 'i', 'r'}, {"request", 'p', 'R', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_866[] = {{"length", 'p', 'i', 'r'}, {"array_of_partitions", 'p', 'i', 'b'}, {"request", 'p', 'R', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_867[] = {{"partition_low", 'p', 'i', 'r'}, {"partition_high", 'p', 'i', 'r'}, {"request", 'p', 'R', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_868[] = {{"buf", 'p', '-', 'w'}, {"partitions", 'p', 'i', 'r'}, {"count", 'p', 'l', 'r'}, {"datatype", 'p', 'o', 'r'}, {"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_869[] = {{"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_870[] = {{"buf", 'p', '-', 'r'}, {"partitions", 'p', 'i', 'r'}, {"count", 'p', 'l', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_871[] = {{"origin_addr", 'p', '-', 'r'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_872[] = {{"origin_addr", 'p', '-', 'r'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_873[] = {{"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_874[] = {{"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_875[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_876[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_877[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_878[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_879[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_880[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_881[] = {{"request", 'p', 'R', 'b'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_882[] = {{"request", 'p', 'R', 'r'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_883[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'r'}, {"flag", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_884[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'r'}, {"index", 'p', 'i', 'w'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_885[] = {{"incount", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'r'}, {"outcount", 'p', 'i', 'w'}, {"array_of_indices", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_886[] = {{"origin_addr", 'p', '-', 'w'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_887[] = {{"origin_addr", 'p', '-', 'r'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"result_addr", 'p', '-', 'w'}, {"result_count", 'p', 'i', 'r'}, {"result_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_888[] = {{"origin_addr", 'p', '-', 'r'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_889[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_890[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_891[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_892[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_893[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_894[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_895[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_896[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_897[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_898[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_899[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"sendtag", 'p', 'i', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"source", 'p', 'i', 'r'}, {"recvtag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_900[] = {{"buf", 'p', '-', 'b'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"sendtag", 'p', 'i', 'r'}, {"source", 'p', 'i', 'r'}, {"recvtag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_901[] = {{"session", 'p', 'o', 'r'}, {"buffer", 'p', '-', 'b'}, {"size", 'p', 'i', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_902[] = {{"session", 'p', 'o', 'r'}, {"buffer_addr", 'p', '-', 'w'}, {"size", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_903[] = {{"session", 'p', 'o', 'b'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_904[] = {{"session", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_905[] = {{"session", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_906[] = {{"info", 'p', 'o', 'r'}, {"errhandler", 'p', 'o', 'r'}, {"session", 'p', 'o', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_907[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_908[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_909[] = {{"request", 'p', 'R', 'b'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_910[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_911[] = {{"request", 'p', 'R', 'b'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_912[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"flag", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_913[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"index", 'p', 'i', 'w'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_914[] = {{"incount", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"outcount", 'p', 'i', 'w'}, {"array_of_indices", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_915[] = {{"datatype", 'p', 'o', 'b'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_916[] = {{"request", 'p', 'R', 'b'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_917[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_918[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"index", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_919[] = {{"incount", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"outcount", 'p', 'i', 'w'}, {"array_of_indices", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_920[] = {{"size", 'p', 'l', 'r'}, {"disp_unit", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_797[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_798[] = {{"fh", 'p', 'F', 'r'}, {"offset", 'p', 'l', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_799[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_800[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_801[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_802[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_803[] = {{"fh", 'p', 'F', 'r'}, {"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_804[] = {{"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_805[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_806[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_807[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_808[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_809[] = {{"origin_addr", 'p', '-', 'w'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_810[] = {{"origin_addr", 'p', '-', 'r'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"result_addr", 'p', '-', 'w'}, {"result_count", 'p', 'i', 'r'}, {"result_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_811[] = {{"comm_old", 'p', 'C', 'r'}, {"nnodes", 'p', 'i', 'r'}, {"index", 'p', 'i', 'r'}, {"edges", 'p', 'i', 'r'}, {"reorder", 'p', 'i', 'r'}, {"comm_graph", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_812[] = {{"comm", 'p', 'C', 'r'}, {"nnodes", 'p', 'i', 'r'}, {"index", 'p', 'i', 'r'}, {"edges", 'p', 'i', 'r'}, {"newrank", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_813[] = {{"request", 'p', 'R', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_814[] = {{"query_fn", 'p', '-', 'r'}, {"free_fn", 'p', '-', 'r'}, {"cancel_fn", 'p', '-', 'r'}, {"extra_state", 'p', '-', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_815[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_816[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_817[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_818[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_819[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_820[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_821[] = {{"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_822[] = {{"buffer", 'p', '-', 'b'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_823[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_824[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_825[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_826[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_827[] = {{"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"flag", 'p', 'i', 'w'}, {"message", 'p', 'M', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_828[] = {{"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"message", 'p', 'M', 'b'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_829[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_830[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_831[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_832[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_833[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'l', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'l', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_834[] = {{"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_835[] = {{"required", 'p', 'i', 'r'}, {"provided", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_836[] = {{"local_comm", 'p', 'C', 'r'}, {"local_leader", 'p', 'i', 'r'}, {"peer_comm", 'p', 'C', 'r'}, {"remote_leader", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"newintercomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_837[] = {{"local_group", 'p', 'o', 'r'}, {"local_leader", 'p', 'i', 'r'}, {"remote_group", 'p', 'o', 'r'}, {"remote_leader", 'p', 'i', 'r'}, {"stringtag", 'p', '-', 'r'}, {"info", 'p', 'o', 'r'}, {"errhandler", 'p', 'o', 'r'}, {"newintercomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}, {"the length of stringtag", 'l', '-', 'r'}};
+static const struct parameter list_838[] = {{"intercomm", 'p', 'C', 'r'}, {"high", 'p', 'i', 'r'}, {"newintracomm", 'p', 'C', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_839[] = {{"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_840[] = {{"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_841[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_842[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_843[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_844[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_845[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_846[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_847[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_848[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_849[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"sendtag", 'p', 'i', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"source", 'p', 'i', 'r'}, {"recvtag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_850[] = {{"buf", 'p', '-', 'b'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"sendtag", 'p', 'i', 'r'}, {"source", 'p', 'i', 'r'}, {"recvtag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_851[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_852[] = {{"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"message", 'p', 'M', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_853[] = {{"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"message", 'p', 'M', 'b'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_854[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_855[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_856[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_857[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_858[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_859[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_860[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_861[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_862[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'l', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'l', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_863[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'l', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'l', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_864[] = {{"request", 'p', 'R', 'r'}, {"partition", 'p', 'i', 'r'}, {"flag", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_865[] = {{"level", 'p', 'i', 'r'}, {"ierror", 'p', '-', 'r'}};
+static const struct parameter list_866[] = {{"partition", 'p', 'i', 'r'}, {"request", 'p', 'R', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_867[] = {{"length", 'p', 'i', 'r'}, {"array_of_partitions", 'p', 'i', 'b'}, {"request", 'p', 'R', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_868[] = {{"partition_low", 'p', 'i', 'r'}, {"partition_high", 'p', 'i', 'r'}, {"request", 'p', 'R', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_869[] = {{"buf", 'p', '-', 'w'}, {"partitions", 'p', 'i', 'r'}, {"count", 'p', 'l', 'r'}, {"datatype", 'p', 'o', 'r'}, {"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_870[] = {{"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_871[] = {{"buf", 'p', '-', 'r'}, {"partitions", 'p', 'i', 'r'}, {"count", 'p', 'l', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_872[] = {{"origin_addr", 'p', '-', 'r'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_873[] = {{"origin_addr", 'p', '-', 'r'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_874[] = {{"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_875[] = {{"buf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"source", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_876[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_877[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_878[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_879[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_880[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_881[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_882[] = {{"request", 'p', 'R', 'b'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_883[] = {{"request", 'p', 'R', 'r'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_884[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'r'}, {"flag", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_885[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'r'}, {"index", 'p', 'i', 'w'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_886[] = {{"incount", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'r'}, {"outcount", 'p', 'i', 'w'}, {"array_of_indices", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_887[] = {{"origin_addr", 'p', '-', 'w'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_888[] = {{"origin_addr", 'p', '-', 'r'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"result_addr", 'p', '-', 'w'}, {"result_count", 'p', 'i', 'r'}, {"result_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_889[] = {{"origin_addr", 'p', '-', 'r'}, {"origin_count", 'p', 'i', 'r'}, {"origin_datatype", 'p', 'o', 'r'}, {"target_rank", 'p', 'i', 'r'}, {"target_disp", 'p', 'l', 'r'}, {"target_count", 'p', 'i', 'r'}, {"target_datatype", 'p', 'o', 'r'}, {"win", 'p', 'W', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_890[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_891[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_892[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_893[] = {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"op", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_894[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_895[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_896[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_897[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"root", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"info", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_898[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_899[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_900[] = {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'p', 'i', 'r'}, {"sendtype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"sendtag", 'p', 'i', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'p', 'i', 'r'}, {"recvtype", 'p', 'o', 'r'}, {"source", 'p', 'i', 'r'}, {"recvtag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_901[] = {{"buf", 'p', '-', 'b'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"sendtag", 'p', 'i', 'r'}, {"source", 'p', 'i', 'r'}, {"recvtag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_902[] = {{"session", 'p', 'o', 'r'}, {"buffer", 'p', '-', 'b'}, {"size", 'p', 'i', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_903[] = {{"session", 'p', 'o', 'r'}, {"buffer_addr", 'p', '-', 'w'}, {"size", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_904[] = {{"session", 'p', 'o', 'b'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_905[] = {{"session", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_906[] = {{"session", 'p', 'o', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_907[] = {{"info", 'p', 'o', 'r'}, {"errhandler", 'p', 'o', 'r'}, {"session", 'p', 'o', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_908[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_909[] = {{"buf", 'p', '-', 'r'}, {"count", 'p', 'i', 'r'}, {"datatype", 'p', 'o', 'r'}, {"dest", 'p', 'i', 'r'}, {"tag", 'p', 'i', 'r'}, {"comm", 'p', 'C', 'r'}, {"request", 'p', 'R', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_910[] = {{"request", 'p', 'R', 'b'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_911[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_912[] = {{"request", 'p', 'R', 'b'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_913[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"flag", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_914[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"index", 'p', 'i', 'w'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_915[] = {{"incount", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"outcount", 'p', 'i', 'w'}, {"array_of_indices", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_916[] = {{"datatype", 'p', 'o', 'b'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_917[] = {{"request", 'p', 'R', 'b'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_918[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_919[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"index", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_920[] = {{"incount", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"outcount", 'p', 'i', 'w'}, {"array_of_indices", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_921[] = {{"size", 'p', 'l', 'r'}, {"disp_unit", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_922[] = {{"win", 'p', 'W', 'r'}, {"base", 'p', '-', 'b'}, {"size", 'p', 'l', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_923[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_924[] = {{"base", 'p', '-', 'b'}, {"size", 'p', 'l', 'r'}, {"disp_unit", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_925[] = {{"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_926[] = {{"win", 'p', 'W', 'r'}, {"base", 'p', '-', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_927[] = {{"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_928[] = {{"rank", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_929[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_930[] = {{"rank", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_931[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_932[] = {{"win", 'p', 'W', 'b'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_933[] = {{"lock_type", 'p', 'i', 'r'}, {"rank", 'p', 'i', 'r'}, {"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_934[] = {{"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_935[] = {{"group", 'p', 'o', 'r'}, {"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_936[] = {{"win", 'p', 'W', 'r'}, {"info", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_937[] = {{"group", 'p', 'o', 'r'}, {"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_938[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_939[] = {{"win", 'p', 'W', 'r'}, {"flag", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_940[] = {{"rank", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_941[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_922[] = {{"size", 'p', 'l', 'r'}, {"disp_unit", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_923[] = {{"win", 'p', 'W', 'r'}, {"base", 'p', '-', 'b'}, {"size", 'p', 'l', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_924[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_925[] = {{"base", 'p', '-', 'b'}, {"size", 'p', 'l', 'r'}, {"disp_unit", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_926[] = {{"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_927[] = {{"win", 'p', 'W', 'r'}, {"base", 'p', '-', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_928[] = {{"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_929[] = {{"rank", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_930[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_931[] = {{"rank", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_932[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_933[] = {{"win", 'p', 'W', 'b'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_934[] = {{"lock_type", 'p', 'i', 'r'}, {"rank", 'p', 'i', 'r'}, {"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_935[] = {{"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_936[] = {{"group", 'p', 'o', 'r'}, {"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_937[] = {{"win", 'p', 'W', 'r'}, {"info", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_938[] = {{"group", 'p', 'o', 'r'}, {"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_939[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_940[] = {{"win", 'p', 'W', 'r'}, {"flag", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_941[] = {{"rank", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_942[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_943[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
 
 const struct function functions[] = {
     {"MPIX_Allgather_init", "MPIX_Allgather_init", 'c', true, 9, list_0},
@@ -1503,952 +1504,953 @@ const struct function functions[] = {
     {"MPI_Status_set_error", "MPI_Status_set_error", 'c', false, 2, list_551},
     {"MPI_Status_set_source", "MPI_Status_set_source", 'c', false, 2, list_552},
     {"MPI_Status_set_tag", "MPI_Status_set_tag", 'c', false, 2, list_553},
-    {"MPI_Test", "MPI_Test", 'c', true, 3, list_554},
-    {"MPI_Test_cancelled", "MPI_Test_cancelled", 'c', false, 2, list_555},
-    {"MPI_Testall", "MPI_Testall", 'c', true, 4, list_556},
-    {"MPI_Testany", "MPI_Testany", 'c', true, 5, list_557},
-    {"MPI_Testsome", "MPI_Testsome", 'c', true, 5, list_558},
-    {"MPI_Topo_test", "MPI_Topo_test", 'c', false, 2, list_559},
-    {"MPI_Type_c2f", "MPI_Type_c2f", 'c', false, 1, list_560},
-    {"MPI_Type_commit", "MPI_Type_commit", 'c', false, 1, list_561},
-    {"MPI_Type_contiguous", "MPI_Type_contiguous", 'c', false, 3, list_562},
-    {"MPI_Type_contiguous_c", "MPI_Type_contiguous", 'c', false, 3, list_563},
-    {"MPI_Type_create_darray", "MPI_Type_create_darray", 'c', false, 10, list_564},
-    {"MPI_Type_create_darray_c", "MPI_Type_create_darray", 'c', false, 10, list_565},
-    {"MPI_Type_create_f90_complex", "MPI_Type_create_f90_complex", 'c', false, 3, list_566},
-    {"MPI_Type_create_f90_integer", "MPI_Type_create_f90_integer", 'c', false, 2, list_567},
-    {"MPI_Type_create_f90_real", "MPI_Type_create_f90_real", 'c', false, 3, list_568},
-    {"MPI_Type_create_hindexed", "MPI_Type_create_hindexed", 'c', false, 5, list_569},
-    {"MPI_Type_create_hindexed_c", "MPI_Type_create_hindexed", 'c', false, 5, list_570},
-    {"MPI_Type_create_hindexed_block", "MPI_Type_create_hindexed_block", 'c', false, 5, list_571},
-    {"MPI_Type_create_hindexed_block_c", "MPI_Type_create_hindexed_block", 'c', false, 5, list_572},
-    {"MPI_Type_create_hvector", "MPI_Type_create_hvector", 'c', false, 5, list_573},
-    {"MPI_Type_create_hvector_c", "MPI_Type_create_hvector", 'c', false, 5, list_574},
-    {"MPI_Type_create_indexed_block", "MPI_Type_create_indexed_block", 'c', false, 5, list_575},
-    {"MPI_Type_create_indexed_block_c", "MPI_Type_create_indexed_block", 'c', false, 5, list_576},
-    {"MPI_Type_create_keyval", "MPI_Type_create_keyval", 'c', false, 4, list_577},
-    {"MPI_Type_create_resized", "MPI_Type_create_resized", 'c', false, 4, list_578},
-    {"MPI_Type_create_resized_c", "MPI_Type_create_resized", 'c', false, 4, list_579},
-    {"MPI_Type_create_struct", "MPI_Type_create_struct", 'c', false, 5, list_580},
-    {"MPI_Type_create_struct_c", "MPI_Type_create_struct", 'c', false, 5, list_581},
-    {"MPI_Type_create_subarray", "MPI_Type_create_subarray", 'c', false, 7, list_582},
-    {"MPI_Type_create_subarray_c", "MPI_Type_create_subarray", 'c', false, 7, list_583},
-    {"MPI_Type_delete_attr", "MPI_Type_delete_attr", 'c', false, 2, list_584},
-    {"MPI_Type_dup", "MPI_Type_dup", 'c', false, 2, list_585},
-    {"MPI_Type_f2c", "MPI_Type_f2c", 'c', false, 1, list_586},
-    {"MPI_Type_free", "MPI_Type_free", 'c', true, 1, list_587},
-    {"MPI_Type_free_keyval", "MPI_Type_free_keyval", 'c', false, 1, list_588},
-    {"MPI_Type_fromint", "MPI_Type_fromint", 'c', false, 1, list_589},
-    {"MPI_Type_get_attr", "MPI_Type_get_attr", 'c', false, 4, list_590},
-    {"MPI_Type_get_contents", "MPI_Type_get_contents", 'c', false, 7, list_591},
-    {"MPI_Type_get_contents_c", "MPI_Type_get_contents", 'c', false, 9, list_592},
-    {"MPI_Type_get_envelope", "MPI_Type_get_envelope", 'c', false, 5, list_593},
-    {"MPI_Type_get_envelope_c", "MPI_Type_get_envelope", 'c', false, 6, list_594},
-    {"MPI_Type_get_extent", "MPI_Type_get_extent", 'c', false, 3, list_595},
-    {"MPI_Type_get_extent_c", "MPI_Type_get_extent", 'c', false, 3, list_596},
-    {"MPI_Type_get_extent_x", "MPI_Type_get_extent_x", 'c', false, 3, list_597},
-    {"MPI_Type_get_name", "MPI_Type_get_name", 'c', false, 3, list_598},
-    {"MPI_Type_get_true_extent", "MPI_Type_get_true_extent", 'c', false, 3, list_599},
-    {"MPI_Type_get_true_extent_c", "MPI_Type_get_true_extent", 'c', false, 3, list_600},
-    {"MPI_Type_get_true_extent_x", "MPI_Type_get_true_extent_x", 'c', false, 3, list_601},
-    {"MPI_Type_get_value_index", "MPI_Type_get_value_index", 'c', false, 3, list_602},
-    {"MPI_Type_indexed", "MPI_Type_indexed", 'c', false, 5, list_603},
-    {"MPI_Type_indexed_c", "MPI_Type_indexed", 'c', false, 5, list_604},
-    {"MPI_Type_match_size", "MPI_Type_match_size", 'c', false, 3, list_605},
-    {"MPI_Type_set_attr", "MPI_Type_set_attr", 'c', false, 3, list_606},
-    {"MPI_Type_set_name", "MPI_Type_set_name", 'c', false, 2, list_607},
-    {"MPI_Type_size", "MPI_Type_size", 'c', false, 2, list_608},
-    {"MPI_Type_size_c", "MPI_Type_size", 'c', false, 2, list_609},
-    {"MPI_Type_size_x", "MPI_Type_size_x", 'c', false, 2, list_610},
-    {"MPI_Type_toint", "MPI_Type_toint", 'c', false, 1, list_611},
-    {"MPI_Type_vector", "MPI_Type_vector", 'c', false, 5, list_612},
-    {"MPI_Type_vector_c", "MPI_Type_vector", 'c', false, 5, list_613},
-    {"MPI_Unpack", "MPI_Unpack", 'c', false, 7, list_614},
-    {"MPI_Unpack_c", "MPI_Unpack", 'c', false, 7, list_615},
-    {"MPI_Unpack_external", "MPI_Unpack_external", 'c', false, 7, list_616},
-    {"MPI_Unpack_external_c", "MPI_Unpack_external", 'c', false, 7, list_617},
-    {"MPI_Unpublish_name", "MPI_Unpublish_name", 'c', false, 3, list_618},
-    {"MPI_Wait", "MPI_Wait", 'c', true, 2, list_619},
-    {"MPI_Waitall", "MPI_Waitall", 'c', true, 3, list_620},
-    {"MPI_Waitany", "MPI_Waitany", 'c', true, 4, list_621},
-    {"MPI_Waitsome", "MPI_Waitsome", 'c', true, 5, list_622},
-    {"MPI_Win_allocate", "MPI_Win_allocate", 'c', true, 6, list_623},
-    {"MPI_Win_allocate_c", "MPI_Win_allocate", 'c', true, 6, list_624},
-    {"MPI_Win_allocate_shared", "MPI_Win_allocate_shared", 'c', true, 6, list_625},
-    {"MPI_Win_allocate_shared_c", "MPI_Win_allocate_shared", 'c', true, 6, list_626},
-    {"MPI_Win_attach", "MPI_Win_attach", 'c', true, 3, list_627},
-    {"MPI_Win_c2f", "MPI_Win_c2f", 'c', false, 1, list_628},
-    {"MPI_Win_call_errhandler", "MPI_Win_call_errhandler", 'c', false, 2, list_629},
-    {"MPI_Win_complete", "MPI_Win_complete", 'c', true, 1, list_630},
-    {"MPI_Win_create", "MPI_Win_create", 'c', true, 6, list_631},
-    {"MPI_Win_create_c", "MPI_Win_create", 'c', true, 6, list_632},
-    {"MPI_Win_create_dynamic", "MPI_Win_create_dynamic", 'c', true, 3, list_633},
-    {"MPI_Win_create_errhandler", "MPI_Win_create_errhandler", 'c', false, 2, list_634},
-    {"MPI_Win_create_keyval", "MPI_Win_create_keyval", 'c', false, 4, list_635},
-    {"MPI_Win_delete_attr", "MPI_Win_delete_attr", 'c', false, 2, list_636},
-    {"MPI_Win_detach", "MPI_Win_detach", 'c', true, 2, list_637},
-    {"MPI_Win_f2c", "MPI_Win_f2c", 'c', false, 1, list_638},
-    {"MPI_Win_fence", "MPI_Win_fence", 'c', true, 2, list_639},
-    {"MPI_Win_flush", "MPI_Win_flush", 'c', true, 2, list_640},
-    {"MPI_Win_flush_all", "MPI_Win_flush_all", 'c', true, 1, list_641},
-    {"MPI_Win_flush_local", "MPI_Win_flush_local", 'c', true, 2, list_642},
-    {"MPI_Win_flush_local_all", "MPI_Win_flush_local_all", 'c', true, 1, list_643},
-    {"MPI_Win_free", "MPI_Win_free", 'c', true, 1, list_644},
-    {"MPI_Win_free_keyval", "MPI_Win_free_keyval", 'c', false, 1, list_645},
-    {"MPI_Win_fromint", "MPI_Win_fromint", 'c', false, 1, list_646},
-    {"MPI_Win_get_attr", "MPI_Win_get_attr", 'c', false, 4, list_647},
-    {"MPI_Win_get_errhandler", "MPI_Win_get_errhandler", 'c', false, 2, list_648},
-    {"MPI_Win_get_group", "MPI_Win_get_group", 'c', false, 2, list_649},
-    {"MPI_Win_get_info", "MPI_Win_get_info", 'c', false, 2, list_650},
-    {"MPI_Win_get_name", "MPI_Win_get_name", 'c', false, 3, list_651},
-    {"MPI_Win_lock", "MPI_Win_lock", 'c', true, 4, list_652},
-    {"MPI_Win_lock_all", "MPI_Win_lock_all", 'c', true, 2, list_653},
-    {"MPI_Win_post", "MPI_Win_post", 'c', true, 3, list_654},
-    {"MPI_Win_set_attr", "MPI_Win_set_attr", 'c', false, 3, list_655},
-    {"MPI_Win_set_errhandler", "MPI_Win_set_errhandler", 'c', false, 2, list_656},
-    {"MPI_Win_set_info", "MPI_Win_set_info", 'c', true, 2, list_657},
-    {"MPI_Win_set_name", "MPI_Win_set_name", 'c', false, 2, list_658},
-    {"MPI_Win_shared_query", "MPI_Win_shared_query", 'c', false, 5, list_659},
-    {"MPI_Win_shared_query_c", "MPI_Win_shared_query", 'c', false, 5, list_660},
-    {"MPI_Win_start", "MPI_Win_start", 'c', true, 3, list_661},
-    {"MPI_Win_sync", "MPI_Win_sync", 'c', true, 1, list_662},
-    {"MPI_Win_test", "MPI_Win_test", 'c', true, 2, list_663},
-    {"MPI_Win_toint", "MPI_Win_toint", 'c', false, 1, list_664},
-    {"MPI_Win_unlock", "MPI_Win_unlock", 'c', true, 2, list_665},
-    {"MPI_Win_unlock_all", "MPI_Win_unlock_all", 'c', true, 1, list_666},
-    {"MPI_Win_wait", "MPI_Win_wait", 'c', true, 1, list_667},
-    {"MPI_Wtick", "MPI_Wtick", 'c', false, 0, list_668},
-    {"MPI_Wtime", "MPI_Wtime", 'c', false, 0, list_669},
-    {"mpix_allgather_init_", "MPIX_Allgather_init", 'f', true, 10, list_670},
-    {"mpix_allgather_init__", "MPIX_Allgather_init", 'f', true, 10, list_670},
-    {"mpix_allgather_init_f08_", "MPIX_Allgather_init", 'o', true, 10, list_670},
-    {"mpix_allgatherv_init_", "MPIX_Allgatherv_init", 'f', true, 11, list_671},
-    {"mpix_allgatherv_init__", "MPIX_Allgatherv_init", 'f', true, 11, list_671},
-    {"mpix_allgatherv_init_f08_", "MPIX_Allgatherv_init", 'o', true, 11, list_671},
-    {"mpix_allreduce_init_", "MPIX_Allreduce_init", 'f', true, 9, list_672},
-    {"mpix_allreduce_init__", "MPIX_Allreduce_init", 'f', true, 9, list_672},
-    {"mpix_allreduce_init_f08_", "MPIX_Allreduce_init", 'o', true, 9, list_672},
-    {"mpix_alltoall_init_", "MPIX_Alltoall_init", 'f', true, 10, list_673},
-    {"mpix_alltoall_init__", "MPIX_Alltoall_init", 'f', true, 10, list_673},
-    {"mpix_alltoall_init_f08_", "MPIX_Alltoall_init", 'o', true, 10, list_673},
-    {"mpix_alltoallv_init_", "MPIX_Alltoallv_init", 'f', true, 12, list_674},
-    {"mpix_alltoallv_init__", "MPIX_Alltoallv_init", 'f', true, 12, list_674},
-    {"mpix_alltoallv_init_f08_", "MPIX_Alltoallv_init", 'o', true, 12, list_674},
-    {"mpix_alltoallw_init_", "MPIX_Alltoallw_init", 'f', true, 12, list_675},
-    {"mpix_alltoallw_init__", "MPIX_Alltoallw_init", 'f', true, 12, list_675},
-    {"mpix_alltoallw_init_f08_", "MPIX_Alltoallw_init", 'o', true, 12, list_675},
-    {"mpix_barrier_init_", "MPIX_Barrier_init", 'f', true, 4, list_676},
-    {"mpix_barrier_init__", "MPIX_Barrier_init", 'f', true, 4, list_676},
-    {"mpix_barrier_init_f08_", "MPIX_Barrier_init", 'o', true, 4, list_676},
-    {"mpix_bcast_init_", "MPIX_Bcast_init", 'f', true, 8, list_677},
-    {"mpix_bcast_init__", "MPIX_Bcast_init", 'f', true, 8, list_677},
-    {"mpix_bcast_init_f08_", "MPIX_Bcast_init", 'o', true, 8, list_677},
-    {"mpix_comm_ack_failed_", "MPIX_Comm_ack_failed", 'f', true, 4, list_678},
-    {"mpix_comm_ack_failed__", "MPIX_Comm_ack_failed", 'f', true, 4, list_678},
-    {"mpix_comm_ack_failed_f08_", "MPIX_Comm_ack_failed", 'o', true, 4, list_678},
-    {"mpix_comm_agree_", "MPIX_Comm_agree", 'f', true, 3, list_679},
-    {"mpix_comm_agree__", "MPIX_Comm_agree", 'f', true, 3, list_679},
-    {"mpix_comm_agree_f08_", "MPIX_Comm_agree", 'o', true, 3, list_679},
-    {"mpix_comm_failure_ack_", "MPIX_Comm_failure_ack", 'f', true, 2, list_680},
-    {"mpix_comm_failure_ack__", "MPIX_Comm_failure_ack", 'f', true, 2, list_680},
-    {"mpix_comm_failure_ack_f08_", "MPIX_Comm_failure_ack", 'o', true, 2, list_680},
-    {"mpix_comm_failure_get_acked_", "MPIX_Comm_failure_get_acked", 'f', true, 3, list_681},
-    {"mpix_comm_failure_get_acked__", "MPIX_Comm_failure_get_acked", 'f', true, 3, list_681},
-    {"mpix_comm_failure_get_acked_f08_", "MPIX_Comm_failure_get_acked", 'o', true, 3, list_681},
-    {"mpix_comm_get_failed_", "MPIX_Comm_get_failed", 'f', true, 3, list_682},
-    {"mpix_comm_get_failed__", "MPIX_Comm_get_failed", 'f', true, 3, list_682},
-    {"mpix_comm_get_failed_f08_", "MPIX_Comm_get_failed", 'o', true, 3, list_682},
-    {"mpix_comm_iagree_", "MPIX_Comm_iagree", 'f', true, 4, list_683},
-    {"mpix_comm_iagree__", "MPIX_Comm_iagree", 'f', true, 4, list_683},
-    {"mpix_comm_iagree_f08_", "MPIX_Comm_iagree", 'o', true, 4, list_683},
-    {"mpix_comm_revoke_", "MPIX_Comm_revoke", 'f', true, 2, list_684},
-    {"mpix_comm_revoke__", "MPIX_Comm_revoke", 'f', true, 2, list_684},
-    {"mpix_comm_revoke_f08_", "MPIX_Comm_revoke", 'o', true, 2, list_684},
-    {"mpix_comm_shrink_", "MPIX_Comm_shrink", 'f', true, 3, list_685},
-    {"mpix_comm_shrink__", "MPIX_Comm_shrink", 'f', true, 3, list_685},
-    {"mpix_comm_shrink_f08_", "MPIX_Comm_shrink", 'o', true, 3, list_685},
-    {"mpix_exscan_init_", "MPIX_Exscan_init", 'f', true, 9, list_686},
-    {"mpix_exscan_init__", "MPIX_Exscan_init", 'f', true, 9, list_686},
-    {"mpix_exscan_init_f08_", "MPIX_Exscan_init", 'o', true, 9, list_686},
-    {"mpix_gather_init_", "MPIX_Gather_init", 'f', true, 11, list_687},
-    {"mpix_gather_init__", "MPIX_Gather_init", 'f', true, 11, list_687},
-    {"mpix_gather_init_f08_", "MPIX_Gather_init", 'o', true, 11, list_687},
-    {"mpix_gatherv_init_", "MPIX_Gatherv_init", 'f', true, 12, list_688},
-    {"mpix_gatherv_init__", "MPIX_Gatherv_init", 'f', true, 12, list_688},
-    {"mpix_gatherv_init_f08_", "MPIX_Gatherv_init", 'o', true, 12, list_688},
-    {"mpix_neighbor_allgather_init_", "MPIX_Neighbor_allgather_init", 'f', true, 10, list_689},
-    {"mpix_neighbor_allgather_init__", "MPIX_Neighbor_allgather_init", 'f', true, 10, list_689},
-    {"mpix_neighbor_allgather_init_f08_", "MPIX_Neighbor_allgather_init", 'o', true, 10, list_689},
-    {"mpix_neighbor_allgatherv_init_", "MPIX_Neighbor_allgatherv_init", 'f', true, 11, list_690},
-    {"mpix_neighbor_allgatherv_init__", "MPIX_Neighbor_allgatherv_init", 'f', true, 11, list_690},
-    {"mpix_neighbor_allgatherv_init_f08_", "MPIX_Neighbor_allgatherv_init", 'o', true, 11, list_690},
-    {"mpix_neighbor_alltoall_init_", "MPIX_Neighbor_alltoall_init", 'f', true, 10, list_691},
-    {"mpix_neighbor_alltoall_init__", "MPIX_Neighbor_alltoall_init", 'f', true, 10, list_691},
-    {"mpix_neighbor_alltoall_init_f08_", "MPIX_Neighbor_alltoall_init", 'o', true, 10, list_691},
-    {"mpix_neighbor_alltoallv_init_", "MPIX_Neighbor_alltoallv_init", 'f', true, 12, list_692},
-    {"mpix_neighbor_alltoallv_init__", "MPIX_Neighbor_alltoallv_init", 'f', true, 12, list_692},
-    {"mpix_neighbor_alltoallv_init_f08_", "MPIX_Neighbor_alltoallv_init", 'o', true, 12, list_692},
-    {"mpix_neighbor_alltoallw_init_", "MPIX_Neighbor_alltoallw_init", 'f', true, 12, list_693},
-    {"mpix_neighbor_alltoallw_init__", "MPIX_Neighbor_alltoallw_init", 'f', true, 12, list_693},
-    {"mpix_neighbor_alltoallw_init_f08_", "MPIX_Neighbor_alltoallw_init", 'o', true, 12, list_693},
-    {"mpix_reduce_init_", "MPIX_Reduce_init", 'f', true, 10, list_694},
-    {"mpix_reduce_init__", "MPIX_Reduce_init", 'f', true, 10, list_694},
-    {"mpix_reduce_init_f08_", "MPIX_Reduce_init", 'o', true, 10, list_694},
-    {"mpix_reduce_scatter_block_init_", "MPIX_Reduce_scatter_block_init", 'f', true, 9, list_695},
-    {"mpix_reduce_scatter_block_init__", "MPIX_Reduce_scatter_block_init", 'f', true, 9, list_695},
-    {"mpix_reduce_scatter_block_init_f08_", "MPIX_Reduce_scatter_block_init", 'o', true, 9, list_695},
-    {"mpix_reduce_scatter_init_", "MPIX_Reduce_scatter_init", 'f', true, 9, list_696},
-    {"mpix_reduce_scatter_init__", "MPIX_Reduce_scatter_init", 'f', true, 9, list_696},
-    {"mpix_reduce_scatter_init_f08_", "MPIX_Reduce_scatter_init", 'o', true, 9, list_696},
-    {"mpix_scan_init_", "MPIX_Scan_init", 'f', true, 9, list_697},
-    {"mpix_scan_init__", "MPIX_Scan_init", 'f', true, 9, list_697},
-    {"mpix_scan_init_f08_", "MPIX_Scan_init", 'o', true, 9, list_697},
-    {"mpix_scatter_init_", "MPIX_Scatter_init", 'f', true, 11, list_698},
-    {"mpix_scatter_init__", "MPIX_Scatter_init", 'f', true, 11, list_698},
-    {"mpix_scatter_init_f08_", "MPIX_Scatter_init", 'o', true, 11, list_698},
-    {"mpix_scatterv_init_", "MPIX_Scatterv_init", 'f', true, 12, list_699},
-    {"mpix_scatterv_init__", "MPIX_Scatterv_init", 'f', true, 12, list_699},
-    {"mpix_scatterv_init_f08_", "MPIX_Scatterv_init", 'o', true, 12, list_699},
-    {"mpi_abort_", "MPI_Abort", 'f', true, 3, list_700},
-    {"mpi_abort__", "MPI_Abort", 'f', true, 3, list_700},
-    {"mpi_abort_f08_", "MPI_Abort", 'o', true, 3, list_700},
-    {"mpi_accumulate_", "MPI_Accumulate", 'f', true, 10, list_701},
-    {"mpi_accumulate__", "MPI_Accumulate", 'f', true, 10, list_701},
-    {"mpi_accumulate_f08_", "MPI_Accumulate", 'o', true, 10, list_701},
-    {"mpi_allgather_", "MPI_Allgather", 'f', true, 8, list_702},
-    {"mpi_allgather__", "MPI_Allgather", 'f', true, 8, list_702},
-    {"mpi_allgather_f08_", "MPI_Allgather", 'o', true, 8, list_702},
-    {"mpi_allgather_init_", "MPI_Allgather_init", 'f', true, 10, list_703},
-    {"mpi_allgather_init__", "MPI_Allgather_init", 'f', true, 10, list_703},
-    {"mpi_allgather_init_f08_", "MPI_Allgather_init", 'o', true, 10, list_703},
-    {"mpi_allgatherv_", "MPI_Allgatherv", 'f', true, 9, list_704},
-    {"mpi_allgatherv__", "MPI_Allgatherv", 'f', true, 9, list_704},
-    {"mpi_allgatherv_f08_", "MPI_Allgatherv", 'o', true, 9, list_704},
-    {"mpi_allgatherv_init_", "MPI_Allgatherv_init", 'f', true, 11, list_705},
-    {"mpi_allgatherv_init__", "MPI_Allgatherv_init", 'f', true, 11, list_705},
-    {"mpi_allgatherv_init_f08_", "MPI_Allgatherv_init", 'o', true, 11, list_705},
-    {"mpi_allreduce_", "MPI_Allreduce", 'f', true, 7, list_706},
-    {"mpi_allreduce__", "MPI_Allreduce", 'f', true, 7, list_706},
-    {"mpi_allreduce_f08_", "MPI_Allreduce", 'o', true, 7, list_706},
-    {"mpi_allreduce_init_", "MPI_Allreduce_init", 'f', true, 9, list_707},
-    {"mpi_allreduce_init__", "MPI_Allreduce_init", 'f', true, 9, list_707},
-    {"mpi_allreduce_init_f08_", "MPI_Allreduce_init", 'o', true, 9, list_707},
-    {"mpi_alltoall_", "MPI_Alltoall", 'f', true, 8, list_708},
-    {"mpi_alltoall__", "MPI_Alltoall", 'f', true, 8, list_708},
-    {"mpi_alltoall_f08_", "MPI_Alltoall", 'o', true, 8, list_708},
-    {"mpi_alltoall_init_", "MPI_Alltoall_init", 'f', true, 10, list_709},
-    {"mpi_alltoall_init__", "MPI_Alltoall_init", 'f', true, 10, list_709},
-    {"mpi_alltoall_init_f08_", "MPI_Alltoall_init", 'o', true, 10, list_709},
-    {"mpi_alltoallv_", "MPI_Alltoallv", 'f', true, 10, list_710},
-    {"mpi_alltoallv__", "MPI_Alltoallv", 'f', true, 10, list_710},
-    {"mpi_alltoallv_f08_", "MPI_Alltoallv", 'o', true, 10, list_710},
-    {"mpi_alltoallv_init_", "MPI_Alltoallv_init", 'f', true, 12, list_711},
-    {"mpi_alltoallv_init__", "MPI_Alltoallv_init", 'f', true, 12, list_711},
-    {"mpi_alltoallv_init_f08_", "MPI_Alltoallv_init", 'o', true, 12, list_711},
-    {"mpi_alltoallw_", "MPI_Alltoallw", 'f', true, 10, list_712},
-    {"mpi_alltoallw__", "MPI_Alltoallw", 'f', true, 10, list_712},
-    {"mpi_alltoallw_f08_", "MPI_Alltoallw", 'o', true, 10, list_712},
-    {"mpi_alltoallw_init_", "MPI_Alltoallw_init", 'f', true, 12, list_713},
-    {"mpi_alltoallw_init__", "MPI_Alltoallw_init", 'f', true, 12, list_713},
-    {"mpi_alltoallw_init_f08_", "MPI_Alltoallw_init", 'o', true, 12, list_713},
-    {"mpi_barrier_", "MPI_Barrier", 'f', true, 2, list_714},
-    {"mpi_barrier__", "MPI_Barrier", 'f', true, 2, list_714},
-    {"mpi_barrier_f08_", "MPI_Barrier", 'o', true, 2, list_714},
-    {"mpi_barrier_init_", "MPI_Barrier_init", 'f', true, 4, list_715},
-    {"mpi_barrier_init__", "MPI_Barrier_init", 'f', true, 4, list_715},
-    {"mpi_barrier_init_f08_", "MPI_Barrier_init", 'o', true, 4, list_715},
-    {"mpi_bcast_", "MPI_Bcast", 'f', true, 6, list_716},
-    {"mpi_bcast__", "MPI_Bcast", 'f', true, 6, list_716},
-    {"mpi_bcast_f08_", "MPI_Bcast", 'o', true, 6, list_716},
-    {"mpi_bcast_init_", "MPI_Bcast_init", 'f', true, 8, list_717},
-    {"mpi_bcast_init__", "MPI_Bcast_init", 'f', true, 8, list_717},
-    {"mpi_bcast_init_f08_", "MPI_Bcast_init", 'o', true, 8, list_717},
-    {"mpi_bsend_", "MPI_Bsend", 'f', true, 7, list_718},
-    {"mpi_bsend__", "MPI_Bsend", 'f', true, 7, list_718},
-    {"mpi_bsend_f08_", "MPI_Bsend", 'o', true, 7, list_718},
-    {"mpi_bsend_init_", "MPI_Bsend_init", 'f', true, 8, list_719},
-    {"mpi_bsend_init__", "MPI_Bsend_init", 'f', true, 8, list_719},
-    {"mpi_bsend_init_f08_", "MPI_Bsend_init", 'o', true, 8, list_719},
-    {"mpi_buffer_attach_", "MPI_Buffer_attach", 'f', true, 3, list_720},
-    {"mpi_buffer_attach__", "MPI_Buffer_attach", 'f', true, 3, list_720},
-    {"mpi_buffer_attach_f08_", "MPI_Buffer_attach", 'o', true, 3, list_720},
-    {"mpi_buffer_detach_", "MPI_Buffer_detach", 'f', true, 3, list_721},
-    {"mpi_buffer_detach__", "MPI_Buffer_detach", 'f', true, 3, list_721},
-    {"mpi_buffer_detach_f08_", "MPI_Buffer_detach", 'o', true, 3, list_721},
-    {"mpi_buffer_detach_f08_large_", "MPI_Buffer_detach", 'o', true, 3, list_721},
-    {"mpi_buffer_flush_", "MPI_Buffer_flush", 'f', true, 1, list_722},
-    {"mpi_buffer_flush__", "MPI_Buffer_flush", 'f', true, 1, list_722},
-    {"mpi_buffer_flush_f08_", "MPI_Buffer_flush", 'o', true, 1, list_722},
-    {"mpi_buffer_iflush_", "MPI_Buffer_iflush", 'f', true, 2, list_723},
-    {"mpi_buffer_iflush__", "MPI_Buffer_iflush", 'f', true, 2, list_723},
-    {"mpi_buffer_iflush_f08_", "MPI_Buffer_iflush", 'o', true, 2, list_723},
-    {"mpi_cancel_", "MPI_Cancel", 'f', true, 2, list_724},
-    {"mpi_cancel__", "MPI_Cancel", 'f', true, 2, list_724},
-    {"mpi_cancel_f08_", "MPI_Cancel", 'o', true, 2, list_724},
-    {"mpi_cart_create_", "MPI_Cart_create", 'f', true, 7, list_725},
-    {"mpi_cart_create__", "MPI_Cart_create", 'f', true, 7, list_725},
-    {"mpi_cart_create_f08_", "MPI_Cart_create", 'o', true, 7, list_725},
-    {"mpi_cart_map_", "MPI_Cart_map", 'f', true, 6, list_726},
-    {"mpi_cart_map__", "MPI_Cart_map", 'f', true, 6, list_726},
-    {"mpi_cart_map_f08_", "MPI_Cart_map", 'o', true, 6, list_726},
-    {"mpi_cart_sub_", "MPI_Cart_sub", 'f', true, 4, list_727},
-    {"mpi_cart_sub__", "MPI_Cart_sub", 'f', true, 4, list_727},
-    {"mpi_cart_sub_f08_", "MPI_Cart_sub", 'o', true, 4, list_727},
-    {"mpi_comm_accept_", "MPI_Comm_accept", 'f', true, 7, list_728},
-    {"mpi_comm_accept__", "MPI_Comm_accept", 'f', true, 7, list_728},
-    {"mpi_comm_accept_f08_", "MPI_Comm_accept", 'o', true, 7, list_728},
-    {"mpi_comm_attach_buffer_", "MPI_Comm_attach_buffer", 'f', true, 4, list_729},
-    {"mpi_comm_attach_buffer__", "MPI_Comm_attach_buffer", 'f', true, 4, list_729},
-    {"mpi_comm_attach_buffer_f08_", "MPI_Comm_attach_buffer", 'o', true, 4, list_729},
-    {"mpi_comm_connect_", "MPI_Comm_connect", 'f', true, 7, list_730},
-    {"mpi_comm_connect__", "MPI_Comm_connect", 'f', true, 7, list_730},
-    {"mpi_comm_connect_f08_", "MPI_Comm_connect", 'o', true, 7, list_730},
-    {"mpi_comm_create_", "MPI_Comm_create", 'f', true, 4, list_731},
-    {"mpi_comm_create__", "MPI_Comm_create", 'f', true, 4, list_731},
-    {"mpi_comm_create_f08_", "MPI_Comm_create", 'o', true, 4, list_731},
-    {"mpi_comm_create_from_group_", "MPI_Comm_create_from_group", 'f', true, 7, list_732},
-    {"mpi_comm_create_from_group__", "MPI_Comm_create_from_group", 'f', true, 7, list_732},
-    {"mpi_comm_create_from_group_f08_", "MPI_Comm_create_from_group", 'o', true, 7, list_732},
-    {"mpi_comm_create_group_", "MPI_Comm_create_group", 'f', true, 5, list_733},
-    {"mpi_comm_create_group__", "MPI_Comm_create_group", 'f', true, 5, list_733},
-    {"mpi_comm_create_group_f08_", "MPI_Comm_create_group", 'o', true, 5, list_733},
-    {"mpi_comm_detach_buffer_", "MPI_Comm_detach_buffer", 'f', true, 4, list_734},
-    {"mpi_comm_detach_buffer__", "MPI_Comm_detach_buffer", 'f', true, 4, list_734},
-    {"mpi_comm_detach_buffer_f08_", "MPI_Comm_detach_buffer", 'o', true, 4, list_734},
-    {"mpi_comm_detach_buffer_f08_large_", "MPI_Comm_detach_buffer", 'o', true, 4, list_734},
-    {"mpi_comm_disconnect_", "MPI_Comm_disconnect", 'f', true, 2, list_735},
-    {"mpi_comm_disconnect__", "MPI_Comm_disconnect", 'f', true, 2, list_735},
-    {"mpi_comm_disconnect_f08_", "MPI_Comm_disconnect", 'o', true, 2, list_735},
-    {"mpi_comm_dup_", "MPI_Comm_dup", 'f', true, 3, list_736},
-    {"mpi_comm_dup__", "MPI_Comm_dup", 'f', true, 3, list_736},
-    {"mpi_comm_dup_f08_", "MPI_Comm_dup", 'o', true, 3, list_736},
-    {"mpi_comm_dup_with_info_", "MPI_Comm_dup_with_info", 'f', true, 4, list_737},
-    {"mpi_comm_dup_with_info__", "MPI_Comm_dup_with_info", 'f', true, 4, list_737},
-    {"mpi_comm_dup_with_info_f08_", "MPI_Comm_dup_with_info", 'o', true, 4, list_737},
-    {"mpi_comm_flush_buffer_", "MPI_Comm_flush_buffer", 'f', true, 2, list_738},
-    {"mpi_comm_flush_buffer__", "MPI_Comm_flush_buffer", 'f', true, 2, list_738},
-    {"mpi_comm_flush_buffer_f08_", "MPI_Comm_flush_buffer", 'o', true, 2, list_738},
-    {"mpi_comm_free_", "MPI_Comm_free", 'f', true, 2, list_739},
-    {"mpi_comm_free__", "MPI_Comm_free", 'f', true, 2, list_739},
-    {"mpi_comm_free_f08_", "MPI_Comm_free", 'o', true, 2, list_739},
-    {"mpi_comm_idup_", "MPI_Comm_idup", 'f', true, 4, list_740},
-    {"mpi_comm_idup__", "MPI_Comm_idup", 'f', true, 4, list_740},
-    {"mpi_comm_idup_f08_", "MPI_Comm_idup", 'o', true, 4, list_740},
-    {"mpi_comm_idup_with_info_", "MPI_Comm_idup_with_info", 'f', true, 5, list_741},
-    {"mpi_comm_idup_with_info__", "MPI_Comm_idup_with_info", 'f', true, 5, list_741},
-    {"mpi_comm_idup_with_info_f08_", "MPI_Comm_idup_with_info", 'o', true, 5, list_741},
-    {"mpi_comm_iflush_buffer_", "MPI_Comm_iflush_buffer", 'f', true, 3, list_742},
-    {"mpi_comm_iflush_buffer__", "MPI_Comm_iflush_buffer", 'f', true, 3, list_742},
-    {"mpi_comm_iflush_buffer_f08_", "MPI_Comm_iflush_buffer", 'o', true, 3, list_742},
-    {"mpi_comm_join_", "MPI_Comm_join", 'f', true, 3, list_743},
-    {"mpi_comm_join__", "MPI_Comm_join", 'f', true, 3, list_743},
-    {"mpi_comm_join_f08_", "MPI_Comm_join", 'o', true, 3, list_743},
-    {"mpi_comm_set_info_", "MPI_Comm_set_info", 'f', true, 3, list_744},
-    {"mpi_comm_set_info__", "MPI_Comm_set_info", 'f', true, 3, list_744},
-    {"mpi_comm_set_info_f08_", "MPI_Comm_set_info", 'o', true, 3, list_744},
-    {"mpi_comm_set_name_", "MPI_Comm_set_name", 'f', true, 4, list_745},
-    {"mpi_comm_set_name__", "MPI_Comm_set_name", 'f', true, 4, list_745},
-    {"mpi_comm_set_name_f08_", "MPI_Comm_set_name", 'o', true, 4, list_745},
-    {"mpi_comm_spawn_", "MPI_Comm_spawn", 'f', true, 11, list_746},
-    {"mpi_comm_spawn__", "MPI_Comm_spawn", 'f', true, 11, list_746},
-    {"mpi_comm_spawn_f08_", "MPI_Comm_spawn", 'o', true, 11, list_746},
-    {"mpi_comm_spawn_multiple_", "MPI_Comm_spawn_multiple", 'f', true, 12, list_747},
-    {"mpi_comm_spawn_multiple__", "MPI_Comm_spawn_multiple", 'f', true, 12, list_747},
-    {"mpi_comm_spawn_multiple_f08_", "MPI_Comm_spawn_multiple", 'o', true, 12, list_747},
-    {"mpi_comm_split_", "MPI_Comm_split", 'f', true, 5, list_748},
-    {"mpi_comm_split__", "MPI_Comm_split", 'f', true, 5, list_748},
-    {"mpi_comm_split_f08_", "MPI_Comm_split", 'o', true, 5, list_748},
-    {"mpi_comm_split_type_", "MPI_Comm_split_type", 'f', true, 6, list_749},
-    {"mpi_comm_split_type__", "MPI_Comm_split_type", 'f', true, 6, list_749},
-    {"mpi_comm_split_type_f08_", "MPI_Comm_split_type", 'o', true, 6, list_749},
-    {"mpi_compare_and_swap_", "MPI_Compare_and_swap", 'f', true, 8, list_750},
-    {"mpi_compare_and_swap__", "MPI_Compare_and_swap", 'f', true, 8, list_750},
-    {"mpi_compare_and_swap_f08_", "MPI_Compare_and_swap", 'o', true, 8, list_750},
-    {"mpi_dist_graph_create_", "MPI_Dist_graph_create", 'f', true, 10, list_751},
-    {"mpi_dist_graph_create__", "MPI_Dist_graph_create", 'f', true, 10, list_751},
-    {"mpi_dist_graph_create_f08_", "MPI_Dist_graph_create", 'o', true, 10, list_751},
-    {"mpi_dist_graph_create_adjacent_", "MPI_Dist_graph_create_adjacent", 'f', true, 11, list_752},
-    {"mpi_dist_graph_create_adjacent__", "MPI_Dist_graph_create_adjacent", 'f', true, 11, list_752},
-    {"mpi_dist_graph_create_adjacent_f08_", "MPI_Dist_graph_create_adjacent", 'o', true, 11, list_752},
-    {"mpi_exscan_", "MPI_Exscan", 'f', true, 7, list_753},
-    {"mpi_exscan__", "MPI_Exscan", 'f', true, 7, list_753},
-    {"mpi_exscan_f08_", "MPI_Exscan", 'o', true, 7, list_753},
-    {"mpi_exscan_init_", "MPI_Exscan_init", 'f', true, 9, list_754},
-    {"mpi_exscan_init__", "MPI_Exscan_init", 'f', true, 9, list_754},
-    {"mpi_exscan_init_f08_", "MPI_Exscan_init", 'o', true, 9, list_754},
-    {"mpi_fetch_and_op_", "MPI_Fetch_and_op", 'f', true, 8, list_755},
-    {"mpi_fetch_and_op__", "MPI_Fetch_and_op", 'f', true, 8, list_755},
-    {"mpi_fetch_and_op_f08_", "MPI_Fetch_and_op", 'o', true, 8, list_755},
-    {"mpi_file_close_", "MPI_File_close", 'f', true, 2, list_756},
-    {"mpi_file_close__", "MPI_File_close", 'f', true, 2, list_756},
-    {"mpi_file_close_f08_", "MPI_File_close", 'o', true, 2, list_756},
-    {"mpi_file_delete_", "MPI_File_delete", 'f', true, 4, list_757},
-    {"mpi_file_delete__", "MPI_File_delete", 'f', true, 4, list_757},
-    {"mpi_file_delete_f08_", "MPI_File_delete", 'o', true, 4, list_757},
-    {"mpi_file_get_position_shared_", "MPI_File_get_position_shared", 'f', true, 3, list_758},
-    {"mpi_file_get_position_shared__", "MPI_File_get_position_shared", 'f', true, 3, list_758},
-    {"mpi_file_get_position_shared_f08_", "MPI_File_get_position_shared", 'o', true, 3, list_758},
-    {"mpi_file_get_size_", "MPI_File_get_size", 'f', true, 3, list_759},
-    {"mpi_file_get_size__", "MPI_File_get_size", 'f', true, 3, list_759},
-    {"mpi_file_get_size_f08_", "MPI_File_get_size", 'o', true, 3, list_759},
-    {"mpi_file_iread_", "MPI_File_iread", 'f', true, 6, list_760},
-    {"mpi_file_iread__", "MPI_File_iread", 'f', true, 6, list_760},
-    {"mpi_file_iread_f08_", "MPI_File_iread", 'o', true, 6, list_760},
-    {"mpi_file_iread_all_", "MPI_File_iread_all", 'f', true, 6, list_761},
-    {"mpi_file_iread_all__", "MPI_File_iread_all", 'f', true, 6, list_761},
-    {"mpi_file_iread_all_f08_", "MPI_File_iread_all", 'o', true, 6, list_761},
-    {"mpi_file_iread_at_", "MPI_File_iread_at", 'f', true, 7, list_762},
-    {"mpi_file_iread_at__", "MPI_File_iread_at", 'f', true, 7, list_762},
-    {"mpi_file_iread_at_f08_", "MPI_File_iread_at", 'o', true, 7, list_762},
-    {"mpi_file_iread_at_all_", "MPI_File_iread_at_all", 'f', true, 7, list_763},
-    {"mpi_file_iread_at_all__", "MPI_File_iread_at_all", 'f', true, 7, list_763},
-    {"mpi_file_iread_at_all_f08_", "MPI_File_iread_at_all", 'o', true, 7, list_763},
-    {"mpi_file_iread_shared_", "MPI_File_iread_shared", 'f', true, 6, list_764},
-    {"mpi_file_iread_shared__", "MPI_File_iread_shared", 'f', true, 6, list_764},
-    {"mpi_file_iread_shared_f08_", "MPI_File_iread_shared", 'o', true, 6, list_764},
-    {"mpi_file_iwrite_", "MPI_File_iwrite", 'f', true, 6, list_765},
-    {"mpi_file_iwrite__", "MPI_File_iwrite", 'f', true, 6, list_765},
-    {"mpi_file_iwrite_f08_", "MPI_File_iwrite", 'o', true, 6, list_765},
-    {"mpi_file_iwrite_all_", "MPI_File_iwrite_all", 'f', true, 6, list_766},
-    {"mpi_file_iwrite_all__", "MPI_File_iwrite_all", 'f', true, 6, list_766},
-    {"mpi_file_iwrite_all_f08_", "MPI_File_iwrite_all", 'o', true, 6, list_766},
-    {"mpi_file_iwrite_at_", "MPI_File_iwrite_at", 'f', true, 7, list_767},
-    {"mpi_file_iwrite_at__", "MPI_File_iwrite_at", 'f', true, 7, list_767},
-    {"mpi_file_iwrite_at_f08_", "MPI_File_iwrite_at", 'o', true, 7, list_767},
-    {"mpi_file_iwrite_at_all_", "MPI_File_iwrite_at_all", 'f', true, 7, list_768},
-    {"mpi_file_iwrite_at_all__", "MPI_File_iwrite_at_all", 'f', true, 7, list_768},
-    {"mpi_file_iwrite_at_all_f08_", "MPI_File_iwrite_at_all", 'o', true, 7, list_768},
-    {"mpi_file_iwrite_shared_", "MPI_File_iwrite_shared", 'f', true, 6, list_769},
-    {"mpi_file_iwrite_shared__", "MPI_File_iwrite_shared", 'f', true, 6, list_769},
-    {"mpi_file_iwrite_shared_f08_", "MPI_File_iwrite_shared", 'o', true, 6, list_769},
-    {"mpi_file_open_", "MPI_File_open", 'f', true, 7, list_770},
-    {"mpi_file_open__", "MPI_File_open", 'f', true, 7, list_770},
-    {"mpi_file_open_f08_", "MPI_File_open", 'o', true, 7, list_770},
-    {"mpi_file_preallocate_", "MPI_File_preallocate", 'f', true, 3, list_771},
-    {"mpi_file_preallocate__", "MPI_File_preallocate", 'f', true, 3, list_771},
-    {"mpi_file_preallocate_f08_", "MPI_File_preallocate", 'o', true, 3, list_771},
-    {"mpi_file_read_", "MPI_File_read", 'f', true, 6, list_772},
-    {"mpi_file_read__", "MPI_File_read", 'f', true, 6, list_772},
-    {"mpi_file_read_f08_", "MPI_File_read", 'o', true, 6, list_772},
-    {"mpi_file_read_all_", "MPI_File_read_all", 'f', true, 6, list_773},
-    {"mpi_file_read_all__", "MPI_File_read_all", 'f', true, 6, list_773},
-    {"mpi_file_read_all_f08_", "MPI_File_read_all", 'o', true, 6, list_773},
-    {"mpi_file_read_all_begin_", "MPI_File_read_all_begin", 'f', true, 5, list_774},
-    {"mpi_file_read_all_begin__", "MPI_File_read_all_begin", 'f', true, 5, list_774},
-    {"mpi_file_read_all_begin_f08_", "MPI_File_read_all_begin", 'o', true, 5, list_774},
-    {"mpi_file_read_all_end_", "MPI_File_read_all_end", 'f', true, 4, list_775},
-    {"mpi_file_read_all_end__", "MPI_File_read_all_end", 'f', true, 4, list_775},
-    {"mpi_file_read_all_end_f08_", "MPI_File_read_all_end", 'o', true, 4, list_775},
-    {"mpi_file_read_at_", "MPI_File_read_at", 'f', true, 7, list_776},
-    {"mpi_file_read_at__", "MPI_File_read_at", 'f', true, 7, list_776},
-    {"mpi_file_read_at_f08_", "MPI_File_read_at", 'o', true, 7, list_776},
-    {"mpi_file_read_at_all_", "MPI_File_read_at_all", 'f', true, 7, list_777},
-    {"mpi_file_read_at_all__", "MPI_File_read_at_all", 'f', true, 7, list_777},
-    {"mpi_file_read_at_all_f08_", "MPI_File_read_at_all", 'o', true, 7, list_777},
-    {"mpi_file_read_at_all_begin_", "MPI_File_read_at_all_begin", 'f', true, 6, list_778},
-    {"mpi_file_read_at_all_begin__", "MPI_File_read_at_all_begin", 'f', true, 6, list_778},
-    {"mpi_file_read_at_all_begin_f08_", "MPI_File_read_at_all_begin", 'o', true, 6, list_778},
-    {"mpi_file_read_at_all_end_", "MPI_File_read_at_all_end", 'f', true, 4, list_779},
-    {"mpi_file_read_at_all_end__", "MPI_File_read_at_all_end", 'f', true, 4, list_779},
-    {"mpi_file_read_at_all_end_f08_", "MPI_File_read_at_all_end", 'o', true, 4, list_779},
-    {"mpi_file_read_ordered_", "MPI_File_read_ordered", 'f', true, 6, list_780},
-    {"mpi_file_read_ordered__", "MPI_File_read_ordered", 'f', true, 6, list_780},
-    {"mpi_file_read_ordered_f08_", "MPI_File_read_ordered", 'o', true, 6, list_780},
-    {"mpi_file_read_ordered_begin_", "MPI_File_read_ordered_begin", 'f', true, 5, list_781},
-    {"mpi_file_read_ordered_begin__", "MPI_File_read_ordered_begin", 'f', true, 5, list_781},
-    {"mpi_file_read_ordered_begin_f08_", "MPI_File_read_ordered_begin", 'o', true, 5, list_781},
-    {"mpi_file_read_ordered_end_", "MPI_File_read_ordered_end", 'f', true, 4, list_782},
-    {"mpi_file_read_ordered_end__", "MPI_File_read_ordered_end", 'f', true, 4, list_782},
-    {"mpi_file_read_ordered_end_f08_", "MPI_File_read_ordered_end", 'o', true, 4, list_782},
-    {"mpi_file_read_shared_", "MPI_File_read_shared", 'f', true, 6, list_783},
-    {"mpi_file_read_shared__", "MPI_File_read_shared", 'f', true, 6, list_783},
-    {"mpi_file_read_shared_f08_", "MPI_File_read_shared", 'o', true, 6, list_783},
-    {"mpi_file_seek_", "MPI_File_seek", 'f', true, 4, list_784},
-    {"mpi_file_seek__", "MPI_File_seek", 'f', true, 4, list_784},
-    {"mpi_file_seek_f08_", "MPI_File_seek", 'o', true, 4, list_784},
-    {"mpi_file_seek_shared_", "MPI_File_seek_shared", 'f', true, 4, list_785},
-    {"mpi_file_seek_shared__", "MPI_File_seek_shared", 'f', true, 4, list_785},
-    {"mpi_file_seek_shared_f08_", "MPI_File_seek_shared", 'o', true, 4, list_785},
-    {"mpi_file_set_atomicity_", "MPI_File_set_atomicity", 'f', true, 3, list_786},
-    {"mpi_file_set_atomicity__", "MPI_File_set_atomicity", 'f', true, 3, list_786},
-    {"mpi_file_set_atomicity_f08_", "MPI_File_set_atomicity", 'o', true, 3, list_786},
-    {"mpi_file_set_info_", "MPI_File_set_info", 'f', true, 3, list_787},
-    {"mpi_file_set_info__", "MPI_File_set_info", 'f', true, 3, list_787},
-    {"mpi_file_set_info_f08_", "MPI_File_set_info", 'o', true, 3, list_787},
-    {"mpi_file_set_size_", "MPI_File_set_size", 'f', true, 3, list_788},
-    {"mpi_file_set_size__", "MPI_File_set_size", 'f', true, 3, list_788},
-    {"mpi_file_set_size_f08_", "MPI_File_set_size", 'o', true, 3, list_788},
-    {"mpi_file_set_view_", "MPI_File_set_view", 'f', true, 8, list_789},
-    {"mpi_file_set_view__", "MPI_File_set_view", 'f', true, 8, list_789},
-    {"mpi_file_set_view_f08_", "MPI_File_set_view", 'o', true, 8, list_789},
-    {"mpi_file_sync_", "MPI_File_sync", 'f', true, 2, list_790},
-    {"mpi_file_sync__", "MPI_File_sync", 'f', true, 2, list_790},
-    {"mpi_file_sync_f08_", "MPI_File_sync", 'o', true, 2, list_790},
-    {"mpi_file_write_", "MPI_File_write", 'f', true, 6, list_791},
-    {"mpi_file_write__", "MPI_File_write", 'f', true, 6, list_791},
-    {"mpi_file_write_f08_", "MPI_File_write", 'o', true, 6, list_791},
-    {"mpi_file_write_all_", "MPI_File_write_all", 'f', true, 6, list_792},
-    {"mpi_file_write_all__", "MPI_File_write_all", 'f', true, 6, list_792},
-    {"mpi_file_write_all_f08_", "MPI_File_write_all", 'o', true, 6, list_792},
-    {"mpi_file_write_all_begin_", "MPI_File_write_all_begin", 'f', true, 5, list_793},
-    {"mpi_file_write_all_begin__", "MPI_File_write_all_begin", 'f', true, 5, list_793},
-    {"mpi_file_write_all_begin_f08_", "MPI_File_write_all_begin", 'o', true, 5, list_793},
-    {"mpi_file_write_all_end_", "MPI_File_write_all_end", 'f', true, 4, list_794},
-    {"mpi_file_write_all_end__", "MPI_File_write_all_end", 'f', true, 4, list_794},
-    {"mpi_file_write_all_end_f08_", "MPI_File_write_all_end", 'o', true, 4, list_794},
-    {"mpi_file_write_at_", "MPI_File_write_at", 'f', true, 7, list_795},
-    {"mpi_file_write_at__", "MPI_File_write_at", 'f', true, 7, list_795},
-    {"mpi_file_write_at_f08_", "MPI_File_write_at", 'o', true, 7, list_795},
-    {"mpi_file_write_at_all_", "MPI_File_write_at_all", 'f', true, 7, list_796},
-    {"mpi_file_write_at_all__", "MPI_File_write_at_all", 'f', true, 7, list_796},
-    {"mpi_file_write_at_all_f08_", "MPI_File_write_at_all", 'o', true, 7, list_796},
-    {"mpi_file_write_at_all_begin_", "MPI_File_write_at_all_begin", 'f', true, 6, list_797},
-    {"mpi_file_write_at_all_begin__", "MPI_File_write_at_all_begin", 'f', true, 6, list_797},
-    {"mpi_file_write_at_all_begin_f08_", "MPI_File_write_at_all_begin", 'o', true, 6, list_797},
-    {"mpi_file_write_at_all_end_", "MPI_File_write_at_all_end", 'f', true, 4, list_798},
-    {"mpi_file_write_at_all_end__", "MPI_File_write_at_all_end", 'f', true, 4, list_798},
-    {"mpi_file_write_at_all_end_f08_", "MPI_File_write_at_all_end", 'o', true, 4, list_798},
-    {"mpi_file_write_ordered_", "MPI_File_write_ordered", 'f', true, 6, list_799},
-    {"mpi_file_write_ordered__", "MPI_File_write_ordered", 'f', true, 6, list_799},
-    {"mpi_file_write_ordered_f08_", "MPI_File_write_ordered", 'o', true, 6, list_799},
-    {"mpi_file_write_ordered_begin_", "MPI_File_write_ordered_begin", 'f', true, 5, list_800},
-    {"mpi_file_write_ordered_begin__", "MPI_File_write_ordered_begin", 'f', true, 5, list_800},
-    {"mpi_file_write_ordered_begin_f08_", "MPI_File_write_ordered_begin", 'o', true, 5, list_800},
-    {"mpi_file_write_ordered_end_", "MPI_File_write_ordered_end", 'f', true, 4, list_801},
-    {"mpi_file_write_ordered_end__", "MPI_File_write_ordered_end", 'f', true, 4, list_801},
-    {"mpi_file_write_ordered_end_f08_", "MPI_File_write_ordered_end", 'o', true, 4, list_801},
-    {"mpi_file_write_shared_", "MPI_File_write_shared", 'f', true, 6, list_802},
-    {"mpi_file_write_shared__", "MPI_File_write_shared", 'f', true, 6, list_802},
-    {"mpi_file_write_shared_f08_", "MPI_File_write_shared", 'o', true, 6, list_802},
-    {"mpi_finalize_", "MPI_Finalize", 'f', true, 1, list_803},
-    {"mpi_finalize__", "MPI_Finalize", 'f', true, 1, list_803},
-    {"mpi_finalize_f08_", "MPI_Finalize", 'o', true, 1, list_803},
-    {"mpi_gather_", "MPI_Gather", 'f', true, 9, list_804},
-    {"mpi_gather__", "MPI_Gather", 'f', true, 9, list_804},
-    {"mpi_gather_f08_", "MPI_Gather", 'o', true, 9, list_804},
-    {"mpi_gather_init_", "MPI_Gather_init", 'f', true, 11, list_805},
-    {"mpi_gather_init__", "MPI_Gather_init", 'f', true, 11, list_805},
-    {"mpi_gather_init_f08_", "MPI_Gather_init", 'o', true, 11, list_805},
-    {"mpi_gatherv_", "MPI_Gatherv", 'f', true, 10, list_806},
-    {"mpi_gatherv__", "MPI_Gatherv", 'f', true, 10, list_806},
-    {"mpi_gatherv_f08_", "MPI_Gatherv", 'o', true, 10, list_806},
-    {"mpi_gatherv_init_", "MPI_Gatherv_init", 'f', true, 12, list_807},
-    {"mpi_gatherv_init__", "MPI_Gatherv_init", 'f', true, 12, list_807},
-    {"mpi_gatherv_init_f08_", "MPI_Gatherv_init", 'o', true, 12, list_807},
-    {"mpi_get_", "MPI_Get", 'f', true, 9, list_808},
-    {"mpi_get__", "MPI_Get", 'f', true, 9, list_808},
-    {"mpi_get_f08_", "MPI_Get", 'o', true, 9, list_808},
-    {"mpi_get_accumulate_", "MPI_Get_accumulate", 'f', true, 13, list_809},
-    {"mpi_get_accumulate__", "MPI_Get_accumulate", 'f', true, 13, list_809},
-    {"mpi_get_accumulate_f08_", "MPI_Get_accumulate", 'o', true, 13, list_809},
-    {"mpi_graph_create_", "MPI_Graph_create", 'f', true, 7, list_810},
-    {"mpi_graph_create__", "MPI_Graph_create", 'f', true, 7, list_810},
-    {"mpi_graph_create_f08_", "MPI_Graph_create", 'o', true, 7, list_810},
-    {"mpi_graph_map_", "MPI_Graph_map", 'f', true, 6, list_811},
-    {"mpi_graph_map__", "MPI_Graph_map", 'f', true, 6, list_811},
-    {"mpi_graph_map_f08_", "MPI_Graph_map", 'o', true, 6, list_811},
-    {"mpi_grequest_complete_", "MPI_Grequest_complete", 'f', true, 2, list_812},
-    {"mpi_grequest_complete__", "MPI_Grequest_complete", 'f', true, 2, list_812},
-    {"mpi_grequest_complete_f08_", "MPI_Grequest_complete", 'o', true, 2, list_812},
-    {"mpi_grequest_start_", "MPI_Grequest_start", 'f', true, 6, list_813},
-    {"mpi_grequest_start__", "MPI_Grequest_start", 'f', true, 6, list_813},
-    {"mpi_grequest_start_f08_", "MPI_Grequest_start", 'o', true, 6, list_813},
-    {"mpi_iallgather_", "MPI_Iallgather", 'f', true, 9, list_814},
-    {"mpi_iallgather__", "MPI_Iallgather", 'f', true, 9, list_814},
-    {"mpi_iallgather_f08_", "MPI_Iallgather", 'o', true, 9, list_814},
-    {"mpi_iallgatherv_", "MPI_Iallgatherv", 'f', true, 10, list_815},
-    {"mpi_iallgatherv__", "MPI_Iallgatherv", 'f', true, 10, list_815},
-    {"mpi_iallgatherv_f08_", "MPI_Iallgatherv", 'o', true, 10, list_815},
-    {"mpi_iallreduce_", "MPI_Iallreduce", 'f', true, 8, list_816},
-    {"mpi_iallreduce__", "MPI_Iallreduce", 'f', true, 8, list_816},
-    {"mpi_iallreduce_f08_", "MPI_Iallreduce", 'o', true, 8, list_816},
-    {"mpi_ialltoall_", "MPI_Ialltoall", 'f', true, 9, list_817},
-    {"mpi_ialltoall__", "MPI_Ialltoall", 'f', true, 9, list_817},
-    {"mpi_ialltoall_f08_", "MPI_Ialltoall", 'o', true, 9, list_817},
-    {"mpi_ialltoallv_", "MPI_Ialltoallv", 'f', true, 11, list_818},
-    {"mpi_ialltoallv__", "MPI_Ialltoallv", 'f', true, 11, list_818},
-    {"mpi_ialltoallv_f08_", "MPI_Ialltoallv", 'o', true, 11, list_818},
-    {"mpi_ialltoallw_", "MPI_Ialltoallw", 'f', true, 11, list_819},
-    {"mpi_ialltoallw__", "MPI_Ialltoallw", 'f', true, 11, list_819},
-    {"mpi_ialltoallw_f08_", "MPI_Ialltoallw", 'o', true, 11, list_819},
-    {"mpi_ibarrier_", "MPI_Ibarrier", 'f', true, 3, list_820},
-    {"mpi_ibarrier__", "MPI_Ibarrier", 'f', true, 3, list_820},
-    {"mpi_ibarrier_f08_", "MPI_Ibarrier", 'o', true, 3, list_820},
-    {"mpi_ibcast_", "MPI_Ibcast", 'f', true, 7, list_821},
-    {"mpi_ibcast__", "MPI_Ibcast", 'f', true, 7, list_821},
-    {"mpi_ibcast_f08_", "MPI_Ibcast", 'o', true, 7, list_821},
-    {"mpi_ibsend_", "MPI_Ibsend", 'f', true, 8, list_822},
-    {"mpi_ibsend__", "MPI_Ibsend", 'f', true, 8, list_822},
-    {"mpi_ibsend_f08_", "MPI_Ibsend", 'o', true, 8, list_822},
-    {"mpi_iexscan_", "MPI_Iexscan", 'f', true, 8, list_823},
-    {"mpi_iexscan__", "MPI_Iexscan", 'f', true, 8, list_823},
-    {"mpi_iexscan_f08_", "MPI_Iexscan", 'o', true, 8, list_823},
-    {"mpi_igather_", "MPI_Igather", 'f', true, 10, list_824},
-    {"mpi_igather__", "MPI_Igather", 'f', true, 10, list_824},
-    {"mpi_igather_f08_", "MPI_Igather", 'o', true, 10, list_824},
-    {"mpi_igatherv_", "MPI_Igatherv", 'f', true, 11, list_825},
-    {"mpi_igatherv__", "MPI_Igatherv", 'f', true, 11, list_825},
-    {"mpi_igatherv_f08_", "MPI_Igatherv", 'o', true, 11, list_825},
-    {"mpi_improbe_", "MPI_Improbe", 'f', true, 7, list_826},
-    {"mpi_improbe__", "MPI_Improbe", 'f', true, 7, list_826},
-    {"mpi_improbe_f08_", "MPI_Improbe", 'o', true, 7, list_826},
-    {"mpi_imrecv_", "MPI_Imrecv", 'f', true, 6, list_827},
-    {"mpi_imrecv__", "MPI_Imrecv", 'f', true, 6, list_827},
-    {"mpi_imrecv_f08_", "MPI_Imrecv", 'o', true, 6, list_827},
-    {"mpi_ineighbor_allgather_", "MPI_Ineighbor_allgather", 'f', true, 9, list_828},
-    {"mpi_ineighbor_allgather__", "MPI_Ineighbor_allgather", 'f', true, 9, list_828},
-    {"mpi_ineighbor_allgather_f08_", "MPI_Ineighbor_allgather", 'o', true, 9, list_828},
-    {"mpi_ineighbor_allgatherv_", "MPI_Ineighbor_allgatherv", 'f', true, 10, list_829},
-    {"mpi_ineighbor_allgatherv__", "MPI_Ineighbor_allgatherv", 'f', true, 10, list_829},
-    {"mpi_ineighbor_allgatherv_f08_", "MPI_Ineighbor_allgatherv", 'o', true, 10, list_829},
-    {"mpi_ineighbor_alltoall_", "MPI_Ineighbor_alltoall", 'f', true, 9, list_830},
-    {"mpi_ineighbor_alltoall__", "MPI_Ineighbor_alltoall", 'f', true, 9, list_830},
-    {"mpi_ineighbor_alltoall_f08_", "MPI_Ineighbor_alltoall", 'o', true, 9, list_830},
-    {"mpi_ineighbor_alltoallv_", "MPI_Ineighbor_alltoallv", 'f', true, 11, list_831},
-    {"mpi_ineighbor_alltoallv__", "MPI_Ineighbor_alltoallv", 'f', true, 11, list_831},
-    {"mpi_ineighbor_alltoallv_f08_", "MPI_Ineighbor_alltoallv", 'o', true, 11, list_831},
-    {"mpi_ineighbor_alltoallw_", "MPI_Ineighbor_alltoallw", 'f', true, 11, list_832},
-    {"mpi_ineighbor_alltoallw__", "MPI_Ineighbor_alltoallw", 'f', true, 11, list_832},
-    {"mpi_ineighbor_alltoallw_f08_", "MPI_Ineighbor_alltoallw", 'o', true, 11, list_832},
-    {"mpi_init_", "MPI_Init", 'f', true, 1, list_833},
-    {"mpi_init__", "MPI_Init", 'f', true, 1, list_833},
-    {"mpi_init_f08_", "MPI_Init", 'o', true, 1, list_833},
-    {"mpi_init_thread_", "MPI_Init_thread", 'f', true, 3, list_834},
-    {"mpi_init_thread__", "MPI_Init_thread", 'f', true, 3, list_834},
-    {"mpi_init_thread_f08_", "MPI_Init_thread", 'o', true, 3, list_834},
-    {"mpi_intercomm_create_", "MPI_Intercomm_create", 'f', true, 7, list_835},
-    {"mpi_intercomm_create__", "MPI_Intercomm_create", 'f', true, 7, list_835},
-    {"mpi_intercomm_create_f08_", "MPI_Intercomm_create", 'o', true, 7, list_835},
-    {"mpi_intercomm_create_from_groups_", "MPI_Intercomm_create_from_groups", 'f', true, 10, list_836},
-    {"mpi_intercomm_create_from_groups__", "MPI_Intercomm_create_from_groups", 'f', true, 10, list_836},
-    {"mpi_intercomm_create_from_groups_f08_", "MPI_Intercomm_create_from_groups", 'o', true, 10, list_836},
-    {"mpi_intercomm_merge_", "MPI_Intercomm_merge", 'f', true, 4, list_837},
-    {"mpi_intercomm_merge__", "MPI_Intercomm_merge", 'f', true, 4, list_837},
-    {"mpi_intercomm_merge_f08_", "MPI_Intercomm_merge", 'o', true, 4, list_837},
-    {"mpi_iprobe_", "MPI_Iprobe", 'f', true, 6, list_838},
-    {"mpi_iprobe__", "MPI_Iprobe", 'f', true, 6, list_838},
-    {"mpi_iprobe_f08_", "MPI_Iprobe", 'o', true, 6, list_838},
-    {"mpi_irecv_", "MPI_Irecv", 'f', true, 8, list_839},
-    {"mpi_irecv__", "MPI_Irecv", 'f', true, 8, list_839},
-    {"mpi_irecv_f08_", "MPI_Irecv", 'o', true, 8, list_839},
-    {"mpi_ireduce_", "MPI_Ireduce", 'f', true, 9, list_840},
-    {"mpi_ireduce__", "MPI_Ireduce", 'f', true, 9, list_840},
-    {"mpi_ireduce_f08_", "MPI_Ireduce", 'o', true, 9, list_840},
-    {"mpi_ireduce_scatter_", "MPI_Ireduce_scatter", 'f', true, 8, list_841},
-    {"mpi_ireduce_scatter__", "MPI_Ireduce_scatter", 'f', true, 8, list_841},
-    {"mpi_ireduce_scatter_f08_", "MPI_Ireduce_scatter", 'o', true, 8, list_841},
-    {"mpi_ireduce_scatter_block_", "MPI_Ireduce_scatter_block", 'f', true, 8, list_842},
-    {"mpi_ireduce_scatter_block__", "MPI_Ireduce_scatter_block", 'f', true, 8, list_842},
-    {"mpi_ireduce_scatter_block_f08_", "MPI_Ireduce_scatter_block", 'o', true, 8, list_842},
-    {"mpi_irsend_", "MPI_Irsend", 'f', true, 8, list_843},
-    {"mpi_irsend__", "MPI_Irsend", 'f', true, 8, list_843},
-    {"mpi_irsend_f08_", "MPI_Irsend", 'o', true, 8, list_843},
-    {"mpi_iscan_", "MPI_Iscan", 'f', true, 8, list_844},
-    {"mpi_iscan__", "MPI_Iscan", 'f', true, 8, list_844},
-    {"mpi_iscan_f08_", "MPI_Iscan", 'o', true, 8, list_844},
-    {"mpi_iscatter_", "MPI_Iscatter", 'f', true, 10, list_845},
-    {"mpi_iscatter__", "MPI_Iscatter", 'f', true, 10, list_845},
-    {"mpi_iscatter_f08_", "MPI_Iscatter", 'o', true, 10, list_845},
-    {"mpi_iscatterv_", "MPI_Iscatterv", 'f', true, 11, list_846},
-    {"mpi_iscatterv__", "MPI_Iscatterv", 'f', true, 11, list_846},
-    {"mpi_iscatterv_f08_", "MPI_Iscatterv", 'o', true, 11, list_846},
-    {"mpi_isend_", "MPI_Isend", 'f', true, 8, list_847},
-    {"mpi_isend__", "MPI_Isend", 'f', true, 8, list_847},
-    {"mpi_isend_f08_", "MPI_Isend", 'o', true, 8, list_847},
-    {"mpi_isendrecv_", "MPI_Isendrecv", 'f', true, 13, list_848},
-    {"mpi_isendrecv__", "MPI_Isendrecv", 'f', true, 13, list_848},
-    {"mpi_isendrecv_f08_", "MPI_Isendrecv", 'o', true, 13, list_848},
-    {"mpi_isendrecv_replace_", "MPI_Isendrecv_replace", 'f', true, 10, list_849},
-    {"mpi_isendrecv_replace__", "MPI_Isendrecv_replace", 'f', true, 10, list_849},
-    {"mpi_isendrecv_replace_f08_", "MPI_Isendrecv_replace", 'o', true, 10, list_849},
-    {"mpi_issend_", "MPI_Issend", 'f', true, 8, list_850},
-    {"mpi_issend__", "MPI_Issend", 'f', true, 8, list_850},
-    {"mpi_issend_f08_", "MPI_Issend", 'o', true, 8, list_850},
-    {"mpi_mprobe_", "MPI_Mprobe", 'f', true, 6, list_851},
-    {"mpi_mprobe__", "MPI_Mprobe", 'f', true, 6, list_851},
-    {"mpi_mprobe_f08_", "MPI_Mprobe", 'o', true, 6, list_851},
-    {"mpi_mrecv_", "MPI_Mrecv", 'f', true, 6, list_852},
-    {"mpi_mrecv__", "MPI_Mrecv", 'f', true, 6, list_852},
-    {"mpi_mrecv_f08_", "MPI_Mrecv", 'o', true, 6, list_852},
-    {"mpi_neighbor_allgather_", "MPI_Neighbor_allgather", 'f', true, 8, list_853},
-    {"mpi_neighbor_allgather__", "MPI_Neighbor_allgather", 'f', true, 8, list_853},
-    {"mpi_neighbor_allgather_f08_", "MPI_Neighbor_allgather", 'o', true, 8, list_853},
-    {"mpi_neighbor_allgather_init_", "MPI_Neighbor_allgather_init", 'f', true, 10, list_854},
-    {"mpi_neighbor_allgather_init__", "MPI_Neighbor_allgather_init", 'f', true, 10, list_854},
-    {"mpi_neighbor_allgather_init_f08_", "MPI_Neighbor_allgather_init", 'o', true, 10, list_854},
-    {"mpi_neighbor_allgatherv_", "MPI_Neighbor_allgatherv", 'f', true, 9, list_855},
-    {"mpi_neighbor_allgatherv__", "MPI_Neighbor_allgatherv", 'f', true, 9, list_855},
-    {"mpi_neighbor_allgatherv_f08_", "MPI_Neighbor_allgatherv", 'o', true, 9, list_855},
-    {"mpi_neighbor_allgatherv_init_", "MPI_Neighbor_allgatherv_init", 'f', true, 11, list_856},
-    {"mpi_neighbor_allgatherv_init__", "MPI_Neighbor_allgatherv_init", 'f', true, 11, list_856},
-    {"mpi_neighbor_allgatherv_init_f08_", "MPI_Neighbor_allgatherv_init", 'o', true, 11, list_856},
-    {"mpi_neighbor_alltoall_", "MPI_Neighbor_alltoall", 'f', true, 8, list_857},
-    {"mpi_neighbor_alltoall__", "MPI_Neighbor_alltoall", 'f', true, 8, list_857},
-    {"mpi_neighbor_alltoall_f08_", "MPI_Neighbor_alltoall", 'o', true, 8, list_857},
-    {"mpi_neighbor_alltoall_init_", "MPI_Neighbor_alltoall_init", 'f', true, 10, list_858},
-    {"mpi_neighbor_alltoall_init__", "MPI_Neighbor_alltoall_init", 'f', true, 10, list_858},
-    {"mpi_neighbor_alltoall_init_f08_", "MPI_Neighbor_alltoall_init", 'o', true, 10, list_858},
-    {"mpi_neighbor_alltoallv_", "MPI_Neighbor_alltoallv", 'f', true, 10, list_859},
-    {"mpi_neighbor_alltoallv__", "MPI_Neighbor_alltoallv", 'f', true, 10, list_859},
-    {"mpi_neighbor_alltoallv_f08_", "MPI_Neighbor_alltoallv", 'o', true, 10, list_859},
-    {"mpi_neighbor_alltoallv_init_", "MPI_Neighbor_alltoallv_init", 'f', true, 12, list_860},
-    {"mpi_neighbor_alltoallv_init__", "MPI_Neighbor_alltoallv_init", 'f', true, 12, list_860},
-    {"mpi_neighbor_alltoallv_init_f08_", "MPI_Neighbor_alltoallv_init", 'o', true, 12, list_860},
-    {"mpi_neighbor_alltoallw_", "MPI_Neighbor_alltoallw", 'f', true, 10, list_861},
-    {"mpi_neighbor_alltoallw__", "MPI_Neighbor_alltoallw", 'f', true, 10, list_861},
-    {"mpi_neighbor_alltoallw_f08_", "MPI_Neighbor_alltoallw", 'o', true, 10, list_861},
-    {"mpi_neighbor_alltoallw_init_", "MPI_Neighbor_alltoallw_init", 'f', true, 12, list_862},
-    {"mpi_neighbor_alltoallw_init__", "MPI_Neighbor_alltoallw_init", 'f', true, 12, list_862},
-    {"mpi_neighbor_alltoallw_init_f08_", "MPI_Neighbor_alltoallw_init", 'o', true, 12, list_862},
-    {"mpi_parrived_", "MPI_Parrived", 'f', true, 4, list_863},
-    {"mpi_parrived__", "MPI_Parrived", 'f', true, 4, list_863},
-    {"mpi_parrived_f08_", "MPI_Parrived", 'o', true, 4, list_863},
-    {"mpi_pcontrol_", "MPI_Pcontrol", 'f', true, 2, list_864},
-    {"mpi_pcontrol__", "MPI_Pcontrol", 'f', true, 2, list_864},
-    {"mpi_pcontrol_f08_", "MPI_Pcontrol", 'o', true, 2, list_864},
-    {"mpi_pready_", "MPI_Pready", 'f', true, 3, list_865},
-    {"mpi_pready__", "MPI_Pready", 'f', true, 3, list_865},
-    {"mpi_pready_f08_", "MPI_Pready", 'o', true, 3, list_865},
-    {"mpi_pready_list_", "MPI_Pready_list", 'f', true, 4, list_866},
-    {"mpi_pready_list__", "MPI_Pready_list", 'f', true, 4, list_866},
-    {"mpi_pready_list_f08_", "MPI_Pready_list", 'o', true, 4, list_866},
-    {"mpi_pready_range_", "MPI_Pready_range", 'f', true, 4, list_867},
-    {"mpi_pready_range__", "MPI_Pready_range", 'f', true, 4, list_867},
-    {"mpi_pready_range_f08_", "MPI_Pready_range", 'o', true, 4, list_867},
-    {"mpi_precv_init_", "MPI_Precv_init", 'f', true, 10, list_868},
-    {"mpi_precv_init__", "MPI_Precv_init", 'f', true, 10, list_868},
-    {"mpi_precv_init_f08_", "MPI_Precv_init", 'o', true, 10, list_868},
-    {"mpi_probe_", "MPI_Probe", 'f', true, 5, list_869},
-    {"mpi_probe__", "MPI_Probe", 'f', true, 5, list_869},
-    {"mpi_probe_f08_", "MPI_Probe", 'o', true, 5, list_869},
-    {"mpi_psend_init_", "MPI_Psend_init", 'f', true, 10, list_870},
-    {"mpi_psend_init__", "MPI_Psend_init", 'f', true, 10, list_870},
-    {"mpi_psend_init_f08_", "MPI_Psend_init", 'o', true, 10, list_870},
-    {"mpi_put_", "MPI_Put", 'f', true, 9, list_871},
-    {"mpi_put__", "MPI_Put", 'f', true, 9, list_871},
-    {"mpi_put_f08_", "MPI_Put", 'o', true, 9, list_871},
-    {"mpi_raccumulate_", "MPI_Raccumulate", 'f', true, 11, list_872},
-    {"mpi_raccumulate__", "MPI_Raccumulate", 'f', true, 11, list_872},
-    {"mpi_raccumulate_f08_", "MPI_Raccumulate", 'o', true, 11, list_872},
-    {"mpi_recv_", "MPI_Recv", 'f', true, 8, list_873},
-    {"mpi_recv__", "MPI_Recv", 'f', true, 8, list_873},
-    {"mpi_recv_f08_", "MPI_Recv", 'o', true, 8, list_873},
-    {"mpi_recv_init_", "MPI_Recv_init", 'f', true, 8, list_874},
-    {"mpi_recv_init__", "MPI_Recv_init", 'f', true, 8, list_874},
-    {"mpi_recv_init_f08_", "MPI_Recv_init", 'o', true, 8, list_874},
-    {"mpi_reduce_", "MPI_Reduce", 'f', true, 8, list_875},
-    {"mpi_reduce__", "MPI_Reduce", 'f', true, 8, list_875},
-    {"mpi_reduce_f08_", "MPI_Reduce", 'o', true, 8, list_875},
-    {"mpi_reduce_init_", "MPI_Reduce_init", 'f', true, 10, list_876},
-    {"mpi_reduce_init__", "MPI_Reduce_init", 'f', true, 10, list_876},
-    {"mpi_reduce_init_f08_", "MPI_Reduce_init", 'o', true, 10, list_876},
-    {"mpi_reduce_scatter_", "MPI_Reduce_scatter", 'f', true, 7, list_877},
-    {"mpi_reduce_scatter__", "MPI_Reduce_scatter", 'f', true, 7, list_877},
-    {"mpi_reduce_scatter_f08_", "MPI_Reduce_scatter", 'o', true, 7, list_877},
-    {"mpi_reduce_scatter_block_", "MPI_Reduce_scatter_block", 'f', true, 7, list_878},
-    {"mpi_reduce_scatter_block__", "MPI_Reduce_scatter_block", 'f', true, 7, list_878},
-    {"mpi_reduce_scatter_block_f08_", "MPI_Reduce_scatter_block", 'o', true, 7, list_878},
-    {"mpi_reduce_scatter_block_init_", "MPI_Reduce_scatter_block_init", 'f', true, 9, list_879},
-    {"mpi_reduce_scatter_block_init__", "MPI_Reduce_scatter_block_init", 'f', true, 9, list_879},
-    {"mpi_reduce_scatter_block_init_f08_", "MPI_Reduce_scatter_block_init", 'o', true, 9, list_879},
-    {"mpi_reduce_scatter_init_", "MPI_Reduce_scatter_init", 'f', true, 9, list_880},
-    {"mpi_reduce_scatter_init__", "MPI_Reduce_scatter_init", 'f', true, 9, list_880},
-    {"mpi_reduce_scatter_init_f08_", "MPI_Reduce_scatter_init", 'o', true, 9, list_880},
-    {"mpi_request_free_", "MPI_Request_free", 'f', true, 2, list_881},
-    {"mpi_request_free__", "MPI_Request_free", 'f', true, 2, list_881},
-    {"mpi_request_free_f08_", "MPI_Request_free", 'o', true, 2, list_881},
-    {"mpi_request_get_status_", "MPI_Request_get_status", 'f', true, 4, list_882},
-    {"mpi_request_get_status__", "MPI_Request_get_status", 'f', true, 4, list_882},
-    {"mpi_request_get_status_f08_", "MPI_Request_get_status", 'o', true, 4, list_882},
-    {"mpi_request_get_status_all_", "MPI_Request_get_status_all", 'f', true, 5, list_883},
-    {"mpi_request_get_status_all__", "MPI_Request_get_status_all", 'f', true, 5, list_883},
-    {"mpi_request_get_status_all_f08_", "MPI_Request_get_status_all", 'o', true, 5, list_883},
-    {"mpi_request_get_status_any_", "MPI_Request_get_status_any", 'f', true, 6, list_884},
-    {"mpi_request_get_status_any__", "MPI_Request_get_status_any", 'f', true, 6, list_884},
-    {"mpi_request_get_status_any_f08_", "MPI_Request_get_status_any", 'o', true, 6, list_884},
-    {"mpi_request_get_status_some_", "MPI_Request_get_status_some", 'f', true, 6, list_885},
-    {"mpi_request_get_status_some__", "MPI_Request_get_status_some", 'f', true, 6, list_885},
-    {"mpi_request_get_status_some_f08_", "MPI_Request_get_status_some", 'o', true, 6, list_885},
-    {"mpi_rget_", "MPI_Rget", 'f', true, 10, list_886},
-    {"mpi_rget__", "MPI_Rget", 'f', true, 10, list_886},
-    {"mpi_rget_f08_", "MPI_Rget", 'o', true, 10, list_886},
-    {"mpi_rget_accumulate_", "MPI_Rget_accumulate", 'f', true, 14, list_887},
-    {"mpi_rget_accumulate__", "MPI_Rget_accumulate", 'f', true, 14, list_887},
-    {"mpi_rget_accumulate_f08_", "MPI_Rget_accumulate", 'o', true, 14, list_887},
-    {"mpi_rput_", "MPI_Rput", 'f', true, 10, list_888},
-    {"mpi_rput__", "MPI_Rput", 'f', true, 10, list_888},
-    {"mpi_rput_f08_", "MPI_Rput", 'o', true, 10, list_888},
-    {"mpi_rsend_", "MPI_Rsend", 'f', true, 7, list_889},
-    {"mpi_rsend__", "MPI_Rsend", 'f', true, 7, list_889},
-    {"mpi_rsend_f08_", "MPI_Rsend", 'o', true, 7, list_889},
-    {"mpi_rsend_init_", "MPI_Rsend_init", 'f', true, 8, list_890},
-    {"mpi_rsend_init__", "MPI_Rsend_init", 'f', true, 8, list_890},
-    {"mpi_rsend_init_f08_", "MPI_Rsend_init", 'o', true, 8, list_890},
-    {"mpi_scan_", "MPI_Scan", 'f', true, 7, list_891},
-    {"mpi_scan__", "MPI_Scan", 'f', true, 7, list_891},
-    {"mpi_scan_f08_", "MPI_Scan", 'o', true, 7, list_891},
-    {"mpi_scan_init_", "MPI_Scan_init", 'f', true, 9, list_892},
-    {"mpi_scan_init__", "MPI_Scan_init", 'f', true, 9, list_892},
-    {"mpi_scan_init_f08_", "MPI_Scan_init", 'o', true, 9, list_892},
-    {"mpi_scatter_", "MPI_Scatter", 'f', true, 9, list_893},
-    {"mpi_scatter__", "MPI_Scatter", 'f', true, 9, list_893},
-    {"mpi_scatter_f08_", "MPI_Scatter", 'o', true, 9, list_893},
-    {"mpi_scatter_init_", "MPI_Scatter_init", 'f', true, 11, list_894},
-    {"mpi_scatter_init__", "MPI_Scatter_init", 'f', true, 11, list_894},
-    {"mpi_scatter_init_f08_", "MPI_Scatter_init", 'o', true, 11, list_894},
-    {"mpi_scatterv_", "MPI_Scatterv", 'f', true, 10, list_895},
-    {"mpi_scatterv__", "MPI_Scatterv", 'f', true, 10, list_895},
-    {"mpi_scatterv_f08_", "MPI_Scatterv", 'o', true, 10, list_895},
-    {"mpi_scatterv_init_", "MPI_Scatterv_init", 'f', true, 12, list_896},
-    {"mpi_scatterv_init__", "MPI_Scatterv_init", 'f', true, 12, list_896},
-    {"mpi_scatterv_init_f08_", "MPI_Scatterv_init", 'o', true, 12, list_896},
-    {"mpi_send_", "MPI_Send", 'f', true, 7, list_897},
-    {"mpi_send__", "MPI_Send", 'f', true, 7, list_897},
-    {"mpi_send_f08_", "MPI_Send", 'o', true, 7, list_897},
-    {"mpi_send_init_", "MPI_Send_init", 'f', true, 8, list_898},
-    {"mpi_send_init__", "MPI_Send_init", 'f', true, 8, list_898},
-    {"mpi_send_init_f08_", "MPI_Send_init", 'o', true, 8, list_898},
-    {"mpi_sendrecv_", "MPI_Sendrecv", 'f', true, 13, list_899},
-    {"mpi_sendrecv__", "MPI_Sendrecv", 'f', true, 13, list_899},
-    {"mpi_sendrecv_f08_", "MPI_Sendrecv", 'o', true, 13, list_899},
-    {"mpi_sendrecv_replace_", "MPI_Sendrecv_replace", 'f', true, 10, list_900},
-    {"mpi_sendrecv_replace__", "MPI_Sendrecv_replace", 'f', true, 10, list_900},
-    {"mpi_sendrecv_replace_f08_", "MPI_Sendrecv_replace", 'o', true, 10, list_900},
-    {"mpi_session_attach_buffer_", "MPI_Session_attach_buffer", 'f', true, 4, list_901},
-    {"mpi_session_attach_buffer__", "MPI_Session_attach_buffer", 'f', true, 4, list_901},
-    {"mpi_session_attach_buffer_f08_", "MPI_Session_attach_buffer", 'o', true, 4, list_901},
-    {"mpi_session_detach_buffer_", "MPI_Session_detach_buffer", 'f', true, 4, list_902},
-    {"mpi_session_detach_buffer__", "MPI_Session_detach_buffer", 'f', true, 4, list_902},
-    {"mpi_session_detach_buffer_f08_", "MPI_Session_detach_buffer", 'o', true, 4, list_902},
-    {"mpi_session_detach_buffer_f08_large_", "MPI_Session_detach_buffer", 'o', true, 4, list_902},
-    {"mpi_session_finalize_", "MPI_Session_finalize", 'f', true, 2, list_903},
-    {"mpi_session_finalize__", "MPI_Session_finalize", 'f', true, 2, list_903},
-    {"mpi_session_finalize_f08_", "MPI_Session_finalize", 'o', true, 2, list_903},
-    {"mpi_session_flush_buffer_", "MPI_Session_flush_buffer", 'f', true, 2, list_904},
-    {"mpi_session_flush_buffer__", "MPI_Session_flush_buffer", 'f', true, 2, list_904},
-    {"mpi_session_flush_buffer_f08_", "MPI_Session_flush_buffer", 'o', true, 2, list_904},
-    {"mpi_session_iflush_buffer_", "MPI_Session_iflush_buffer", 'f', true, 3, list_905},
-    {"mpi_session_iflush_buffer__", "MPI_Session_iflush_buffer", 'f', true, 3, list_905},
-    {"mpi_session_iflush_buffer_f08_", "MPI_Session_iflush_buffer", 'o', true, 3, list_905},
-    {"mpi_session_init_", "MPI_Session_init", 'f', true, 4, list_906},
-    {"mpi_session_init__", "MPI_Session_init", 'f', true, 4, list_906},
-    {"mpi_session_init_f08_", "MPI_Session_init", 'o', true, 4, list_906},
-    {"mpi_ssend_", "MPI_Ssend", 'f', true, 7, list_907},
-    {"mpi_ssend__", "MPI_Ssend", 'f', true, 7, list_907},
-    {"mpi_ssend_f08_", "MPI_Ssend", 'o', true, 7, list_907},
-    {"mpi_ssend_init_", "MPI_Ssend_init", 'f', true, 8, list_908},
-    {"mpi_ssend_init__", "MPI_Ssend_init", 'f', true, 8, list_908},
-    {"mpi_ssend_init_f08_", "MPI_Ssend_init", 'o', true, 8, list_908},
-    {"mpi_start_", "MPI_Start", 'f', true, 2, list_909},
-    {"mpi_start__", "MPI_Start", 'f', true, 2, list_909},
-    {"mpi_start_f08_", "MPI_Start", 'o', true, 2, list_909},
-    {"mpi_startall_", "MPI_Startall", 'f', true, 3, list_910},
-    {"mpi_startall__", "MPI_Startall", 'f', true, 3, list_910},
-    {"mpi_startall_f08_", "MPI_Startall", 'o', true, 3, list_910},
-    {"mpi_test_", "MPI_Test", 'f', true, 4, list_911},
-    {"mpi_test__", "MPI_Test", 'f', true, 4, list_911},
-    {"mpi_test_f08_", "MPI_Test", 'o', true, 4, list_911},
-    {"mpi_testall_", "MPI_Testall", 'f', true, 5, list_912},
-    {"mpi_testall__", "MPI_Testall", 'f', true, 5, list_912},
-    {"mpi_testall_f08_", "MPI_Testall", 'o', true, 5, list_912},
-    {"mpi_testany_", "MPI_Testany", 'f', true, 6, list_913},
-    {"mpi_testany__", "MPI_Testany", 'f', true, 6, list_913},
-    {"mpi_testany_f08_", "MPI_Testany", 'o', true, 6, list_913},
-    {"mpi_testsome_", "MPI_Testsome", 'f', true, 6, list_914},
-    {"mpi_testsome__", "MPI_Testsome", 'f', true, 6, list_914},
-    {"mpi_testsome_f08_", "MPI_Testsome", 'o', true, 6, list_914},
-    {"mpi_type_free_", "MPI_Type_free", 'f', true, 2, list_915},
-    {"mpi_type_free__", "MPI_Type_free", 'f', true, 2, list_915},
-    {"mpi_type_free_f08_", "MPI_Type_free", 'o', true, 2, list_915},
-    {"mpi_wait_", "MPI_Wait", 'f', true, 3, list_916},
-    {"mpi_wait__", "MPI_Wait", 'f', true, 3, list_916},
-    {"mpi_wait_f08_", "MPI_Wait", 'o', true, 3, list_916},
-    {"mpi_waitall_", "MPI_Waitall", 'f', true, 4, list_917},
-    {"mpi_waitall__", "MPI_Waitall", 'f', true, 4, list_917},
-    {"mpi_waitall_f08_", "MPI_Waitall", 'o', true, 4, list_917},
-    {"mpi_waitany_", "MPI_Waitany", 'f', true, 5, list_918},
-    {"mpi_waitany__", "MPI_Waitany", 'f', true, 5, list_918},
-    {"mpi_waitany_f08_", "MPI_Waitany", 'o', true, 5, list_918},
-    {"mpi_waitsome_", "MPI_Waitsome", 'f', true, 6, list_919},
-    {"mpi_waitsome__", "MPI_Waitsome", 'f', true, 6, list_919},
-    {"mpi_waitsome_f08_", "MPI_Waitsome", 'o', true, 6, list_919},
-    {"mpi_win_allocate_", "MPI_Win_allocate", 'f', true, 7, list_920},
-    {"mpi_win_allocate__", "MPI_Win_allocate", 'f', true, 7, list_920},
-    {"mpi_win_allocate_cptr_", "MPI_Win_allocate", 'f', true, 7, list_920},
-    {"mpi_win_allocate_cptr__", "MPI_Win_allocate", 'f', true, 7, list_920},
-    {"mpi_win_allocate_f08_", "MPI_Win_allocate", 'o', true, 7, list_920},
-    {"mpi_win_allocate_f08_large_", "MPI_Win_allocate", 'o', true, 7, list_920},
-    {"mpi_win_allocate_shared_", "MPI_Win_allocate_shared", 'f', true, 7, list_921},
-    {"mpi_win_allocate_shared__", "MPI_Win_allocate_shared", 'f', true, 7, list_921},
-    {"mpi_win_allocate_shared_cptr_", "MPI_Win_allocate_shared", 'f', true, 7, list_921},
-    {"mpi_win_allocate_shared_cptr__", "MPI_Win_allocate_shared", 'f', true, 7, list_921},
-    {"mpi_win_allocate_shared_f08_", "MPI_Win_allocate_shared", 'o', true, 7, list_921},
-    {"mpi_win_allocate_shared_f08_large_", "MPI_Win_allocate_shared", 'o', true, 7, list_921},
-    {"mpi_win_attach_", "MPI_Win_attach", 'f', true, 4, list_922},
-    {"mpi_win_attach__", "MPI_Win_attach", 'f', true, 4, list_922},
-    {"mpi_win_attach_f08_", "MPI_Win_attach", 'o', true, 4, list_922},
-    {"mpi_win_complete_", "MPI_Win_complete", 'f', true, 2, list_923},
-    {"mpi_win_complete__", "MPI_Win_complete", 'f', true, 2, list_923},
-    {"mpi_win_complete_f08_", "MPI_Win_complete", 'o', true, 2, list_923},
-    {"mpi_win_create_", "MPI_Win_create", 'f', true, 7, list_924},
-    {"mpi_win_create__", "MPI_Win_create", 'f', true, 7, list_924},
-    {"mpi_win_create_f08_", "MPI_Win_create", 'o', true, 7, list_924},
-    {"mpi_win_create_dynamic_", "MPI_Win_create_dynamic", 'f', true, 4, list_925},
-    {"mpi_win_create_dynamic__", "MPI_Win_create_dynamic", 'f', true, 4, list_925},
-    {"mpi_win_create_dynamic_f08_", "MPI_Win_create_dynamic", 'o', true, 4, list_925},
-    {"mpi_win_detach_", "MPI_Win_detach", 'f', true, 3, list_926},
-    {"mpi_win_detach__", "MPI_Win_detach", 'f', true, 3, list_926},
-    {"mpi_win_detach_f08_", "MPI_Win_detach", 'o', true, 3, list_926},
-    {"mpi_win_fence_", "MPI_Win_fence", 'f', true, 3, list_927},
-    {"mpi_win_fence__", "MPI_Win_fence", 'f', true, 3, list_927},
-    {"mpi_win_fence_f08_", "MPI_Win_fence", 'o', true, 3, list_927},
-    {"mpi_win_flush_", "MPI_Win_flush", 'f', true, 3, list_928},
-    {"mpi_win_flush__", "MPI_Win_flush", 'f', true, 3, list_928},
-    {"mpi_win_flush_f08_", "MPI_Win_flush", 'o', true, 3, list_928},
-    {"mpi_win_flush_all_", "MPI_Win_flush_all", 'f', true, 2, list_929},
-    {"mpi_win_flush_all__", "MPI_Win_flush_all", 'f', true, 2, list_929},
-    {"mpi_win_flush_all_f08_", "MPI_Win_flush_all", 'o', true, 2, list_929},
-    {"mpi_win_flush_local_", "MPI_Win_flush_local", 'f', true, 3, list_930},
-    {"mpi_win_flush_local__", "MPI_Win_flush_local", 'f', true, 3, list_930},
-    {"mpi_win_flush_local_f08_", "MPI_Win_flush_local", 'o', true, 3, list_930},
-    {"mpi_win_flush_local_all_", "MPI_Win_flush_local_all", 'f', true, 2, list_931},
-    {"mpi_win_flush_local_all__", "MPI_Win_flush_local_all", 'f', true, 2, list_931},
-    {"mpi_win_flush_local_all_f08_", "MPI_Win_flush_local_all", 'o', true, 2, list_931},
-    {"mpi_win_free_", "MPI_Win_free", 'f', true, 2, list_932},
-    {"mpi_win_free__", "MPI_Win_free", 'f', true, 2, list_932},
-    {"mpi_win_free_f08_", "MPI_Win_free", 'o', true, 2, list_932},
-    {"mpi_win_lock_", "MPI_Win_lock", 'f', true, 5, list_933},
-    {"mpi_win_lock__", "MPI_Win_lock", 'f', true, 5, list_933},
-    {"mpi_win_lock_f08_", "MPI_Win_lock", 'o', true, 5, list_933},
-    {"mpi_win_lock_all_", "MPI_Win_lock_all", 'f', true, 3, list_934},
-    {"mpi_win_lock_all__", "MPI_Win_lock_all", 'f', true, 3, list_934},
-    {"mpi_win_lock_all_f08_", "MPI_Win_lock_all", 'o', true, 3, list_934},
-    {"mpi_win_post_", "MPI_Win_post", 'f', true, 4, list_935},
-    {"mpi_win_post__", "MPI_Win_post", 'f', true, 4, list_935},
-    {"mpi_win_post_f08_", "MPI_Win_post", 'o', true, 4, list_935},
-    {"mpi_win_set_info_", "MPI_Win_set_info", 'f', true, 3, list_936},
-    {"mpi_win_set_info__", "MPI_Win_set_info", 'f', true, 3, list_936},
-    {"mpi_win_set_info_f08_", "MPI_Win_set_info", 'o', true, 3, list_936},
-    {"mpi_win_start_", "MPI_Win_start", 'f', true, 4, list_937},
-    {"mpi_win_start__", "MPI_Win_start", 'f', true, 4, list_937},
-    {"mpi_win_start_f08_", "MPI_Win_start", 'o', true, 4, list_937},
-    {"mpi_win_sync_", "MPI_Win_sync", 'f', true, 2, list_938},
-    {"mpi_win_sync__", "MPI_Win_sync", 'f', true, 2, list_938},
-    {"mpi_win_sync_f08_", "MPI_Win_sync", 'o', true, 2, list_938},
-    {"mpi_win_test_", "MPI_Win_test", 'f', true, 3, list_939},
-    {"mpi_win_test__", "MPI_Win_test", 'f', true, 3, list_939},
-    {"mpi_win_test_f08_", "MPI_Win_test", 'o', true, 3, list_939},
-    {"mpi_win_unlock_", "MPI_Win_unlock", 'f', true, 3, list_940},
-    {"mpi_win_unlock__", "MPI_Win_unlock", 'f', true, 3, list_940},
-    {"mpi_win_unlock_f08_", "MPI_Win_unlock", 'o', true, 3, list_940},
-    {"mpi_win_unlock_all_", "MPI_Win_unlock_all", 'f', true, 2, list_941},
-    {"mpi_win_unlock_all__", "MPI_Win_unlock_all", 'f', true, 2, list_941},
-    {"mpi_win_unlock_all_f08_", "MPI_Win_unlock_all", 'o', true, 2, list_941},
-    {"mpi_win_wait_", "MPI_Win_wait", 'f', true, 2, list_942},
-    {"mpi_win_wait__", "MPI_Win_wait", 'f', true, 2, list_942},
-    {"mpi_win_wait_f08_", "MPI_Win_wait", 'o', true, 2, list_942},
+    {"MPI_T_init_thread", "MPI_T_init_thread", 'c', true, 2, list_554},
+    {"MPI_Test", "MPI_Test", 'c', true, 3, list_555},
+    {"MPI_Test_cancelled", "MPI_Test_cancelled", 'c', false, 2, list_556},
+    {"MPI_Testall", "MPI_Testall", 'c', true, 4, list_557},
+    {"MPI_Testany", "MPI_Testany", 'c', true, 5, list_558},
+    {"MPI_Testsome", "MPI_Testsome", 'c', true, 5, list_559},
+    {"MPI_Topo_test", "MPI_Topo_test", 'c', false, 2, list_560},
+    {"MPI_Type_c2f", "MPI_Type_c2f", 'c', false, 1, list_561},
+    {"MPI_Type_commit", "MPI_Type_commit", 'c', false, 1, list_562},
+    {"MPI_Type_contiguous", "MPI_Type_contiguous", 'c', false, 3, list_563},
+    {"MPI_Type_contiguous_c", "MPI_Type_contiguous", 'c', false, 3, list_564},
+    {"MPI_Type_create_darray", "MPI_Type_create_darray", 'c', false, 10, list_565},
+    {"MPI_Type_create_darray_c", "MPI_Type_create_darray", 'c', false, 10, list_566},
+    {"MPI_Type_create_f90_complex", "MPI_Type_create_f90_complex", 'c', false, 3, list_567},
+    {"MPI_Type_create_f90_integer", "MPI_Type_create_f90_integer", 'c', false, 2, list_568},
+    {"MPI_Type_create_f90_real", "MPI_Type_create_f90_real", 'c', false, 3, list_569},
+    {"MPI_Type_create_hindexed", "MPI_Type_create_hindexed", 'c', false, 5, list_570},
+    {"MPI_Type_create_hindexed_c", "MPI_Type_create_hindexed", 'c', false, 5, list_571},
+    {"MPI_Type_create_hindexed_block", "MPI_Type_create_hindexed_block", 'c', false, 5, list_572},
+    {"MPI_Type_create_hindexed_block_c", "MPI_Type_create_hindexed_block", 'c', false, 5, list_573},
+    {"MPI_Type_create_hvector", "MPI_Type_create_hvector", 'c', false, 5, list_574},
+    {"MPI_Type_create_hvector_c", "MPI_Type_create_hvector", 'c', false, 5, list_575},
+    {"MPI_Type_create_indexed_block", "MPI_Type_create_indexed_block", 'c', false, 5, list_576},
+    {"MPI_Type_create_indexed_block_c", "MPI_Type_create_indexed_block", 'c', false, 5, list_577},
+    {"MPI_Type_create_keyval", "MPI_Type_create_keyval", 'c', false, 4, list_578},
+    {"MPI_Type_create_resized", "MPI_Type_create_resized", 'c', false, 4, list_579},
+    {"MPI_Type_create_resized_c", "MPI_Type_create_resized", 'c', false, 4, list_580},
+    {"MPI_Type_create_struct", "MPI_Type_create_struct", 'c', false, 5, list_581},
+    {"MPI_Type_create_struct_c", "MPI_Type_create_struct", 'c', false, 5, list_582},
+    {"MPI_Type_create_subarray", "MPI_Type_create_subarray", 'c', false, 7, list_583},
+    {"MPI_Type_create_subarray_c", "MPI_Type_create_subarray", 'c', false, 7, list_584},
+    {"MPI_Type_delete_attr", "MPI_Type_delete_attr", 'c', false, 2, list_585},
+    {"MPI_Type_dup", "MPI_Type_dup", 'c', false, 2, list_586},
+    {"MPI_Type_f2c", "MPI_Type_f2c", 'c', false, 1, list_587},
+    {"MPI_Type_free", "MPI_Type_free", 'c', true, 1, list_588},
+    {"MPI_Type_free_keyval", "MPI_Type_free_keyval", 'c', false, 1, list_589},
+    {"MPI_Type_fromint", "MPI_Type_fromint", 'c', false, 1, list_590},
+    {"MPI_Type_get_attr", "MPI_Type_get_attr", 'c', false, 4, list_591},
+    {"MPI_Type_get_contents", "MPI_Type_get_contents", 'c', false, 7, list_592},
+    {"MPI_Type_get_contents_c", "MPI_Type_get_contents", 'c', false, 9, list_593},
+    {"MPI_Type_get_envelope", "MPI_Type_get_envelope", 'c', false, 5, list_594},
+    {"MPI_Type_get_envelope_c", "MPI_Type_get_envelope", 'c', false, 6, list_595},
+    {"MPI_Type_get_extent", "MPI_Type_get_extent", 'c', false, 3, list_596},
+    {"MPI_Type_get_extent_c", "MPI_Type_get_extent", 'c', false, 3, list_597},
+    {"MPI_Type_get_extent_x", "MPI_Type_get_extent_x", 'c', false, 3, list_598},
+    {"MPI_Type_get_name", "MPI_Type_get_name", 'c', false, 3, list_599},
+    {"MPI_Type_get_true_extent", "MPI_Type_get_true_extent", 'c', false, 3, list_600},
+    {"MPI_Type_get_true_extent_c", "MPI_Type_get_true_extent", 'c', false, 3, list_601},
+    {"MPI_Type_get_true_extent_x", "MPI_Type_get_true_extent_x", 'c', false, 3, list_602},
+    {"MPI_Type_get_value_index", "MPI_Type_get_value_index", 'c', false, 3, list_603},
+    {"MPI_Type_indexed", "MPI_Type_indexed", 'c', false, 5, list_604},
+    {"MPI_Type_indexed_c", "MPI_Type_indexed", 'c', false, 5, list_605},
+    {"MPI_Type_match_size", "MPI_Type_match_size", 'c', false, 3, list_606},
+    {"MPI_Type_set_attr", "MPI_Type_set_attr", 'c', false, 3, list_607},
+    {"MPI_Type_set_name", "MPI_Type_set_name", 'c', false, 2, list_608},
+    {"MPI_Type_size", "MPI_Type_size", 'c', false, 2, list_609},
+    {"MPI_Type_size_c", "MPI_Type_size", 'c', false, 2, list_610},
+    {"MPI_Type_size_x", "MPI_Type_size_x", 'c', false, 2, list_611},
+    {"MPI_Type_toint", "MPI_Type_toint", 'c', false, 1, list_612},
+    {"MPI_Type_vector", "MPI_Type_vector", 'c', false, 5, list_613},
+    {"MPI_Type_vector_c", "MPI_Type_vector", 'c', false, 5, list_614},
+    {"MPI_Unpack", "MPI_Unpack", 'c', false, 7, list_615},
+    {"MPI_Unpack_c", "MPI_Unpack", 'c', false, 7, list_616},
+    {"MPI_Unpack_external", "MPI_Unpack_external", 'c', false, 7, list_617},
+    {"MPI_Unpack_external_c", "MPI_Unpack_external", 'c', false, 7, list_618},
+    {"MPI_Unpublish_name", "MPI_Unpublish_name", 'c', false, 3, list_619},
+    {"MPI_Wait", "MPI_Wait", 'c', true, 2, list_620},
+    {"MPI_Waitall", "MPI_Waitall", 'c', true, 3, list_621},
+    {"MPI_Waitany", "MPI_Waitany", 'c', true, 4, list_622},
+    {"MPI_Waitsome", "MPI_Waitsome", 'c', true, 5, list_623},
+    {"MPI_Win_allocate", "MPI_Win_allocate", 'c', true, 6, list_624},
+    {"MPI_Win_allocate_c", "MPI_Win_allocate", 'c', true, 6, list_625},
+    {"MPI_Win_allocate_shared", "MPI_Win_allocate_shared", 'c', true, 6, list_626},
+    {"MPI_Win_allocate_shared_c", "MPI_Win_allocate_shared", 'c', true, 6, list_627},
+    {"MPI_Win_attach", "MPI_Win_attach", 'c', true, 3, list_628},
+    {"MPI_Win_c2f", "MPI_Win_c2f", 'c', false, 1, list_629},
+    {"MPI_Win_call_errhandler", "MPI_Win_call_errhandler", 'c', false, 2, list_630},
+    {"MPI_Win_complete", "MPI_Win_complete", 'c', true, 1, list_631},
+    {"MPI_Win_create", "MPI_Win_create", 'c', true, 6, list_632},
+    {"MPI_Win_create_c", "MPI_Win_create", 'c', true, 6, list_633},
+    {"MPI_Win_create_dynamic", "MPI_Win_create_dynamic", 'c', true, 3, list_634},
+    {"MPI_Win_create_errhandler", "MPI_Win_create_errhandler", 'c', false, 2, list_635},
+    {"MPI_Win_create_keyval", "MPI_Win_create_keyval", 'c', false, 4, list_636},
+    {"MPI_Win_delete_attr", "MPI_Win_delete_attr", 'c', false, 2, list_637},
+    {"MPI_Win_detach", "MPI_Win_detach", 'c', true, 2, list_638},
+    {"MPI_Win_f2c", "MPI_Win_f2c", 'c', false, 1, list_639},
+    {"MPI_Win_fence", "MPI_Win_fence", 'c', true, 2, list_640},
+    {"MPI_Win_flush", "MPI_Win_flush", 'c', true, 2, list_641},
+    {"MPI_Win_flush_all", "MPI_Win_flush_all", 'c', true, 1, list_642},
+    {"MPI_Win_flush_local", "MPI_Win_flush_local", 'c', true, 2, list_643},
+    {"MPI_Win_flush_local_all", "MPI_Win_flush_local_all", 'c', true, 1, list_644},
+    {"MPI_Win_free", "MPI_Win_free", 'c', true, 1, list_645},
+    {"MPI_Win_free_keyval", "MPI_Win_free_keyval", 'c', false, 1, list_646},
+    {"MPI_Win_fromint", "MPI_Win_fromint", 'c', false, 1, list_647},
+    {"MPI_Win_get_attr", "MPI_Win_get_attr", 'c', false, 4, list_648},
+    {"MPI_Win_get_errhandler", "MPI_Win_get_errhandler", 'c', false, 2, list_649},
+    {"MPI_Win_get_group", "MPI_Win_get_group", 'c', false, 2, list_650},
+    {"MPI_Win_get_info", "MPI_Win_get_info", 'c', false, 2, list_651},
+    {"MPI_Win_get_name", "MPI_Win_get_name", 'c', false, 3, list_652},
+    {"MPI_Win_lock", "MPI_Win_lock", 'c', true, 4, list_653},
+    {"MPI_Win_lock_all", "MPI_Win_lock_all", 'c', true, 2, list_654},
+    {"MPI_Win_post", "MPI_Win_post", 'c', true, 3, list_655},
+    {"MPI_Win_set_attr", "MPI_Win_set_attr", 'c', false, 3, list_656},
+    {"MPI_Win_set_errhandler", "MPI_Win_set_errhandler", 'c', false, 2, list_657},
+    {"MPI_Win_set_info", "MPI_Win_set_info", 'c', true, 2, list_658},
+    {"MPI_Win_set_name", "MPI_Win_set_name", 'c', false, 2, list_659},
+    {"MPI_Win_shared_query", "MPI_Win_shared_query", 'c', false, 5, list_660},
+    {"MPI_Win_shared_query_c", "MPI_Win_shared_query", 'c', false, 5, list_661},
+    {"MPI_Win_start", "MPI_Win_start", 'c', true, 3, list_662},
+    {"MPI_Win_sync", "MPI_Win_sync", 'c', true, 1, list_663},
+    {"MPI_Win_test", "MPI_Win_test", 'c', true, 2, list_664},
+    {"MPI_Win_toint", "MPI_Win_toint", 'c', false, 1, list_665},
+    {"MPI_Win_unlock", "MPI_Win_unlock", 'c', true, 2, list_666},
+    {"MPI_Win_unlock_all", "MPI_Win_unlock_all", 'c', true, 1, list_667},
+    {"MPI_Win_wait", "MPI_Win_wait", 'c', true, 1, list_668},
+    {"MPI_Wtick", "MPI_Wtick", 'c', false, 0, list_669},
+    {"MPI_Wtime", "MPI_Wtime", 'c', false, 0, list_670},
+    {"mpix_allgather_init_", "MPIX_Allgather_init", 'f', true, 10, list_671},
+    {"mpix_allgather_init__", "MPIX_Allgather_init", 'f', true, 10, list_671},
+    {"mpix_allgather_init_f08_", "MPIX_Allgather_init", 'o', true, 10, list_671},
+    {"mpix_allgatherv_init_", "MPIX_Allgatherv_init", 'f', true, 11, list_672},
+    {"mpix_allgatherv_init__", "MPIX_Allgatherv_init", 'f', true, 11, list_672},
+    {"mpix_allgatherv_init_f08_", "MPIX_Allgatherv_init", 'o', true, 11, list_672},
+    {"mpix_allreduce_init_", "MPIX_Allreduce_init", 'f', true, 9, list_673},
+    {"mpix_allreduce_init__", "MPIX_Allreduce_init", 'f', true, 9, list_673},
+    {"mpix_allreduce_init_f08_", "MPIX_Allreduce_init", 'o', true, 9, list_673},
+    {"mpix_alltoall_init_", "MPIX_Alltoall_init", 'f', true, 10, list_674},
+    {"mpix_alltoall_init__", "MPIX_Alltoall_init", 'f', true, 10, list_674},
+    {"mpix_alltoall_init_f08_", "MPIX_Alltoall_init", 'o', true, 10, list_674},
+    {"mpix_alltoallv_init_", "MPIX_Alltoallv_init", 'f', true, 12, list_675},
+    {"mpix_alltoallv_init__", "MPIX_Alltoallv_init", 'f', true, 12, list_675},
+    {"mpix_alltoallv_init_f08_", "MPIX_Alltoallv_init", 'o', true, 12, list_675},
+    {"mpix_alltoallw_init_", "MPIX_Alltoallw_init", 'f', true, 12, list_676},
+    {"mpix_alltoallw_init__", "MPIX_Alltoallw_init", 'f', true, 12, list_676},
+    {"mpix_alltoallw_init_f08_", "MPIX_Alltoallw_init", 'o', true, 12, list_676},
+    {"mpix_barrier_init_", "MPIX_Barrier_init", 'f', true, 4, list_677},
+    {"mpix_barrier_init__", "MPIX_Barrier_init", 'f', true, 4, list_677},
+    {"mpix_barrier_init_f08_", "MPIX_Barrier_init", 'o', true, 4, list_677},
+    {"mpix_bcast_init_", "MPIX_Bcast_init", 'f', true, 8, list_678},
+    {"mpix_bcast_init__", "MPIX_Bcast_init", 'f', true, 8, list_678},
+    {"mpix_bcast_init_f08_", "MPIX_Bcast_init", 'o', true, 8, list_678},
+    {"mpix_comm_ack_failed_", "MPIX_Comm_ack_failed", 'f', true, 4, list_679},
+    {"mpix_comm_ack_failed__", "MPIX_Comm_ack_failed", 'f', true, 4, list_679},
+    {"mpix_comm_ack_failed_f08_", "MPIX_Comm_ack_failed", 'o', true, 4, list_679},
+    {"mpix_comm_agree_", "MPIX_Comm_agree", 'f', true, 3, list_680},
+    {"mpix_comm_agree__", "MPIX_Comm_agree", 'f', true, 3, list_680},
+    {"mpix_comm_agree_f08_", "MPIX_Comm_agree", 'o', true, 3, list_680},
+    {"mpix_comm_failure_ack_", "MPIX_Comm_failure_ack", 'f', true, 2, list_681},
+    {"mpix_comm_failure_ack__", "MPIX_Comm_failure_ack", 'f', true, 2, list_681},
+    {"mpix_comm_failure_ack_f08_", "MPIX_Comm_failure_ack", 'o', true, 2, list_681},
+    {"mpix_comm_failure_get_acked_", "MPIX_Comm_failure_get_acked", 'f', true, 3, list_682},
+    {"mpix_comm_failure_get_acked__", "MPIX_Comm_failure_get_acked", 'f', true, 3, list_682},
+    {"mpix_comm_failure_get_acked_f08_", "MPIX_Comm_failure_get_acked", 'o', true, 3, list_682},
+    {"mpix_comm_get_failed_", "MPIX_Comm_get_failed", 'f', true, 3, list_683},
+    {"mpix_comm_get_failed__", "MPIX_Comm_get_failed", 'f', true, 3, list_683},
+    {"mpix_comm_get_failed_f08_", "MPIX_Comm_get_failed", 'o', true, 3, list_683},
+    {"mpix_comm_iagree_", "MPIX_Comm_iagree", 'f', true, 4, list_684},
+    {"mpix_comm_iagree__", "MPIX_Comm_iagree", 'f', true, 4, list_684},
+    {"mpix_comm_iagree_f08_", "MPIX_Comm_iagree", 'o', true, 4, list_684},
+    {"mpix_comm_revoke_", "MPIX_Comm_revoke", 'f', true, 2, list_685},
+    {"mpix_comm_revoke__", "MPIX_Comm_revoke", 'f', true, 2, list_685},
+    {"mpix_comm_revoke_f08_", "MPIX_Comm_revoke", 'o', true, 2, list_685},
+    {"mpix_comm_shrink_", "MPIX_Comm_shrink", 'f', true, 3, list_686},
+    {"mpix_comm_shrink__", "MPIX_Comm_shrink", 'f', true, 3, list_686},
+    {"mpix_comm_shrink_f08_", "MPIX_Comm_shrink", 'o', true, 3, list_686},
+    {"mpix_exscan_init_", "MPIX_Exscan_init", 'f', true, 9, list_687},
+    {"mpix_exscan_init__", "MPIX_Exscan_init", 'f', true, 9, list_687},
+    {"mpix_exscan_init_f08_", "MPIX_Exscan_init", 'o', true, 9, list_687},
+    {"mpix_gather_init_", "MPIX_Gather_init", 'f', true, 11, list_688},
+    {"mpix_gather_init__", "MPIX_Gather_init", 'f', true, 11, list_688},
+    {"mpix_gather_init_f08_", "MPIX_Gather_init", 'o', true, 11, list_688},
+    {"mpix_gatherv_init_", "MPIX_Gatherv_init", 'f', true, 12, list_689},
+    {"mpix_gatherv_init__", "MPIX_Gatherv_init", 'f', true, 12, list_689},
+    {"mpix_gatherv_init_f08_", "MPIX_Gatherv_init", 'o', true, 12, list_689},
+    {"mpix_neighbor_allgather_init_", "MPIX_Neighbor_allgather_init", 'f', true, 10, list_690},
+    {"mpix_neighbor_allgather_init__", "MPIX_Neighbor_allgather_init", 'f', true, 10, list_690},
+    {"mpix_neighbor_allgather_init_f08_", "MPIX_Neighbor_allgather_init", 'o', true, 10, list_690},
+    {"mpix_neighbor_allgatherv_init_", "MPIX_Neighbor_allgatherv_init", 'f', true, 11, list_691},
+    {"mpix_neighbor_allgatherv_init__", "MPIX_Neighbor_allgatherv_init", 'f', true, 11, list_691},
+    {"mpix_neighbor_allgatherv_init_f08_", "MPIX_Neighbor_allgatherv_init", 'o', true, 11, list_691},
+    {"mpix_neighbor_alltoall_init_", "MPIX_Neighbor_alltoall_init", 'f', true, 10, list_692},
+    {"mpix_neighbor_alltoall_init__", "MPIX_Neighbor_alltoall_init", 'f', true, 10, list_692},
+    {"mpix_neighbor_alltoall_init_f08_", "MPIX_Neighbor_alltoall_init", 'o', true, 10, list_692},
+    {"mpix_neighbor_alltoallv_init_", "MPIX_Neighbor_alltoallv_init", 'f', true, 12, list_693},
+    {"mpix_neighbor_alltoallv_init__", "MPIX_Neighbor_alltoallv_init", 'f', true, 12, list_693},
+    {"mpix_neighbor_alltoallv_init_f08_", "MPIX_Neighbor_alltoallv_init", 'o', true, 12, list_693},
+    {"mpix_neighbor_alltoallw_init_", "MPIX_Neighbor_alltoallw_init", 'f', true, 12, list_694},
+    {"mpix_neighbor_alltoallw_init__", "MPIX_Neighbor_alltoallw_init", 'f', true, 12, list_694},
+    {"mpix_neighbor_alltoallw_init_f08_", "MPIX_Neighbor_alltoallw_init", 'o', true, 12, list_694},
+    {"mpix_reduce_init_", "MPIX_Reduce_init", 'f', true, 10, list_695},
+    {"mpix_reduce_init__", "MPIX_Reduce_init", 'f', true, 10, list_695},
+    {"mpix_reduce_init_f08_", "MPIX_Reduce_init", 'o', true, 10, list_695},
+    {"mpix_reduce_scatter_block_init_", "MPIX_Reduce_scatter_block_init", 'f', true, 9, list_696},
+    {"mpix_reduce_scatter_block_init__", "MPIX_Reduce_scatter_block_init", 'f', true, 9, list_696},
+    {"mpix_reduce_scatter_block_init_f08_", "MPIX_Reduce_scatter_block_init", 'o', true, 9, list_696},
+    {"mpix_reduce_scatter_init_", "MPIX_Reduce_scatter_init", 'f', true, 9, list_697},
+    {"mpix_reduce_scatter_init__", "MPIX_Reduce_scatter_init", 'f', true, 9, list_697},
+    {"mpix_reduce_scatter_init_f08_", "MPIX_Reduce_scatter_init", 'o', true, 9, list_697},
+    {"mpix_scan_init_", "MPIX_Scan_init", 'f', true, 9, list_698},
+    {"mpix_scan_init__", "MPIX_Scan_init", 'f', true, 9, list_698},
+    {"mpix_scan_init_f08_", "MPIX_Scan_init", 'o', true, 9, list_698},
+    {"mpix_scatter_init_", "MPIX_Scatter_init", 'f', true, 11, list_699},
+    {"mpix_scatter_init__", "MPIX_Scatter_init", 'f', true, 11, list_699},
+    {"mpix_scatter_init_f08_", "MPIX_Scatter_init", 'o', true, 11, list_699},
+    {"mpix_scatterv_init_", "MPIX_Scatterv_init", 'f', true, 12, list_700},
+    {"mpix_scatterv_init__", "MPIX_Scatterv_init", 'f', true, 12, list_700},
+    {"mpix_scatterv_init_f08_", "MPIX_Scatterv_init", 'o', true, 12, list_700},
+    {"mpi_abort_", "MPI_Abort", 'f', true, 3, list_701},
+    {"mpi_abort__", "MPI_Abort", 'f', true, 3, list_701},
+    {"mpi_abort_f08_", "MPI_Abort", 'o', true, 3, list_701},
+    {"mpi_accumulate_", "MPI_Accumulate", 'f', true, 10, list_702},
+    {"mpi_accumulate__", "MPI_Accumulate", 'f', true, 10, list_702},
+    {"mpi_accumulate_f08_", "MPI_Accumulate", 'o', true, 10, list_702},
+    {"mpi_allgather_", "MPI_Allgather", 'f', true, 8, list_703},
+    {"mpi_allgather__", "MPI_Allgather", 'f', true, 8, list_703},
+    {"mpi_allgather_f08_", "MPI_Allgather", 'o', true, 8, list_703},
+    {"mpi_allgather_init_", "MPI_Allgather_init", 'f', true, 10, list_704},
+    {"mpi_allgather_init__", "MPI_Allgather_init", 'f', true, 10, list_704},
+    {"mpi_allgather_init_f08_", "MPI_Allgather_init", 'o', true, 10, list_704},
+    {"mpi_allgatherv_", "MPI_Allgatherv", 'f', true, 9, list_705},
+    {"mpi_allgatherv__", "MPI_Allgatherv", 'f', true, 9, list_705},
+    {"mpi_allgatherv_f08_", "MPI_Allgatherv", 'o', true, 9, list_705},
+    {"mpi_allgatherv_init_", "MPI_Allgatherv_init", 'f', true, 11, list_706},
+    {"mpi_allgatherv_init__", "MPI_Allgatherv_init", 'f', true, 11, list_706},
+    {"mpi_allgatherv_init_f08_", "MPI_Allgatherv_init", 'o', true, 11, list_706},
+    {"mpi_allreduce_", "MPI_Allreduce", 'f', true, 7, list_707},
+    {"mpi_allreduce__", "MPI_Allreduce", 'f', true, 7, list_707},
+    {"mpi_allreduce_f08_", "MPI_Allreduce", 'o', true, 7, list_707},
+    {"mpi_allreduce_init_", "MPI_Allreduce_init", 'f', true, 9, list_708},
+    {"mpi_allreduce_init__", "MPI_Allreduce_init", 'f', true, 9, list_708},
+    {"mpi_allreduce_init_f08_", "MPI_Allreduce_init", 'o', true, 9, list_708},
+    {"mpi_alltoall_", "MPI_Alltoall", 'f', true, 8, list_709},
+    {"mpi_alltoall__", "MPI_Alltoall", 'f', true, 8, list_709},
+    {"mpi_alltoall_f08_", "MPI_Alltoall", 'o', true, 8, list_709},
+    {"mpi_alltoall_init_", "MPI_Alltoall_init", 'f', true, 10, list_710},
+    {"mpi_alltoall_init__", "MPI_Alltoall_init", 'f', true, 10, list_710},
+    {"mpi_alltoall_init_f08_", "MPI_Alltoall_init", 'o', true, 10, list_710},
+    {"mpi_alltoallv_", "MPI_Alltoallv", 'f', true, 10, list_711},
+    {"mpi_alltoallv__", "MPI_Alltoallv", 'f', true, 10, list_711},
+    {"mpi_alltoallv_f08_", "MPI_Alltoallv", 'o', true, 10, list_711},
+    {"mpi_alltoallv_init_", "MPI_Alltoallv_init", 'f', true, 12, list_712},
+    {"mpi_alltoallv_init__", "MPI_Alltoallv_init", 'f', true, 12, list_712},
+    {"mpi_alltoallv_init_f08_", "MPI_Alltoallv_init", 'o', true, 12, list_712},
+    {"mpi_alltoallw_", "MPI_Alltoallw", 'f', true, 10, list_713},
+    {"mpi_alltoallw__", "MPI_Alltoallw", 'f', true, 10, list_713},
+    {"mpi_alltoallw_f08_", "MPI_Alltoallw", 'o', true, 10, list_713},
+    {"mpi_alltoallw_init_", "MPI_Alltoallw_init", 'f', true, 12, list_714},
+    {"mpi_alltoallw_init__", "MPI_Alltoallw_init", 'f', true, 12, list_714},
+    {"mpi_alltoallw_init_f08_", "MPI_Alltoallw_init", 'o', true, 12, list_714},
+    {"mpi_barrier_", "MPI_Barrier", 'f', true, 2, list_715},
+    {"mpi_barrier__", "MPI_Barrier", 'f', true, 2, list_715},
+    {"mpi_barrier_f08_", "MPI_Barrier", 'o', true, 2, list_715},
+    {"mpi_barrier_init_", "MPI_Barrier_init", 'f', true, 4, list_716},
+    {"mpi_barrier_init__", "MPI_Barrier_init", 'f', true, 4, list_716},
+    {"mpi_barrier_init_f08_", "MPI_Barrier_init", 'o', true, 4, list_716},
+    {"mpi_bcast_", "MPI_Bcast", 'f', true, 6, list_717},
+    {"mpi_bcast__", "MPI_Bcast", 'f', true, 6, list_717},
+    {"mpi_bcast_f08_", "MPI_Bcast", 'o', true, 6, list_717},
+    {"mpi_bcast_init_", "MPI_Bcast_init", 'f', true, 8, list_718},
+    {"mpi_bcast_init__", "MPI_Bcast_init", 'f', true, 8, list_718},
+    {"mpi_bcast_init_f08_", "MPI_Bcast_init", 'o', true, 8, list_718},
+    {"mpi_bsend_", "MPI_Bsend", 'f', true, 7, list_719},
+    {"mpi_bsend__", "MPI_Bsend", 'f', true, 7, list_719},
+    {"mpi_bsend_f08_", "MPI_Bsend", 'o', true, 7, list_719},
+    {"mpi_bsend_init_", "MPI_Bsend_init", 'f', true, 8, list_720},
+    {"mpi_bsend_init__", "MPI_Bsend_init", 'f', true, 8, list_720},
+    {"mpi_bsend_init_f08_", "MPI_Bsend_init", 'o', true, 8, list_720},
+    {"mpi_buffer_attach_", "MPI_Buffer_attach", 'f', true, 3, list_721},
+    {"mpi_buffer_attach__", "MPI_Buffer_attach", 'f', true, 3, list_721},
+    {"mpi_buffer_attach_f08_", "MPI_Buffer_attach", 'o', true, 3, list_721},
+    {"mpi_buffer_detach_", "MPI_Buffer_detach", 'f', true, 3, list_722},
+    {"mpi_buffer_detach__", "MPI_Buffer_detach", 'f', true, 3, list_722},
+    {"mpi_buffer_detach_f08_", "MPI_Buffer_detach", 'o', true, 3, list_722},
+    {"mpi_buffer_detach_f08_large_", "MPI_Buffer_detach", 'o', true, 3, list_722},
+    {"mpi_buffer_flush_", "MPI_Buffer_flush", 'f', true, 1, list_723},
+    {"mpi_buffer_flush__", "MPI_Buffer_flush", 'f', true, 1, list_723},
+    {"mpi_buffer_flush_f08_", "MPI_Buffer_flush", 'o', true, 1, list_723},
+    {"mpi_buffer_iflush_", "MPI_Buffer_iflush", 'f', true, 2, list_724},
+    {"mpi_buffer_iflush__", "MPI_Buffer_iflush", 'f', true, 2, list_724},
+    {"mpi_buffer_iflush_f08_", "MPI_Buffer_iflush", 'o', true, 2, list_724},
+    {"mpi_cancel_", "MPI_Cancel", 'f', true, 2, list_725},
+    {"mpi_cancel__", "MPI_Cancel", 'f', true, 2, list_725},
+    {"mpi_cancel_f08_", "MPI_Cancel", 'o', true, 2, list_725},
+    {"mpi_cart_create_", "MPI_Cart_create", 'f', true, 7, list_726},
+    {"mpi_cart_create__", "MPI_Cart_create", 'f', true, 7, list_726},
+    {"mpi_cart_create_f08_", "MPI_Cart_create", 'o', true, 7, list_726},
+    {"mpi_cart_map_", "MPI_Cart_map", 'f', true, 6, list_727},
+    {"mpi_cart_map__", "MPI_Cart_map", 'f', true, 6, list_727},
+    {"mpi_cart_map_f08_", "MPI_Cart_map", 'o', true, 6, list_727},
+    {"mpi_cart_sub_", "MPI_Cart_sub", 'f', true, 4, list_728},
+    {"mpi_cart_sub__", "MPI_Cart_sub", 'f', true, 4, list_728},
+    {"mpi_cart_sub_f08_", "MPI_Cart_sub", 'o', true, 4, list_728},
+    {"mpi_comm_accept_", "MPI_Comm_accept", 'f', true, 7, list_729},
+    {"mpi_comm_accept__", "MPI_Comm_accept", 'f', true, 7, list_729},
+    {"mpi_comm_accept_f08_", "MPI_Comm_accept", 'o', true, 7, list_729},
+    {"mpi_comm_attach_buffer_", "MPI_Comm_attach_buffer", 'f', true, 4, list_730},
+    {"mpi_comm_attach_buffer__", "MPI_Comm_attach_buffer", 'f', true, 4, list_730},
+    {"mpi_comm_attach_buffer_f08_", "MPI_Comm_attach_buffer", 'o', true, 4, list_730},
+    {"mpi_comm_connect_", "MPI_Comm_connect", 'f', true, 7, list_731},
+    {"mpi_comm_connect__", "MPI_Comm_connect", 'f', true, 7, list_731},
+    {"mpi_comm_connect_f08_", "MPI_Comm_connect", 'o', true, 7, list_731},
+    {"mpi_comm_create_", "MPI_Comm_create", 'f', true, 4, list_732},
+    {"mpi_comm_create__", "MPI_Comm_create", 'f', true, 4, list_732},
+    {"mpi_comm_create_f08_", "MPI_Comm_create", 'o', true, 4, list_732},
+    {"mpi_comm_create_from_group_", "MPI_Comm_create_from_group", 'f', true, 7, list_733},
+    {"mpi_comm_create_from_group__", "MPI_Comm_create_from_group", 'f', true, 7, list_733},
+    {"mpi_comm_create_from_group_f08_", "MPI_Comm_create_from_group", 'o', true, 7, list_733},
+    {"mpi_comm_create_group_", "MPI_Comm_create_group", 'f', true, 5, list_734},
+    {"mpi_comm_create_group__", "MPI_Comm_create_group", 'f', true, 5, list_734},
+    {"mpi_comm_create_group_f08_", "MPI_Comm_create_group", 'o', true, 5, list_734},
+    {"mpi_comm_detach_buffer_", "MPI_Comm_detach_buffer", 'f', true, 4, list_735},
+    {"mpi_comm_detach_buffer__", "MPI_Comm_detach_buffer", 'f', true, 4, list_735},
+    {"mpi_comm_detach_buffer_f08_", "MPI_Comm_detach_buffer", 'o', true, 4, list_735},
+    {"mpi_comm_detach_buffer_f08_large_", "MPI_Comm_detach_buffer", 'o', true, 4, list_735},
+    {"mpi_comm_disconnect_", "MPI_Comm_disconnect", 'f', true, 2, list_736},
+    {"mpi_comm_disconnect__", "MPI_Comm_disconnect", 'f', true, 2, list_736},
+    {"mpi_comm_disconnect_f08_", "MPI_Comm_disconnect", 'o', true, 2, list_736},
+    {"mpi_comm_dup_", "MPI_Comm_dup", 'f', true, 3, list_737},
+    {"mpi_comm_dup__", "MPI_Comm_dup", 'f', true, 3, list_737},
+    {"mpi_comm_dup_f08_", "MPI_Comm_dup", 'o', true, 3, list_737},
+    {"mpi_comm_dup_with_info_", "MPI_Comm_dup_with_info", 'f', true, 4, list_738},
+    {"mpi_comm_dup_with_info__", "MPI_Comm_dup_with_info", 'f', true, 4, list_738},
+    {"mpi_comm_dup_with_info_f08_", "MPI_Comm_dup_with_info", 'o', true, 4, list_738},
+    {"mpi_comm_flush_buffer_", "MPI_Comm_flush_buffer", 'f', true, 2, list_739},
+    {"mpi_comm_flush_buffer__", "MPI_Comm_flush_buffer", 'f', true, 2, list_739},
+    {"mpi_comm_flush_buffer_f08_", "MPI_Comm_flush_buffer", 'o', true, 2, list_739},
+    {"mpi_comm_free_", "MPI_Comm_free", 'f', true, 2, list_740},
+    {"mpi_comm_free__", "MPI_Comm_free", 'f', true, 2, list_740},
+    {"mpi_comm_free_f08_", "MPI_Comm_free", 'o', true, 2, list_740},
+    {"mpi_comm_idup_", "MPI_Comm_idup", 'f', true, 4, list_741},
+    {"mpi_comm_idup__", "MPI_Comm_idup", 'f', true, 4, list_741},
+    {"mpi_comm_idup_f08_", "MPI_Comm_idup", 'o', true, 4, list_741},
+    {"mpi_comm_idup_with_info_", "MPI_Comm_idup_with_info", 'f', true, 5, list_742},
+    {"mpi_comm_idup_with_info__", "MPI_Comm_idup_with_info", 'f', true, 5, list_742},
+    {"mpi_comm_idup_with_info_f08_", "MPI_Comm_idup_with_info", 'o', true, 5, list_742},
+    {"mpi_comm_iflush_buffer_", "MPI_Comm_iflush_buffer", 'f', true, 3, list_743},
+    {"mpi_comm_iflush_buffer__", "MPI_Comm_iflush_buffer", 'f', true, 3, list_743},
+    {"mpi_comm_iflush_buffer_f08_", "MPI_Comm_iflush_buffer", 'o', true, 3, list_743},
+    {"mpi_comm_join_", "MPI_Comm_join", 'f', true, 3, list_744},
+    {"mpi_comm_join__", "MPI_Comm_join", 'f', true, 3, list_744},
+    {"mpi_comm_join_f08_", "MPI_Comm_join", 'o', true, 3, list_744},
+    {"mpi_comm_set_info_", "MPI_Comm_set_info", 'f', true, 3, list_745},
+    {"mpi_comm_set_info__", "MPI_Comm_set_info", 'f', true, 3, list_745},
+    {"mpi_comm_set_info_f08_", "MPI_Comm_set_info", 'o', true, 3, list_745},
+    {"mpi_comm_set_name_", "MPI_Comm_set_name", 'f', true, 4, list_746},
+    {"mpi_comm_set_name__", "MPI_Comm_set_name", 'f', true, 4, list_746},
+    {"mpi_comm_set_name_f08_", "MPI_Comm_set_name", 'o', true, 4, list_746},
+    {"mpi_comm_spawn_", "MPI_Comm_spawn", 'f', true, 11, list_747},
+    {"mpi_comm_spawn__", "MPI_Comm_spawn", 'f', true, 11, list_747},
+    {"mpi_comm_spawn_f08_", "MPI_Comm_spawn", 'o', true, 11, list_747},
+    {"mpi_comm_spawn_multiple_", "MPI_Comm_spawn_multiple", 'f', true, 12, list_748},
+    {"mpi_comm_spawn_multiple__", "MPI_Comm_spawn_multiple", 'f', true, 12, list_748},
+    {"mpi_comm_spawn_multiple_f08_", "MPI_Comm_spawn_multiple", 'o', true, 12, list_748},
+    {"mpi_comm_split_", "MPI_Comm_split", 'f', true, 5, list_749},
+    {"mpi_comm_split__", "MPI_Comm_split", 'f', true, 5, list_749},
+    {"mpi_comm_split_f08_", "MPI_Comm_split", 'o', true, 5, list_749},
+    {"mpi_comm_split_type_", "MPI_Comm_split_type", 'f', true, 6, list_750},
+    {"mpi_comm_split_type__", "MPI_Comm_split_type", 'f', true, 6, list_750},
+    {"mpi_comm_split_type_f08_", "MPI_Comm_split_type", 'o', true, 6, list_750},
+    {"mpi_compare_and_swap_", "MPI_Compare_and_swap", 'f', true, 8, list_751},
+    {"mpi_compare_and_swap__", "MPI_Compare_and_swap", 'f', true, 8, list_751},
+    {"mpi_compare_and_swap_f08_", "MPI_Compare_and_swap", 'o', true, 8, list_751},
+    {"mpi_dist_graph_create_", "MPI_Dist_graph_create", 'f', true, 10, list_752},
+    {"mpi_dist_graph_create__", "MPI_Dist_graph_create", 'f', true, 10, list_752},
+    {"mpi_dist_graph_create_f08_", "MPI_Dist_graph_create", 'o', true, 10, list_752},
+    {"mpi_dist_graph_create_adjacent_", "MPI_Dist_graph_create_adjacent", 'f', true, 11, list_753},
+    {"mpi_dist_graph_create_adjacent__", "MPI_Dist_graph_create_adjacent", 'f', true, 11, list_753},
+    {"mpi_dist_graph_create_adjacent_f08_", "MPI_Dist_graph_create_adjacent", 'o', true, 11, list_753},
+    {"mpi_exscan_", "MPI_Exscan", 'f', true, 7, list_754},
+    {"mpi_exscan__", "MPI_Exscan", 'f', true, 7, list_754},
+    {"mpi_exscan_f08_", "MPI_Exscan", 'o', true, 7, list_754},
+    {"mpi_exscan_init_", "MPI_Exscan_init", 'f', true, 9, list_755},
+    {"mpi_exscan_init__", "MPI_Exscan_init", 'f', true, 9, list_755},
+    {"mpi_exscan_init_f08_", "MPI_Exscan_init", 'o', true, 9, list_755},
+    {"mpi_fetch_and_op_", "MPI_Fetch_and_op", 'f', true, 8, list_756},
+    {"mpi_fetch_and_op__", "MPI_Fetch_and_op", 'f', true, 8, list_756},
+    {"mpi_fetch_and_op_f08_", "MPI_Fetch_and_op", 'o', true, 8, list_756},
+    {"mpi_file_close_", "MPI_File_close", 'f', true, 2, list_757},
+    {"mpi_file_close__", "MPI_File_close", 'f', true, 2, list_757},
+    {"mpi_file_close_f08_", "MPI_File_close", 'o', true, 2, list_757},
+    {"mpi_file_delete_", "MPI_File_delete", 'f', true, 4, list_758},
+    {"mpi_file_delete__", "MPI_File_delete", 'f', true, 4, list_758},
+    {"mpi_file_delete_f08_", "MPI_File_delete", 'o', true, 4, list_758},
+    {"mpi_file_get_position_shared_", "MPI_File_get_position_shared", 'f', true, 3, list_759},
+    {"mpi_file_get_position_shared__", "MPI_File_get_position_shared", 'f', true, 3, list_759},
+    {"mpi_file_get_position_shared_f08_", "MPI_File_get_position_shared", 'o', true, 3, list_759},
+    {"mpi_file_get_size_", "MPI_File_get_size", 'f', true, 3, list_760},
+    {"mpi_file_get_size__", "MPI_File_get_size", 'f', true, 3, list_760},
+    {"mpi_file_get_size_f08_", "MPI_File_get_size", 'o', true, 3, list_760},
+    {"mpi_file_iread_", "MPI_File_iread", 'f', true, 6, list_761},
+    {"mpi_file_iread__", "MPI_File_iread", 'f', true, 6, list_761},
+    {"mpi_file_iread_f08_", "MPI_File_iread", 'o', true, 6, list_761},
+    {"mpi_file_iread_all_", "MPI_File_iread_all", 'f', true, 6, list_762},
+    {"mpi_file_iread_all__", "MPI_File_iread_all", 'f', true, 6, list_762},
+    {"mpi_file_iread_all_f08_", "MPI_File_iread_all", 'o', true, 6, list_762},
+    {"mpi_file_iread_at_", "MPI_File_iread_at", 'f', true, 7, list_763},
+    {"mpi_file_iread_at__", "MPI_File_iread_at", 'f', true, 7, list_763},
+    {"mpi_file_iread_at_f08_", "MPI_File_iread_at", 'o', true, 7, list_763},
+    {"mpi_file_iread_at_all_", "MPI_File_iread_at_all", 'f', true, 7, list_764},
+    {"mpi_file_iread_at_all__", "MPI_File_iread_at_all", 'f', true, 7, list_764},
+    {"mpi_file_iread_at_all_f08_", "MPI_File_iread_at_all", 'o', true, 7, list_764},
+    {"mpi_file_iread_shared_", "MPI_File_iread_shared", 'f', true, 6, list_765},
+    {"mpi_file_iread_shared__", "MPI_File_iread_shared", 'f', true, 6, list_765},
+    {"mpi_file_iread_shared_f08_", "MPI_File_iread_shared", 'o', true, 6, list_765},
+    {"mpi_file_iwrite_", "MPI_File_iwrite", 'f', true, 6, list_766},
+    {"mpi_file_iwrite__", "MPI_File_iwrite", 'f', true, 6, list_766},
+    {"mpi_file_iwrite_f08_", "MPI_File_iwrite", 'o', true, 6, list_766},
+    {"mpi_file_iwrite_all_", "MPI_File_iwrite_all", 'f', true, 6, list_767},
+    {"mpi_file_iwrite_all__", "MPI_File_iwrite_all", 'f', true, 6, list_767},
+    {"mpi_file_iwrite_all_f08_", "MPI_File_iwrite_all", 'o', true, 6, list_767},
+    {"mpi_file_iwrite_at_", "MPI_File_iwrite_at", 'f', true, 7, list_768},
+    {"mpi_file_iwrite_at__", "MPI_File_iwrite_at", 'f', true, 7, list_768},
+    {"mpi_file_iwrite_at_f08_", "MPI_File_iwrite_at", 'o', true, 7, list_768},
+    {"mpi_file_iwrite_at_all_", "MPI_File_iwrite_at_all", 'f', true, 7, list_769},
+    {"mpi_file_iwrite_at_all__", "MPI_File_iwrite_at_all", 'f', true, 7, list_769},
+    {"mpi_file_iwrite_at_all_f08_", "MPI_File_iwrite_at_all", 'o', true, 7, list_769},
+    {"mpi_file_iwrite_shared_", "MPI_File_iwrite_shared", 'f', true, 6, list_770},
+    {"mpi_file_iwrite_shared__", "MPI_File_iwrite_shared", 'f', true, 6, list_770},
+    {"mpi_file_iwrite_shared_f08_", "MPI_File_iwrite_shared", 'o', true, 6, list_770},
+    {"mpi_file_open_", "MPI_File_open", 'f', true, 7, list_771},
+    {"mpi_file_open__", "MPI_File_open", 'f', true, 7, list_771},
+    {"mpi_file_open_f08_", "MPI_File_open", 'o', true, 7, list_771},
+    {"mpi_file_preallocate_", "MPI_File_preallocate", 'f', true, 3, list_772},
+    {"mpi_file_preallocate__", "MPI_File_preallocate", 'f', true, 3, list_772},
+    {"mpi_file_preallocate_f08_", "MPI_File_preallocate", 'o', true, 3, list_772},
+    {"mpi_file_read_", "MPI_File_read", 'f', true, 6, list_773},
+    {"mpi_file_read__", "MPI_File_read", 'f', true, 6, list_773},
+    {"mpi_file_read_f08_", "MPI_File_read", 'o', true, 6, list_773},
+    {"mpi_file_read_all_", "MPI_File_read_all", 'f', true, 6, list_774},
+    {"mpi_file_read_all__", "MPI_File_read_all", 'f', true, 6, list_774},
+    {"mpi_file_read_all_f08_", "MPI_File_read_all", 'o', true, 6, list_774},
+    {"mpi_file_read_all_begin_", "MPI_File_read_all_begin", 'f', true, 5, list_775},
+    {"mpi_file_read_all_begin__", "MPI_File_read_all_begin", 'f', true, 5, list_775},
+    {"mpi_file_read_all_begin_f08_", "MPI_File_read_all_begin", 'o', true, 5, list_775},
+    {"mpi_file_read_all_end_", "MPI_File_read_all_end", 'f', true, 4, list_776},
+    {"mpi_file_read_all_end__", "MPI_File_read_all_end", 'f', true, 4, list_776},
+    {"mpi_file_read_all_end_f08_", "MPI_File_read_all_end", 'o', true, 4, list_776},
+    {"mpi_file_read_at_", "MPI_File_read_at", 'f', true, 7, list_777},
+    {"mpi_file_read_at__", "MPI_File_read_at", 'f', true, 7, list_777},
+    {"mpi_file_read_at_f08_", "MPI_File_read_at", 'o', true, 7, list_777},
+    {"mpi_file_read_at_all_", "MPI_File_read_at_all", 'f', true, 7, list_778},
+    {"mpi_file_read_at_all__", "MPI_File_read_at_all", 'f', true, 7, list_778},
+    {"mpi_file_read_at_all_f08_", "MPI_File_read_at_all", 'o', true, 7, list_778},
+    {"mpi_file_read_at_all_begin_", "MPI_File_read_at_all_begin", 'f', true, 6, list_779},
+    {"mpi_file_read_at_all_begin__", "MPI_File_read_at_all_begin", 'f', true, 6, list_779},
+    {"mpi_file_read_at_all_begin_f08_", "MPI_File_read_at_all_begin", 'o', true, 6, list_779},
+    {"mpi_file_read_at_all_end_", "MPI_File_read_at_all_end", 'f', true, 4, list_780},
+    {"mpi_file_read_at_all_end__", "MPI_File_read_at_all_end", 'f', true, 4, list_780},
+    {"mpi_file_read_at_all_end_f08_", "MPI_File_read_at_all_end", 'o', true, 4, list_780},
+    {"mpi_file_read_ordered_", "MPI_File_read_ordered", 'f', true, 6, list_781},
+    {"mpi_file_read_ordered__", "MPI_File_read_ordered", 'f', true, 6, list_781},
+    {"mpi_file_read_ordered_f08_", "MPI_File_read_ordered", 'o', true, 6, list_781},
+    {"mpi_file_read_ordered_begin_", "MPI_File_read_ordered_begin", 'f', true, 5, list_782},
+    {"mpi_file_read_ordered_begin__", "MPI_File_read_ordered_begin", 'f', true, 5, list_782},
+    {"mpi_file_read_ordered_begin_f08_", "MPI_File_read_ordered_begin", 'o', true, 5, list_782},
+    {"mpi_file_read_ordered_end_", "MPI_File_read_ordered_end", 'f', true, 4, list_783},
+    {"mpi_file_read_ordered_end__", "MPI_File_read_ordered_end", 'f', true, 4, list_783},
+    {"mpi_file_read_ordered_end_f08_", "MPI_File_read_ordered_end", 'o', true, 4, list_783},
+    {"mpi_file_read_shared_", "MPI_File_read_shared", 'f', true, 6, list_784},
+    {"mpi_file_read_shared__", "MPI_File_read_shared", 'f', true, 6, list_784},
+    {"mpi_file_read_shared_f08_", "MPI_File_read_shared", 'o', true, 6, list_784},
+    {"mpi_file_seek_", "MPI_File_seek", 'f', true, 4, list_785},
+    {"mpi_file_seek__", "MPI_File_seek", 'f', true, 4, list_785},
+    {"mpi_file_seek_f08_", "MPI_File_seek", 'o', true, 4, list_785},
+    {"mpi_file_seek_shared_", "MPI_File_seek_shared", 'f', true, 4, list_786},
+    {"mpi_file_seek_shared__", "MPI_File_seek_shared", 'f', true, 4, list_786},
+    {"mpi_file_seek_shared_f08_", "MPI_File_seek_shared", 'o', true, 4, list_786},
+    {"mpi_file_set_atomicity_", "MPI_File_set_atomicity", 'f', true, 3, list_787},
+    {"mpi_file_set_atomicity__", "MPI_File_set_atomicity", 'f', true, 3, list_787},
+    {"mpi_file_set_atomicity_f08_", "MPI_File_set_atomicity", 'o', true, 3, list_787},
+    {"mpi_file_set_info_", "MPI_File_set_info", 'f', true, 3, list_788},
+    {"mpi_file_set_info__", "MPI_File_set_info", 'f', true, 3, list_788},
+    {"mpi_file_set_info_f08_", "MPI_File_set_info", 'o', true, 3, list_788},
+    {"mpi_file_set_size_", "MPI_File_set_size", 'f', true, 3, list_789},
+    {"mpi_file_set_size__", "MPI_File_set_size", 'f', true, 3, list_789},
+    {"mpi_file_set_size_f08_", "MPI_File_set_size", 'o', true, 3, list_789},
+    {"mpi_file_set_view_", "MPI_File_set_view", 'f', true, 8, list_790},
+    {"mpi_file_set_view__", "MPI_File_set_view", 'f', true, 8, list_790},
+    {"mpi_file_set_view_f08_", "MPI_File_set_view", 'o', true, 8, list_790},
+    {"mpi_file_sync_", "MPI_File_sync", 'f', true, 2, list_791},
+    {"mpi_file_sync__", "MPI_File_sync", 'f', true, 2, list_791},
+    {"mpi_file_sync_f08_", "MPI_File_sync", 'o', true, 2, list_791},
+    {"mpi_file_write_", "MPI_File_write", 'f', true, 6, list_792},
+    {"mpi_file_write__", "MPI_File_write", 'f', true, 6, list_792},
+    {"mpi_file_write_f08_", "MPI_File_write", 'o', true, 6, list_792},
+    {"mpi_file_write_all_", "MPI_File_write_all", 'f', true, 6, list_793},
+    {"mpi_file_write_all__", "MPI_File_write_all", 'f', true, 6, list_793},
+    {"mpi_file_write_all_f08_", "MPI_File_write_all", 'o', true, 6, list_793},
+    {"mpi_file_write_all_begin_", "MPI_File_write_all_begin", 'f', true, 5, list_794},
+    {"mpi_file_write_all_begin__", "MPI_File_write_all_begin", 'f', true, 5, list_794},
+    {"mpi_file_write_all_begin_f08_", "MPI_File_write_all_begin", 'o', true, 5, list_794},
+    {"mpi_file_write_all_end_", "MPI_File_write_all_end", 'f', true, 4, list_795},
+    {"mpi_file_write_all_end__", "MPI_File_write_all_end", 'f', true, 4, list_795},
+    {"mpi_file_write_all_end_f08_", "MPI_File_write_all_end", 'o', true, 4, list_795},
+    {"mpi_file_write_at_", "MPI_File_write_at", 'f', true, 7, list_796},
+    {"mpi_file_write_at__", "MPI_File_write_at", 'f', true, 7, list_796},
+    {"mpi_file_write_at_f08_", "MPI_File_write_at", 'o', true, 7, list_796},
+    {"mpi_file_write_at_all_", "MPI_File_write_at_all", 'f', true, 7, list_797},
+    {"mpi_file_write_at_all__", "MPI_File_write_at_all", 'f', true, 7, list_797},
+    {"mpi_file_write_at_all_f08_", "MPI_File_write_at_all", 'o', true, 7, list_797},
+    {"mpi_file_write_at_all_begin_", "MPI_File_write_at_all_begin", 'f', true, 6, list_798},
+    {"mpi_file_write_at_all_begin__", "MPI_File_write_at_all_begin", 'f', true, 6, list_798},
+    {"mpi_file_write_at_all_begin_f08_", "MPI_File_write_at_all_begin", 'o', true, 6, list_798},
+    {"mpi_file_write_at_all_end_", "MPI_File_write_at_all_end", 'f', true, 4, list_799},
+    {"mpi_file_write_at_all_end__", "MPI_File_write_at_all_end", 'f', true, 4, list_799},
+    {"mpi_file_write_at_all_end_f08_", "MPI_File_write_at_all_end", 'o', true, 4, list_799},
+    {"mpi_file_write_ordered_", "MPI_File_write_ordered", 'f', true, 6, list_800},
+    {"mpi_file_write_ordered__", "MPI_File_write_ordered", 'f', true, 6, list_800},
+    {"mpi_file_write_ordered_f08_", "MPI_File_write_ordered", 'o', true, 6, list_800},
+    {"mpi_file_write_ordered_begin_", "MPI_File_write_ordered_begin", 'f', true, 5, list_801},
+    {"mpi_file_write_ordered_begin__", "MPI_File_write_ordered_begin", 'f', true, 5, list_801},
+    {"mpi_file_write_ordered_begin_f08_", "MPI_File_write_ordered_begin", 'o', true, 5, list_801},
+    {"mpi_file_write_ordered_end_", "MPI_File_write_ordered_end", 'f', true, 4, list_802},
+    {"mpi_file_write_ordered_end__", "MPI_File_write_ordered_end", 'f', true, 4, list_802},
+    {"mpi_file_write_ordered_end_f08_", "MPI_File_write_ordered_end", 'o', true, 4, list_802},
+    {"mpi_file_write_shared_", "MPI_File_write_shared", 'f', true, 6, list_803},
+    {"mpi_file_write_shared__", "MPI_File_write_shared", 'f', true, 6, list_803},
+    {"mpi_file_write_shared_f08_", "MPI_File_write_shared", 'o', true, 6, list_803},
+    {"mpi_finalize_", "MPI_Finalize", 'f', true, 1, list_804},
+    {"mpi_finalize__", "MPI_Finalize", 'f', true, 1, list_804},
+    {"mpi_finalize_f08_", "MPI_Finalize", 'o', true, 1, list_804},
+    {"mpi_gather_", "MPI_Gather", 'f', true, 9, list_805},
+    {"mpi_gather__", "MPI_Gather", 'f', true, 9, list_805},
+    {"mpi_gather_f08_", "MPI_Gather", 'o', true, 9, list_805},
+    {"mpi_gather_init_", "MPI_Gather_init", 'f', true, 11, list_806},
+    {"mpi_gather_init__", "MPI_Gather_init", 'f', true, 11, list_806},
+    {"mpi_gather_init_f08_", "MPI_Gather_init", 'o', true, 11, list_806},
+    {"mpi_gatherv_", "MPI_Gatherv", 'f', true, 10, list_807},
+    {"mpi_gatherv__", "MPI_Gatherv", 'f', true, 10, list_807},
+    {"mpi_gatherv_f08_", "MPI_Gatherv", 'o', true, 10, list_807},
+    {"mpi_gatherv_init_", "MPI_Gatherv_init", 'f', true, 12, list_808},
+    {"mpi_gatherv_init__", "MPI_Gatherv_init", 'f', true, 12, list_808},
+    {"mpi_gatherv_init_f08_", "MPI_Gatherv_init", 'o', true, 12, list_808},
+    {"mpi_get_", "MPI_Get", 'f', true, 9, list_809},
+    {"mpi_get__", "MPI_Get", 'f', true, 9, list_809},
+    {"mpi_get_f08_", "MPI_Get", 'o', true, 9, list_809},
+    {"mpi_get_accumulate_", "MPI_Get_accumulate", 'f', true, 13, list_810},
+    {"mpi_get_accumulate__", "MPI_Get_accumulate", 'f', true, 13, list_810},
+    {"mpi_get_accumulate_f08_", "MPI_Get_accumulate", 'o', true, 13, list_810},
+    {"mpi_graph_create_", "MPI_Graph_create", 'f', true, 7, list_811},
+    {"mpi_graph_create__", "MPI_Graph_create", 'f', true, 7, list_811},
+    {"mpi_graph_create_f08_", "MPI_Graph_create", 'o', true, 7, list_811},
+    {"mpi_graph_map_", "MPI_Graph_map", 'f', true, 6, list_812},
+    {"mpi_graph_map__", "MPI_Graph_map", 'f', true, 6, list_812},
+    {"mpi_graph_map_f08_", "MPI_Graph_map", 'o', true, 6, list_812},
+    {"mpi_grequest_complete_", "MPI_Grequest_complete", 'f', true, 2, list_813},
+    {"mpi_grequest_complete__", "MPI_Grequest_complete", 'f', true, 2, list_813},
+    {"mpi_grequest_complete_f08_", "MPI_Grequest_complete", 'o', true, 2, list_813},
+    {"mpi_grequest_start_", "MPI_Grequest_start", 'f', true, 6, list_814},
+    {"mpi_grequest_start__", "MPI_Grequest_start", 'f', true, 6, list_814},
+    {"mpi_grequest_start_f08_", "MPI_Grequest_start", 'o', true, 6, list_814},
+    {"mpi_iallgather_", "MPI_Iallgather", 'f', true, 9, list_815},
+    {"mpi_iallgather__", "MPI_Iallgather", 'f', true, 9, list_815},
+    {"mpi_iallgather_f08_", "MPI_Iallgather", 'o', true, 9, list_815},
+    {"mpi_iallgatherv_", "MPI_Iallgatherv", 'f', true, 10, list_816},
+    {"mpi_iallgatherv__", "MPI_Iallgatherv", 'f', true, 10, list_816},
+    {"mpi_iallgatherv_f08_", "MPI_Iallgatherv", 'o', true, 10, list_816},
+    {"mpi_iallreduce_", "MPI_Iallreduce", 'f', true, 8, list_817},
+    {"mpi_iallreduce__", "MPI_Iallreduce", 'f', true, 8, list_817},
+    {"mpi_iallreduce_f08_", "MPI_Iallreduce", 'o', true, 8, list_817},
+    {"mpi_ialltoall_", "MPI_Ialltoall", 'f', true, 9, list_818},
+    {"mpi_ialltoall__", "MPI_Ialltoall", 'f', true, 9, list_818},
+    {"mpi_ialltoall_f08_", "MPI_Ialltoall", 'o', true, 9, list_818},
+    {"mpi_ialltoallv_", "MPI_Ialltoallv", 'f', true, 11, list_819},
+    {"mpi_ialltoallv__", "MPI_Ialltoallv", 'f', true, 11, list_819},
+    {"mpi_ialltoallv_f08_", "MPI_Ialltoallv", 'o', true, 11, list_819},
+    {"mpi_ialltoallw_", "MPI_Ialltoallw", 'f', true, 11, list_820},
+    {"mpi_ialltoallw__", "MPI_Ialltoallw", 'f', true, 11, list_820},
+    {"mpi_ialltoallw_f08_", "MPI_Ialltoallw", 'o', true, 11, list_820},
+    {"mpi_ibarrier_", "MPI_Ibarrier", 'f', true, 3, list_821},
+    {"mpi_ibarrier__", "MPI_Ibarrier", 'f', true, 3, list_821},
+    {"mpi_ibarrier_f08_", "MPI_Ibarrier", 'o', true, 3, list_821},
+    {"mpi_ibcast_", "MPI_Ibcast", 'f', true, 7, list_822},
+    {"mpi_ibcast__", "MPI_Ibcast", 'f', true, 7, list_822},
+    {"mpi_ibcast_f08_", "MPI_Ibcast", 'o', true, 7, list_822},
+    {"mpi_ibsend_", "MPI_Ibsend", 'f', true, 8, list_823},
+    {"mpi_ibsend__", "MPI_Ibsend", 'f', true, 8, list_823},
+    {"mpi_ibsend_f08_", "MPI_Ibsend", 'o', true, 8, list_823},
+    {"mpi_iexscan_", "MPI_Iexscan", 'f', true, 8, list_824},
+    {"mpi_iexscan__", "MPI_Iexscan", 'f', true, 8, list_824},
+    {"mpi_iexscan_f08_", "MPI_Iexscan", 'o', true, 8, list_824},
+    {"mpi_igather_", "MPI_Igather", 'f', true, 10, list_825},
+    {"mpi_igather__", "MPI_Igather", 'f', true, 10, list_825},
+    {"mpi_igather_f08_", "MPI_Igather", 'o', true, 10, list_825},
+    {"mpi_igatherv_", "MPI_Igatherv", 'f', true, 11, list_826},
+    {"mpi_igatherv__", "MPI_Igatherv", 'f', true, 11, list_826},
+    {"mpi_igatherv_f08_", "MPI_Igatherv", 'o', true, 11, list_826},
+    {"mpi_improbe_", "MPI_Improbe", 'f', true, 7, list_827},
+    {"mpi_improbe__", "MPI_Improbe", 'f', true, 7, list_827},
+    {"mpi_improbe_f08_", "MPI_Improbe", 'o', true, 7, list_827},
+    {"mpi_imrecv_", "MPI_Imrecv", 'f', true, 6, list_828},
+    {"mpi_imrecv__", "MPI_Imrecv", 'f', true, 6, list_828},
+    {"mpi_imrecv_f08_", "MPI_Imrecv", 'o', true, 6, list_828},
+    {"mpi_ineighbor_allgather_", "MPI_Ineighbor_allgather", 'f', true, 9, list_829},
+    {"mpi_ineighbor_allgather__", "MPI_Ineighbor_allgather", 'f', true, 9, list_829},
+    {"mpi_ineighbor_allgather_f08_", "MPI_Ineighbor_allgather", 'o', true, 9, list_829},
+    {"mpi_ineighbor_allgatherv_", "MPI_Ineighbor_allgatherv", 'f', true, 10, list_830},
+    {"mpi_ineighbor_allgatherv__", "MPI_Ineighbor_allgatherv", 'f', true, 10, list_830},
+    {"mpi_ineighbor_allgatherv_f08_", "MPI_Ineighbor_allgatherv", 'o', true, 10, list_830},
+    {"mpi_ineighbor_alltoall_", "MPI_Ineighbor_alltoall", 'f', true, 9, list_831},
+    {"mpi_ineighbor_alltoall__", "MPI_Ineighbor_alltoall", 'f', true, 9, list_831},
+    {"mpi_ineighbor_alltoall_f08_", "MPI_Ineighbor_alltoall", 'o', true, 9, list_831},
+    {"mpi_ineighbor_alltoallv_", "MPI_Ineighbor_alltoallv", 'f', true, 11, list_832},
+    {"mpi_ineighbor_alltoallv__", "MPI_Ineighbor_alltoallv", 'f', true, 11, list_832},
+    {"mpi_ineighbor_alltoallv_f08_", "MPI_Ineighbor_alltoallv", 'o', true, 11, list_832},
+    {"mpi_ineighbor_alltoallw_", "MPI_Ineighbor_alltoallw", 'f', true, 11, list_833},
+    {"mpi_ineighbor_alltoallw__", "MPI_Ineighbor_alltoallw", 'f', true, 11, list_833},
+    {"mpi_ineighbor_alltoallw_f08_", "MPI_Ineighbor_alltoallw", 'o', true, 11, list_833},
+    {"mpi_init_", "MPI_Init", 'f', true, 1, list_834},
+    {"mpi_init__", "MPI_Init", 'f', true, 1, list_834},
+    {"mpi_init_f08_", "MPI_Init", 'o', true, 1, list_834},
+    {"mpi_init_thread_", "MPI_Init_thread", 'f', true, 3, list_835},
+    {"mpi_init_thread__", "MPI_Init_thread", 'f', true, 3, list_835},
+    {"mpi_init_thread_f08_", "MPI_Init_thread", 'o', true, 3, list_835},
+    {"mpi_intercomm_create_", "MPI_Intercomm_create", 'f', true, 7, list_836},
+    {"mpi_intercomm_create__", "MPI_Intercomm_create", 'f', true, 7, list_836},
+    {"mpi_intercomm_create_f08_", "MPI_Intercomm_create", 'o', true, 7, list_836},
+    {"mpi_intercomm_create_from_groups_", "MPI_Intercomm_create_from_groups", 'f', true, 10, list_837},
+    {"mpi_intercomm_create_from_groups__", "MPI_Intercomm_create_from_groups", 'f', true, 10, list_837},
+    {"mpi_intercomm_create_from_groups_f08_", "MPI_Intercomm_create_from_groups", 'o', true, 10, list_837},
+    {"mpi_intercomm_merge_", "MPI_Intercomm_merge", 'f', true, 4, list_838},
+    {"mpi_intercomm_merge__", "MPI_Intercomm_merge", 'f', true, 4, list_838},
+    {"mpi_intercomm_merge_f08_", "MPI_Intercomm_merge", 'o', true, 4, list_838},
+    {"mpi_iprobe_", "MPI_Iprobe", 'f', true, 6, list_839},
+    {"mpi_iprobe__", "MPI_Iprobe", 'f', true, 6, list_839},
+    {"mpi_iprobe_f08_", "MPI_Iprobe", 'o', true, 6, list_839},
+    {"mpi_irecv_", "MPI_Irecv", 'f', true, 8, list_840},
+    {"mpi_irecv__", "MPI_Irecv", 'f', true, 8, list_840},
+    {"mpi_irecv_f08_", "MPI_Irecv", 'o', true, 8, list_840},
+    {"mpi_ireduce_", "MPI_Ireduce", 'f', true, 9, list_841},
+    {"mpi_ireduce__", "MPI_Ireduce", 'f', true, 9, list_841},
+    {"mpi_ireduce_f08_", "MPI_Ireduce", 'o', true, 9, list_841},
+    {"mpi_ireduce_scatter_", "MPI_Ireduce_scatter", 'f', true, 8, list_842},
+    {"mpi_ireduce_scatter__", "MPI_Ireduce_scatter", 'f', true, 8, list_842},
+    {"mpi_ireduce_scatter_f08_", "MPI_Ireduce_scatter", 'o', true, 8, list_842},
+    {"mpi_ireduce_scatter_block_", "MPI_Ireduce_scatter_block", 'f', true, 8, list_843},
+    {"mpi_ireduce_scatter_block__", "MPI_Ireduce_scatter_block", 'f', true, 8, list_843},
+    {"mpi_ireduce_scatter_block_f08_", "MPI_Ireduce_scatter_block", 'o', true, 8, list_843},
+    {"mpi_irsend_", "MPI_Irsend", 'f', true, 8, list_844},
+    {"mpi_irsend__", "MPI_Irsend", 'f', true, 8, list_844},
+    {"mpi_irsend_f08_", "MPI_Irsend", 'o', true, 8, list_844},
+    {"mpi_iscan_", "MPI_Iscan", 'f', true, 8, list_845},
+    {"mpi_iscan__", "MPI_Iscan", 'f', true, 8, list_845},
+    {"mpi_iscan_f08_", "MPI_Iscan", 'o', true, 8, list_845},
+    {"mpi_iscatter_", "MPI_Iscatter", 'f', true, 10, list_846},
+    {"mpi_iscatter__", "MPI_Iscatter", 'f', true, 10, list_846},
+    {"mpi_iscatter_f08_", "MPI_Iscatter", 'o', true, 10, list_846},
+    {"mpi_iscatterv_", "MPI_Iscatterv", 'f', true, 11, list_847},
+    {"mpi_iscatterv__", "MPI_Iscatterv", 'f', true, 11, list_847},
+    {"mpi_iscatterv_f08_", "MPI_Iscatterv", 'o', true, 11, list_847},
+    {"mpi_isend_", "MPI_Isend", 'f', true, 8, list_848},
+    {"mpi_isend__", "MPI_Isend", 'f', true, 8, list_848},
+    {"mpi_isend_f08_", "MPI_Isend", 'o', true, 8, list_848},
+    {"mpi_isendrecv_", "MPI_Isendrecv", 'f', true, 13, list_849},
+    {"mpi_isendrecv__", "MPI_Isendrecv", 'f', true, 13, list_849},
+    {"mpi_isendrecv_f08_", "MPI_Isendrecv", 'o', true, 13, list_849},
+    {"mpi_isendrecv_replace_", "MPI_Isendrecv_replace", 'f', true, 10, list_850},
+    {"mpi_isendrecv_replace__", "MPI_Isendrecv_replace", 'f', true, 10, list_850},
+    {"mpi_isendrecv_replace_f08_", "MPI_Isendrecv_replace", 'o', true, 10, list_850},
+    {"mpi_issend_", "MPI_Issend", 'f', true, 8, list_851},
+    {"mpi_issend__", "MPI_Issend", 'f', true, 8, list_851},
+    {"mpi_issend_f08_", "MPI_Issend", 'o', true, 8, list_851},
+    {"mpi_mprobe_", "MPI_Mprobe", 'f', true, 6, list_852},
+    {"mpi_mprobe__", "MPI_Mprobe", 'f', true, 6, list_852},
+    {"mpi_mprobe_f08_", "MPI_Mprobe", 'o', true, 6, list_852},
+    {"mpi_mrecv_", "MPI_Mrecv", 'f', true, 6, list_853},
+    {"mpi_mrecv__", "MPI_Mrecv", 'f', true, 6, list_853},
+    {"mpi_mrecv_f08_", "MPI_Mrecv", 'o', true, 6, list_853},
+    {"mpi_neighbor_allgather_", "MPI_Neighbor_allgather", 'f', true, 8, list_854},
+    {"mpi_neighbor_allgather__", "MPI_Neighbor_allgather", 'f', true, 8, list_854},
+    {"mpi_neighbor_allgather_f08_", "MPI_Neighbor_allgather", 'o', true, 8, list_854},
+    {"mpi_neighbor_allgather_init_", "MPI_Neighbor_allgather_init", 'f', true, 10, list_855},
+    {"mpi_neighbor_allgather_init__", "MPI_Neighbor_allgather_init", 'f', true, 10, list_855},
+    {"mpi_neighbor_allgather_init_f08_", "MPI_Neighbor_allgather_init", 'o', true, 10, list_855},
+    {"mpi_neighbor_allgatherv_", "MPI_Neighbor_allgatherv", 'f', true, 9, list_856},
+    {"mpi_neighbor_allgatherv__", "MPI_Neighbor_allgatherv", 'f', true, 9, list_856},
+    {"mpi_neighbor_allgatherv_f08_", "MPI_Neighbor_allgatherv", 'o', true, 9, list_856},
+    {"mpi_neighbor_allgatherv_init_", "MPI_Neighbor_allgatherv_init", 'f', true, 11, list_857},
+    {"mpi_neighbor_allgatherv_init__", "MPI_Neighbor_allgatherv_init", 'f', true, 11, list_857},
+    {"mpi_neighbor_allgatherv_init_f08_", "MPI_Neighbor_allgatherv_init", 'o', true, 11, list_857},
+    {"mpi_neighbor_alltoall_", "MPI_Neighbor_alltoall", 'f', true, 8, list_858},
+    {"mpi_neighbor_alltoall__", "MPI_Neighbor_alltoall", 'f', true, 8, list_858},
+    {"mpi_neighbor_alltoall_f08_", "MPI_Neighbor_alltoall", 'o', true, 8, list_858},
+    {"mpi_neighbor_alltoall_init_", "MPI_Neighbor_alltoall_init", 'f', true, 10, list_859},
+    {"mpi_neighbor_alltoall_init__", "MPI_Neighbor_alltoall_init", 'f', true, 10, list_859},
+    {"mpi_neighbor_alltoall_init_f08_", "MPI_Neighbor_alltoall_init", 'o', true, 10, list_859},
+    {"mpi_neighbor_alltoallv_", "MPI_Neighbor_alltoallv", 'f', true, 10, list_860},
+    {"mpi_neighbor_alltoallv__", "MPI_Neighbor_alltoallv", 'f', true, 10, list_860},
+    {"mpi_neighbor_alltoallv_f08_", "MPI_Neighbor_alltoallv", 'o', true, 10, list_860},
+    {"mpi_neighbor_alltoallv_init_", "MPI_Neighbor_alltoallv_init", 'f', true, 12, list_861},
+    {"mpi_neighbor_alltoallv_init__", "MPI_Neighbor_alltoallv_init", 'f', true, 12, list_861},
+    {"mpi_neighbor_alltoallv_init_f08_", "MPI_Neighbor_alltoallv_init", 'o', true, 12, list_861},
+    {"mpi_neighbor_alltoallw_", "MPI_Neighbor_alltoallw", 'f', true, 10, list_862},
+    {"mpi_neighbor_alltoallw__", "MPI_Neighbor_alltoallw", 'f', true, 10, list_862},
+    {"mpi_neighbor_alltoallw_f08_", "MPI_Neighbor_alltoallw", 'o', true, 10, list_862},
+    {"mpi_neighbor_alltoallw_init_", "MPI_Neighbor_alltoallw_init", 'f', true, 12, list_863},
+    {"mpi_neighbor_alltoallw_init__", "MPI_Neighbor_alltoallw_init", 'f', true, 12, list_863},
+    {"mpi_neighbor_alltoallw_init_f08_", "MPI_Neighbor_alltoallw_init", 'o', true, 12, list_863},
+    {"mpi_parrived_", "MPI_Parrived", 'f', true, 4, list_864},
+    {"mpi_parrived__", "MPI_Parrived", 'f', true, 4, list_864},
+    {"mpi_parrived_f08_", "MPI_Parrived", 'o', true, 4, list_864},
+    {"mpi_pcontrol_", "MPI_Pcontrol", 'f', true, 2, list_865},
+    {"mpi_pcontrol__", "MPI_Pcontrol", 'f', true, 2, list_865},
+    {"mpi_pcontrol_f08_", "MPI_Pcontrol", 'o', true, 2, list_865},
+    {"mpi_pready_", "MPI_Pready", 'f', true, 3, list_866},
+    {"mpi_pready__", "MPI_Pready", 'f', true, 3, list_866},
+    {"mpi_pready_f08_", "MPI_Pready", 'o', true, 3, list_866},
+    {"mpi_pready_list_", "MPI_Pready_list", 'f', true, 4, list_867},
+    {"mpi_pready_list__", "MPI_Pready_list", 'f', true, 4, list_867},
+    {"mpi_pready_list_f08_", "MPI_Pready_list", 'o', true, 4, list_867},
+    {"mpi_pready_range_", "MPI_Pready_range", 'f', true, 4, list_868},
+    {"mpi_pready_range__", "MPI_Pready_range", 'f', true, 4, list_868},
+    {"mpi_pready_range_f08_", "MPI_Pready_range", 'o', true, 4, list_868},
+    {"mpi_precv_init_", "MPI_Precv_init", 'f', true, 10, list_869},
+    {"mpi_precv_init__", "MPI_Precv_init", 'f', true, 10, list_869},
+    {"mpi_precv_init_f08_", "MPI_Precv_init", 'o', true, 10, list_869},
+    {"mpi_probe_", "MPI_Probe", 'f', true, 5, list_870},
+    {"mpi_probe__", "MPI_Probe", 'f', true, 5, list_870},
+    {"mpi_probe_f08_", "MPI_Probe", 'o', true, 5, list_870},
+    {"mpi_psend_init_", "MPI_Psend_init", 'f', true, 10, list_871},
+    {"mpi_psend_init__", "MPI_Psend_init", 'f', true, 10, list_871},
+    {"mpi_psend_init_f08_", "MPI_Psend_init", 'o', true, 10, list_871},
+    {"mpi_put_", "MPI_Put", 'f', true, 9, list_872},
+    {"mpi_put__", "MPI_Put", 'f', true, 9, list_872},
+    {"mpi_put_f08_", "MPI_Put", 'o', true, 9, list_872},
+    {"mpi_raccumulate_", "MPI_Raccumulate", 'f', true, 11, list_873},
+    {"mpi_raccumulate__", "MPI_Raccumulate", 'f', true, 11, list_873},
+    {"mpi_raccumulate_f08_", "MPI_Raccumulate", 'o', true, 11, list_873},
+    {"mpi_recv_", "MPI_Recv", 'f', true, 8, list_874},
+    {"mpi_recv__", "MPI_Recv", 'f', true, 8, list_874},
+    {"mpi_recv_f08_", "MPI_Recv", 'o', true, 8, list_874},
+    {"mpi_recv_init_", "MPI_Recv_init", 'f', true, 8, list_875},
+    {"mpi_recv_init__", "MPI_Recv_init", 'f', true, 8, list_875},
+    {"mpi_recv_init_f08_", "MPI_Recv_init", 'o', true, 8, list_875},
+    {"mpi_reduce_", "MPI_Reduce", 'f', true, 8, list_876},
+    {"mpi_reduce__", "MPI_Reduce", 'f', true, 8, list_876},
+    {"mpi_reduce_f08_", "MPI_Reduce", 'o', true, 8, list_876},
+    {"mpi_reduce_init_", "MPI_Reduce_init", 'f', true, 10, list_877},
+    {"mpi_reduce_init__", "MPI_Reduce_init", 'f', true, 10, list_877},
+    {"mpi_reduce_init_f08_", "MPI_Reduce_init", 'o', true, 10, list_877},
+    {"mpi_reduce_scatter_", "MPI_Reduce_scatter", 'f', true, 7, list_878},
+    {"mpi_reduce_scatter__", "MPI_Reduce_scatter", 'f', true, 7, list_878},
+    {"mpi_reduce_scatter_f08_", "MPI_Reduce_scatter", 'o', true, 7, list_878},
+    {"mpi_reduce_scatter_block_", "MPI_Reduce_scatter_block", 'f', true, 7, list_879},
+    {"mpi_reduce_scatter_block__", "MPI_Reduce_scatter_block", 'f', true, 7, list_879},
+    {"mpi_reduce_scatter_block_f08_", "MPI_Reduce_scatter_block", 'o', true, 7, list_879},
+    {"mpi_reduce_scatter_block_init_", "MPI_Reduce_scatter_block_init", 'f', true, 9, list_880},
+    {"mpi_reduce_scatter_block_init__", "MPI_Reduce_scatter_block_init", 'f', true, 9, list_880},
+    {"mpi_reduce_scatter_block_init_f08_", "MPI_Reduce_scatter_block_init", 'o', true, 9, list_880},
+    {"mpi_reduce_scatter_init_", "MPI_Reduce_scatter_init", 'f', true, 9, list_881},
+    {"mpi_reduce_scatter_init__", "MPI_Reduce_scatter_init", 'f', true, 9, list_881},
+    {"mpi_reduce_scatter_init_f08_", "MPI_Reduce_scatter_init", 'o', true, 9, list_881},
+    {"mpi_request_free_", "MPI_Request_free", 'f', true, 2, list_882},
+    {"mpi_request_free__", "MPI_Request_free", 'f', true, 2, list_882},
+    {"mpi_request_free_f08_", "MPI_Request_free", 'o', true, 2, list_882},
+    {"mpi_request_get_status_", "MPI_Request_get_status", 'f', true, 4, list_883},
+    {"mpi_request_get_status__", "MPI_Request_get_status", 'f', true, 4, list_883},
+    {"mpi_request_get_status_f08_", "MPI_Request_get_status", 'o', true, 4, list_883},
+    {"mpi_request_get_status_all_", "MPI_Request_get_status_all", 'f', true, 5, list_884},
+    {"mpi_request_get_status_all__", "MPI_Request_get_status_all", 'f', true, 5, list_884},
+    {"mpi_request_get_status_all_f08_", "MPI_Request_get_status_all", 'o', true, 5, list_884},
+    {"mpi_request_get_status_any_", "MPI_Request_get_status_any", 'f', true, 6, list_885},
+    {"mpi_request_get_status_any__", "MPI_Request_get_status_any", 'f', true, 6, list_885},
+    {"mpi_request_get_status_any_f08_", "MPI_Request_get_status_any", 'o', true, 6, list_885},
+    {"mpi_request_get_status_some_", "MPI_Request_get_status_some", 'f', true, 6, list_886},
+    {"mpi_request_get_status_some__", "MPI_Request_get_status_some", 'f', true, 6, list_886},
+    {"mpi_request_get_status_some_f08_", "MPI_Request_get_status_some", 'o', true, 6, list_886},
+    {"mpi_rget_", "MPI_Rget", 'f', true, 10, list_887},
+    {"mpi_rget__", "MPI_Rget", 'f', true, 10, list_887},
+    {"mpi_rget_f08_", "MPI_Rget", 'o', true, 10, list_887},
+    {"mpi_rget_accumulate_", "MPI_Rget_accumulate", 'f', true, 14, list_888},
+    {"mpi_rget_accumulate__", "MPI_Rget_accumulate", 'f', true, 14, list_888},
+    {"mpi_rget_accumulate_f08_", "MPI_Rget_accumulate", 'o', true, 14, list_888},
+    {"mpi_rput_", "MPI_Rput", 'f', true, 10, list_889},
+    {"mpi_rput__", "MPI_Rput", 'f', true, 10, list_889},
+    {"mpi_rput_f08_", "MPI_Rput", 'o', true, 10, list_889},
+    {"mpi_rsend_", "MPI_Rsend", 'f', true, 7, list_890},
+    {"mpi_rsend__", "MPI_Rsend", 'f', true, 7, list_890},
+    {"mpi_rsend_f08_", "MPI_Rsend", 'o', true, 7, list_890},
+    {"mpi_rsend_init_", "MPI_Rsend_init", 'f', true, 8, list_891},
+    {"mpi_rsend_init__", "MPI_Rsend_init", 'f', true, 8, list_891},
+    {"mpi_rsend_init_f08_", "MPI_Rsend_init", 'o', true, 8, list_891},
+    {"mpi_scan_", "MPI_Scan", 'f', true, 7, list_892},
+    {"mpi_scan__", "MPI_Scan", 'f', true, 7, list_892},
+    {"mpi_scan_f08_", "MPI_Scan", 'o', true, 7, list_892},
+    {"mpi_scan_init_", "MPI_Scan_init", 'f', true, 9, list_893},
+    {"mpi_scan_init__", "MPI_Scan_init", 'f', true, 9, list_893},
+    {"mpi_scan_init_f08_", "MPI_Scan_init", 'o', true, 9, list_893},
+    {"mpi_scatter_", "MPI_Scatter", 'f', true, 9, list_894},
+    {"mpi_scatter__", "MPI_Scatter", 'f', true, 9, list_894},
+    {"mpi_scatter_f08_", "MPI_Scatter", 'o', true, 9, list_894},
+    {"mpi_scatter_init_", "MPI_Scatter_init", 'f', true, 11, list_895},
+    {"mpi_scatter_init__", "MPI_Scatter_init", 'f', true, 11, list_895},
+    {"mpi_scatter_init_f08_", "MPI_Scatter_init", 'o', true, 11, list_895},
+    {"mpi_scatterv_", "MPI_Scatterv", 'f', true, 10, list_896},
+    {"mpi_scatterv__", "MPI_Scatterv", 'f', true, 10, list_896},
+    {"mpi_scatterv_f08_", "MPI_Scatterv", 'o', true, 10, list_896},
+    {"mpi_scatterv_init_", "MPI_Scatterv_init", 'f', true, 12, list_897},
+    {"mpi_scatterv_init__", "MPI_Scatterv_init", 'f', true, 12, list_897},
+    {"mpi_scatterv_init_f08_", "MPI_Scatterv_init", 'o', true, 12, list_897},
+    {"mpi_send_", "MPI_Send", 'f', true, 7, list_898},
+    {"mpi_send__", "MPI_Send", 'f', true, 7, list_898},
+    {"mpi_send_f08_", "MPI_Send", 'o', true, 7, list_898},
+    {"mpi_send_init_", "MPI_Send_init", 'f', true, 8, list_899},
+    {"mpi_send_init__", "MPI_Send_init", 'f', true, 8, list_899},
+    {"mpi_send_init_f08_", "MPI_Send_init", 'o', true, 8, list_899},
+    {"mpi_sendrecv_", "MPI_Sendrecv", 'f', true, 13, list_900},
+    {"mpi_sendrecv__", "MPI_Sendrecv", 'f', true, 13, list_900},
+    {"mpi_sendrecv_f08_", "MPI_Sendrecv", 'o', true, 13, list_900},
+    {"mpi_sendrecv_replace_", "MPI_Sendrecv_replace", 'f', true, 10, list_901},
+    {"mpi_sendrecv_replace__", "MPI_Sendrecv_replace", 'f', true, 10, list_901},
+    {"mpi_sendrecv_replace_f08_", "MPI_Sendrecv_replace", 'o', true, 10, list_901},
+    {"mpi_session_attach_buffer_", "MPI_Session_attach_buffer", 'f', true, 4, list_902},
+    {"mpi_session_attach_buffer__", "MPI_Session_attach_buffer", 'f', true, 4, list_902},
+    {"mpi_session_attach_buffer_f08_", "MPI_Session_attach_buffer", 'o', true, 4, list_902},
+    {"mpi_session_detach_buffer_", "MPI_Session_detach_buffer", 'f', true, 4, list_903},
+    {"mpi_session_detach_buffer__", "MPI_Session_detach_buffer", 'f', true, 4, list_903},
+    {"mpi_session_detach_buffer_f08_", "MPI_Session_detach_buffer", 'o', true, 4, list_903},
+    {"mpi_session_detach_buffer_f08_large_", "MPI_Session_detach_buffer", 'o', true, 4, list_903},
+    {"mpi_session_finalize_", "MPI_Session_finalize", 'f', true, 2, list_904},
+    {"mpi_session_finalize__", "MPI_Session_finalize", 'f', true, 2, list_904},
+    {"mpi_session_finalize_f08_", "MPI_Session_finalize", 'o', true, 2, list_904},
+    {"mpi_session_flush_buffer_", "MPI_Session_flush_buffer", 'f', true, 2, list_905},
+    {"mpi_session_flush_buffer__", "MPI_Session_flush_buffer", 'f', true, 2, list_905},
+    {"mpi_session_flush_buffer_f08_", "MPI_Session_flush_buffer", 'o', true, 2, list_905},
+    {"mpi_session_iflush_buffer_", "MPI_Session_iflush_buffer", 'f', true, 3, list_906},
+    {"mpi_session_iflush_buffer__", "MPI_Session_iflush_buffer", 'f', true, 3, list_906},
+    {"mpi_session_iflush_buffer_f08_", "MPI_Session_iflush_buffer", 'o', true, 3, list_906},
+    {"mpi_session_init_", "MPI_Session_init", 'f', true, 4, list_907},
+    {"mpi_session_init__", "MPI_Session_init", 'f', true, 4, list_907},
+    {"mpi_session_init_f08_", "MPI_Session_init", 'o', true, 4, list_907},
+    {"mpi_ssend_", "MPI_Ssend", 'f', true, 7, list_908},
+    {"mpi_ssend__", "MPI_Ssend", 'f', true, 7, list_908},
+    {"mpi_ssend_f08_", "MPI_Ssend", 'o', true, 7, list_908},
+    {"mpi_ssend_init_", "MPI_Ssend_init", 'f', true, 8, list_909},
+    {"mpi_ssend_init__", "MPI_Ssend_init", 'f', true, 8, list_909},
+    {"mpi_ssend_init_f08_", "MPI_Ssend_init", 'o', true, 8, list_909},
+    {"mpi_start_", "MPI_Start", 'f', true, 2, list_910},
+    {"mpi_start__", "MPI_Start", 'f', true, 2, list_910},
+    {"mpi_start_f08_", "MPI_Start", 'o', true, 2, list_910},
+    {"mpi_startall_", "MPI_Startall", 'f', true, 3, list_911},
+    {"mpi_startall__", "MPI_Startall", 'f', true, 3, list_911},
+    {"mpi_startall_f08_", "MPI_Startall", 'o', true, 3, list_911},
+    {"mpi_test_", "MPI_Test", 'f', true, 4, list_912},
+    {"mpi_test__", "MPI_Test", 'f', true, 4, list_912},
+    {"mpi_test_f08_", "MPI_Test", 'o', true, 4, list_912},
+    {"mpi_testall_", "MPI_Testall", 'f', true, 5, list_913},
+    {"mpi_testall__", "MPI_Testall", 'f', true, 5, list_913},
+    {"mpi_testall_f08_", "MPI_Testall", 'o', true, 5, list_913},
+    {"mpi_testany_", "MPI_Testany", 'f', true, 6, list_914},
+    {"mpi_testany__", "MPI_Testany", 'f', true, 6, list_914},
+    {"mpi_testany_f08_", "MPI_Testany", 'o', true, 6, list_914},
+    {"mpi_testsome_", "MPI_Testsome", 'f', true, 6, list_915},
+    {"mpi_testsome__", "MPI_Testsome", 'f', true, 6, list_915},
+    {"mpi_testsome_f08_", "MPI_Testsome", 'o', true, 6, list_915},
+    {"mpi_type_free_", "MPI_Type_free", 'f', true, 2, list_916},
+    {"mpi_type_free__", "MPI_Type_free", 'f', true, 2, list_916},
+    {"mpi_type_free_f08_", "MPI_Type_free", 'o', true, 2, list_916},
+    {"mpi_wait_", "MPI_Wait", 'f', true, 3, list_917},
+    {"mpi_wait__", "MPI_Wait", 'f', true, 3, list_917},
+    {"mpi_wait_f08_", "MPI_Wait", 'o', true, 3, list_917},
+    {"mpi_waitall_", "MPI_Waitall", 'f', true, 4, list_918},
+    {"mpi_waitall__", "MPI_Waitall", 'f', true, 4, list_918},
+    {"mpi_waitall_f08_", "MPI_Waitall", 'o', true, 4, list_918},
+    {"mpi_waitany_", "MPI_Waitany", 'f', true, 5, list_919},
+    {"mpi_waitany__", "MPI_Waitany", 'f', true, 5, list_919},
+    {"mpi_waitany_f08_", "MPI_Waitany", 'o', true, 5, list_919},
+    {"mpi_waitsome_", "MPI_Waitsome", 'f', true, 6, list_920},
+    {"mpi_waitsome__", "MPI_Waitsome", 'f', true, 6, list_920},
+    {"mpi_waitsome_f08_", "MPI_Waitsome", 'o', true, 6, list_920},
+    {"mpi_win_allocate_", "MPI_Win_allocate", 'f', true, 7, list_921},
+    {"mpi_win_allocate__", "MPI_Win_allocate", 'f', true, 7, list_921},
+    {"mpi_win_allocate_cptr_", "MPI_Win_allocate", 'f', true, 7, list_921},
+    {"mpi_win_allocate_cptr__", "MPI_Win_allocate", 'f', true, 7, list_921},
+    {"mpi_win_allocate_f08_", "MPI_Win_allocate", 'o', true, 7, list_921},
+    {"mpi_win_allocate_f08_large_", "MPI_Win_allocate", 'o', true, 7, list_921},
+    {"mpi_win_allocate_shared_", "MPI_Win_allocate_shared", 'f', true, 7, list_922},
+    {"mpi_win_allocate_shared__", "MPI_Win_allocate_shared", 'f', true, 7, list_922},
+    {"mpi_win_allocate_shared_cptr_", "MPI_Win_allocate_shared", 'f', true, 7, list_922},
+    {"mpi_win_allocate_shared_cptr__", "MPI_Win_allocate_shared", 'f', true, 7, list_922},
+    {"mpi_win_allocate_shared_f08_", "MPI_Win_allocate_shared", 'o', true, 7, list_922},
+    {"mpi_win_allocate_shared_f08_large_", "MPI_Win_allocate_shared", 'o', true, 7, list_922},
+    {"mpi_win_attach_", "MPI_Win_attach", 'f', true, 4, list_923},
+    {"mpi_win_attach__", "MPI_Win_attach", 'f', true, 4, list_923},
+    {"mpi_win_attach_f08_", "MPI_Win_attach", 'o', true, 4, list_923},
+    {"mpi_win_complete_", "MPI_Win_complete", 'f', true, 2, list_924},
+    {"mpi_win_complete__", "MPI_Win_complete", 'f', true, 2, list_924},
+    {"mpi_win_complete_f08_", "MPI_Win_complete", 'o', true, 2, list_924},
+    {"mpi_win_create_", "MPI_Win_create", 'f', true, 7, list_925},
+    {"mpi_win_create__", "MPI_Win_create", 'f', true, 7, list_925},
+    {"mpi_win_create_f08_", "MPI_Win_create", 'o', true, 7, list_925},
+    {"mpi_win_create_dynamic_", "MPI_Win_create_dynamic", 'f', true, 4, list_926},
+    {"mpi_win_create_dynamic__", "MPI_Win_create_dynamic", 'f', true, 4, list_926},
+    {"mpi_win_create_dynamic_f08_", "MPI_Win_create_dynamic", 'o', true, 4, list_926},
+    {"mpi_win_detach_", "MPI_Win_detach", 'f', true, 3, list_927},
+    {"mpi_win_detach__", "MPI_Win_detach", 'f', true, 3, list_927},
+    {"mpi_win_detach_f08_", "MPI_Win_detach", 'o', true, 3, list_927},
+    {"mpi_win_fence_", "MPI_Win_fence", 'f', true, 3, list_928},
+    {"mpi_win_fence__", "MPI_Win_fence", 'f', true, 3, list_928},
+    {"mpi_win_fence_f08_", "MPI_Win_fence", 'o', true, 3, list_928},
+    {"mpi_win_flush_", "MPI_Win_flush", 'f', true, 3, list_929},
+    {"mpi_win_flush__", "MPI_Win_flush", 'f', true, 3, list_929},
+    {"mpi_win_flush_f08_", "MPI_Win_flush", 'o', true, 3, list_929},
+    {"mpi_win_flush_all_", "MPI_Win_flush_all", 'f', true, 2, list_930},
+    {"mpi_win_flush_all__", "MPI_Win_flush_all", 'f', true, 2, list_930},
+    {"mpi_win_flush_all_f08_", "MPI_Win_flush_all", 'o', true, 2, list_930},
+    {"mpi_win_flush_local_", "MPI_Win_flush_local", 'f', true, 3, list_931},
+    {"mpi_win_flush_local__", "MPI_Win_flush_local", 'f', true, 3, list_931},
+    {"mpi_win_flush_local_f08_", "MPI_Win_flush_local", 'o', true, 3, list_931},
+    {"mpi_win_flush_local_all_", "MPI_Win_flush_local_all", 'f', true, 2, list_932},
+    {"mpi_win_flush_local_all__", "MPI_Win_flush_local_all", 'f', true, 2, list_932},
+    {"mpi_win_flush_local_all_f08_", "MPI_Win_flush_local_all", 'o', true, 2, list_932},
+    {"mpi_win_free_", "MPI_Win_free", 'f', true, 2, list_933},
+    {"mpi_win_free__", "MPI_Win_free", 'f', true, 2, list_933},
+    {"mpi_win_free_f08_", "MPI_Win_free", 'o', true, 2, list_933},
+    {"mpi_win_lock_", "MPI_Win_lock", 'f', true, 5, list_934},
+    {"mpi_win_lock__", "MPI_Win_lock", 'f', true, 5, list_934},
+    {"mpi_win_lock_f08_", "MPI_Win_lock", 'o', true, 5, list_934},
+    {"mpi_win_lock_all_", "MPI_Win_lock_all", 'f', true, 3, list_935},
+    {"mpi_win_lock_all__", "MPI_Win_lock_all", 'f', true, 3, list_935},
+    {"mpi_win_lock_all_f08_", "MPI_Win_lock_all", 'o', true, 3, list_935},
+    {"mpi_win_post_", "MPI_Win_post", 'f', true, 4, list_936},
+    {"mpi_win_post__", "MPI_Win_post", 'f', true, 4, list_936},
+    {"mpi_win_post_f08_", "MPI_Win_post", 'o', true, 4, list_936},
+    {"mpi_win_set_info_", "MPI_Win_set_info", 'f', true, 3, list_937},
+    {"mpi_win_set_info__", "MPI_Win_set_info", 'f', true, 3, list_937},
+    {"mpi_win_set_info_f08_", "MPI_Win_set_info", 'o', true, 3, list_937},
+    {"mpi_win_start_", "MPI_Win_start", 'f', true, 4, list_938},
+    {"mpi_win_start__", "MPI_Win_start", 'f', true, 4, list_938},
+    {"mpi_win_start_f08_", "MPI_Win_start", 'o', true, 4, list_938},
+    {"mpi_win_sync_", "MPI_Win_sync", 'f', true, 2, list_939},
+    {"mpi_win_sync__", "MPI_Win_sync", 'f', true, 2, list_939},
+    {"mpi_win_sync_f08_", "MPI_Win_sync", 'o', true, 2, list_939},
+    {"mpi_win_test_", "MPI_Win_test", 'f', true, 3, list_940},
+    {"mpi_win_test__", "MPI_Win_test", 'f', true, 3, list_940},
+    {"mpi_win_test_f08_", "MPI_Win_test", 'o', true, 3, list_940},
+    {"mpi_win_unlock_", "MPI_Win_unlock", 'f', true, 3, list_941},
+    {"mpi_win_unlock__", "MPI_Win_unlock", 'f', true, 3, list_941},
+    {"mpi_win_unlock_f08_", "MPI_Win_unlock", 'o', true, 3, list_941},
+    {"mpi_win_unlock_all_", "MPI_Win_unlock_all", 'f', true, 2, list_942},
+    {"mpi_win_unlock_all__", "MPI_Win_unlock_all", 'f', true, 2, list_942},
+    {"mpi_win_unlock_all_f08_", "MPI_Win_unlock_all", 'o', true, 2, list_942},
+    {"mpi_win_wait_", "MPI_Win_wait", 'f', true, 2, list_943},
+    {"mpi_win_wait__", "MPI_Win_wait", 'f', true, 2, list_943},
+    {"mpi_win_wait_f08_", "MPI_Win_wait", 'o', true, 2, list_943},
 };
-const int function_count = 1498;
+const int function_count = 1499;
 
 word PMPIX_Allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(0, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
 word PMPIX_Allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(1, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
@@ -3004,947 +3006,948 @@ word PMPI_Status_set_elements_x(word a0, word a1, word a2) { return called(550, 
 word PMPI_Status_set_error(word a0, word a1) { return called(551, (word[]){a0, a1}); }
 word PMPI_Status_set_source(word a0, word a1) { return called(552, (word[]){a0, a1}); }
 word PMPI_Status_set_tag(word a0, word a1) { return called(553, (word[]){a0, a1}); }
-word PMPI_Test(word a0, word a1, word a2) { return called(554, (word[]){a0, a1, a2}); }
-word PMPI_Test_cancelled(word a0, word a1) { return called(555, (word[]){a0, a1}); }
-word PMPI_Testall(word a0, word a1, word a2, word a3) { return called(556, (word[]){a0, a1, a2, a3}); }
-word PMPI_Testany(word a0, word a1, word a2, word a3, word a4) { return called(557, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Testsome(word a0, word a1, word a2, word a3, word a4) { return called(558, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Topo_test(word a0, word a1) { return called(559, (word[]){a0, a1}); }
-word PMPI_Type_c2f(word a0) { return called(560, (word[]){a0}); }
-word PMPI_Type_commit(word a0) { return called(561, (word[]){a0}); }
-word PMPI_Type_contiguous(word a0, word a1, word a2) { return called(562, (word[]){a0, a1, a2}); }
-word PMPI_Type_contiguous_c(word a0, word a1, word a2) { return called(563, (word[]){a0, a1, a2}); }
-word PMPI_Type_create_darray(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(564, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Type_create_darray_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(565, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Type_create_f90_complex(word a0, word a1, word a2) { return called(566, (word[]){a0, a1, a2}); }
-word PMPI_Type_create_f90_integer(word a0, word a1) { return called(567, (word[]){a0, a1}); }
-word PMPI_Type_create_f90_real(word a0, word a1, word a2) { return called(568, (word[]){a0, a1, a2}); }
-word PMPI_Type_create_hindexed(word a0, word a1, word a2, word a3, word a4) { return called(569, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_hindexed_c(word a0, word a1, word a2, word a3, word a4) { return called(570, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_hindexed_block(word a0, word a1, word a2, word a3, word a4) { return called(571, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_hindexed_block_c(word a0, word a1, word a2, word a3, word a4) { return called(572, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_hvector(word a0, word a1, word a2, word a3, word a4) { return called(573, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_hvector_c(word a0, word a1, word a2, word a3, word a4) { return called(574, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_indexed_block(word a0, word a1, word a2, word a3, word a4) { return called(575, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_indexed_block_c(word a0, word a1, word a2, word a3, word a4) { return called(576, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_keyval(word a0, word a1, word a2, word a3) { return called(577, (word[]){a0, a1, a2, a3}); }
-word PMPI_Type_create_resized(word a0, word a1, word a2, word a3) { return called(578, (word[]){a0, a1, a2, a3}); }
-word PMPI_Type_create_resized_c(word a0, word a1, word a2, word a3) { return called(579, (word[]){a0, a1, a2, a3}); }
-word PMPI_Type_create_struct(word a0, word a1, word a2, word a3, word a4) { return called(580, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_struct_c(word a0, word a1, word a2, word a3, word a4) { return called(581, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_subarray(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(582, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Type_create_subarray_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(583, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Type_delete_attr(word a0, word a1) { return called(584, (word[]){a0, a1}); }
-word PMPI_Type_dup(word a0, word a1) { return called(585, (word[]){a0, a1}); }
-word PMPI_Type_f2c(word a0) { return called(586, (word[]){a0}); }
-word PMPI_Type_free(word a0) { return called(587, (word[]){a0}); }
-word PMPI_Type_free_keyval(word a0) { return called(588, (word[]){a0}); }
-word PMPI_Type_fromint(word a0) { return called(589, (word[]){a0}); }
-word PMPI_Type_get_attr(word a0, word a1, word a2, word a3) { return called(590, (word[]){a0, a1, a2, a3}); }
-word PMPI_Type_get_contents(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(591, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Type_get_contents_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(592, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Type_get_envelope(word a0, word a1, word a2, word a3, word a4) { return called(593, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_get_envelope_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(594, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Type_get_extent(word a0, word a1, word a2) { return called(595, (word[]){a0, a1, a2}); }
-word PMPI_Type_get_extent_c(word a0, word a1, word a2) { return called(596, (word[]){a0, a1, a2}); }
-word PMPI_Type_get_extent_x(word a0, word a1, word a2) { return called(597, (word[]){a0, a1, a2}); }
-word PMPI_Type_get_name(word a0, word a1, word a2) { return called(598, (word[]){a0, a1, a2}); }
-word PMPI_Type_get_true_extent(word a0, word a1, word a2) { return called(599, (word[]){a0, a1, a2}); }
-word PMPI_Type_get_true_extent_c(word a0, word a1, word a2) { return called(600, (word[]){a0, a1, a2}); }
-word PMPI_Type_get_true_extent_x(word a0, word a1, word a2) { return called(601, (word[]){a0, a1, a2}); }
-word PMPI_Type_get_value_index(word a0, word a1, word a2) { return called(602, (word[]){a0, a1, a2}); }
-word PMPI_Type_indexed(word a0, word a1, word a2, word a3, word a4) { return called(603, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_indexed_c(word a0, word a1, word a2, word a3, word a4) { return called(604, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_match_size(word a0, word a1, word a2) { return called(605, (word[]){a0, a1, a2}); }
-word PMPI_Type_set_attr(word a0, word a1, word a2) { return called(606, (word[]){a0, a1, a2}); }
-word PMPI_Type_set_name(word a0, word a1) { return called(607, (word[]){a0, a1}); }
-word PMPI_Type_size(word a0, word a1) { return called(608, (word[]){a0, a1}); }
-word PMPI_Type_size_c(word a0, word a1) { return called(609, (word[]){a0, a1}); }
-word PMPI_Type_size_x(word a0, word a1) { return called(610, (word[]){a0, a1}); }
-word PMPI_Type_toint(word a0) { return called(611, (word[]){a0}); }
-word PMPI_Type_vector(word a0, word a1, word a2, word a3, word a4) { return called(612, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_vector_c(word a0, word a1, word a2, word a3, word a4) { return called(613, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Unpack(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(614, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Unpack_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(615, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Unpack_external(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(616, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Unpack_external_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(617, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Unpublish_name(word a0, word a1, word a2) { return called(618, (word[]){a0, a1, a2}); }
-word PMPI_Wait(word a0, word a1) { return called(619, (word[]){a0, a1}); }
-word PMPI_Waitall(word a0, word a1, word a2) { return called(620, (word[]){a0, a1, a2}); }
-word PMPI_Waitany(word a0, word a1, word a2, word a3) { return called(621, (word[]){a0, a1, a2, a3}); }
-word PMPI_Waitsome(word a0, word a1, word a2, word a3, word a4) { return called(622, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Win_allocate(word a0, word a1, word a2, word a3, word a4, word a5) { return called(623, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Win_allocate_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(624, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Win_allocate_shared(word a0, word a1, word a2, word a3, word a4, word a5) { return called(625, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Win_allocate_shared_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(626, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Win_attach(word a0, word a1, word a2) { return called(627, (word[]){a0, a1, a2}); }
-word PMPI_Win_c2f(word a0) { return called(628, (word[]){a0}); }
-word PMPI_Win_call_errhandler(word a0, word a1) { return called(629, (word[]){a0, a1}); }
-word PMPI_Win_complete(word a0) { return called(630, (word[]){a0}); }
-word PMPI_Win_create(word a0, word a1, word a2, word a3, word a4, word a5) { return called(631, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Win_create_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(632, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Win_create_dynamic(word a0, word a1, word a2) { return called(633, (word[]){a0, a1, a2}); }
-word PMPI_Win_create_errhandler(word a0, word a1) { return called(634, (word[]){a0, a1}); }
-word PMPI_Win_create_keyval(word a0, word a1, word a2, word a3) { return called(635, (word[]){a0, a1, a2, a3}); }
-word PMPI_Win_delete_attr(word a0, word a1) { return called(636, (word[]){a0, a1}); }
-word PMPI_Win_detach(word a0, word a1) { return called(637, (word[]){a0, a1}); }
-word PMPI_Win_f2c(word a0) { return called(638, (word[]){a0}); }
-word PMPI_Win_fence(word a0, word a1) { return called(639, (word[]){a0, a1}); }
-word PMPI_Win_flush(word a0, word a1) { return called(640, (word[]){a0, a1}); }
-word PMPI_Win_flush_all(word a0) { return called(641, (word[]){a0}); }
-word PMPI_Win_flush_local(word a0, word a1) { return called(642, (word[]){a0, a1}); }
-word PMPI_Win_flush_local_all(word a0) { return called(643, (word[]){a0}); }
-word PMPI_Win_free(word a0) { return called(644, (word[]){a0}); }
-word PMPI_Win_free_keyval(word a0) { return called(645, (word[]){a0}); }
-word PMPI_Win_fromint(word a0) { return called(646, (word[]){a0}); }
-word PMPI_Win_get_attr(word a0, word a1, word a2, word a3) { return called(647, (word[]){a0, a1, a2, a3}); }
-word PMPI_Win_get_errhandler(word a0, word a1) { return called(648, (word[]){a0, a1}); }
-word PMPI_Win_get_group(word a0, word a1) { return called(649, (word[]){a0, a1}); }
-word PMPI_Win_get_info(word a0, word a1) { return called(650, (word[]){a0, a1}); }
-word PMPI_Win_get_name(word a0, word a1, word a2) { return called(651, (word[]){a0, a1, a2}); }
-word PMPI_Win_lock(word a0, word a1, word a2, word a3) { return called(652, (word[]){a0, a1, a2, a3}); }
-word PMPI_Win_lock_all(word a0, word a1) { return called(653, (word[]){a0, a1}); }
-word PMPI_Win_post(word a0, word a1, word a2) { return called(654, (word[]){a0, a1, a2}); }
-word PMPI_Win_set_attr(word a0, word a1, word a2) { return called(655, (word[]){a0, a1, a2}); }
-word PMPI_Win_set_errhandler(word a0, word a1) { return called(656, (word[]){a0, a1}); }
-word PMPI_Win_set_info(word a0, word a1) { return called(657, (word[]){a0, a1}); }
-word PMPI_Win_set_name(word a0, word a1) { return called(658, (word[]){a0, a1}); }
-word PMPI_Win_shared_query(word a0, word a1, word a2, word a3, word a4) { return called(659, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Win_shared_query_c(word a0, word a1, word a2, word a3, word a4) { return called(660, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Win_start(word a0, word a1, word a2) { return called(661, (word[]){a0, a1, a2}); }
-word PMPI_Win_sync(word a0) { return called(662, (word[]){a0}); }
-word PMPI_Win_test(word a0, word a1) { return called(663, (word[]){a0, a1}); }
-word PMPI_Win_toint(word a0) { return called(664, (word[]){a0}); }
-word PMPI_Win_unlock(word a0, word a1) { return called(665, (word[]){a0, a1}); }
-word PMPI_Win_unlock_all(word a0) { return called(666, (word[]){a0}); }
-word PMPI_Win_wait(word a0) { return called(667, (word[]){a0}); }
-double PMPI_Wtick(void) { return called(668, NULL); }
-double PMPI_Wtime(void) { return called(669, NULL); }
-void pmpix_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(670, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(671, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_allgather_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(672, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(673, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(674, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_allgatherv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(675, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_allreduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(676, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_allreduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(677, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_allreduce_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(678, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(679, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(680, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_alltoall_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(681, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(682, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(683, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_alltoallv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(684, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(685, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(686, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_alltoallw_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(687, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_barrier_init_(word a0, word a1, word a2, word a3) { called(688, (word[]){a0, a1, a2, a3}); }
-void pmpix_barrier_init__(word a0, word a1, word a2, word a3) { called(689, (word[]){a0, a1, a2, a3}); }
-void pmpix_barrier_init_f08_(word a0, word a1, word a2, word a3) { called(690, (word[]){a0, a1, a2, a3}); }
-void pmpix_bcast_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(691, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpix_bcast_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(692, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpix_bcast_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(693, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpix_comm_ack_failed_(word a0, word a1, word a2, word a3) { called(694, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_ack_failed__(word a0, word a1, word a2, word a3) { called(695, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_ack_failed_f08_(word a0, word a1, word a2, word a3) { called(696, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_agree_(word a0, word a1, word a2) { called(697, (word[]){a0, a1, a2}); }
-void pmpix_comm_agree__(word a0, word a1, word a2) { called(698, (word[]){a0, a1, a2}); }
-void pmpix_comm_agree_f08_(word a0, word a1, word a2) { called(699, (word[]){a0, a1, a2}); }
-void pmpix_comm_failure_ack_(word a0, word a1) { called(700, (word[]){a0, a1}); }
-void pmpix_comm_failure_ack__(word a0, word a1) { called(701, (word[]){a0, a1}); }
-void pmpix_comm_failure_ack_f08_(word a0, word a1) { called(702, (word[]){a0, a1}); }
-void pmpix_comm_failure_get_acked_(word a0, word a1, word a2) { called(703, (word[]){a0, a1, a2}); }
-void pmpix_comm_failure_get_acked__(word a0, word a1, word a2) { called(704, (word[]){a0, a1, a2}); }
-void pmpix_comm_failure_get_acked_f08_(word a0, word a1, word a2) { called(705, (word[]){a0, a1, a2}); }
-void pmpix_comm_get_failed_(word a0, word a1, word a2) { called(706, (word[]){a0, a1, a2}); }
-void pmpix_comm_get_failed__(word a0, word a1, word a2) { called(707, (word[]){a0, a1, a2}); }
-void pmpix_comm_get_failed_f08_(word a0, word a1, word a2) { called(708, (word[]){a0, a1, a2}); }
-void pmpix_comm_iagree_(word a0, word a1, word a2, word a3) { called(709, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_iagree__(word a0, word a1, word a2, word a3) { called(710, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_iagree_f08_(word a0, word a1, word a2, word a3) { called(711, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_revoke_(word a0, word a1) { called(712, (word[]){a0, a1}); }
-void pmpix_comm_revoke__(word a0, word a1) { called(713, (word[]){a0, a1}); }
-void pmpix_comm_revoke_f08_(word a0, word a1) { called(714, (word[]){a0, a1}); }
-void pmpix_comm_shrink_(word a0, word a1, word a2) { called(715, (word[]){a0, a1, a2}); }
-void pmpix_comm_shrink__(word a0, word a1, word a2) { called(716, (word[]){a0, a1, a2}); }
-void pmpix_comm_shrink_f08_(word a0, word a1, word a2) { called(717, (word[]){a0, a1, a2}); }
-void pmpix_exscan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(718, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_exscan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(719, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_exscan_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(720, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_gather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(721, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_gather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(722, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_gather_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(723, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_gatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(724, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_gatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(725, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_gatherv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(726, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(727, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(728, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_allgather_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(729, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(730, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_neighbor_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(731, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_neighbor_allgatherv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(732, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_neighbor_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(733, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(734, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_alltoall_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(735, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(736, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(737, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_alltoallv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(738, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(739, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(740, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_alltoallw_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(741, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_reduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(742, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_reduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(743, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_reduce_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(744, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_reduce_scatter_block_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(745, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_reduce_scatter_block_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(746, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_reduce_scatter_block_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(747, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_reduce_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(748, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_reduce_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(749, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_reduce_scatter_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(750, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_scan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(751, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_scan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(752, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_scan_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(753, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(754, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(755, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_scatter_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(756, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_scatterv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(757, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_scatterv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(758, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_scatterv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(759, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_abort_(word a0, word a1, word a2) { called(760, (word[]){a0, a1, a2}); }
-void pmpi_abort__(word a0, word a1, word a2) { called(761, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_abort_f08_, pmpir_abort_f08_)(word a0, word a1, word a2) { called(762, (word[]){a0, a1, a2}); }
-void pmpi_accumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(763, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_accumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(764, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_accumulate_f08_, pmpir_accumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(765, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_allgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(766, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_allgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(767, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_allgather_f08_, pmpir_allgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(768, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(769, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(770, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_allgather_init_f08_, pmpir_allgather_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(771, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_allgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(772, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_allgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(773, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_allgatherv_f08_, pmpir_allgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(774, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(775, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(776, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_allgatherv_init_f08_, pmpir_allgatherv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(777, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_allreduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(778, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_allreduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(779, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_allreduce_f08_, pmpir_allreduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(780, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_allreduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(781, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_allreduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(782, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_allreduce_init_f08_, pmpir_allreduce_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(783, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_alltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(784, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_alltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(785, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_alltoall_f08_, pmpir_alltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(786, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(787, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(788, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_alltoall_init_f08_, pmpir_alltoall_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(789, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(790, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(791, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_alltoallv_f08_, pmpir_alltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(792, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(793, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(794, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_alltoallv_init_f08_, pmpir_alltoallv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(795, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_alltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(796, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(797, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_alltoallw_f08_, pmpir_alltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(798, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(799, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(800, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_alltoallw_init_f08_, pmpir_alltoallw_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(801, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_barrier_(word a0, word a1) { called(802, (word[]){a0, a1}); }
-void pmpi_barrier__(word a0, word a1) { called(803, (word[]){a0, a1}); }
-void EITHER(pmpi_barrier_f08_, pmpir_barrier_f08_)(word a0, word a1) { called(804, (word[]){a0, a1}); }
-void pmpi_barrier_init_(word a0, word a1, word a2, word a3) { called(805, (word[]){a0, a1, a2, a3}); }
-void pmpi_barrier_init__(word a0, word a1, word a2, word a3) { called(806, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_barrier_init_f08_, pmpir_barrier_init_f08_)(word a0, word a1, word a2, word a3) { called(807, (word[]){a0, a1, a2, a3}); }
-void pmpi_bcast_(word a0, word a1, word a2, word a3, word a4, word a5) { called(808, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_bcast__(word a0, word a1, word a2, word a3, word a4, word a5) { called(809, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_bcast_f08_, pmpir_bcast_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(810, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_bcast_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(811, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_bcast_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(812, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_bcast_init_f08_, pmpir_bcast_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(813, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_bsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(814, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_bsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(815, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_bsend_f08_, pmpir_bsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(816, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_bsend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(817, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_bsend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(818, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_bsend_init_f08_, pmpir_bsend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(819, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_buffer_attach_(word a0, word a1, word a2) { called(820, (word[]){a0, a1, a2}); }
-void pmpi_buffer_attach__(word a0, word a1, word a2) { called(821, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_buffer_attach_f08_, pmpir_buffer_attach_f08_)(word a0, word a1, word a2) { called(822, (word[]){a0, a1, a2}); }
-void pmpi_buffer_detach_(word a0, word a1, word a2) { called(823, (word[]){a0, a1, a2}); }
-void pmpi_buffer_detach__(word a0, word a1, word a2) { called(824, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_buffer_detach_f08_, pmpir_buffer_detach_f08_)(word a0, word a1, word a2) { called(825, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_buffer_detach_f08_large_, pmpir_buffer_detach_f08_large_)(word a0, word a1, word a2) { called(826, (word[]){a0, a1, a2}); }
-void pmpi_buffer_flush_(word a0) { called(827, (word[]){a0}); }
-void pmpi_buffer_flush__(word a0) { called(828, (word[]){a0}); }
-void EITHER(pmpi_buffer_flush_f08_, pmpir_buffer_flush_f08_)(word a0) { called(829, (word[]){a0}); }
-void pmpi_buffer_iflush_(word a0, word a1) { called(830, (word[]){a0, a1}); }
-void pmpi_buffer_iflush__(word a0, word a1) { called(831, (word[]){a0, a1}); }
-void EITHER(pmpi_buffer_iflush_f08_, pmpir_buffer_iflush_f08_)(word a0, word a1) { called(832, (word[]){a0, a1}); }
-void pmpi_cancel_(word a0, word a1) { called(833, (word[]){a0, a1}); }
-void pmpi_cancel__(word a0, word a1) { called(834, (word[]){a0, a1}); }
-void EITHER(pmpi_cancel_f08_, pmpir_cancel_f08_)(word a0, word a1) { called(835, (word[]){a0, a1}); }
-void pmpi_cart_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(836, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_cart_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(837, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_cart_create_f08_, pmpir_cart_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(838, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_cart_map_(word a0, word a1, word a2, word a3, word a4, word a5) { called(839, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_cart_map__(word a0, word a1, word a2, word a3, word a4, word a5) { called(840, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_cart_map_f08_, pmpir_cart_map_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(841, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_cart_sub_(word a0, word a1, word a2, word a3) { called(842, (word[]){a0, a1, a2, a3}); }
-void pmpi_cart_sub__(word a0, word a1, word a2, word a3) { called(843, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_cart_sub_f08_, pmpir_cart_sub_f08_)(word a0, word a1, word a2, word a3) { called(844, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_accept_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(845, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_accept__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(846, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_comm_accept_f08_, pmpir_comm_accept_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(847, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_attach_buffer_(word a0, word a1, word a2, word a3) { called(848, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_attach_buffer__(word a0, word a1, word a2, word a3) { called(849, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_attach_buffer_f08_, pmpir_comm_attach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(850, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_connect_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(851, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_connect__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(852, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_comm_connect_f08_, pmpir_comm_connect_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(853, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_create_(word a0, word a1, word a2, word a3) { called(854, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_create__(word a0, word a1, word a2, word a3) { called(855, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_create_f08_, pmpir_comm_create_f08_)(word a0, word a1, word a2, word a3) { called(856, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_create_from_group_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(857, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_create_from_group__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(858, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_comm_create_from_group_f08_, pmpir_comm_create_from_group_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(859, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_create_group_(word a0, word a1, word a2, word a3, word a4) { called(860, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_create_group__(word a0, word a1, word a2, word a3, word a4) { called(861, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_comm_create_group_f08_, pmpir_comm_create_group_f08_)(word a0, word a1, word a2, word a3, word a4) { called(862, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_detach_buffer_(word a0, word a1, word a2, word a3) { called(863, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_detach_buffer__(word a0, word a1, word a2, word a3) { called(864, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_detach_buffer_f08_, pmpir_comm_detach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(865, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_detach_buffer_f08_large_, pmpir_comm_detach_buffer_f08_large_)(word a0, word a1, word a2, word a3) { called(866, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_disconnect_(word a0, word a1) { called(867, (word[]){a0, a1}); }
-void pmpi_comm_disconnect__(word a0, word a1) { called(868, (word[]){a0, a1}); }
-void EITHER(pmpi_comm_disconnect_f08_, pmpir_comm_disconnect_f08_)(word a0, word a1) { called(869, (word[]){a0, a1}); }
-void pmpi_comm_dup_(word a0, word a1, word a2) { called(870, (word[]){a0, a1, a2}); }
-void pmpi_comm_dup__(word a0, word a1, word a2) { called(871, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_comm_dup_f08_, pmpir_comm_dup_f08_)(word a0, word a1, word a2) { called(872, (word[]){a0, a1, a2}); }
-void pmpi_comm_dup_with_info_(word a0, word a1, word a2, word a3) { called(873, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_dup_with_info__(word a0, word a1, word a2, word a3) { called(874, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_dup_with_info_f08_, pmpir_comm_dup_with_info_f08_)(word a0, word a1, word a2, word a3) { called(875, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_flush_buffer_(word a0, word a1) { called(876, (word[]){a0, a1}); }
-void pmpi_comm_flush_buffer__(word a0, word a1) { called(877, (word[]){a0, a1}); }
-void EITHER(pmpi_comm_flush_buffer_f08_, pmpir_comm_flush_buffer_f08_)(word a0, word a1) { called(878, (word[]){a0, a1}); }
-void pmpi_comm_free_(word a0, word a1) { called(879, (word[]){a0, a1}); }
-void pmpi_comm_free__(word a0, word a1) { called(880, (word[]){a0, a1}); }
-void EITHER(pmpi_comm_free_f08_, pmpir_comm_free_f08_)(word a0, word a1) { called(881, (word[]){a0, a1}); }
-void pmpi_comm_idup_(word a0, word a1, word a2, word a3) { called(882, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_idup__(word a0, word a1, word a2, word a3) { called(883, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_idup_f08_, pmpir_comm_idup_f08_)(word a0, word a1, word a2, word a3) { called(884, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_idup_with_info_(word a0, word a1, word a2, word a3, word a4) { called(885, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_idup_with_info__(word a0, word a1, word a2, word a3, word a4) { called(886, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_comm_idup_with_info_f08_, pmpir_comm_idup_with_info_f08_)(word a0, word a1, word a2, word a3, word a4) { called(887, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_iflush_buffer_(word a0, word a1, word a2) { called(888, (word[]){a0, a1, a2}); }
-void pmpi_comm_iflush_buffer__(word a0, word a1, word a2) { called(889, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_comm_iflush_buffer_f08_, pmpir_comm_iflush_buffer_f08_)(word a0, word a1, word a2) { called(890, (word[]){a0, a1, a2}); }
-void pmpi_comm_join_(word a0, word a1, word a2) { called(891, (word[]){a0, a1, a2}); }
-void pmpi_comm_join__(word a0, word a1, word a2) { called(892, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_comm_join_f08_, pmpir_comm_join_f08_)(word a0, word a1, word a2) { called(893, (word[]){a0, a1, a2}); }
-void pmpi_comm_set_info_(word a0, word a1, word a2) { called(894, (word[]){a0, a1, a2}); }
-void pmpi_comm_set_info__(word a0, word a1, word a2) { called(895, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_comm_set_info_f08_, pmpir_comm_set_info_f08_)(word a0, word a1, word a2) { called(896, (word[]){a0, a1, a2}); }
-void pmpi_comm_set_name_(word a0, word a1, word a2, word a3) { called(897, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_set_name__(word a0, word a1, word a2, word a3) { called(898, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_set_name_f08_, pmpir_comm_set_name_f08_)(word a0, word a1, word a2, word a3) { called(899, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_spawn_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(900, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_comm_spawn__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(901, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_comm_spawn_f08_, pmpir_comm_spawn_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(902, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_comm_spawn_multiple_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(903, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_comm_spawn_multiple__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(904, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_comm_spawn_multiple_f08_, pmpir_comm_spawn_multiple_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(905, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_comm_split_(word a0, word a1, word a2, word a3, word a4) { called(906, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_split__(word a0, word a1, word a2, word a3, word a4) { called(907, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_comm_split_f08_, pmpir_comm_split_f08_)(word a0, word a1, word a2, word a3, word a4) { called(908, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_split_type_(word a0, word a1, word a2, word a3, word a4, word a5) { called(909, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_comm_split_type__(word a0, word a1, word a2, word a3, word a4, word a5) { called(910, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_comm_split_type_f08_, pmpir_comm_split_type_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(911, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_compare_and_swap_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(912, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_compare_and_swap__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(913, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_compare_and_swap_f08_, pmpir_compare_and_swap_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(914, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_dist_graph_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(915, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_dist_graph_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(916, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_dist_graph_create_f08_, pmpir_dist_graph_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(917, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_dist_graph_create_adjacent_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(918, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_dist_graph_create_adjacent__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(919, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_dist_graph_create_adjacent_f08_, pmpir_dist_graph_create_adjacent_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(920, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_exscan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(921, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_exscan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(922, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_exscan_f08_, pmpir_exscan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(923, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_exscan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(924, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_exscan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(925, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_exscan_init_f08_, pmpir_exscan_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(926, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_fetch_and_op_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(927, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_fetch_and_op__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(928, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_fetch_and_op_f08_, pmpir_fetch_and_op_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(929, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_file_close_(word a0, word a1) { called(930, (word[]){a0, a1}); }
-void pmpi_file_close__(word a0, word a1) { called(931, (word[]){a0, a1}); }
-void EITHER(pmpi_file_close_f08_, pmpir_file_close_f08_)(word a0, word a1) { called(932, (word[]){a0, a1}); }
-void pmpi_file_delete_(word a0, word a1, word a2, word a3) { called(933, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_delete__(word a0, word a1, word a2, word a3) { called(934, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_delete_f08_, pmpir_file_delete_f08_)(word a0, word a1, word a2, word a3) { called(935, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_get_position_shared_(word a0, word a1, word a2) { called(936, (word[]){a0, a1, a2}); }
-void pmpi_file_get_position_shared__(word a0, word a1, word a2) { called(937, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_file_get_position_shared_f08_, pmpir_file_get_position_shared_f08_)(word a0, word a1, word a2) { called(938, (word[]){a0, a1, a2}); }
-void pmpi_file_get_size_(word a0, word a1, word a2) { called(939, (word[]){a0, a1, a2}); }
-void pmpi_file_get_size__(word a0, word a1, word a2) { called(940, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_file_get_size_f08_, pmpir_file_get_size_f08_)(word a0, word a1, word a2) { called(941, (word[]){a0, a1, a2}); }
-void pmpi_file_iread_(word a0, word a1, word a2, word a3, word a4, word a5) { called(942, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread__(word a0, word a1, word a2, word a3, word a4, word a5) { called(943, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_iread_f08_, pmpir_file_iread_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(944, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(945, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(946, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_iread_all_f08_, pmpir_file_iread_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(947, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(948, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iread_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(949, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_iread_at_f08_, pmpir_file_iread_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(950, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iread_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(951, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iread_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(952, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_iread_at_all_f08_, pmpir_file_iread_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(953, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iread_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(954, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(955, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_iread_shared_f08_, pmpir_file_iread_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(956, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite_(word a0, word a1, word a2, word a3, word a4, word a5) { called(957, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite__(word a0, word a1, word a2, word a3, word a4, word a5) { called(958, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_iwrite_f08_, pmpir_file_iwrite_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(959, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(960, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(961, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_iwrite_all_f08_, pmpir_file_iwrite_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(962, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(963, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iwrite_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(964, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_iwrite_at_f08_, pmpir_file_iwrite_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(965, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iwrite_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(966, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iwrite_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(967, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_iwrite_at_all_f08_, pmpir_file_iwrite_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(968, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iwrite_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(969, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(970, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_iwrite_shared_f08_, pmpir_file_iwrite_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(971, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_open_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(972, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_open__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(973, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_open_f08_, pmpir_file_open_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(974, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_preallocate_(word a0, word a1, word a2) { called(975, (word[]){a0, a1, a2}); }
-void pmpi_file_preallocate__(word a0, word a1, word a2) { called(976, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_file_preallocate_f08_, pmpir_file_preallocate_f08_)(word a0, word a1, word a2) { called(977, (word[]){a0, a1, a2}); }
-void pmpi_file_read_(word a0, word a1, word a2, word a3, word a4, word a5) { called(978, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read__(word a0, word a1, word a2, word a3, word a4, word a5) { called(979, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_read_f08_, pmpir_file_read_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(980, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(981, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(982, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_read_all_f08_, pmpir_file_read_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(983, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_all_begin_(word a0, word a1, word a2, word a3, word a4) { called(984, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_read_all_begin__(word a0, word a1, word a2, word a3, word a4) { called(985, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_file_read_all_begin_f08_, pmpir_file_read_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(986, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_read_all_end_(word a0, word a1, word a2, word a3) { called(987, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_all_end__(word a0, word a1, word a2, word a3) { called(988, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_read_all_end_f08_, pmpir_file_read_all_end_f08_)(word a0, word a1, word a2, word a3) { called(989, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(990, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_read_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(991, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_read_at_f08_, pmpir_file_read_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(992, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_read_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(993, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_read_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(994, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_read_at_all_f08_, pmpir_file_read_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(995, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_read_at_all_begin_(word a0, word a1, word a2, word a3, word a4, word a5) { called(996, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_at_all_begin__(word a0, word a1, word a2, word a3, word a4, word a5) { called(997, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_read_at_all_begin_f08_, pmpir_file_read_at_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(998, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_at_all_end_(word a0, word a1, word a2, word a3) { called(999, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_at_all_end__(word a0, word a1, word a2, word a3) { called(1000, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_read_at_all_end_f08_, pmpir_file_read_at_all_end_f08_)(word a0, word a1, word a2, word a3) { called(1001, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_ordered_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1002, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_ordered__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1003, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_read_ordered_f08_, pmpir_file_read_ordered_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1004, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_ordered_begin_(word a0, word a1, word a2, word a3, word a4) { called(1005, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_read_ordered_begin__(word a0, word a1, word a2, word a3, word a4) { called(1006, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_file_read_ordered_begin_f08_, pmpir_file_read_ordered_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1007, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_read_ordered_end_(word a0, word a1, word a2, word a3) { called(1008, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_ordered_end__(word a0, word a1, word a2, word a3) { called(1009, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_read_ordered_end_f08_, pmpir_file_read_ordered_end_f08_)(word a0, word a1, word a2, word a3) { called(1010, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1011, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1012, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_read_shared_f08_, pmpir_file_read_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1013, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_seek_(word a0, word a1, word a2, word a3) { called(1014, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_seek__(word a0, word a1, word a2, word a3) { called(1015, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_seek_f08_, pmpir_file_seek_f08_)(word a0, word a1, word a2, word a3) { called(1016, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_seek_shared_(word a0, word a1, word a2, word a3) { called(1017, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_seek_shared__(word a0, word a1, word a2, word a3) { called(1018, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_seek_shared_f08_, pmpir_file_seek_shared_f08_)(word a0, word a1, word a2, word a3) { called(1019, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_set_atomicity_(word a0, word a1, word a2) { called(1020, (word[]){a0, a1, a2}); }
-void pmpi_file_set_atomicity__(word a0, word a1, word a2) { called(1021, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_file_set_atomicity_f08_, pmpir_file_set_atomicity_f08_)(word a0, word a1, word a2) { called(1022, (word[]){a0, a1, a2}); }
-void pmpi_file_set_info_(word a0, word a1, word a2) { called(1023, (word[]){a0, a1, a2}); }
-void pmpi_file_set_info__(word a0, word a1, word a2) { called(1024, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_file_set_info_f08_, pmpir_file_set_info_f08_)(word a0, word a1, word a2) { called(1025, (word[]){a0, a1, a2}); }
-void pmpi_file_set_size_(word a0, word a1, word a2) { called(1026, (word[]){a0, a1, a2}); }
-void pmpi_file_set_size__(word a0, word a1, word a2) { called(1027, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_file_set_size_f08_, pmpir_file_set_size_f08_)(word a0, word a1, word a2) { called(1028, (word[]){a0, a1, a2}); }
-void pmpi_file_set_view_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1029, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_file_set_view__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1030, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_file_set_view_f08_, pmpir_file_set_view_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1031, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_file_sync_(word a0, word a1) { called(1032, (word[]){a0, a1}); }
-void pmpi_file_sync__(word a0, word a1) { called(1033, (word[]){a0, a1}); }
-void EITHER(pmpi_file_sync_f08_, pmpir_file_sync_f08_)(word a0, word a1) { called(1034, (word[]){a0, a1}); }
-void pmpi_file_write_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1035, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1036, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_write_f08_, pmpir_file_write_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1037, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1038, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1039, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_write_all_f08_, pmpir_file_write_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1040, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_all_begin_(word a0, word a1, word a2, word a3, word a4) { called(1041, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_write_all_begin__(word a0, word a1, word a2, word a3, word a4) { called(1042, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_file_write_all_begin_f08_, pmpir_file_write_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1043, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_write_all_end_(word a0, word a1, word a2, word a3) { called(1044, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_all_end__(word a0, word a1, word a2, word a3) { called(1045, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_write_all_end_f08_, pmpir_file_write_all_end_f08_)(word a0, word a1, word a2, word a3) { called(1046, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1047, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_write_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1048, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_write_at_f08_, pmpir_file_write_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1049, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_write_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1050, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_write_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1051, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_write_at_all_f08_, pmpir_file_write_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1052, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_write_at_all_begin_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1053, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_at_all_begin__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1054, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_write_at_all_begin_f08_, pmpir_file_write_at_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1055, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_at_all_end_(word a0, word a1, word a2, word a3) { called(1056, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_at_all_end__(word a0, word a1, word a2, word a3) { called(1057, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_write_at_all_end_f08_, pmpir_file_write_at_all_end_f08_)(word a0, word a1, word a2, word a3) { called(1058, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_ordered_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1059, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_ordered__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1060, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_write_ordered_f08_, pmpir_file_write_ordered_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1061, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_ordered_begin_(word a0, word a1, word a2, word a3, word a4) { called(1062, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_write_ordered_begin__(word a0, word a1, word a2, word a3, word a4) { called(1063, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_file_write_ordered_begin_f08_, pmpir_file_write_ordered_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1064, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_write_ordered_end_(word a0, word a1, word a2, word a3) { called(1065, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_ordered_end__(word a0, word a1, word a2, word a3) { called(1066, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_write_ordered_end_f08_, pmpir_file_write_ordered_end_f08_)(word a0, word a1, word a2, word a3) { called(1067, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1068, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1069, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_write_shared_f08_, pmpir_file_write_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1070, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_finalize_(word a0) { called(1071, (word[]){a0}); }
-void pmpi_finalize__(word a0) { called(1072, (word[]){a0}); }
-void EITHER(pmpi_finalize_f08_, pmpir_finalize_f08_)(word a0) { called(1073, (word[]){a0}); }
-void pmpi_gather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1074, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_gather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1075, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_gather_f08_, pmpir_gather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1076, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_gather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1077, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_gather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1078, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_gather_init_f08_, pmpir_gather_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1079, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_gatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1080, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_gatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1081, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_gatherv_f08_, pmpir_gatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1082, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_gatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1083, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_gatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1084, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_gatherv_init_f08_, pmpir_gatherv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1085, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_get_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1086, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_get__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1087, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_get_f08_, pmpir_get_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1088, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_get_accumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1089, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_get_accumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1090, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void EITHER(pmpi_get_accumulate_f08_, pmpir_get_accumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1091, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_graph_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1092, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_graph_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1093, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_graph_create_f08_, pmpir_graph_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1094, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_graph_map_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1095, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_graph_map__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1096, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_graph_map_f08_, pmpir_graph_map_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1097, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_grequest_complete_(word a0, word a1) { called(1098, (word[]){a0, a1}); }
-void pmpi_grequest_complete__(word a0, word a1) { called(1099, (word[]){a0, a1}); }
-void EITHER(pmpi_grequest_complete_f08_, pmpir_grequest_complete_f08_)(word a0, word a1) { called(1100, (word[]){a0, a1}); }
-void pmpi_grequest_start_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1101, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_grequest_start__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1102, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_grequest_start_f08_, pmpir_grequest_start_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1103, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_iallgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1104, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_iallgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1105, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_iallgather_f08_, pmpir_iallgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1106, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_iallgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1107, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_iallgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1108, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_iallgatherv_f08_, pmpir_iallgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1109, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_iallreduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1110, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iallreduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1111, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_iallreduce_f08_, pmpir_iallreduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1112, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ialltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1113, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ialltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1114, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_ialltoall_f08_, pmpir_ialltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1115, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ialltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1116, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ialltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1117, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_ialltoallv_f08_, pmpir_ialltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1118, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ialltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1119, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ialltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1120, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_ialltoallw_f08_, pmpir_ialltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1121, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ibarrier_(word a0, word a1, word a2) { called(1122, (word[]){a0, a1, a2}); }
-void pmpi_ibarrier__(word a0, word a1, word a2) { called(1123, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_ibarrier_f08_, pmpir_ibarrier_f08_)(word a0, word a1, word a2) { called(1124, (word[]){a0, a1, a2}); }
-void pmpi_ibcast_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1125, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_ibcast__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1126, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_ibcast_f08_, pmpir_ibcast_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1127, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_ibsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1128, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ibsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1129, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_ibsend_f08_, pmpir_ibsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1130, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iexscan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1131, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iexscan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1132, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_iexscan_f08_, pmpir_iexscan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1133, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_igather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1134, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_igather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1135, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_igather_f08_, pmpir_igather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1136, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_igatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1137, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_igatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1138, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_igatherv_f08_, pmpir_igatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1139, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_improbe_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1140, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_improbe__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1141, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_improbe_f08_, pmpir_improbe_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1142, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_imrecv_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1143, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_imrecv__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1144, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_imrecv_f08_, pmpir_imrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1145, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_ineighbor_allgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1146, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ineighbor_allgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1147, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_ineighbor_allgather_f08_, pmpir_ineighbor_allgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1148, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ineighbor_allgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1149, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_ineighbor_allgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1150, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_ineighbor_allgatherv_f08_, pmpir_ineighbor_allgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1151, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_ineighbor_alltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1152, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ineighbor_alltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1153, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_ineighbor_alltoall_f08_, pmpir_ineighbor_alltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1154, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ineighbor_alltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1155, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ineighbor_alltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1156, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_ineighbor_alltoallv_f08_, pmpir_ineighbor_alltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1157, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ineighbor_alltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1158, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ineighbor_alltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1159, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_ineighbor_alltoallw_f08_, pmpir_ineighbor_alltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1160, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_init_(word a0) { called(1161, (word[]){a0}); }
-void pmpi_init__(word a0) { called(1162, (word[]){a0}); }
-void EITHER(pmpi_init_f08_, pmpir_init_f08_)(word a0) { called(1163, (word[]){a0}); }
-void pmpi_init_thread_(word a0, word a1, word a2) { called(1164, (word[]){a0, a1, a2}); }
-void pmpi_init_thread__(word a0, word a1, word a2) { called(1165, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_init_thread_f08_, pmpir_init_thread_f08_)(word a0, word a1, word a2) { called(1166, (word[]){a0, a1, a2}); }
-void pmpi_intercomm_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1167, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_intercomm_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1168, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_intercomm_create_f08_, pmpir_intercomm_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1169, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_intercomm_create_from_groups_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1170, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_intercomm_create_from_groups__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1171, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_intercomm_create_from_groups_f08_, pmpir_intercomm_create_from_groups_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1172, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_intercomm_merge_(word a0, word a1, word a2, word a3) { called(1173, (word[]){a0, a1, a2, a3}); }
-void pmpi_intercomm_merge__(word a0, word a1, word a2, word a3) { called(1174, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_intercomm_merge_f08_, pmpir_intercomm_merge_f08_)(word a0, word a1, word a2, word a3) { called(1175, (word[]){a0, a1, a2, a3}); }
-void pmpi_iprobe_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1176, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_iprobe__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1177, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_iprobe_f08_, pmpir_iprobe_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1178, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_irecv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1179, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_irecv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1180, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_irecv_f08_, pmpir_irecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1181, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ireduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1182, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ireduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1183, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_ireduce_f08_, pmpir_ireduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1184, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ireduce_scatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1185, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ireduce_scatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1186, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_ireduce_scatter_f08_, pmpir_ireduce_scatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1187, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ireduce_scatter_block_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1188, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ireduce_scatter_block__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1189, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_ireduce_scatter_block_f08_, pmpir_ireduce_scatter_block_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1190, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_irsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1191, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_irsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1192, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_irsend_f08_, pmpir_irsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1193, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iscan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1194, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iscan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1195, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_iscan_f08_, pmpir_iscan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1196, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iscatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1197, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_iscatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1198, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_iscatter_f08_, pmpir_iscatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1199, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_iscatterv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1200, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_iscatterv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1201, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_iscatterv_f08_, pmpir_iscatterv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1202, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_isend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1203, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_isend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1204, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_isend_f08_, pmpir_isend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1205, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_isendrecv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1206, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_isendrecv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1207, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void EITHER(pmpi_isendrecv_f08_, pmpir_isendrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1208, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_isendrecv_replace_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1209, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_isendrecv_replace__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1210, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_isendrecv_replace_f08_, pmpir_isendrecv_replace_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1211, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_issend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1212, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_issend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1213, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_issend_f08_, pmpir_issend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1214, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_mprobe_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1215, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_mprobe__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1216, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_mprobe_f08_, pmpir_mprobe_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1217, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_mrecv_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1218, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_mrecv__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1219, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_mrecv_f08_, pmpir_mrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1220, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_neighbor_allgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1221, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_neighbor_allgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1222, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_neighbor_allgather_f08_, pmpir_neighbor_allgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1223, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_neighbor_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1224, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1225, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_neighbor_allgather_init_f08_, pmpir_neighbor_allgather_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1226, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_allgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1227, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_neighbor_allgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1228, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_neighbor_allgatherv_f08_, pmpir_neighbor_allgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1229, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_neighbor_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1230, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_neighbor_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1231, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_neighbor_allgatherv_init_f08_, pmpir_neighbor_allgatherv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1232, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_neighbor_alltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1233, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_neighbor_alltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1234, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_neighbor_alltoall_f08_, pmpir_neighbor_alltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1235, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_neighbor_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1236, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1237, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_neighbor_alltoall_init_f08_, pmpir_neighbor_alltoall_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1238, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1239, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1240, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_neighbor_alltoallv_f08_, pmpir_neighbor_alltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1241, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1242, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_neighbor_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1243, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_neighbor_alltoallv_init_f08_, pmpir_neighbor_alltoallv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1244, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_neighbor_alltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1245, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1246, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_neighbor_alltoallw_f08_, pmpir_neighbor_alltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1247, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1248, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_neighbor_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1249, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_neighbor_alltoallw_init_f08_, pmpir_neighbor_alltoallw_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1250, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_parrived_(word a0, word a1, word a2, word a3) { called(1251, (word[]){a0, a1, a2, a3}); }
-void pmpi_parrived__(word a0, word a1, word a2, word a3) { called(1252, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_parrived_f08_, pmpir_parrived_f08_)(word a0, word a1, word a2, word a3) { called(1253, (word[]){a0, a1, a2, a3}); }
-void pmpi_pcontrol_(word a0, word a1) { called(1254, (word[]){a0, a1}); }
-void pmpi_pcontrol__(word a0, word a1) { called(1255, (word[]){a0, a1}); }
-void EITHER(pmpi_pcontrol_f08_, pmpir_pcontrol_f08_)(word a0, word a1) { called(1256, (word[]){a0, a1}); }
-void pmpi_pready_(word a0, word a1, word a2) { called(1257, (word[]){a0, a1, a2}); }
-void pmpi_pready__(word a0, word a1, word a2) { called(1258, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_pready_f08_, pmpir_pready_f08_)(word a0, word a1, word a2) { called(1259, (word[]){a0, a1, a2}); }
-void pmpi_pready_list_(word a0, word a1, word a2, word a3) { called(1260, (word[]){a0, a1, a2, a3}); }
-void pmpi_pready_list__(word a0, word a1, word a2, word a3) { called(1261, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_pready_list_f08_, pmpir_pready_list_f08_)(word a0, word a1, word a2, word a3) { called(1262, (word[]){a0, a1, a2, a3}); }
-void pmpi_pready_range_(word a0, word a1, word a2, word a3) { called(1263, (word[]){a0, a1, a2, a3}); }
-void pmpi_pready_range__(word a0, word a1, word a2, word a3) { called(1264, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_pready_range_f08_, pmpir_pready_range_f08_)(word a0, word a1, word a2, word a3) { called(1265, (word[]){a0, a1, a2, a3}); }
-void pmpi_precv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1266, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_precv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1267, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_precv_init_f08_, pmpir_precv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1268, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_probe_(word a0, word a1, word a2, word a3, word a4) { called(1269, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_probe__(word a0, word a1, word a2, word a3, word a4) { called(1270, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_probe_f08_, pmpir_probe_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1271, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_psend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1272, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_psend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1273, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_psend_init_f08_, pmpir_psend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1274, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_put_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1275, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_put__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1276, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_put_f08_, pmpir_put_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1277, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_raccumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1278, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_raccumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1279, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_raccumulate_f08_, pmpir_raccumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1280, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_recv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1281, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_recv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1282, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_recv_f08_, pmpir_recv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1283, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_recv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1284, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_recv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1285, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_recv_init_f08_, pmpir_recv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1286, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_reduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1287, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_reduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1288, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_reduce_f08_, pmpir_reduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1289, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_reduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1290, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_reduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1291, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_reduce_init_f08_, pmpir_reduce_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1292, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_reduce_scatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1293, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_reduce_scatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1294, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_reduce_scatter_f08_, pmpir_reduce_scatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1295, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_reduce_scatter_block_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1296, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_reduce_scatter_block__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1297, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_reduce_scatter_block_f08_, pmpir_reduce_scatter_block_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1298, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_reduce_scatter_block_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1299, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_reduce_scatter_block_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1300, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_reduce_scatter_block_init_f08_, pmpir_reduce_scatter_block_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1301, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_reduce_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1302, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_reduce_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1303, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_reduce_scatter_init_f08_, pmpir_reduce_scatter_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1304, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_request_free_(word a0, word a1) { called(1305, (word[]){a0, a1}); }
-void pmpi_request_free__(word a0, word a1) { called(1306, (word[]){a0, a1}); }
-void EITHER(pmpi_request_free_f08_, pmpir_request_free_f08_)(word a0, word a1) { called(1307, (word[]){a0, a1}); }
-void pmpi_request_get_status_(word a0, word a1, word a2, word a3) { called(1308, (word[]){a0, a1, a2, a3}); }
-void pmpi_request_get_status__(word a0, word a1, word a2, word a3) { called(1309, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_request_get_status_f08_, pmpir_request_get_status_f08_)(word a0, word a1, word a2, word a3) { called(1310, (word[]){a0, a1, a2, a3}); }
-void pmpi_request_get_status_all_(word a0, word a1, word a2, word a3, word a4) { called(1311, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_request_get_status_all__(word a0, word a1, word a2, word a3, word a4) { called(1312, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_request_get_status_all_f08_, pmpir_request_get_status_all_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1313, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_request_get_status_any_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1314, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_request_get_status_any__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1315, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_request_get_status_any_f08_, pmpir_request_get_status_any_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1316, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_request_get_status_some_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1317, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_request_get_status_some__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1318, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_request_get_status_some_f08_, pmpir_request_get_status_some_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1319, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_rget_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1320, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_rget__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1321, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_rget_f08_, pmpir_rget_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1322, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_rget_accumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1323, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
-void pmpi_rget_accumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1324, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
-void EITHER(pmpi_rget_accumulate_f08_, pmpir_rget_accumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1325, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
-void pmpi_rput_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1326, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_rput__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1327, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_rput_f08_, pmpir_rput_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1328, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_rsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1329, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_rsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1330, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_rsend_f08_, pmpir_rsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1331, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_rsend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1332, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_rsend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1333, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_rsend_init_f08_, pmpir_rsend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1334, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_scan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1335, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_scan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1336, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_scan_f08_, pmpir_scan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1337, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_scan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1338, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_scan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1339, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_scan_init_f08_, pmpir_scan_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1340, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_scatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1341, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_scatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1342, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_scatter_f08_, pmpir_scatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1343, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1344, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1345, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_scatter_init_f08_, pmpir_scatter_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1346, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_scatterv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1347, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_scatterv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1348, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_scatterv_f08_, pmpir_scatterv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1349, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_scatterv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1350, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_scatterv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1351, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_scatterv_init_f08_, pmpir_scatterv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1352, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_send_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1353, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_send__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1354, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_send_f08_, pmpir_send_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1355, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_send_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1356, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_send_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1357, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_send_init_f08_, pmpir_send_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1358, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_sendrecv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1359, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_sendrecv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1360, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void EITHER(pmpi_sendrecv_f08_, pmpir_sendrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1361, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_sendrecv_replace_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1362, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_sendrecv_replace__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1363, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_sendrecv_replace_f08_, pmpir_sendrecv_replace_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1364, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_session_attach_buffer_(word a0, word a1, word a2, word a3) { called(1365, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_attach_buffer__(word a0, word a1, word a2, word a3) { called(1366, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_session_attach_buffer_f08_, pmpir_session_attach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(1367, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_detach_buffer_(word a0, word a1, word a2, word a3) { called(1368, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_detach_buffer__(word a0, word a1, word a2, word a3) { called(1369, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_session_detach_buffer_f08_, pmpir_session_detach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(1370, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_session_detach_buffer_f08_large_, pmpir_session_detach_buffer_f08_large_)(word a0, word a1, word a2, word a3) { called(1371, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_finalize_(word a0, word a1) { called(1372, (word[]){a0, a1}); }
-void pmpi_session_finalize__(word a0, word a1) { called(1373, (word[]){a0, a1}); }
-void EITHER(pmpi_session_finalize_f08_, pmpir_session_finalize_f08_)(word a0, word a1) { called(1374, (word[]){a0, a1}); }
-void pmpi_session_flush_buffer_(word a0, word a1) { called(1375, (word[]){a0, a1}); }
-void pmpi_session_flush_buffer__(word a0, word a1) { called(1376, (word[]){a0, a1}); }
-void EITHER(pmpi_session_flush_buffer_f08_, pmpir_session_flush_buffer_f08_)(word a0, word a1) { called(1377, (word[]){a0, a1}); }
-void pmpi_session_iflush_buffer_(word a0, word a1, word a2) { called(1378, (word[]){a0, a1, a2}); }
-void pmpi_session_iflush_buffer__(word a0, word a1, word a2) { called(1379, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_session_iflush_buffer_f08_, pmpir_session_iflush_buffer_f08_)(word a0, word a1, word a2) { called(1380, (word[]){a0, a1, a2}); }
-void pmpi_session_init_(word a0, word a1, word a2, word a3) { called(1381, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_init__(word a0, word a1, word a2, word a3) { called(1382, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_session_init_f08_, pmpir_session_init_f08_)(word a0, word a1, word a2, word a3) { called(1383, (word[]){a0, a1, a2, a3}); }
-void pmpi_ssend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1384, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_ssend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1385, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_ssend_f08_, pmpir_ssend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1386, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_ssend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1387, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ssend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1388, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_ssend_init_f08_, pmpir_ssend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1389, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_start_(word a0, word a1) { called(1390, (word[]){a0, a1}); }
-void pmpi_start__(word a0, word a1) { called(1391, (word[]){a0, a1}); }
-void EITHER(pmpi_start_f08_, pmpir_start_f08_)(word a0, word a1) { called(1392, (word[]){a0, a1}); }
-void pmpi_startall_(word a0, word a1, word a2) { called(1393, (word[]){a0, a1, a2}); }
-void pmpi_startall__(word a0, word a1, word a2) { called(1394, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_startall_f08_, pmpir_startall_f08_)(word a0, word a1, word a2) { called(1395, (word[]){a0, a1, a2}); }
-void pmpi_test_(word a0, word a1, word a2, word a3) { called(1396, (word[]){a0, a1, a2, a3}); }
-void pmpi_test__(word a0, word a1, word a2, word a3) { called(1397, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_test_f08_, pmpir_test_f08_)(word a0, word a1, word a2, word a3) { called(1398, (word[]){a0, a1, a2, a3}); }
-void pmpi_testall_(word a0, word a1, word a2, word a3, word a4) { called(1399, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_testall__(word a0, word a1, word a2, word a3, word a4) { called(1400, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_testall_f08_, pmpir_testall_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1401, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_testany_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1402, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_testany__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1403, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_testany_f08_, pmpir_testany_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1404, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_testsome_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1405, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_testsome__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1406, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_testsome_f08_, pmpir_testsome_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1407, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_type_free_(word a0, word a1) { called(1408, (word[]){a0, a1}); }
-void pmpi_type_free__(word a0, word a1) { called(1409, (word[]){a0, a1}); }
-void EITHER(pmpi_type_free_f08_, pmpir_type_free_f08_)(word a0, word a1) { called(1410, (word[]){a0, a1}); }
-void pmpi_wait_(word a0, word a1, word a2) { called(1411, (word[]){a0, a1, a2}); }
-void pmpi_wait__(word a0, word a1, word a2) { called(1412, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_wait_f08_, pmpir_wait_f08_)(word a0, word a1, word a2) { called(1413, (word[]){a0, a1, a2}); }
-void pmpi_waitall_(word a0, word a1, word a2, word a3) { called(1414, (word[]){a0, a1, a2, a3}); }
-void pmpi_waitall__(word a0, word a1, word a2, word a3) { called(1415, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_waitall_f08_, pmpir_waitall_f08_)(word a0, word a1, word a2, word a3) { called(1416, (word[]){a0, a1, a2, a3}); }
-void pmpi_waitany_(word a0, word a1, word a2, word a3, word a4) { called(1417, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_waitany__(word a0, word a1, word a2, word a3, word a4) { called(1418, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_waitany_f08_, pmpir_waitany_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1419, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_waitsome_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1420, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_waitsome__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1421, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_waitsome_f08_, pmpir_waitsome_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1422, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_win_allocate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1423, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1424, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_cptr_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1425, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_cptr__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1426, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_allocate_f08_, pmpir_win_allocate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1427, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_allocate_f08_large_, pmpir_win_allocate_f08_large_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1428, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1429, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1430, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared_cptr_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1431, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared_cptr__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1432, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_allocate_shared_f08_, pmpir_win_allocate_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1433, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_allocate_shared_f08_large_, pmpir_win_allocate_shared_f08_large_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1434, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_attach_(word a0, word a1, word a2, word a3) { called(1435, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_attach__(word a0, word a1, word a2, word a3) { called(1436, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_win_attach_f08_, pmpir_win_attach_f08_)(word a0, word a1, word a2, word a3) { called(1437, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_complete_(word a0, word a1) { called(1438, (word[]){a0, a1}); }
-void pmpi_win_complete__(word a0, word a1) { called(1439, (word[]){a0, a1}); }
-void EITHER(pmpi_win_complete_f08_, pmpir_win_complete_f08_)(word a0, word a1) { called(1440, (word[]){a0, a1}); }
-void pmpi_win_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1441, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1442, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_create_f08_, pmpir_win_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1443, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_create_dynamic_(word a0, word a1, word a2, word a3) { called(1444, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_create_dynamic__(word a0, word a1, word a2, word a3) { called(1445, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_win_create_dynamic_f08_, pmpir_win_create_dynamic_f08_)(word a0, word a1, word a2, word a3) { called(1446, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_detach_(word a0, word a1, word a2) { called(1447, (word[]){a0, a1, a2}); }
-void pmpi_win_detach__(word a0, word a1, word a2) { called(1448, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_detach_f08_, pmpir_win_detach_f08_)(word a0, word a1, word a2) { called(1449, (word[]){a0, a1, a2}); }
-void pmpi_win_fence_(word a0, word a1, word a2) { called(1450, (word[]){a0, a1, a2}); }
-void pmpi_win_fence__(word a0, word a1, word a2) { called(1451, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_fence_f08_, pmpir_win_fence_f08_)(word a0, word a1, word a2) { called(1452, (word[]){a0, a1, a2}); }
-void pmpi_win_flush_(word a0, word a1, word a2) { called(1453, (word[]){a0, a1, a2}); }
-void pmpi_win_flush__(word a0, word a1, word a2) { called(1454, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_flush_f08_, pmpir_win_flush_f08_)(word a0, word a1, word a2) { called(1455, (word[]){a0, a1, a2}); }
-void pmpi_win_flush_all_(word a0, word a1) { called(1456, (word[]){a0, a1}); }
-void pmpi_win_flush_all__(word a0, word a1) { called(1457, (word[]){a0, a1}); }
-void EITHER(pmpi_win_flush_all_f08_, pmpir_win_flush_all_f08_)(word a0, word a1) { called(1458, (word[]){a0, a1}); }
-void pmpi_win_flush_local_(word a0, word a1, word a2) { called(1459, (word[]){a0, a1, a2}); }
-void pmpi_win_flush_local__(word a0, word a1, word a2) { called(1460, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_flush_local_f08_, pmpir_win_flush_local_f08_)(word a0, word a1, word a2) { called(1461, (word[]){a0, a1, a2}); }
-void pmpi_win_flush_local_all_(word a0, word a1) { called(1462, (word[]){a0, a1}); }
-void pmpi_win_flush_local_all__(word a0, word a1) { called(1463, (word[]){a0, a1}); }
-void EITHER(pmpi_win_flush_local_all_f08_, pmpir_win_flush_local_all_f08_)(word a0, word a1) { called(1464, (word[]){a0, a1}); }
-void pmpi_win_free_(word a0, word a1) { called(1465, (word[]){a0, a1}); }
-void pmpi_win_free__(word a0, word a1) { called(1466, (word[]){a0, a1}); }
-void EITHER(pmpi_win_free_f08_, pmpir_win_free_f08_)(word a0, word a1) { called(1467, (word[]){a0, a1}); }
-void pmpi_win_lock_(word a0, word a1, word a2, word a3, word a4) { called(1468, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_win_lock__(word a0, word a1, word a2, word a3, word a4) { called(1469, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_win_lock_f08_, pmpir_win_lock_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1470, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_win_lock_all_(word a0, word a1, word a2) { called(1471, (word[]){a0, a1, a2}); }
-void pmpi_win_lock_all__(word a0, word a1, word a2) { called(1472, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_lock_all_f08_, pmpir_win_lock_all_f08_)(word a0, word a1, word a2) { called(1473, (word[]){a0, a1, a2}); }
-void pmpi_win_post_(word a0, word a1, word a2, word a3) { called(1474, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_post__(word a0, word a1, word a2, word a3) { called(1475, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_win_post_f08_, pmpir_win_post_f08_)(word a0, word a1, word a2, word a3) { called(1476, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_set_info_(word a0, word a1, word a2) { called(1477, (word[]){a0, a1, a2}); }
-void pmpi_win_set_info__(word a0, word a1, word a2) { called(1478, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_set_info_f08_, pmpir_win_set_info_f08_)(word a0, word a1, word a2) { called(1479, (word[]){a0, a1, a2}); }
-void pmpi_win_start_(word a0, word a1, word a2, word a3) { called(1480, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_start__(word a0, word a1, word a2, word a3) { called(1481, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_win_start_f08_, pmpir_win_start_f08_)(word a0, word a1, word a2, word a3) { called(1482, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_sync_(word a0, word a1) { called(1483, (word[]){a0, a1}); }
-void pmpi_win_sync__(word a0, word a1) { called(1484, (word[]){a0, a1}); }
-void EITHER(pmpi_win_sync_f08_, pmpir_win_sync_f08_)(word a0, word a1) { called(1485, (word[]){a0, a1}); }
-void pmpi_win_test_(word a0, word a1, word a2) { called(1486, (word[]){a0, a1, a2}); }
-void pmpi_win_test__(word a0, word a1, word a2) { called(1487, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_test_f08_, pmpir_win_test_f08_)(word a0, word a1, word a2) { called(1488, (word[]){a0, a1, a2}); }
-void pmpi_win_unlock_(word a0, word a1, word a2) { called(1489, (word[]){a0, a1, a2}); }
-void pmpi_win_unlock__(word a0, word a1, word a2) { called(1490, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_unlock_f08_, pmpir_win_unlock_f08_)(word a0, word a1, word a2) { called(1491, (word[]){a0, a1, a2}); }
-void pmpi_win_unlock_all_(word a0, word a1) { called(1492, (word[]){a0, a1}); }
-void pmpi_win_unlock_all__(word a0, word a1) { called(1493, (word[]){a0, a1}); }
-void EITHER(pmpi_win_unlock_all_f08_, pmpir_win_unlock_all_f08_)(word a0, word a1) { called(1494, (word[]){a0, a1}); }
-void pmpi_win_wait_(word a0, word a1) { called(1495, (word[]){a0, a1}); }
-void pmpi_win_wait__(word a0, word a1) { called(1496, (word[]){a0, a1}); }
-void EITHER(pmpi_win_wait_f08_, pmpir_win_wait_f08_)(word a0, word a1) { called(1497, (word[]){a0, a1}); }
+word PMPI_T_init_thread(word a0, word a1) { return called(554, (word[]){a0, a1}); }
+word PMPI_Test(word a0, word a1, word a2) { return called(555, (word[]){a0, a1, a2}); }
+word PMPI_Test_cancelled(word a0, word a1) { return called(556, (word[]){a0, a1}); }
+word PMPI_Testall(word a0, word a1, word a2, word a3) { return called(557, (word[]){a0, a1, a2, a3}); }
+word PMPI_Testany(word a0, word a1, word a2, word a3, word a4) { return called(558, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Testsome(word a0, word a1, word a2, word a3, word a4) { return called(559, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Topo_test(word a0, word a1) { return called(560, (word[]){a0, a1}); }
+word PMPI_Type_c2f(word a0) { return called(561, (word[]){a0}); }
+word PMPI_Type_commit(word a0) { return called(562, (word[]){a0}); }
+word PMPI_Type_contiguous(word a0, word a1, word a2) { return called(563, (word[]){a0, a1, a2}); }
+word PMPI_Type_contiguous_c(word a0, word a1, word a2) { return called(564, (word[]){a0, a1, a2}); }
+word PMPI_Type_create_darray(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(565, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Type_create_darray_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(566, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Type_create_f90_complex(word a0, word a1, word a2) { return called(567, (word[]){a0, a1, a2}); }
+word PMPI_Type_create_f90_integer(word a0, word a1) { return called(568, (word[]){a0, a1}); }
+word PMPI_Type_create_f90_real(word a0, word a1, word a2) { return called(569, (word[]){a0, a1, a2}); }
+word PMPI_Type_create_hindexed(word a0, word a1, word a2, word a3, word a4) { return called(570, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_hindexed_c(word a0, word a1, word a2, word a3, word a4) { return called(571, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_hindexed_block(word a0, word a1, word a2, word a3, word a4) { return called(572, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_hindexed_block_c(word a0, word a1, word a2, word a3, word a4) { return called(573, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_hvector(word a0, word a1, word a2, word a3, word a4) { return called(574, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_hvector_c(word a0, word a1, word a2, word a3, word a4) { return called(575, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_indexed_block(word a0, word a1, word a2, word a3, word a4) { return called(576, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_indexed_block_c(word a0, word a1, word a2, word a3, word a4) { return called(577, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_keyval(word a0, word a1, word a2, word a3) { return called(578, (word[]){a0, a1, a2, a3}); }
+word PMPI_Type_create_resized(word a0, word a1, word a2, word a3) { return called(579, (word[]){a0, a1, a2, a3}); }
+word PMPI_Type_create_resized_c(word a0, word a1, word a2, word a3) { return called(580, (word[]){a0, a1, a2, a3}); }
+word PMPI_Type_create_struct(word a0, word a1, word a2, word a3, word a4) { return called(581, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_struct_c(word a0, word a1, word a2, word a3, word a4) { return called(582, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_subarray(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(583, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Type_create_subarray_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(584, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Type_delete_attr(word a0, word a1) { return called(585, (word[]){a0, a1}); }
+word PMPI_Type_dup(word a0, word a1) { return called(586, (word[]){a0, a1}); }
+word PMPI_Type_f2c(word a0) { return called(587, (word[]){a0}); }
+word PMPI_Type_free(word a0) { return called(588, (word[]){a0}); }
+word PMPI_Type_free_keyval(word a0) { return called(589, (word[]){a0}); }
+word PMPI_Type_fromint(word a0) { return called(590, (word[]){a0}); }
+word PMPI_Type_get_attr(word a0, word a1, word a2, word a3) { return called(591, (word[]){a0, a1, a2, a3}); }
+word PMPI_Type_get_contents(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(592, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Type_get_contents_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(593, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Type_get_envelope(word a0, word a1, word a2, word a3, word a4) { return called(594, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_get_envelope_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(595, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Type_get_extent(word a0, word a1, word a2) { return called(596, (word[]){a0, a1, a2}); }
+word PMPI_Type_get_extent_c(word a0, word a1, word a2) { return called(597, (word[]){a0, a1, a2}); }
+word PMPI_Type_get_extent_x(word a0, word a1, word a2) { return called(598, (word[]){a0, a1, a2}); }
+word PMPI_Type_get_name(word a0, word a1, word a2) { return called(599, (word[]){a0, a1, a2}); }
+word PMPI_Type_get_true_extent(word a0, word a1, word a2) { return called(600, (word[]){a0, a1, a2}); }
+word PMPI_Type_get_true_extent_c(word a0, word a1, word a2) { return called(601, (word[]){a0, a1, a2}); }
+word PMPI_Type_get_true_extent_x(word a0, word a1, word a2) { return called(602, (word[]){a0, a1, a2}); }
+word PMPI_Type_get_value_index(word a0, word a1, word a2) { return called(603, (word[]){a0, a1, a2}); }
+word PMPI_Type_indexed(word a0, word a1, word a2, word a3, word a4) { return called(604, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_indexed_c(word a0, word a1, word a2, word a3, word a4) { return called(605, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_match_size(word a0, word a1, word a2) { return called(606, (word[]){a0, a1, a2}); }
+word PMPI_Type_set_attr(word a0, word a1, word a2) { return called(607, (word[]){a0, a1, a2}); }
+word PMPI_Type_set_name(word a0, word a1) { return called(608, (word[]){a0, a1}); }
+word PMPI_Type_size(word a0, word a1) { return called(609, (word[]){a0, a1}); }
+word PMPI_Type_size_c(word a0, word a1) { return called(610, (word[]){a0, a1}); }
+word PMPI_Type_size_x(word a0, word a1) { return called(611, (word[]){a0, a1}); }
+word PMPI_Type_toint(word a0) { return called(612, (word[]){a0}); }
+word PMPI_Type_vector(word a0, word a1, word a2, word a3, word a4) { return called(613, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_vector_c(word a0, word a1, word a2, word a3, word a4) { return called(614, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Unpack(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(615, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Unpack_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(616, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Unpack_external(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(617, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Unpack_external_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(618, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Unpublish_name(word a0, word a1, word a2) { return called(619, (word[]){a0, a1, a2}); }
+word PMPI_Wait(word a0, word a1) { return called(620, (word[]){a0, a1}); }
+word PMPI_Waitall(word a0, word a1, word a2) { return called(621, (word[]){a0, a1, a2}); }
+word PMPI_Waitany(word a0, word a1, word a2, word a3) { return called(622, (word[]){a0, a1, a2, a3}); }
+word PMPI_Waitsome(word a0, word a1, word a2, word a3, word a4) { return called(623, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Win_allocate(word a0, word a1, word a2, word a3, word a4, word a5) { return called(624, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Win_allocate_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(625, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Win_allocate_shared(word a0, word a1, word a2, word a3, word a4, word a5) { return called(626, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Win_allocate_shared_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(627, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Win_attach(word a0, word a1, word a2) { return called(628, (word[]){a0, a1, a2}); }
+word PMPI_Win_c2f(word a0) { return called(629, (word[]){a0}); }
+word PMPI_Win_call_errhandler(word a0, word a1) { return called(630, (word[]){a0, a1}); }
+word PMPI_Win_complete(word a0) { return called(631, (word[]){a0}); }
+word PMPI_Win_create(word a0, word a1, word a2, word a3, word a4, word a5) { return called(632, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Win_create_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(633, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Win_create_dynamic(word a0, word a1, word a2) { return called(634, (word[]){a0, a1, a2}); }
+word PMPI_Win_create_errhandler(word a0, word a1) { return called(635, (word[]){a0, a1}); }
+word PMPI_Win_create_keyval(word a0, word a1, word a2, word a3) { return called(636, (word[]){a0, a1, a2, a3}); }
+word PMPI_Win_delete_attr(word a0, word a1) { return called(637, (word[]){a0, a1}); }
+word PMPI_Win_detach(word a0, word a1) { return called(638, (word[]){a0, a1}); }
+word PMPI_Win_f2c(word a0) { return called(639, (word[]){a0}); }
+word PMPI_Win_fence(word a0, word a1) { return called(640, (word[]){a0, a1}); }
+word PMPI_Win_flush(word a0, word a1) { return called(641, (word[]){a0, a1}); }
+word PMPI_Win_flush_all(word a0) { return called(642, (word[]){a0}); }
+word PMPI_Win_flush_local(word a0, word a1) { return called(643, (word[]){a0, a1}); }
+word PMPI_Win_flush_local_all(word a0) { return called(644, (word[]){a0}); }
+word PMPI_Win_free(word a0) { return called(645, (word[]){a0}); }
+word PMPI_Win_free_keyval(word a0) { return called(646, (word[]){a0}); }
+word PMPI_Win_fromint(word a0) { return called(647, (word[]){a0}); }
+word PMPI_Win_get_attr(word a0, word a1, word a2, word a3) { return called(648, (word[]){a0, a1, a2, a3}); }
+word PMPI_Win_get_errhandler(word a0, word a1) { return called(649, (word[]){a0, a1}); }
+word PMPI_Win_get_group(word a0, word a1) { return called(650, (word[]){a0, a1}); }
+word PMPI_Win_get_info(word a0, word a1) { return called(651, (word[]){a0, a1}); }
+word PMPI_Win_get_name(word a0, word a1, word a2) { return called(652, (word[]){a0, a1, a2}); }
+word PMPI_Win_lock(word a0, word a1, word a2, word a3) { return called(653, (word[]){a0, a1, a2, a3}); }
+word PMPI_Win_lock_all(word a0, word a1) { return called(654, (word[]){a0, a1}); }
+word PMPI_Win_post(word a0, word a1, word a2) { return called(655, (word[]){a0, a1, a2}); }
+word PMPI_Win_set_attr(word a0, word a1, word a2) { return called(656, (word[]){a0, a1, a2}); }
+word PMPI_Win_set_errhandler(word a0, word a1) { return called(657, (word[]){a0, a1}); }
+word PMPI_Win_set_info(word a0, word a1) { return called(658, (word[]){a0, a1}); }
+word PMPI_Win_set_name(word a0, word a1) { return called(659, (word[]){a0, a1}); }
+word PMPI_Win_shared_query(word a0, word a1, word a2, word a3, word a4) { return called(660, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Win_shared_query_c(word a0, word a1, word a2, word a3, word a4) { return called(661, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Win_start(word a0, word a1, word a2) { return called(662, (word[]){a0, a1, a2}); }
+word PMPI_Win_sync(word a0) { return called(663, (word[]){a0}); }
+word PMPI_Win_test(word a0, word a1) { return called(664, (word[]){a0, a1}); }
+word PMPI_Win_toint(word a0) { return called(665, (word[]){a0}); }
+word PMPI_Win_unlock(word a0, word a1) { return called(666, (word[]){a0, a1}); }
+word PMPI_Win_unlock_all(word a0) { return called(667, (word[]){a0}); }
+word PMPI_Win_wait(word a0) { return called(668, (word[]){a0}); }
+double PMPI_Wtick(void) { return called(669, NULL); }
+double PMPI_Wtime(void) { return called(670, NULL); }
+void pmpix_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(671, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(672, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_allgather_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(673, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(674, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(675, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_allgatherv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(676, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_allreduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(677, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_allreduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(678, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_allreduce_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(679, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(680, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(681, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_alltoall_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(682, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(683, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(684, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_alltoallv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(685, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(686, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(687, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_alltoallw_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(688, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_barrier_init_(word a0, word a1, word a2, word a3) { called(689, (word[]){a0, a1, a2, a3}); }
+void pmpix_barrier_init__(word a0, word a1, word a2, word a3) { called(690, (word[]){a0, a1, a2, a3}); }
+void pmpix_barrier_init_f08_(word a0, word a1, word a2, word a3) { called(691, (word[]){a0, a1, a2, a3}); }
+void pmpix_bcast_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(692, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpix_bcast_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(693, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpix_bcast_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(694, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpix_comm_ack_failed_(word a0, word a1, word a2, word a3) { called(695, (word[]){a0, a1, a2, a3}); }
+void pmpix_comm_ack_failed__(word a0, word a1, word a2, word a3) { called(696, (word[]){a0, a1, a2, a3}); }
+void pmpix_comm_ack_failed_f08_(word a0, word a1, word a2, word a3) { called(697, (word[]){a0, a1, a2, a3}); }
+void pmpix_comm_agree_(word a0, word a1, word a2) { called(698, (word[]){a0, a1, a2}); }
+void pmpix_comm_agree__(word a0, word a1, word a2) { called(699, (word[]){a0, a1, a2}); }
+void pmpix_comm_agree_f08_(word a0, word a1, word a2) { called(700, (word[]){a0, a1, a2}); }
+void pmpix_comm_failure_ack_(word a0, word a1) { called(701, (word[]){a0, a1}); }
+void pmpix_comm_failure_ack__(word a0, word a1) { called(702, (word[]){a0, a1}); }
+void pmpix_comm_failure_ack_f08_(word a0, word a1) { called(703, (word[]){a0, a1}); }
+void pmpix_comm_failure_get_acked_(word a0, word a1, word a2) { called(704, (word[]){a0, a1, a2}); }
+void pmpix_comm_failure_get_acked__(word a0, word a1, word a2) { called(705, (word[]){a0, a1, a2}); }
+void pmpix_comm_failure_get_acked_f08_(word a0, word a1, word a2) { called(706, (word[]){a0, a1, a2}); }
+void pmpix_comm_get_failed_(word a0, word a1, word a2) { called(707, (word[]){a0, a1, a2}); }
+void pmpix_comm_get_failed__(word a0, word a1, word a2) { called(708, (word[]){a0, a1, a2}); }
+void pmpix_comm_get_failed_f08_(word a0, word a1, word a2) { called(709, (word[]){a0, a1, a2}); }
+void pmpix_comm_iagree_(word a0, word a1, word a2, word a3) { called(710, (word[]){a0, a1, a2, a3}); }
+void pmpix_comm_iagree__(word a0, word a1, word a2, word a3) { called(711, (word[]){a0, a1, a2, a3}); }
+void pmpix_comm_iagree_f08_(word a0, word a1, word a2, word a3) { called(712, (word[]){a0, a1, a2, a3}); }
+void pmpix_comm_revoke_(word a0, word a1) { called(713, (word[]){a0, a1}); }
+void pmpix_comm_revoke__(word a0, word a1) { called(714, (word[]){a0, a1}); }
+void pmpix_comm_revoke_f08_(word a0, word a1) { called(715, (word[]){a0, a1}); }
+void pmpix_comm_shrink_(word a0, word a1, word a2) { called(716, (word[]){a0, a1, a2}); }
+void pmpix_comm_shrink__(word a0, word a1, word a2) { called(717, (word[]){a0, a1, a2}); }
+void pmpix_comm_shrink_f08_(word a0, word a1, word a2) { called(718, (word[]){a0, a1, a2}); }
+void pmpix_exscan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(719, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_exscan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(720, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_exscan_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(721, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_gather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(722, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_gather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(723, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_gather_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(724, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_gatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(725, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_gatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(726, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_gatherv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(727, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_neighbor_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(728, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_neighbor_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(729, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_neighbor_allgather_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(730, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_neighbor_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(731, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_neighbor_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(732, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_neighbor_allgatherv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(733, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_neighbor_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(734, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_neighbor_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(735, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_neighbor_alltoall_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(736, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_neighbor_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(737, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_neighbor_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(738, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_neighbor_alltoallv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(739, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_neighbor_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(740, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_neighbor_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(741, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_neighbor_alltoallw_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(742, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_reduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(743, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_reduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(744, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_reduce_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(745, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_reduce_scatter_block_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(746, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_reduce_scatter_block_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(747, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_reduce_scatter_block_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(748, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_reduce_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(749, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_reduce_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(750, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_reduce_scatter_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(751, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_scan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(752, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_scan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(753, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_scan_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(754, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(755, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(756, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_scatter_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(757, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_scatterv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(758, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_scatterv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(759, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_scatterv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(760, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_abort_(word a0, word a1, word a2) { called(761, (word[]){a0, a1, a2}); }
+void pmpi_abort__(word a0, word a1, word a2) { called(762, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_abort_f08_, pmpir_abort_f08_)(word a0, word a1, word a2) { called(763, (word[]){a0, a1, a2}); }
+void pmpi_accumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(764, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_accumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(765, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_accumulate_f08_, pmpir_accumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(766, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_allgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(767, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_allgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(768, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_allgather_f08_, pmpir_allgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(769, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(770, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(771, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_allgather_init_f08_, pmpir_allgather_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(772, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_allgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(773, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_allgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(774, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_allgatherv_f08_, pmpir_allgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(775, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(776, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(777, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_allgatherv_init_f08_, pmpir_allgatherv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(778, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_allreduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(779, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_allreduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(780, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_allreduce_f08_, pmpir_allreduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(781, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_allreduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(782, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_allreduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(783, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_allreduce_init_f08_, pmpir_allreduce_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(784, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_alltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(785, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_alltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(786, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_alltoall_f08_, pmpir_alltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(787, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(788, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(789, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_alltoall_init_f08_, pmpir_alltoall_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(790, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_alltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(791, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_alltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(792, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_alltoallv_f08_, pmpir_alltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(793, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(794, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(795, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_alltoallv_init_f08_, pmpir_alltoallv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(796, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_alltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(797, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_alltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(798, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_alltoallw_f08_, pmpir_alltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(799, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(800, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(801, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_alltoallw_init_f08_, pmpir_alltoallw_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(802, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_barrier_(word a0, word a1) { called(803, (word[]){a0, a1}); }
+void pmpi_barrier__(word a0, word a1) { called(804, (word[]){a0, a1}); }
+void EITHER(pmpi_barrier_f08_, pmpir_barrier_f08_)(word a0, word a1) { called(805, (word[]){a0, a1}); }
+void pmpi_barrier_init_(word a0, word a1, word a2, word a3) { called(806, (word[]){a0, a1, a2, a3}); }
+void pmpi_barrier_init__(word a0, word a1, word a2, word a3) { called(807, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_barrier_init_f08_, pmpir_barrier_init_f08_)(word a0, word a1, word a2, word a3) { called(808, (word[]){a0, a1, a2, a3}); }
+void pmpi_bcast_(word a0, word a1, word a2, word a3, word a4, word a5) { called(809, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_bcast__(word a0, word a1, word a2, word a3, word a4, word a5) { called(810, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_bcast_f08_, pmpir_bcast_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(811, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_bcast_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(812, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_bcast_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(813, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_bcast_init_f08_, pmpir_bcast_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(814, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_bsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(815, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_bsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(816, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_bsend_f08_, pmpir_bsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(817, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_bsend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(818, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_bsend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(819, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_bsend_init_f08_, pmpir_bsend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(820, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_buffer_attach_(word a0, word a1, word a2) { called(821, (word[]){a0, a1, a2}); }
+void pmpi_buffer_attach__(word a0, word a1, word a2) { called(822, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_buffer_attach_f08_, pmpir_buffer_attach_f08_)(word a0, word a1, word a2) { called(823, (word[]){a0, a1, a2}); }
+void pmpi_buffer_detach_(word a0, word a1, word a2) { called(824, (word[]){a0, a1, a2}); }
+void pmpi_buffer_detach__(word a0, word a1, word a2) { called(825, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_buffer_detach_f08_, pmpir_buffer_detach_f08_)(word a0, word a1, word a2) { called(826, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_buffer_detach_f08_large_, pmpir_buffer_detach_f08_large_)(word a0, word a1, word a2) { called(827, (word[]){a0, a1, a2}); }
+void pmpi_buffer_flush_(word a0) { called(828, (word[]){a0}); }
+void pmpi_buffer_flush__(word a0) { called(829, (word[]){a0}); }
+void EITHER(pmpi_buffer_flush_f08_, pmpir_buffer_flush_f08_)(word a0) { called(830, (word[]){a0}); }
+void pmpi_buffer_iflush_(word a0, word a1) { called(831, (word[]){a0, a1}); }
+void pmpi_buffer_iflush__(word a0, word a1) { called(832, (word[]){a0, a1}); }
+void EITHER(pmpi_buffer_iflush_f08_, pmpir_buffer_iflush_f08_)(word a0, word a1) { called(833, (word[]){a0, a1}); }
+void pmpi_cancel_(word a0, word a1) { called(834, (word[]){a0, a1}); }
+void pmpi_cancel__(word a0, word a1) { called(835, (word[]){a0, a1}); }
+void EITHER(pmpi_cancel_f08_, pmpir_cancel_f08_)(word a0, word a1) { called(836, (word[]){a0, a1}); }
+void pmpi_cart_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(837, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_cart_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(838, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_cart_create_f08_, pmpir_cart_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(839, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_cart_map_(word a0, word a1, word a2, word a3, word a4, word a5) { called(840, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_cart_map__(word a0, word a1, word a2, word a3, word a4, word a5) { called(841, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_cart_map_f08_, pmpir_cart_map_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(842, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_cart_sub_(word a0, word a1, word a2, word a3) { called(843, (word[]){a0, a1, a2, a3}); }
+void pmpi_cart_sub__(word a0, word a1, word a2, word a3) { called(844, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_cart_sub_f08_, pmpir_cart_sub_f08_)(word a0, word a1, word a2, word a3) { called(845, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_accept_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(846, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_comm_accept__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(847, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_comm_accept_f08_, pmpir_comm_accept_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(848, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_comm_attach_buffer_(word a0, word a1, word a2, word a3) { called(849, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_attach_buffer__(word a0, word a1, word a2, word a3) { called(850, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_attach_buffer_f08_, pmpir_comm_attach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(851, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_connect_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(852, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_comm_connect__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(853, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_comm_connect_f08_, pmpir_comm_connect_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(854, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_comm_create_(word a0, word a1, word a2, word a3) { called(855, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_create__(word a0, word a1, word a2, word a3) { called(856, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_create_f08_, pmpir_comm_create_f08_)(word a0, word a1, word a2, word a3) { called(857, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_create_from_group_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(858, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_comm_create_from_group__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(859, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_comm_create_from_group_f08_, pmpir_comm_create_from_group_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(860, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_comm_create_group_(word a0, word a1, word a2, word a3, word a4) { called(861, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_comm_create_group__(word a0, word a1, word a2, word a3, word a4) { called(862, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_comm_create_group_f08_, pmpir_comm_create_group_f08_)(word a0, word a1, word a2, word a3, word a4) { called(863, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_comm_detach_buffer_(word a0, word a1, word a2, word a3) { called(864, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_detach_buffer__(word a0, word a1, word a2, word a3) { called(865, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_detach_buffer_f08_, pmpir_comm_detach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(866, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_detach_buffer_f08_large_, pmpir_comm_detach_buffer_f08_large_)(word a0, word a1, word a2, word a3) { called(867, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_disconnect_(word a0, word a1) { called(868, (word[]){a0, a1}); }
+void pmpi_comm_disconnect__(word a0, word a1) { called(869, (word[]){a0, a1}); }
+void EITHER(pmpi_comm_disconnect_f08_, pmpir_comm_disconnect_f08_)(word a0, word a1) { called(870, (word[]){a0, a1}); }
+void pmpi_comm_dup_(word a0, word a1, word a2) { called(871, (word[]){a0, a1, a2}); }
+void pmpi_comm_dup__(word a0, word a1, word a2) { called(872, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_comm_dup_f08_, pmpir_comm_dup_f08_)(word a0, word a1, word a2) { called(873, (word[]){a0, a1, a2}); }
+void pmpi_comm_dup_with_info_(word a0, word a1, word a2, word a3) { called(874, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_dup_with_info__(word a0, word a1, word a2, word a3) { called(875, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_dup_with_info_f08_, pmpir_comm_dup_with_info_f08_)(word a0, word a1, word a2, word a3) { called(876, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_flush_buffer_(word a0, word a1) { called(877, (word[]){a0, a1}); }
+void pmpi_comm_flush_buffer__(word a0, word a1) { called(878, (word[]){a0, a1}); }
+void EITHER(pmpi_comm_flush_buffer_f08_, pmpir_comm_flush_buffer_f08_)(word a0, word a1) { called(879, (word[]){a0, a1}); }
+void pmpi_comm_free_(word a0, word a1) { called(880, (word[]){a0, a1}); }
+void pmpi_comm_free__(word a0, word a1) { called(881, (word[]){a0, a1}); }
+void EITHER(pmpi_comm_free_f08_, pmpir_comm_free_f08_)(word a0, word a1) { called(882, (word[]){a0, a1}); }
+void pmpi_comm_idup_(word a0, word a1, word a2, word a3) { called(883, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_idup__(word a0, word a1, word a2, word a3) { called(884, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_idup_f08_, pmpir_comm_idup_f08_)(word a0, word a1, word a2, word a3) { called(885, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_idup_with_info_(word a0, word a1, word a2, word a3, word a4) { called(886, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_comm_idup_with_info__(word a0, word a1, word a2, word a3, word a4) { called(887, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_comm_idup_with_info_f08_, pmpir_comm_idup_with_info_f08_)(word a0, word a1, word a2, word a3, word a4) { called(888, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_comm_iflush_buffer_(word a0, word a1, word a2) { called(889, (word[]){a0, a1, a2}); }
+void pmpi_comm_iflush_buffer__(word a0, word a1, word a2) { called(890, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_comm_iflush_buffer_f08_, pmpir_comm_iflush_buffer_f08_)(word a0, word a1, word a2) { called(891, (word[]){a0, a1, a2}); }
+void pmpi_comm_join_(word a0, word a1, word a2) { called(892, (word[]){a0, a1, a2}); }
+void pmpi_comm_join__(word a0, word a1, word a2) { called(893, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_comm_join_f08_, pmpir_comm_join_f08_)(word a0, word a1, word a2) { called(894, (word[]){a0, a1, a2}); }
+void pmpi_comm_set_info_(word a0, word a1, word a2) { called(895, (word[]){a0, a1, a2}); }
+void pmpi_comm_set_info__(word a0, word a1, word a2) { called(896, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_comm_set_info_f08_, pmpir_comm_set_info_f08_)(word a0, word a1, word a2) { called(897, (word[]){a0, a1, a2}); }
+void pmpi_comm_set_name_(word a0, word a1, word a2, word a3) { called(898, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_set_name__(word a0, word a1, word a2, word a3) { called(899, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_set_name_f08_, pmpir_comm_set_name_f08_)(word a0, word a1, word a2, word a3) { called(900, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_spawn_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(901, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_comm_spawn__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(902, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_comm_spawn_f08_, pmpir_comm_spawn_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(903, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_comm_spawn_multiple_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(904, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_comm_spawn_multiple__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(905, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_comm_spawn_multiple_f08_, pmpir_comm_spawn_multiple_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(906, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_comm_split_(word a0, word a1, word a2, word a3, word a4) { called(907, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_comm_split__(word a0, word a1, word a2, word a3, word a4) { called(908, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_comm_split_f08_, pmpir_comm_split_f08_)(word a0, word a1, word a2, word a3, word a4) { called(909, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_comm_split_type_(word a0, word a1, word a2, word a3, word a4, word a5) { called(910, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_comm_split_type__(word a0, word a1, word a2, word a3, word a4, word a5) { called(911, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_comm_split_type_f08_, pmpir_comm_split_type_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(912, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_compare_and_swap_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(913, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_compare_and_swap__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(914, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_compare_and_swap_f08_, pmpir_compare_and_swap_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(915, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_dist_graph_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(916, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_dist_graph_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(917, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_dist_graph_create_f08_, pmpir_dist_graph_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(918, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_dist_graph_create_adjacent_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(919, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_dist_graph_create_adjacent__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(920, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_dist_graph_create_adjacent_f08_, pmpir_dist_graph_create_adjacent_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(921, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_exscan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(922, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_exscan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(923, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_exscan_f08_, pmpir_exscan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(924, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_exscan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(925, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_exscan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(926, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_exscan_init_f08_, pmpir_exscan_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(927, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_fetch_and_op_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(928, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_fetch_and_op__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(929, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_fetch_and_op_f08_, pmpir_fetch_and_op_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(930, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_file_close_(word a0, word a1) { called(931, (word[]){a0, a1}); }
+void pmpi_file_close__(word a0, word a1) { called(932, (word[]){a0, a1}); }
+void EITHER(pmpi_file_close_f08_, pmpir_file_close_f08_)(word a0, word a1) { called(933, (word[]){a0, a1}); }
+void pmpi_file_delete_(word a0, word a1, word a2, word a3) { called(934, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_delete__(word a0, word a1, word a2, word a3) { called(935, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_delete_f08_, pmpir_file_delete_f08_)(word a0, word a1, word a2, word a3) { called(936, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_get_position_shared_(word a0, word a1, word a2) { called(937, (word[]){a0, a1, a2}); }
+void pmpi_file_get_position_shared__(word a0, word a1, word a2) { called(938, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_file_get_position_shared_f08_, pmpir_file_get_position_shared_f08_)(word a0, word a1, word a2) { called(939, (word[]){a0, a1, a2}); }
+void pmpi_file_get_size_(word a0, word a1, word a2) { called(940, (word[]){a0, a1, a2}); }
+void pmpi_file_get_size__(word a0, word a1, word a2) { called(941, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_file_get_size_f08_, pmpir_file_get_size_f08_)(word a0, word a1, word a2) { called(942, (word[]){a0, a1, a2}); }
+void pmpi_file_iread_(word a0, word a1, word a2, word a3, word a4, word a5) { called(943, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iread__(word a0, word a1, word a2, word a3, word a4, word a5) { called(944, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_iread_f08_, pmpir_file_iread_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(945, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iread_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(946, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iread_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(947, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_iread_all_f08_, pmpir_file_iread_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(948, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iread_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(949, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iread_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(950, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_iread_at_f08_, pmpir_file_iread_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(951, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iread_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(952, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iread_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(953, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_iread_at_all_f08_, pmpir_file_iread_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(954, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iread_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(955, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iread_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(956, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_iread_shared_f08_, pmpir_file_iread_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(957, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iwrite_(word a0, word a1, word a2, word a3, word a4, word a5) { called(958, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iwrite__(word a0, word a1, word a2, word a3, word a4, word a5) { called(959, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_iwrite_f08_, pmpir_file_iwrite_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(960, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iwrite_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(961, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iwrite_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(962, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_iwrite_all_f08_, pmpir_file_iwrite_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(963, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iwrite_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(964, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iwrite_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(965, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_iwrite_at_f08_, pmpir_file_iwrite_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(966, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iwrite_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(967, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iwrite_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(968, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_iwrite_at_all_f08_, pmpir_file_iwrite_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(969, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iwrite_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(970, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iwrite_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(971, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_iwrite_shared_f08_, pmpir_file_iwrite_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(972, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_open_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(973, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_open__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(974, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_open_f08_, pmpir_file_open_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(975, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_preallocate_(word a0, word a1, word a2) { called(976, (word[]){a0, a1, a2}); }
+void pmpi_file_preallocate__(word a0, word a1, word a2) { called(977, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_file_preallocate_f08_, pmpir_file_preallocate_f08_)(word a0, word a1, word a2) { called(978, (word[]){a0, a1, a2}); }
+void pmpi_file_read_(word a0, word a1, word a2, word a3, word a4, word a5) { called(979, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read__(word a0, word a1, word a2, word a3, word a4, word a5) { called(980, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_read_f08_, pmpir_file_read_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(981, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(982, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(983, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_read_all_f08_, pmpir_file_read_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(984, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_all_begin_(word a0, word a1, word a2, word a3, word a4) { called(985, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_read_all_begin__(word a0, word a1, word a2, word a3, word a4) { called(986, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_file_read_all_begin_f08_, pmpir_file_read_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(987, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_read_all_end_(word a0, word a1, word a2, word a3) { called(988, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_read_all_end__(word a0, word a1, word a2, word a3) { called(989, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_read_all_end_f08_, pmpir_file_read_all_end_f08_)(word a0, word a1, word a2, word a3) { called(990, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_read_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(991, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_read_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(992, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_read_at_f08_, pmpir_file_read_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(993, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_read_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(994, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_read_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(995, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_read_at_all_f08_, pmpir_file_read_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(996, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_read_at_all_begin_(word a0, word a1, word a2, word a3, word a4, word a5) { called(997, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_at_all_begin__(word a0, word a1, word a2, word a3, word a4, word a5) { called(998, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_read_at_all_begin_f08_, pmpir_file_read_at_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(999, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_at_all_end_(word a0, word a1, word a2, word a3) { called(1000, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_read_at_all_end__(word a0, word a1, word a2, word a3) { called(1001, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_read_at_all_end_f08_, pmpir_file_read_at_all_end_f08_)(word a0, word a1, word a2, word a3) { called(1002, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_read_ordered_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1003, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_ordered__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1004, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_read_ordered_f08_, pmpir_file_read_ordered_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1005, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_ordered_begin_(word a0, word a1, word a2, word a3, word a4) { called(1006, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_read_ordered_begin__(word a0, word a1, word a2, word a3, word a4) { called(1007, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_file_read_ordered_begin_f08_, pmpir_file_read_ordered_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1008, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_read_ordered_end_(word a0, word a1, word a2, word a3) { called(1009, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_read_ordered_end__(word a0, word a1, word a2, word a3) { called(1010, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_read_ordered_end_f08_, pmpir_file_read_ordered_end_f08_)(word a0, word a1, word a2, word a3) { called(1011, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_read_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1012, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1013, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_read_shared_f08_, pmpir_file_read_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1014, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_seek_(word a0, word a1, word a2, word a3) { called(1015, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_seek__(word a0, word a1, word a2, word a3) { called(1016, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_seek_f08_, pmpir_file_seek_f08_)(word a0, word a1, word a2, word a3) { called(1017, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_seek_shared_(word a0, word a1, word a2, word a3) { called(1018, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_seek_shared__(word a0, word a1, word a2, word a3) { called(1019, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_seek_shared_f08_, pmpir_file_seek_shared_f08_)(word a0, word a1, word a2, word a3) { called(1020, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_set_atomicity_(word a0, word a1, word a2) { called(1021, (word[]){a0, a1, a2}); }
+void pmpi_file_set_atomicity__(word a0, word a1, word a2) { called(1022, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_file_set_atomicity_f08_, pmpir_file_set_atomicity_f08_)(word a0, word a1, word a2) { called(1023, (word[]){a0, a1, a2}); }
+void pmpi_file_set_info_(word a0, word a1, word a2) { called(1024, (word[]){a0, a1, a2}); }
+void pmpi_file_set_info__(word a0, word a1, word a2) { called(1025, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_file_set_info_f08_, pmpir_file_set_info_f08_)(word a0, word a1, word a2) { called(1026, (word[]){a0, a1, a2}); }
+void pmpi_file_set_size_(word a0, word a1, word a2) { called(1027, (word[]){a0, a1, a2}); }
+void pmpi_file_set_size__(word a0, word a1, word a2) { called(1028, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_file_set_size_f08_, pmpir_file_set_size_f08_)(word a0, word a1, word a2) { called(1029, (word[]){a0, a1, a2}); }
+void pmpi_file_set_view_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1030, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_file_set_view__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1031, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_file_set_view_f08_, pmpir_file_set_view_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1032, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_file_sync_(word a0, word a1) { called(1033, (word[]){a0, a1}); }
+void pmpi_file_sync__(word a0, word a1) { called(1034, (word[]){a0, a1}); }
+void EITHER(pmpi_file_sync_f08_, pmpir_file_sync_f08_)(word a0, word a1) { called(1035, (word[]){a0, a1}); }
+void pmpi_file_write_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1036, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1037, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_write_f08_, pmpir_file_write_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1038, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1039, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1040, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_write_all_f08_, pmpir_file_write_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1041, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_all_begin_(word a0, word a1, word a2, word a3, word a4) { called(1042, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_write_all_begin__(word a0, word a1, word a2, word a3, word a4) { called(1043, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_file_write_all_begin_f08_, pmpir_file_write_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1044, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_write_all_end_(word a0, word a1, word a2, word a3) { called(1045, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_write_all_end__(word a0, word a1, word a2, word a3) { called(1046, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_write_all_end_f08_, pmpir_file_write_all_end_f08_)(word a0, word a1, word a2, word a3) { called(1047, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_write_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1048, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_write_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1049, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_write_at_f08_, pmpir_file_write_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1050, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_write_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1051, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_write_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1052, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_write_at_all_f08_, pmpir_file_write_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1053, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_write_at_all_begin_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1054, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_at_all_begin__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1055, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_write_at_all_begin_f08_, pmpir_file_write_at_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1056, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_at_all_end_(word a0, word a1, word a2, word a3) { called(1057, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_write_at_all_end__(word a0, word a1, word a2, word a3) { called(1058, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_write_at_all_end_f08_, pmpir_file_write_at_all_end_f08_)(word a0, word a1, word a2, word a3) { called(1059, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_write_ordered_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1060, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_ordered__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1061, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_write_ordered_f08_, pmpir_file_write_ordered_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1062, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_ordered_begin_(word a0, word a1, word a2, word a3, word a4) { called(1063, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_write_ordered_begin__(word a0, word a1, word a2, word a3, word a4) { called(1064, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_file_write_ordered_begin_f08_, pmpir_file_write_ordered_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1065, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_write_ordered_end_(word a0, word a1, word a2, word a3) { called(1066, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_write_ordered_end__(word a0, word a1, word a2, word a3) { called(1067, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_write_ordered_end_f08_, pmpir_file_write_ordered_end_f08_)(word a0, word a1, word a2, word a3) { called(1068, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_write_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1069, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1070, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_write_shared_f08_, pmpir_file_write_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1071, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_finalize_(word a0) { called(1072, (word[]){a0}); }
+void pmpi_finalize__(word a0) { called(1073, (word[]){a0}); }
+void EITHER(pmpi_finalize_f08_, pmpir_finalize_f08_)(word a0) { called(1074, (word[]){a0}); }
+void pmpi_gather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1075, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_gather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1076, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_gather_f08_, pmpir_gather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1077, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_gather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1078, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_gather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1079, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_gather_init_f08_, pmpir_gather_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1080, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_gatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1081, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_gatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1082, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_gatherv_f08_, pmpir_gatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1083, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_gatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1084, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_gatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1085, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_gatherv_init_f08_, pmpir_gatherv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1086, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_get_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1087, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_get__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1088, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_get_f08_, pmpir_get_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1089, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_get_accumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1090, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void pmpi_get_accumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1091, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void EITHER(pmpi_get_accumulate_f08_, pmpir_get_accumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1092, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void pmpi_graph_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1093, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_graph_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1094, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_graph_create_f08_, pmpir_graph_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1095, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_graph_map_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1096, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_graph_map__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1097, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_graph_map_f08_, pmpir_graph_map_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1098, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_grequest_complete_(word a0, word a1) { called(1099, (word[]){a0, a1}); }
+void pmpi_grequest_complete__(word a0, word a1) { called(1100, (word[]){a0, a1}); }
+void EITHER(pmpi_grequest_complete_f08_, pmpir_grequest_complete_f08_)(word a0, word a1) { called(1101, (word[]){a0, a1}); }
+void pmpi_grequest_start_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1102, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_grequest_start__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1103, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_grequest_start_f08_, pmpir_grequest_start_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1104, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_iallgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1105, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_iallgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1106, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_iallgather_f08_, pmpir_iallgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1107, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_iallgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1108, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_iallgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1109, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_iallgatherv_f08_, pmpir_iallgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1110, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_iallreduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1111, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_iallreduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1112, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_iallreduce_f08_, pmpir_iallreduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1113, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ialltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1114, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ialltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1115, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_ialltoall_f08_, pmpir_ialltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1116, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ialltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1117, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ialltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1118, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_ialltoallv_f08_, pmpir_ialltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1119, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ialltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1120, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ialltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1121, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_ialltoallw_f08_, pmpir_ialltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1122, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ibarrier_(word a0, word a1, word a2) { called(1123, (word[]){a0, a1, a2}); }
+void pmpi_ibarrier__(word a0, word a1, word a2) { called(1124, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_ibarrier_f08_, pmpir_ibarrier_f08_)(word a0, word a1, word a2) { called(1125, (word[]){a0, a1, a2}); }
+void pmpi_ibcast_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1126, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_ibcast__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1127, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_ibcast_f08_, pmpir_ibcast_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1128, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_ibsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1129, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ibsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1130, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_ibsend_f08_, pmpir_ibsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1131, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_iexscan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1132, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_iexscan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1133, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_iexscan_f08_, pmpir_iexscan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1134, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_igather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1135, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_igather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1136, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_igather_f08_, pmpir_igather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1137, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_igatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1138, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_igatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1139, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_igatherv_f08_, pmpir_igatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1140, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_improbe_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1141, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_improbe__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1142, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_improbe_f08_, pmpir_improbe_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1143, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_imrecv_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1144, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_imrecv__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1145, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_imrecv_f08_, pmpir_imrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1146, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_ineighbor_allgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1147, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ineighbor_allgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1148, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_ineighbor_allgather_f08_, pmpir_ineighbor_allgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1149, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ineighbor_allgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1150, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_ineighbor_allgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1151, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_ineighbor_allgatherv_f08_, pmpir_ineighbor_allgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1152, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_ineighbor_alltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1153, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ineighbor_alltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1154, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_ineighbor_alltoall_f08_, pmpir_ineighbor_alltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1155, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ineighbor_alltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1156, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ineighbor_alltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1157, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_ineighbor_alltoallv_f08_, pmpir_ineighbor_alltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1158, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ineighbor_alltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1159, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ineighbor_alltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1160, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_ineighbor_alltoallw_f08_, pmpir_ineighbor_alltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1161, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_init_(word a0) { called(1162, (word[]){a0}); }
+void pmpi_init__(word a0) { called(1163, (word[]){a0}); }
+void EITHER(pmpi_init_f08_, pmpir_init_f08_)(word a0) { called(1164, (word[]){a0}); }
+void pmpi_init_thread_(word a0, word a1, word a2) { called(1165, (word[]){a0, a1, a2}); }
+void pmpi_init_thread__(word a0, word a1, word a2) { called(1166, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_init_thread_f08_, pmpir_init_thread_f08_)(word a0, word a1, word a2) { called(1167, (word[]){a0, a1, a2}); }
+void pmpi_intercomm_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1168, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_intercomm_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1169, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_intercomm_create_f08_, pmpir_intercomm_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1170, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_intercomm_create_from_groups_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1171, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_intercomm_create_from_groups__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1172, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_intercomm_create_from_groups_f08_, pmpir_intercomm_create_from_groups_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1173, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_intercomm_merge_(word a0, word a1, word a2, word a3) { called(1174, (word[]){a0, a1, a2, a3}); }
+void pmpi_intercomm_merge__(word a0, word a1, word a2, word a3) { called(1175, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_intercomm_merge_f08_, pmpir_intercomm_merge_f08_)(word a0, word a1, word a2, word a3) { called(1176, (word[]){a0, a1, a2, a3}); }
+void pmpi_iprobe_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1177, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_iprobe__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1178, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_iprobe_f08_, pmpir_iprobe_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1179, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_irecv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1180, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_irecv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1181, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_irecv_f08_, pmpir_irecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1182, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ireduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1183, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ireduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1184, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_ireduce_f08_, pmpir_ireduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1185, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ireduce_scatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1186, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ireduce_scatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1187, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_ireduce_scatter_f08_, pmpir_ireduce_scatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1188, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ireduce_scatter_block_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1189, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ireduce_scatter_block__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1190, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_ireduce_scatter_block_f08_, pmpir_ireduce_scatter_block_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1191, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_irsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1192, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_irsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1193, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_irsend_f08_, pmpir_irsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1194, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_iscan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1195, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_iscan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1196, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_iscan_f08_, pmpir_iscan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1197, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_iscatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1198, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_iscatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1199, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_iscatter_f08_, pmpir_iscatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1200, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_iscatterv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1201, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_iscatterv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1202, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_iscatterv_f08_, pmpir_iscatterv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1203, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_isend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1204, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_isend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1205, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_isend_f08_, pmpir_isend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1206, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_isendrecv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1207, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void pmpi_isendrecv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1208, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void EITHER(pmpi_isendrecv_f08_, pmpir_isendrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1209, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void pmpi_isendrecv_replace_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1210, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_isendrecv_replace__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1211, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_isendrecv_replace_f08_, pmpir_isendrecv_replace_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1212, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_issend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1213, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_issend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1214, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_issend_f08_, pmpir_issend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1215, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_mprobe_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1216, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_mprobe__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1217, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_mprobe_f08_, pmpir_mprobe_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1218, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_mrecv_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1219, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_mrecv__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1220, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_mrecv_f08_, pmpir_mrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1221, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_neighbor_allgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1222, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_neighbor_allgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1223, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_neighbor_allgather_f08_, pmpir_neighbor_allgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1224, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_neighbor_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1225, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1226, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_neighbor_allgather_init_f08_, pmpir_neighbor_allgather_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1227, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_allgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1228, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_neighbor_allgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1229, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_neighbor_allgatherv_f08_, pmpir_neighbor_allgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1230, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_neighbor_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1231, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_neighbor_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1232, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_neighbor_allgatherv_init_f08_, pmpir_neighbor_allgatherv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1233, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_neighbor_alltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1234, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_neighbor_alltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1235, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_neighbor_alltoall_f08_, pmpir_neighbor_alltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1236, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_neighbor_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1237, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1238, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_neighbor_alltoall_init_f08_, pmpir_neighbor_alltoall_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1239, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_alltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1240, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_alltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1241, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_neighbor_alltoallv_f08_, pmpir_neighbor_alltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1242, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1243, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_neighbor_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1244, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_neighbor_alltoallv_init_f08_, pmpir_neighbor_alltoallv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1245, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_neighbor_alltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1246, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_alltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1247, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_neighbor_alltoallw_f08_, pmpir_neighbor_alltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1248, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1249, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_neighbor_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1250, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_neighbor_alltoallw_init_f08_, pmpir_neighbor_alltoallw_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1251, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_parrived_(word a0, word a1, word a2, word a3) { called(1252, (word[]){a0, a1, a2, a3}); }
+void pmpi_parrived__(word a0, word a1, word a2, word a3) { called(1253, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_parrived_f08_, pmpir_parrived_f08_)(word a0, word a1, word a2, word a3) { called(1254, (word[]){a0, a1, a2, a3}); }
+void pmpi_pcontrol_(word a0, word a1) { called(1255, (word[]){a0, a1}); }
+void pmpi_pcontrol__(word a0, word a1) { called(1256, (word[]){a0, a1}); }
+void EITHER(pmpi_pcontrol_f08_, pmpir_pcontrol_f08_)(word a0, word a1) { called(1257, (word[]){a0, a1}); }
+void pmpi_pready_(word a0, word a1, word a2) { called(1258, (word[]){a0, a1, a2}); }
+void pmpi_pready__(word a0, word a1, word a2) { called(1259, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_pready_f08_, pmpir_pready_f08_)(word a0, word a1, word a2) { called(1260, (word[]){a0, a1, a2}); }
+void pmpi_pready_list_(word a0, word a1, word a2, word a3) { called(1261, (word[]){a0, a1, a2, a3}); }
+void pmpi_pready_list__(word a0, word a1, word a2, word a3) { called(1262, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_pready_list_f08_, pmpir_pready_list_f08_)(word a0, word a1, word a2, word a3) { called(1263, (word[]){a0, a1, a2, a3}); }
+void pmpi_pready_range_(word a0, word a1, word a2, word a3) { called(1264, (word[]){a0, a1, a2, a3}); }
+void pmpi_pready_range__(word a0, word a1, word a2, word a3) { called(1265, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_pready_range_f08_, pmpir_pready_range_f08_)(word a0, word a1, word a2, word a3) { called(1266, (word[]){a0, a1, a2, a3}); }
+void pmpi_precv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1267, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_precv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1268, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_precv_init_f08_, pmpir_precv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1269, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_probe_(word a0, word a1, word a2, word a3, word a4) { called(1270, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_probe__(word a0, word a1, word a2, word a3, word a4) { called(1271, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_probe_f08_, pmpir_probe_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1272, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_psend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1273, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_psend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1274, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_psend_init_f08_, pmpir_psend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1275, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_put_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1276, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_put__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1277, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_put_f08_, pmpir_put_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1278, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_raccumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1279, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_raccumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1280, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_raccumulate_f08_, pmpir_raccumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1281, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_recv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1282, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_recv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1283, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_recv_f08_, pmpir_recv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1284, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_recv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1285, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_recv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1286, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_recv_init_f08_, pmpir_recv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1287, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_reduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1288, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_reduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1289, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_reduce_f08_, pmpir_reduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1290, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_reduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1291, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_reduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1292, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_reduce_init_f08_, pmpir_reduce_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1293, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_reduce_scatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1294, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_reduce_scatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1295, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_reduce_scatter_f08_, pmpir_reduce_scatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1296, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_reduce_scatter_block_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1297, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_reduce_scatter_block__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1298, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_reduce_scatter_block_f08_, pmpir_reduce_scatter_block_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1299, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_reduce_scatter_block_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1300, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_reduce_scatter_block_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1301, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_reduce_scatter_block_init_f08_, pmpir_reduce_scatter_block_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1302, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_reduce_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1303, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_reduce_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1304, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_reduce_scatter_init_f08_, pmpir_reduce_scatter_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1305, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_request_free_(word a0, word a1) { called(1306, (word[]){a0, a1}); }
+void pmpi_request_free__(word a0, word a1) { called(1307, (word[]){a0, a1}); }
+void EITHER(pmpi_request_free_f08_, pmpir_request_free_f08_)(word a0, word a1) { called(1308, (word[]){a0, a1}); }
+void pmpi_request_get_status_(word a0, word a1, word a2, word a3) { called(1309, (word[]){a0, a1, a2, a3}); }
+void pmpi_request_get_status__(word a0, word a1, word a2, word a3) { called(1310, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_request_get_status_f08_, pmpir_request_get_status_f08_)(word a0, word a1, word a2, word a3) { called(1311, (word[]){a0, a1, a2, a3}); }
+void pmpi_request_get_status_all_(word a0, word a1, word a2, word a3, word a4) { called(1312, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_request_get_status_all__(word a0, word a1, word a2, word a3, word a4) { called(1313, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_request_get_status_all_f08_, pmpir_request_get_status_all_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1314, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_request_get_status_any_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1315, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_request_get_status_any__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1316, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_request_get_status_any_f08_, pmpir_request_get_status_any_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1317, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_request_get_status_some_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1318, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_request_get_status_some__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1319, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_request_get_status_some_f08_, pmpir_request_get_status_some_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1320, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_rget_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1321, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_rget__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1322, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_rget_f08_, pmpir_rget_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1323, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_rget_accumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1324, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
+void pmpi_rget_accumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1325, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
+void EITHER(pmpi_rget_accumulate_f08_, pmpir_rget_accumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1326, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
+void pmpi_rput_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1327, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_rput__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1328, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_rput_f08_, pmpir_rput_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1329, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_rsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1330, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_rsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1331, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_rsend_f08_, pmpir_rsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1332, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_rsend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1333, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_rsend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1334, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_rsend_init_f08_, pmpir_rsend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1335, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_scan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1336, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_scan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1337, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_scan_f08_, pmpir_scan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1338, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_scan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1339, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_scan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1340, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_scan_init_f08_, pmpir_scan_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1341, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_scatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1342, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_scatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1343, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_scatter_f08_, pmpir_scatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1344, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1345, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1346, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_scatter_init_f08_, pmpir_scatter_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1347, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_scatterv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1348, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_scatterv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1349, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_scatterv_f08_, pmpir_scatterv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1350, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_scatterv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1351, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_scatterv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1352, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_scatterv_init_f08_, pmpir_scatterv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1353, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_send_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1354, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_send__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1355, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_send_f08_, pmpir_send_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1356, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_send_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1357, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_send_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1358, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_send_init_f08_, pmpir_send_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1359, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_sendrecv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1360, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void pmpi_sendrecv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1361, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void EITHER(pmpi_sendrecv_f08_, pmpir_sendrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1362, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void pmpi_sendrecv_replace_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1363, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_sendrecv_replace__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1364, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_sendrecv_replace_f08_, pmpir_sendrecv_replace_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1365, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_session_attach_buffer_(word a0, word a1, word a2, word a3) { called(1366, (word[]){a0, a1, a2, a3}); }
+void pmpi_session_attach_buffer__(word a0, word a1, word a2, word a3) { called(1367, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_session_attach_buffer_f08_, pmpir_session_attach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(1368, (word[]){a0, a1, a2, a3}); }
+void pmpi_session_detach_buffer_(word a0, word a1, word a2, word a3) { called(1369, (word[]){a0, a1, a2, a3}); }
+void pmpi_session_detach_buffer__(word a0, word a1, word a2, word a3) { called(1370, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_session_detach_buffer_f08_, pmpir_session_detach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(1371, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_session_detach_buffer_f08_large_, pmpir_session_detach_buffer_f08_large_)(word a0, word a1, word a2, word a3) { called(1372, (word[]){a0, a1, a2, a3}); }
+void pmpi_session_finalize_(word a0, word a1) { called(1373, (word[]){a0, a1}); }
+void pmpi_session_finalize__(word a0, word a1) { called(1374, (word[]){a0, a1}); }
+void EITHER(pmpi_session_finalize_f08_, pmpir_session_finalize_f08_)(word a0, word a1) { called(1375, (word[]){a0, a1}); }
+void pmpi_session_flush_buffer_(word a0, word a1) { called(1376, (word[]){a0, a1}); }
+void pmpi_session_flush_buffer__(word a0, word a1) { called(1377, (word[]){a0, a1}); }
+void EITHER(pmpi_session_flush_buffer_f08_, pmpir_session_flush_buffer_f08_)(word a0, word a1) { called(1378, (word[]){a0, a1}); }
+void pmpi_session_iflush_buffer_(word a0, word a1, word a2) { called(1379, (word[]){a0, a1, a2}); }
+void pmpi_session_iflush_buffer__(word a0, word a1, word a2) { called(1380, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_session_iflush_buffer_f08_, pmpir_session_iflush_buffer_f08_)(word a0, word a1, word a2) { called(1381, (word[]){a0, a1, a2}); }
+void pmpi_session_init_(word a0, word a1, word a2, word a3) { called(1382, (word[]){a0, a1, a2, a3}); }
+void pmpi_session_init__(word a0, word a1, word a2, word a3) { called(1383, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_session_init_f08_, pmpir_session_init_f08_)(word a0, word a1, word a2, word a3) { called(1384, (word[]){a0, a1, a2, a3}); }
+void pmpi_ssend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1385, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_ssend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1386, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_ssend_f08_, pmpir_ssend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1387, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_ssend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1388, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ssend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1389, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_ssend_init_f08_, pmpir_ssend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1390, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_start_(word a0, word a1) { called(1391, (word[]){a0, a1}); }
+void pmpi_start__(word a0, word a1) { called(1392, (word[]){a0, a1}); }
+void EITHER(pmpi_start_f08_, pmpir_start_f08_)(word a0, word a1) { called(1393, (word[]){a0, a1}); }
+void pmpi_startall_(word a0, word a1, word a2) { called(1394, (word[]){a0, a1, a2}); }
+void pmpi_startall__(word a0, word a1, word a2) { called(1395, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_startall_f08_, pmpir_startall_f08_)(word a0, word a1, word a2) { called(1396, (word[]){a0, a1, a2}); }
+void pmpi_test_(word a0, word a1, word a2, word a3) { called(1397, (word[]){a0, a1, a2, a3}); }
+void pmpi_test__(word a0, word a1, word a2, word a3) { called(1398, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_test_f08_, pmpir_test_f08_)(word a0, word a1, word a2, word a3) { called(1399, (word[]){a0, a1, a2, a3}); }
+void pmpi_testall_(word a0, word a1, word a2, word a3, word a4) { called(1400, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_testall__(word a0, word a1, word a2, word a3, word a4) { called(1401, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_testall_f08_, pmpir_testall_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1402, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_testany_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1403, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_testany__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1404, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_testany_f08_, pmpir_testany_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1405, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_testsome_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1406, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_testsome__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1407, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_testsome_f08_, pmpir_testsome_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1408, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_type_free_(word a0, word a1) { called(1409, (word[]){a0, a1}); }
+void pmpi_type_free__(word a0, word a1) { called(1410, (word[]){a0, a1}); }
+void EITHER(pmpi_type_free_f08_, pmpir_type_free_f08_)(word a0, word a1) { called(1411, (word[]){a0, a1}); }
+void pmpi_wait_(word a0, word a1, word a2) { called(1412, (word[]){a0, a1, a2}); }
+void pmpi_wait__(word a0, word a1, word a2) { called(1413, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_wait_f08_, pmpir_wait_f08_)(word a0, word a1, word a2) { called(1414, (word[]){a0, a1, a2}); }
+void pmpi_waitall_(word a0, word a1, word a2, word a3) { called(1415, (word[]){a0, a1, a2, a3}); }
+void pmpi_waitall__(word a0, word a1, word a2, word a3) { called(1416, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_waitall_f08_, pmpir_waitall_f08_)(word a0, word a1, word a2, word a3) { called(1417, (word[]){a0, a1, a2, a3}); }
+void pmpi_waitany_(word a0, word a1, word a2, word a3, word a4) { called(1418, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_waitany__(word a0, word a1, word a2, word a3, word a4) { called(1419, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_waitany_f08_, pmpir_waitany_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1420, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_waitsome_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1421, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_waitsome__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1422, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_waitsome_f08_, pmpir_waitsome_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1423, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_win_allocate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1424, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1425, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_cptr_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1426, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_cptr__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1427, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_allocate_f08_, pmpir_win_allocate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1428, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_allocate_f08_large_, pmpir_win_allocate_f08_large_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1429, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_shared_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1430, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_shared__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1431, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_shared_cptr_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1432, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_shared_cptr__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1433, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_allocate_shared_f08_, pmpir_win_allocate_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1434, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_allocate_shared_f08_large_, pmpir_win_allocate_shared_f08_large_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1435, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_attach_(word a0, word a1, word a2, word a3) { called(1436, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_attach__(word a0, word a1, word a2, word a3) { called(1437, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_win_attach_f08_, pmpir_win_attach_f08_)(word a0, word a1, word a2, word a3) { called(1438, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_complete_(word a0, word a1) { called(1439, (word[]){a0, a1}); }
+void pmpi_win_complete__(word a0, word a1) { called(1440, (word[]){a0, a1}); }
+void EITHER(pmpi_win_complete_f08_, pmpir_win_complete_f08_)(word a0, word a1) { called(1441, (word[]){a0, a1}); }
+void pmpi_win_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1442, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1443, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_create_f08_, pmpir_win_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1444, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_create_dynamic_(word a0, word a1, word a2, word a3) { called(1445, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_create_dynamic__(word a0, word a1, word a2, word a3) { called(1446, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_win_create_dynamic_f08_, pmpir_win_create_dynamic_f08_)(word a0, word a1, word a2, word a3) { called(1447, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_detach_(word a0, word a1, word a2) { called(1448, (word[]){a0, a1, a2}); }
+void pmpi_win_detach__(word a0, word a1, word a2) { called(1449, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_detach_f08_, pmpir_win_detach_f08_)(word a0, word a1, word a2) { called(1450, (word[]){a0, a1, a2}); }
+void pmpi_win_fence_(word a0, word a1, word a2) { called(1451, (word[]){a0, a1, a2}); }
+void pmpi_win_fence__(word a0, word a1, word a2) { called(1452, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_fence_f08_, pmpir_win_fence_f08_)(word a0, word a1, word a2) { called(1453, (word[]){a0, a1, a2}); }
+void pmpi_win_flush_(word a0, word a1, word a2) { called(1454, (word[]){a0, a1, a2}); }
+void pmpi_win_flush__(word a0, word a1, word a2) { called(1455, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_flush_f08_, pmpir_win_flush_f08_)(word a0, word a1, word a2) { called(1456, (word[]){a0, a1, a2}); }
+void pmpi_win_flush_all_(word a0, word a1) { called(1457, (word[]){a0, a1}); }
+void pmpi_win_flush_all__(word a0, word a1) { called(1458, (word[]){a0, a1}); }
+void EITHER(pmpi_win_flush_all_f08_, pmpir_win_flush_all_f08_)(word a0, word a1) { called(1459, (word[]){a0, a1}); }
+void pmpi_win_flush_local_(word a0, word a1, word a2) { called(1460, (word[]){a0, a1, a2}); }
+void pmpi_win_flush_local__(word a0, word a1, word a2) { called(1461, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_flush_local_f08_, pmpir_win_flush_local_f08_)(word a0, word a1, word a2) { called(1462, (word[]){a0, a1, a2}); }
+void pmpi_win_flush_local_all_(word a0, word a1) { called(1463, (word[]){a0, a1}); }
+void pmpi_win_flush_local_all__(word a0, word a1) { called(1464, (word[]){a0, a1}); }
+void EITHER(pmpi_win_flush_local_all_f08_, pmpir_win_flush_local_all_f08_)(word a0, word a1) { called(1465, (word[]){a0, a1}); }
+void pmpi_win_free_(word a0, word a1) { called(1466, (word[]){a0, a1}); }
+void pmpi_win_free__(word a0, word a1) { called(1467, (word[]){a0, a1}); }
+void EITHER(pmpi_win_free_f08_, pmpir_win_free_f08_)(word a0, word a1) { called(1468, (word[]){a0, a1}); }
+void pmpi_win_lock_(word a0, word a1, word a2, word a3, word a4) { called(1469, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_win_lock__(word a0, word a1, word a2, word a3, word a4) { called(1470, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_win_lock_f08_, pmpir_win_lock_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1471, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_win_lock_all_(word a0, word a1, word a2) { called(1472, (word[]){a0, a1, a2}); }
+void pmpi_win_lock_all__(word a0, word a1, word a2) { called(1473, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_lock_all_f08_, pmpir_win_lock_all_f08_)(word a0, word a1, word a2) { called(1474, (word[]){a0, a1, a2}); }
+void pmpi_win_post_(word a0, word a1, word a2, word a3) { called(1475, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_post__(word a0, word a1, word a2, word a3) { called(1476, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_win_post_f08_, pmpir_win_post_f08_)(word a0, word a1, word a2, word a3) { called(1477, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_set_info_(word a0, word a1, word a2) { called(1478, (word[]){a0, a1, a2}); }
+void pmpi_win_set_info__(word a0, word a1, word a2) { called(1479, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_set_info_f08_, pmpir_win_set_info_f08_)(word a0, word a1, word a2) { called(1480, (word[]){a0, a1, a2}); }
+void pmpi_win_start_(word a0, word a1, word a2, word a3) { called(1481, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_start__(word a0, word a1, word a2, word a3) { called(1482, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_win_start_f08_, pmpir_win_start_f08_)(word a0, word a1, word a2, word a3) { called(1483, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_sync_(word a0, word a1) { called(1484, (word[]){a0, a1}); }
+void pmpi_win_sync__(word a0, word a1) { called(1485, (word[]){a0, a1}); }
+void EITHER(pmpi_win_sync_f08_, pmpir_win_sync_f08_)(word a0, word a1) { called(1486, (word[]){a0, a1}); }
+void pmpi_win_test_(word a0, word a1, word a2) { called(1487, (word[]){a0, a1, a2}); }
+void pmpi_win_test__(word a0, word a1, word a2) { called(1488, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_test_f08_, pmpir_win_test_f08_)(word a0, word a1, word a2) { called(1489, (word[]){a0, a1, a2}); }
+void pmpi_win_unlock_(word a0, word a1, word a2) { called(1490, (word[]){a0, a1, a2}); }
+void pmpi_win_unlock__(word a0, word a1, word a2) { called(1491, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_unlock_f08_, pmpir_win_unlock_f08_)(word a0, word a1, word a2) { called(1492, (word[]){a0, a1, a2}); }
+void pmpi_win_unlock_all_(word a0, word a1) { called(1493, (word[]){a0, a1}); }
+void pmpi_win_unlock_all__(word a0, word a1) { called(1494, (word[]){a0, a1}); }
+void EITHER(pmpi_win_unlock_all_f08_, pmpir_win_unlock_all_f08_)(word a0, word a1) { called(1495, (word[]){a0, a1}); }
+void pmpi_win_wait_(word a0, word a1) { called(1496, (word[]){a0, a1}); }
+void pmpi_win_wait__(word a0, word a1) { called(1497, (word[]){a0, a1}); }
+void EITHER(pmpi_win_wait_f08_, pmpir_win_wait_f08_)(word a0, word a1) { called(1498, (word[]){a0, a1}); }

@@ -101,6 +101,7 @@ const LAUNCHER: House = House {
         "environment",
         "choose",
         "companion",
+        "variables",
         "gpu",
         "cli",
         "watch",

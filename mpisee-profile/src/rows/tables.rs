@@ -4,7 +4,7 @@ use super::columns::table_description;
 use super::{
     ArrivalRow, BinaryRow, CallRow, CollectiveRow, Column, CommRow, GpuRow, GpuTotalRow, MessageRow, NodeRow,
     OffsetRow, OutsideRow, OutsideTotalRow, PathRow, PathTotalRow, PeRow, PeerRow, RankRow, RegionRow,
-    RegionTotalRow, Row, SiteRow, SiteTotalRow, SpreadRow, StackRow, StreamRow, TotalRow,
+    RegionTotalRow, Row, SiteRow, SiteTotalRow, SpreadRow, StackRow, StreamRow, TotalRow, VariableRow,
 };
 
 /// A table that a profile may have.
@@ -65,6 +65,7 @@ tables!(
     PeerRow,
     OutsideRow,
     RegionRow,
+    VariableRow,
     ArrivalRow,
     CollectiveRow,
     MessageRow,

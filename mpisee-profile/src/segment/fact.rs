@@ -26,6 +26,8 @@ pub enum Fact {
     Wanted = 9,
     /// The CPUs that the process may use, `0-3,8`: when recording began, and again at the end of MPI if they differ then.
     Cpus = 10,
+    /// A control variable of MPI's that is not at its default: name, value and what set it, with zeros between them.
+    Control = 11,
 }
 
 impl Fact {

@@ -14,6 +14,9 @@ const INSTANCES: u64 = 1 << 61;
 const STREAM: u64 = 1 << 60;
 /// With the tag of a region: the key counts calls of a call path.
 const PATH: u64 = 1 << 59;
+/// With the tag of a region: the key has the values of one of MPI's variables in a region.
+const VARIABLE: u64 = 1 << 58;
+const VARIABLE_SHIFT: u32 = 16;
 const PATH_SHIFT: u32 = CommId::BITS + OPERATION_BITS;
 const REQUEST_SHIFT: u32 = 38;
 const REQUEST_BITS: u32 = 22;
@@ -50,6 +53,8 @@ pub enum Meaning {
     Stream(u32),
     /// Calls of a call path.
     Path(PathKey),
+    /// Values of one of MPI's variables, by its number in the log, in a region.
+    Variable(u16, RegionId),
 }
 
 /// An operation, and where the program calls it: either the operation alone, or the number of a call site, of which the log
@@ -193,6 +198,11 @@ impl Key {
         Key(REGION << TAG_SHIFT | STREAM | u64::from(number))
     }
 
+    /// The key of a variable of MPI's in a region.
+    pub fn variable(number: u16, region: RegionId) -> Key {
+        Key(REGION << TAG_SHIFT | VARIABLE | u64::from(number) << VARIABLE_SHIFT | u64::from(region.get()))
+    }
+
     /// The communicator, of the key of a call.
     #[inline]
     pub fn communicator_of_call(self) -> CommId {
@@ -266,6 +276,10 @@ impl Key {
                 operation: bits(0, OPERATION_BITS) as u16,
             })),
             REGION if self.0 & STREAM != 0 => Some(Meaning::Stream(bits(0, 32) as u32)),
+            REGION if self.0 & VARIABLE != 0 => Some(Meaning::Variable(
+                bits(VARIABLE_SHIFT, u16::BITS) as u16,
+                RegionId::new(bits(0, RegionId::BITS) as u32),
+            )),
             REGION if self.0 & SHARED_ROW != 0 => Some(Meaning::SharedRow(CommId::new(bits(0, 32) as u32))),
             REGION => Some(Meaning::Region(RegionId::new(bits(0, 32) as u32))),
             _ => None,
@@ -315,6 +329,7 @@ mod tests {
             prop_assert_eq!(path.pack().meaning(), Some(Meaning::Path(path)));
             let peer = PeerKey { communicator, peer: CommRank::new(peer) };
             prop_assert_eq!(peer.pack().meaning(), Some(Meaning::Peer(peer)));
+            prop_assert_eq!(Key::variable(path.path, region).meaning(), Some(Meaning::Variable(path.path, region)));
             prop_assert_eq!(Key::region(region).meaning(), Some(Meaning::Region(region)));
             let instances = InstancesKey { communicator, operation, request };
             prop_assert_eq!(instances.pack().meaning(), Some(Meaning::Instances(instances)));

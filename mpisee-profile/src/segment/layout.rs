@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 14;
+pub const VERSION: u64 = 15;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -136,7 +136,7 @@ pub struct Slot {
     /// Odd while the values change.
     pub sequence: AtomicU64,
     /// Their meaning depends on the key: see [`call`], [`path`], [`peer`], [`region`],
-    /// [`shared_row`], [`super::active_call`], [`super::instances`].
+    /// [`shared_row`], [`variable`], [`super::active_call`], [`super::instances`].
     pub values: [AtomicU64; 6],
 }
 
@@ -262,4 +262,18 @@ pub mod region {
     pub const CPU_US: usize = 3;
     /// Times that a thread lost its core to another meanwhile.
     pub const INVOLUNTARY_SWITCHES: usize = 4;
+}
+
+/// Values of a slot of one of MPI's variables in a region, which one thread at a time writes; all but the first are bits of an `f64`.
+pub mod variable {
+    /// Readings.
+    pub const READINGS: usize = 0;
+    /// The value at the last of them.
+    pub const VALUE: usize = 1;
+    /// By how much it grew while the program was in the region.
+    pub const DELTA: usize = 2;
+    /// The smallest value.
+    pub const LEAST: usize = 3;
+    /// The largest value.
+    pub const MOST: usize = 4;
 }

@@ -194,6 +194,17 @@ pub enum Record {
         /// The return addresses, from the MPI call outwards.
         frames: Vec<Code>,
     },
+    /// One of MPI's variables is read; variables are numbered in the order of their records.
+    Variable {
+        /// True if it is of a communicator, and read for `MPI_COMM_WORLD`.
+        of_world: bool,
+        /// Its class, as in `variables.csv`.
+        class: String,
+        /// Its name.
+        name: String,
+        /// What MPI says about it.
+        description: String,
+    },
     /// A region began for the first time.
     Region {
         /// The region.
@@ -225,6 +236,7 @@ const MODULE: u32 = 10;
 const SITE: u32 = 11;
 const PATH: u32 = 12;
 const FUNCTION: u32 = 13;
+const VARIABLE: u32 = 14;
 
 impl Record {
     /// The words of the record.
@@ -257,6 +269,9 @@ impl Record {
             }
             Record::Function { file, name } => {
                 writer.labelled(FUNCTION, [name.len() as u32], &format!("{name}{file}"))
+            }
+            Record::Variable { of_world, class, name, description } => {
+                writer.labelled(VARIABLE, [u32::from(*of_world)], &format!("{class}\0{name}\0{description}"))
             }
             Record::Site { operation, code } => {
                 writer.numbers([u32::from(*operation)]);
@@ -308,6 +323,13 @@ impl Record {
                     frames.push(decode_code(&mut rest)?);
                 }
                 Record::Path { frames }
+            }
+            VARIABLE => {
+                let of_world = number(&mut rest)? != 0;
+                let text = text(rest);
+                let mut parts = text.splitn(3, '\0').map(str::to_owned);
+                let (class, name, description) = (parts.next()?, parts.next()?, parts.next()?);
+                Record::Variable { of_world, class, name, description }
             }
             REGION => Record::Region { id: region(&mut rest)?, parent: region(&mut rest)?, name: text(rest) },
             _ => return None,

@@ -13,6 +13,7 @@ use super::layout::{
 use super::log::{Code, Created, Record, Runs};
 use crate::error::ProfileError;
 use crate::rows::{Cpus, MOST_PROCESSES};
+use crate::run::{ControlInfo, VariableInfo};
 use crate::site::{PathId, SiteId};
 use crate::{CommId, CommRank, Operation, RegionId, Ticks, WorldRank};
 use std::collections::HashMap;
@@ -160,6 +161,10 @@ pub struct Program {
     pub wanted: Option<[PathBuf; 2]>,
     /// The CPUs that the process may use: when recording began, and at the end of MPI if they differ then.
     pub cpus: Vec<Cpus>,
+    /// The variables of MPI that were read, by their number.
+    pub variables: Vec<VariableInfo>,
+    /// Control variables of MPI that are not at their defaults, as in `run.json`.
+    pub control: Vec<ControlInfo>,
 }
 
 /// The end of MPI in a process.
@@ -429,6 +434,7 @@ impl Snapshot {
                 (Meaning::Call(_), call::SHORTEST_PLUS_1) => sum[index].min(value),
                 (Meaning::Call(_), call::LONGEST) => sum[index].max(value),
                 (Meaning::Call(_), call::RETURNS_TO) => 0,
+                (Meaning::Variable(..), _) => value,
                 (Meaning::Peer(_), peer::WORLD_RANK_PLUS_1) => sum[index].max(value),
                 _ => sum[index].wrapping_add(value),
             };
@@ -484,6 +490,9 @@ impl Snapshot {
             Record::Path { frames } => {
                 frames.iter().try_for_each(|code| self.check_code(code))?;
                 self.paths.push(frames);
+            }
+            Record::Variable { of_world, class, name, description } => {
+                self.program.variables.push(VariableInfo { name, class, of_world, description });
             }
             Record::Fact { which, text } => self.program.learn(which, text),
             Record::Label { id, text } => self.communicator(id)?.label = text,
@@ -564,6 +573,12 @@ impl Program {
             which if which == Fact::Note as u32 => self.notes.push(text),
             which if which == Fact::Fold as u32 => self.fold = text.parse().ok(),
             which if which == Fact::Job as u32 => self.job = Some(text),
+            which if which == Fact::Control as u32 => {
+                let mut parts = text.splitn(3, '\0').map(str::to_owned);
+                if let (Some(name), Some(value), Some(set_by)) = (parts.next(), parts.next(), parts.next()) {
+                    self.control.push(ControlInfo { name, value, set_by });
+                }
+            }
             which if which == Fact::Cpus as u32 => self.cpus.extend(text.parse()),
             which if which == Fact::Wanted as u32 => {
                 let paths = text.split_once('\0');

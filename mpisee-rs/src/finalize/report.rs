@@ -5,6 +5,7 @@ use super::output_dir;
 use crate::mpi::compatibility::FLAVOUR;
 use crate::state::process::{self, was_spawned};
 use crate::state::sites::SITES;
+use crate::state::variables;
 use crate::state::world::World;
 use mpisee_collect::nodes::Nodes;
 use mpisee_collect::process::batch_job;
@@ -57,6 +58,7 @@ pub fn missing(absent: &RankSet, lost: &RankSet) -> Vec<String> {
 
 /// The description of the program for `run.json`.
 fn program(world: &World) -> Program {
+    let (variables, control) = variables::described();
     Program {
         command: command_line(),
         library: world.library_version.clone(),
@@ -64,6 +66,8 @@ fn program(world: &World) -> Program {
         thread_level: world.thread_level.to_owned(),
         job: batch_job(),
         notes: notes(world).collect(),
+        variables,
+        control,
         ..Program::default()
     }
 }

@@ -8498,6 +8498,15 @@ pub unsafe extern "C-unwind" fn MPI_Startall(count: c_int, array_of_requests: *m
     }
 }
 
+#[cfg(mpi = "MPI_T_init_thread")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
+    buffers::note([]);
+    unsafe {
+        wrappers::t_init_thread(required, provided, move || pmpi::MPI_T_init_thread.get()(required, provided))
+    }
+}
+
 #[cfg(mpi = "MPI_Test")]
 #[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]

@@ -373,6 +373,7 @@ pub static INTERPOSED: &[(&CStr, bool)] = &[
     (c"PMPI_Ssend_init_c", cfg!(mpi = "MPI_Ssend_init_c")),
     (c"PMPI_Start", cfg!(mpi = "MPI_Start")),
     (c"PMPI_Startall", cfg!(mpi = "MPI_Startall")),
+    (c"PMPI_T_init_thread", cfg!(mpi = "MPI_T_init_thread")),
     (c"PMPI_Test", cfg!(mpi = "MPI_Test")),
     (c"PMPI_Testall", cfg!(mpi = "MPI_Testall")),
     (c"PMPI_Testany", cfg!(mpi = "MPI_Testany")),

@@ -3517,6 +3517,8 @@ pub static MPI_Status_set_source: Symbol<unsafe extern "C-unwind" fn(*mut Status
     Symbol::new(c"PMPI_Status_set_source");
 pub static MPI_Status_set_tag: Symbol<unsafe extern "C-unwind" fn(*mut Status, c_int) -> c_int> =
     Symbol::new(c"PMPI_Status_set_tag");
+pub static MPI_T_init_thread: Symbol<unsafe extern "C-unwind" fn(c_int, *mut c_int) -> c_int> =
+    Symbol::new(c"PMPI_T_init_thread");
 #[unsafe(link_section = ".data.hot")]
 pub static MPI_Test: Symbol<unsafe extern "C-unwind" fn(*mut Request, *mut c_int, *mut Status) -> c_int> =
     Symbol::new(c"PMPI_Test");

@@ -2094,6 +2094,8 @@ const _: unsafe extern "C" fn(*const c_void, Count, Datatype, c_int, c_int, Comm
 const _: unsafe extern "C" fn(*mut Request) -> c_int = mpi_sys::PMPI_Start;
 #[cfg(mpi = "MPI_Startall")]
 const _: unsafe extern "C" fn(c_int, *mut Request) -> c_int = mpi_sys::PMPI_Startall;
+#[cfg(mpi = "MPI_T_init_thread")]
+const _: unsafe extern "C" fn(c_int, *mut c_int) -> c_int = mpi_sys::PMPI_T_init_thread;
 #[cfg(mpi = "MPI_Test")]
 const _: unsafe extern "C" fn(*mut Request, *mut c_int, *mut Status) -> c_int = mpi_sys::PMPI_Test;
 #[cfg(mpi = "MPI_Testall")]

@@ -6,4 +6,5 @@ pub mod compatibility;
 pub mod fortran;
 pub mod query;
 pub mod symbol;
+pub mod tool;
 pub mod topology;

@@ -326,7 +326,8 @@ impl RowSharing {
             | Meaning::SharedRow(_)
             | Meaning::Instances(_)
             | Meaning::Stream(_)
-            | Meaning::Path(_) => Some(Lasting::of(key)),
+            | Meaning::Path(_)
+            | Meaning::Variable(..) => Some(Lasting::of(key)),
         }
     }
 

@@ -23,4 +23,5 @@ pub mod stack;
 pub mod thread;
 pub mod unwind_tables;
 pub mod unwinder;
+pub mod variables;
 pub mod world;

@@ -1,5 +1,6 @@
 //! Named regions of the program, which nest.
 
+use crate::state::variables;
 use crate::storage::clock;
 use crate::storage::counters::{Counters, add, update};
 use crate::storage::hot::HOT;
@@ -60,6 +61,7 @@ impl Regions {
             stack.left_out += 1;
             return;
         }
+        variables::leave_region();
         let outer = self.current();
         let name = name.replace('/', "_");
         let slot = stack.slot(segment, outer, &name);
@@ -100,6 +102,7 @@ impl Regions {
                 });
             }
         }
+        variables::leave_region();
         let current = stack.open.last().map_or(RegionId::OUTSIDE, |open| open.id);
         HOT.set_region(current);
     }

@@ -18,6 +18,7 @@ use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
 use crate::state::sites::{self, SITES};
 use crate::state::thread::{self, Inside};
+use crate::state::variables;
 use crate::state::world::{self, World};
 use crate::storage::message::{self, say};
 use crate::storage::segment::{self, Segment};
@@ -61,6 +62,9 @@ pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
 /// See [`init`].
 pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
     let _inside = publish_place(active_call::Call::Finalize, CommId::WORLD, frame::pointer());
+    if process::is_tracking() {
+        world::guarded(variables::end);
+    }
     if process::end() && catch_unwind(finalize::write_profile).is_err() {
         say(format_args!("writing the profile failed inside the profiler; the program goes on"));
     }
@@ -281,6 +285,7 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
     paths::prepare();
     buffers::look_for_driver();
     finalize::log_facts(world);
+    variables::begin(world);
     fill_header(world, before);
     overhead::note_init(world, began_ns.saturating_sub(spent_ns));
     switch(world, record);
@@ -305,6 +310,7 @@ pub fn switch(world: &World, on: bool) {
     if !on {
         world.segment.header().recording_was_off.store(1, Ordering::Relaxed);
     }
+    variables::switch(on);
     process::set_mode(if on { Mode::Recording } else { Mode::Tracking });
 }
 

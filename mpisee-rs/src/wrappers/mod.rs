@@ -23,6 +23,7 @@ mod pcontrol;
 mod persistent;
 mod point_to_point;
 mod session;
+mod tools;
 
 #[allow(unused_imports)]
 pub use collective::{collective, prepare_collective, start_collective};
@@ -64,3 +65,5 @@ pub use point_to_point::{
 };
 #[allow(unused_imports)]
 pub use session::{create_from_group, session_finalize, session_init};
+#[allow(unused_imports)]
+pub use tools::t_init_thread;

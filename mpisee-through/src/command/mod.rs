@@ -27,6 +27,7 @@ mod skipped;
 pub mod summary;
 pub mod timeline;
 pub mod top;
+pub mod variables;
 pub mod waits;
 
 pub use crate::outcome::Outcome;

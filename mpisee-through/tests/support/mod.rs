@@ -7,7 +7,7 @@ pub mod runs;
 
 use mpisee_profile::rows::{
     ArrivalRow, CallRow, CollectiveRow, CommRow, Members, Memory, MessageRow, OutsideRow, PathRow, PeerRow,
-    RankRow, RegionRow, Row, Seconds, SiteRow, StackRow, StreamRow,
+    RankRow, RegionRow, Row, Seconds, SiteRow, StackRow, StreamRow, VariableRow,
 };
 use mpisee_profile::run::MpiInfo;
 use mpisee_profile::writer::{ProfileWriter, to_csv};
@@ -37,6 +37,8 @@ pub struct Builder {
     /// Written if there are any.
     pub paths: Vec<PathRow>,
     pub stacks: Vec<StackRow>,
+    /// Written if there are any.
+    pub variables: Vec<VariableRow>,
 }
 
 /// A profile on disk, in a directory of its own.
@@ -55,6 +57,7 @@ impl Builder {
                 library: "Open MPI v5.0.3".to_owned(),
                 flavour: "openmpi-5".to_owned(),
                 thread_level: "funneled".to_owned(),
+                ..MpiInfo::default()
             },
             command: vec!["./splatt".to_owned(), "cpd".to_owned(), "my tensor.tns".to_owned()],
             start: "2025-06-01T12:00:00Z".to_owned(),
@@ -88,6 +91,7 @@ impl Builder {
             sites: vec![],
             paths: vec![],
             stacks: vec![],
+            variables: vec![],
         };
         empty.comm("W", "", "", &format!("0-{}", ranks - 1), |_| {})
     }
@@ -229,6 +233,23 @@ impl Builder {
         self
     }
 
+    /// Adds what a variable of MPI's grew by in a region, or had there: value, smallest and largest.
+    pub fn variable(mut self, name: &str, rank: u32, region: &str, grew: Option<f64>, had: [f64; 3]) -> Self {
+        let is_level = grew.is_none();
+        self.variables.push(VariableRow {
+            rank,
+            region: region.to_owned(),
+            name: name.to_owned(),
+            class: if is_level { "level" } else { "counter" }.to_owned(),
+            value: had[0],
+            delta: grew,
+            least: is_level.then_some(had[1]),
+            most: is_level.then_some(had[2]),
+            readings: 1,
+        });
+        self
+    }
+
     /// Changes anything.
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
@@ -261,6 +282,9 @@ impl Builder {
         if !self.paths.is_empty() {
             write_table(&writer, &self.paths);
             write_table(&writer, &self.stacks);
+        }
+        if !self.variables.is_empty() {
+            write_table(&writer, &self.variables);
         }
         let directory = writer.finish(&self.run).unwrap();
         Written { scratch, directory }

@@ -51,4 +51,5 @@ mod stub;
 mod sums;
 mod threads;
 mod top;
+mod variables;
 mod without_order;

@@ -17,9 +17,11 @@ pub fn emit(functions: &[Function]) -> String {
     out
 }
 
-/// The functions with Fortran symbols.
+/// The functions with Fortran symbols: the interface for tools has none.
 pub fn bound(functions: &[Function]) -> impl Iterator<Item = (&Function, &Meaning)> {
-    functions.iter().filter_map(|function| Some((function, function.meaning.as_ref()?)))
+    let of_tools = |function: &&Function| function.name.starts_with("MPI_T_");
+    let bound = functions.iter().filter(move |function| !of_tools(function));
+    bound.filter_map(|function| Some((function, function.meaning.as_ref()?)))
 }
 
 /// One of the names of a function, as compilers and MPIs spell it.

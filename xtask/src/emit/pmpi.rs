@@ -13,8 +13,9 @@ pub fn emit(functions: &[Function]) -> Result<String> {
     );
     out.push_str("Offset, Op, Raw, Request, Session, Status, Win};\n");
     out.push_str("use crate::mpi::symbol::Symbol;\nuse std::ffi::{c_char, c_double, c_int, c_void};\n\n");
-    // The tool information interface is another API of its own, which a profiler leaves alone.
-    for function in functions.iter().filter(|function| !function.name.starts_with("MPI_T_")) {
+    // The tool information interface is another API of its own, of which `mpi/tool.rs` has what is called.
+    let is_ours = |function: &&Function| !function.name.starts_with("MPI_T_") || function.meaning.is_some();
+    for function in functions.iter().filter(is_ours) {
         for large in [false, true] {
             if large && !function.has_large_variant() {
                 continue;

@@ -53,8 +53,9 @@ struct Entry {
 /// All of them; a list of parameters, each as the initialiser of a `struct parameter`, goes to `lists`.
 fn entries(functions: &[Function], lists: &mut Vec<Vec<String>>) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    // The tool information interface is another API of its own, which a profiler leaves alone.
-    for function in functions.iter().filter(|function| !function.name.starts_with("MPI_T_")) {
+    // The tool information interface is another API of its own, of which little is interposed.
+    let is_ours = |function: &&Function| !function.name.starts_with("MPI_T_") || function.meaning.is_some();
+    for function in functions.iter().filter(is_ours) {
         for large in [false, true] {
             if !large || function.has_large_variant() {
                 lists.push(c_parameters(function, large).with_context(|| function.name.clone())?);

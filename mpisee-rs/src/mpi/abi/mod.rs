@@ -16,12 +16,15 @@ use std::marker::PhantomData;
 mod family;
 #[cfg_attr(mpi_family = "standard", path = "standard_header.rs")]
 pub mod header;
+mod tool;
 
 pub use family::{
-    FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, IN_PLACE, STATUS_IGNORE, is_aliased_request, is_fault_tolerant,
-    is_predefined_datatype, learn_aliased_request, received_bytes, resolve,
+    FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, IN_PLACE, NUMBERING, STATUS_IGNORE, element_of,
+    is_aliased_request, is_fault_tolerant, is_predefined_datatype, learn_aliased_request, received_bytes,
+    resolve, settings_of, variables_in_use,
 };
 pub use header::*;
+pub use tool::{Element, Numbering};
 
 /// A handle that can be converted from its Fortran integer.
 pub trait FromFortran: Copy {

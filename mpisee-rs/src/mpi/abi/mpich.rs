@@ -1,6 +1,6 @@
 //! MPICH and what shares its binary interface (Intel MPI, MVAPICH, Cray MPICH): handles are integers.
 
-use super::{Datatype, FromFortran, Predefined, Request, Status, bits, from_bits};
+use super::{Datatype, Element, FromFortran, Numbering, Predefined, Request, Status, bits, from_bits};
 use crate::generated::pmpi;
 use std::ffi::{CStr, c_int, c_void};
 
@@ -78,4 +78,32 @@ pub fn received_bytes(status: &Status) -> u64 {
 /// Returns whether the run goes on when a process ends early. MPICH has functions for it, and ends all processes.
 pub fn is_fault_tolerant() -> bool {
     false
+}
+
+/// How it numbers the constants of the interface for tools.
+pub const NUMBERING: Numbering = Numbering { first_class: 240, unbound: 9700 };
+
+/// The type of a variable's values; `None` for one that no variable has.
+pub fn element_of(datatype: Datatype) -> Option<Element> {
+    Some(match bits(datatype) {
+        0x4c00_0405 | 0x4c00_0439 => Element::I32,
+        0x4c00_0406 | 0x4c00_043d => Element::U32,
+        0x4c00_0807 | 0x4c00_0809 | 0x4c00_083a | 0x4c00_0845 => Element::I64,
+        0x4c00_0808 | 0x4c00_0819 | 0x4c00_083e => Element::U64,
+        0x4c00_080b => Element::F64,
+        0x4c00_013f => Element::Bool,
+        0x4c00_0101 => Element::Char,
+        _ => return None,
+    })
+}
+
+/// The environment variables that set a control variable.
+pub fn settings_of(control: &str) -> Vec<String> {
+    let name = control.strip_prefix("MPIR_CVAR_").unwrap_or(control);
+    ["MPIR_CVAR_", "MPIR_PARAM_", "MPICH_"].iter().map(|prefix| format!("{prefix}{name}")).collect()
+}
+
+/// The performance variables that may be read, by number; `None`: all of them.
+pub fn variables_in_use() -> Option<Vec<bool>> {
+    None
 }

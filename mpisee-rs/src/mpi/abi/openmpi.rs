@@ -1,7 +1,8 @@
 //! Open MPI: handles are pointers to the library's objects.
 
 use super::{
-    Comm, Datatype, File, FromFortran, Message, Op, Predefined, Request, Session, Status, Win, from_bits,
+    Comm, Datatype, Element, File, FromFortran, Message, Numbering, Op, Predefined, Request, Session, Status,
+    Win, from_bits,
 };
 use crate::generated::pmpi;
 use crate::mpi::symbol;
@@ -160,4 +161,62 @@ pub fn is_fault_tolerant() -> bool {
         Some(enabled) => unsafe { *enabled.cast::<u8>() != 0 },
         None => false,
     })
+}
+
+/// How it numbers the constants of the interface for tools.
+pub const NUMBERING: Numbering = Numbering { first_class: 0, unbound: 0 };
+
+/// The type of a variable's values; `None` for one that no variable has.
+pub fn element_of(datatype: Datatype) -> Option<Element> {
+    const TYPES: [(&CStr, Element); 14] = [
+        (c"ompi_mpi_int", Element::I32),
+        (c"ompi_mpi_int32_t", Element::I32),
+        (c"ompi_mpi_unsigned", Element::U32),
+        (c"ompi_mpi_uint32_t", Element::U32),
+        (c"ompi_mpi_long", Element::I64),
+        (c"ompi_mpi_long_long_int", Element::I64),
+        (c"ompi_mpi_int64_t", Element::I64),
+        (c"ompi_mpi_count", Element::I64),
+        (c"ompi_mpi_unsigned_long", Element::U64),
+        (c"ompi_mpi_unsigned_long_long", Element::U64),
+        (c"ompi_mpi_uint64_t", Element::U64),
+        (c"ompi_mpi_double", Element::F64),
+        (c"ompi_mpi_c_bool", Element::Bool),
+        (c"ompi_mpi_char", Element::Char),
+    ];
+    static ADDRESSES: OnceLock<Vec<(u64, Element)>> = OnceLock::new();
+    let known = ADDRESSES.get_or_init(|| {
+        let address = |name: &CStr| symbol::data(name).map(|address| address as u64);
+        TYPES.iter().filter_map(|&(name, element)| Some((address(name)?, element))).collect()
+    });
+    let handle = super::bits(datatype);
+    known.iter().find(|&&(address, _)| address == handle).map(|&(_, element)| element)
+}
+
+/// The environment variables that set a control variable.
+pub fn settings_of(control: &str) -> Vec<String> {
+    vec![format!("OMPI_MCA_{control}")]
+}
+
+/// The performance variables of components that are in use, by number, before the interface for tools is initialised: that makes Open MPI offer
+/// the variables of all components, and some of those that are not in use crash when they are read (`mtl_psm2` of 4.1). `None` if it cannot
+/// be known.
+pub fn variables_in_use() -> Option<Vec<bool>> {
+    type Count = unsafe extern "C" fn(*mut c_int) -> c_int;
+    type Get = unsafe extern "C" fn(c_int, *mut *const c_void) -> c_int;
+    let get_count = symbol::function(c"mca_base_pvar_get_count")?;
+    let get = symbol::function(c"mca_base_pvar_get")?;
+    // SAFETY: Open MPI's functions of these names have these types, in 4.1 and 5.0.
+    let (get_count, get) = unsafe {
+        (std::mem::transmute::<*mut c_void, Count>(get_count), std::mem::transmute::<*mut c_void, Get>(get))
+    };
+    let mut count = 0;
+    // SAFETY: the number is written.
+    unsafe { get_count(&raw mut count) };
+    let is_in_use = |index| {
+        let mut variable = std::ptr::null();
+        // SAFETY: a pointer is written, unless the variable is of a component that is closed.
+        unsafe { get(index, &raw mut variable) == 0 }
+    };
+    Some((0..count).map(is_in_use).collect())
 }

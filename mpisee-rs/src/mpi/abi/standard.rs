@@ -2,7 +2,8 @@
 //! as wide as a pointer, constants are fixed, and the contents of a status are queried through MPI.
 
 use super::{
-    Comm, Count, Datatype, FromFortran, Predefined, Raw, Request, Status, bits, constant, from_bits,
+    Comm, Count, Datatype, Element, FromFortran, Numbering, Predefined, Raw, Request, Status, bits, constant,
+    from_bits,
 };
 use crate::generated::pmpi;
 use std::ffi::{CStr, c_int, c_void};
@@ -123,4 +124,33 @@ pub fn received_bytes(status: &Status) -> u64 {
 /// Returns whether the run goes on when a process ends early. MPICH has functions for it, and ends all processes.
 pub fn is_fault_tolerant() -> bool {
     false
+}
+
+/// How the standard numbers the constants of the interface for tools.
+pub const NUMBERING: Numbering = Numbering { first_class: 1, unbound: 1 };
+
+/// The type of a variable's values; `None` for one that no variable has.
+pub fn element_of(datatype: Datatype) -> Option<Element> {
+    Some(match bits(datatype) {
+        0x209 | 0x250 => Element::I32,
+        0x20d | 0x251 => Element::U32,
+        0x20a | 0x20b | 0x258 | 0x202 => Element::I64,
+        0x20e | 0x20f | 0x259 => Element::U64,
+        0x214 => Element::F64,
+        0x238 => Element::Bool,
+        0x243 => Element::Char,
+        _ => return None,
+    })
+}
+
+/// The environment variables that set a control variable of MPICH or of Open MPI, whichever runs.
+pub fn settings_of(control: &str) -> Vec<String> {
+    let name = control.strip_prefix("MPIR_CVAR_").unwrap_or(control);
+    let prefixes = ["MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "OMPI_MCA_"];
+    prefixes.iter().map(|prefix| format!("{prefix}{name}")).collect()
+}
+
+/// The performance variables that may be read, by number; `None`: all of them.
+pub fn variables_in_use() -> Option<Vec<bool>> {
+    None
 }

@@ -1,0 +1,36 @@
+//! The table of MPI's own variables.
+
+use super::Row;
+use mpisee_profile_derive::Columns;
+use serde::{Deserialize, Serialize};
+
+/// `variables.csv`: one row per process, region and performance variable of the MPI library, with `--mpi-t`.
+///
+/// Variables are read when MPI has started, where regions begin and end, where recording is switched, and at the end. What a variable counts between two
+/// readings is on the row of the innermost region in which the program was. `run.json` describes the variables.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Columns)]
+pub struct VariableRow {
+    /// The process.
+    pub rank: u32,
+    /// The region, `solver/halo` for a nested one; empty outside of all regions.
+    pub region: String,
+    /// The variable's name.
+    pub name: String,
+    /// Its class: `counter`, `aggregate` or `timer` for what grows; `level`, `size`, `percentage`, `state`, `highwatermark`, `lowwatermark`, `generic`.
+    pub class: String,
+    /// Its value at the last reading in the region. Of a variable with several values, as for each process of `MPI_COMM_WORLD`, their sum; of watermarks the
+    /// highest, or the lowest.
+    pub value: f64,
+    /// By how much it grew while this was the innermost region; empty for classes that do not grow.
+    pub delta: Option<f64>,
+    /// The smallest value that was read where the region began, ended, or was left for another one; empty for classes that grow.
+    pub least: Option<f64>,
+    /// The largest of these; empty for classes that grow.
+    pub most: Option<f64>,
+    /// Readings at the end of a stay in the region.
+    pub readings: u64,
+}
+
+impl Row for VariableRow {
+    const FILE: &'static str = "variables.csv";
+}

@@ -1,0 +1,154 @@
+//! MPI's own variables (`--mpi-t`), beside what a program reads of them itself by `MPI_T`.
+
+use mpisee_profile::Profile;
+use mpisee_profile::rows::VariableRow;
+use mpisee_profile::run::ControlInfo;
+use mpisee_profile::segment::NotSeen;
+use mpisee_tests::{Finished, Mpi, Run, dist, on_each_mpi, through, within};
+use std::process::Command;
+use std::time::Duration;
+
+/// Reductions of `variables/read.c` in its region.
+const REDUCTIONS: f64 = 5.0;
+
+/// The program that reads a performance and a control variable. On Open MPI, variables that count are there with its monitoring.
+fn read<'m>(mpi: &'m Mpi, performance: &str) -> Run<'m> {
+    let control =
+        if mpi.is_open_mpi { "mpool_hugepage_priority" } else { "MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE" };
+    let performance = if mpi.is_open_mpi { performance } else { "-" };
+    Run::new(mpi, "variables/read")
+        .ranks(2)
+        .argument(performance)
+        .argument(control)
+        .variable("OMPI_MCA_pml", "^cm,ucx")
+        .variable("OMPI_MCA_pml_monitoring_enable", "1")
+        .variable("OMPI_MCA_mpool_hugepage_priority", "51")
+        .variable("MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE", "4096")
+}
+
+/// The number after a word of a line.
+fn after(line: &str, word: &str) -> f64 {
+    let mut words = line.split(' ').skip_while(|&it| it != word);
+    words
+        .nth(1)
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("no number after {word}: {line}"))
+}
+
+fn rows(finished: &Finished) -> Vec<VariableRow> {
+    let profile = Profile::open(finished.directory()).expect("there is a profile");
+    profile.rows_if_any().and_then(Iterator::collect).expect("its rows can be read")
+}
+
+fn sorted(stdout: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = stdout.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn variables_are_those_that_the_program_reads() {
+    on_each_mpi(|mpi| {
+        for (variable, grows, expected) in
+            [("coll_monitoring_a2a_count", true, REDUCTIONS), ("pml_ob1_posted_recvq_length", false, 3.0)]
+        {
+            let plain = read(mpi, variable).plain();
+            let finished = read(mpi, variable).options(&["--mpi-t", variable]).profiled();
+            assert_eq!(sorted(&finished.stdout), sorted(&plain.stdout), "the program sees the same");
+            finished.check();
+            let rows = rows(&finished);
+            if !mpi.is_open_mpi {
+                let run = &finished.tables().run;
+                assert!(rows.is_empty(), "MPICH has no performance variable: {rows:?}");
+                assert!(run.notes.iter().any(|note| note.contains("--mpi-t list")), "{:?}", run.notes);
+                continue;
+            }
+            for rank in 0..2 {
+                let line = finished.stdout.lines().find(|line| line.starts_with(&format!("rank {rank} ")));
+                let line = line.expect("each rank prints");
+                let seen = after(line, "after") - after(line, "before");
+                assert_eq!(seen, expected, "{line}");
+                let row = rows.iter().find(|row| row.rank == rank && row.region == "posted");
+                let row = row.unwrap_or_else(|| panic!("no row of rank {rank}: {rows:?}"));
+                assert_eq!((row.name.as_str(), row.readings), (variable, 1));
+                assert_eq!(if grows { row.delta } else { row.most }, Some(expected), "{row:?}");
+                assert_eq!((row.delta.is_some(), row.most.is_some()), (grows, !grows));
+            }
+        }
+    });
+}
+
+#[test]
+fn control_variables_that_are_set_are_in_the_profile() {
+    on_each_mpi(|mpi| {
+        let finished = read(mpi, "-").options(&["--mpi-t", "*"]).argument("-").profiled();
+        let control = &finished.tables().run.mpi.control;
+        let info = |name: &str, value: &str, set_by: &str| ControlInfo {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            set_by: set_by.to_owned(),
+        };
+        let expected = if mpi.is_open_mpi {
+            vec![info("mpool_hugepage_priority", "51", "environment")]
+        } else {
+            vec![
+                info("MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE", "4096", "environment"),
+                info("MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE", "4097", "program"),
+            ]
+        };
+        for info in expected {
+            assert!(control.contains(&info), "{info:?} is not in {control:?}");
+        }
+        assert!(control.iter().all(|info| !info.name.starts_with("orte_")), "{control:?}");
+        // All names are chosen: strings, and variables of windows, have no number.
+        assert_eq!(finished.tables().not_seen(NotSeen::UnreadVariable) > 0, mpi.is_open_mpi);
+        assert_eq!(
+            rows(&finished).iter().any(|row| row.name == "pml_ob1_posted_recvq_length"),
+            mpi.is_open_mpi
+        );
+    });
+}
+
+#[test]
+fn mpi_is_not_asked_without_the_option() {
+    on_each_mpi(|mpi| {
+        let arguments = ["-shared", "-fPIC", "-ldl"];
+        let tells = mpi.compile_with("variables/tells", &arguments).display().to_string();
+        let run = || Run::new(mpi, "regions/regions").ranks(2).variable("LD_PRELOAD", &tells);
+        let said = |finished: &Finished| finished.stderr.matches("PMPI_T_init_thread was called").count();
+        assert_eq!(said(&run().profiled()), 0);
+        assert_eq!(said(&run().options(&["--mpi-t", "none"]).profiled()), 2);
+    });
+}
+
+#[test]
+fn variables_of_an_mpi_are_listed() {
+    on_each_mpi(|mpi| {
+        let mut command = Command::new(dist().join("bin/mpisee"));
+        command.args(["--flavour", &mpi.name, "--mpi-t", "list"]);
+        let output = within(Duration::from_secs(60), &mut command);
+        let (listed, said) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{said}");
+        let one = if mpi.is_open_mpi {
+            "mpool_hugepage_bytes_allocated "
+        } else {
+            "MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE "
+        };
+        assert!(listed.lines().any(|line| line.starts_with(one)), "{listed}");
+        assert!(listed.contains(&format!("{}, before MPI_Init", mpi.name)), "{listed}");
+    });
+}
+
+#[test]
+fn variables_are_shown_over_ranks() {
+    on_each_mpi(|mpi| {
+        let variable = "coll_monitoring_a2a_count";
+        let finished = read(mpi, variable).options(&["--mpi-t", variable, "--collect", "tree"]).profiled();
+        let shown = through(&["variables", &finished.directory().display().to_string(), "--format", "csv"]);
+        let text = String::from_utf8_lossy(&shown.stdout);
+        assert_eq!(shown.status.success(), mpi.is_open_mpi, "{text}");
+        let row = format!("{variable},counter,posted,2,{},{REDUCTIONS},", 2.0 * REDUCTIONS);
+        assert_eq!(text.contains(&row), mpi.is_open_mpi, "{text}");
+    });
+}
