@@ -40,6 +40,18 @@ pub enum GpuBackEnd {
     Nvbit,
 }
 
+/// The programs in which the functions of NCCL are interposed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Nccl {
+    /// Those that are linked with NCCL or RCCL.
+    #[default]
+    Auto,
+    /// Every one, as one of Python, which loads NCCL while it runs.
+    On,
+    /// None.
+    Off,
+}
+
 /// The method by which the rows of all ranks get into the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Collect {
@@ -89,6 +101,8 @@ pub struct Options {
     pub gpu_records: Option<PathBuf>,
     /// `libsanitizer-public.so` of CUDA; `None` is where the launcher finds it.
     pub gpu_sanitizer: Option<PathBuf>,
+    /// The programs in which the functions of NCCL are interposed; the launcher acts by it.
+    pub nccl: Nccl,
     /// Seconds that a rank waits in `MPI_Finalize` for ranks that may run without the profiler.
     pub wait_s: u64,
 }
@@ -114,6 +128,7 @@ impl Default for Options {
             gpu_sample: 1,
             gpu_records: None,
             gpu_sanitizer: None,
+            nccl: Nccl::Auto,
             wait_s: 300,
         }
     }
@@ -351,6 +366,21 @@ pub const SETTINGS: &[Setting] = &[
                 return Err("is neither auto nor an absolute path".to_owned());
             }
             options.gpu_sanitizer = (text != "auto").then_some(path);
+            Ok(())
+        },
+    },
+    Setting {
+        variable: "MPISEE_NCCL",
+        option: "nccl",
+        value: "auto|on|off",
+        default: "auto",
+        help: "Count NCCL's and RCCL's communicators; auto: in programs that are linked with one; on: also where Python loads it; not yet run on a GPU",
+        apply: |options, text| {
+            options.nccl = match text {
+                "auto" => Nccl::Auto,
+                _ if on_or_off(text)? => Nccl::On,
+                _ => Nccl::Off,
+            };
             Ok(())
         },
     },

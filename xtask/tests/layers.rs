@@ -25,6 +25,7 @@ const FORMATS: House = House {
     layers: &[
         "error",
         "operation",
+        "nccl",
         "network",
         "counter",
         "glob",
@@ -102,6 +103,7 @@ const LAUNCHER: House = House {
         "choose",
         "companion",
         "gpu",
+        "nccl",
         "cli",
         "watch",
         "launch",

@@ -80,11 +80,13 @@ pub enum NotSeen {
     CallLeft,
     /// A rank that lost part of its counts at its end: its segment could not grow, and no file took the rest.
     LostCounts,
+    /// An operation of NCCL on elements of a type whose size is unknown: it counts with 0 bytes.
+    UnknownSize,
 }
 
 impl NotSeen {
     /// Every reason, in the order of the header's counters.
-    pub const ALL: [NotSeen; 14] = [
+    pub const ALL: [NotSeen; 15] = [
         NotSeen::UnknownCommunicator,
         NotSeen::UnknownWindow,
         NotSeen::UnknownFile,
@@ -99,6 +101,7 @@ impl NotSeen {
         NotSeen::CallInCallback,
         NotSeen::CallLeft,
         NotSeen::LostCounts,
+        NotSeen::UnknownSize,
     ];
 
     /// `counts`, in the order of the header's counters, by the keys of `run.json`; those that are not 0.
@@ -126,6 +129,7 @@ impl NotSeen {
             NotSeen::CallInCallback => "calls inside callbacks of other calls",
             NotSeen::CallLeft => "calls that an error handler left without a return",
             NotSeen::LostCounts => "ranks that found no file for part of their counts",
+            NotSeen::UnknownSize => "operations of NCCL on elements of unknown size",
         }
     }
 }
