@@ -1,7 +1,7 @@
 //! Communicators of NCCL beside those of MPI, by a library that is pretended: it makes communicators and moves nothing.
 
 use crate::exact::assert_all_seen;
-use mpisee_tests::{Mpi, Run, Tables, on_each_mpi, root, through};
+use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi, root, through};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
@@ -28,18 +28,32 @@ fn linked() -> [String; 3] {
     [format!("-L{folder}"), "-l:libnccl.so.2".to_owned(), format!("-Wl,-rpath,{folder}")]
 }
 
+/// A library that is linked with NCCL, for programs that load it for themselves.
+fn plugin() -> PathBuf {
+    static PLUGIN: OnceLock<PathBuf> = OnceLock::new();
+    let compiled = || {
+        let plugin = library().join("libplugin.so");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-O1", "-shared", "-fPIC", "-o"]).arg(&plugin);
+        compiler.arg(root().join("tests/programs/gpu/nccl_plugin.c")).args(linked());
+        assert!(compiler.status().expect("cc starts").success());
+        plugin
+    };
+    PLUGIN.get_or_init(compiled).clone()
+}
+
 fn compile(mpi: &Mpi, name: &str) -> PathBuf {
     let linked = linked();
     mpi.compile_with(name, &linked.each_ref().map(String::as_str))
 }
 
-/// The tables of a run, which `check` has found consistent.
-fn checked(run: Run<'_>) -> Tables {
+/// A run whose profile `check` has found consistent.
+fn checked(run: Run<'_>) -> Finished {
     let finished = run.profiled();
     let profile = finished.directory().display().to_string();
     let output = through(&["check", &profile]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    finished.tables().clone()
+    finished
 }
 
 /// A communicator of NCCL without its digests: the steps of its name, its size and its members.
@@ -125,9 +139,10 @@ fn expected() -> Sums {
 #[test]
 fn every_communicator_has_its_calls_and_bytes() {
     on_each_mpi(|mpi| {
-        let tables = checked(Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4));
-        assert_eq!(sums(&tables), expected(), "{}", mpi.name);
-        assert_all_seen(&tables);
+        let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4));
+        let tables = finished.tables();
+        assert_eq!(sums(tables), expected(), "{}", mpi.name);
+        assert_all_seen(tables);
         let freed = tables.comms.iter().filter(|row| row.comm.starts_with('N')).map(|row| row.freed);
         assert_eq!(BTreeSet::from_iter(freed), [1].into(), "{}", mpi.name);
     });
@@ -137,8 +152,8 @@ fn every_communicator_has_its_calls_and_bytes() {
 fn the_same_through_a_tree_of_ranks() {
     on_each_mpi(|mpi| {
         let run = Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4);
-        let tables = checked(run.options(&["--collect", "tree"]));
-        assert_eq!(sums(&tables), expected(), "{}", mpi.name);
+        let finished = checked(run.options(&["--collect", "tree"]));
+        assert_eq!(sums(finished.tables()), expected(), "{}", mpi.name);
     });
 }
 
@@ -146,6 +161,43 @@ fn the_same_through_a_tree_of_ranks() {
 fn nccl_is_switched_off_by_option() {
     on_each_mpi(|mpi| {
         let run = Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4);
-        assert_eq!(sums(&checked(run.options(&["--nccl", "off"]))), Sums::new(), "{}", mpi.name);
+        let finished = checked(run.options(&["--nccl", "off"]));
+        assert_eq!(sums(finished.tables()), Sums::new(), "{}", mpi.name);
+    });
+}
+
+/// A program that is not linked with NCCL, on one rank.
+fn by_name<'m>(mpi: &'m Mpi, nccl: &str, arguments: &[&str]) -> Sums {
+    let program = mpi.compile_with("gpu/nccl_by_name", &["-ldl"]);
+    let run = Run::of(mpi, program).ranks(1);
+    let run = arguments.iter().fold(run, |run, argument| run.argument(argument));
+    sums(checked(run.options(&["--nccl", nccl])).tables())
+}
+
+#[test]
+fn a_program_without_nccl_finds_none() {
+    on_each_mpi(|mpi| {
+        assert_eq!(by_name(mpi, "auto", &["none"]), Sums::new(), "{}", mpi.name);
+        assert_eq!(by_name(mpi, "on", &["some"]), Sums::new(), "{}", mpi.name);
+    });
+}
+
+#[test]
+fn a_library_that_is_linked_with_nccl_is_seen_by_option() {
+    on_each_mpi(|mpi| {
+        let plugin = plugin().display().to_string();
+        let comm = ("N1".to_owned(), 1, "0".to_owned());
+        let calls = [("ncclCommInitRank", 0), ("ncclAllReduce", 71), ("ncclCommDestroy", 0)];
+        let seen = calls.map(|(call, bytes)| ((comm.clone(), call.to_owned()), (1, bytes)));
+        assert_eq!(by_name(mpi, "on", &["plugin", &plugin]), Sums::from(seen), "{}", mpi.name);
+        assert_eq!(by_name(mpi, "auto", &["plugin", &plugin]), Sums::new(), "{}", mpi.name);
+    });
+}
+
+#[test]
+fn functions_that_a_program_asks_the_library_for_are_not_seen() {
+    on_each_mpi(|mpi| {
+        let library = library().join("libnccl.so.2").display().to_string();
+        assert_eq!(by_name(mpi, "on", &["handle", &library]), Sums::new(), "{}", mpi.name);
     });
 }
