@@ -3,7 +3,7 @@
 //! The exported `nccl*` symbols. Each says what the call means and how to make it.
 
 #![allow(non_snake_case, missing_docs)]
-#![allow(clippy::too_many_arguments, clippy::missing_safety_doc)]
+#![allow(clippy::too_many_arguments, clippy::missing_safety_doc, clippy::redundant_field_names)]
 // Every block below has the same ground: the arguments are the application's own, handed on unchanged to the
 // function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
