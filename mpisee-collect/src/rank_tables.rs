@@ -5,7 +5,7 @@ use crate::gpu::Part;
 use crate::overhead::Overhead;
 use crate::places::Places;
 use crate::ticks::seconds_per_tick;
-use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
+use mpisee_profile::comm_name::{is_nccl, is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{
     CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, VariableRow,
 };
@@ -102,7 +102,8 @@ impl RankTables {
         for (key, values) in &counters {
             match key.meaning() {
                 Some(Meaning::Call(key)) if values[call::CALLS] > 0 || values[call::BYTES] > 0 => {
-                    let ticks = Ticks::new(values[call::TICKS]);
+                    let of_mpi = snapshot.operation_at(key.place).is_none_or(|(it, _)| !it.is_nccl());
+                    let ticks = if of_mpi { Ticks::new(values[call::TICKS]) } else { Ticks::ZERO };
                     mpi_ticks = mpi_ticks.wrapping_add(ticks);
                     if let Some(sum) = mpi_ticks_by_region.get_mut(key.region.index()) {
                         *sum = sum.wrapping_add(ticks);
@@ -420,13 +421,16 @@ pub(crate) fn memberships(snapshot: &Snapshot, absent: &RankSet) -> Vec<Membersh
 
 /// Returns whether every member reports the communicator, and [`merge`] makes one row of the reports: those that
 /// each process has for itself, those of which a process has only its own degrees, those that stand for
-/// communicators of changing members, and those of which no member keeps a list: each says that itself is in it.
+/// communicators of changing members, and those of which no member has a list, as of NCCL: each says that itself is in it.
 pub fn is_merged(row: &CommRow) -> bool {
     row.members.has_elided() || !row.between.is_empty() || is_reported_by_all(&row.comm, &row.topology)
 }
 
 fn is_reported_by_all(name: &str, topology: &str) -> bool {
-    is_one_per_process(name) || is_of_changing_members(name) || topology.starts_with("dist_graph")
+    is_one_per_process(name)
+        || is_of_changing_members(name)
+        || is_nccl(name)
+        || topology.starts_with("dist_graph")
 }
 
 /// Makes one row of two that speak of the same communicator, see [`is_merged`].

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! name    = root { "_" step } [ "@" size ]      W_a1_b1.0; a family of like communicators over ranks: W_s1.*@64
-//! root    = "W" | "S" | "P" | "F" made
+//! root    = "W" | "S" | "P" | "F" made | "N" made
 //! step    = letter made                         the creating call
 //! made    = "+"                                 the shared row of communicators whose members change
 //!         | n [ "+" ] [ "." part ] [ "-" digest ]
@@ -35,6 +35,8 @@ pub enum Root {
     Spawner,
     /// `F1.0-5e1c09tz`, created from groups alone.
     FromGroups(Made),
+    /// `N1-5e1c09tz`, a communicator of NCCL or RCCL that was made from a unique id.
+    Nccl(Made),
 }
 
 /// One creation below the parent.
@@ -101,6 +103,11 @@ impl CommName {
         self.root == Root::Itself && self.steps.iter().all(|step| step.letter != b'p')
     }
 
+    /// Returns whether it is a communicator of NCCL or RCCL, or made of one.
+    pub fn is_nccl(&self) -> bool {
+        matches!(self.root, Root::Nccl(_))
+    }
+
     /// Returns whether it names a row that stands for like communicators: `W_s1001+.0`, the 1001st from `W` and all
     /// with the same members after it, or `W_s+`, those whose members changed too often.
     pub fn is_shared_row(&self) -> bool {
@@ -141,7 +148,14 @@ impl CommName {
             }
             other => other,
         });
-        CommName { size: self.size, ..name }
+        // The digest of a unique id is another one in each run.
+        let root = match name.root {
+            Root::Nccl(Made::Numbered { number, is_shared, part, .. }) => {
+                Root::Nccl(Made::Numbered { number, is_shared, part, digest: None })
+            }
+            root => root,
+        };
+        CommName { size: self.size, root, ..name }
     }
 
     /// The name without the size of a family.
@@ -165,6 +179,7 @@ impl CommName {
         CommName {
             root: match self.root {
                 Root::FromGroups(made) => Root::FromGroups(change(made)),
+                Root::Nccl(made) => Root::Nccl(change(made)),
                 root => root,
             },
             steps: self.steps.iter().map(|step| Step { made: change(step.made), ..*step }).collect(),
@@ -175,7 +190,7 @@ impl CommName {
     /// The creations, with that of the root.
     fn all(&self) -> impl Iterator<Item = Made> + '_ {
         let first = match self.root {
-            Root::FromGroups(made) => Some(made),
+            Root::FromGroups(made) | Root::Nccl(made) => Some(made),
             _ => None,
         };
         first.into_iter().chain(self.steps.iter().map(|step| step.made))
@@ -185,7 +200,7 @@ impl CommName {
     fn last(&self) -> Option<Made> {
         match (self.steps.last(), self.root) {
             (Some(step), _) => Some(step.made),
-            (None, Root::FromGroups(made)) => Some(made),
+            (None, Root::FromGroups(made) | Root::Nccl(made)) => Some(made),
             (None, _) => None,
         }
     }
@@ -206,6 +221,7 @@ impl fmt::Display for Root {
             Root::Itself => out.write_str("S"),
             Root::Spawner => out.write_str("P"),
             Root::FromGroups(made) => write!(out, "F{made}"),
+            Root::Nccl(made) => write!(out, "N{made}"),
         }
     }
 }
@@ -287,7 +303,10 @@ impl Root {
             "W" => Some(Root::World),
             "S" => Some(Root::Itself),
             "P" => Some(Root::Spawner),
-            _ => Some(Root::FromGroups(Made::parse(text.strip_prefix('F')?)?)),
+            _ => match text.strip_prefix('N') {
+                Some(made) => Some(Root::Nccl(Made::parse(made)?)),
+                None => Some(Root::FromGroups(Made::parse(text.strip_prefix('F')?)?)),
+            },
         }
     }
 }
@@ -345,6 +364,11 @@ pub fn is_of_changing_members(comm: &str) -> bool {
     comm.parse().is_ok_and(|name: CommName| name.is_of_changing_members())
 }
 
+/// [`CommName::is_nccl`] of a text; `false` if it is no name.
+pub fn is_nccl(comm: &str) -> bool {
+    comm.starts_with('N') && comm.parse().is_ok_and(|name: CommName| name.is_nccl())
+}
+
 /// The creation that made a communicator: its name without what distinguishes those that one call made. `W_s2.8` is of
 /// `W_s2`.
 pub fn creation(comm: &str) -> &str {
@@ -374,7 +398,8 @@ mod tests {
             Just(Root::World),
             Just(Root::Itself),
             Just(Root::Spawner),
-            made().prop_map(Root::FromGroups)
+            made().prop_map(Root::FromGroups),
+            made().prop_map(Root::Nccl)
         ];
         let step = (b'a'..=b'z', made()).prop_map(|(letter, made)| Step { letter, made });
         (root, prop::collection::vec(step, 0..9), prop::option::of(any::<u32>()))
@@ -388,7 +413,7 @@ mod tests {
         }
 
         #[test]
-        fn a_text_that_is_read_is_written_as_the_same(text in "[WSPF][0-9+.*a-z_@-]{0,12}") {
+        fn a_text_that_is_read_is_written_as_the_same(text in "[WSPFN][0-9+.*a-z_@-]{0,12}") {
             if let Ok(name) = text.parse::<CommName>() {
                 prop_assert_eq!(name.to_string(), text);
             }
@@ -473,6 +498,7 @@ mod tests {
         ] {
             assert_eq!(parsed(name).family(64).to_string(), family);
         }
+        assert_eq!(parsed("N1-qx8fzvcf_s2.4@8").without_ranks().to_string(), "N1_s2.*@8");
         assert_eq!(parsed("W_x1.0-qx8fzvcf_s2.4@8").without_ranks().to_string(), "W_x1.*_s2.*@8");
     }
 

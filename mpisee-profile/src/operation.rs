@@ -509,9 +509,69 @@ pub enum Operation {
     WinUnlockAll,
     /// `MPI_Win_wait`.
     WinWait,
+    /// `ncclAllGather`.
+    NcclAllGather,
+    /// `ncclAllGatherConfig`.
+    NcclAllGatherConfig,
+    /// `ncclAllReduce`.
+    NcclAllReduce,
+    /// `ncclAllReduceConfig`.
+    NcclAllReduceConfig,
+    /// `ncclAllToAll`.
+    NcclAllToAll,
+    /// `ncclAlltoAll`.
+    NcclAlltoAll,
+    /// `ncclAlltoAllConfig`.
+    NcclAlltoAllConfig,
+    /// `ncclBcast`.
+    NcclBcast,
+    /// `ncclBroadcast`.
+    NcclBroadcast,
+    /// `ncclBroadcastConfig`.
+    NcclBroadcastConfig,
+    /// `ncclCommAbort`.
+    NcclCommAbort,
+    /// `ncclCommDestroy`.
+    NcclCommDestroy,
+    /// `ncclCommFinalize`.
+    NcclCommFinalize,
+    /// `ncclCommInitAll`.
+    NcclCommInitAll,
+    /// `ncclCommInitRank`.
+    NcclCommInitRank,
+    /// `ncclCommInitRankConfig`.
+    NcclCommInitRankConfig,
+    /// `ncclCommInitRankScalable`.
+    NcclCommInitRankScalable,
+    /// `ncclCommShrink`.
+    NcclCommShrink,
+    /// `ncclCommSplit`.
+    NcclCommSplit,
+    /// `ncclGather`.
+    NcclGather,
+    /// `ncclGatherConfig`.
+    NcclGatherConfig,
+    /// `ncclGroupEnd`.
+    NcclGroupEnd,
+    /// `ncclRecv`.
+    NcclRecv,
+    /// `ncclReduce`.
+    NcclReduce,
+    /// `ncclReduceConfig`.
+    NcclReduceConfig,
+    /// `ncclReduceScatter`.
+    NcclReduceScatter,
+    /// `ncclReduceScatterConfig`.
+    NcclReduceScatterConfig,
+    /// `ncclScatter`.
+    NcclScatter,
+    /// `ncclScatterConfig`.
+    NcclScatterConfig,
+    /// `ncclSend`.
+    NcclSend,
 }
 
-const TABLE: [(Operation, &str, Kind, bool); 242] = [
+const TABLE: [(Operation, &str, Kind, bool); 272] = [
     (Operation::CommAckFailed, "MPIX_Comm_ack_failed", Kind::Communicator, false),
     (Operation::CommAgree, "MPIX_Comm_agree", Kind::Collective, false),
     (Operation::CommFailureAck, "MPIX_Comm_failure_ack", Kind::Communicator, false),
@@ -754,6 +814,36 @@ const TABLE: [(Operation, &str, Kind, bool); 242] = [
     (Operation::WinUnlock, "MPI_Win_unlock", Kind::OneSided, false),
     (Operation::WinUnlockAll, "MPI_Win_unlock_all", Kind::OneSided, false),
     (Operation::WinWait, "MPI_Win_wait", Kind::OneSided, false),
+    (Operation::NcclAllGather, "ncclAllGather", Kind::Collective, false),
+    (Operation::NcclAllGatherConfig, "ncclAllGatherConfig", Kind::Collective, false),
+    (Operation::NcclAllReduce, "ncclAllReduce", Kind::Collective, false),
+    (Operation::NcclAllReduceConfig, "ncclAllReduceConfig", Kind::Collective, false),
+    (Operation::NcclAllToAll, "ncclAllToAll", Kind::Collective, false),
+    (Operation::NcclAlltoAll, "ncclAlltoAll", Kind::Collective, false),
+    (Operation::NcclAlltoAllConfig, "ncclAlltoAllConfig", Kind::Collective, false),
+    (Operation::NcclBcast, "ncclBcast", Kind::Collective, false),
+    (Operation::NcclBroadcast, "ncclBroadcast", Kind::Collective, false),
+    (Operation::NcclBroadcastConfig, "ncclBroadcastConfig", Kind::Collective, false),
+    (Operation::NcclCommAbort, "ncclCommAbort", Kind::Communicator, false),
+    (Operation::NcclCommDestroy, "ncclCommDestroy", Kind::Communicator, false),
+    (Operation::NcclCommFinalize, "ncclCommFinalize", Kind::Communicator, false),
+    (Operation::NcclCommInitAll, "ncclCommInitAll", Kind::Communicator, false),
+    (Operation::NcclCommInitRank, "ncclCommInitRank", Kind::Communicator, false),
+    (Operation::NcclCommInitRankConfig, "ncclCommInitRankConfig", Kind::Communicator, false),
+    (Operation::NcclCommInitRankScalable, "ncclCommInitRankScalable", Kind::Communicator, false),
+    (Operation::NcclCommShrink, "ncclCommShrink", Kind::Communicator, false),
+    (Operation::NcclCommSplit, "ncclCommSplit", Kind::Communicator, false),
+    (Operation::NcclGather, "ncclGather", Kind::Collective, false),
+    (Operation::NcclGatherConfig, "ncclGatherConfig", Kind::Collective, false),
+    (Operation::NcclGroupEnd, "ncclGroupEnd", Kind::Completion, false),
+    (Operation::NcclRecv, "ncclRecv", Kind::PointToPoint, false),
+    (Operation::NcclReduce, "ncclReduce", Kind::Collective, false),
+    (Operation::NcclReduceConfig, "ncclReduceConfig", Kind::Collective, false),
+    (Operation::NcclReduceScatter, "ncclReduceScatter", Kind::Collective, false),
+    (Operation::NcclReduceScatterConfig, "ncclReduceScatterConfig", Kind::Collective, false),
+    (Operation::NcclScatter, "ncclScatter", Kind::Collective, false),
+    (Operation::NcclScatterConfig, "ncclScatterConfig", Kind::Collective, false),
+    (Operation::NcclSend, "ncclSend", Kind::PointToPoint, false),
 ];
 
 impl Operation {
@@ -775,6 +865,11 @@ impl Operation {
     /// Returns whether a call of it leaves a request to be completed.
     pub fn starts_request(self) -> bool {
         TABLE[self as usize].3
+    }
+
+    /// Returns whether it is one of NCCL or RCCL, whose time is no time in MPI.
+    pub fn is_nccl(self) -> bool {
+        is_nccl(self.name())
     }
 
     /// The operation of that name.
@@ -804,6 +899,11 @@ impl Operation {
         }
         hash
     }
+}
+
+/// Returns whether the operation of that name is one of NCCL or RCCL.
+pub fn is_nccl(operation: &str) -> bool {
+    operation.starts_with("nccl")
 }
 
 #[cfg(test)]

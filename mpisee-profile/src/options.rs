@@ -40,6 +40,18 @@ pub enum GpuBackEnd {
     Nvbit,
 }
 
+/// The programs in which the functions of NCCL are interposed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Nccl {
+    /// Those that are linked with NCCL or RCCL.
+    #[default]
+    Auto,
+    /// Every one, as one of Python, which loads NCCL while it runs.
+    On,
+    /// None.
+    Off,
+}
+
 /// The method by which the rows of all ranks get into the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Collect {
@@ -91,6 +103,8 @@ pub struct Options {
     pub gpu_sanitizer: Option<PathBuf>,
     /// Patterns for the names of MPI's variables that are read, `pml_*,coll_*`; empty: none are, and MPI is not asked.
     pub variables: String,
+    /// The programs in which the functions of NCCL are interposed; the launcher acts by it.
+    pub nccl: Nccl,
     /// Seconds that a rank waits in `MPI_Finalize` for ranks that may run without the profiler.
     pub wait_s: u64,
 }
@@ -117,6 +131,7 @@ impl Default for Options {
             gpu_records: None,
             gpu_sanitizer: None,
             variables: String::new(),
+            nccl: Nccl::Auto,
             wait_s: 300,
         }
     }
@@ -368,6 +383,21 @@ pub const SETTINGS: &[Setting] = &[
                 return Err("has an empty pattern".to_owned());
             }
             options.variables = if text == "off" { String::new() } else { text.to_owned() };
+            Ok(())
+        },
+    },
+    Setting {
+        variable: "MPISEE_NCCL",
+        option: "nccl",
+        value: "auto|on|off",
+        default: "auto",
+        help: "Count NCCL's and RCCL's communicators; auto: in programs that are linked with one; on: also where Python loads it; not yet run on a GPU",
+        apply: |options, text| {
+            options.nccl = match text {
+                "auto" => Nccl::Auto,
+                _ if on_or_off(text)? => Nccl::On,
+                _ => Nccl::Off,
+            };
             Ok(())
         },
     },

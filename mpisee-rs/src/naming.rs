@@ -43,6 +43,7 @@ mod duplication;
 mod elided;
 mod members;
 mod membership;
+pub mod nccl;
 mod overhead;
 mod row_sharing;
 

@@ -6,6 +6,7 @@ use crate::environment;
 use crate::failure::Failure;
 use crate::flavours::{Flavour, Installation, LIBRARY};
 use crate::gpu::Setup;
+use crate::nccl;
 use crate::preload::{can_be_preloaded, separates};
 use crate::program::Program;
 use crate::sanitizer::{self, Arrangement};
@@ -49,8 +50,15 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
             run.program.display()
         )),
         Ok(Flavour { profiler, .. }) => {
-            preload_into(&mut command, profiler, &Arrangement::of(&program.kind));
-            trace_gpu(&mut command, &installation.folder, &options(&run.variables));
+            let options = options(&run.variables);
+            let nccl = nccl::library(&installation.folder, options.nccl, &program.kind);
+            let nccl = nccl.unwrap_or_else(|why| {
+                say(&format_args!("{why}, so calls of NCCL are not counted; the rest is profiled"));
+                None
+            });
+            let libraries: Vec<&Path> = std::iter::once(profiler.as_path()).chain(nccl.as_deref()).collect();
+            preload_into(&mut command, &libraries, &Arrangement::of(&program.kind));
+            trace_gpu(&mut command, &installation.folder, &options);
             if run.watch
                 && let Err(why) = watch::start(&run.variables)
             {
@@ -80,10 +88,10 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Has the dynamic loader load the profiler into the program.
-fn preload_into(command: &mut Command, profiler: &Path, arrangement: &Arrangement) {
+/// Has the dynamic loader load the profiler's libraries into the program.
+fn preload_into(command: &mut Command, libraries: &[&Path], arrangement: &Arrangement) {
     let inherited = |name: &str| std::env::var_os(name).unwrap_or_default();
-    command.env("LD_PRELOAD", preload(profiler, arrangement, &inherited("LD_PRELOAD")));
+    command.env("LD_PRELOAD", preload(libraries, arrangement, &inherited("LD_PRELOAD")));
     if *arrangement == Arrangement::Option {
         command.env(sanitizer::OPTIONS, sanitizer::options(&inherited(sanitizer::OPTIONS)));
     }
@@ -111,15 +119,20 @@ pub fn options(given: &[(&'static str, String)]) -> Options {
 
 /// LD_PRELOAD with the profiler before what was there, and without another profiler: with two of them,
 /// every call would count twice. A sanitizer's runtime that insists on being first goes before the profiler.
-fn preload(profiler: &Path, arrangement: &Arrangement, before: &OsStr) -> OsString {
+fn preload(libraries: &[&Path], arrangement: &Arrangement, before: &OsStr) -> OsString {
     let before = before.as_bytes().split(separates).filter(|entry| !entry.is_empty()).map(OsStr::from_bytes);
-    let others = before.filter(|entry| Path::new(entry).file_name() != Some(OsStr::new(LIBRARY)));
+    let is_ours = |entry: &OsStr| {
+        let name = Path::new(entry).file_name();
+        [LIBRARY, nccl::LIBRARY].iter().any(|own| name == Some(OsStr::new(own)))
+    };
+    let others = before.filter(|entry| !is_ours(entry));
     let (mut first, others): (Vec<&OsStr>, Vec<&OsStr>) =
         others.partition(|entry| sanitizer::is_runtime(entry));
     if let (Arrangement::First(runtime), true) = (arrangement, first.is_empty()) {
         first.push(runtime);
     }
-    let entries: Vec<_> = first.into_iter().chain([profiler.as_os_str()]).chain(others).collect();
+    let libraries = libraries.iter().map(|library| library.as_os_str());
+    let entries: Vec<_> = first.into_iter().chain(libraries).chain(others).collect();
     entries.join(OsStr::new(":"))
 }
 
@@ -129,17 +142,23 @@ mod tests {
 
     #[test]
     fn the_profiler_goes_first_and_is_there_once() {
-        let with = |before: &str| preload(Path::new("/a/libmpisee.so"), &Arrangement::None, before.as_ref());
+        let with =
+            |before: &str| preload(&[Path::new("/a/libmpisee.so")], &Arrangement::None, before.as_ref());
         assert_eq!(with(""), "/a/libmpisee.so");
         assert_eq!(with("/x/libx.so liby.so"), "/a/libmpisee.so:/x/libx.so:liby.so");
         assert_eq!(with("/b/libmpisee.so:/x/libx.so"), "/a/libmpisee.so:/x/libx.so");
+        let both = [Path::new("/a/libmpisee.so"), Path::new("/a/nccl/libmpisee_nccl.so")];
+        let before = "/b/libmpisee_nccl.so:/x/libx.so".as_ref();
+        let entries = preload(&both, &Arrangement::None, before);
+        assert_eq!(entries, "/a/libmpisee.so:/a/nccl/libmpisee_nccl.so:/x/libx.so");
     }
 
     #[test]
     fn a_runtime_that_insists_goes_before_the_profiler_once() {
         let first = Arrangement::First("/l/libasan.so.5".into());
-        let with =
-            |arrangement, before: &str| preload(Path::new("/a/libmpisee.so"), arrangement, before.as_ref());
+        let with = |arrangement, before: &str| {
+            preload(&[Path::new("/a/libmpisee.so")], arrangement, before.as_ref())
+        };
         assert_eq!(with(&first, "liby.so"), "/l/libasan.so.5:/a/libmpisee.so:liby.so");
         assert_eq!(with(&first, "liby.so libasan.so.5"), "libasan.so.5:/a/libmpisee.so:liby.so");
         // For an extension of Python the user preloads it.

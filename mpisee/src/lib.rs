@@ -12,6 +12,7 @@ mod failure;
 mod flavours;
 mod gpu;
 mod launch;
+mod nccl;
 mod preload;
 mod program;
 mod repeat;

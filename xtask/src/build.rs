@@ -79,6 +79,8 @@ pub struct Programs {
     pub commands: [PathBuf; 3],
     /// The library of the GPU tracer.
     pub tracer: PathBuf,
+    /// The library that interposes NCCL.
+    pub nccl: PathBuf,
     /// Writes manual pages and shell completions.
     manuals: PathBuf,
 }
@@ -87,9 +89,11 @@ impl Programs {
     /// Builds them, by one call of cargo: in calls of their own, the features of what they share would differ, and it
     /// would be compiled for each.
     pub fn build() -> Result<Self> {
-        const PACKAGES: [&str; 5] =
-            ["mpisee", "mpisee-through", "mpisee-bench", "mpisee-manuals", "mpisee-gpu"];
-        eprintln!("building mpisee, mpisee-through, mpisee-bench's starter and the GPU tracer");
+        const PACKAGES: [&str; 6] =
+            ["mpisee", "mpisee-through", "mpisee-bench", "mpisee-manuals", "mpisee-gpu", "mpisee-nccl"];
+        eprintln!(
+            "building mpisee, mpisee-through, mpisee-bench's starter, and the libraries for GPUs and NCCL"
+        );
         let target = root().join("target");
         let target_dir = target.to_str().context("the path of the workspace is not UTF-8")?;
         let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
@@ -99,6 +103,7 @@ impl Programs {
         Ok(Programs {
             commands: ["mpisee", "mpisee-through", "mpisee-bench"].map(there),
             tracer: there("libmpisee_gpu.so"),
+            nccl: there("libmpisee_nccl.so"),
             manuals: there("mpisee-manuals"),
         })
     }

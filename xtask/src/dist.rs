@@ -48,6 +48,7 @@ fn lay_out(folder: &Path, built: &[Built], programs: &Programs, tracer: &Tracer)
     for file in tracer.files() {
         copy_into(file, &folder.join("lib/mpisee/gpu"))?;
     }
+    copy_into(&programs.nccl, &folder.join("lib/mpisee/nccl"))?;
     for header in entries(&root().join("include"))? {
         copy_into(&header, &folder.join("include"))?;
     }

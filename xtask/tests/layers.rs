@@ -25,6 +25,7 @@ const FORMATS: House = House {
     layers: &[
         "error",
         "operation",
+        "nccl",
         "network",
         "counter",
         "glob",
@@ -103,6 +104,7 @@ const LAUNCHER: House = House {
         "companion",
         "variables",
         "gpu",
+        "nccl",
         "cli",
         "watch",
         "launch",

@@ -4,6 +4,7 @@
 use super::log::{Created, Runs};
 use super::names::names;
 use super::snapshot::{SharedRow, Snapshot};
+use crate::comm_name::is_nccl;
 use crate::{CommId, RankSet, WorldRank};
 
 /// One process's share of a sum over all ranks that is 0, modulo 2^64, if every name stands for the same communicator on
@@ -13,8 +14,11 @@ use crate::{CommId, RankSet, WorldRank};
 pub fn membership_sum(snapshot: &Snapshot) -> u64 {
     let names = names(snapshot);
     let all = snapshot.communicators.iter().zip(&names);
-    let one_name = all.filter(|(communicator, _)| {
-        communicator.created.letter != 0 && communicator.shared_row != Some(SharedRow::Changing)
+    // Names of NCCL's begin with a digest of their ids, and no process knows the others in them.
+    let one_name = all.filter(|(communicator, name)| {
+        communicator.created.letter != 0
+            && communicator.shared_row != Some(SharedRow::Changing)
+            && !is_nccl(name)
     });
     let terms = one_name.map(|(communicator, name)| {
         let created = &communicator.created;

@@ -82,11 +82,13 @@ pub enum NotSeen {
     LostCounts,
     /// A variable of MPI that was chosen, and that MPI does not read, or has no number for.
     UnreadVariable,
+    /// An operation of NCCL on elements of a type whose size is unknown: it counts with 0 bytes.
+    UnknownSize,
 }
 
 impl NotSeen {
     /// Every reason, in the order of the header's counters.
-    pub const ALL: [NotSeen; 15] = [
+    pub const ALL: [NotSeen; 16] = [
         NotSeen::UnknownCommunicator,
         NotSeen::UnknownWindow,
         NotSeen::UnknownFile,
@@ -102,6 +104,7 @@ impl NotSeen {
         NotSeen::CallLeft,
         NotSeen::LostCounts,
         NotSeen::UnreadVariable,
+        NotSeen::UnknownSize,
     ];
 
     /// `counts`, in the order of the header's counters, by the keys of `run.json`; those that are not 0.
@@ -130,6 +133,7 @@ impl NotSeen {
             NotSeen::CallLeft => "calls that an error handler left without a return",
             NotSeen::LostCounts => "ranks that found no file for part of their counts",
             NotSeen::UnreadVariable => "chosen variables of MPI that have no number, or could not be read",
+            NotSeen::UnknownSize => "operations of NCCL on elements of unknown size",
         }
     }
 }

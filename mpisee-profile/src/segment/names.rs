@@ -72,6 +72,7 @@ fn name(parent: &str, created: &Created, shared_row: Option<SharedRow>) -> Strin
     match letter {
         b'p' if parent.is_empty() => Root::Spawner.to_string(),
         b'f' if parent.is_empty() => Root::FromGroups(made).to_string(),
+        b'u' if parent.is_empty() => Root::Nccl(made).to_string(),
         letter => format!("{parent}_{}", Step { letter, made }),
     }
 }

@@ -263,6 +263,21 @@ impl RowSharing {
         id
     }
 
+    /// Enters a communicator that MPI does not know, of which a process knows itself alone as a member, into a row of its
+    /// own; returns its number.
+    pub fn enter_foreign(&self, world: &World, created: Created) -> CommId {
+        let mut state = self.state();
+        let most = world.options.alike.saturating_mul(ROWS_PER_ALIKE) as usize;
+        let parent = created.parent.and_then(|parent| state.rows.get(parent.index()));
+        let generation = parent.map_or(1, |parent| parent.generation + 1);
+        if !state.has_room() || state.rows.len() >= most || generation > MOST_GENERATIONS {
+            return CommId::NONE;
+        }
+        let members = Members::new(created.group.clone(), None);
+        let row = Row::new(generation, 1, Sharing::Single, Arc::new(members));
+        state.log_created(&world.segment, row, None, created).unwrap_or(CommId::NONE)
+    }
+
     /// Enters a communicator that comes with the world.
     pub fn enter_predefined(&self, world: &World, created: Created, members: Members) {
         let row = Row::new(0, 1, Sharing::Single, Arc::new(members));

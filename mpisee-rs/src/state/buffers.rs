@@ -1,9 +1,10 @@
-//! The kind of memory that has the buffers of a call, as CUDA's driver tells it apart.
+//! The kind of memory that has the buffers of a call, as CUDA's driver or AMD's HIP tells it apart.
 //!
 //! Only a program that has loaded the driver can have buffers elsewhere than in ordinary memory of the host. So the driver is
 //! never loaded or initialised here: it is looked for now and then, and asked about each buffer from then on. Nothing is kept
 //! about an address, since memory is freed by ways that no library between can see, and addresses are used again.
 
+use super::hip::{self, Presence};
 use super::objects;
 use crate::storage::hot::HOT;
 use mpisee_profile::rows::Memory;
@@ -57,8 +58,11 @@ fn noted() -> Memory {
 /// ordinary memory of the host is.
 pub fn kind_of(buffer: *const c_void) -> Memory {
     let function = GET_ATTRIBUTES.load(Ordering::Acquire);
-    if function.is_null() || buffer.is_null() {
+    if buffer.is_null() {
         return Memory::Host;
+    }
+    if function.is_null() {
+        return hip::kind_of(buffer);
     }
     // SAFETY: the function has this type in cuda.h.
     let get_attributes = unsafe { transmute::<*mut c_void, GetAttributes>(function) };
@@ -91,6 +95,12 @@ pub fn look_for_driver() {
     // SAFETY: the name ends in a zero, and nothing is loaded.
     let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if library.is_null() {
+        match hip::look() {
+            Presence::Ready => HOT.ask_driver(),
+            // Nothing is loaded when the program initialises it: look again the next time.
+            Presence::Uninitialised => LOADED.store(0, Ordering::Relaxed),
+            Presence::Absent => {}
+        }
         return;
     }
     // SAFETY: the library is loaded, and stays so with the handle; the name ends in a zero.

@@ -9,6 +9,8 @@ pub mod cpu;
 pub mod datatype;
 pub mod gpu;
 pub mod handles;
+pub mod hip;
+pub mod nccl;
 pub mod objects;
 #[cfg(test)]
 pub mod played;

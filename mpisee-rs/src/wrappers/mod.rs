@@ -17,6 +17,7 @@ mod io;
 mod launched;
 mod lifecycle;
 mod matched_probe;
+mod nccl;
 mod on_process;
 mod one_sided;
 mod pcontrol;

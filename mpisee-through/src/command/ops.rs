@@ -12,6 +12,7 @@ use crate::view::{OperationOverComms, ProfileView};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use mpisee_profile::Operation;
+use mpisee_profile::operation::is_nccl;
 use mpisee_profile::run::Lacking;
 use std::path::PathBuf;
 
@@ -120,7 +121,8 @@ fn row(of: &OperationOverComms, ranks: u64, mpi_s: f64) -> Vec<Value> {
         Operation::from_name(call).map_or(Value::Nothing, |operation| kind_name(operation.kind()).into()),
         Value::Count(*comms),
         Value::Seconds(cell.time_s() / ranks as f64),
-        if mpi_s > 0.0 { Value::Share(cell.time_s() / mpi_s) } else { Value::Nothing },
+        // Calls of NCCL have no share of the time in MPI.
+        if mpi_s > 0.0 && !is_nccl(call) { Value::Share(cell.time_s() / mpi_s) } else { Value::Nothing },
         known(cell.ranks.least_ns(ranks)),
         known(cell.ranks.most_ns()),
         Value::Bytes(cell.bytes),

@@ -1,16 +1,20 @@
-/* buffers before|after|without DRIVER: communicates from memory of several kinds. The driver, which is pretended, is loaded
- * before MPI_Init, or after some calls, or not at all. 2 ranks. */
+/* buffers before|after|late|without DRIVER: communicates from memory of several kinds. The driver, which is pretended, CUDA's or
+ * HIP, is loaded before MPI_Init, or after some calls, or before and initialised after some calls, or not at all. 2 ranks. */
 #include "../program.h"
 #include <dlfcn.h>
 
 enum { HOST, PINNED, DEVICE };
 static void (*pretend)(void *, size_t, unsigned, unsigned);
 
+static int (*init)(unsigned);
+
 static void load(const char *driver) {
     void *library = dlopen(driver, RTLD_NOW);
-    int (*init)(unsigned) = library ? (int (*)(unsigned))dlsym(library, "cuInit") : NULL;
+    if (library) {
+        init = (int (*)(unsigned))dlsym(library, strstr(driver, "hip") ? "hipInit" : "cuInit");
+    }
     pretend = library ? (void (*)(void *, size_t, unsigned, unsigned))dlsym(library, "pretend") : NULL;
-    if (!init || !pretend || init(0)) {
+    if (!init || !pretend) {
         fprintf(stderr, "not so: the driver is loaded\n");
         exit(8);
     }
@@ -33,8 +37,11 @@ int main(int argc, char **argv) {
     if (argc != 3) {
         return 7;
     }
-    if (!strcmp(argv[1], "before")) {
+    if (!strcmp(argv[1], "before") || !strcmp(argv[1], "late")) {
         load(argv[2]);
+    }
+    if (!strcmp(argv[1], "before") && init(0)) {
+        return 8;
     }
     begin(&argc, &argv);
     EXPECT(size == 2);
@@ -42,6 +49,9 @@ int main(int argc, char **argv) {
     warm_up(host);
     if (!strcmp(argv[1], "after")) {
         load(argv[2]);
+    }
+    if (!strcmp(argv[1], "after") || !strcmp(argv[1], "late")) {
+        EXPECT(!init(0));
         warm_up(host);
     }
     mark(device, DEVICE, 0);

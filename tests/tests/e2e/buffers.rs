@@ -4,30 +4,38 @@ use crate::exact::assert_all_seen;
 use mpisee_profile::rows::Memory;
 use mpisee_tests::{Mpi, Run, Tables, on_each_mpi, root, through};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The driver, compiled; under a name of its own the profiler would not know it.
+/// A driver, compiled; under a name of its own the profiler would not know it.
+fn compiled(source: &str, soname: &str) -> PathBuf {
+    let folder = root().join("target/tests/pretended");
+    std::fs::create_dir_all(&folder).expect("target can be written");
+    let library = folder.join(soname);
+    let source = root().join("tests/programs/gpu").join(source);
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-O1", "-shared", "-fPIC", &format!("-Wl,-soname,{soname}"), "-o"]);
+    assert!(compiler.arg(&library).arg(source).status().expect("cc starts").success());
+    library
+}
+
+/// CUDA's.
 fn driver() -> PathBuf {
     static DRIVER: OnceLock<PathBuf> = OnceLock::new();
-    let compiled = || {
-        let folder = root().join("target/tests/pretended");
-        std::fs::create_dir_all(&folder).expect("target can be written");
-        let library = folder.join("libcuda.so.1");
-        let source = root().join("tests/programs/gpu/pretended_driver.c");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-std=gnu11", "-O1", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"]);
-        assert!(compiler.arg(&library).arg(source).status().expect("cc starts").success());
-        library
-    };
-    DRIVER.get_or_init(compiled).clone()
+    DRIVER.get_or_init(|| compiled("pretended_driver.c", "libcuda.so.1")).clone()
+}
+
+/// AMD's HIP.
+fn hip() -> PathBuf {
+    static HIP: OnceLock<PathBuf> = OnceLock::new();
+    HIP.get_or_init(|| compiled("pretended_hip.c", "libamdhip64.so.6")).clone()
 }
 
 /// The sums of a run on 2 ranks.
-fn run(mpi: &Mpi, when: &str, options: &[&str]) -> Sums {
+fn run(mpi: &Mpi, driver: &Path, when: &str, options: &[&str]) -> Sums {
     let program = mpi.compile_with("gpu/buffers", &["-ldl"]);
-    let run = Run::of(mpi, program).ranks(2).argument(when).argument(driver().display());
+    let run = Run::of(mpi, program).ranks(2).argument(when).argument(driver.display());
     let finished = run.options(options).profiled();
     let profile = finished.directory().display().to_string();
     let output = through(&["check", &profile]);
@@ -92,7 +100,9 @@ fn compared(found: Sums, expected: &Sums, mpi: &Mpi) {
 #[test]
 fn each_call_has_the_memory_of_its_buffers() {
     on_each_mpi(|mpi| {
-        compared(run(mpi, "before", &[]), &expected(|memory| memory), mpi);
+        for driver in [driver(), hip()] {
+            compared(run(mpi, &driver, "before", &[]), &expected(|memory| memory), mpi);
+        }
     });
 }
 
@@ -100,7 +110,7 @@ fn each_call_has_the_memory_of_its_buffers() {
 fn a_driver_that_is_loaded_in_the_run_is_noticed() {
     on_each_mpi(|mpi| {
         for options in [&[][..], &["--sites", "0"]] {
-            compared(run(mpi, "after", options), &expected(|memory| memory), mpi);
+            compared(run(mpi, &driver(), "after", options), &expected(|memory| memory), mpi);
         }
     });
 }
@@ -108,6 +118,15 @@ fn a_driver_that_is_loaded_in_the_run_is_noticed() {
 #[test]
 fn without_a_driver_all_memory_is_the_host_s() {
     on_each_mpi(|mpi| {
-        compared(run(mpi, "without", &[]), &expected(|_| Memory::Host), mpi);
+        compared(run(mpi, &driver(), "without", &[]), &expected(|_| Memory::Host), mpi);
+    });
+}
+
+#[test]
+fn hip_is_asked_when_the_program_has_initialised_it() {
+    on_each_mpi(|mpi| {
+        for when in ["after", "late"] {
+            compared(run(mpi, &hip(), when, &[]), &expected(|memory| memory), mpi);
+        }
     });
 }

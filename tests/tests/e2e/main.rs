@@ -26,6 +26,7 @@ mod io;
 mod launching;
 mod members;
 mod messages;
+mod nccl;
 mod nodes;
 mod one_sided;
 mod own_names;

@@ -4,6 +4,7 @@ mod coverage;
 mod exports;
 mod fortran;
 mod interposed;
+mod nccl;
 mod operations;
 mod pmpi;
 mod signatures;
@@ -16,15 +17,16 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Writes every generated file below `root`; returns those whose content changed.
-pub fn all(root: &Path, functions: &[Function]) -> Result<Vec<&'static str>> {
+/// Writes every generated file below `root`; returns those whose content changed. `nccl` are NCCL's functions.
+pub fn all(root: &Path, functions: &[Function], nccl: &[Function]) -> Result<Vec<&'static str>> {
     let files = [
-        ("mpisee-profile/src/operation.rs", operations::emit(functions)),
+        ("mpisee-profile/src/operation.rs", operations::emit(functions.iter().chain(nccl))),
         ("mpisee-rs/src/generated/pmpi.rs", pmpi::emit(functions)?),
         ("mpisee-rs/src/generated/exports.rs", exports::emit(functions)?),
         ("mpisee-rs/src/generated/fortran.rs", fortran::emit(functions)),
         ("mpisee-rs/src/generated/interposed.rs", interposed::emit(functions)),
         ("mpisee-rs/src/generated/signatures.rs", signatures::emit(functions)?),
+        ("mpisee-nccl/src/generated.rs", nccl::emit(nccl)?),
         ("docs/coverage.md", coverage::emit(functions)),
         ("tests/stub/stub_mpi.c", stub::emit(functions)?),
     ];

@@ -4,9 +4,9 @@ use super::{banner, camel_case};
 use crate::spec::{Function, Meaning, OperationKind};
 use std::fmt::Write;
 
-pub fn emit(functions: &[Function]) -> String {
+/// `functions` come sorted by name.
+pub fn emit<'f>(functions: impl Iterator<Item = &'f Function>) -> String {
     let operations: Vec<(&Function, OperationKind)> = functions
-        .iter()
         .filter(|function| function.counts_as.is_none())
         .filter_map(|function| Some((function, function.kind?)))
         .collect();
@@ -83,6 +83,11 @@ impl Operation {
         TABLE[self as usize].3
     }
 
+    /// Returns whether it is one of NCCL or RCCL, whose time is no time in MPI.
+    pub fn is_nccl(self) -> bool {
+        is_nccl(self.name())
+    }
+
     /// The operation of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         let found = TABLE.binary_search_by(|(_, known, ..)| known.cmp(&name)).ok()?;
@@ -110,6 +115,11 @@ impl Operation {
         }
         hash
     }
+}
+
+/// Returns whether the operation of that name is one of NCCL or RCCL.
+pub fn is_nccl(operation: &str) -> bool {
+    operation.starts_with("nccl")
 }
 
 #[cfg(test)]

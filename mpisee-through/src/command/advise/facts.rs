@@ -12,6 +12,7 @@ use crate::sites::{PlaceSum, SiteArgs, Sites, place_sums};
 use crate::view::ProfileView;
 use crate::waits::{self, Report};
 use anyhow::Result;
+use mpisee_profile::comm_name::is_nccl;
 use mpisee_profile::rows::CommRow;
 use mpisee_profile::run::EndedIn;
 use mpisee_profile::{Kind, Operation, ProfileError};
@@ -171,7 +172,8 @@ impl<'a> Facts<'a> {
         let mut comms = listed_comms(processes);
         for (key, cell) in &groups.cells {
             let name = groups.comm(key);
-            if may_be_of_hang(groups.call(key), name, &view.run().ended_in) {
+            // The rules are about MPI.
+            if may_be_of_hang(groups.call(key), name, &view.run().ended_in) || is_nccl(name) {
                 continue;
             }
             let comm = comms.entry(name.to_owned()).or_insert_with(|| Comm {
@@ -343,7 +345,8 @@ fn sums(comms: &[&Comm<'_>]) -> Vec<Used> {
 }
 
 fn listed_comms(processes: &Processes) -> BTreeMap<String, Comm<'_>> {
-    let rows: Vec<CommRow> = processes.comms.values().cloned().collect();
+    let of_mpi = processes.comms.values().filter(|row| !is_nccl(&row.comm));
+    let rows: Vec<CommRow> = of_mpi.cloned().collect();
     let shapes = shape::shapes(&rows, processes);
     let comm = |(row, shape): (&CommRow, Shape)| {
         let known = processes.comms.get(&row.comm);

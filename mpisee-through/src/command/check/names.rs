@@ -2,7 +2,7 @@
 
 use super::findings::{Check, Findings};
 use crate::load::is_one_per_process;
-use mpisee_profile::comm_name::Step;
+use mpisee_profile::comm_name::{Step, is_nccl};
 use mpisee_profile::rows::CommRow;
 use mpisee_profile::run::Lacking;
 use mpisee_profile::{RankSet, RunInfo};
@@ -33,7 +33,9 @@ fn wrong_parent(row: &CommRow, names: &HashSet<&str>) -> Option<String> {
         // A communicator from groups of a session has no parent, nor has that with the processes which spawned
         // these.
         let from_group = ["MPI_Comm_create_from_group", "MPI_Intercomm_create_from_groups"];
-        let has_none = ["W", "S", "P"].contains(&comm.as_str()) || from_group.contains(&created_by.as_str());
+        let has_none = ["W", "S", "P"].contains(&comm.as_str())
+            || from_group.contains(&created_by.as_str())
+            || is_nccl(comm);
         return (!has_none).then(|| format!("{comm} has no parent"));
     }
     if !names.contains(parent.as_str()) {
@@ -63,6 +65,9 @@ fn wrong_members(row: &CommRow, ranks: u32) -> Option<String> {
         true if *size != 1 => {
             Some(format!("{comm} has size {size}, and is one communicator of size 1 per process"))
         }
+        // A process may have several ranks of it.
+        false if is_nccl(comm) => (u64::from(*size) < listed)
+            .then(|| format!("{comm} has size {size} and {listed} processes as members")),
         false if u64::from(*size) != listed => Some(format!("{comm} has size {size} and {listed} members")),
         _ => None,
     }

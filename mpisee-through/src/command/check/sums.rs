@@ -7,7 +7,8 @@ use super::{explanation, gpu, traffic};
 use crate::load::{self, is_one_per_process};
 use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::comm_name::{CommName, Root, is_shared_row};
+use mpisee_profile::comm_name::{self, CommName, Root, is_shared_row};
+use mpisee_profile::operation::is_nccl;
 use mpisee_profile::rows::{
     CommRow, NodeRow, OffsetRow, OutsideTotalRow, Ranks, Row, Seconds, SiteTotalRow, SpreadRow, TotalRow,
 };
@@ -114,7 +115,8 @@ fn check_names(run: &RunInfo, comms: &[CommRow], findings: &mut Findings) {
         let (listed, expected) =
             (members.len().saturating_add(members.outsiders()), count.saturating_mul((*size).into()));
         // Of a row for communicators without end each of its processes was in many.
-        let is_plain = !is_one_per_process(comm) && !is_shared_row(comm);
+        // A process may have several ranks of a communicator of NCCL.
+        let is_plain = !is_one_per_process(comm) && !is_shared_row(comm) && !comm_name::is_nccl(comm);
         let agrees = if may_overlap(comm) { listed <= expected } else { listed == expected };
         if is_plain && !agrees {
             findings.differs_unless(incomplete, Check::Names, || {
@@ -167,7 +169,9 @@ impl Rows<'_> {
 
 /// The time in MPI of all ranks is that of their calls, and not longer than they ran.
 fn check_times(run: &RunInfo, nodes: &[NodeRow], totals: &[TotalRow], findings: &mut Findings) {
-    let calls_s: f64 = totals.iter().map(|row| row.time_s.0).sum();
+    // Calls of NCCL are not in MPI.
+    let of_mpi = totals.iter().filter(|row| !is_nccl(&row.call));
+    let calls_s: f64 = of_mpi.map(|row| row.time_s.0).sum();
     let mpi_s: f64 = nodes.iter().map(|row| row.mpi_s.0).sum();
     let parts: u64 = totals.iter().map(|row| row.ranks).chain(nodes.iter().map(|row| row.ranks)).sum();
     let tolerance_s = ROUNDING_S * (parts + (totals.len() + nodes.len()) as u64) as f64 + SUMMATION * mpi_s;

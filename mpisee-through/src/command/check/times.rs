@@ -1,6 +1,7 @@
 //! Checks that the MPI time of a rank is that of its calls, and fits into its wall time.
 
 use super::findings::{Check, Findings};
+use mpisee_profile::operation::is_nccl;
 use mpisee_profile::rows::{CallRow, RankRow, Seconds};
 use std::collections::{BTreeMap, HashSet};
 
@@ -49,9 +50,12 @@ impl<'a> TimeCheck<'a> {
         TimeCheck { ranks, threads_overlap, calls: BTreeMap::new() }
     }
 
-    /// Adds a row.
+    /// Adds a row; calls of NCCL are not in MPI.
     pub fn row(&mut self, row: &CallRow) {
-        self.calls.entry(row.rank).or_default().add(row.time_s);
+        let times = self.calls.entry(row.rank).or_default();
+        if !is_nccl(&row.call) {
+            times.add(row.time_s);
+        }
     }
 
     /// Compares, when all rows are added.

@@ -14,6 +14,7 @@ use crate::view::ProfileView;
 use crate::waits::Estimate;
 use anyhow::Result;
 use mpisee_profile::ProfileError;
+use mpisee_profile::comm_name::is_nccl;
 use mpisee_profile::rows::CommRow;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -101,6 +102,10 @@ pub fn loss(view: &ProfileView, all: &Efficiency, measured: Option<&Measured>, f
     let mut parts: HashMap<&str, Part> = HashMap::new();
     for (key, cell) in &groups.cells {
         let comm = groups.comm(key);
+        // What the host does in NCCL is no time in MPI.
+        if is_nccl(comm) {
+            continue;
+        }
         let present = processes.comms.get(comm).map_or(0, |row| processes.present_count(&row.members));
         let ranks = present.max(cell.ranks.ranks().unwrap_or(0));
         let least_ns = cell.ranks.least_ns(ranks);

@@ -6,6 +6,7 @@ use crate::operation_sums::{CommSum, OperationSum, Sums};
 use crate::output;
 use crate::units::to_nine_decimals;
 use anyhow::Result;
+use mpisee_profile::comm_name::is_nccl;
 use mpisee_profile::rows::{Members, Seconds};
 use serde::Serialize;
 
@@ -40,7 +41,7 @@ pub fn csv(summary: &Summary) -> Result<Vec<u8>> {
                     sums.max_s.map(Seconds),
                     Seconds(sums.time_s),
                 ),
-                (sums.bytes, sums.calls, sums.max_rank, count(comm), share(sums, summary).map(Seconds)),
+                (sums.bytes, sums.calls, sums.max_rank, count(comm), share(comm, sums, summary).map(Seconds)),
             )
         })
     });
@@ -71,8 +72,9 @@ fn label(comm: &CommSum) -> String {
     comm.family.as_ref().map_or(String::new(), |family| family.label())
 }
 
-fn share(sums: &Sums, summary: &Summary) -> Option<f64> {
-    (summary.mpi_s > 0.0).then(|| sums.time_s / summary.mpi_s)
+/// The share of the MPI time, of which calls of NCCL are no part.
+fn share(comm: &CommSum, sums: &Sums, summary: &Summary) -> Option<f64> {
+    (summary.mpi_s > 0.0 && !is_nccl(&comm.comm)).then(|| sums.time_s / summary.mpi_s)
 }
 
 #[derive(Serialize)]
@@ -133,7 +135,7 @@ pub fn json(summary: &Summary) -> Result<Vec<u8>> {
 fn comm_document<'a>(comm: &'a CommSum<'a>, summary: &Summary) -> CommDocument<'a> {
     let operation = |OperationSum { call, sums }: &'a OperationSum| OperationDocument {
         call,
-        sums: sums_document(sums, summary),
+        sums: sums_document(comm, sums, summary),
     };
     CommDocument {
         comm: &comm.comm,
@@ -142,18 +144,18 @@ fn comm_document<'a>(comm: &'a CommSum<'a>, summary: &Summary) -> CommDocument<'
         members: members(comm),
         label: label(comm),
         ranks: comm.ranks,
-        sums: sums_document(&comm.sums, summary),
+        sums: sums_document(comm, &comm.sums, summary),
         operations: comm.operations.iter().map(operation).collect(),
     }
 }
 
-fn sums_document(sums: &Sums, summary: &Summary) -> SumsDocument {
+fn sums_document(comm: &CommSum, sums: &Sums, summary: &Summary) -> SumsDocument {
     SumsDocument {
         mean_s: to_nine_decimals(sums.mean_s),
         min_s: sums.min_s.map(to_nine_decimals),
         max_s: sums.max_s.map(to_nine_decimals),
         time_s: to_nine_decimals(sums.time_s),
-        share_of_mpi: share(sums, summary).map(to_nine_decimals),
+        share_of_mpi: share(comm, sums, summary).map(to_nine_decimals),
         bytes: sums.bytes,
         calls: sums.calls,
         max_rank: sums.max_rank,

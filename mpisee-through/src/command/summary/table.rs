@@ -6,6 +6,7 @@ use crate::operation_sums::{CommSum, Sums};
 use crate::output::{Column, Page, Style, Text, printable};
 use crate::sheet::{LARGE_SHARE, headed};
 use crate::units::{count, human_bytes, large_count, time};
+use mpisee_profile::comm_name::is_nccl;
 
 /// The columns, and when a narrow page hides them.
 const COLUMNS: [&str; 9] = ["COMM", "SIZE", "Time", "% of MPI", "Mean", "Min", "Max", "Volume", "Calls"];
@@ -84,8 +85,10 @@ fn comms_table(summary: &Summary, page: Page) -> Option<(String, Vec<&'static st
     for comm in summary.comms {
         lines.push(Line::Comm(about(comm)));
         let size = comm.family.as_ref().map_or_else(|| "?".to_owned(), |family| family.size_text());
-        rows.push(row(Text::new(printable(&comm.comm), Style::Bold), size, &comm.sums, summary));
-        let operations = operation_rows(comm, summary);
+        // Calls of NCCL have no share of the time in MPI.
+        let mpi_s = if is_nccl(&comm.comm) { 0.0 } else { summary.mpi_s };
+        rows.push(row(Text::new(printable(&comm.comm), Style::Bold), size, &comm.sums, (summary, mpi_s)));
+        let operations = operation_rows(comm, summary, mpi_s);
         lines.extend(operations.iter().map(|_| Line::Operation));
         rows.extend(operations);
     }
@@ -112,10 +115,10 @@ fn comms_table(summary: &Summary, page: Page) -> Option<(String, Vec<&'static st
     Some((text, hidden))
 }
 
-fn row(name: Text, size: String, sums: &Sums, summary: &Summary) -> Vec<Text> {
+/// A row; its share is that of the MPI time beside the summary.
+fn row(name: Text, size: String, sums: &Sums, (summary, mpi_s): (&Summary, f64)) -> Vec<Text> {
     let known = |time_s: Option<f64>| time_s.map_or_else(|| "-".to_owned(), time);
-    let mut row: Vec<Text> =
-        vec![name, size.into(), time(sums.time_s).into(), share(sums.time_s, summary.mpi_s)];
+    let mut row: Vec<Text> = vec![name, size.into(), time(sums.time_s).into(), share(sums.time_s, mpi_s)];
     row.extend([time(sums.mean_s), known(sums.min_s), known(sums.max_s)].map(Text::from));
     if summary.run.names_slowest_rank {
         row.push(sums.max_rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()).into());
@@ -135,14 +138,15 @@ fn percent(time_s: f64, mpi_s: f64) -> Option<String> {
 }
 
 /// The rows of the operations; those of little time share one, unless all are asked for.
-fn operation_rows(comm: &CommSum, summary: &Summary) -> Vec<Vec<Text>> {
+fn operation_rows(comm: &CommSum, summary: &Summary, mpi_s: f64) -> Vec<Vec<Text>> {
     let is_small = |sums: &Sums| !summary.all && sums.time_s < SMALL_SHARE * summary.mpi_s;
     let most_s = comm.operations.iter().map(|operation| operation.sums.time_s).fold(0.0, f64::max);
     let (small, shown): (Vec<_>, Vec<_>) = comm
         .operations
         .iter()
         .partition(|operation| is_small(&operation.sums) && operation.sums.time_s < most_s);
-    let each = |call: &str, sums: &Sums| row(format!("  {call}").into(), String::new(), sums, summary);
+    let each =
+        |call: &str, sums: &Sums| row(format!("  {call}").into(), String::new(), sums, (summary, mpi_s));
     let mut rows: Vec<Vec<Text>> =
         shown.iter().map(|operation| each(&operation.call, &operation.sums)).collect();
     match &small[..] {
@@ -157,7 +161,7 @@ fn operation_rows(comm: &CommSum, summary: &Summary) -> Vec<Vec<Text>> {
                 format!("  {}", count(several.len() as u64, "more operation")).into(),
                 String::new().into(),
                 time(time_s).into(),
-                share(time_s, summary.mpi_s),
+                share(time_s, mpi_s),
             ];
             let blanks = if summary.run.names_slowest_rank { 4 } else { 3 };
             together.extend((0..blanks).map(|_| Text::from(String::new())));

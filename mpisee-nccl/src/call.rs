@@ -1,0 +1,74 @@
+//! Hands a call to `libmpisee.so`.
+
+use crate::symbol::Symbol;
+use mpisee_profile::Operation;
+use mpisee_profile::nccl::{
+    Comm, INVALID_USAGE, Meaning, NO_OPERATION, NcclCall, Record, SUCCESS, interface,
+};
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+
+/// Makes a call, and has it counted if the profiler is there.
+pub fn call(
+    operation: Option<Operation>,
+    meaning: Meaning,
+    buffers: [*const c_void; 2],
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(record) = profiler() else { return make() };
+    make_recorded(record, operation, meaning, buffers, make)
+}
+
+fn make_recorded<F: FnOnce() -> c_int>(
+    record: Record,
+    operation: Option<Operation>,
+    meaning: Meaning,
+    buffers: [*const c_void; 2],
+    make: F,
+) -> c_int {
+    extern "C-unwind" fn take<F: FnOnce() -> c_int>(data: *mut c_void) -> c_int {
+        // SAFETY: `make_recorded` passes this pointer, for a call that ends before it returns.
+        let make = unsafe { (*data.cast::<Option<F>>()).take() };
+        make.map_or(INVALID_USAGE, |make| make())
+    }
+    let mut make = Some(make);
+    let operation = operation.map_or(NO_OPERATION, |operation| operation as u32);
+    let call = NcclCall { operation, meaning, buffers, query };
+    // SAFETY: the call is described as the program made it, and `take` is for data of this type.
+    unsafe { record(&raw const call, take::<F>, (&raw mut make).cast()) }
+}
+
+/// The profiler's function, if a profiler of the same installation is in the process.
+fn profiler() -> Option<Record> {
+    static FOUND: OnceLock<Option<Record>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        // SAFETY: the names end in a zero; the functions have these types in `libmpisee.so`.
+        unsafe {
+            let its_interface = libc::dlsym(libc::RTLD_DEFAULT, c"mpisee_nccl_interface".as_ptr());
+            let record = libc::dlsym(libc::RTLD_DEFAULT, c"mpisee_nccl_call".as_ptr());
+            if its_interface.is_null() || record.is_null() {
+                return None;
+            }
+            let its_interface = std::mem::transmute::<*mut c_void, extern "C" fn() -> u64>(its_interface);
+            (its_interface() == interface()).then(|| std::mem::transmute::<*mut c_void, Record>(record))
+        }
+    })
+}
+
+/// Queries size and rank of a communicator, which NCCL knows without communication.
+extern "C" fn query(comm: Comm, size: *mut c_int, rank: *mut c_int) -> c_int {
+    type Get = unsafe extern "C" fn(Comm, *mut c_int) -> c_int;
+    static COUNT: Symbol = Symbol::new(c"ncclCommCount");
+    static USER_RANK: Symbol = Symbol::new(c"ncclCommUserRank");
+    let (Some(count), Some(user_rank)) = (COUNT.get::<Get>(), USER_RANK.get::<Get>()) else {
+        return INVALID_USAGE;
+    };
+    // SAFETY: the functions have this type in nccl.h; the communicator is the program's, and the caller passes places for
+    // both numbers.
+    unsafe {
+        match count(comm, size) {
+            SUCCESS => user_rank(comm, rank),
+            error => error,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The interface between `libmpisee_nccl.so`, which interposes the functions of NCCL, and `libmpisee.so`, which counts
+//! them. Both are of one installation; [`interface`] shows whether they are.
+
+use crate::operation::Operation;
+use std::ffi::{c_int, c_void};
+
+/// `ncclComm_t`, a handle.
+pub type Comm = *mut c_void;
+
+/// `ncclSuccess`.
+pub const SUCCESS: c_int = 0;
+/// `ncclInvalidUsage`, which a function returns that the program's NCCL does not have.
+pub const INVALID_USAGE: c_int = 5;
+/// `ncclInProgress`: the call goes on, of a communicator that does not block.
+pub const IN_PROGRESS: c_int = 7;
+/// `NCCL_UNIQUE_ID_BYTES`.
+pub const ID_BYTES: usize = 128;
+
+/// A call of a function of NCCL.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct NcclCall {
+    /// `Operation as u32`; [`NO_OPERATION`] for a call that counts as none.
+    pub operation: u32,
+    /// Its meaning.
+    pub meaning: Meaning,
+    /// Its buffers; null where it has fewer.
+    pub buffers: [*const c_void; 2],
+    /// Queries size and rank of a communicator from NCCL.
+    pub query: Query,
+}
+
+/// The operation of a call that is not counted by itself.
+pub const NO_OPERATION: u32 = u32::MAX;
+
+/// Writes the size of a communicator and the caller's rank in it; returns what NCCL returns.
+pub type Query = extern "C" fn(comm: Comm, size: *mut c_int, rank: *mut c_int) -> c_int;
+
+/// Makes the program's call, with the data that belongs to it.
+pub type Make = extern "C-unwind" fn(data: *mut c_void) -> c_int;
+
+/// `mpisee_nccl_call` of `libmpisee.so`: makes a call once and counts it; returns what it returns.
+pub type Record = unsafe extern "C-unwind" fn(call: *const NcclCall, make: Make, data: *mut c_void) -> c_int;
+
+/// The meaning of a call.
+#[repr(C, u32)]
+#[derive(Clone, Copy, Debug)]
+pub enum Meaning {
+    /// It communicates.
+    Communicate {
+        /// The communicator.
+        comm: Comm,
+        /// The bytes that count.
+        volume: Volume,
+    },
+    /// It makes a communicator from unique ids.
+    CreateFromIds {
+        /// Gets the communicator.
+        new: *const Comm,
+        /// The ids.
+        ids: *const u8,
+        /// Their number.
+        count: c_int,
+        /// Ranks in it.
+        size: c_int,
+        /// The caller's.
+        rank: c_int,
+    },
+    /// It makes one communicator of this process alone, with a rank for each device.
+    CreateAll {
+        /// Gets a handle for each rank.
+        new: *const Comm,
+        /// Ranks in it.
+        size: c_int,
+    },
+    /// It splits a communicator.
+    Split {
+        /// The communicator.
+        comm: Comm,
+        /// Ranks of one color are in one part.
+        color: c_int,
+        /// Gets the part.
+        new: *const Comm,
+    },
+    /// It makes a communicator without some ranks.
+    Shrink {
+        /// The communicator.
+        comm: Comm,
+        /// The ranks that are left out.
+        excluded: *const c_int,
+        /// Their number.
+        count: c_int,
+        /// Gets the new one.
+        new: *const Comm,
+    },
+    /// It ends a communicator.
+    End {
+        /// The communicator.
+        comm: Comm,
+    },
+    /// It is about a communicator.
+    OnComm {
+        /// The communicator.
+        comm: Comm,
+    },
+    /// A group of calls begins.
+    GroupStart,
+    /// A group of calls ends; that of the outermost group starts them all.
+    GroupEnd,
+}
+
+/// The bytes of a call.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Volume {
+    /// The part of the bound that the caller records.
+    pub rule: Rule,
+    /// Elements of a block.
+    pub count: usize,
+    /// Their type.
+    pub datatype: c_int,
+    /// The root, where there is one.
+    pub root: c_int,
+}
+
+/// A volume rule, see docs/volumes.md.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Each rank records a block.
+    EveryProcess,
+    /// Each rank but the root does.
+    AllButRoot,
+    /// Each rank records a block for each.
+    ToEach,
+}
+
+impl Volume {
+    /// The bytes of the message, and of what a rank of a communicator of `size` ranks records of it; `None` if the
+    /// type is unknown.
+    pub fn bytes(&self, rank: u32, size: u32) -> Option<(u64, u64)> {
+        let block = (self.count as u64).saturating_mul(bytes_of(self.datatype)?);
+        Some(match self.rule {
+            Rule::EveryProcess => (block, block),
+            Rule::AllButRoot if i64::from(self.root) == i64::from(rank) => (block, 0),
+            Rule::AllButRoot => (block, block),
+            Rule::ToEach => {
+                let all = block.saturating_mul(u64::from(size));
+                (all, all)
+            }
+        })
+    }
+}
+
+/// The bytes of an element of a `ncclDataType_t`.
+pub fn bytes_of(datatype: c_int) -> Option<u64> {
+    // By nccl.h: 8-bit, 32-bit and 64-bit integers, the floats of 16, 32 and 64 bits, bfloat16, two of 8 bits.
+    const BYTES: [u64; 12] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1];
+    BYTES.get(usize::try_from(datatype).ok()?).copied()
+}
+
+/// A number that changes with the operations and with the layout of a call.
+pub const fn interface() -> u64 {
+    Operation::fingerprint().wrapping_mul(31).wrapping_add(size_of::<NcclCall>() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_records_its_part_of_the_bound() {
+        let volume = |rule| Volume { rule, count: 10, datatype: 7, root: 1 };
+        assert_eq!(volume(Rule::EveryProcess).bytes(1, 4), Some((40, 40)));
+        assert_eq!(volume(Rule::AllButRoot).bytes(1, 4), Some((40, 0)));
+        assert_eq!(volume(Rule::AllButRoot).bytes(0, 4), Some((40, 40)));
+        assert_eq!(volume(Rule::ToEach).bytes(1, 4), Some((160, 160)));
+        assert_eq!(Volume { datatype: 12, ..volume(Rule::ToEach) }.bytes(1, 4), None);
+        assert_eq!(Volume { datatype: -1, ..volume(Rule::ToEach) }.bytes(1, 4), None);
+    }
+}

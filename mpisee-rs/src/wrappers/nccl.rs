@@ -1,0 +1,305 @@
+//! The calls of NCCL's functions, as `libmpisee_nccl.so` hands them over.
+//!
+//! A call returns when its work is in the stream, so that its time is the host's alone. Calls in a group are handed to the GPU
+//! when the outermost one ends: its time is split equally among the communicators of the calls in it, and communicators that
+//! were made in it exist from then on.
+
+use crate::naming::nccl as naming;
+use crate::recording::{Call, Recorder, buffers};
+use crate::state::nccl::{Creation, NCCL, NcclComm};
+use crate::state::world::{self, World};
+use crate::state::{process, thread};
+use mpisee_profile::nccl::{Comm, IN_PROGRESS, Make, Meaning, NcclCall, SUCCESS, Volume, interface};
+use mpisee_profile::segment::NotSeen;
+use mpisee_profile::{CommId, Operation, Ticks};
+use std::cell::RefCell;
+use std::ffi::{c_int, c_void};
+use std::slice;
+
+/// The interface of this library, see [`interface`].
+#[unsafe(no_mangle)]
+pub extern "C" fn mpisee_nccl_interface() -> u64 {
+    interface()
+}
+
+/// Makes a call and counts it.
+///
+/// # Safety
+/// The call is described as the program made it, and `make` is for this data.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn mpisee_nccl_call(
+    call: *const NcclCall,
+    make: Make,
+    data: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let call = unsafe { &*call };
+    let make = || make(data);
+    // NCCL's and MPI's own calls inside of one of the program's are not counted.
+    if !process::is_tracking() || thread::is_inside() {
+        return make();
+    }
+    buffers::note(call.buffers);
+    let operation = Operation::from_index(u64::from(call.operation));
+    match (call.meaning, operation) {
+        (Meaning::GroupStart, _) => group_start(make),
+        (Meaning::GroupEnd, Some(operation)) => group_end(call, operation, make),
+        (Meaning::Communicate { comm, volume }, Some(operation)) => {
+            on_comm(call, operation, comm, Some(&volume), make)
+        }
+        (Meaning::OnComm { comm }, Some(operation)) => on_comm(call, operation, comm, None, make),
+        (Meaning::End { comm }, Some(operation)) => end(operation, comm, make),
+        (meaning, Some(operation)) => create(call, operation, &meaning, make),
+        (_, None) => make(),
+    }
+}
+
+/// Communicators of the calls in the thread's group, and those that it makes.
+#[derive(Default)]
+struct Group {
+    depth: u32,
+    comms: Vec<CommId>,
+    pending: Vec<Pending>,
+}
+
+impl Group {
+    fn add(&mut self, comm: CommId) {
+        if self.depth > 0 && comm != CommId::NONE && !self.comms.contains(&comm) {
+            self.comms.push(comm);
+        }
+    }
+}
+
+thread_local! {
+    static GROUP: RefCell<Group> = RefCell::default();
+}
+
+/// A creating call, whose communicator may come to exist later.
+struct Pending {
+    new: *const Comm,
+    creation: Creation,
+    /// Rank and size, where the call says them.
+    known: Option<(u32, u32)>,
+    /// The call, if it is to be counted on what it made.
+    made: Option<(Operation, Ticks)>,
+}
+
+fn group_start(make: impl FnOnce() -> c_int) -> c_int {
+    let code = make();
+    if code == SUCCESS {
+        GROUP.with_borrow_mut(|group| group.depth += 1);
+    }
+    code
+}
+
+fn group_end(call: &NcclCall, operation: Operation, make: impl FnOnce() -> c_int) -> c_int {
+    let is_outermost = GROUP.with_borrow_mut(|group| {
+        group.depth = group.depth.saturating_sub(1);
+        group.depth == 0
+    });
+    if !is_outermost {
+        return make();
+    }
+    let Group { mut comms, pending, .. } = GROUP.take();
+    let Some(recorded) = Call::if_tracking() else { return make() };
+    let shown = comms.first().copied().unwrap_or(CommId::NONE);
+    let (code, ticks) = recorded.time(operation, shown, make);
+    record(&recorded, |recorder| {
+        for pending in pending.into_iter().filter(|_| is_made(code)) {
+            let made = enter(recorder, call, &pending);
+            if pending.known.is_some() && made != CommId::NONE && !comms.contains(&made) {
+                comms.push(made);
+            }
+        }
+        let count = comms.len() as u64;
+        for (at, &comm) in comms.iter().enumerate() {
+            // The parts add up to the time.
+            let part = ticks.get() / count + u64::from((at as u64) < ticks.get() % count);
+            recorder.count_time(comm, operation, Ticks::new(part));
+        }
+    });
+    code
+}
+
+/// A call on a communicator, of which it moves `volume`.
+fn on_comm(
+    call: &NcclCall,
+    operation: Operation,
+    comm: Comm,
+    volume: Option<&Volume>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(recorded) = Call::if_recording().filter(|_| !comm.is_null()) else { return make() };
+    let Some(mut known) = NCCL.get(key(comm)) else {
+        world::not_seen(NotSeen::UnknownCommunicator);
+        return recorded.make_uncounted(operation, make);
+    };
+    let (code, ticks) = recorded.time(operation, known.id, make);
+    record(&recorded, |recorder| {
+        if known.id == CommId::NONE {
+            known = finish(recorder.world, call, comm).unwrap_or(known);
+        }
+        let volume = volume.filter(|_| is_made(code));
+        let (message, bytes) = match volume.map(|volume| volume.bytes(known.rank, known.size)) {
+            Some(Some(bytes)) => bytes,
+            Some(None) => {
+                world::not_seen(NotSeen::UnknownSize);
+                (0, 0)
+            }
+            None => (0, 0),
+        };
+        if known.id == CommId::NONE {
+            world::not_seen(NotSeen::UnknownCommunicator);
+        } else {
+            recorder.count(known.id, operation, message, bytes, ticks);
+        }
+        GROUP.with_borrow_mut(|group| group.add(known.id));
+    });
+    code
+}
+
+/// A call that ends a communicator. Afterwards another thread may get its handle for a new one.
+fn end(operation: Operation, comm: Comm, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(recorded) = Call::if_tracking().filter(|_| !comm.is_null()) else { return make() };
+    let Some(known) = NCCL.get(key(comm)) else {
+        world::not_seen(NotSeen::UnknownCommunicator);
+        return recorded.make_uncounted(operation, make);
+    };
+    recorded.record(|recorder| naming::free(recorder.world, key(comm)));
+    let (code, ticks) = recorded.time(operation, known.id, make);
+    record(&recorded, |recorder| recorder.count_time(known.id, operation, ticks));
+    code
+}
+
+/// A call that makes communicators.
+fn create(call: &NcclCall, operation: Operation, meaning: &Meaning, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(recorded) = Call::if_tracking() else { return make() };
+    let mut begun = None;
+    recorded.record(|recorder| begun = describe(recorder.world, operation, meaning));
+    let Some(Begun { on, pending }) = begun else {
+        world::not_seen(NotSeen::UnknownCommunicator);
+        return recorded.make_uncounted(operation, make);
+    };
+    let (code, ticks) = recorded.time(operation, on.unwrap_or(CommId::NONE), make);
+    record(&recorded, |recorder| {
+        if let Some(parent) = on {
+            recorder.count_time(parent, operation, ticks);
+        }
+        let mut pending = pending;
+        if on.is_none()
+            && let Some(first) = pending.first_mut()
+        {
+            first.made = Some((operation, ticks));
+        }
+        GROUP.with_borrow_mut(|group| {
+            if group.depth > 0 {
+                if let Some(parent) = on {
+                    group.add(parent);
+                }
+                group.pending.append(&mut pending);
+            }
+        });
+        for pending in pending.iter().filter(|_| is_made(code)) {
+            enter(recorder, call, pending);
+        }
+    });
+    code
+}
+
+/// A creating call before it is made.
+struct Begun {
+    /// The parent; `None` if it has none.
+    on: Option<CommId>,
+    pending: Vec<Pending>,
+}
+
+/// Describes a creating call, and numbers it; `None` if its parent is unknown.
+fn describe(world: &World, operation: Operation, meaning: &Meaning) -> Option<Begun> {
+    let number = |count: c_int| u32::try_from(count).unwrap_or(0);
+    let alone = |new, creation, known| Pending { new, creation, known, made: None };
+    Some(match *meaning {
+        Meaning::CreateFromIds { new, ids, count, size, rank } => {
+            let bytes = mpisee_profile::nccl::ID_BYTES * number(count) as usize;
+            // SAFETY: the program passes as many ids as it says.
+            let ids = if ids.is_null() { &[] } else { unsafe { slice::from_raw_parts(ids, bytes) } };
+            let creation = naming::from_ids(operation, ids);
+            Begun { on: None, pending: vec![alone(new, creation, Some((number(rank), number(size))))] }
+        }
+        Meaning::CreateAll { new, size } => {
+            let size = number(size);
+            let creation = naming::from_devices(operation, world, NCCL.number(0, b'u', 0));
+            let each =
+                (0..size).map(|rank| alone(new.wrapping_add(rank as usize), creation, Some((rank, size))));
+            Begun { on: None, pending: each.collect() }
+        }
+        Meaning::Split { comm, color, new } => {
+            let parent = NCCL.get(key(comm)).filter(|parent| parent.id != CommId::NONE)?;
+            let n = NCCL.number(key(comm), b's', 0);
+            let part = u32::try_from(color).ok();
+            let creation = Creation { parent: Some(parent.id), letter: b's', n, part, code: 0, operation };
+            let made = part.map(|_| alone(new, creation, None));
+            Begun { on: Some(parent.id), pending: made.into_iter().collect() }
+        }
+        Meaning::Shrink { comm, excluded, count, new } => {
+            let parent = NCCL.get(key(comm)).filter(|parent| parent.id != CommId::NONE)?;
+            let is_none = excluded.is_null() || count <= 0;
+            // SAFETY: the program passes as many ranks as it says.
+            let ranks =
+                if is_none { &[] } else { unsafe { slice::from_raw_parts(excluded, count as usize) } };
+            let code = naming::of_excluded(ranks);
+            let n = NCCL.number(key(comm), b'k', code);
+            let creation = Creation { parent: Some(parent.id), letter: b'k', n, part: None, code, operation };
+            Begun { on: Some(parent.id), pending: vec![alone(new, creation, None)] }
+        }
+        _ => return None,
+    })
+}
+
+/// Enters a communicator that a call has made; returns its number.
+fn enter(recorder: &Recorder, call: &NcclCall, pending: &Pending) -> CommId {
+    if pending.new.is_null() {
+        return CommId::NONE;
+    }
+    // SAFETY: the creating call has returned, and its group has ended, so that NCCL has stored the communicator.
+    let comm = unsafe { *pending.new };
+    if comm.is_null() {
+        return CommId::NONE;
+    }
+    let Some((rank, size)) = pending.known.or_else(|| query(call, comm)) else {
+        NCCL.postpone(key(comm), pending.creation);
+        return CommId::NONE;
+    };
+    let id = naming::enter(recorder.world, key(comm), pending.creation, rank, size);
+    if let Some((operation, ticks)) = pending.made {
+        recorder.count_time(id, operation, ticks);
+    }
+    id
+}
+
+/// Enters a communicator whose size NCCL did not have at first.
+fn finish(world: &World, call: &NcclCall, comm: Comm) -> Option<NcclComm> {
+    let (rank, size) = query(call, comm)?;
+    let creation = NCCL.take_postponed(key(comm))?;
+    naming::enter(world, key(comm), creation, rank, size);
+    NCCL.get(key(comm))
+}
+
+/// Rank and size of a communicator, if NCCL has them already.
+fn query(call: &NcclCall, comm: Comm) -> Option<(u32, u32)> {
+    let (mut size, mut rank) = (-1, -1);
+    let code = (call.query)(comm, &raw mut size, &raw mut rank);
+    Some((u32::try_from(rank).ok()?, u32::try_from(size).ok()?)).filter(|_| code == SUCCESS)
+}
+
+/// Runs the recording code. Call sites are those of MPI calls alone.
+fn record(call: &Call, note: impl FnOnce(&Recorder)) {
+    call.record(|&Recorder { thread, world, .. }| note(&Recorder { thread, world, export: None }));
+}
+
+fn is_made(code: c_int) -> bool {
+    [SUCCESS, IN_PROGRESS].contains(&code)
+}
+
+fn key(comm: Comm) -> u64 {
+    comm.addr() as u64
+}

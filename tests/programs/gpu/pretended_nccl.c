@@ -1,0 +1,158 @@
+/* NCCL without a GPU: it makes communicators, checks arguments, and moves nothing. In a group a communicator is there when the
+ * group ends, as NCCL has it. ncclBcast and ncclAlltoAll call other functions of the library by their public names. */
+#include "pretended_nccl.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct ncclComm { int rank, size, asked, late; };
+enum { MOST = 16 };
+static _Thread_local int depth, waiting;
+static _Thread_local struct { ncclComm_t *to, comm; } pending[MOST];
+static int part_rank, part_size, is_late, calls;
+
+void pretend_part(int rank, int size) { part_rank = rank, part_size = size; }
+void pretend_late(int late) { is_late = late; }
+int pretended_calls(void) { return calls; }
+
+static ncclResult_t make(ncclComm_t *to, int rank, int size, int late) {
+    if (rank < 0 || rank >= size) {
+        return ncclInvalidArgument;
+    }
+    ncclComm_t comm = malloc(sizeof *comm);
+    *comm = (struct ncclComm){rank, size, 0, late};
+    if (depth && waiting < MOST) {
+        pending[waiting].to = to, pending[waiting++].comm = comm;
+    } else {
+        *to = comm;
+    }
+    return late ? ncclInProgress : ncclSuccess;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+    static int made;
+    memset(id, 0, sizeof *id);
+    int words[] = {++made, getpid()};
+    memcpy(id->internal, words, sizeof words);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank) {
+    return id.internal[0] ? make(comm, rank, nranks, 0) : ncclInvalidArgument;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
+    return config ? ncclInvalidArgument : ncclCommInitRank(comm, nranks, id, rank);
+}
+
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int count, ncclUniqueId *ids,
+                                      ncclConfig_t *config) {
+    return count > 0 ? ncclCommInitRankConfig(comm, nranks, ids[count - 1], rank, config) : ncclInvalidArgument;
+}
+
+ncclResult_t ncclCommInitAll(ncclComm_t *comms, int devices, const int *list) {
+    for (int i = 0; i < devices; i++) {
+        if (list && list[i] < 0) {
+            return ncclInvalidArgument;
+        }
+        make(&comms[i], i, devices, 0);
+    }
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *part, ncclConfig_t *config) {
+    (void)key, (void)config;
+    if (!comm) {
+        return ncclInvalidArgument;
+    }
+    *part = NULL;
+    return color == NCCL_SPLIT_NOCOLOR ? ncclSuccess : make(part, part_rank, part_size, is_late);
+}
+
+ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *rest, ncclConfig_t *config, int flags) {
+    (void)config, (void)flags;
+    int below = 0;
+    for (int i = 0; i < count; i++) {
+        below += excluded[i] < comm->rank;
+    }
+    return make(rest, comm->rank - below, comm->size - count, 0);
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) { return comm ? ncclSuccess : ncclInvalidArgument; }
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+    free(comm);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) { return ncclCommDestroy(comm); }
+
+ncclResult_t ncclCommCount(ncclComm_t comm, int *count) {
+    if (comm->late && !comm->asked++) {
+        return ncclInvalidArgument;
+    }
+    *count = comm->size;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank) {
+    *rank = comm->rank;
+    return ncclSuccess;
+}
+
+static ncclResult_t run(ncclComm_t comm, ncclDataType_t type, int root) {
+    if (!comm || type < ncclInt8 || type > 11 || root < 0 || root >= comm->size) {
+        return ncclInvalidArgument;
+    }
+    calls++;
+    return ncclSuccess;
+}
+
+#define ARGUMENTS const void *from, void *to, size_t count, ncclDataType_t type
+#define REST ncclComm_t comm, cudaStream_t stream
+#define RUN(root) { (void)from, (void)to, (void)count, (void)stream; return run(comm, type, root); }
+ncclResult_t ncclAllReduce(ARGUMENTS, ncclRedOp_t op, REST) { (void)op; RUN(0) }
+ncclResult_t ncclReduceScatter(ARGUMENTS, ncclRedOp_t op, REST) { (void)op; RUN(0) }
+ncclResult_t ncclReduce(ARGUMENTS, ncclRedOp_t op, int root, REST) { (void)op; RUN(root) }
+ncclResult_t ncclBroadcast(ARGUMENTS, int root, REST) RUN(root)
+ncclResult_t ncclAllGather(ARGUMENTS, REST) RUN(0)
+ncclResult_t ncclGather(ARGUMENTS, int root, REST) RUN(root)
+ncclResult_t ncclScatter(ARGUMENTS, int root, REST) RUN(root)
+
+ncclResult_t ncclBcast(void *at, size_t count, ncclDataType_t type, int root, REST) {
+    return ncclBroadcast(at, at, count, type, root, comm, stream);
+}
+
+ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, REST) {
+    void *to = NULL;
+    RUN(peer)
+}
+
+ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, REST) {
+    const void *from = NULL;
+    RUN(peer)
+}
+
+ncclResult_t ncclAlltoAll(ARGUMENTS, REST) {
+    ncclGroupStart();
+    for (int peer = 0; peer < comm->size; peer++) {
+        ncclSend(from, count, type, peer, comm, stream);
+        ncclRecv(to, count, type, peer, comm, stream);
+    }
+    return ncclGroupEnd();
+}
+
+ncclResult_t ncclGroupStart(void) {
+    depth++;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void) {
+    if (--depth == 0) {
+        for (int i = 0; i < waiting; i++) {
+            *pending[i].to = pending[i].comm;
+        }
+        waiting = 0;
+    }
+    return ncclSuccess;
+}

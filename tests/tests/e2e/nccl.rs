@@ -1,0 +1,203 @@
+//! Communicators of NCCL beside those of MPI, by a library that is pretended: it makes communicators and moves nothing.
+
+use crate::exact::assert_all_seen;
+use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi, root, through};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The folder of the library, compiled; under a name of its own the launcher would not know it.
+fn library() -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let compiled = || {
+        let folder = root().join("target/tests/pretended");
+        std::fs::create_dir_all(&folder).expect("target can be written");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-O1", "-shared", "-fPIC", "-Wl,-soname,libnccl.so.2", "-o"]);
+        compiler.arg(folder.join("libnccl.so.2")).arg(root().join("tests/programs/gpu/pretended_nccl.c"));
+        assert!(compiler.status().expect("cc starts").success());
+        folder
+    };
+    FOLDER.get_or_init(compiled).clone()
+}
+
+/// The options by which a program is linked with the library.
+fn linked() -> [String; 3] {
+    let folder = library().display().to_string();
+    [format!("-L{folder}"), "-l:libnccl.so.2".to_owned(), format!("-Wl,-rpath,{folder}")]
+}
+
+/// A library that is linked with NCCL, for programs that load it for themselves.
+fn plugin() -> PathBuf {
+    static PLUGIN: OnceLock<PathBuf> = OnceLock::new();
+    let compiled = || {
+        let plugin = library().join("libplugin.so");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-O1", "-shared", "-fPIC", "-o"]).arg(&plugin);
+        compiler.arg(root().join("tests/programs/gpu/nccl_plugin.c")).args(linked());
+        assert!(compiler.status().expect("cc starts").success());
+        plugin
+    };
+    PLUGIN.get_or_init(compiled).clone()
+}
+
+fn compile(mpi: &Mpi, name: &str) -> PathBuf {
+    let linked = linked();
+    mpi.compile_with(name, &linked.each_ref().map(String::as_str))
+}
+
+/// A run whose profile `check` has found consistent.
+fn checked(run: Run<'_>) -> Finished {
+    let finished = run.profiled();
+    let profile = finished.directory().display().to_string();
+    let output = through(&["check", &profile]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    finished
+}
+
+/// A communicator of NCCL without its digests: the steps of its name, its size and its members.
+type Comm = (String, u32, String);
+type Sums = BTreeMap<(Comm, String), (u64, u64)>;
+
+/// Calls and bytes over all ranks by communicator and operation.
+fn sums(tables: &Tables) -> Sums {
+    let without_digests = |name: &str| {
+        let steps = name.split('_').map(|step| step.split('-').next().unwrap_or_default());
+        steps.collect::<Vec<_>>().join("_")
+    };
+    let comms: BTreeMap<&str, Comm> = tables
+        .comms
+        .iter()
+        .filter(|row| row.comm.starts_with('N'))
+        .map(|row| (row.comm.as_str(), (without_digests(&row.comm), row.size, row.members.to_string())))
+        .collect();
+    let mut sums = Sums::new();
+    for row in &tables.calls {
+        assert_eq!(row.call.starts_with("nccl"), row.comm.starts_with('N'), "{row:?}");
+        let Some(comm) = comms.get(row.comm.as_str()) else { continue };
+        let sum = sums.entry((comm.clone(), row.call.clone())).or_default();
+        *sum = (sum.0 + row.calls, sum.1 + row.bytes);
+    }
+    sums
+}
+
+fn expected() -> Sums {
+    let all = [
+        ("ncclCommInitRank", 4, 0),
+        ("ncclAllReduce", 12, 12 * 40),
+        ("ncclBroadcast", 4, 3 * 88),
+        ("ncclBcast", 4, 3 * 13),
+        ("ncclReduce", 8, 4 * 17 * 8),
+        ("ncclAllGather", 4, 4 * 19 * 4),
+        ("ncclReduceScatter", 4, 4 * 23 * 2),
+        ("ncclAlltoAll", 4, 4 * 4 * 5 * 4),
+        ("ncclGather", 4, 4 * 29),
+        ("ncclScatter", 4, 4 * 31),
+        ("ncclSend", 4, 4 * 37),
+        ("ncclRecv", 4, 4 * 37),
+        ("ncclGroupEnd", 4, 0),
+        ("ncclCommSplit", 8, 0),
+        ("ncclCommShrink", 3, 0),
+        ("ncclCommDestroy", 4, 0),
+    ];
+    let part = [("ncclAllReduce", 2, 2 * 82), ("ncclCommAbort", 2, 0)];
+    let some = [("ncclAllReduce", 3, 3 * 43), ("ncclCommDestroy", 3, 0)];
+    let rest = [("ncclBroadcast", 3, 2 * 47), ("ncclCommDestroy", 3, 0)];
+    let own = [
+        ("ncclCommInitAll", 1, 0),
+        ("ncclAllReduce", 3, 3 * 53),
+        ("ncclGroupEnd", 1, 0),
+        ("ncclCommDestroy", 3, 0),
+    ];
+    let pairs = [
+        ("ncclCommInitRankScalable", 8, 0),
+        ("ncclGroupEnd", 8, 0),
+        ("ncclBroadcast", 8, 7 * 59),
+        ("ncclCommFinalize", 4, 0),
+        ("ncclCommDestroy", 8, 0),
+    ];
+    let comms: [(&str, u32, &str, &[(&str, u64, u64)]); 10] = [
+        ("N1", 4, "0-3", &all),
+        ("N1_s1.0", 2, "0,2", &part),
+        ("N1_s1.1", 2, "1,3", &part),
+        ("N1_s2.5", 3, "0-2", &some),
+        ("N1_k1", 3, "1-3", &rest),
+        ("N1", 3, "0", &own),
+        ("N1", 3, "1", &own),
+        ("N1", 3, "2", &own),
+        ("N1", 3, "3", &own),
+        ("N1", 8, "0-3", &pairs),
+    ];
+    let rows = comms.into_iter().flat_map(|(name, size, members, calls)| {
+        let comm = (name.to_owned(), size, members.to_owned());
+        calls.iter().map(move |&(call, calls, bytes)| ((comm.clone(), call.to_owned()), (calls, bytes)))
+    });
+    rows.collect()
+}
+
+#[test]
+fn every_communicator_has_its_calls_and_bytes() {
+    on_each_mpi(|mpi| {
+        let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4));
+        let tables = finished.tables();
+        assert_eq!(sums(tables), expected(), "{}", mpi.name);
+        assert_all_seen(tables);
+        let freed = tables.comms.iter().filter(|row| row.comm.starts_with('N')).map(|row| row.freed);
+        assert_eq!(BTreeSet::from_iter(freed), [1].into(), "{}", mpi.name);
+    });
+}
+
+#[test]
+fn the_same_through_a_tree_of_ranks() {
+    on_each_mpi(|mpi| {
+        let run = Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4);
+        let finished = checked(run.options(&["--collect", "tree"]));
+        assert_eq!(sums(finished.tables()), expected(), "{}", mpi.name);
+    });
+}
+
+#[test]
+fn nccl_is_switched_off_by_option() {
+    on_each_mpi(|mpi| {
+        let run = Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4);
+        let finished = checked(run.options(&["--nccl", "off"]));
+        assert_eq!(sums(finished.tables()), Sums::new(), "{}", mpi.name);
+    });
+}
+
+/// A program that is not linked with NCCL, on one rank.
+fn by_name<'m>(mpi: &'m Mpi, nccl: &str, arguments: &[&str]) -> Sums {
+    let program = mpi.compile_with("gpu/nccl_by_name", &["-ldl"]);
+    let run = Run::of(mpi, program).ranks(1);
+    let run = arguments.iter().fold(run, |run, argument| run.argument(argument));
+    sums(checked(run.options(&["--nccl", nccl])).tables())
+}
+
+#[test]
+fn a_program_without_nccl_finds_none() {
+    on_each_mpi(|mpi| {
+        assert_eq!(by_name(mpi, "auto", &["none"]), Sums::new(), "{}", mpi.name);
+        assert_eq!(by_name(mpi, "on", &["some"]), Sums::new(), "{}", mpi.name);
+    });
+}
+
+#[test]
+fn a_library_that_is_linked_with_nccl_is_seen_by_option() {
+    on_each_mpi(|mpi| {
+        let plugin = plugin().display().to_string();
+        let comm = ("N1".to_owned(), 1, "0".to_owned());
+        let calls = [("ncclCommInitRank", 0), ("ncclAllReduce", 71), ("ncclCommDestroy", 0)];
+        let seen = calls.map(|(call, bytes)| ((comm.clone(), call.to_owned()), (1, bytes)));
+        assert_eq!(by_name(mpi, "on", &["plugin", &plugin]), Sums::from(seen), "{}", mpi.name);
+        assert_eq!(by_name(mpi, "auto", &["plugin", &plugin]), Sums::new(), "{}", mpi.name);
+    });
+}
+
+#[test]
+fn functions_that_a_program_asks_the_library_for_are_not_seen() {
+    on_each_mpi(|mpi| {
+        let library = library().join("libnccl.so.2").display().to_string();
+        assert_eq!(by_name(mpi, "on", &["handle", &library]), Sums::new(), "{}", mpi.name);
+    });
+}
