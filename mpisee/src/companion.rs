@@ -22,6 +22,11 @@ pub fn program_for_launcher(name: &str, wanted: Option<&str>) -> Result<PathBuf,
     ))
 }
 
+/// Returns whether the launcher of an MPI started this process.
+pub fn is_started_by_launcher() -> bool {
+    environment::hint(|name| std::env::var(name).ok()).is_some()
+}
+
 fn flavour<'i>(
     installation: &'i Installation,
     wanted: Option<&str>,

@@ -19,7 +19,7 @@ mod sanitizer;
 mod signals;
 mod watch;
 
-pub use companion::program_for_launcher;
+pub use companion::{is_started_by_launcher, program_for_launcher};
 
 use cli::Wanted;
 use failure::Failure;
