@@ -28,7 +28,7 @@ use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::view::ProfileView;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use facts::Facts;
 use finding::Finding;
@@ -38,8 +38,7 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through advise app.mpisee                             what to look at first
   mpisee-through advise app.mpisee --comm 'W_s2.*'             on some communicators
-  mpisee-through advise app.mpisee --format json               for other programs
-  mpisee-through advise app.mpisee --write-rules rules.conf    a rules file for Open MPI to try";
+  mpisee-through advise app.mpisee --format json               for other programs";
 
 /// Findings in plain words: what takes most time, and what to try
 ///
@@ -61,8 +60,8 @@ EXAMPLES:
 /// uneven-work: a rank that is outside of MPI for much longer than the others, by more than it may have
 /// waited for a core, where no finding says who waits for it.
 /// scattered: communicators no larger than a node that span several.
-/// alltoallv: MPI_Alltoallv that takes much of the run, and for which the MPI library has another
-/// algorithm.
+/// alltoallv: MPI_Alltoallv that takes much of the run, and for which the MPI library has other
+/// algorithms; mpisee-bench tune measures them.
 /// skewed-volume: collectives with counts for each member (MPI_Alltoallv, MPI_Gatherv and the like) in
 /// which one has far more bytes than the mean, and that take long beside waiting.
 /// needless-barriers: MPI_Barrier right before a collective that synchronises anyway, as measured by
@@ -94,11 +93,6 @@ pub struct AdviseArgs {
     /// The NAME.mpisee directory that the run left
     profile: PathBuf,
 
-    /// Write a file of rules for Open MPI's component tuned, with the other algorithm for each size of communicator
-    /// of the finding alltoallv
-    #[arg(long, value_name = "FILE")]
-    write_rules: Option<PathBuf>,
-
     #[command(flatten)]
     filter: CommFilter,
 
@@ -128,10 +122,6 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     matched::need_chosen(&view, &args.filter)?;
     let facts = Facts::gather(&view, &args.filter)?;
     let findings = findings(&facts);
-    if let Some(file) = &args.write_rules {
-        let rules = alltoallv::open_mpi_rules(&facts)?;
-        std::fs::write(file, rules).with_context(|| format!("cannot write '{}'", file.display()))?;
-    }
     let verdict = verdict::verdict(&facts);
     let drawn = match args.output.format() {
         Format::Table => Some(text::numbered(&verdict, &findings, &facts, args.output.page())),
