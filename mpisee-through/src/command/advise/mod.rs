@@ -8,6 +8,7 @@ mod creation;
 mod facts;
 mod finding;
 mod messages;
+mod network;
 mod no_core;
 mod one_rank;
 mod polling;
@@ -22,6 +23,7 @@ mod waiting;
 mod work;
 
 use super::Outcome;
+use crate::beside_network::{Comparison, NetworkArgs};
 use crate::filter::CommFilter;
 use crate::interrupted;
 use crate::matched;
@@ -38,6 +40,7 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through advise app.mpisee                             what to look at first
   mpisee-through advise app.mpisee --comm 'W_s2.*'             on some communicators
+  mpisee-through advise app.mpisee --network network.json      also beside a replay of mpisee-bench --like
   mpisee-through advise app.mpisee --format json               for other programs";
 
 /// Findings in plain words: what takes most time, and what to try
@@ -68,6 +71,8 @@ EXAMPLES:
 /// the arrivals of all members.
 /// slow-transfer: collectives whose transfers take many times as long as the shortest ones of this
 /// run.
+/// shared-network, network: operations of which communicators in each other's way, or the network itself,
+/// take much of the run; where network.json beside the profile, or --network, has its replay.
 /// through-one-rank: messages of which one rank is an end of nearly all, and in which the others spend
 /// much time.
 /// small-messages: many small messages to the same rank between two calls that bring the sender
@@ -92,6 +97,9 @@ EXAMPLES:
 pub struct AdviseArgs {
     /// The NAME.mpisee directory that the run left
     profile: PathBuf,
+
+    #[command(flatten)]
+    network: NetworkArgs,
 
     #[command(flatten)]
     filter: CommFilter,
@@ -120,7 +128,8 @@ const HEADS: [Head; 8] = [
 pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     matched::need_chosen(&view, &args.filter)?;
-    let facts = Facts::gather(&view, &args.filter)?;
+    let mut facts = Facts::gather(&view, &args.filter)?;
+    facts.network = Comparison::find(&view, &args.network)?;
     let findings = findings(&facts);
     let verdict = verdict::verdict(&facts);
     let drawn = match args.output.format() {
@@ -138,7 +147,8 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
 /// The answer of the command on all communicators and ranks, as for programs.
 pub fn of_run(view: &ProfileView) -> Result<Answer> {
     let everything = CommFilter::default();
-    let facts = Facts::gather(view, &everything)?;
+    let mut facts = Facts::gather(view, &everything)?;
+    facts.network = Comparison::find(view, &NetworkArgs::default())?;
     let findings = findings(&facts);
     let verdict = verdict::verdict(&facts);
     Ok(answer(view, facts, &findings, &verdict))
