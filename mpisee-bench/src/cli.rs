@@ -243,8 +243,8 @@ pub enum Command {
     Network(With),
     /// Choose the MPI's algorithms for the collectives of a profile that cost most, by runs that it starts itself
     ///
-    /// Replays them under each algorithm that the MPI offers, in turn, and keeps what is faster by an interval of 95 % that excludes no
-    /// difference, in the runs that try it and again in fresh ones of exactly the result. app.tuned.env then has variables for the shell, and
+    /// Replays them under each algorithm that the MPI offers, in turn, and keeps the fastest where fresh pairs of runs of exactly the result
+    /// show it by an interval of 95 % that excludes no difference. app.tuned.env then has variables for the shell, and
     /// app.tuned.rules rules for Open MPI. Start it without mpirun, which it is given behind `--`.
     #[command(override_usage = "mpisee-bench tune PROFILE [OPTIONS] -- mpirun …", after_help = TUNE_EXAMPLES)]
     Tune(TuneArgs),

@@ -188,9 +188,12 @@ fn forced(collective: Collective, variable: &Variable, places: Vec<usize>, items
     }
 }
 
+/// A size class, the sizes of communicators and the places of items.
+type Group = (Option<[u64; 2]>, BTreeSet<u32>, Vec<usize>);
+
 /// The knobs of an operation by rules: one for each size class on communicators of some sizes.
 fn by_rule(collective: Collective, variable: &Variable, places: &[usize], items: &[Item]) -> Vec<Knob> {
-    let mut groups: Vec<(Option<[u64; 2]>, BTreeSet<u32>, Vec<usize>)> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     for &at in places {
         let bytes = rules::has_sizes(collective).then_some(items[at].size);
         let mut joined = (bytes, members(&items[at]), vec![at]);
@@ -205,7 +208,7 @@ fn by_rule(collective: Collective, variable: &Variable, places: &[usize], items:
         }
         groups.push(joined);
     }
-    let knob = |(bytes, members, places): (Option<[u64; 2]>, BTreeSet<u32>, Vec<usize>)| {
+    let knob = |(bytes, members, places): Group| {
         let members: Vec<u32> = members.into_iter().collect();
         let choice = |(number, name): &(i64, String)| Choice {
             name: name.clone(),

@@ -1,7 +1,7 @@
 //! `mpisee-bench tune`: chooses the algorithms of an MPI for what a profile has, by runs of the replay in turn.
 //!
 //! [`knobs`] are what can be chosen, as the MPI itself reports it; [`runner`] starts runs under a choice; [`search`] finds the
-//! choices that are better than none, and confirms them in fresh runs of exactly the files that are written. [`rules`] has Open MPI's
+//! choices that seem better than none, and confirms them in fresh runs of exactly the files that are written. [`rules`] has Open MPI's
 //! files, [`program`] the program's own runs, [`output`] what people and programs read.
 
 pub mod difference;
@@ -17,6 +17,7 @@ use crate::output::Format;
 use crate::replay::{self, Item, Plan};
 use crate::trial::Trial;
 use clap::Args;
+use difference::LEAST_PAIRS;
 use knobs::collective;
 use mpisee_profile::Profile;
 use output::Outcome;
@@ -32,7 +33,7 @@ pub struct TuneArgs {
     profile: PathBuf,
 
     /// Runs of each algorithm, and pairs of runs that confirm those that were chosen
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(3..))]
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(i64::from(LEAST_PAIRS)..))]
     rounds: u32,
 
     /// Tune what takes this part of the time in collectives
@@ -44,7 +45,7 @@ pub struct TuneArgs {
     program: Option<String>,
 
     /// Pairs of runs of the program
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(i64::from(LEAST_PAIRS)..))]
     pairs: u32,
 
     /// The launcher with its options, as `mpirun -n 16`

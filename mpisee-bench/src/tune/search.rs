@@ -1,6 +1,6 @@
 //! Finds for each knob the choice that is better than none, by runs in turn.
 
-use super::difference::Difference;
+use super::difference::{Difference, LEAST_PAIRS};
 use super::knobs::Knob;
 use super::runner::{Change, FIRST_LIMIT, Failure, LEAST_LIMIT, Runner};
 use crate::replay::Item;
@@ -49,7 +49,7 @@ struct Candidate {
 }
 
 /// Rounds after which choices that are worse for certain are tried no more.
-const ROUNDS_FOR_ALL: u32 = 3;
+const ROUNDS_FOR_ALL: u32 = LEAST_PAIRS;
 
 impl Search<'_> {
     /// The first run, without a change; from now on no run may take many times as long.
@@ -132,18 +132,18 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The best choice of each knob that is better than none for certain. Choices for all operations are compared with those for
+    /// The best choice of each knob, if it seems better than none: fresh runs show whether it is. Choices for all operations are compared with those for
     /// single ones by the time that they save.
     pub fn best(&self, tried: &Tried) -> Chosen {
         let mut chosen = Chosen::new();
         for (knob, found) in tried.iter().enumerate() {
-            let faster = found.iter().enumerate().filter_map(|(choice, found)| match found {
-                Found::Difference(Some(difference)) if difference.is_faster() => {
-                    Some((choice, difference.mean))
+            let better = found.iter().enumerate().filter_map(|(choice, found)| match found {
+                Found::Difference(Some(difference)) if difference.median < 0.0 => {
+                    Some((choice, difference.median))
                 }
                 _ => None,
             });
-            if let Some((choice, _)) = faster.min_by(|one, other| one.1.total_cmp(&other.1)) {
+            if let Some((choice, _)) = better.min_by(|one, other| one.1.total_cmp(&other.1)) {
                 chosen.insert(knob, choice);
             }
         }
@@ -155,7 +155,7 @@ impl Search<'_> {
         let saved = |knob: usize, choice: usize| match &tried[knob][choice] {
             Found::Difference(Some(difference)) => {
                 let now_s: f64 = self.knobs[knob].items.iter().map(|&at| self.items()[at].time_s).sum();
-                -difference.mean * now_s
+                -difference.median * now_s
             }
             _ => 0.0,
         };
@@ -244,10 +244,10 @@ impl Candidate {
 
 /// Leaves out choices that are slower than none, or than the best of the knob, for certain.
 fn leave_out(of_knob: &mut [Candidate], none: &Rounds) {
-    let mean = |it: &Candidate| Difference::of(&it.pairs(none)).map_or(f64::INFINITY, |it| it.mean);
+    let median = |it: &Candidate| Difference::of(&it.pairs(none)).map_or(f64::INFINITY, |it| it.median);
     let best = (0..of_knob.len())
         .filter(|&at| of_knob[at].is_tried())
-        .min_by(|&one, &other| mean(&of_knob[one]).total_cmp(&mean(&of_knob[other])));
+        .min_by(|&one, &other| median(&of_knob[one]).total_cmp(&median(&of_knob[other])));
     let best_s = best.map(|at| of_knob[at].times_s.clone()).unwrap_or_default();
     for (at, candidate) in of_knob.iter_mut().enumerate().filter(|(_, it)| it.is_tried()) {
         let is_slower =
@@ -306,15 +306,19 @@ mod tests {
 
     #[test]
     fn what_is_slower_for_certain_is_tried_no_more() {
-        let rounds = |times_s: [f64; 3]| -> Rounds { (0..).zip(times_s).collect() };
+        let rounds = |times_s: [f64; 6]| -> Rounds { (0..).zip(times_s).collect() };
         let candidate = |times_s| Candidate { times_s: rounds(times_s), ..Candidate::default() };
-        let mut of_knob =
-            [candidate([2.0, 2.1, 2.0]), candidate([0.5, 0.51, 0.5]), candidate([0.9, 1.2, 0.4])];
+        let mut of_knob = [
+            [2.0, 2.1, 2.0, 2.2, 1.9, 2.0],
+            [0.5, 0.51, 0.5, 0.49, 0.5, 0.5],
+            [0.9, 1.2, 0.4, 0.3, 0.5, 0.4],
+        ]
+        .map(candidate);
         of_knob.iter_mut().for_each(|it| assert!(it.is_tried()));
-        leave_out(&mut of_knob, &rounds([1.0, 1.0, 1.0]));
+        leave_out(&mut of_knob, &rounds([1.0; 6]));
         assert_eq!(of_knob.each_ref().map(Candidate::is_tried), [false, true, true]);
         let [slow, fast, _] = of_knob;
-        let none = rounds([1.0, 1.0, 1.0]);
+        let none = rounds([1.0; 6]);
         assert!(matches!(slow.found(&none), Found::Difference(Some(it)) if it.is_slower()));
         assert!(matches!(fast.found(&none), Found::Difference(Some(it)) if it.is_faster()));
         let failed = Candidate { failed: Some("it hung".to_owned()), ..Candidate::default() };
