@@ -1,8 +1,8 @@
 //! `mpisee-bench tune`: chooses the algorithms of an MPI for what a profile has, by runs of the replay in turn.
 //!
-//! [`knobs`] are what can be chosen, as the MPI itself reports it; [`runner`] starts runs under a choice; [`search`] finds the
-//! choices that seem better than none, and confirms them in fresh runs of exactly the files that are written. [`rules`] has Open MPI's
-//! files, [`program`] the program's own runs, [`output`] what people and programs read.
+//! `knobs` are what can be chosen, as the MPI itself reports it; `runner` starts runs under a choice; `search` finds the
+//! choices that seem better than none, and confirms them in fresh runs of exactly the files that are written. `rules` has Open MPI's
+//! files, `program` the program's own runs, `output` what people and programs read.
 
 pub mod difference;
 mod knobs;
