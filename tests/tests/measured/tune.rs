@@ -108,7 +108,7 @@ fn a_planted_bad_default_is_undone() {
         let said = tune(
             &place,
             mpi,
-            &[&profile, "--rounds", "8", "--share", "99", "--format", "json", "-o", "t"],
+            &[&profile, "--rounds", "9", "--share", "99", "--format", "json", "-o", "t"],
             &[],
             &planted,
         );
