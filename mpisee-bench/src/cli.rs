@@ -7,6 +7,7 @@ use crate::language::Program;
 use crate::output::Format;
 use crate::pattern::Pattern;
 use crate::sizes::Sizes;
+use crate::tune::TuneArgs;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use mpisee_profile::RankSet;
@@ -24,14 +25,23 @@ EXAMPLES:
                                                          on two communicators at the same time
   mpirun -n 8 mpisee-bench run stripe.pattern --set g=4  a pattern from a file (docs/bench.md)
   mpirun -n 8 mpisee-bench network                       models of latency and bandwidth, in network.json
-  mpirun -n 8 mpisee-bench --like app.mpisee             the communication of a program, without its computation";
+  mpirun -n 8 mpisee-bench --like app.mpisee             the communication of a program, without its computation
+  mpisee-bench tune app.mpisee -- mpirun -n 8            the algorithms of the MPI that are better for this program";
+
+const TUNE_EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-bench tune app.mpisee -- mpirun -n 16           try the algorithms, write app.tuned.env
+  mpisee-bench tune app.mpisee --program 'mpirun -n 16 ./app' -- mpirun -n 16
+                                                         then run the program without and with them, in turn
+  . app.tuned.env; mpirun -n 16 ./app                    use them";
 
 /// Measures what the network gives to MPI programs: patterns of messages and collective operations, or the communication of
 /// a profile.
 #[derive(Debug, Parser)]
 #[command(name = "mpisee-bench", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 #[command(
-    override_usage = "mpirun … mpisee-bench COMMAND [OPTIONS]\n       mpirun … mpisee-bench --like PROFILE [OPTIONS]"
+    override_usage = "mpirun … mpisee-bench COMMAND [OPTIONS]\n       mpirun … mpisee-bench --like PROFILE [OPTIONS]\n       \
+                      mpisee-bench tune PROFILE [OPTIONS] -- mpirun …"
 )]
 struct Line {
     #[command(subcommand)]
@@ -61,6 +71,8 @@ pub enum Task {
     Measure(Command),
     /// Replay a profile.
     Like(PathBuf),
+    /// Choose algorithms, in runs that the starter starts.
+    Tune(TuneArgs),
 }
 
 /// How to measure, and how to show results.
@@ -95,7 +107,7 @@ pub struct Settings {
     #[arg(long, global = true, value_name = "FORM", value_enum, default_value_t = Format::Table)]
     pub format: Format,
 
-    /// Where results go (default: standard output; models: network.json)
+    /// Where results go (default: standard output; models: network.json; tune: files that begin with app.tuned)
     #[arg(long, short, global = true, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -229,6 +241,21 @@ pub enum Command {
     },
     /// Models of latency and bandwidth by size, for each class of pairs of ranks
     Network(With),
+    /// Choose the MPI's algorithms for the collectives of a profile that cost most, by runs that it starts itself
+    ///
+    /// Replays them under each algorithm that the MPI offers, in turn, and keeps the fastest where fresh pairs of runs of exactly the result
+    /// show it by an interval of 95 % that excludes no difference. app.tuned.env then has variables for the shell, and
+    /// app.tuned.rules rules for Open MPI. Start it without mpirun, which it is given behind `--`.
+    #[command(override_usage = "mpisee-bench tune PROFILE [OPTIONS] -- mpirun …", after_help = TUNE_EXAMPLES)]
+    Tune(TuneArgs),
+    /// One run of tune.
+    #[command(hide = true)]
+    Trial {
+        /// What to do
+        trial: PathBuf,
+        /// Where the report goes
+        report: PathBuf,
+    },
 }
 
 /// Lengths of a grid.
@@ -312,7 +339,7 @@ impl Command {
             }
             Command::Collective { name, members, root } => collectives(name, members, *root),
             Command::Run { files, set } => files.iter().map(|path| file(path, set)).collect(),
-            Command::Network(_) => Ok(Vec::new()),
+            Command::Network(_) | Command::Tune(_) | Command::Trial { .. } => Ok(Vec::new()),
         }
     }
 }
@@ -385,6 +412,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Stop> {
         _ => Stop::Usage(sentence(&error)),
     })?;
     let task = match (line.command, line.like) {
+        (Some(Command::Tune(args)), None) => Task::Tune(args),
         (Some(command), None) => Task::Measure(command),
         (None, Some(profile)) => Task::Like(profile),
         (None, None) => {
@@ -423,7 +451,7 @@ mod tests {
     fn patterns(line: &str, ranks: u32) -> Result<Vec<Named>, String> {
         match parsed(line)?.task {
             Task::Measure(command) => command.patterns(ranks),
-            Task::Like(_) => panic!("{line}"),
+            Task::Like(_) | Task::Tune(_) => panic!("{line}"),
         }
     }
 

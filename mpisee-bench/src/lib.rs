@@ -22,4 +22,6 @@ pub mod replay;
 pub mod schedule;
 pub mod sizes;
 pub mod statistics;
+pub mod trial;
+pub mod tune;
 pub mod verification;

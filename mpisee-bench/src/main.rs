@@ -1,6 +1,7 @@
-//! `mpisee-bench`: becomes the program that is built for the MPI which started this process.
+//! `mpisee-bench`: becomes the program that is built for the MPI which started this process, or starts runs of it (`tune`).
 
-use mpisee_bench::cli::{self, Stop};
+use mpisee_bench::cli::{self, Settings, Stop, Task};
+use mpisee_bench::tune::{self, TuneArgs};
 use mpisee_collect::process;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -22,10 +23,29 @@ fn main() -> ExitCode {
         }
         Err(Stop::Usage(why)) => return unusable(&why),
     };
+    if let Task::Tune(args) = &cli.task {
+        return tune(args, &cli.settings);
+    }
     match mpisee::program_for_launcher("mpisee-bench", cli.settings.flavour.as_deref()) {
         Ok(program) => {
             let why = Command::new(&program).args(std::env::args_os().skip(1)).exec();
             unusable(&format!("{} cannot be started: {why}", program.display()))
+        }
+        Err(why) => unusable(&why),
+    }
+}
+
+/// Starts runs itself, so that it is no MPI program.
+fn tune(args: &TuneArgs, settings: &Settings) -> ExitCode {
+    if mpisee::is_started_by_launcher() {
+        return unusable(
+            "tune starts mpirun itself, and is not to be started by it: mpisee-bench tune app.mpisee -- mpirun -n 8",
+        );
+    }
+    match tune::run(args, settings) {
+        Ok(text) => {
+            let _ = io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
         }
         Err(why) => unusable(&why),
     }

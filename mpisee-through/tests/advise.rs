@@ -292,14 +292,6 @@ fn alltoallv_is_judged_by_size_of_communicator() {
     });
     let builder = on(builder, "W", &ALL, "MPI_Alltoallv", 1, 800, 0.4);
     finds(&builder, &["alltoallv W_s1.*"]);
-    let profile = builder.write();
-    let said = profile.run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
-    assert!(said.contains("tuned for this size is linear; compare pairwise"), "{said}");
-    profile.run(&["advise", "app.mpisee", "--write-rules", "rules.conf", "-o", "said"]).exits(0);
-    let rules = std::fs::read_to_string(profile.beside().join("rules.conf")).unwrap();
-    let numbers: Vec<&str> = rules.lines().map(|line| line.split('#').next().unwrap().trim()).collect();
-    let numbers: Vec<&str> = numbers.into_iter().filter(|line| !line.is_empty()).collect();
-    assert_eq!(numbers, ["1", "4", "3", "0", "1", "0 0 0 0", "4", "1", "0 2 0 0", "5", "1", "0 0 0 0"]);
 }
 
 #[test]
@@ -312,18 +304,10 @@ fn settings_are_those_of_the_mpi_that_ran() {
         let ran = builder.write().run(&["advise", "app.mpisee"]);
         ran.exits(0).stdout.replace("\n              ", " ")
     };
-    assert!(said("MPICH Version: 4.0.2", "mpich-4.0").contains("MPIR_CVAR_ALLTOALLV_INTRA_ALGORITHM=nb"));
+    for (library, flavour) in [("MPICH Version: 4.0.2", "mpich-4.0"), ("Open MPI v5.0.3", "openmpi-5.0")] {
+        assert!(said(library, flavour).contains("mpisee-bench tune PROFILE -- mpirun -n 8"));
+    }
     assert!(said("Intel(R) MPI Library 2021.19", "mpich-5.0").contains("I_MPI_ADJUST_ALLTOALLV=1"));
-    assert!(said("Open MPI v5.0.3", "openmpi-5.0").contains("--write-rules"));
-}
-
-#[test]
-fn without_a_finding_no_rules_are_written() {
-    let profile = run().write();
-    profile
-        .run(&["advise", "app.mpisee", "--write-rules", "rules.conf"])
-        .fails_with(&["nothing to write rules for", "MPI_Alltoallv"]);
-    assert!(!profile.beside().join("rules.conf").exists());
 }
 
 #[test]

@@ -141,3 +141,59 @@ fn a_file_without_this_profile_says_how_to_make_one() {
     profile.run(&["compare-network", "app.mpisee", "nothing.json"]).fails_with(&["nothing.json"]);
     profile.run(&["compare-network", "app.mpisee"]).fails_with(&["<NETWORK>"]);
 }
+
+/// The file beside the profile is found; another one is named.
+#[test]
+fn efficiency_splits_the_transfer_beside_a_replay() {
+    let profile = written(&network());
+    profile.golden_at(120, "efficiency-network", &["efficiency", "app.mpisee"]);
+    let said = profile.run(&["efficiency", "app.mpisee", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&said.exits(0).stdout).unwrap();
+    let transfer = document["transfer"].as_array().unwrap();
+    let parts: Vec<f64> = ["network_s", "siblings_s", "not_explained_s"]
+        .map(|part| {
+            transfer.iter().find(|row| row["call"] == "MPI_Alltoall").unwrap()[part].as_f64().unwrap()
+        })
+        .to_vec();
+    assert_eq!(parts, [4.0, 4.0, 2.0]);
+    let beside = profile.beside();
+    std::fs::rename(beside.join("network.json"), beside.join("measured.json")).unwrap();
+    let without = profile.run(&["efficiency", "app.mpisee", "--format", "json"]);
+    assert!(!without.exits(0).stdout.contains("\"transfer\""));
+    let named = profile.run(&["efficiency", "app.mpisee", "--network", "measured.json", "--format", "json"]);
+    assert_eq!(named.exits(0).stdout, said.stdout);
+    std::fs::write(beside.join("network.json"), "{}").unwrap();
+    assert_eq!(
+        profile.run(&["efficiency", "app.mpisee", "--format", "json"]).exits(0).stdout,
+        without.stdout
+    );
+    profile
+        .run(&["efficiency", "app.mpisee", "--network", "network.json"])
+        .fails_with(&["no network_version"]);
+}
+
+#[test]
+fn advice_names_siblings_that_share_the_network() {
+    let profile = written(&network());
+    let said = profile.run(&["advise", "app.mpisee", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&said.exits(0).stdout).unwrap();
+    let findings = document["findings"].as_array().unwrap();
+    let of_rule = |rule: &str| -> Vec<&serde_json::Value> {
+        findings.iter().filter(|finding| finding["rule"] == rule).collect()
+    };
+    let [shared] = of_rule("shared-network")[..] else { panic!("{findings:?}") };
+    assert_eq!((shared["about"].as_str(), shared["cost_s"].as_f64()), (Some("W_s1.*"), Some(4.0)));
+    let what = shared["finding"].as_str().unwrap();
+    assert!(
+        what.contains("MPI_Alltoall of 1.00 MiB on W_s1.*")
+            && what.contains("the siblings share the network (40 %)"),
+        "{what}"
+    );
+    let [network] = of_rule("network")[..] else { panic!("{findings:?}") };
+    assert!(network["try"].as_str().unwrap().contains("mpisee-bench tune PROFILE -- mpirun -n 4"));
+    // On other communicators nothing is shared.
+    let chosen = profile.run(&["advise", "app.mpisee", "--comm", "W", "--format", "json"]);
+    assert!(!chosen.exits(0).stdout.contains("shared-network"));
+    std::fs::remove_file(profile.beside().join("network.json")).unwrap();
+    assert!(!profile.run(&["advise", "app.mpisee"]).exits(0).stdout.contains("network]"));
+}

@@ -29,6 +29,11 @@ pub fn flavour_for_launcher<'i>(
     flavour(installation, wanted, environment::hint(|name| std::env::var(name).ok()).as_ref())
 }
 
+/// Returns whether the launcher of an MPI started this process.
+pub fn is_started_by_launcher() -> bool {
+    environment::hint(|name| std::env::var(name).ok()).is_some()
+}
+
 fn flavour<'i>(
     installation: &'i Installation,
     wanted: Option<&str>,

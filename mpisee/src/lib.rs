@@ -21,7 +21,7 @@ mod signals;
 mod variables;
 mod watch;
 
-pub use companion::program_for_launcher;
+pub use companion::{is_started_by_launcher, program_for_launcher};
 
 use cli::Wanted;
 use failure::Failure;

@@ -9,6 +9,8 @@ mod network;
 mod place;
 mod plan;
 mod replay;
+mod trial;
+mod variables;
 
 use agree::{Failed, agree};
 use measure::{Effort, measure};
@@ -55,6 +57,13 @@ fn run(world: &SimpleCommunicator) -> Result<(), Failed> {
         Task::Like(profile) => return replay::measure(world, &setting, &settings, &profile, effort),
         Task::Measure(Command::Network(with)) => {
             return network::measure(world, &setting, &settings, with.backend, effort);
+        }
+        Task::Tune(_) => {
+            let what = "tune is not to be started by a launcher, but to be given one".to_owned();
+            return Err(agree::<()>(world, Err(what)).err().unwrap_or(Failed(None)));
+        }
+        Task::Measure(Command::Trial { trial, report }) => {
+            return trial::run(world, &setting, &trial, &report, effort);
         }
         Task::Measure(command) => command,
     };

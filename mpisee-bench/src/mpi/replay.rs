@@ -12,6 +12,8 @@ use mpisee_bench::replay::{Item, Plan, plan};
 use mpisee_bench::statistics::Summary;
 use mpisee_profile::Profile;
 use mpisee_profile::network::{NETWORK_VERSION, Network, Replay};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::path::Path;
 
 /// Replays and writes, together with all ranks.
@@ -85,11 +87,11 @@ fn before(output: &Path, setting: &Setting) -> Result<Network, String> {
     Ok(Network { pairs: found.pairs, interfaces: found.interfaces, replays: found.replays, ..fresh })
 }
 
-/// The plan of rank 0, on all ranks.
-fn shared(world: &SimpleCommunicator, plan: Option<&Plan>) -> Plan {
+/// What rank 0 has, on all ranks.
+pub fn shared<T: Serialize + DeserializeOwned>(world: &SimpleCommunicator, own: Option<&T>) -> T {
     let root = world.process_at_rank(0);
     let mut text =
-        plan.map(|plan| serde_json::to_vec(plan).expect("numbers and texts are JSON")).unwrap_or_default();
+        own.map(|own| serde_json::to_vec(own).expect("numbers and texts are JSON")).unwrap_or_default();
     let mut length = text.len() as u64;
     root.broadcast_into(&mut length);
     text.resize(length as usize, 0);

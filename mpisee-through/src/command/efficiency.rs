@@ -4,6 +4,8 @@ mod loss;
 mod split;
 
 use super::Outcome;
+use super::compare_network;
+use crate::beside_network::{Compared, Comparison, NetworkArgs};
 use crate::family::{EACH_HINT, FamilyArgs};
 use crate::filter::CommFilter;
 use crate::interrupted;
@@ -22,7 +24,8 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through efficiency app.mpisee                        the run, its regions, the communicators' parts
   mpisee-through efficiency app.mpisee --format csv           run and regions, for other programs
-  mpisee-through efficiency app.mpisee --loss --format csv    the communicators' parts";
+  mpisee-through efficiency app.mpisee --loss --format csv    the communicators' parts
+  mpisee-through efficiency app.mpisee --network network.json also what of it the network takes, by mpisee-bench --like";
 
 /// Parallel efficiency, load balance and communication efficiency, and what each communicator costs
 ///
@@ -46,6 +49,10 @@ EXAMPLES:
 /// time that its members spent beyond the one that spent least: mostly waiting for others. Waiting,
 /// Transfer and Not measured are its time. Like communicators share a row (W_s2.*); Each is the time of
 /// the ones with least and most. docs/questions.md has the source.
+///
+/// Where network.json beside the profile, or --network, has a replay of its communication (mpisee-bench
+/// --like), the transfer of its operations is split as compare-network does: what the network takes,
+/// siblings that communicate at once, and what is not explained.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct EfficiencyArgs {
@@ -61,6 +68,9 @@ pub struct EfficiencyArgs {
 
     #[command(flatten)]
     families: FamilyArgs,
+
+    #[command(flatten)]
+    network: NetworkArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -223,10 +233,37 @@ pub fn answer(args: &EfficiencyArgs, view: &ProfileView) -> Result<Answer> {
         answer.sheets.insert(0, efficiencies(&all, &regions, split.as_ref(), form.table));
         answer.caveats.extend(split.as_ref().and_then(Split::limits));
     }
+    if let Some(comparison) = Comparison::find(view, &args.network)? {
+        closing = beside(&mut answer, comparison, closing, &all, form);
+    }
     answer.caveats.extend(interrupted::warning(view));
     answer.caveats.extend(limits(view, &all));
     answer.closing = closing;
     Ok(answer)
+}
+
+/// Operations below this part of the run are not shown beside a replay.
+const COMPARED_OF_RUN: f64 = 0.01;
+
+/// Adds what the program's transfers are beside a replay, and returns the text after the sheets.
+fn beside(
+    answer: &mut Answer,
+    comparison: Comparison,
+    closing: String,
+    all: &Efficiency,
+    form: Form,
+) -> String {
+    let Comparison { heading, mut operations } = comparison;
+    if !form.table {
+        answer.sheets.push(compare_network::sheet("transfer", &operations, false));
+        return closing;
+    }
+    let run_s = all.runtime_s * all.ranks as f64;
+    let matters =
+        |it: &Compared| ratio(it.recorded.time_s, run_s).is_some_and(|part| part >= COMPARED_OF_RUN);
+    operations.retain(matters);
+    let before = if closing.is_empty() { closing } else { closing + "\n" };
+    before + &heading + &compare_network::verdicts(operations.iter())
 }
 
 /// Limits of the efficiencies, one sentence each.

@@ -12,6 +12,7 @@ mod causes;
 mod cores;
 mod efficiency;
 mod stated_overhead;
+mod tune;
 mod waits;
 
 /// Runs a test with each MPI, and no other of these tests meanwhile.

@@ -1,5 +1,6 @@
 //! The input of the rules: a profile summed up by communicator, operation and size.
 
+use crate::beside_network::Comparison;
 use crate::cores::{self, Lack};
 use crate::family;
 use crate::filter::{CallFilter, CommFilter};
@@ -154,6 +155,8 @@ pub struct Facts<'a> {
     family_indices: HashMap<String, usize>,
     /// Who waits for whom in collectives and messages, if the profile has that.
     pub waits: Option<Report>,
+    /// What the program got of the network beside a replay, if there is one.
+    pub network: Option<Comparison>,
     /// Where in the program calls are made; nothing of a profile without call sites.
     pub places: Vec<PlaceSum>,
     pub cut_off: Option<ProfileError>,
@@ -217,6 +220,7 @@ impl<'a> Facts<'a> {
             families,
             comms,
             waits: measured_waits(view, filter)?,
+            network: None,
             places: places(view, &of_ranks)?,
             cut_off: groups.cut_off.take(),
         })
@@ -255,6 +259,11 @@ impl<'a> Facts<'a> {
     /// Returns whether the communicator is chosen.
     pub fn is_chosen(&self, row: &CommRow) -> bool {
         self.processes.takes_row(self.filter, row)
+    }
+
+    /// Returns whether the communicator of that name is chosen.
+    pub fn is_chosen_name(&self, comm: &str) -> bool {
+        self.family_indices.contains_key(comm)
     }
 
     /// Returns whether the rank is chosen.

@@ -8,6 +8,7 @@ mod creation;
 mod facts;
 mod finding;
 mod messages;
+mod network;
 mod no_core;
 mod one_rank;
 mod polling;
@@ -22,13 +23,14 @@ mod waiting;
 mod work;
 
 use super::Outcome;
+use crate::beside_network::{Comparison, NetworkArgs};
 use crate::filter::CommFilter;
 use crate::interrupted;
 use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::view::ProfileView;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use facts::Facts;
 use finding::Finding;
@@ -38,8 +40,8 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through advise app.mpisee                             what to look at first
   mpisee-through advise app.mpisee --comm 'W_s2.*'             on some communicators
-  mpisee-through advise app.mpisee --format json               for other programs
-  mpisee-through advise app.mpisee --write-rules rules.conf    a rules file for Open MPI to try";
+  mpisee-through advise app.mpisee --network network.json      also beside a replay of mpisee-bench --like
+  mpisee-through advise app.mpisee --format json               for other programs";
 
 /// Findings in plain words: what takes most time, and what to try
 ///
@@ -61,14 +63,16 @@ EXAMPLES:
 /// uneven-work: a rank that is outside of MPI for much longer than the others, by more than it may have
 /// waited for a core, where no finding says who waits for it.
 /// scattered: communicators no larger than a node that span several.
-/// alltoallv: MPI_Alltoallv that takes much of the run, and for which the MPI library has another
-/// algorithm.
+/// alltoallv: MPI_Alltoallv that takes much of the run, and for which the MPI library has other
+/// algorithms; mpisee-bench tune measures them.
 /// skewed-volume: collectives with counts for each member (MPI_Alltoallv, MPI_Gatherv and the like) in
 /// which one has far more bytes than the mean, and that take long beside waiting.
 /// needless-barriers: MPI_Barrier right before a collective that synchronises anyway, as measured by
 /// the arrivals of all members.
 /// slow-transfer: collectives whose transfers take many times as long as the shortest ones of this
 /// run.
+/// shared-network, network: operations of which communicators in each other's way, or the network itself,
+/// take much of the run; where network.json beside the profile, or --network, has its replay.
 /// through-one-rank: messages of which one rank is an end of nearly all, and in which the others spend
 /// much time.
 /// small-messages: many small messages to the same rank between two calls that bring the sender
@@ -94,10 +98,8 @@ pub struct AdviseArgs {
     /// The NAME.mpisee directory that the run left
     profile: PathBuf,
 
-    /// Write a file of rules for Open MPI's component tuned, with the other algorithm for each size of communicator
-    /// of the finding alltoallv
-    #[arg(long, value_name = "FILE")]
-    write_rules: Option<PathBuf>,
+    #[command(flatten)]
+    network: NetworkArgs,
 
     #[command(flatten)]
     filter: CommFilter,
@@ -126,12 +128,9 @@ const HEADS: [Head; 8] = [
 pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     matched::need_chosen(&view, &args.filter)?;
-    let facts = Facts::gather(&view, &args.filter)?;
+    let mut facts = Facts::gather(&view, &args.filter)?;
+    facts.network = Comparison::find(&view, &args.network)?;
     let findings = findings(&facts);
-    if let Some(file) = &args.write_rules {
-        let rules = alltoallv::open_mpi_rules(&facts)?;
-        std::fs::write(file, rules).with_context(|| format!("cannot write '{}'", file.display()))?;
-    }
     let verdict = verdict::verdict(&facts);
     let drawn = match args.output.format() {
         Format::Table => Some(text::numbered(&verdict, &findings, &facts, args.output.page())),
@@ -148,7 +147,8 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
 /// The answer of the command on all communicators and ranks, as for programs.
 pub fn of_run(view: &ProfileView) -> Result<Answer> {
     let everything = CommFilter::default();
-    let facts = Facts::gather(view, &everything)?;
+    let mut facts = Facts::gather(view, &everything)?;
+    facts.network = Comparison::find(view, &NetworkArgs::default())?;
     let findings = findings(&facts);
     let verdict = verdict::verdict(&facts);
     Ok(answer(view, facts, &findings, &verdict))

@@ -6,14 +6,16 @@ use super::facts::{Comm, Facts, Family, OfSize, Used};
 use super::finding::{Finding, percent};
 use super::messages::{self, is_message};
 use super::{alltoallv, at_end, barriers};
-use super::{no_core, one_rank, polling, skewed_volume, slow_transfer, small_messages, uneven_work, waiting};
+use super::{
+    network, no_core, one_rank, polling, skewed_volume, slow_transfer, small_messages, uneven_work, waiting,
+};
 use crate::shape::Shape;
 use crate::units::{count, count_of, human_bytes, time};
 use mpisee_profile::Kind;
 
 /// Everything that the rules find.
 pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
-    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 13] = [
+    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 14] = [
         tiny_allreduces,
         waiting::late,
         waiting::late_ends,
@@ -22,6 +24,7 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
         skewed_volume::rule,
         barriers::rule,
         slow_transfer::rule,
+        network::rule,
         on_messages,
         creation::rule,
         creation::reorder,

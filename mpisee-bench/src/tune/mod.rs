@@ -1,0 +1,185 @@
+//! `mpisee-bench tune`: chooses the algorithms of an MPI for what a profile has, by runs of the replay in turn.
+//!
+//! `knobs` are what can be chosen, as the MPI itself reports it; `runner` starts runs under a choice; `search` finds the
+//! choices that seem better than none, and confirms them in fresh runs of exactly the files that are written. `rules` has Open MPI's
+//! files, `program` the program's own runs, `output` what people and programs read.
+
+pub mod difference;
+mod knobs;
+mod output;
+mod program;
+mod rules;
+mod runner;
+mod search;
+
+use crate::cli::Settings;
+use crate::output::Format;
+use crate::replay::{self, Item, Plan};
+use crate::trial::Trial;
+use clap::Args;
+use difference::LEAST_PAIRS;
+use knobs::collective;
+use mpisee_profile::Profile;
+use output::Outcome;
+use runner::{Change, FIRST_LIMIT, Runner};
+use search::{Chosen, Search};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// How to tune.
+#[derive(Clone, Debug, Args)]
+pub struct TuneArgs {
+    /// The NAME.mpisee directory of a run on as many ranks as the launcher starts
+    profile: PathBuf,
+
+    /// Runs of each algorithm, and pairs of runs that confirm those that were chosen
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(i64::from(LEAST_PAIRS)..))]
+    rounds: u32,
+
+    /// Tune what takes this part of the time in collectives
+    #[arg(long, value_name = "PERCENT", default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=100))]
+    share: u32,
+
+    /// Then measure this command of the shell without and with the result
+    #[arg(long, value_name = "COMMAND")]
+    program: Option<String>,
+
+    /// Pairs of runs of the program
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(i64::from(LEAST_PAIRS)..))]
+    pairs: u32,
+
+    /// The launcher with its options, as `mpirun -n 16`
+    #[arg(last = true, required = true, value_name = "LAUNCHER")]
+    launcher: Vec<OsString>,
+}
+
+/// Operations that are tuned at the most.
+const MOST_ITEMS: usize = 16;
+
+/// Tunes, writes files and returns what to print.
+pub fn run(args: &TuneArgs, settings: &Settings) -> Result<String, String> {
+    if settings.format == Format::Csv {
+        return Err("tune prints a table or, with --format json, JSON; there is no CSV of it".to_owned());
+    }
+    let profile = Profile::open(&args.profile).map_err(|error| error.to_string())?;
+    let plan = replay::plan(&profile)?;
+    let items = costly(&plan, args.share);
+    if items.is_empty() {
+        return Err(format!("'{}' has no collective operations to tune", args.profile.display()));
+    }
+    let output = output_name(args, settings)?;
+    let folder = Folder::new(&output)?;
+    let rules = output.with_extension_added("rules");
+    let outcome = tune(args, settings, &plan, items, &folder.0, &rules);
+    let is_kept = outcome.as_ref().is_ok_and(|outcome| outcome.change.rules.is_some() && outcome.is_kept());
+    if !is_kept {
+        let _ = std::fs::remove_file(&rules);
+    }
+    let outcome = outcome?;
+    let file = output.with_extension_added("env");
+    if outcome.is_kept() {
+        std::fs::write(&file, outcome.change.shell())
+            .map_err(|why| format!("writing {}: {why}", file.display()))?;
+    } else {
+        let _ = std::fs::remove_file(&file);
+    }
+    Ok(match settings.format {
+        Format::Json => outcome.json(&file),
+        _ => outcome.text(&file),
+    })
+}
+
+/// The operations that take the share of the time in collectives, the most costly first.
+fn costly(plan: &Plan, share: u32) -> Vec<Item> {
+    let all: Vec<&Item> = plan.items.iter().filter(|item| collective(item).is_some()).collect();
+    let wanted_s = all.iter().map(|item| item.time_s).sum::<f64>() * f64::from(share) / 100.0;
+    let mut items = Vec::new();
+    let mut covered_s = 0.0;
+    for item in all.into_iter().take(MOST_ITEMS) {
+        if covered_s >= wanted_s {
+            break;
+        }
+        covered_s += item.time_s;
+        items.push(item.clone());
+    }
+    items
+}
+
+/// The begin of the names of files: absolute, since Open MPI's ranks may be in other folders.
+struct Name(PathBuf);
+
+impl Name {
+    fn with_extension_added(&self, extension: &str) -> PathBuf {
+        let mut name = self.0.clone().into_os_string();
+        name.push(".");
+        name.push(extension);
+        name.into()
+    }
+}
+
+fn output_name(args: &TuneArgs, settings: &Settings) -> Result<Name, String> {
+    let own = || {
+        let stem = args.profile.file_stem().unwrap_or_default().to_string_lossy();
+        PathBuf::from(format!("{stem}.tuned"))
+    };
+    let name = settings.output.clone().unwrap_or_else(own);
+    let absolute = std::path::absolute(&name).map_err(|why| format!("{}: {why}", name.display()))?;
+    Ok(Name(absolute))
+}
+
+/// A folder for the files of runs, which is removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    /// Beside the output, since ranks on other nodes may see nothing of `/tmp`.
+    fn new(output: &Name) -> Result<Folder, String> {
+        let path = output.with_extension_added(&format!("{}.tmp", std::process::id()));
+        std::fs::create_dir(&path).map_err(|why| format!("creating {}: {why}", path.display()))?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn tune(
+    args: &TuneArgs,
+    settings: &Settings,
+    plan: &Plan,
+    items: Vec<Item>,
+    folder: &Path,
+    rules: &Path,
+) -> Result<Outcome, String> {
+    let trial = Trial { ranks: plan.ranks, items, variables: knobs::variables(), files: Vec::new() };
+    let runner = Runner { launcher: &args.launcher, settings, folder: folder.to_owned(), limit: FIRST_LIMIT };
+    let mut search = Search { runner, trial, knobs: Vec::new(), rules };
+    let report = search.begin()?;
+    search.knobs = knobs::knobs(&report, &search.trial.items)?;
+    if search.knobs.is_empty() {
+        return Err(format!("{} offers no choice of algorithms for what costs most", report.setting));
+    }
+    let tried = search.try_all(args.rounds)?;
+    let confirmed = search.confirm(search.best(&tried), args.rounds)?;
+    let chosen: Chosen = confirmed.iter().map(|(&knob, it)| (knob, it.choice)).collect();
+    let change = search.change(&chosen);
+    let program = match &args.program {
+        Some(command) if change != Change::default() => {
+            Some(program::measure(command, &change, args.pairs, folder)?)
+        }
+        _ => None,
+    };
+    Ok(Outcome {
+        setting: report.setting,
+        ranks: plan.ranks,
+        rounds: args.rounds,
+        items: search.trial.items,
+        knobs: search.knobs,
+        tried,
+        confirmed,
+        change,
+        program,
+    })
+}

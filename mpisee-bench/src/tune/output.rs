@@ -1,0 +1,159 @@
+//! What tuning has found, for people and for programs.
+
+use super::difference::Difference;
+use super::knobs::Knob;
+use super::program::Program;
+use super::runner::Change;
+use super::search::{Confirmed, Found, Tried};
+use crate::output::{aligned, digits};
+use crate::replay::Item;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// What tuning has found.
+pub struct Outcome {
+    /// The MPI, ranks and nodes.
+    pub setting: String,
+    /// The number of ranks.
+    pub ranks: u32,
+    /// Runs of each choice, and pairs that confirmed.
+    pub rounds: u32,
+    /// What was replayed.
+    pub items: Vec<Item>,
+    /// What could be chosen.
+    pub knobs: Vec<Knob>,
+    /// What was found of each choice.
+    pub tried: Tried,
+    /// What fresh runs have confirmed, by knob.
+    pub confirmed: BTreeMap<usize, Confirmed>,
+    /// All of that as variables and rules.
+    pub change: Change,
+    /// What the program's own runs say.
+    pub program: Option<Program>,
+}
+
+impl Outcome {
+    /// Returns whether there is something to recommend: not if the program has become slower.
+    pub fn is_kept(&self) -> bool {
+        !self.confirmed.is_empty() && !self.program.as_ref().is_some_and(|it| it.difference.is_slower())
+    }
+
+    /// For people; `file` has the variables.
+    pub fn text(&self, file: &Path) -> String {
+        let mut text = format!("{}\n", self.setting);
+        let heads = ["COMM", "CALL", "Size", "NOW", "Tried", "BETTER", "Now µs", "Then µs", "Difference"];
+        let rows = (0..self.knobs.len()).map(|at| self.row(at));
+        text += &aligned(&heads.map(str::to_owned), rows, 6);
+        for (knob, found) in self.knobs.iter().zip(&self.tried) {
+            for (choice, found) in knob.choices.iter().zip(found) {
+                if let Found::Fails(why) = found {
+                    let call = knob.collective.map_or("all operations", |it| it.name());
+                    let _ = writeln!(text, "{} for {call} does not work here: {why}", choice.name);
+                }
+            }
+        }
+        if self.confirmed.is_empty() {
+            return text
+                + "No choice is better for certain than what the MPI does now; nothing was written.\n";
+        }
+        let _ = writeln!(
+            text,
+            "Differences are of {} pairs of fresh runs with all choices at once, with 95 % confidence; in each, every rank reported \
+             through MPI_T that the settings hold.",
+            self.rounds
+        );
+        if let Some(program) = &self.program {
+            let _ = writeln!(
+                text,
+                "The program: {} s without, {} s with them: {} (95 % of {} pairs of runs){}.",
+                digits(program.before_s),
+                digits(program.after_s),
+                program.difference.text(),
+                program.difference.pairs,
+                match program.difference {
+                    it if it.is_faster() => "",
+                    it if it.is_slower() => ", so nothing was written: the program is slower",
+                    _ => ", which may be no difference",
+                }
+            );
+        }
+        if self.is_kept() {
+            let _ = writeln!(text, "Use them with: . {}", file.display());
+        }
+        text
+    }
+
+    fn row(&self, at: usize) -> [String; 9] {
+        let knob = &self.knobs[at];
+        let calls: u64 = knob.items.iter().map(|&item| self.items[item].calls).sum();
+        let per_call = |time_s: f64| digits(time_s / calls.max(1) as f64 * 1e6);
+        let [better, now, then, difference] = match self.confirmed.get(&at) {
+            Some(it) => [
+                knob.choices[it.choice].name.clone(),
+                per_call(it.before_s),
+                per_call(it.after_s),
+                it.difference.text(),
+            ],
+            None => ["none", "", "", ""].map(str::to_owned),
+        };
+        [
+            knob.families(&self.items),
+            knob.collective.map_or("all", |it| it.name()).to_owned(),
+            knob.sizes(&self.items),
+            knob.now.clone(),
+            knob.choices.len().to_string(),
+            better,
+            now,
+            then,
+            difference,
+        ]
+    }
+
+    /// For programs.
+    pub fn json(&self, file: &Path) -> String {
+        let knobs: Vec<Value> = (0..self.knobs.len()).map(|at| self.knob_json(at)).collect();
+        let variables: BTreeMap<&str, &str> =
+            self.change.variables.iter().map(|it| (it.name.as_str(), it.value.as_str())).collect();
+        let value = json!({
+            "setting": self.setting,
+            "ranks": self.ranks,
+            "rounds": self.rounds,
+            "choices": knobs,
+            "program": self.program.as_ref().map(|it| json!({
+                "before_s": it.before_s, "after_s": it.after_s, "difference": it.difference,
+            })),
+            "variables": if self.is_kept() { variables } else { BTreeMap::new() },
+            "environment_file": self.is_kept().then(|| file.display().to_string()),
+            "rules_file": self.change.rules.as_ref().filter(|_| self.is_kept()).map(|(path, _)| path.display().to_string()),
+        });
+        serde_json::to_string_pretty(&value).expect("numbers and texts are JSON") + "\n"
+    }
+
+    fn knob_json(&self, at: usize) -> Value {
+        let knob = &self.knobs[at];
+        let comms: Vec<&str> = knob.items.iter().map(|&item| self.items[item].family.as_str()).collect();
+        let tried = knob.choices.iter().zip(&self.tried[at]).map(|(choice, found)| {
+            let (difference, fails): (Option<&Difference>, Option<&String>) = match found {
+                Found::Difference(difference) => (difference.as_ref(), None),
+                Found::Fails(why) => (None, Some(why)),
+            };
+            json!({ "name": choice.name, "difference": difference, "fails": fails })
+        });
+        let confirmed = self.confirmed.get(&at);
+        json!({
+            "call": knob.collective.map(|it| it.name()),
+            "comms": comms,
+            "members": knob.members,
+            "size_min": knob.bytes.map(|it| it[0]),
+            "size_max": knob.bytes.map(|it| it[1]),
+            "now": knob.now,
+            "tried": tried.collect::<Vec<_>>(),
+            "better": confirmed.map(|it| knob.choices[it.choice].name.as_str()),
+            "before_s": confirmed.map(|it| it.before_s),
+            "after_s": confirmed.map(|it| it.after_s),
+            "difference": confirmed.map(|it| it.difference),
+        })
+    }
+}

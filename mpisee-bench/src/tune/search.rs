@@ -1,0 +1,353 @@
+//! Finds for each knob the choice that is better than none, by runs in turn.
+
+use super::difference::{Difference, LEAST_PAIRS};
+use super::knobs::Knob;
+use super::runner::{Change, FIRST_LIMIT, Failure, LEAST_LIMIT, Runner};
+use crate::replay::Item;
+use crate::trial::{Report, Trial};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+/// What was found of a choice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Found {
+    /// The difference to no change in the runs that tried it; none if there was one alone.
+    Difference(Option<Difference>),
+    /// It does not work.
+    Fails(String),
+}
+
+/// By knob, what was found of each of its choices.
+pub type Tried = Vec<Vec<Found>>;
+
+/// What a knob was set to: its place, and that of the choice.
+pub type Chosen = BTreeMap<usize, usize>;
+
+/// A search in progress.
+pub struct Search<'a> {
+    /// Starts runs.
+    pub runner: Runner<'a>,
+    /// What every run replays.
+    pub trial: Trial,
+    /// The knobs.
+    pub knobs: Vec<Knob>,
+    /// Where rules go, for trials and in the end.
+    pub rules: &'a Path,
+}
+
+/// Times of a knob by round.
+type Rounds = BTreeMap<u32, f64>;
+
+/// A choice that is still tried.
+#[derive(Default)]
+struct Candidate {
+    times_s: Rounds,
+    failures: u32,
+    failed: Option<String>,
+    is_out: bool,
+}
+
+/// Rounds after which choices that are worse for certain are tried no more.
+const ROUNDS_FOR_ALL: u32 = LEAST_PAIRS;
+
+impl Search<'_> {
+    /// The first run, without a change; from now on no run may take many times as long.
+    pub fn begin(&mut self) -> Result<Report, String> {
+        self.runner.limit = FIRST_LIMIT;
+        let begin = Instant::now();
+        let report = self.run(&Chosen::new()).map_err(|failure| match failure {
+            Failure::Change(what) => format!("the run without a change failed: {what}"),
+            Failure::All(what) => what,
+        })?;
+        self.runner.limit = LEAST_LIMIT.max(10 * begin.elapsed()).min(10 * FIRST_LIMIT);
+        Ok(report)
+    }
+
+    /// The change by what was chosen.
+    pub fn change(&self, chosen: &Chosen) -> Change {
+        Change::of(chosen.iter().map(|(&knob, &choice)| (&self.knobs[knob], choice)), self.rules)
+    }
+
+    fn run(&self, chosen: &Chosen) -> Result<Report, Failure> {
+        self.runner.run(&self.trial, &self.change(chosen))
+    }
+
+    fn items(&self) -> &[Item] {
+        &self.trial.items
+    }
+
+    /// Tries all choices in `rounds`, in an order that changes from one to the next, and returns what was found.
+    pub fn try_all(&self, rounds: u32) -> Result<Tried, String> {
+        let candidates = |knob: &Knob| knob.choices.iter().map(|_| Candidate::default()).collect();
+        let mut all: Vec<Vec<Candidate>> = self.knobs.iter().map(candidates).collect();
+        let mut none: Vec<Rounds> = vec![Rounds::new(); self.knobs.len()];
+        for round in 0..rounds {
+            for setting in in_turn(settings(&all, &self.knobs), round) {
+                match self.run(&setting) {
+                    Ok(report) if setting.is_empty() => {
+                        for (at, knob) in self.knobs.iter().enumerate() {
+                            none[at].insert(round, knob.time_s(self.items(), &report.times_s));
+                        }
+                    }
+                    Ok(report) => {
+                        for (&knob, &choice) in &setting {
+                            let time_s = self.knobs[knob].time_s(self.items(), &report.times_s);
+                            all[knob][choice].times_s.insert(round, time_s);
+                        }
+                    }
+                    Err(Failure::All(what)) => return Err(what),
+                    // The round has no pair for this setting.
+                    Err(Failure::Change(_)) if setting.is_empty() => {}
+                    Err(Failure::Change(what)) => self.blame(&setting, &mut all, what)?,
+                }
+            }
+            if round + 1 >= ROUNDS_FOR_ALL {
+                all.iter_mut().zip(&none).for_each(|(of_knob, none)| leave_out(of_knob, none));
+            }
+        }
+        let found = |(of_knob, none): (Vec<Candidate>, Rounds)| {
+            of_knob.into_iter().map(|it| it.found(&none)).collect()
+        };
+        Ok(all.into_iter().zip(none).map(found).collect())
+    }
+
+    /// Finds out which choices of a setting fail, each in a run of its own.
+    fn blame(&self, setting: &Chosen, all: &mut [Vec<Candidate>], what: String) -> Result<(), String> {
+        for (&knob, &choice) in setting {
+            let candidate = &mut all[knob][choice];
+            candidate.failures += 1;
+            let alone = match setting.len() {
+                1 => Err(Failure::Change(what.clone())),
+                _ => self.run(&Chosen::from([(knob, choice)])),
+            };
+            match alone {
+                Err(Failure::All(what)) => return Err(what),
+                Err(Failure::Change(what)) => candidate.failed = Some(what),
+                // What failed once more only together with others is not worth the runs.
+                Ok(_) if candidate.failures > 1 => candidate.failed = Some(what.clone()),
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The best choice of each knob, if it seems better than none: fresh runs show whether it is. Choices for all operations are compared with those for
+    /// single ones by the time that they save.
+    pub fn best(&self, tried: &Tried) -> Chosen {
+        let mut chosen = Chosen::new();
+        for (knob, found) in tried.iter().enumerate() {
+            let better = found.iter().enumerate().filter_map(|(choice, found)| match found {
+                Found::Difference(Some(difference)) if difference.median < 0.0 => {
+                    Some((choice, difference.median))
+                }
+                _ => None,
+            });
+            if let Some((choice, _)) = better.min_by(|one, other| one.1.total_cmp(&other.1)) {
+                chosen.insert(knob, choice);
+            }
+        }
+        self.without_overlap(chosen, tried)
+    }
+
+    /// A component that comes first takes operations from the component that the rules are for: what saves more time stays.
+    fn without_overlap(&self, mut chosen: Chosen, tried: &Tried) -> Chosen {
+        let saved = |knob: usize, choice: usize| match &tried[knob][choice] {
+            Found::Difference(Some(difference)) => {
+                let now_s: f64 = self.knobs[knob].items.iter().map(|&at| self.items()[at].time_s).sum();
+                -difference.median * now_s
+            }
+            _ => 0.0,
+        };
+        let is_general = |knob: &usize| self.knobs[*knob].collective.is_none();
+        let of = |general: bool| {
+            let some = chosen.iter().filter(|(knob, _)| is_general(knob) == general);
+            some.map(|(&knob, &choice)| saved(knob, choice)).sum::<f64>()
+        };
+        let keeps_general = of(true) > of(false);
+        chosen.retain(|knob, _| is_general(knob) == keeps_general);
+        chosen
+    }
+
+    /// Measures what was chosen against no change in pairs of fresh runs, and leaves out what is not better for certain, until all
+    /// that is left is. Also the times without and with it, by knob.
+    pub fn confirm(&self, mut chosen: Chosen, pairs: u32) -> Result<BTreeMap<usize, Confirmed>, String> {
+        while !chosen.is_empty() {
+            let mut times: BTreeMap<usize, Vec<(f64, f64)>> = BTreeMap::new();
+            for pair in 0..pairs {
+                let mut both = [None, None];
+                for place in in_turn(vec![0, 1], pair) {
+                    let none = Chosen::new();
+                    let setting = if place == 0 { &none } else { &chosen };
+                    both[place] = match self.run(setting) {
+                        Ok(report) => Some(report),
+                        Err(Failure::All(what)) => return Err(what),
+                        Err(Failure::Change(_)) => None,
+                    };
+                }
+                let [Some(without), Some(with)] = both else { continue };
+                for &knob in chosen.keys() {
+                    let time_s = |report: &Report| self.knobs[knob].time_s(self.items(), &report.times_s);
+                    times.entry(knob).or_default().push((time_s(&without), time_s(&with)));
+                }
+            }
+            let confirmed: BTreeMap<usize, Confirmed> = chosen
+                .iter()
+                .filter_map(|(&knob, &choice)| Some((knob, Confirmed::of(choice, times.get(&knob)?)?)))
+                .filter(|(_, it)| it.difference.is_faster())
+                .collect();
+            if confirmed.len() == chosen.len() {
+                return Ok(confirmed);
+            }
+            chosen.retain(|knob, _| confirmed.contains_key(knob));
+        }
+        Ok(BTreeMap::new())
+    }
+}
+
+/// A choice that fresh runs have confirmed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Confirmed {
+    /// The choice, by its place.
+    pub choice: usize,
+    /// The difference to no change.
+    pub difference: Difference,
+    /// The time of all calls without it, the median of the runs.
+    pub before_s: f64,
+    /// The same with it.
+    pub after_s: f64,
+}
+
+impl Confirmed {
+    fn of(choice: usize, pairs: &[(f64, f64)]) -> Option<Confirmed> {
+        let difference = Difference::of(pairs)?;
+        let median =
+            |of: fn(&(f64, f64)) -> f64| crate::statistics::median(&pairs.iter().map(of).collect::<Vec<_>>());
+        Some(Confirmed { choice, difference, before_s: median(|it| it.0), after_s: median(|it| it.1) })
+    }
+}
+
+impl Candidate {
+    fn pairs(&self, none: &Rounds) -> Vec<(f64, f64)> {
+        self.times_s.iter().filter_map(|(round, &time_s)| Some((*none.get(round)?, time_s))).collect()
+    }
+
+    fn is_tried(&self) -> bool {
+        self.failed.is_none() && !self.is_out
+    }
+
+    fn found(self, none: &Rounds) -> Found {
+        let difference = Difference::of(&self.pairs(none));
+        self.failed.map_or(Found::Difference(difference), Found::Fails)
+    }
+}
+
+/// Leaves out choices that are slower than none, or than the best of the knob, for certain.
+fn leave_out(of_knob: &mut [Candidate], none: &Rounds) {
+    let median = |it: &Candidate| Difference::of(&it.pairs(none)).map_or(f64::INFINITY, |it| it.median);
+    let best = (0..of_knob.len())
+        .filter(|&at| of_knob[at].is_tried())
+        .min_by(|&one, &other| median(&of_knob[one]).total_cmp(&median(&of_knob[other])));
+    let best_s = best.map(|at| of_knob[at].times_s.clone()).unwrap_or_default();
+    for (at, candidate) in of_knob.iter_mut().enumerate().filter(|(_, it)| it.is_tried()) {
+        let is_slower =
+            |than: &Rounds| Difference::of(&candidate.pairs(than)).is_some_and(|it| it.is_slower());
+        let is_out = is_slower(none) || (Some(at) != best && is_slower(&best_s));
+        candidate.is_out = is_out;
+    }
+}
+
+/// The settings of a round: no change; then of each knob for single operations one choice that is still tried at a time, since these do
+/// not meet; and those for all operations each by itself.
+fn settings(all: &[Vec<Candidate>], knobs: &[Knob]) -> Vec<Chosen> {
+    let tried = |of_knob: &[Candidate]| -> Vec<usize> {
+        (0..of_knob.len()).filter(|&at| of_knob[at].is_tried()).collect()
+    };
+    let mut settings = vec![Chosen::new()];
+    let mut single: Vec<Chosen> = Vec::new();
+    for (knob, of_knob) in all.iter().enumerate() {
+        for (place, choice) in tried(of_knob).into_iter().enumerate() {
+            match knobs[knob].collective {
+                None => settings.push(Chosen::from([(knob, choice)])),
+                Some(_) => {
+                    if single.len() <= place {
+                        single.push(Chosen::new());
+                    }
+                    single[place].insert(knob, choice);
+                }
+            }
+        }
+    }
+    settings.extend(single);
+    settings
+}
+
+/// The same in another order: each is the first in turn, and every second time they go backwards.
+fn in_turn<T>(mut all: Vec<T>, round: u32) -> Vec<T> {
+    let first = (round / 2) as usize % all.len().max(1);
+    all.rotate_left(first);
+    if round % 2 == 1 {
+        all.reverse();
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_order_has_all() {
+        assert_eq!(in_turn(vec![0, 1, 2], 0), [0, 1, 2]);
+        assert_eq!(in_turn(vec![0, 1, 2], 1), [2, 1, 0]);
+        assert_eq!(in_turn(vec![0, 1, 2], 2), [1, 2, 0]);
+        assert_eq!(in_turn(vec![0, 1], 3), [0, 1]);
+    }
+
+    #[test]
+    fn what_is_slower_for_certain_is_tried_no_more() {
+        let rounds = |times_s: [f64; 6]| -> Rounds { (0..).zip(times_s).collect() };
+        let candidate = |times_s| Candidate { times_s: rounds(times_s), ..Candidate::default() };
+        let mut of_knob = [
+            [2.0, 2.1, 2.0, 2.2, 1.9, 2.0],
+            [0.5, 0.51, 0.5, 0.49, 0.5, 0.5],
+            [0.9, 1.2, 0.4, 0.3, 0.5, 0.4],
+        ]
+        .map(candidate);
+        of_knob.iter_mut().for_each(|it| assert!(it.is_tried()));
+        leave_out(&mut of_knob, &rounds([1.0; 6]));
+        assert_eq!(of_knob.each_ref().map(Candidate::is_tried), [false, true, true]);
+        let [slow, fast, _] = of_knob;
+        let none = rounds([1.0; 6]);
+        assert!(matches!(slow.found(&none), Found::Difference(Some(it)) if it.is_slower()));
+        assert!(matches!(fast.found(&none), Found::Difference(Some(it)) if it.is_faster()));
+        let failed = Candidate { failed: Some("it hung".to_owned()), ..Candidate::default() };
+        assert_eq!(failed.found(&none), Found::Fails("it hung".to_owned()));
+    }
+
+    #[test]
+    fn choices_for_all_operations_are_tried_alone() {
+        let knob = |collective| Knob {
+            collective,
+            members: vec![4],
+            bytes: None,
+            items: Vec::new(),
+            now: String::new(),
+            choices: Vec::new(),
+        };
+        let knobs = [
+            knob(Some(crate::collective::Collective::Bcast)),
+            knob(None),
+            knob(Some(crate::collective::Collective::Scan)),
+        ];
+        let out = Candidate { is_out: true, ..Candidate::default() };
+        let all = [
+            vec![Candidate::default(), Candidate::default()],
+            vec![Candidate::default()],
+            vec![out, Candidate::default()],
+        ];
+        let expected =
+            [Chosen::new(), Chosen::from([(1, 0)]), Chosen::from([(0, 0), (2, 1)]), Chosen::from([(0, 1)])];
+        assert_eq!(settings(&all, &knobs), expected);
+    }
+}

@@ -1,0 +1,312 @@
+//! A profile beside the replay of its communication (`network.json` of `mpisee-bench --like`): what is waiting, what the network, what
+//! communicators in each other's way.
+
+use crate::filter::CallFilter;
+use crate::units::{count, human_bytes, time};
+use crate::view::ProfileView;
+use crate::waits::{self, Waiting};
+use anyhow::{Result, bail};
+use mpisee_profile::network::{MESSAGES, Network, Replay};
+use mpisee_profile::rows::{CallRow, PeerRow};
+use mpisee_profile::{Kind, Operation};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+/// The name of the file that `mpisee-bench` writes.
+const FILE: &str = "network.json";
+
+/// The file that an option names.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct NetworkArgs {
+    /// The replay of this profile (mpisee-bench --like), beside which its time is put (default: network.json beside the profile, if
+    /// there is one)
+    #[arg(long, value_name = "FILE")]
+    network: Option<PathBuf>,
+}
+
+/// A profile beside its replay.
+pub struct Comparison {
+    /// When and where the replay was measured.
+    pub heading: String,
+    /// The operations, those with most time first.
+    pub operations: Vec<Compared>,
+}
+
+impl Comparison {
+    /// With this file; an error if it has no replay of the profile.
+    pub fn with(view: &ProfileView, path: &Path) -> Result<Comparison> {
+        view.ranks("what single ranks sent")?;
+        let network = Network::read(path)?;
+        let replays = of_profile(view, &network);
+        if replays.is_empty() {
+            let profile = view.profile().directory().display().to_string();
+            let ranks = view.run().ranks;
+            bail!(
+                "'{}' has no replay of '{profile}': mpirun -n {ranks} mpisee-bench --like {profile} --output {} makes one",
+                path.display(),
+                path.display()
+            );
+        }
+        Comparison::of(view, &network, &replays)
+    }
+
+    /// With the file that the option names, or one beside the profile that has a replay of it.
+    pub fn find(view: &ProfileView, args: &NetworkArgs) -> Result<Option<Comparison>> {
+        if let Some(path) = &args.network {
+            return Comparison::with(view, path).map(Some);
+        }
+        let absolute = std::path::absolute(view.profile().directory()).ok();
+        let beside = absolute.as_deref().and_then(Path::parent).map(|folder| folder.join(FILE));
+        let Some(path) = beside.filter(|path| path.is_file()) else { return Ok(None) };
+        // A file that is only there by chance is no reason to fail.
+        let Ok(network) = Network::read(&path) else { return Ok(None) };
+        let replays = of_profile(view, &network);
+        if replays.is_empty() || view.ranks("what single ranks sent").is_err() {
+            return Ok(None);
+        }
+        Comparison::of(view, &network, &replays).map(Some)
+    }
+
+    fn of(view: &ProfileView, network: &Network, replays: &[&Replay]) -> Result<Comparison> {
+        let recorded = recorded(view, replays)?;
+        let waiting = waiting(view);
+        let mut operations: Vec<Compared> = replays
+            .iter()
+            .zip(recorded)
+            .filter(|(_, recorded)| recorded.calls > 0)
+            .map(|(replay, recorded)| {
+                let calls = recorded.calls as f64;
+                let share = waiting_of(replay, &waiting);
+                let parts =
+                    Parts::of(recorded.time_s, share, replay.alone_s * calls, replay.together_s * calls);
+                Compared { replay: (*replay).clone(), recorded, parts }
+            })
+            .collect();
+        operations.sort_by(|one, other| other.recorded.time_s.total_cmp(&one.recorded.time_s));
+        Ok(Comparison { heading: self::heading(network), operations })
+    }
+}
+
+/// An operation of the profile.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Recorded {
+    /// Of all ranks; or messages.
+    pub calls: u64,
+    /// As docs/volumes.md counts them.
+    pub bytes: u64,
+    /// Of all ranks.
+    pub time_s: f64,
+}
+
+/// A time of all ranks, divided.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parts {
+    /// All of it.
+    pub time_s: f64,
+    /// Waiting for other ranks; none where it is not measured.
+    pub waiting_s: Option<f64>,
+    /// What a communicator takes alone.
+    pub network_s: f64,
+    /// What it takes longer beside its siblings.
+    pub siblings_s: f64,
+    /// What is left.
+    pub rest_s: f64,
+}
+
+impl Parts {
+    /// Divides a time; `waiting` is the part of it that was measured as waiting. The parts are never more than the whole, so
+    /// that they add up where a replay takes longer than the program.
+    fn of(time_s: f64, waiting: Option<f64>, alone_s: f64, together_s: f64) -> Parts {
+        let waiting_s = waiting.map(|share| share.clamp(0.0, 1.0) * time_s);
+        let transfer_s = time_s - waiting_s.unwrap_or(0.0);
+        let network_s = alone_s.min(transfer_s);
+        let siblings_s = (together_s - alone_s).clamp(0.0, transfer_s - network_s);
+        Parts { time_s, waiting_s, network_s, siblings_s, rest_s: transfer_s - network_s - siblings_s }
+    }
+
+    /// All but the waiting.
+    pub fn transfer_s(&self) -> f64 {
+        self.time_s - self.waiting_s.unwrap_or(0.0)
+    }
+}
+
+/// A replayed operation with what the profile has of it.
+pub struct Compared {
+    /// The replay.
+    pub replay: Replay,
+    /// The profile's part.
+    pub recorded: Recorded,
+    /// Its time, divided.
+    pub parts: Parts,
+}
+
+impl Compared {
+    /// Bytes per second and rank of the program without waiting, of the replay at once, and alone.
+    pub fn rates(&self) -> [f64; 3] {
+        let per_call = self.recorded.bytes as f64 / self.recorded.calls.max(1) as f64;
+        let transfer_s = self.parts.transfer_s() / self.recorded.calls.max(1) as f64;
+        [transfer_s, self.replay.together_s, self.replay.alone_s]
+            .map(|time_s| if time_s > 0.0 { per_call / time_s } else { 0.0 })
+    }
+
+    /// Returns whether the replay took longer than the program, by more than its own spread.
+    fn is_slower_replayed(&self) -> bool {
+        let replayed_s = self.replay.together_s * self.recorded.calls as f64;
+        replayed_s > (1.1 + self.replay.together_spread) * self.parts.transfer_s()
+    }
+}
+
+fn heading(network: &Network) -> String {
+    let library = network.mpi.library.split(',').next().unwrap_or_default();
+    let library: Vec<&str> = library.split_whitespace().collect();
+    format!(
+        "Replay of {} on {} ({}), {}\n",
+        network.measured,
+        network.hosts.join(", "),
+        library.join(" "),
+        count(network.ranks.into(), "rank")
+    )
+}
+
+/// The replays of this profile's command.
+fn of_profile<'n>(view: &ProfileView, network: &'n Network) -> Vec<&'n Replay> {
+    let run = view.run();
+    let is_of_it = |replay: &&Replay| replay.command == run.command && replay.ranks == run.ranks;
+    network.replays.iter().filter(is_of_it).collect()
+}
+
+/// What the profile has of each replayed operation.
+fn recorded(view: &ProfileView, replays: &[&Replay]) -> Result<Vec<Recorded>> {
+    let mut by_operation: HashMap<(&str, &str, [u64; 2]), usize> = HashMap::new();
+    let mut by_comm: HashMap<&str, usize> = HashMap::new();
+    for (at, replay) in replays.iter().enumerate() {
+        for comm in &replay.comms {
+            if replay.call == MESSAGES {
+                by_comm.insert(comm, at);
+            } else {
+                by_operation.insert((comm, &replay.call, [replay.size_min, replay.size_max]), at);
+            }
+        }
+    }
+    let mut all = vec![Recorded::default(); replays.len()];
+    for row in view.profile().rows::<CallRow>()? {
+        let row = row?;
+        let at = match Operation::from_name(&row.call).map(Operation::kind) {
+            Some(Kind::PointToPoint | Kind::Completion) => by_comm.get(&*row.comm),
+            _ => by_operation.get(&(&*row.comm, &*row.call, [row.size_min, row.size_max])),
+        };
+        let Some(of) = at.map(|&at| &mut all[at]) else { continue };
+        of.time_s += row.time_s.0;
+        if replays[*at.expect("it was found")].call != MESSAGES {
+            of.calls += row.calls;
+            of.bytes += row.bytes;
+        }
+    }
+    for row in view.profile().rows::<PeerRow>()? {
+        let row = row?;
+        if let Some(&at) = by_comm.get(&*row.comm) {
+            all[at].calls += row.sent_messages;
+            all[at].bytes += row.sent_bytes;
+        }
+    }
+    Ok(all)
+}
+
+/// Time and waiting by communicator and operation, in seconds.
+type WaitingBy = BTreeMap<(String, String), (f64, f64)>;
+
+/// What is known of waiting; nothing where the profile has no samples.
+fn waiting(view: &ProfileView) -> WaitingBy {
+    let Ok(report) = waits::of(view, &CallFilter::default()) else { return WaitingBy::new() };
+    let known = |it: Waiting| Some(((it.comm, it.call), (it.time_s, it.waiting?.total)));
+    report.operations.into_iter().filter_map(known).collect()
+}
+
+/// The part of an operation's time that is waiting: the same for all sizes, as samples are of the operation.
+fn waiting_of(replay: &Replay, waiting: &WaitingBy) -> Option<f64> {
+    let of_comm = |comm: &String| waiting.get(&(comm.clone(), replay.call.clone()));
+    let (time_s, waiting_s) = replay
+        .comms
+        .iter()
+        .filter_map(of_comm)
+        .fold((0.0, 0.0), |sum, &(time_s, waiting_s)| (sum.0 + time_s, sum.1 + waiting_s));
+    (time_s > 0.0).then(|| waiting_s / time_s)
+}
+
+/// A part of the time from which on a sentence names it.
+const NAMED: f64 = 0.1;
+
+impl Compared {
+    /// A sentence on what dominates.
+    pub fn verdict(&self) -> String {
+        let Compared { replay, parts, .. } = self;
+        let share = |part_s: f64| part_s / parts.time_s;
+        let percent = |part_s: f64| format!("{:.0} %", 100.0 * share(part_s));
+        let sizes =
+            if replay.bytes > 0 { format!(" of {}", human_bytes(replay.bytes)) } else { String::new() };
+        let [rate, together, alone] =
+            self.rates().map(|rate| format!("{}/s", human_bytes(rate.round() as u64)));
+        let call = if replay.call == MESSAGES { "Messages" } else { &replay.call };
+        let mut text = format!("{call}{sizes} on {}: ", replay.family);
+        text += &match (replay.bytes, replay.comms.len()) {
+            (0, _) => format!(
+                "{} a call in the program, {} replayed",
+                time(parts.transfer_s() / self.recorded.calls.max(1) as f64),
+                time(replay.together_s)
+            ),
+            (_, 1) => format!("{rate} for each rank in the program, {together} when replayed"),
+            (_, comms) => format!(
+                "{rate} for each rank in the program, {together} when {} communicators replay it at once, {alone} alone",
+                if comms == 2 { "both".to_owned() } else { format!("all {comms}") }
+            ),
+        };
+        let mut causes = Vec::new();
+        if share(parts.siblings_s) >= NAMED {
+            causes.push(format!("the siblings share the network ({})", percent(parts.siblings_s)));
+        }
+        match parts.waiting_s {
+            Some(waiting_s) if share(waiting_s) >= NAMED => {
+                causes.push(format!("waiting is {} (measured)", percent(waiting_s)));
+            }
+            Some(_) => {}
+            None => causes.push("waiting was not measured".to_owned()),
+        }
+        if self.is_slower_replayed() {
+            causes.push(
+                "the replay took longer than the program, so measure it again on cores that nobody else uses"
+                    .to_owned(),
+            );
+        } else if share(parts.rest_s) >= NAMED {
+            causes.push(format!("{} are not explained", percent(parts.rest_s)));
+        }
+        if causes.is_empty() {
+            causes.push("the program gets what the network gives".to_owned());
+        }
+        text + "; " + &causes.join(", ") + "."
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_add_up_whatever_the_replay_says() {
+        for (waiting, alone_s, together_s) in [
+            (Some(0.3), 2.0, 5.0),
+            (None, 2.0, 5.0),
+            (Some(0.5), 20.0, 30.0),
+            (Some(0.0), 4.0, 3.0),
+            (Some(1.2), 4.0, 3.0),
+            (None, 0.0, 0.0),
+        ] {
+            let parts = Parts::of(10.0, waiting, alone_s, together_s);
+            let all = [parts.waiting_s.unwrap_or(0.0), parts.network_s, parts.siblings_s, parts.rest_s];
+            assert!(all.iter().all(|&part_s| part_s >= 0.0), "{parts:?}");
+            assert!((all.iter().sum::<f64>() - 10.0).abs() < 1e-12, "{parts:?}");
+        }
+        let parts = Parts::of(10.0, Some(0.3), 2.0, 5.0);
+        assert_eq!((parts.waiting_s, parts.network_s, parts.siblings_s), (Some(3.0), 2.0, 3.0));
+        assert_eq!(parts.rest_s, 2.0);
+    }
+}

@@ -1,0 +1,76 @@
+//! Findings beside a replay (`network.json`): transfers that communicators in each other's way, or the network itself, make long.
+
+use super::facts::Facts;
+use super::finding::{Finding, percent};
+use crate::beside_network::Compared;
+use crate::units::time;
+use mpisee_profile::network::MESSAGES;
+
+/// The least part of the run that is a finding.
+const OF_RUN: f64 = 0.05;
+
+/// Operations that are slowed down by their siblings, or that take long with the network to themselves.
+pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
+    let Some(comparison) = &facts.network else { return Vec::new() };
+    let is_chosen = |it: &&Compared| it.replay.comms.iter().any(|comm| facts.is_chosen_name(comm));
+    comparison
+        .operations
+        .iter()
+        .filter(is_chosen)
+        .flat_map(|it| [siblings(facts, it), network(facts, it)])
+        .flatten()
+        .collect()
+}
+
+fn siblings(facts: &Facts<'_>, it: &Compared) -> Option<Finding> {
+    let cost_s = it.parts.siblings_s;
+    (facts.share_of_run(cost_s) >= OF_RUN).then(|| Finding {
+        rule: "shared-network",
+        advice: "Let siblings communicate at different times, or place the members of each near to each other, so that less crosses what \
+                 they share (Open MPI: mpirun --map-by or --rank-by; Slurm: --distribution; MPICH: -map-by); mpisee-through locality PROFILE \
+                 has the traffic across nodes."
+            .to_owned(),
+        ..finding(it, cost_s, "as the part of siblings")
+    })
+}
+
+fn network(facts: &Facts<'_>, it: &Compared) -> Option<Finding> {
+    let cost_s = it.parts.network_s;
+    let is_messages = it.replay.call == MESSAGES;
+    (facts.share_of_run(cost_s) >= OF_RUN).then(|| Finding {
+        rule: "network",
+        advice: match is_messages {
+            true => "This is what the network takes for these messages: mpisee-bench network measures what it gives by size; fewer and longer \
+                     messages, nearer ranks, or computing meanwhile save time."
+                .to_owned(),
+            false => format!(
+                "This is what the call takes without the program: mpisee-bench tune PROFILE -- mpirun -n {} measures the MPI's other \
+                 algorithms; else move fewer bytes, call it less often, or compute meanwhile.",
+                facts.view.run().ranks
+            ),
+        },
+        ..finding(it, cost_s, "as the part of the network")
+    })
+}
+
+/// A finding with the sentence on the operation, without advice.
+fn finding(it: &Compared, cost_s: f64, which: &str) -> Finding {
+    let parts = it.parts;
+    let waiting = parts.waiting_s.map_or("not measured".to_owned(), time);
+    Finding {
+        rule: "",
+        about: it.replay.family.clone(),
+        cost_s,
+        what: it.verdict(),
+        evidence: format!(
+            "Of {} of all ranks: waiting {waiting}, the network {}, siblings {}, not explained {}; replayed with mpisee-bench --like \
+             (mpisee-through compare-network).",
+            time(parts.time_s),
+            time(parts.network_s),
+            time(parts.siblings_s),
+            time(parts.rest_s)
+        ),
+        threshold: format!("{} of the run {which}", percent(OF_RUN)),
+        advice: String::new(),
+    }
+}
