@@ -243,9 +243,11 @@ fn describe(world: &World, operation: Operation, meaning: &Meaning) -> Option<Be
         Meaning::Shrink { comm, excluded, count, new } => {
             let parent = NCCL.get(key(comm)).filter(|parent| parent.id != CommId::NONE)?;
             let is_none = excluded.is_null() || count <= 0;
-            // SAFETY: the program passes as many ranks as it says.
-            let ranks =
-                if is_none { &[] } else { unsafe { slice::from_raw_parts(excluded, count as usize) } };
+            let ranks = match is_none {
+                true => &[],
+                // SAFETY: the program passes as many ranks as it says.
+                false => unsafe { slice::from_raw_parts(excluded, count as usize) },
+            };
             let code = naming::of_excluded(ranks);
             let n = NCCL.number(key(comm), b'k', code);
             let creation = Creation { parent: Some(parent.id), letter: b'k', n, part: None, code, operation };

@@ -82,6 +82,9 @@ fn sums(tables: &Tables) -> Sums {
     sums
 }
 
+/// Name, size, members, and of each operation calls and bytes.
+type Expected<'e> = (&'e str, u32, &'e str, &'e [(&'e str, u64, u64)]);
+
 fn expected() -> Sums {
     let all = [
         ("ncclCommInitRank", 4, 0),
@@ -117,7 +120,7 @@ fn expected() -> Sums {
         ("ncclCommFinalize", 4, 0),
         ("ncclCommDestroy", 8, 0),
     ];
-    let comms: [(&str, u32, &str, &[(&str, u64, u64)]); 10] = [
+    let comms: [Expected; 10] = [
         ("N1", 4, "0-3", &all),
         ("N1_s1.0", 2, "0,2", &part),
         ("N1_s1.1", 2, "1,3", &part),
@@ -167,7 +170,7 @@ fn nccl_is_switched_off_by_option() {
 }
 
 /// A program that is not linked with NCCL, on one rank.
-fn by_name<'m>(mpi: &'m Mpi, nccl: &str, arguments: &[&str]) -> Sums {
+fn by_name(mpi: &Mpi, nccl: &str, arguments: &[&str]) -> Sums {
     let program = mpi.compile_with("gpu/nccl_by_name", &["-ldl"]);
     let run = Run::of(mpi, program).ranks(1);
     let run = arguments.iter().fold(run, |run, argument| run.argument(argument));
