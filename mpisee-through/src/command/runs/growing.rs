@@ -286,14 +286,12 @@ impl<'s> Growing<'s> {
             ),
             _ => String::new(),
         };
-        format!(
-            "With {} {} and {} the run took {} and {}{speedup}.\n",
-            self.series.axis.name(),
-            number(from.0),
-            number(to.0),
-            time(first_s),
-            time(last_s)
-        )
+        let [from, to] = [from, to].map(|point| number(point.0));
+        let with = match &self.series.axis {
+            Axis::Ranks | Axis::RanksAnd(_) => format!("{from} and {to} ranks"),
+            Axis::Parameter(name) => format!("{name} {from} and {to}"),
+        };
+        format!("With {with} the run took {} and {}{speedup}.\n", time(first_s), time(last_s))
     }
 
     /// The largest part there, in words; of MPI, where the program itself is larger.
