@@ -2,7 +2,7 @@
 
 use crate::ticks::monotonic_ns;
 use mpisee_profile::segment::Snapshot;
-use mpisee_profile::segment::snapshot::{SLOT_WORDS, Source, settled};
+use mpisee_profile::segment::source::{SLOT_WORDS, Source, settled};
 use mpisee_profile::{Ticks, counter};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

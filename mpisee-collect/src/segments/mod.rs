@@ -14,7 +14,7 @@ use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::segment::layout::state::STARTING;
 use mpisee_profile::segment::layout::{HEADER_BYTES, Header};
 use mpisee_profile::segment::names::names_can_be;
-use mpisee_profile::segment::snapshot::Source;
+use mpisee_profile::segment::source::Source;
 use mpisee_profile::segment::{Snapshot, file_name, owner_of};
 use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions};

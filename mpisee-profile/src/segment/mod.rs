@@ -22,13 +22,15 @@ pub mod log;
 pub mod membership;
 pub mod names;
 pub mod snapshot;
+pub mod source;
 pub mod streams;
 #[cfg(feature = "testing")]
 pub mod words;
 
 pub use cpu::CpuReading;
 pub use key::{CallKey, CallPlace, InstancesKey, Key, PathKey, PeerKey};
-pub use snapshot::{Moment, Snapshot, Source};
+pub use snapshot::{Moment, Snapshot};
+pub use source::Source;
 use std::collections::BTreeMap;
 pub use streams::Stream;
 

@@ -1,7 +1,8 @@
 //! Names of communicators, from the log of a segment.
 
 use super::log::Created;
-use super::snapshot::{SharedRow, Snapshot, Source};
+use super::snapshot::{SharedRow, Snapshot};
+use super::source::Source;
 use crate::comm_name::{Digest, Made, Part, Root, Step};
 use crate::{CommId, ProfileError};
 

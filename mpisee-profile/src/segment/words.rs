@@ -8,7 +8,7 @@ use super::log::Record;
 use crate::Operation;
 use std::mem::offset_of;
 
-/// The words of a segment; see [`super::snapshot::Source`].
+/// The words of a segment; see [`super::source::Source`].
 #[derive(Clone, Debug)]
 pub struct Words(Vec<u64>);
 

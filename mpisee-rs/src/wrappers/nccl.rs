@@ -74,6 +74,11 @@ thread_local! {
     static GROUP: RefCell<Group> = RefCell::default();
 }
 
+/// Changes the thread's group; `None` at the end of a thread, whose group is gone.
+fn in_group<R>(change: impl FnOnce(&mut Group) -> R) -> Option<R> {
+    GROUP.try_with(|group| group.try_borrow_mut().ok().map(|mut group| change(&mut group))).ok().flatten()
+}
+
 /// A creating call, whose communicator may come to exist later.
 struct Pending {
     new: *const Comm,
@@ -87,20 +92,17 @@ struct Pending {
 fn group_start(make: impl FnOnce() -> c_int) -> c_int {
     let code = make();
     if code == SUCCESS {
-        GROUP.with_borrow_mut(|group| group.depth += 1);
+        in_group(|group| group.depth += 1);
     }
     code
 }
 
 fn group_end(call: &NcclCall, operation: Operation, make: impl FnOnce() -> c_int) -> c_int {
-    let is_outermost = GROUP.with_borrow_mut(|group| {
+    let ended = in_group(|group| {
         group.depth = group.depth.saturating_sub(1);
-        group.depth == 0
+        (group.depth == 0).then(|| std::mem::take(group))
     });
-    if !is_outermost {
-        return make();
-    }
-    let Group { mut comms, pending, .. } = GROUP.take();
+    let Some(Group { mut comms, pending, .. }) = ended.flatten() else { return make() };
     let Some(recorded) = Call::if_tracking() else { return make() };
     let shown = comms.first().copied().unwrap_or(CommId::NONE);
     let (code, ticks) = recorded.time(operation, shown, make);
@@ -153,7 +155,7 @@ fn on_comm(
         } else {
             recorder.count(known.id, operation, message, bytes, ticks);
         }
-        GROUP.with_borrow_mut(|group| group.add(known.id));
+        in_group(|group| group.add(known.id));
     });
     code
 }
@@ -191,7 +193,7 @@ fn create(call: &NcclCall, operation: Operation, meaning: &Meaning, make: impl F
         {
             first.made = Some((operation, ticks));
         }
-        GROUP.with_borrow_mut(|group| {
+        in_group(|group| {
             if group.depth > 0 {
                 if let Some(parent) = on {
                     group.add(parent);

@@ -98,6 +98,9 @@ impl Sites {
     pub fn needed(view: &ProfileView, args: &SiteArgs, dirs: &[PathBuf]) -> Result<Self> {
         match Sites::of(view, args, dirs)? {
             Some(sites) => Ok(sites),
+            None if view.run().imported.is_some() => {
+                bail!("'{}' is imported, and has no call sites", view.profile().directory().display())
+            }
             None => bail!(
                 "'{}' has no call sites: they were left out (MPISEE_SITES=0), or a version of mpisee wrote it that did not keep them",
                 view.profile().directory().display()

@@ -51,13 +51,13 @@ function noiseOf({ change, noise_s, mayBeNoise }: Total): string {
   return mayBeNoise ? `may be noise, which is ${format.time(noise_s)}` : `more than noise, which is ${format.time(noise_s)}`;
 }
 
-/** A sentence on each of the times. */
+/** A sentence on each of the times, and on each count that changed. */
 export function totalsSentence(comparison: Comparison): string[] {
   return totalsOf(comparison)
-    .filter(({ what }) => what.includes("time"))
+    .filter(({ what, before, after }) => what.includes("time") || before !== after)
     .map((total) => {
       const what = `${total.what[0].toUpperCase()}${total.what.slice(1)}`.replace("Mpi", "MPI");
-      return `${what}: ${amount(total.what, total.before)} in A, ${amount(total.what, total.after)} in B (${changeOf(total)}; ${noiseOf(total)}).`;
+      return `${what}: ${amount(total.what, total.before)} in A, ${amount(total.what, total.after)} in B (${[changeOf(total), total.what.includes("time") && noiseOf(total)].filter(Boolean).join("; ")}).`;
     });
 }
 

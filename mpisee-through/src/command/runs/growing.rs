@@ -243,7 +243,8 @@ impl<'s> Growing<'s> {
                 .to_owned();
         }
         let place = self.place();
-        let mut text = match self.runtime_beyond() {
+        let mut text = self.measured();
+        text += &match self.runtime_beyond() {
             None => {
                 format!(
                     "How long the run would take at {place}, the points cannot tell within a factor of {TOLD_WITHIN}.\n"
@@ -266,6 +267,31 @@ impl<'s> Growing<'s> {
             }
         );
         text
+    }
+
+    /// The run times at both ends of the series; of strong scaling how much faster the last is.
+    fn measured(&self) -> String {
+        let (Some(first), Some(last)) = (self.settings.first(), self.settings.last()) else {
+            return String::new();
+        };
+        let (Some(from), Some(to)) = (self.series.points.first(), self.series.points.last()) else {
+            return String::new();
+        };
+        let [first_s, last_s] = [first, last].map(|of| median(&of.each(|run| run.runtime_s)));
+        let speedup = match self.series.axis {
+            Axis::Ranks if last_s > 0.0 => format!(
+                ", {:.2} times as fast with {} times the ranks",
+                first_s / last_s,
+                number(to.0 / from.0.max(f64::MIN_POSITIVE))
+            ),
+            _ => String::new(),
+        };
+        let [from, to] = [from, to].map(|point| number(point.0));
+        let with = match &self.series.axis {
+            Axis::Ranks | Axis::RanksAnd(_) => format!("{from} and {to} ranks"),
+            Axis::Parameter(name) => format!("{name} {from} and {to}"),
+        };
+        format!("With {with} the run took {} and {}{speedup}.\n", time(first_s), time(last_s))
     }
 
     /// The largest part there, in words; of MPI, where the program itself is larger.

@@ -47,8 +47,11 @@ fn closing(summary: &Summary) -> Vec<String> {
     let mut sentences = Vec::new();
     if !summary.left_out.is_empty() {
         // A sum of nothing would be -0.
-        let time_s =
-            summary.left_out.iter().map(|comm| comm.sums.time_s).fold(0.0, |left, right| left + right);
+        let sum_s = |takes: fn(&str) -> bool| {
+            let taken = summary.left_out.iter().filter(|comm| takes(&comm.comm));
+            taken.map(|comm| comm.sums.time_s).fold(0.0, |left, right| left + right)
+        };
+        let (time_s, of_mpi_s) = (sum_s(|_| true), sum_s(|name| !is_nccl(name)));
         let counts =
             summary.left_out.iter().map(|comm| comm.family.as_ref().map_or(1, |family| family.count()));
         let (more, are) = match counts.fold(0, u64::saturating_add) {
@@ -56,7 +59,7 @@ fn closing(summary: &Summary) -> Vec<String> {
             more => (format!("{more} more communicators"), "are"),
         };
         let share =
-            percent(time_s, summary.mpi_s).map_or(String::new(), |share| format!(" ({share} % of MPI)"));
+            percent(of_mpi_s, summary.mpi_s).map_or(String::new(), |share| format!(" ({share} % of MPI)"));
         sentences.push(format!(
             "{more} {are} left out, with {} over all ranks{share}; --all shows all, --top N the first N.\n",
             time(time_s)

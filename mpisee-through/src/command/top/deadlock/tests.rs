@@ -1,0 +1,195 @@
+use super::*;
+use mpisee_profile::{CommId, Ticks};
+
+const W: &str = "W";
+
+fn partner(rank: u32) -> Partner {
+    Partner::Rank { rank, in_world: Some(rank) }
+}
+
+fn from(rank: u32) -> Option<With> {
+    Some(With::From(partner(rank), Tag::Is(5)))
+}
+
+fn to(rank: u32) -> Option<With> {
+    Some(With::To(partner(rank), Some(5)))
+}
+
+/// A rank in a call on the world for 2 s; of a collective it is the first one.
+fn rank(operation: Operation, with: Option<With>) -> Rank {
+    let number = with.is_none().then_some(1);
+    let comm = Some((CommId::WORLD, W.to_owned()));
+    let (call, since, stack) = (Call::Counted(operation), Ticks::ZERO, String::new());
+    let call = CurrentCall { call, comm, number, with, since, for_s: 2.0, stack };
+    Rank { calls: vec![call], is_still: true, ..Rank::default() }
+}
+
+fn computing() -> Rank {
+    Rank::default()
+}
+
+fn job(ranks: Vec<Rank>) -> Job {
+    let size = ranks.len() as u32;
+    let comm = Comm { members: RankSet::first(size), size: size.into(), ..Comm::default() };
+    let ranks = (0..).map(WorldRank::new).zip(ranks).collect();
+    Job { size, ranks, comms: [(W.to_owned(), comm)].into(), ..Job::default() }
+}
+
+/// Circle, those behind, and whether it is certain.
+fn found(job: &Job) -> Vec<(Vec<u32>, String, bool)> {
+    let all = deadlocks(job, &job.still_since(job), 1.0).into_iter();
+    let ranks = |one: &Deadlock| one.circle.iter().map(|(rank, _)| rank.get()).collect();
+    all.map(|one| (ranks(&one), one.behind.to_string(), one.is_certain)).collect()
+}
+
+fn certain(circle: &[u32], behind: &str) -> Vec<(Vec<u32>, String, bool)> {
+    vec![(circle.to_vec(), behind.to_owned(), true)]
+}
+
+fn possible(circle: &[u32], behind: &str) -> Vec<(Vec<u32>, String, bool)> {
+    vec![(circle.to_vec(), behind.to_owned(), false)]
+}
+
+/// Counts messages that `rank` sent to and received from `peer`.
+fn count(job: &mut Job, rank: u32, peer: u32, messages: [u64; 2]) {
+    let state = job.ranks.get_mut(&WorldRank::new(rank)).unwrap();
+    state.traffic.peers.insert(key(W, WorldRank::new(peer)), messages);
+    let received = state.traffic.peers.values().map(|[_, received]| received).sum();
+    state.traffic.posted.insert(Arc::from(W), Some(received));
+}
+
+use Operation::{Allreduce, Barrier, Bcast, Recv, Send, Sendrecv, Waitall};
+
+#[test]
+fn receives_in_a_ring_are_one() {
+    let ring = |size: u32| job((0..size).map(|one| rank(Recv, from((one + 1) % size))).collect());
+    assert_eq!(found(&ring(2)), certain(&[0, 1], ""));
+    assert_eq!(found(&ring(5)), certain(&[0, 1, 2, 3, 4], ""));
+    assert_eq!(found(&ring(1)), certain(&[0], ""));
+    let sentence = |job: &Job| deadlocks(job, &job.still_since(job), 1.0)[0].sentence();
+    let expected = "ranks 0 -> 1 -> 0 wait for each other: rank 0 in MPI_Recv from 1 tag 5 on W; rank 1 in MPI_Recv \
+                    from 0 tag 5 on W";
+    assert_eq!(sentence(&ring(2)), expected);
+    assert_eq!(sentence(&ring(1)), "rank 0 waits for itself: rank 0 in MPI_Recv from 0 tag 5 on W");
+    let long = sentence(&ring(50));
+    assert!(
+        long.starts_with("ranks 0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> (42 more) -> 0 wait for"),
+        "{long}"
+    );
+    assert!(long.ends_with("; and 42 more"), "{long}");
+}
+
+#[test]
+fn who_moved_since_or_computes_is_in_none() {
+    let mut ring = job((0..3).map(|one| rank(Recv, from((one + 1) % 3))).collect());
+    ring.ranks.get_mut(&WorldRank::new(1)).unwrap().is_still = false;
+    assert_eq!(found(&ring), []);
+    assert_eq!(found(&job(vec![rank(Recv, from(1)), rank(Recv, from(2)), computing()])), []);
+    let mut dead = job(vec![rank(Recv, from(1)), rank(Recv, from(0))]);
+    dead.ranks.get_mut(&WorldRank::new(1)).unwrap().ended = true;
+    assert_eq!(found(&dead), []);
+}
+
+#[test]
+fn a_message_on_its_way_ends_the_wait() {
+    let mut ring = job(vec![rank(Recv, from(1)), rank(Recv, from(0))]);
+    count(&mut ring, 0, 1, [7, 3]);
+    count(&mut ring, 1, 0, [3, 7]);
+    assert_eq!(found(&ring), certain(&[0, 1], ""), "all have arrived");
+    count(&mut ring, 1, 0, [4, 7]);
+    assert_eq!(found(&ring), possible(&[0, 1], ""), "its tag is not known");
+    let mut tagged = |rank: u32, peer: u32, is_sent: bool, messages: u64| {
+        let state = ring.ranks.get_mut(&WorldRank::new(rank)).unwrap();
+        state.traffic.streams.insert((key(W, WorldRank::new(peer)), is_sent, 5), Some(messages));
+    };
+    tagged(1, 0, true, 3);
+    tagged(0, 1, false, 3);
+    assert_eq!(found(&ring), certain(&[0, 1], ""), "it has another tag");
+    let state = ring.ranks.get_mut(&WorldRank::new(1)).unwrap();
+    state.traffic.streams.insert((key(W, WorldRank::new(0)), true, 5), Some(4));
+    assert_eq!(found(&ring), [], "it is the one");
+}
+
+#[test]
+fn sends_wait_for_who_has_no_receive() {
+    let sends = || job(vec![rank(Send, to(1)), rank(Send, to(0))]);
+    assert_eq!(found(&sends()), certain(&[0, 1], ""));
+    // Both have posted a receive, as for an exchange that takes long.
+    let mut open = sends();
+    for rank in [0, 1] {
+        let state = open.ranks.get_mut(&WorldRank::new(rank)).unwrap();
+        state.traffic.posted.insert(Arc::from(W), Some(1));
+    }
+    assert_eq!(found(&open), possible(&[0, 1], ""));
+    assert_eq!(found(&job(vec![rank(Send, to(1)), rank(Recv, from(0))])), [], "they meet");
+    let other_tag = Some(With::From(partner(0), Tag::Is(6)));
+    assert_eq!(found(&job(vec![rank(Send, to(1)), rank(Recv, other_tag)])), certain(&[0, 1], ""));
+    let both = |to, from| Some(With::Both { to: partner(to), from: partner(from) });
+    assert_eq!(found(&job(vec![rank(Sendrecv, both(1, 1)), rank(Sendrecv, both(0, 0))])), []);
+    let ring = (0..3).map(|one| rank(Sendrecv, both((one + 1) % 3, (one + 1) % 3))).collect();
+    assert_eq!(found(&job(ring)), certain(&[0, 1, 2], ""));
+}
+
+#[test]
+fn who_sends_to_himself_does_not_wait() {
+    let to_oneself = || rank(Sendrecv, Some(With::Both { to: partner(0), from: partner(0) }));
+    assert_eq!(found(&job(vec![to_oneself()])), []);
+    assert_eq!(found(&job(vec![to_oneself(), rank(Recv, from(0))])), []);
+}
+
+#[test]
+fn only_who_is_looked_at_in_the_same_time_waits_for_certain() {
+    let mut apart = job(vec![rank(Recv, from(1)), rank(Recv, from(0))]);
+    apart.is_pieced_together = true;
+    assert_eq!(found(&apart), possible(&[0, 1], ""));
+}
+
+#[test]
+fn functions_of_the_program_in_a_call_may_communicate() {
+    use mpisee_profile::Operation::CommDup;
+    assert_eq!(found(&job(vec![rank(CommDup, None), rank(Recv, from(0))])), possible(&[0, 1], ""));
+}
+
+#[test]
+fn collectives_wait_for_who_is_yet_to_come() {
+    let job_of = |operation| job(vec![rank(Recv, from(1)), rank(operation, None), rank(operation, None)]);
+    assert_eq!(found(&job_of(Barrier)), certain(&[0, 1], "2"));
+    assert_eq!(found(&job_of(Allreduce)), certain(&[0, 1], "2"));
+    assert_eq!(found(&job_of(Bcast)), possible(&[0, 1], "2"), "it may not need rank 0");
+    let mut left = job_of(Barrier);
+    let completed = ((W.to_owned(), Barrier), 1);
+    left.ranks.get_mut(&WorldRank::new(0)).unwrap().completed.extend([completed]);
+    assert_eq!(found(&left), [], "nobody is yet to come");
+    let mut two = job(vec![rank(Barrier, None), rank(Allreduce, None)]);
+    assert_eq!(found(&two), certain(&[0, 1], ""));
+    two.recording_was_off = true;
+    assert_eq!(found(&two), possible(&[0, 1], ""));
+}
+
+#[test]
+fn a_receive_from_anybody_waits_for_all() {
+    let any = || rank(Recv, Some(With::From(Partner::Any, Tag::Any)));
+    assert_eq!(found(&job(vec![any(), rank(Recv, from(0)), rank(Recv, from(0))])), certain(&[0, 1], "2"));
+    assert_eq!(found(&job(vec![any(), any(), any()])), certain(&[0, 1], "2"));
+    assert_eq!(found(&job(vec![any(), rank(Recv, from(0)), computing()])), []);
+    let mut unseen = job(vec![any(), rank(Recv, from(0)), rank(Recv, from(0))]);
+    unseen.ranks.remove(&WorldRank::new(2));
+    assert_eq!(found(&unseen), [], "who is not seen may send");
+}
+
+#[test]
+fn threads_and_requests_may_be_one() {
+    let mut threads = job(vec![rank(Recv, from(1)), rank(Recv, from(0))]);
+    threads.ranks.get_mut(&WorldRank::new(0)).unwrap().may_act_unseen = true;
+    assert_eq!(found(&threads), possible(&[0, 1], ""));
+    threads.ranks.get_mut(&WorldRank::new(0)).unwrap().calls[0].for_s = 0.5;
+    assert_eq!(found(&threads), [], "not for long");
+    let requests = |count, first| Some(With::Requests { count, first });
+    let receives = |from| rank(Waitall, requests(4, First::ReceiveFrom(partner(from))));
+    assert_eq!(found(&job(vec![receives(1), receives(0)])), certain(&[0, 1], ""));
+    let sends = |count, to| rank(Waitall, requests(count, First::SendTo(partner(to))));
+    assert_eq!(found(&job(vec![sends(4, 1), sends(4, 0)])), possible(&[0, 1], ""));
+    assert_eq!(found(&job(vec![sends(1, 1), sends(1, 0)])), certain(&[0, 1], ""));
+    let collective = || rank(Waitall, requests(1, First::Collective));
+    assert_eq!(found(&job(vec![collective(), collective()])), []);
+}
