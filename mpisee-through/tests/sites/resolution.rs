@@ -242,7 +242,8 @@ fn functions_are_looked_past_also_where_they_are_inlined() {
     assert_eq!(found, [not_known, "main at solver.c:12 (by exchange)", "main at solver.c:13"]);
     assert!(
         notes.starts_with(
-            "Of 25.0 % of this time, in libraries or functions that call MPI for others, the caller is shown."
+            "Of 25.0 % of this time, in libraries or functions that call MPI for others, the caller is shown, with the calls \
+             whose path was taken; "
         ),
         "{notes}"
     );

@@ -179,6 +179,7 @@ fn notes(sums: &[PlaceSum], sites: &Sites) -> Vec<String> {
     let all_ns: u128 = sums.iter().map(|sum| sum.cell.time_ns).sum();
     let share = |is_it: &dyn Fn(&PlaceSum) -> bool| {
         let of: u128 = sums.iter().filter(|sum| is_it(sum)).map(|sum| sum.cell.time_ns).sum();
+        // A share that would be 0.0 % is not worth a sentence.
         (of * 2000 >= all_ns.max(1)).then(|| format!("{:.1} %", 100.0 * of as f64 / all_ns.max(1) as f64))
     };
     let how = |sum: &PlaceSum| sum.place.as_ref().map(|place| place.how.clone());
@@ -187,11 +188,13 @@ fn notes(sums: &[PlaceSum], sites: &Sites) -> Vec<String> {
     let unknown = share(&|sum| sum.place.is_none());
     let mut notes = Vec::new();
     let of_wrappers = "of this time, in libraries or functions that call MPI for others, the caller is";
-    notes.extend(outside.map(|outside| {
-        format!(
-            "Of {outside} {of_wrappers} shown, with the calls whose path was taken; how many shorter ones it made is not known."
-        )
-    }));
+    // An inlined wrapper is looked past without a path.
+    let needs_paths = |sum: &PlaceSum| !sum.is_whole && matches!(how(sum), Some(How::Outside(_)));
+    let of_paths = match sums.iter().any(needs_paths) {
+        true => ", with the calls whose path was taken; how many shorter ones it made is not known",
+        false => "",
+    };
+    notes.extend(outside.map(|outside| format!("Of {outside} {of_wrappers} shown{of_paths}.")));
     notes.extend(inside.map(|inside| {
         format!(
             "Of {inside} {of_wrappers} not known, since no path leads to it: the innermost function is shown."
