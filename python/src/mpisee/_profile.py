@@ -198,6 +198,11 @@ class Profile(Generic[Frame]):
         return self.table("stacks")
 
     @property
+    def variables(self) -> Frame:
+        """Performance variables of MPI, where ``--mpi-t`` chose some."""
+        return self.table("variables")
+
+    @property
     def gpu(self) -> Frame:
         """What kernels of GPUs accessed elsewhere."""
         return self.table("gpu")

@@ -19,7 +19,7 @@ const NAMES_OF_PROGRAMS: &str = "bcmp chmod clock_nanosleep close closedir dirfd
 /// which MPI reads as well.
 const ALLOWED: &str = "abort getenv memchr memcmp memcpy memmove memset strlen \
      calloc free malloc posix_memalign realloc \
-     dl_iterate_phdr dladdr dlopen dlsym \
+     dl_iterate_phdr dladdr dlclose dlopen dlsym \
      clock_gettime environ";
 
 #[test]
