@@ -6,12 +6,12 @@ use mpisee_profile::network::NetworkMpi;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What the ranks are to do.
+/// A run's task for the ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// The number of ranks of the profile.
     pub ranks: u32,
-    /// What to replay, one after the other.
+    /// The replays, one after the other.
     pub items: Vec<Item>,
     /// Control variables of MPI to report, beside those that choose algorithms.
     pub variables: Vec<String>,
@@ -19,7 +19,7 @@ pub struct Trial {
     pub files: Vec<PathBuf>,
 }
 
-/// What the ranks report.
+/// The report of the ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The MPI.
@@ -39,7 +39,7 @@ pub struct Report {
 pub struct Variable {
     /// The name.
     pub name: String,
-    /// What the MPI says of it.
+    /// The MPI's description of it.
     pub description: String,
     /// The value: a number or a text.
     pub value: String,

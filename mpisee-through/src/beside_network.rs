@@ -105,11 +105,11 @@ pub struct Parts {
     pub time_s: f64,
     /// Waiting for other ranks; none where it is not measured.
     pub waiting_s: Option<f64>,
-    /// What a communicator takes alone.
+    /// The time that a communicator takes alone.
     pub network_s: f64,
-    /// What it takes longer beside its siblings.
+    /// The time that it takes longer beside its siblings.
     pub siblings_s: f64,
-    /// What is left.
+    /// The rest of the time.
     pub rest_s: f64,
 }
 
@@ -175,7 +175,7 @@ fn of_profile<'n>(view: &ProfileView, network: &'n Network) -> Vec<&'n Replay> {
     network.replays.iter().filter(is_of_it).collect()
 }
 
-/// What the profile has of each replayed operation.
+/// The profile's sums of each replayed operation.
 fn recorded(view: &ProfileView, replays: &[&Replay]) -> Result<Vec<Recorded>> {
     let mut by_operation: HashMap<(&str, &str, [u64; 2]), usize> = HashMap::new();
     let mut by_comm: HashMap<&str, usize> = HashMap::new();
@@ -215,7 +215,7 @@ fn recorded(view: &ProfileView, replays: &[&Replay]) -> Result<Vec<Recorded>> {
 /// Time and waiting by communicator and operation, in seconds.
 type WaitingBy = BTreeMap<(String, String), (f64, f64)>;
 
-/// What is known of waiting; nothing where the profile has no samples.
+/// The waiting as far as it is known; nothing where the profile has no samples.
 fn waiting(view: &ProfileView) -> WaitingBy {
     let Ok(report) = waits::of(view, &CallFilter::default()) else { return WaitingBy::new() };
     let known = |it: Waiting| Some(((it.comm, it.call), (it.time_s, it.waiting?.total)));

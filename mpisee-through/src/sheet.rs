@@ -18,7 +18,7 @@ pub enum Value {
     Count(u64),
     /// How many on average.
     Number(f64),
-    /// How much of what has a unit of its own.
+    /// An amount with a unit of its own.
     Quantity(f64),
     /// How much, in bytes.
     Bytes(u64),

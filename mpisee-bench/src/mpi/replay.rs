@@ -87,7 +87,7 @@ fn before(output: &Path, setting: &Setting) -> Result<Network, String> {
     Ok(Network { pairs: found.pairs, interfaces: found.interfaces, replays: found.replays, ..fresh })
 }
 
-/// What rank 0 has, on all ranks.
+/// The value of rank 0, on all ranks.
 pub fn shared<T: Serialize + DeserializeOwned>(world: &SimpleCommunicator, own: Option<&T>) -> T {
     let root = world.process_at_rank(0);
     let mut text =

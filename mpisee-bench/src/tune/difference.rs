@@ -55,7 +55,7 @@ impl Difference {
     }
 }
 
-/// How many of so many values are left out at each end of an interval for the median: as many as leave [`CONFIDENCE`]. None where
+/// The number of values that are left out at each end of an interval for the median: as many as leave [`CONFIDENCE`]. None where
 /// all of them have less.
 fn left_out(count: usize) -> Option<usize> {
     // A value is above the median half of the time: the probability that none is, one is, two are, …

@@ -32,9 +32,9 @@ pub struct Knob {
     pub bytes: Option<[u64; 2]>,
     /// The items, by their places.
     pub items: Vec<usize>,
-    /// What is chosen without a change.
+    /// The choice without a change.
     pub now: String,
-    /// What can be chosen instead.
+    /// The other choices.
     pub choices: Vec<Choice>,
 }
 
@@ -43,11 +43,11 @@ pub struct Knob {
 pub struct Choice {
     /// Its name for people.
     pub name: String,
-    /// How it is made.
+    /// The way in which it is made.
     pub means: Means,
 }
 
-/// How a choice is made.
+/// The way in which a choice is made.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Means {
     /// A control variable is set.

@@ -26,7 +26,7 @@ use search::{Chosen, Search};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// How to tune.
+/// The settings of tuning.
 #[derive(Clone, Debug, Args)]
 pub struct TuneArgs {
     /// The NAME.mpisee directory of a run on as many ranks as the launcher starts

@@ -1,4 +1,4 @@
-//! What tuning has found, for people and for programs.
+//! The result of tuning, for people and for programs.
 
 use super::difference::Difference;
 use super::knobs::Knob;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// What tuning has found.
+/// The result of tuning.
 pub struct Outcome {
     /// The MPI, ranks and nodes.
     pub setting: String,
@@ -20,17 +20,17 @@ pub struct Outcome {
     pub ranks: u32,
     /// Runs of each choice, and pairs that confirmed.
     pub rounds: u32,
-    /// What was replayed.
+    /// The operations that were replayed.
     pub items: Vec<Item>,
-    /// What could be chosen.
+    /// The knobs, with their choices.
     pub knobs: Vec<Knob>,
-    /// What was found of each choice.
+    /// The finding on each choice.
     pub tried: Tried,
-    /// What fresh runs have confirmed, by knob.
+    /// The choices that fresh runs have confirmed, by knob.
     pub confirmed: BTreeMap<usize, Confirmed>,
     /// All of that as variables and rules.
     pub change: Change,
-    /// What the program's own runs say.
+    /// The difference between the program's own runs.
     pub program: Option<Program>,
 }
 

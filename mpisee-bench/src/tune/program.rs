@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// What pairs of runs of a program say.
+/// The result of pairs of runs of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     /// The difference of the wall time.

@@ -75,7 +75,7 @@ pub enum Failure {
 pub struct Runner<'a> {
     /// The launcher with its options.
     pub launcher: &'a [OsString],
-    /// How to measure.
+    /// The settings of measuring.
     pub settings: &'a Settings,
     /// The folder for files that runs need.
     pub folder: PathBuf,
@@ -166,7 +166,7 @@ fn unheard(it: &Assignment, report: &Report) -> Option<String> {
     })
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// With success.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-/// What was found of a choice.
+/// The finding on a choice.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found {
     /// The difference to no change in the runs that tried it; none if there was one alone.
@@ -21,14 +21,14 @@ pub enum Found {
 /// By knob, what was found of each of its choices.
 pub type Tried = Vec<Vec<Found>>;
 
-/// What a knob was set to: its place, and that of the choice.
+/// The setting of a knob: its place, and that of the choice.
 pub type Chosen = BTreeMap<usize, usize>;
 
 /// A search in progress.
 pub struct Search<'a> {
     /// Starts runs.
     pub runner: Runner<'a>,
-    /// What every run replays.
+    /// The replays of every run.
     pub trial: Trial,
     /// The knobs.
     pub knobs: Vec<Knob>,

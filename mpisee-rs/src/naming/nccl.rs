@@ -49,14 +49,14 @@ fn created(world: &World, creation: Creation, rank: u32, size: u32) -> Created {
     }
 }
 
-/// How a communicator begins that is made from unique ids.
+/// The creation of a communicator from unique ids.
 pub fn from_ids(operation: Operation, ids: &[u8]) -> Creation {
     // 0 stands for none.
     let code = hash(ids, 0).max(1);
     Creation { parent: None, letter: b'u', n: 1, part: None, code, operation }
 }
 
-/// How one begins that a process makes of its own devices: the `n`th.
+/// The creation of the `n`th that a process makes of its own devices.
 pub fn from_devices(operation: Operation, world: &World, n: u32) -> Creation {
     let mut own = *b"ncclCommInitAll--------";
     own[15..19].copy_from_slice(&world.rank.get().to_le_bytes());

@@ -42,7 +42,7 @@ const LIBRARIES: [&CStr; 2] = [c"libamdhip64.so.7", c"libamdhip64.so.6"];
 static GET_ATTRIBUTES: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static PEEK_ERROR: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Whether HIP can be asked.
+/// The state of HIP in the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Presence {
     /// The program has not loaded it.

@@ -16,7 +16,7 @@ pub struct NcclComm {
     pub size: u32,
 }
 
-/// How a communicator is made: what is in its name.
+/// The making of a communicator, as its name has it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Creation {
     /// The row of the parent, if it has one.
@@ -95,7 +95,7 @@ impl NcclComms {
         self.table.insert(handle, NcclComm { id: CommId::NONE, rank: 0, size: 0 });
     }
 
-    /// How the communicator was made, if its size was unknown until now.
+    /// The making of the communicator, if its size was unknown until now.
     pub fn take_postponed(&self, handle: u64) -> Option<Creation> {
         self.creations().unfinished.remove(&handle)
     }

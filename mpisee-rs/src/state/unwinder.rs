@@ -18,7 +18,7 @@ pub const MOST_FRAMES: usize = 64;
 /// More than is taken for a binary beside its tables.
 const BYTES_PER_BINARY: usize = 1 << 16;
 
-/// How a walk ended.
+/// The end of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkEnd {
     /// At the begin of the thread.

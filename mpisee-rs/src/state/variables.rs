@@ -162,7 +162,7 @@ pub fn end() {
     tool::finalize();
 }
 
-/// What `run.json` says of the variables that were read, and of control variables; known at the end.
+/// The descriptions for `run.json` of the variables that were read, and of control variables; known at the end.
 static INFOS: Mutex<Vec<VariableInfo>> = Mutex::new(Vec::new());
 static CONTROL: Mutex<Vec<ControlInfo>> = Mutex::new(Vec::new());
 

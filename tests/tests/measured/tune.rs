@@ -146,7 +146,7 @@ fn a_planted_bad_default_is_undone() {
     });
 }
 
-/// What `tune` cannot do is said in one sentence, and nothing is left.
+/// For a task that `tune` cannot do there is one sentence, and nothing is left behind.
 #[test]
 fn what_cannot_be_tuned_is_said() {
     alone(|mpi| {

@@ -1,4 +1,4 @@
-//! What families of MPI differ in where they offer variables to tools (MPI 4.1, chapter 15).
+//! Differences between families of MPI in the variables that they offer to tools (MPI 4.1, chapter 15).
 
 /// The numbers of a family: of each kind the standard lists its constants in one order, and libraries number them on from a first one.
 #[derive(Clone, Copy)]

@@ -73,7 +73,7 @@ pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
     by_size(&families, facts).into_iter().map(finding).collect()
 }
 
-/// How to find out whether another algorithm of the MPI library that ran is faster.
+/// The way to find out whether another algorithm of the MPI library that ran is faster.
 fn measurement(facts: &Facts<'_>) -> String {
     if facts.library.contains("Intel") {
         return "Set I_MPI_ADJUST_ALLTOALLV=1 or =2 and compare; it is for communicators of any size."

@@ -155,7 +155,7 @@ pub struct Facts<'a> {
     family_indices: HashMap<String, usize>,
     /// Who waits for whom in collectives and messages, if the profile has that.
     pub waits: Option<Report>,
-    /// What the program got of the network beside a replay, if there is one.
+    /// The network as the program got it beside a replay, if there is one.
     pub network: Option<Comparison>,
     /// Where in the program calls are made; nothing of a profile without call sites.
     pub places: Vec<PlaceSum>,
