@@ -26,12 +26,12 @@ pub fn flavour_for_launcher<'i>(
     installation: &'i Installation,
     wanted: Option<&str>,
 ) -> Result<&'i Flavour, String> {
-    flavour(installation, wanted, environment::hint(|name| std::env::var(name).ok()).as_ref())
+    flavour(installation, wanted, environment::launcher().as_ref())
 }
 
 /// Returns whether the launcher of an MPI started this process.
 pub fn is_started_by_launcher() -> bool {
-    environment::hint(|name| std::env::var(name).ok()).is_some()
+    environment::launcher().is_some()
 }
 
 fn flavour<'i>(
@@ -78,6 +78,7 @@ mod tests {
             family,
             soname: String::new(),
             library: PathBuf::new(),
+            mpicc: PathBuf::new(),
             library_version: String::new(),
             profiler: PathBuf::new(),
         };
@@ -88,8 +89,13 @@ mod tests {
     #[test]
     fn the_launcher_decides_unless_the_flavour_is_named() {
         let both = installation(&[("mpich-4.0", Family::Mpich), ("openmpi-4.1", Family::OpenMpi)]);
-        let hint =
-            Hint { family: Family::OpenMpi, product: Some("openmpi"), version: vec![4], variable: "X" };
+        let hint = Hint {
+            family: Family::OpenMpi,
+            product: Some("openmpi"),
+            version: vec![4],
+            variable: "X",
+            folders: Vec::new(),
+        };
         let name = |wanted, hint| flavour(&both, wanted, hint).map(|flavour| flavour.name.as_str());
         assert_eq!(name(None, Some(&hint)), Ok("openmpi-4.1"));
         assert_eq!(name(Some("mpich-4.0"), Some(&hint)), Ok("mpich-4.0"));

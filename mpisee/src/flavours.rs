@@ -32,6 +32,9 @@ pub struct Flavour {
     pub soname: String,
     /// The MPI library that it was built for.
     pub library: PathBuf,
+    /// The compiler wrapper by which it was built; empty if its description does not say.
+    #[serde(default)]
+    pub mpicc: PathBuf,
     /// The first line of what that library says about itself.
     pub library_version: String,
     /// The profiler: set by who reads the description.
@@ -43,6 +46,12 @@ impl Flavour {
     /// The implementation: `openmpi` of `openmpi-4.1`.
     pub fn product(&self) -> &str {
         self.name.split('-').next().unwrap_or_default()
+    }
+
+    /// Returns whether the MPI's compiler wrapper lies in one of these folders, as its launcher does.
+    pub fn is_of_folder(&self, folders: &[PathBuf]) -> bool {
+        let own = self.mpicc.parent().and_then(|folder| folder.canonicalize().ok());
+        own.is_some_and(|own| folders.contains(&own))
     }
 
     /// Product and version, of what the library says about itself.

@@ -26,7 +26,7 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
     let installation = Installation::find();
     let program = Program::find(&run.program)?;
     installation.complaints.iter().for_each(|complaint| say(complaint));
-    let hint = environment::hint(variable);
+    let hint = environment::launcher();
     let chosen = choose(&Facts {
         installed: &installation.flavours,
         wanted: run.flavour.as_deref(),

@@ -127,8 +127,8 @@ fn file_version(library: &Path) -> Vec<u32> {
     name.split_once(".so.").map(|(_, version)| numbers(version)).unwrap_or_default()
 }
 
-/// The flavour for what a launcher starts: of its family, and as near to it in product and version as
-/// there is; the newest where the launcher does not say.
+/// The flavour for what a launcher starts: of its family, and of the MPI that the launcher's programs lie beside, else as near
+/// to it in product and version as there is; the newest where the launcher does not say.
 pub fn of_launcher<'a>(installed: &'a [Flavour], hint: &Hint) -> Option<&'a Flavour> {
     installed.iter().filter(|flavour| flavour.family == hint.family).min_by_key(|flavour| {
         let version = flavour.version();
@@ -137,7 +137,7 @@ pub fn of_launcher<'a>(installed: &'a [Flavour], hint: &Hint) -> Option<&'a Flav
             Some(product) => flavour.product() != product,
             None => flavour.product() == "intelmpi",
         };
-        (other_product, distance, Reverse(version))
+        (!flavour.is_of_folder(&hint.folders), other_product, distance, Reverse(version))
     })
 }
 

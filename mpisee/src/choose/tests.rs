@@ -9,6 +9,7 @@ fn flavour(name: &str, family: Family, library: &str) -> Flavour {
         family,
         soname: format!("{stem}.so.{}", version.split('.').next().unwrap()),
         library: PathBuf::from(library),
+        mpicc: PathBuf::new(),
         library_version: String::new(),
         profiler: PathBuf::new(),
     }
@@ -48,7 +49,7 @@ fn chosen(installed: &[Flavour], kind: &Kind, hint: Option<Hint>) -> Result<Stri
 }
 
 fn hint(family: Family, product: Option<&'static str>, version: &[u32]) -> Option<Hint> {
-    Some(Hint { family, product, version: version.to_vec(), variable: "PMI_RANK" })
+    Some(Hint { family, product, version: version.to_vec(), variable: "PMI_RANK", folders: Vec::new() })
 }
 
 #[test]
@@ -129,6 +130,21 @@ fn an_interpreter_gets_the_flavour_of_the_launcher() {
         assert_eq!(by(hint(Family::Mpich, None, &[])), "mpich-5.0");
         assert_eq!(by(hint(Family::Mpich, Some("intelmpi"), &[])), "intelmpi-2021.19");
     }
+}
+
+#[test]
+fn the_flavour_of_the_mpi_that_the_launcher_lies_beside_comes_before_newer_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    let mut installed = installed();
+    let mpich_4 = installed.iter_mut().find(|it| it.name == "mpich-4.0").unwrap();
+    mpich_4.mpicc = folder.join("mpicc.mpich");
+    let by = |folders: &[PathBuf]| {
+        let hint = hint(Family::Mpich, None, &[]).map(|hint| Hint { folders: folders.to_vec(), ..hint });
+        chosen(&installed, &Kind::Script, hint).unwrap()
+    };
+    assert_eq!(by(&[PathBuf::from("/nowhere"), folder]), "mpich-4.0");
+    assert_eq!(by(&[PathBuf::from("/nowhere")]), "mpich-5.0");
 }
 
 #[test]
