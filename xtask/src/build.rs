@@ -4,8 +4,12 @@ use crate::flavour::{Family, Flavour};
 use crate::{mpi, reuse, root};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 /// The MPIs to build for.
 #[derive(Args)]
@@ -41,16 +45,18 @@ pub struct Built {
 /// Builds the library for every selected MPI, and passes on each one built. A failure is printed and does not stop the
 /// others; the result is an error then.
 pub fn flavours(wanted: &Wanted, hand_over: impl FnOnce(&[Built]) -> Result<()>) -> Result<()> {
-    let mut built = Vec::new();
-    let failed = each(wanted, "building", |workplace| {
+    let built = Mutex::new(Vec::new());
+    let failed = each(wanted, "building", "library", |workplace| {
         cargo(&["build", "--profile", "library", "--package", "mpisee-rs"], Some(workplace))?;
         let library = workplace.folder.join("library/libmpisee.so");
         mpi::check_independence(&library)?;
         let (flavour, description) = (workplace.flavour.clone(), workplace.description());
         let bench = if wanted.without_bench { None } else { bench(workplace)? };
-        built.push(Built { flavour, library, description, bench });
+        lock(&built).push(Built { flavour, library, description, bench });
         Ok(())
     })?;
+    let mut built = built.into_inner().unwrap_or_else(PoisonError::into_inner);
+    built.sort_by(|a, b| a.flavour.name.cmp(&b.flavour.name));
     hand_over(&built)?;
     if failed > 0 {
         bail!("{failed} of the MPIs found got no libmpisee.so");
@@ -125,7 +131,7 @@ pub fn clippy(wanted: &Wanted) -> Result<()> {
         &[&["clippy", "--workspace", "--exclude", "mpisee-rs", "--all-targets"], &strict[..]].concat(),
         None,
     )?;
-    let failed = each(wanted, "checking", |workplace| {
+    let failed = each(wanted, "checking", "debug", |workplace| {
         cargo(
             &[&["clippy", "--package", "mpisee-rs", "--all-targets"], &strict[..]].concat(),
             Some(workplace),
@@ -144,7 +150,7 @@ pub fn clippy(wanted: &Wanted) -> Result<()> {
 
 /// Runs the unit tests of the library, which is not among the default members, for every MPI wanted.
 pub fn test(wanted: &Wanted) -> Result<()> {
-    let failed = each(wanted, "testing the library for", |workplace| {
+    let failed = each(wanted, "testing the library for", "debug", |workplace| {
         cargo(&["test", "--package", "mpisee-rs"], Some(workplace))
     })?;
     if failed > 0 {
@@ -158,8 +164,8 @@ const SANITIZED_TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Builds the library with ThreadSanitizer in it, for every MPI wanted, and hands over what was built. Its unit tests
 /// cannot be run so: the sanitizer would have to be in Rust's own test harness, too.
-pub fn sanitized(wanted: &Wanted, mut hand_over: impl FnMut(&Flavour, &Path)) -> Result<()> {
-    let failed = each(wanted, "building with ThreadSanitizer", |workplace| {
+pub fn sanitized(wanted: &Wanted, hand_over: impl Fn(&Flavour, &Path) + Sync) -> Result<()> {
+    let failed = each(wanted, "building with ThreadSanitizer", "sanitized", |workplace| {
         let folder = workplace.folder.join("sanitized");
         let workplace = Workplace { flavour: workplace.flavour.clone(), folder, sanitized: true };
         std::fs::create_dir_all(&workplace.folder)?;
@@ -207,18 +213,61 @@ impl Workplace {
     }
 }
 
-/// Does something for every MPI wanted, and counts the failures.
-fn each(wanted: &Wanted, doing: &str, mut act: impl FnMut(&Workplace) -> Result<()>) -> Result<usize> {
-    let mut failed = 0;
-    for flavour in mpi::find(&wanted.mpicc)? {
-        eprintln!("{doing} {flavour}");
-        let name = flavour.name.clone();
-        if let Err(why) = Workplace::new(flavour).and_then(|workplace| act(&workplace)) {
+/// Does something for every MPI wanted, for as many at a time as there are processors, and counts the failures. If nothing was
+/// compiled yet with this profile, the first goes alone: the others take from its folder what is the same for all.
+fn each(
+    wanted: &Wanted,
+    doing: &str,
+    profile: &str,
+    act: impl Fn(&Workplace) -> Result<()> + Sync,
+) -> Result<usize> {
+    let mut flavours = VecDeque::from(mpi::find(&wanted.mpicc)?);
+    let failed = AtomicUsize::new(0);
+    let note = |name: &str, result: Result<()>| {
+        if let Err(why) = result {
             eprintln!("{doing} {name} failed: {why:#}");
-            failed += 1;
+            failed.fetch_add(1, Relaxed);
         }
+    };
+    let act = |workplace: &Workplace| {
+        eprintln!("{doing} {}", workplace.flavour);
+        note(&workplace.flavour.name, act(workplace));
+    };
+    if !mpi_folders()?.any(|folder| folder.join(profile).is_dir()) {
+        let first = flavours.pop_front().context("there is an MPI")?;
+        let name = first.name.clone();
+        Workplace::new(first).map_or_else(|why| note(&name, Err(why)), |workplace| act(&workplace));
     }
-    Ok(failed)
+    // All are set up before one of them compiles, so that nothing is copied while it is written.
+    let mut workplaces = VecDeque::new();
+    for flavour in flavours {
+        let name = flavour.name.clone();
+        Workplace::new(flavour)
+            .map_or_else(|why| note(&name, Err(why)), |workplace| workplaces.push_back(workplace));
+    }
+    let at_a_time = thread::available_parallelism().map_or(1, usize::from).min(workplaces.len());
+    let workplaces = Mutex::new(workplaces);
+    thread::scope(|scope| {
+        for _ in 0..at_a_time {
+            scope.spawn(|| {
+                while let Some(workplace) = { lock(&workplaces).pop_front() } {
+                    act(&workplace);
+                }
+            });
+        }
+    });
+    Ok(failed.into_inner())
+}
+
+/// The folders of the flavours that were built here.
+fn mpi_folders() -> Result<impl Iterator<Item = PathBuf>> {
+    let folder = root().join("target/flavours");
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder.read_dir()?.flatten().map(|entry| entry.path()))
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs cargo in the workspace; for a flavour, with what the build scripts of mpi-sys and of the library

@@ -3,9 +3,10 @@
 use crate::build::{self, Built, Programs, Wanted};
 use crate::gpu::{self, Tracer};
 use crate::root;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 /// The folders of an installation that belong to mpisee alone, and are replaced as a whole.
 const OWN_FOLDERS: [&str; 2] = ["lib/mpisee", "share/doc/mpisee"];
@@ -17,15 +18,27 @@ fn dist_folder() -> PathBuf {
     root().join("target/dist")
 }
 
-/// Builds everything and puts it together in `target/dist`.
-pub fn dist(wanted: &Wanted) -> Result<()> {
+/// Builds everything and puts it together in `target/dist`. `fetch` gets CUDA's compiler from Python's index if there is none.
+pub fn dist(wanted: &Wanted, fetch: bool) -> Result<()> {
+    // The last of a library's steps uses one processor alone, so what is the same for all MPIs is built beside.
+    thread::scope(|scope| {
+        let shared = scope.spawn(|| {
+            let programs = Programs::build()?;
+            let tracer = gpu::build(&programs, fetch)?;
+            anyhow::Ok((programs, tracer))
+        });
+        put_together(wanted, || shared.join().map_err(|_| anyhow!("building the programs panicked"))?)
+    })
+}
+
+/// Builds the flavours, and lays out `target/dist` with them and what is the same for all.
+fn put_together(wanted: &Wanted, shared: impl FnOnce() -> Result<(Programs, Tracer)>) -> Result<()> {
     build::flavours(wanted, |built| {
+        let (programs, tracer) = shared()?;
         if built.is_empty() {
             return Ok(()); // A launcher without a library is of no use; the failures were printed.
         }
         let folder = dist_folder();
-        let programs = Programs::build()?;
-        let tracer = gpu::build(&programs, false)?;
         replace(&folder, |new| lay_out(new, built, &programs, &tracer))?;
         let names: Vec<_> = built.iter().map(|built| built.flavour.name.as_str()).collect();
         println!("{}: mpisee for {}", folder.display(), names.join(", "));

@@ -20,7 +20,13 @@ enum Task {
     /// Build libmpisee.so for every MPI on this machine
     Build(Wanted),
     /// Build everything and lay out a relocatable installation in target/dist
-    Dist(Wanted),
+    Dist {
+        #[command(flatten)]
+        wanted: Wanted,
+        /// Get CUDA's compiler, for what of the GPU tracer runs on a GPU, from Python's package index, 110 MB, if there is none
+        #[arg(long)]
+        fetch: bool,
+    },
     /// Build the GPU tracer; what of it runs on a GPU needs CUDA's compiler
     Gpu {
         /// Get the compiler from Python's package index, 110 MB, if there is none
@@ -60,7 +66,7 @@ fn run(task: Task) -> Result<()> {
             built.iter().for_each(|it| println!("{}: {}", it.flavour.name, it.library.display()));
             Ok(())
         }),
-        Task::Dist(wanted) => dist::dist(&wanted),
+        Task::Dist { wanted, fetch } => dist::dist(&wanted, fetch),
         Task::Gpu { fetch } => gpu::build(&Programs::build()?, fetch).map(|tracer| {
             tracer.files().for_each(|it| println!("{}", it.display()));
         }),

@@ -41,7 +41,7 @@ pub struct Wish {
 /// Counts, prints, and compares with the figures that hold, or writes these.
 pub fn footprint(wish: &Wish) -> Result<()> {
     if !wish.no_build {
-        dist::dist(&wish.wanted)?;
+        dist::dist(&wish.wanted, false)?;
     }
     let file = root().join(FILE);
     let held = figures::read(&file)?;
