@@ -187,7 +187,8 @@ fn create(call: &NcclCall, operation: Operation, meaning: &Meaning, make: impl F
         if let Some(parent) = on {
             recorder.count_time(parent, operation, ticks);
         }
-        let mut pending = pending;
+        // Of a call that failed NCCL may not have stored anything.
+        let mut pending = if is_made(code) { pending } else { Vec::new() };
         if on.is_none()
             && let Some(first) = pending.first_mut()
         {
@@ -201,7 +202,7 @@ fn create(call: &NcclCall, operation: Operation, meaning: &Meaning, make: impl F
                 group.pending.append(&mut pending);
             }
         });
-        for pending in pending.iter().filter(|_| is_made(code)) {
+        for pending in &pending {
             enter(recorder, call, pending);
         }
     });

@@ -104,6 +104,16 @@ static void two_devices(void) {
     NCCL(ncclCommDestroy(comms[1]));
 }
 
+/* Fails in a group, and stores no communicator. */
+static void not_made(void) {
+    ncclComm_t none = (ncclComm_t)8;
+    ncclUniqueId id = shared_id();
+    NCCL(ncclGroupStart());
+    EXPECT(ncclCommInitRankConfig(&none, size, id, rank, (ncclConfig_t *)from) == ncclInvalidArgument);
+    NCCL(ncclGroupEnd());
+    EXPECT(none == (ncclComm_t)8);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     EXPECT(size == 4);
@@ -120,6 +130,7 @@ int main(int argc, char **argv) {
     shrink(all);
     own_devices();
     two_devices();
+    not_made();
     NCCL(ncclCommDestroy(NULL));
     NCCL(ncclCommDestroy(all));
     int made = 3 + 6 + 8 + 1 + 2 + 1 + (rank != 3) + (rank > 0) + 3 + 2;
