@@ -50,7 +50,7 @@ struct Row {
 /// median already, and what disturbs a whole round only adds to it.
 pub fn calls(wanted: &Wanted, rounds: usize) -> Result<()> {
     ensure!(rounds > 0, "--rounds 0 measures nothing");
-    dist::dist(wanted)?;
+    dist::dist(wanted, false)?;
     for flavour in mpi::find(wanted.mpicc())? {
         let program = launch::compile(&flavour, "call_cost")?;
         let of = |arguments| Ran { flavour: &flavour, program: &program, ranks: 1, arguments };

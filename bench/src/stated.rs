@@ -43,7 +43,7 @@ struct Ran {
 /// Runs the pairs, and prints for each case the medians of what a call costs more and of what the profiler states.
 pub fn stated(compared: &Compared) -> Result<()> {
     ensure!(compared.pairs > 0, "--pairs 0 measures nothing");
-    dist::dist(&compared.wanted)?;
+    dist::dist(&compared.wanted, false)?;
     for flavour in mpi::find(compared.wanted.mpicc())? {
         let program = launch::compile(&flavour, "stated_overhead")?;
         println!("\n{flavour}, {} pairs, nanoseconds per call\n", compared.pairs);
