@@ -4,7 +4,8 @@
 //! drag an MPI into them, and a program may load its MPI late and privately (Python does).
 
 use crate::mpi::abi::header::constant;
-use std::ffi::{CStr, CString, c_int, c_void};
+use mpisee_symbols::{Address, Library};
+use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::OnceLock;
@@ -73,9 +74,7 @@ extern "C-unwind" fn missing() -> c_int {
 /// The address of an MPI function: the next one after ours in the search order, else that of the MPI that
 /// the program loaded for itself.
 pub fn function(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: `name` ends in a zero.
-    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    if next.is_null() { in_private_library(name) } else { Some(next) }
+    mpisee_symbols::next(name).or_else(|| in_private_library(name)).map(Address::as_ptr)
 }
 
 /// The address of the `MPI` function for `twin`, in a library without `PMPI` twins. Sequential libraries come with such
@@ -83,31 +82,14 @@ pub fn function(name: &CStr) -> Option<*mut c_void> {
 /// preload, may have only the stub.
 fn without_twin(twin: &CStr) -> Option<*mut c_void> {
     let name = CStr::from_bytes_with_nul(twin.to_bytes_with_nul().get(1..)?).ok()?;
-    // SAFETY: `name` ends in a zero.
-    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    if !next.is_null() {
-        return Some(next);
-    }
-    // SAFETY: as above; the handle comes from dlopen.
-    let found = unsafe { libc::dlsym(mapped_library(name)?, name.as_ptr()) };
-    (!found.is_null()).then_some(found)
-}
-
-/// The begin of the object that contains an address.
-fn base(address: *mut c_void) -> usize {
-    // SAFETY: all that a `Dl_info` consists of may be zero; dladdr fills it, or leaves it alone.
-    let info = unsafe {
-        let mut info: libc::Dl_info = std::mem::zeroed();
-        libc::dladdr(address, &raw mut info);
-        info
-    };
-    info.dli_fbase.addr()
+    let found = mpisee_symbols::next(name).or_else(|| Some(mpisee_symbols::loaded_with(name)?.1));
+    found.map(Address::as_ptr)
 }
 
 /// Returns whether an address lies in an object that the loader has mapped, and not in memory that was allocated.
 #[allow(dead_code, reason = "handles of other MPIs are no addresses")]
 pub fn is_static(address: *const c_void) -> bool {
-    base(address.cast_mut()) != 0
+    mpisee_symbols::base(address.addr()) != 0
 }
 
 /// The address of an object of the MPI library.
@@ -115,57 +97,17 @@ pub fn is_static(address: *const c_void) -> bool {
 /// A program linked in the ordinary way has its own copy of the object, and that is the one whose address
 /// the library and the program use; it is first in the global search order.
 pub fn data(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: `name` ends in a zero.
-    let global = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    if global.is_null() { in_private_library(name) } else { Some(global) }
+    mpisee_symbols::first(name).or_else(|| in_private_library(name)).map(Address::as_ptr)
 }
 
-fn in_private_library(name: &CStr) -> Option<*mut c_void> {
-    static LIBRARY: OnceLock<usize> = OnceLock::new();
-    let mut handle = LIBRARY.get().copied();
-    if handle.is_none() {
-        // Until it is mapped there is nothing to remember.
-        handle = mapped_library(c"PMPI_Init_thread").map(|found| *LIBRARY.get_or_init(|| found as usize));
-    }
-    // SAFETY: the handle comes from dlopen and is never closed; `name` ends in a zero.
-    let found = unsafe { libc::dlsym(handle? as *mut c_void, name.as_ptr()) };
-    if !found.is_null() {
-        return Some(found);
+fn in_private_library(name: &CStr) -> Option<Address> {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    let mut library = LIBRARY.get().copied();
+    if library.is_none() {
+        // Until it is loaded there is nothing to remember.
+        library =
+            mpisee_symbols::loaded_with(c"PMPI_Init_thread").map(|(found, _)| *LIBRARY.get_or_init(|| found));
     }
     // MPI's Fortran is in a library of its own.
-    // SAFETY: as above.
-    let found = unsafe { libc::dlsym(mapped_library(name)?, name.as_ptr()) };
-    (!found.is_null()).then_some(found)
-}
-
-/// A handle of the mapped library that defines `symbol`, other than this one.
-fn mapped_library(symbol: &CStr) -> Option<*mut c_void> {
-    let mut names: Vec<CString> = Vec::new();
-    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `names` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(collect_name), (&raw mut names).cast()) };
-    let ours = base(mapped_library as *const () as *mut c_void);
-    names.into_iter().find_map(|name| {
-        // SAFETY: `name` ends in a zero. RTLD_NOLOAD runs no constructor: the object is mapped already.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        if handle.is_null() {
-            return None;
-        }
-        // SAFETY: the handle was just opened.
-        let defines = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
-        (!defines.is_null() && base(defines) != ours).then_some(handle)
-    })
-}
-
-unsafe extern "C" fn collect_name(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that `mapped_library` gave it.
-    let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<CString>>()) };
-    if !info.dlpi_name.is_null() {
-        // SAFETY: the loader's names end in a zero.
-        let name = unsafe { CStr::from_ptr(info.dlpi_name) };
-        // The program itself has an empty name; asking for it would ask for everything global again.
-        if !name.is_empty() {
-            names.push(name.to_owned());
-        }
-    }
-    0
+    library?.symbol(name).or_else(|| Some(mpisee_symbols::loaded_with(name)?.1))
 }

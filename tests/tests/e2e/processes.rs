@@ -149,6 +149,18 @@ fn a_program_may_load_mpi_after_its_start() {
 }
 
 #[test]
+fn libraries_beside_one_with_mpi_can_be_unloaded() {
+    on_each_mpi(|mpi| {
+        let plugin = mpi.compile_with("processes/plugin", &["-shared", "-fPIC"]).display().to_string();
+        let bystander = mpi.compile_with("processes/bystander", &["-shared", "-fPIC"]).display().to_string();
+        let host = mpi.compile_with("processes/unloads", &["-Wl,--as-needed", "-ldl"]);
+        let run = Run::of(mpi, host).argument(&plugin).argument(&bystander);
+        let finished = run.options(&["--flavour", &mpi.name]).profiled();
+        assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 4 * 379);
+    });
+}
+
+#[test]
 fn a_library_may_have_functions_of_its_own_that_are_called_like_those_of_mpi_for_fortran() {
     on_each_mpi(|mpi| {
         let plugin = mpi.compile_with("processes/own_names", &["-shared", "-fPIC"]).display().to_string();

@@ -1,0 +1,140 @@
+//! Symbols of the libraries in this process, as a preloaded library needs them: what comes after it in the search order, and what
+//! the program has loaded for itself, as Python loads mpi4py with its MPI.
+//!
+//! The libraries that are looked through are left as they are: not one is loaded, and only that in which a symbol was found is kept
+//! from being unloaded.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::NonNull;
+
+/// The address of a symbol.
+pub type Address = NonNull<c_void>;
+
+/// A loaded library, which stays loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Library(Address);
+
+// SAFETY: every thread may use a handle of the dynamic loader.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+impl Library {
+    /// The address of a symbol in the library, or in those that it needs.
+    pub fn symbol(self, name: &CStr) -> Option<Address> {
+        // SAFETY: the handle was opened and is never closed; `name` ends in a zero.
+        Address::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) })
+    }
+}
+
+/// The address of a symbol, the next one after this library's own in the search order.
+pub fn next(name: &CStr) -> Option<Address> {
+    // SAFETY: `name` ends in a zero.
+    Address::new(unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) })
+}
+
+/// The address of a symbol, the first one in the search order.
+pub fn first(name: &CStr) -> Option<Address> {
+    // SAFETY: `name` ends in a zero.
+    Address::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
+}
+
+/// A library that defines a symbol, whether in the search order or not, and the symbol's address; not this library.
+pub fn loaded_with(name: &CStr) -> Option<(Library, Address)> {
+    let ours = base(loaded_with as *const () as usize);
+    let names = loaded_names();
+    let mut names =
+        names.split_inclusive(|&byte| byte == 0).filter_map(|name| CStr::from_bytes_with_nul(name).ok());
+    names.find_map(|library| {
+        // SAFETY: the library's name ends in a zero. RTLD_NOLOAD runs no constructor: the library is loaded already.
+        let handle =
+            Address::new(unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) })?;
+        let library = Library(handle);
+        if let Some(found) = library.symbol(name).filter(|found| base(found.addr().get()) != ours) {
+            return Some((library, found));
+        }
+        // The program may unload it.
+        // SAFETY: the handle was just opened, and is not used again.
+        unsafe { libc::dlclose(handle.as_ptr()) };
+        None
+    })
+}
+
+/// The begin of the object that contains an address; 0 if none does.
+pub fn base(address: usize) -> usize {
+    // SAFETY: all that a `Dl_info` consists of may be zero; dladdr fills it, or leaves it alone.
+    let info = unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        libc::dladdr(std::ptr::without_provenance(address), &raw mut info);
+        info
+    };
+    info.dli_fbase.addr()
+}
+
+/// The names of the loaded libraries, each with a zero at its end; fewer if very many are loaded meanwhile.
+///
+/// The loader's lock is held while they are listed. An allocator of the program's may list them as well, with its own lock held, so
+/// nothing is allocated below the loader's.
+fn loaded_names() -> Vec<u8> {
+    const TRIES: usize = 4;
+    let mut names = Names { text: Vec::with_capacity(1 << 14), bytes: 0 };
+    for _ in 0..TRIES {
+        (names.bytes, names.text) = (0, Vec::with_capacity(names.text.capacity().max(2 * names.bytes)));
+        // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `names` outlives the call.
+        unsafe { libc::dl_iterate_phdr(Some(add_name), (&raw mut names).cast()) };
+        if names.bytes == names.text.len() {
+            break;
+        }
+    }
+    names.text
+}
+
+struct Names {
+    text: Vec<u8>,
+    /// The length of all names, of those as well for which there was no room.
+    bytes: usize,
+}
+
+unsafe extern "C" fn add_name(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> c_int {
+    // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
+    let (info, names) = unsafe { (&*info, &mut *names.cast::<Names>()) };
+    if info.dlpi_name.is_null() {
+        return 0;
+    }
+    // SAFETY: the loader's names end in a zero.
+    let name = unsafe { CStr::from_ptr(info.dlpi_name) };
+    // The program itself has an empty name, and is in the search order.
+    if !name.is_empty() {
+        let name = name.to_bytes_with_nul();
+        names.bytes += name.len();
+        if names.text.capacity() - names.text.len() >= name.len() {
+            names.text.extend_from_slice(name);
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_found_by_what_it_defines() {
+        let (library, found) = loaded_with(c"qsort").expect("the C library is loaded");
+        assert_eq!(library.symbol(c"qsort"), Some(found));
+        assert_eq!(first(c"qsort"), Some(found));
+        assert_eq!(base(found.addr().get()), base(first(c"free").expect("as qsort is").addr().get()));
+        assert!(loaded_with(c"mpisee_none_has_this").is_none());
+    }
+
+    #[test]
+    fn names_are_those_of_the_loader_and_room_is_made_for_them() {
+        let names = loaded_names();
+        assert!(names.windows(7).any(|part| part == b"libc.so"));
+        assert_eq!(names.last(), Some(&0));
+        let mut full = Names { text: Vec::with_capacity(1), bytes: 0 };
+        // SAFETY: as in `loaded_names`.
+        unsafe { libc::dl_iterate_phdr(Some(add_name), (&raw mut full).cast()) };
+        assert_eq!((full.bytes, full.text.len()), (names.len(), 0));
+    }
+}
