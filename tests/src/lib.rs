@@ -254,6 +254,9 @@ impl Mpi {
         // gfortran reports a false mismatch, because mpif.h declares untyped buffers.
         compiler.args(["-O1", "-g", "-ffree-line-length-none", "-fallow-argument-mismatch", "-w"]);
         compiler.arg(format!("-D{interface}"));
+        let modules = root().join("target/tests").join(&self.name).join("modules").join(interface);
+        std::fs::create_dir_all(&modules).expect("target can be written");
+        compiler.arg("-J").arg(modules);
         for (function, macro_) in [("MPI_Isendrecv", "HAS_MPI_4"), ("MPIX_Bcast_init", "HAS_MPIX")] {
             if self.functions.contains(function) {
                 compiler.arg(format!("-D{macro_}"));
