@@ -4,7 +4,7 @@ mod support;
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use support::{Builder, Ran, Written, golden, pools, splatt};
+use support::{Builder, Ran, Written, golden, pools, runs, splatt};
 
 /// Runs `diff` on two profiles.
 fn diff(before: &Builder, after: &Builder, arguments: &[&str]) -> Ran {
@@ -139,11 +139,7 @@ fn set(times_s: &[f64]) -> Vec<Builder> {
 fn write_sets(before: &[Builder], after: &[Builder]) -> Written {
     let home = before[0].write();
     for (folder, builders) in [("a", before), ("b", after)] {
-        std::fs::create_dir(home.beside().join(folder)).unwrap();
-        for (number, builder) in (1..).zip(builders) {
-            let place = home.beside().join(format!("{folder}/app-{number}.mpisee"));
-            std::fs::rename(builder.write().directory, place).unwrap();
-        }
+        runs::add(&home, folder, builders);
     }
     home
 }
@@ -189,6 +185,29 @@ fn sets_that_do_not_repeat_each_other_are_refused() {
         .fails_with(&["the runs of A do not repeat each other", "'./lu' on 4 ranks"]);
     home.run(&["diff", "a"]).fails_with(&["'a' is one; name the other"]);
     home.run(&["diff", "a", "b", "app.mpisee"]).fails_with(&["of 3 paths, -- goes between"]);
+}
+
+#[test]
+fn copies_of_a_run_are_no_repetitions() {
+    let home = write_sets(&set(&[1.0, 1.02]), &set(&[1.5, 1.52]));
+    let without = home.run(&["diff", "a", "b"]);
+    runs::copy(&home, "a/app-1.mpisee", "a/app-9.mpisee");
+    let ran = home.run(&["diff", "a", "b"]);
+    let said = "In A: a/app-9.mpisee is a copy of a/app-1.mpisee: both are of one run, which counts once.";
+    assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
+    let tables = |ran: &Ran| ran.stdout[ran.stdout.find("A    ").unwrap()..].to_owned();
+    assert_eq!(tables(&ran), tables(&without), "the copy changes no number");
+    std::fs::write(home.beside().join("app.expect"), "communicators = 2\n").unwrap();
+    let ran = home.run(&["expect", "app.expect", "a"]);
+    assert!(ran.exits(0).stdout.contains("a/app-9.mpisee is a copy of a/app-1.mpisee"), "{}", ran.stdout);
+    // A run in both sets.
+    runs::copy(&home, "a/app-1.mpisee", "b/app-3.mpisee");
+    let ran = home.run(&["diff", "a", "b"]);
+    let said = "1 run of B is in A, too (a/app-1.mpisee and b/app-3.mpisee): the noise between A and B is underestimated.";
+    assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
+    runs::copy(&home, "a/app-1.mpisee", "c/app-1.mpisee");
+    runs::copy(&home, "a/app-2.mpisee", "c/app-2.mpisee");
+    home.run(&["diff", "a", "c"]).fails_with(&["A and B are the same runs", "name other ones for B"]);
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl Run {
 
 /// The runs to compare, of which there are two.
 fn single_runs(args: &DiffArgs) -> Result<[ProfileView; 2]> {
-    let [mut before, mut after] = super::sets::open(super::paths(args)?)?;
+    let [mut before, mut after] = super::sets::Opened::open(super::paths(args)?)?.views;
     match (before.pop(), after.pop()) {
         (Some(one), Some(other)) if before.is_empty() && after.is_empty() => Ok([one, other]),
         _ => bail!("--by site compares two runs, and not sets of runs: name one profile of each"),

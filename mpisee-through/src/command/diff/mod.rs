@@ -20,7 +20,7 @@ use anyhow::{Result, bail};
 use bound::{Bound, Totals, Verdict};
 use clap::{Args, ValueEnum};
 use pairing::Pairing;
-use sets::{Name, Set, Side};
+use sets::{Name, Opened, Set, Side};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ EXAMPLES:
 /// Two runs, or two sets of repeated runs: what changed in calls, bytes and time, per communicator and operation.
 ///
 /// A is the first path, B the other; of several paths, A are those before -- and B those after it, behind all options. A folder stands for the
-/// profiles in it. Communicators are paired by name; those left over by how they were made, their size and shape, if only one
+/// profiles in it; of a run and its copies one counts. Communicators are paired by name; those left over by how they were made, their size and shape, if only one
 /// pair fits. Between runs with different numbers of ranks, communicators that one call made count together (W_s2.*), and
 /// all numbers are per rank. Else like communicators share a row in the table. Time is the mean over ranks, of several runs the mean
 /// over these, Change % that of B by A.
@@ -163,7 +163,7 @@ pub fn by_site(args: &DiffArgs) -> Result<Answer> {
 
 /// Compares operations on communicators.
 pub fn compared(args: &DiffArgs) -> Result<Comparison> {
-    let [before, after] = load(args)?;
+    let ([before, after], copies) = load(args)?;
     let views = [before.first(), after.first()];
     // An aggregate profile has families only, as those of runs with other numbers of ranks are compared.
     let same_ranks =
@@ -198,7 +198,7 @@ pub fn compared(args: &DiffArgs) -> Result<Comparison> {
         run_sheet.keep_columns(|name, _| !NOISE.contains(&name));
     }
     let mut answer = Answer::new(views[0].profile(), sheet, None);
-    answer.caveats = notes([&before, &after]);
+    answer.caveats = [copies, notes([&before, &after])].concat();
     let sets = [before.text(), after.text()];
     answer.lead = ["A", "B"]
         .into_iter()
@@ -283,16 +283,16 @@ fn filtered<'v>(views: impl Iterator<Item = &'v ProfileView>, filter: &CallFilte
     Ok(within.map_or_else(|| filter.clone(), |operations| filter.of_operations(operations)))
 }
 
-/// Both sets. An operation that is within bounds on times in one run is compared in all.
-fn load(args: &DiffArgs) -> Result<[Set; 2]> {
+/// Both sets, with sentences on runs of which there are several profiles. An operation that is within bounds on times in one run is compared in all.
+fn load(args: &DiffArgs) -> Result<([Set; 2], Vec<String>)> {
     let paths = paths(args)?;
-    let [before, after] = sets::open(paths)?;
+    let Opened { views: [before, after], notes } = Opened::open(paths)?;
     let filter = filtered(before.iter().chain(&after), &args.filter)?;
     let [before, after] = [Set::new(before, paths[0], &filter)?, Set::new(after, paths[1], &filter)?];
     let is_empty =
         before.is_empty() && after.is_empty() && before.cut_off.is_none() && after.cut_off.is_none();
     matched::need_operation(before.first(), &args.filter, is_empty)?;
-    Ok([before, after])
+    Ok(([before, after], notes))
 }
 
 /// The rows: changes that are certain first, then the largest of the mean time.
