@@ -148,6 +148,29 @@ fn jobs_are_shown_separately() {
 }
 
 #[test]
+fn a_job_is_chosen_by_the_name_of_its_profile() {
+    on_each_mpi(|mpi| {
+        let mut waiting = Waiting::start(mpi, &["1000"]);
+        // A folder of that name is no mistake: it may have the sources.
+        std::fs::create_dir(waiting.place.path("waits")).expect("the folder is new");
+        for name in ["waits", "waits.mpisee"] {
+            assert_eq!(waiting.json(Some(name))["jobs"][0]["command"][1], "1000", "{name}");
+        }
+        for (word, why) in [
+            ("wait", "no running job is called 'wait', and there is no directory of that name; "),
+            ("4000000001", "there is neither a process 4000000001 nor a running job of that number; "),
+        ] {
+            let output = waiting.top(Some(word), &["--once"]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.starts_with(&format!("mpisee-through: {why}waits (processes ")), "{said}");
+            assert!(said.ends_with(") runs\n"), "{said}");
+        }
+        waiting.end();
+    });
+}
+
+#[test]
 fn a_rank_that_died_is_shown_as_ended_and_recovered_with_its_place() {
     on_each_mpi(|mpi| {
         let mut waiting = Waiting::start(mpi, &["3000", "dies"]);
