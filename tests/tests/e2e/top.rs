@@ -192,6 +192,26 @@ fn a_rank_that_died_is_shown_as_ended_and_recovered_with_its_place() {
     });
 }
 
+#[test]
+fn ranks_that_were_killed_in_a_hang_say_for_which_message_they_waited() {
+    on_each_mpi(|mpi| {
+        let mut waiting = Waiting::start(mpi, &["1000"]);
+        let job = waiting.hung();
+        for process in job["processes"].as_array().expect("a list") {
+            let pid = process["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a number");
+            signal::send(signal::SIGKILL, pid);
+        }
+        let _ = waiting.launcher.0.wait();
+        waiting.place.wait_for_ranks(&[]);
+        let said = waiting.place.recover(&["--output", "ended.mpisee"]);
+        assert!(said.contains("\n  Ranks 0-1 were in MPI_Allreduce on W_s1.0 (call 6)"), "{said}");
+        assert!(said.contains("\n  Rank 2 was in MPI_Recv from 3 tag 4 on W"), "{said}");
+        let profile = waiting.place.tables("ended.mpisee");
+        let place = profile.run.ended_in.iter().find(|place| place.ranks == "2").expect("it is there");
+        assert_eq!((place.with.as_deref(), place.peer, place.tag), (Some("from 3 tag 4"), Some(3), Some(4)));
+    });
+}
+
 /// A terminal in which `top` runs.
 struct Terminal {
     parser: Arc<Mutex<vt100::Parser>>,
