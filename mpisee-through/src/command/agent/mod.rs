@@ -8,6 +8,7 @@ mod search;
 
 use super::Outcome;
 use super::top::parse_interval;
+use crate::output::printable;
 use crate::signals;
 use crate::timeline::files::{NodeFiles, node_path, read, table_path};
 use crate::timeline::history::{History, Interval, NodeRate, Rate};
@@ -86,7 +87,7 @@ pub fn run(args: &AgentArgs) -> Result<Outcome> {
     while let Some(world) = search.wait(args.wait)? {
         jobs += 1;
         let said = Agent::new(args, &search, &world)?.run()?;
-        writeln!(std::io::stdout(), "{said}")?;
+        writeln!(std::io::stdout(), "{}", printable(&said))?;
         if signals::caught().is_some() {
             break;
         }

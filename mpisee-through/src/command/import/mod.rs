@@ -4,6 +4,7 @@ mod cpp_mpisee;
 mod mpip;
 
 use super::Outcome;
+use crate::output::printable;
 use crate::units::{count, count_of};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -73,7 +74,7 @@ pub fn run(args: &ImportArgs) -> Result<Outcome> {
     writeln!(
         std::io::stdout(),
         "{}: {}, {}, {} of calls{}",
-        directory.display(),
+        printable(&directory.display().to_string()),
         count(ranks, "rank"),
         count(tables.comms.len() as u64, "communicator"),
         count_of(calls, "row", "rows"),
