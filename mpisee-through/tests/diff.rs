@@ -187,6 +187,46 @@ fn sets_that_do_not_repeat_each_other_are_refused() {
     home.run(&["diff", "a", "b", "app.mpisee"]).fails_with(&["of 3 paths, -- goes between"]);
 }
 
+/// Runs with a reduction and an exchange that take so long, by rank, in two places of the program.
+fn set_of_places(times_s: &[[f64; 2]], line: u32) -> Vec<Builder> {
+    let run = |&[reduce_s, exchange_s]: &[f64; 2]| {
+        let mut builder = Builder::new(4);
+        let (reduce, exchange) = (builder.line("norm", "solver.c", line), builder.line("halo", "halo.c", 57));
+        for rank in 0..4 {
+            builder = builder
+                .call_with("W", rank, "MPI_Allreduce", 10, 80, reduce_s, |row| row.site = Some(reduce))
+                .call_with("W", rank, "MPI_Waitall", 5, 0, exchange_s, |row| row.site = Some(exchange));
+        }
+        builder
+    };
+    times_s.iter().map(run).collect()
+}
+
+#[test]
+fn places_of_sets_have_the_noise_of_their_runs() {
+    // The reduction changes by no more than its runs differ; the exchange does, and its line has moved.
+    let before = [[1.0, 2.0], [1.3, 2.02], [1.1, 1.98], [1.2, 2.01]];
+    let after = [[1.25, 2.5], [1.05, 2.52], [1.3, 2.48], [1.15, 2.51]];
+    let home = write_sets(&set_of_places(&before, 20), &set_of_places(&after, 22));
+    home.golden_at(160, "diff-sites-sets", &["diff", "a", "b", "--by", "site"]);
+    home.run(&["diff", "a", "b", "--by", "site", "--format", "json"]).golden("diff-sites-sets.json");
+    // A single run of each side is compared as before, without a word of noise; one against a set is taken to differ as these.
+    let ran = home.run(&["diff", "a/app-1.mpisee", "b/app-1.mpisee", "--by", "site"]);
+    assert!(!ran.exits(0).stdout.contains("Noise") && !ran.stdout.contains('~'), "{}", ran.stdout);
+    let ran = home.run(&["diff", "a", "b/app-1.mpisee", "--by", "site"]);
+    assert!(ran.exits(0).stdout.contains("B is one run; it is taken to differ"), "{}", ran.stdout);
+    let exchange = ran.stdout.lines().find(|line| line.contains("MPI_Waitall")).unwrap();
+    assert!(exchange.contains("+24.8") && !exchange.contains('~'), "{}", ran.stdout);
+    // A copy counts once here, too.
+    runs::copy(&home, "a/app-1.mpisee", "a/app-9.mpisee");
+    let ran = home.run(&["diff", "a", "b", "--by", "site"]);
+    assert!(
+        ran.exits(0).stdout.contains("a (4 runs of ") && ran.stdout.contains("is a copy of"),
+        "{}",
+        ran.stdout
+    );
+}
+
 #[test]
 fn copies_of_a_run_are_no_repetitions() {
     let home = write_sets(&set(&[1.0, 1.02]), &set(&[1.5, 1.52]));

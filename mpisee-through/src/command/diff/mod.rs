@@ -32,6 +32,7 @@ EXAMPLES:
   mpisee-through diff before.mpisee after.mpisee --kind collective --all
   mpisee-through diff 64.mpisee 128.mpisee              other numbers of ranks
   mpisee-through diff before.mpisee after.mpisee --by site          by function and line, also between builds
+  mpisee-through diff before.runs after.runs --by site              the same of repetitions, with the noise
   mpisee-through diff before.runs after.runs --fail-if 'time+10%'     exit code 1 if it got slower";
 
 /// Two runs, or two sets of repeated runs: what changed in calls, bytes and time, per communicator and operation.
@@ -49,9 +50,9 @@ EXAMPLES:
 /// The first lines name A and B, and say if the runs have different programs, commands, MPI libraries, ranks or nodes; in JSON
 /// both runs' are program_before, program_after and so on.
 ///
-/// With --by site a row is a place in the program and the operation that is called there, as mpisee-through sites has them, of
-/// two single runs. Places are paired by function and line, and what is left over by function and file, where both runs have as
-/// many of these, in the order of their lines.
+/// With --by site a row is a place in the program and the operation that is called there, as mpisee-through sites has them. Places
+/// are paired by function and line, and what is left over by function and file, where both sides have as many of these, in the order
+/// of their lines. Max is the time of the slowest rank, of sets in any run.
 ///
 /// With --fail-if the exit code is 1 if a bound is exceeded, of sets by their means.
 #[derive(Debug, Args)]
@@ -226,25 +227,30 @@ pub fn compared(args: &DiffArgs) -> Result<Comparison> {
 /// The lines before everything else: how the sets differ, what is known of the noise, and limits of each profile.
 fn notes(sets: [&Set; 2]) -> Vec<String> {
     let mut notes = unlike::sentences(sets.map(Set::first));
-    notes.extend(noise_unknown(sets));
+    notes.extend(noise_unknown(sets.map(|set| set.runs.len())));
     for (name, set) in ["A", "B"].into_iter().zip(sets) {
         for run in &set.runs {
-            let place = match set.runs.len() {
-                1 => name.to_owned(),
-                _ => format!("{name} ({})", run.view.profile().directory().display()),
-            };
+            let place = place_of(name, set.runs.len(), &run.view);
             notes.extend(caveats(run.view.profile()).into_iter().map(|said| format!("In {place}: {said}")));
         }
     }
     notes
 }
 
+/// The name of a run in a note: that of its set, of several with the profile.
+fn place_of(name: &str, runs: usize, view: &ProfileView) -> String {
+    match runs {
+        1 => name.to_owned(),
+        _ => format!("{name} ({})", view.profile().directory().display()),
+    }
+}
+
 /// The columns about noise.
 const NOISE: [&str; 2] = ["noise_s", "may_be_noise"];
 
 /// The sentence for sets that are too small to tell a change from noise.
-fn noise_unknown(sets: [&Set; 2]) -> Option<String> {
-    match sets.map(|set| set.runs.len()) {
+fn noise_unknown(runs: [usize; 2]) -> Option<String> {
+    match runs {
         [1, 1] => Some(
             "A and B are one run each: how far equal runs differ is unknown, and any change may be noise. mpisee --repeat 5 makes \
              sets of runs, and diff A.runs B.runs tells."

@@ -148,13 +148,7 @@ impl Set {
 
     /// The name with the number of runs and the command.
     pub fn text(&self) -> String {
-        let run = self.first().run();
-        let runs = match self.runs.len() {
-            1 => "1 run".to_owned(),
-            several => format!("{several} runs"),
-        };
-        let ranks = count(run.ranks.into(), "rank");
-        format!("{} ({runs} of {}, {ranks})", self.name, command_text(&run.command))
+        described(&self.name, self.runs.len(), self.first())
     }
 
     /// The name alone.
@@ -190,7 +184,15 @@ impl Set {
     }
 }
 
-fn name(paths: &[PathBuf]) -> String {
+/// `a.runs (5 runs of ./app, 4 ranks)`: a set with its number of runs and its first run.
+pub fn described(name: &str, runs: usize, first: &ProfileView) -> String {
+    let run = first.run();
+    let (runs, ranks) = (count(runs as u64, "run"), count(run.ranks.into(), "rank"));
+    format!("{name} ({runs} of {}, {ranks})", command_text(&run.command))
+}
+
+/// The name of a set, as the command line has it.
+pub fn name(paths: &[PathBuf]) -> String {
     match paths {
         [only] => only.display().to_string(),
         [first, .., last] => format!("{} … {}", first.display(), last.display()),
