@@ -334,11 +334,7 @@ fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
     }
     for rank in &mut *last {
         let more_s = rank.clock.seconds(latest[&rank.clocked_by].saturating_sub(rank.clock.ticks));
-        for call in &mut rank.calls {
-            call.for_s += more_s;
-            // Ranks in a call are together whatever their partners.
-            call.with = None;
-        }
+        rank.calls.iter_mut().for_each(|call| call.for_s += more_s);
     }
     let ranks_by_call = collected(last.iter().map(|rank| (rank.rank, true, rank.calls.as_slice())));
     let told = |one: Collected| EndedIn {
@@ -346,6 +342,9 @@ fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
         call: one.call.as_ref().map(|current| current.call.name().to_owned()),
         comm: one.call.as_ref().and_then(|current| Some(current.comm.as_ref()?.1.clone())),
         number: one.call.as_ref().and_then(|current| current.number),
+        with: one.call.as_ref().and_then(CurrentCall::with_text),
+        peer: one.call.as_ref().and_then(|current| Some(current.with?.peer()?.in_world()?.get())),
+        tag: one.call.as_ref().and_then(|current| current.with?.tag()),
         at_least_s: Seconds(one.call.as_ref().map_or(0.0, |current| current.for_s)).to_ns() as f64 / 1e9,
     };
     ranks_by_call.into_iter().map(told).collect()

@@ -89,19 +89,34 @@ pub struct EndedIn {
     pub comm: Option<String>,
     /// Of a collective: which call of the function on the communicator it was, from 1, the same on all members.
     pub number: Option<u64>,
+    /// With whom the ranks communicated, for reading: `from 3 tag 4`. None of collectives, and where it is not known. Above 8 different
+    /// peers and tags in one function on one communicator, their number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<String>,
+    /// The peer, by its rank in `MPI_COMM_WORLD`: the source or destination of the message, or of the only request. None for
+    /// `MPI_ANY_SOURCE`, and where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<u32>,
+    /// The tag of the message; none for `MPI_ANY_TAG`, and where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<i32>,
     /// Seconds that the rank which was there longest had spent there, up to the last sign of life of any rank of its
     /// node: a lower bound.
     pub at_least_s: f64,
 }
 
 impl EndedIn {
-    /// `Ranks 0-2 were in MPI_Allreduce on W (call 18), for 12.0 s or longer`.
+    /// `Ranks 0-2 were in MPI_Allreduce on W (call 18), for 12.0 s or longer`,
+    /// `Rank 2 was in MPI_Recv from 3 tag 4 on W, for 12.0 s or longer`.
     pub fn sentence(&self) -> String {
         let one = self.ranks.bytes().all(|byte| byte.is_ascii_digit());
         let (noun, verb) = if one { ("Rank", "was") } else { ("Ranks", "were") };
         let mut text = format!("{noun} {} {verb} in ", self.ranks);
         let Some(call) = &self.call else { return text + "no MPI call" };
         text += call;
+        if let Some(with) = &self.with {
+            text += &format!(" {with}");
+        }
         if let Some(comm) = &self.comm {
             text += &format!(" on {comm}");
         }
@@ -276,10 +291,19 @@ mod tests {
             comm: Some("W".to_owned()),
             number: Some(18),
             at_least_s: 12.04,
+            ..EndedIn::default()
         };
         assert_eq!(place.sentence(), "Ranks 0-2 were in MPI_Allreduce on W (call 18), for 12.0 s or longer");
         place = EndedIn { number: None, at_least_s: 0.0, comm: None, ..place };
         assert_eq!(place.sentence(), "Ranks 0-2 were in MPI_Allreduce");
+        let message = EndedIn {
+            ranks: "3".to_owned(),
+            call: Some("MPI_Recv".to_owned()),
+            comm: Some("W".to_owned()),
+            with: Some("from 3 tag 4".to_owned()),
+            ..EndedIn::default()
+        };
+        assert_eq!(message.sentence(), "Rank 3 was in MPI_Recv from 3 tag 4 on W");
         place = EndedIn { ranks: "3".to_owned(), call: None, ..place };
         assert_eq!(place.sentence(), "Rank 3 was in no MPI call");
     }

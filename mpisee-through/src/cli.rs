@@ -6,6 +6,7 @@ use crate::command::{
     summary, timeline, top, variables, waits,
 };
 use crate::left_behind;
+use crate::output::printable;
 use crate::similar::similar;
 use anyhow::{Result, bail};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -105,7 +106,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             error.print()?;
             if is_bare && let Some(hint) = left_behind::of_any(None) {
-                writeln!(std::io::stdout(), "\nENDED RUNS:\n  {hint}")?;
+                writeln!(std::io::stdout(), "\nENDED RUNS:\n  {}", printable(&hint))?;
             }
             return Ok(Outcome::Done);
         }

@@ -67,7 +67,8 @@ pub fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody is left to tell if stderr is closed too.
-            let _ = writeln!(std::io::stderr(), "mpisee-through: {error:#}");
+            let _ =
+                writeln!(std::io::stderr(), "mpisee-through: {}", output::printable(&format!("{error:#}")));
             ExitCode::from(UNUSABLE)
         }
     }

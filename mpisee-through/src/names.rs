@@ -8,13 +8,32 @@ pub fn library_version(library: &str) -> &str {
     library.split(',').next().unwrap_or_default()
 }
 
-/// A C++ or Rust function without its parameters, which are long and mostly tell nothing; any other name as it is.
+/// A C++ or Rust function without its parameters, which are long and mostly tell nothing; a procedure of a Fortran module with the module,
+/// `solver::exchange`; any other name as it is.
 pub fn short(mangled: &str) -> String {
-    rust(mangled).or_else(|| cpp(mangled, false)).unwrap_or_else(|| mangled.to_owned())
+    rust(mangled)
+        .or_else(|| cpp(mangled, false))
+        .or_else(|| fortran(mangled))
+        .unwrap_or_else(|| mangled.to_owned())
 }
 
 fn full(mangled: &str) -> String {
-    rust(mangled).or_else(|| cpp(mangled, true)).unwrap_or_else(|| mangled.to_owned())
+    rust(mangled)
+        .or_else(|| cpp(mangled, true))
+        .or_else(|| fortran(mangled))
+        .unwrap_or_else(|| mangled.to_owned())
+}
+
+/// A procedure of a module as gfortran calls it, `__solver_MOD_exchange`. Names of Fortran are in small letters there.
+fn fortran(mangled: &str) -> Option<String> {
+    let (module, procedure) = mangled.strip_prefix("__")?.split_once("_MOD_")?;
+    let is_name = |text: &str| {
+        text.starts_with(|c: char| c.is_ascii_lowercase())
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    };
+    // What the compiler makes of a procedure has more after a full stop.
+    let name = procedure.split('.').next().unwrap_or_default();
+    (is_name(module) && is_name(name)).then(|| format!("{module}::{procedure}"))
 }
 
 /// Older names of Rust are also names of C++, but for the hash at their end.
@@ -71,6 +90,12 @@ mod tests {
             ("_ZN6solver4normEPKdPd", "solver::norm"),
             ("_ZN3std2io5stdio6_print17h0123456789abcdefE", "std::io::stdio::_print"),
             ("_RNvC6_123foo3bar", "123foo::bar"),
+            ("__solver_mod_MOD_exchange_halo", "solver_mod::exchange_halo"),
+            ("__solver_MOD_step2.constprop.0", "solver::step2.constprop.0"),
+            ("__MOD_step", "__MOD_step"),
+            ("__solver_MOD_", "__solver_MOD_"),
+            ("__solver_MOD___copy_solver_Grid", "__solver_MOD___copy_solver_Grid"),
+            ("solver_MOD_step", "solver_MOD_step"),
             ("halo_kernel", "halo_kernel"),
             ("_Znonsense", "_Znonsense"),
             ("ghost cells", "ghost cells"),

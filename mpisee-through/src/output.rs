@@ -1,12 +1,15 @@
 //! Where results go and how they look: tables for people, CSV and JSON for scripts.
 
 mod page;
+mod plain;
 
-pub use page::{Column, Page, Style, Text, printable};
+pub use page::{Column, Page, Style, Text};
+pub use plain::{ForBrowser, on_terminal, printable};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -111,13 +114,27 @@ impl OutputArgs {
         }
     }
 
-    /// Writes a finished result.
+    /// Writes a finished result. What a terminal would obey in it is not written to one, nor in tables anywhere.
     pub fn write(&self, result: &[u8]) -> Result<()> {
+        let is_for_people = match self.format() {
+            Format::Table => true,
+            Format::Csv => self.is_stdout() && std::io::stdout().is_terminal(),
+            Format::Json => false,
+        };
+        let result = match std::str::from_utf8(result) {
+            Ok(text) if is_for_people => {
+                Cow::Owned(on_terminal(text, self.page().colour).into_owned().into_bytes())
+            }
+            _ => Cow::Borrowed(result),
+        };
         if self.is_stdout() {
             let mut stdout = std::io::stdout().lock();
-            return stdout.write_all(result).and_then(|()| stdout.flush()).context("cannot write the output");
+            return stdout
+                .write_all(&result)
+                .and_then(|()| stdout.flush())
+                .context("cannot write the output");
         }
-        std::fs::write(&self.output, result)
+        std::fs::write(&self.output, &result)
             .with_context(|| format!("cannot write '{}'", self.output.display()))
     }
 
@@ -139,7 +156,6 @@ pub fn csv<R: Serialize>(columns: &[&str], rows: impl IntoIterator<Item = R>) ->
 
 /// Indented JSON that ends in a newline.
 pub fn json<R: Serialize>(result: &R) -> Result<Vec<u8>> {
-    let mut text = serde_json::to_vec_pretty(result)?;
-    text.push(b'\n');
-    Ok(text)
+    let text = serde_json::to_string_pretty(result)?;
+    Ok((plain::in_json(&text).into_owned() + "\n").into_bytes())
 }

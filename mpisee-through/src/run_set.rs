@@ -1,11 +1,32 @@
 //! Sets of runs as the command line names them: profiles, and folders that have profiles in them.
 
+mod copies;
+
+use copies::Copy;
+pub use copies::common;
+
 use crate::units::natural_order;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
-/// The profiles that paths stand for, each once, in their order; those of a folder in the order of their names.
-pub fn profiles(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+/// The runs that paths stand for.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// One profile of each run, in their order; those of a folder in the order of their names.
+    pub profiles: Vec<PathBuf>,
+    /// Further profiles of these runs, which do not count.
+    copies: Vec<Copy>,
+}
+
+impl Found {
+    /// The sentence on the profiles that do not count, if there are any.
+    pub fn note(&self) -> Option<String> {
+        copies::sentence(&self.copies)
+    }
+}
+
+/// The runs that paths stand for, each once.
+pub fn profiles(paths: &[PathBuf]) -> Result<Found> {
     let mut all: Vec<PathBuf> = Vec::new();
     let mut known: Vec<PathBuf> = Vec::new();
     for path in paths {
@@ -17,7 +38,7 @@ pub fn profiles(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             }
         }
     }
-    Ok(all)
+    Ok(copies::divided(all))
 }
 
 /// Returns whether the path is a folder of profiles, and no profile itself.
@@ -76,7 +97,7 @@ mod tests {
         std::fs::create_dir(path("empty")).unwrap();
         let found = profiles(&[path("app.runs/app-2.mpisee"), path("app.runs"), path("nothing")]).unwrap();
         let expected = ["app.runs/app-2.mpisee", "app.runs/app-10.mpisee", "app.runs/app.mpisee", "nothing"];
-        assert_eq!(found, expected.map(path));
+        assert_eq!(found.profiles, expected.map(path));
         let error = profiles(&[path("empty")]).unwrap_err().to_string();
         assert!(error.contains("there is no profile in it"), "{error}");
     }

@@ -316,8 +316,13 @@ pub fn caveats(profile: &Profile) -> Vec<String> {
 /// The lines at the top of a table about what is not in it.
 pub fn heading_lines(caveats: &[String], cut_off: Option<&ProfileError>, page: Page) -> String {
     let notes = caveats.iter().map(|sentence| headed("Note", &printable(sentence), page));
-    let partial = cut_off
-        .map(|why| headed("Partial", &format!("only the rows before an error are shown: {why}"), page));
+    let partial = cut_off.map(|why| {
+        headed(
+            "Partial",
+            &format!("only the rows before an error are shown: {}", printable(&why.to_string())),
+            page,
+        )
+    });
     notes.chain(partial).collect()
 }
 

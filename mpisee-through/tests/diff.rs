@@ -4,7 +4,7 @@ mod support;
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use support::{Builder, Ran, Written, golden, pools, splatt};
+use support::{Builder, Ran, Written, golden, pools, runs, splatt};
 
 /// Runs `diff` on two profiles.
 fn diff(before: &Builder, after: &Builder, arguments: &[&str]) -> Ran {
@@ -139,11 +139,7 @@ fn set(times_s: &[f64]) -> Vec<Builder> {
 fn write_sets(before: &[Builder], after: &[Builder]) -> Written {
     let home = before[0].write();
     for (folder, builders) in [("a", before), ("b", after)] {
-        std::fs::create_dir(home.beside().join(folder)).unwrap();
-        for (number, builder) in (1..).zip(builders) {
-            let place = home.beside().join(format!("{folder}/app-{number}.mpisee"));
-            std::fs::rename(builder.write().directory, place).unwrap();
-        }
+        runs::add(&home, folder, builders);
     }
     home
 }
@@ -189,6 +185,69 @@ fn sets_that_do_not_repeat_each_other_are_refused() {
         .fails_with(&["the runs of A do not repeat each other", "'./lu' on 4 ranks"]);
     home.run(&["diff", "a"]).fails_with(&["'a' is one; name the other"]);
     home.run(&["diff", "a", "b", "app.mpisee"]).fails_with(&["of 3 paths, -- goes between"]);
+}
+
+/// Runs with a reduction and an exchange that take so long, by rank, in two places of the program.
+fn set_of_places(times_s: &[[f64; 2]], line: u32) -> Vec<Builder> {
+    let run = |&[reduce_s, exchange_s]: &[f64; 2]| {
+        let mut builder = Builder::new(4);
+        let (reduce, exchange) = (builder.line("norm", "solver.c", line), builder.line("halo", "halo.c", 57));
+        for rank in 0..4 {
+            builder = builder
+                .call_with("W", rank, "MPI_Allreduce", 10, 80, reduce_s, |row| row.site = Some(reduce))
+                .call_with("W", rank, "MPI_Waitall", 5, 0, exchange_s, |row| row.site = Some(exchange));
+        }
+        builder
+    };
+    times_s.iter().map(run).collect()
+}
+
+#[test]
+fn places_of_sets_have_the_noise_of_their_runs() {
+    // The reduction changes by no more than its runs differ; the exchange does, and its line has moved.
+    let before = [[1.0, 2.0], [1.3, 2.02], [1.1, 1.98], [1.2, 2.01]];
+    let after = [[1.25, 2.5], [1.05, 2.52], [1.3, 2.48], [1.15, 2.51]];
+    let home = write_sets(&set_of_places(&before, 20), &set_of_places(&after, 22));
+    home.golden_at(160, "diff-sites-sets", &["diff", "a", "b", "--by", "site"]);
+    home.run(&["diff", "a", "b", "--by", "site", "--format", "json"]).golden("diff-sites-sets.json");
+    // A single run of each side is compared as before, without a word of noise; one against a set is taken to differ as these.
+    let ran = home.run(&["diff", "a/app-1.mpisee", "b/app-1.mpisee", "--by", "site"]);
+    assert!(!ran.exits(0).stdout.contains("Noise") && !ran.stdout.contains('~'), "{}", ran.stdout);
+    let ran = home.run(&["diff", "a", "b/app-1.mpisee", "--by", "site"]);
+    assert!(ran.exits(0).stdout.contains("B is one run; it is taken to differ"), "{}", ran.stdout);
+    let exchange = ran.stdout.lines().find(|line| line.contains("MPI_Waitall")).unwrap();
+    assert!(exchange.contains("+24.8") && !exchange.contains('~'), "{}", ran.stdout);
+    // A copy counts once here, too.
+    runs::copy(&home, "a/app-1.mpisee", "a/app-9.mpisee");
+    let ran = home.run(&["diff", "a", "b", "--by", "site"]);
+    assert!(
+        ran.exits(0).stdout.contains("a (4 runs of ") && ran.stdout.contains("is a copy of"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn copies_of_a_run_are_no_repetitions() {
+    let home = write_sets(&set(&[1.0, 1.02]), &set(&[1.5, 1.52]));
+    let without = home.run(&["diff", "a", "b"]);
+    runs::copy(&home, "a/app-1.mpisee", "a/app-9.mpisee");
+    let ran = home.run(&["diff", "a", "b"]);
+    let said = "In A: a/app-9.mpisee is a copy of a/app-1.mpisee: both are of one run, which counts once.";
+    assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
+    let tables = |ran: &Ran| ran.stdout[ran.stdout.find("A    ").unwrap()..].to_owned();
+    assert_eq!(tables(&ran), tables(&without), "the copy changes no number");
+    std::fs::write(home.beside().join("app.expect"), "communicators = 2\n").unwrap();
+    let ran = home.run(&["expect", "app.expect", "a"]);
+    assert!(ran.exits(0).stdout.contains("a/app-9.mpisee is a copy of a/app-1.mpisee"), "{}", ran.stdout);
+    // A run in both sets.
+    runs::copy(&home, "a/app-1.mpisee", "b/app-3.mpisee");
+    let ran = home.run(&["diff", "a", "b"]);
+    let said = "1 run of B is in A, too (a/app-1.mpisee and b/app-3.mpisee): the noise between A and B is underestimated.";
+    assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
+    runs::copy(&home, "a/app-1.mpisee", "c/app-1.mpisee");
+    runs::copy(&home, "a/app-2.mpisee", "c/app-2.mpisee");
+    home.run(&["diff", "a", "c"]).fails_with(&["A and B are the same runs", "name other ones for B"]);
 }
 
 #[test]

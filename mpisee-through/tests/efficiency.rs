@@ -206,6 +206,7 @@ fn ranks_that_ended_in_a_call_are_a_warning_and_wait_for_nobody() {
         comm: call.map(|_| "W".to_owned()),
         number: call.map(|_| 101),
         at_least_s: 12.0,
+        ..EndedIn::default()
     };
     let profile = uneven()
         .with(|profile| {

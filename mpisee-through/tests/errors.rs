@@ -4,7 +4,7 @@ mod support;
 
 use mpisee_profile::rows::{RankRow, Row};
 use std::process::Stdio;
-use support::splatt;
+use support::{Builder, splatt};
 
 const COMMANDS: [&str; 11] = [
     "summary",
@@ -105,6 +105,87 @@ fn a_row_that_is_cut_off_is_found_by_its_line() {
     profile
         .run(&["check", "app.mpisee"])
         .fails_with(&["peers.csv', line 3: the row has 6 fields instead of 7"]);
+}
+
+/// Clears the screen, asks the terminal for an answer, returns to the begin of the line, and turns the direction of writing.
+const FORGED: &str = "a\u{1b}[2J\u{9b}5n\u{202e}b\r\u{2066}c\u{7}\u{2028}";
+
+/// Expects that a terminal obeys nothing in the text but the ends of its lines.
+#[track_caller]
+fn assert_is_harmless(text: &str, what: &[&str]) {
+    let obeyed = |letter: &char| {
+        letter.is_control() && *letter != '\n'
+            || ('\u{2028}'..='\u{202e}').contains(letter)
+            || ('\u{2066}'..='\u{2069}').contains(letter)
+    };
+    let found: Vec<char> = text.chars().filter(obeyed).collect();
+    assert!(found.is_empty(), "{what:?} writes {found:?}: {text:?}");
+}
+
+/// A profile in which every text that an application or a forger may choose is one that terminals would obey.
+fn forged() -> Builder {
+    splatt().with(|profile| {
+        let site = profile.line(&format!("f{FORGED}"), &format!("x{FORGED}.c"), 7);
+        let other = profile.site(&format!("/opt/{FORGED}/lib{FORGED}.so"), "ab", 16);
+        let chosen = |row: usize| if row == 0 { site } else { other };
+        for (at, row) in profile.calls.iter_mut().take(2).enumerate() {
+            (row.site, row.region) = (Some(chosen(at)), format!("r{FORGED}"));
+        }
+        for row in &mut profile.comms {
+            row.label = format!("l{FORGED}");
+        }
+        profile.ranks.iter_mut().for_each(|row| row.host = format!("h{FORGED}"));
+        profile.run.command = vec![format!("./app{FORGED}"), FORGED.to_owned()];
+        profile.run.mpi.library = format!("MPI {FORGED}");
+        profile.run.notes = vec![format!("n{FORGED}")];
+        (profile.run.complete, profile.run.incomplete_because) = (false, Some(format!("i{FORGED}")));
+    })
+}
+
+#[test]
+fn terminals_obey_nothing_in_a_profile() {
+    let profile = forged().region(&format!("r{FORGED}"), 0, 1, 1.0, 0.5).write();
+    std::fs::rename(forged().write().directory, profile.beside().join("b.mpisee")).unwrap();
+    let mut shown = String::new();
+    for command in COMMANDS.iter().chain(["sites", "diff", "runs"].iter()) {
+        let both = ["diff", "runs"].contains(command);
+        let profiles = if both { &["app.mpisee", "b.mpisee"][..] } else { &["app.mpisee"] };
+        for format in ["table", "json"] {
+            let arguments = [&[*command], profiles, &["--format", format]].concat();
+            let ran = profile.run(&arguments);
+            assert_is_harmless(&ran.stdout, &arguments);
+            assert_is_harmless(&ran.stderr, &arguments);
+            shown += &ran.stdout;
+        }
+    }
+    for text in ["l", "r", "h", "./app", "f", "n", "i"]
+        .map(|begin| format!("{begin}a\\u{{1b}}[2J\\u{{9b}}5n\\u{{202e}}b\\r"))
+    {
+        assert!(shown.contains(&text), "{text} is not shown: {shown}");
+    }
+}
+
+#[test]
+fn terminals_obey_nothing_in_the_error_of_a_forged_file() {
+    for (file, from, to) in [
+        ("comms.csv", "0-3", FORGED),
+        ("calls.csv", "MPI_Allreduce", FORGED),
+        ("calls.csv", ",time_s", FORGED),
+        ("ranks.csv", ",12.500000000,", &format!(",{FORGED},")),
+        ("run.json", "\"ranks\": ", &format!("\"ranks\": \"{FORGED}\", \"x\": ")),
+        ("run.json", "\"complete\": true", "\"complete\": \"a\\u001b[2J\\u202e\""),
+    ] {
+        let profile = splatt().write();
+        profile.replace(file, from, to);
+        for command in ["summary", "check", "comms"] {
+            let ran = profile.run(&[command, "app.mpisee"]);
+            assert_is_harmless(&ran.stdout, &[command, file]);
+            assert_is_harmless(&ran.stderr, &[command, file]);
+        }
+    }
+    let profile = splatt().write();
+    let ran = profile.run(&["summary", FORGED]);
+    ran.fails_with(&["'a\\u{1b}[2J\\u{9b}5n\\u{202e}b\\r\\u{2066}c\\u{7}\\u{2028}'"]);
 }
 
 #[test]

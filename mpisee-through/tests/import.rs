@@ -239,14 +239,15 @@ fn what_is_no_import_is_said_in_a_sentence() {
     let other = Other::report(&format!("@ mpiP\n@ Command : ./app\n{END}"));
     let import = |file: &str| other.run(&["import", file]);
     import("app.2.4711.1.mpiP")
-        .fails_with(&["not a whole report of mpiP", "no line '@ MPI Task Assignment'"]);
+        .fails_with(&["cannot be imported as a report of mpiP", "no line '@ MPI Task Assignment'"]);
     std::fs::write(other.0.path().join("cut.mpiP"), "@ mpiP\n@ Command : ./app\n").unwrap();
-    import("cut.mpiP").fails_with(&["not a whole report of mpiP", "does not end with '@--- End of Report'"]);
+    import("cut.mpiP")
+        .fails_with(&["cannot be imported as a report of mpiP", "does not end with '@--- End of Report'"]);
     import("none.mpiP").fails_with(&["cannot read 'none.mpiP'"]);
     std::fs::write(other.0.path().join("text"), "nothing of either").unwrap();
     import("text").fails_with(&["'text' is neither a database of the C++ mpisee nor a report of mpiP"]);
     std::fs::write(other.0.path().join("cut.db"), b"SQLite format 3\0").unwrap();
-    import("cut.db").fails_with(&["'cut.db' is not a database of the C++ mpisee"]);
+    import("cut.db").fails_with(&["'cut.db' cannot be imported as a database of the C++ mpisee"]);
     let short = REPORT.replace("(all, milliseconds)", "(all callsites, milliseconds)");
     Other::report(&short).run(&["import", "app.2.4711.1.mpiP"]).fails_with(&["leaves out with -d"]);
     let concise = REPORT.replace("MPI Time (seconds)", "Task Time Statistics (seconds)");
@@ -255,7 +256,109 @@ fn what_is_no_import_is_said_in_a_sentence() {
     Other::report(&negative).run(&["import", "app.2.4711.1.mpiP"]).fails_with(&["-0.12", "time in seconds"]);
     Other::database("INSERT INTO mappings VALUES (1, 'n0')")
         .run(&["import", "mpisee_1.db"])
-        .fails_with(&["rank 0 is missing"]);
+        .fails_with(&["rank 0 is missing in mappings"]);
+}
+
+/// Expects that the import fails with these parts of a sentence, and leaves nothing.
+#[track_caller]
+fn is_refused(other: &Other, file: &str, parts: &[&str]) {
+    other.run(&["import", file, "-o", "app.mpisee"]).fails_with(parts);
+    let left: Vec<_> = std::fs::read_dir(other.0.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(left, [file], "nothing is written");
+}
+
+#[test]
+fn numbers_in_a_report_that_cannot_be_are_named_by_their_line() {
+    let time = "Allreduce            1    1     10       20       12        8";
+    let size = "Send                 2    0       4      4096      2048       512      8192";
+    for (line, wrong, parts) in [
+        (time, "Allreduce 1 1 10 20 NaN 8", ["its line 'Allreduce 1 1 10 20 NaN 8", "has NaN where a time"]),
+        (
+            time,
+            "Allreduce 1 1 NaN 20 12 8",
+            ["its line 'Allreduce 1 1 NaN", "has NaN where a number of calls"],
+        ),
+        (time, "Allreduce 1 1 -3 20 12 8", ["its line 'Allreduce 1 1 -3", "has -3 where a number of calls"]),
+        (
+            time,
+            "Allreduce 1 1 1e30 20 0 0",
+            ["its line 'Allreduce 1 1 1e30", "where a number of calls or bytes"],
+        ),
+        (time, "Allreduce 1 1 10 20000 12 8", ["a call of 20.0 s", "the rank ran for 9.51 s"]),
+        (time, "Allreduce 1 1 10 20 2e4 8", ["a call of 20.0 s", "the rank ran for 9.51 s"]),
+        (time, "Allreduce 1 1 1e8 20 12 8", ["calls of 1200000 s in all", "the rank ran for 9.51 s"]),
+        (time, "Allreduce 1 1 10 20 12 80", ["a shortest call of 80.0 ms", "a longest of 20.0 ms"]),
+        (time, "Allreduce 1 1 10 inf 12 8", ["its line 'Allreduce 1 1 10 inf", "has inf where a time"]),
+        (
+            size,
+            "Send 2 0 4 1e300 2048 512 8192",
+            ["its line 'Send 2 0 4 1e300", "where a number of calls or bytes"],
+        ),
+        (size, "Send 2 0 4 4096 2048 -512 8192", ["its line 'Send 2 0 4 4096", "has -512 where a number"]),
+        (size, "Send 2 0 4 4096 2048 512 NaN", ["its line 'Send 2 0 4 4096", "has NaN where a number"]),
+        (size, "Send 2 0 4 4 2048 512 8192", ["a smallest message of 512 bytes", "a largest of 4"]),
+        ("   1       9.51", "   1       1e12", ["its line '1       1e12", "where a time in seconds"]),
+    ] {
+        assert!(REPORT.contains(line), "{line}");
+        let other = Other::report(&REPORT.replace(line, wrong));
+        is_refused(&other, "app.2.4711.1.mpiP", &parts);
+    }
+    let sent = REPORT.split_once("Sent statistics").unwrap().1;
+    let many = sent.replace("        80\n", "        9e18\n").replace("8192\n", "9e18\n");
+    let other = Other::report(&REPORT.replace(sent, &many));
+    is_refused(&other, "app.2.4711.1.mpiP", &["its bytes add up to more than 2^64"]);
+}
+
+#[test]
+fn numbers_in_a_database_that_cannot_be_are_named_by_their_row() {
+    for (change, parts) in [
+        ("UPDATE data SET time = -1.0 WHERE id = 3", ["row 3 of its table data", "has -1 where a time"]),
+        // SQLite keeps NaN as NULL.
+        (
+            "UPDATE data SET time = NULL WHERE id = 3",
+            ["row 3 of its table data", "type Null in the column time"],
+        ),
+        ("UPDATE data SET time = 9e999 WHERE id = 3", ["row 3 of its table data", "has inf where a time"]),
+        (
+            "UPDATE data SET time = 1000.0 WHERE id = 2",
+            ["row 2 of its table data has a call of 100 s", "ran for 10.5 s"],
+        ),
+        (
+            "UPDATE data SET calls = -7 WHERE id = 4",
+            ["row 4 of its table data", "has -7, which is out of range"],
+        ),
+        (
+            "UPDATE data SET volume = 'much' WHERE id = 4",
+            ["row 4 of its table data", "type Text in the column volume"],
+        ),
+        (
+            "UPDATE data SET buffer_size_min = 999 WHERE id = 2",
+            ["row 2 of its table data", "a smallest message of 999 bytes"],
+        ),
+        (
+            "UPDATE data SET volume = 9223372036854775807",
+            ["its bytes add up to more than 2^64", "mpisee_1.db"],
+        ),
+        (
+            "UPDATE data SET comm_id = 77 WHERE id = 5",
+            ["row 5 of its table data", "type Null in the column name"],
+        ),
+        (
+            "UPDATE comms SET size = -1 WHERE id = 3",
+            ["row 3 of its table comms", "has -1, which is out of range"],
+        ),
+        (
+            "UPDATE exectimes SET time = 'nan' WHERE id = 1",
+            ["row 1 of its table exectimes", "type Text in the column time"],
+        ),
+        (
+            "UPDATE exectimes SET time = -2 WHERE id = 1",
+            ["row 1 of its table exectimes", "has -2 where a time"],
+        ),
+    ] {
+        let other = Other::database(&format!("{ROWS}{change};"));
+        is_refused(&other, "mpisee_1.db", &parts);
+    }
 }
 
 #[test]

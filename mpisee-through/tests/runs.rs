@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::runs::{repetitions, run, series, write};
+use support::runs::{copy, repetitions, run, series, write};
 
 #[test]
 fn the_communicator_that_goes_with_the_run_time_is_found() {
@@ -28,6 +28,23 @@ fn an_outlier_is_named() {
     let ran = write(&runs).run(&["runs", "set"]);
     let said = "Outlier: app-7.mpisee took 10.7 s, ";
     assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
+}
+
+#[test]
+fn a_copy_of_a_run_counts_once() {
+    let home = write(&repetitions()[..2]);
+    copy(&home, "set/app-1.mpisee", "set/app-3.mpisee");
+    let ran = home.run(&["runs", "set"]);
+    let said = "set/app-3.mpisee is a copy of set/app-1.mpisee: both are of one run, which counts once.";
+    assert!(ran.exits(0).stdout.contains(said) && ran.stdout.contains("2 runs of "), "{}", ran.stdout);
+    home.run(&["runs", "set/app-1.mpisee", "set/app-3.mpisee"])
+        .fails_with(&["is a copy of set/app-1.mpisee"]);
+    copy(&home, "set/app-1.mpisee", "set/app-4.mpisee");
+    let ran = home.run(&["runs", "set"]);
+    assert!(ran.exits(0).stdout.contains("2 profiles are copies of others, as set/app-3"), "{}", ran.stdout);
+    // A run with other processes that began in the same second is another one.
+    home.replace("../set/app-3.mpisee/ranks.csv", "0,node0,", "0,node1,");
+    home.run(&["runs", "set/app-1.mpisee", "set/app-3.mpisee"]).exits(0);
 }
 
 #[test]

@@ -187,12 +187,17 @@ pub fn collected<'p>(
 }
 
 impl CurrentCall {
+    /// `from 12 tag 5`: with whom it communicates, where that is known.
+    pub fn with_text(&self) -> Option<String> {
+        let is_world = self.comm.as_ref().is_some_and(|(id, _)| *id == CommId::WORLD);
+        Some(self.with?.text(is_world))
+    }
+
     /// `MPI_Allreduce on W (call 18)`, `MPI_Recv from 12 tag 5 on W`.
     pub fn name(&self) -> String {
         let mut text = self.call.name().to_owned();
-        if let Some(with) = &self.with {
-            text +=
-                &format!(" {}", with.text(self.comm.as_ref().is_some_and(|(id, _)| *id == CommId::WORLD)));
+        if let Some(with) = self.with_text() {
+            text += &format!(" {with}");
         }
         match &self.comm {
             Some((_, name)) => text += &format!(" on {name}"),

@@ -135,6 +135,29 @@ impl With {
         }
     }
 
+    /// The other end, where there is one: of a message, or of the only request.
+    pub fn peer(&self) -> Option<Partner> {
+        match *self {
+            With::To(peer, _)
+            | With::From(peer, _)
+            | With::Requests { count: 1, first: First::SendTo(peer) | First::ReceiveFrom(peer) } => {
+                Some(peer)
+            }
+            With::Both { .. } | With::Requests { .. } | With::Different { .. } => None,
+        }
+    }
+
+    /// The tag of a message, unless it is any.
+    pub fn tag(&self) -> Option<i32> {
+        match *self {
+            With::To(_, tag) => tag,
+            With::From(_, Tag::Is(tag)) => Some(tag),
+            With::From(_, Tag::Any) | With::Both { .. } | With::Requests { .. } | With::Different { .. } => {
+                None
+            }
+        }
+    }
+
     /// Behind the name of a call: `from 12 tag 5`. `is_world` says that it is on `MPI_COMM_WORLD`.
     pub fn text(&self, is_world: bool) -> String {
         match *self {
@@ -191,5 +214,13 @@ mod tests {
         for (text, expected) in texts.into_iter().chain(of_requests) {
             assert_eq!(text, expected);
         }
+        let of = |with: With| (with.peer().and_then(Partner::in_world).map(WorldRank::get), with.tag());
+        assert_eq!(of(With::From(rank(3, Some(12)), Tag::Is(5))), (Some(12), Some(5)));
+        assert_eq!(of(With::From(Partner::Any, Tag::Any)), (None, None));
+        assert_eq!(of(With::To(twelve, None)), (Some(12), None));
+        assert_eq!(of(With::Both { to: twelve, from: twelve }), (None, None));
+        let only = With::Requests { count: 1, first: First::ReceiveFrom(twelve) };
+        assert_eq!(of(only), (Some(12), None));
+        assert_eq!(of(With::Requests { count: 2, first: First::ReceiveFrom(twelve) }), (None, None));
     }
 }

@@ -29,5 +29,6 @@ pub mod timeline;
 pub mod top;
 pub mod variables;
 pub mod waits;
+mod wanted;
 
 pub use crate::outcome::Outcome;

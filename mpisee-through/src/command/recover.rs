@@ -1,5 +1,6 @@
 //! `recover`: profiles of programs that ended without `MPI_Finalize`, from the segments that they left.
 
+use super::wanted::is_called;
 use super::{Outcome, skipped};
 use crate::output::printable;
 use crate::units::count;
@@ -184,13 +185,7 @@ fn only(worlds: Vec<WorldSegments>, words: &[String]) -> Result<Vec<WorldSegment
 /// Returns whether a word is the name of the run's profile, the number of one of its processes, or its job.
 fn is_meant(about: Option<&Described>, world: &WorldSegments, word: &str) -> bool {
     let is_process = word.parse().is_ok_and(|pid: u32| world.segments().any(|it| it.header.pid == pid));
-    let Some(Described { wanted, job, .. }) = about else { return is_process };
-    let file = wanted.file_name().unwrap_or_default();
-    let stem = wanted.file_stem().unwrap_or_default();
-    let is_job = job
-        .as_deref()
-        .is_some_and(|job| job == word || job.split_once(' ').is_some_and(|(_, it)| it == word));
-    is_process || is_job || file == word || stem == word
+    is_process || is_called(about, word)
 }
 
 /// A line for each run.

@@ -4,12 +4,6 @@ use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width, presets,
 };
 
-/// Text that an application chose, without what would move the cursor or break a line.
-pub fn printable(text: &str) -> String {
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(escaped).collect()
-}
-
 /// The columns of the terminal.
 pub fn terminal_width() -> Option<u16> {
     Table::new().width()
@@ -341,11 +335,6 @@ mod tests {
         assert_eq!(page(None).wrapped_lines(text), text);
         let coloured = Page { width: Some(3), colour: true };
         assert_eq!(coloured.wrapped(&format!("{} b", coloured.bold("a")), ""), ["\u{1b}[1ma\u{1b}[0m b"]);
-    }
-
-    #[test]
-    fn control_characters_do_not_reach_the_terminal() {
-        assert_eq!(printable("grün\u{1b}[2J\n"), "grün\\u{1b}[2J\\n");
     }
 
     #[test]

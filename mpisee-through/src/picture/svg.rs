@@ -1,6 +1,7 @@
 //! A picture as SVG.
 
 use super::{Anchor, Colour, Face, INK, Picture, Shape, Text};
+use crate::output::printable;
 use std::fmt::{Error, Write};
 
 /// The text of the file.
@@ -88,9 +89,11 @@ fn hexadecimal([red, green, blue]: Colour) -> String {
 
 /// Text for XML, which has no way to write most control characters, nor what is no character.
 fn escaped(text: &str) -> String {
-    let is_none = |it: char| it.is_control() || matches!(it, '\u{fffe}' | '\u{ffff}');
-    let plain: String = text.chars().map(|it| if is_none(it) { ' ' } else { it }).collect();
-    plain.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    printable(text)
+        .replace(['\u{fffe}', '\u{ffff}'], " ")
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 #[cfg(test)]
@@ -102,7 +105,10 @@ mod tests {
         let mut picture = Picture { width: 10.0, height: 20.0, ..Picture::default() };
         picture.text(1.0, 2.0, 9.0, Anchor::End, "vector<T&>\u{1b}</svg>");
         let text = svg(&picture).unwrap();
-        assert!(text.contains("text-anchor=\"end\">vector&lt;T&amp;&gt; &lt;/svg&gt;</text>"), "{text}");
+        assert!(
+            text.contains("text-anchor=\"end\">vector&lt;T&amp;&gt;\\u{1b}&lt;/svg&gt;</text>"),
+            "{text}"
+        );
         assert!(text.contains("viewBox=\"0 0 10 20\"") && text.ends_with("</text>\n</svg>\n"), "{text}");
     }
 }

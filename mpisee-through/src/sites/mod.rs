@@ -12,7 +12,7 @@ mod wrappers;
 
 pub use frames::SiteFrame;
 pub use paths::{PathSum, path_sums};
-pub use place::How;
+pub use place::{How, Place};
 pub use sums::{PlaceSum, PlaceSums, place_sums};
 pub use wrappers::{Wrappers, is_start};
 

@@ -30,6 +30,20 @@ fn text_of_the_program_stays_text() {
 }
 
 #[test]
+fn text_of_the_program_does_not_turn_the_direction_of_writing() {
+    let forged = "x\u{202e}gnp.\u{2066}c";
+    let builder = full().with(|profile| {
+        profile.run.command = vec![format!("./{forged}")];
+        profile.comms.iter_mut().for_each(|row| row.label = forged.to_owned());
+    });
+    let page = page_of(&builder.write());
+    assert!(page.contains("<title>x\\u{202e}gnp.\\u{2066}c · mpisee</title>"), "{}", &page[..600]);
+    let data = data_of(&page).to_string();
+    assert!(!data.contains('\u{202e}') && !data.contains('\u{2066}'), "turned");
+    assert!(data.contains("x\\\\u{202e}gnp.\\\\u{2066}c"), "the label is shown: {}", &data[..2000]);
+}
+
+#[test]
 fn the_page_loads_nothing() {
     let page = page_of(&full().write());
     assert!(page.starts_with("<!doctype html>"));

@@ -17,6 +17,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// A profile that is put together row by row.
+#[derive(Clone)]
 pub struct Builder {
     pub run: RunInfo,
     pub ranks: Vec<RankRow>,

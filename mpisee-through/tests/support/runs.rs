@@ -1,6 +1,7 @@
 //! Runs that repeat each other, and series of runs.
 
 use super::{Builder, Written};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Writes runs to the folder `set`.
 pub fn write(builders: &[Builder]) -> Written {
@@ -9,12 +10,27 @@ pub fn write(builders: &[Builder]) -> Written {
     home
 }
 
-/// Writes runs to a folder beside the profile.
+/// Writes runs to a folder beside the profile, each with processes of its own.
 pub fn add(home: &Written, folder: &str, builders: &[Builder]) {
+    /// More than a run has.
+    const PROCESSES: u32 = 100_000;
+    static RUNS: AtomicU32 = AtomicU32::new(1);
     std::fs::create_dir(home.beside().join(folder)).unwrap();
     for (number, builder) in (1..).zip(builders) {
+        let mut run = builder.clone();
+        let first = PROCESSES * RUNS.fetch_add(1, Ordering::Relaxed);
+        run.ranks.iter_mut().for_each(|row| row.pid += first);
         let place = home.beside().join(format!("{folder}/app-{number}.mpisee"));
-        std::fs::rename(builder.write().directory, place).unwrap();
+        std::fs::rename(run.write().directory, place).unwrap();
+    }
+}
+
+/// Copies a profile of a folder, with its tables.
+pub fn copy(home: &Written, from: &str, to: &str) {
+    let (from, to) = (home.beside().join(from), home.beside().join(to));
+    std::fs::create_dir_all(&to).unwrap();
+    for file in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
     }
 }
 

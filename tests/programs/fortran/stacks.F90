@@ -1,7 +1,22 @@
-! Stays where it is until there is a file "go", on 2 ranks: 0 in a Recv, below exchange, 1 in no call.
+! Stays where it is until there is a file "go", on 2 ranks: 0 in a Recv, below exchange of the module halo, 1 in no call.
 #include "interface.h"
-program stacks
+module halo
 #include "begin.h"
+contains
+
+  subroutine exchange(rank)
+    integer, intent(in) :: rank
+    integer :: number, ierr
+    number = 79
+    ierr = 0
+    if (rank == 0) call MPI_Recv(number, 1, MPI_INTEGER, 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE ERR) ! exchange calls
+    if (rank == 1) call MPI_Send(number, 1, MPI_INTEGER, 0, 5, MPI_COMM_WORLD ERR)
+  end subroutine
+end module
+
+program stacks
+  use halo
+  implicit none
   integer :: ierr, rank
   logical :: there
   character(len=16) :: sign
@@ -16,15 +31,6 @@ program stacks
     inquire (file='go', exist=there)
     call sleep(1)
   end do
-  call exchange()
+  call exchange(rank)
   call MPI_Finalize(NO_OTHERS)
-
-contains
-
-  subroutine exchange()
-    integer :: number
-    number = 79
-    if (rank == 0) call MPI_Recv(number, 1, MPI_INTEGER, 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE ERR) ! exchange calls
-    if (rank == 1) call MPI_Send(number, 1, MPI_INTEGER, 0, 5, MPI_COMM_WORLD ERR)
-  end subroutine
 end program

@@ -124,7 +124,7 @@ fn fortran_and_templates_are_named() {
         if let Some(program) = mpi.compile_fortran("fortran/stacks", "USE_MPI") {
             let running = Running::start(mpi, 2, &program, &[]);
             let found = running.stacks();
-            let exchange = at("exchange", "fortran/stacks.F90", "! exchange calls");
+            let exchange = at("halo::exchange", "fortran/stacks.F90", "! exchange calls");
             assert!(found[&0].contains(&exchange), "{found:?}");
             running.end();
         }

@@ -148,6 +148,29 @@ fn jobs_are_shown_separately() {
 }
 
 #[test]
+fn a_job_is_chosen_by_the_name_of_its_profile() {
+    on_each_mpi(|mpi| {
+        let mut waiting = Waiting::start(mpi, &["1000"]);
+        // A folder of that name is no mistake: it may have the sources.
+        std::fs::create_dir(waiting.place.path("waits")).expect("the folder is new");
+        for name in ["waits", "waits.mpisee"] {
+            assert_eq!(waiting.json(Some(name))["jobs"][0]["command"][1], "1000", "{name}");
+        }
+        for (word, why) in [
+            ("wait", "no running job is called 'wait', and there is no directory of that name; "),
+            ("4000000001", "there is neither a process 4000000001 nor a running job of that number; "),
+        ] {
+            let output = waiting.top(Some(word), &["--once"]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.starts_with(&format!("mpisee-through: {why}waits (processes ")), "{said}");
+            assert!(said.ends_with(") runs\n"), "{said}");
+        }
+        waiting.end();
+    });
+}
+
+#[test]
 fn a_rank_that_died_is_shown_as_ended_and_recovered_with_its_place() {
     on_each_mpi(|mpi| {
         let mut waiting = Waiting::start(mpi, &["3000", "dies"]);
@@ -166,6 +189,26 @@ fn a_rank_that_died_is_shown_as_ended_and_recovered_with_its_place() {
         let shown: Vec<_> =
             profile.run.ended_in.iter().map(|place| (place.ranks.as_str(), &place.call)).collect();
         assert_eq!(shown, [("0-1", &Some("MPI_Allreduce".to_owned())), ("2-3", &None)]);
+    });
+}
+
+#[test]
+fn ranks_that_were_killed_in_a_hang_say_for_which_message_they_waited() {
+    on_each_mpi(|mpi| {
+        let mut waiting = Waiting::start(mpi, &["1000"]);
+        let job = waiting.hung();
+        for process in job["processes"].as_array().expect("a list") {
+            let pid = process["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a number");
+            signal::send(signal::SIGKILL, pid);
+        }
+        let _ = waiting.launcher.0.wait();
+        waiting.place.wait_for_ranks(&[]);
+        let said = waiting.place.recover(&["--output", "ended.mpisee"]);
+        assert!(said.contains("\n  Ranks 0-1 were in MPI_Allreduce on W_s1.0 (call 6)"), "{said}");
+        assert!(said.contains("\n  Rank 2 was in MPI_Recv from 3 tag 4 on W"), "{said}");
+        let profile = waiting.place.tables("ended.mpisee");
+        let place = profile.run.ended_in.iter().find(|place| place.ranks == "2").expect("it is there");
+        assert_eq!((place.with.as_deref(), place.peer, place.tag), (Some("from 3 tag 4"), Some(3), Some(4)));
     });
 }
 

@@ -8,6 +8,7 @@ mod search;
 
 use super::Outcome;
 use super::top::parse_interval;
+use crate::output::printable;
 use crate::signals;
 use crate::timeline::files::{NodeFiles, node_path, read, table_path};
 use crate::timeline::history::{History, Interval, NodeRate, Rate};
@@ -49,9 +50,9 @@ EXAMPLES:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AgentArgs {
-    /// A process of the job or above it, or where the segments are (default: the directory in MPISEE_SEGMENTS, else
-    /// /dev/shm)
-    #[arg(value_name = "PID|DIR")]
+    /// A process of the job or above it, the name of its profile (app), its number in the batch system, or where the segments
+    /// are (default: all jobs in the directory in MPISEE_SEGMENTS, else /dev/shm)
+    #[arg(value_name = "PID|NAME|JOB|DIR")]
     which: Option<String>,
 
     /// Time between two readings; it doubles when there are more than --rows rows
@@ -86,7 +87,7 @@ pub fn run(args: &AgentArgs) -> Result<Outcome> {
     while let Some(world) = search.wait(args.wait)? {
         jobs += 1;
         let said = Agent::new(args, &search, &world)?.run()?;
-        writeln!(std::io::stdout(), "{said}")?;
+        writeln!(std::io::stdout(), "{}", printable(&said))?;
         if signals::caught().is_some() {
             break;
         }
@@ -121,7 +122,7 @@ struct Agent<'a> {
 impl<'a> Agent<'a> {
     fn new(args: &AgentArgs, search: &'a Search, world: &WorldSegments) -> Result<Agent<'a>> {
         let job = job_of(world).unwrap_or_default();
-        let only = OnlyOne::of(search.user, job)?;
+        let only = OnlyOne::of(search.user(), job)?;
         let mut ranks = Ranks::default();
         world.segments().for_each(|segment| ranks.add(segment));
         let host = world.running().next().map_or(String::new(), |segment| segment.header.host.clone());

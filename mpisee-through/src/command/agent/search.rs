@@ -1,39 +1,29 @@
 //! Finds the job that an agent is to read.
 
-use crate::command::top::{directory_of, is_or_is_below};
+use crate::command::wanted::Wanted;
 use crate::output::printable;
 use crate::signals;
 use anyhow::{Result, bail};
 use mpisee_collect::process;
 use mpisee_collect::segments::{self, Segment, WorldSegments};
-use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Where to look, and for what.
 pub struct Search {
-    directory: PathBuf,
-    pub user: u32,
-    /// A process of the job, or above it.
-    pid: Option<u32>,
+    wanted: Wanted,
     /// Jobs that were read already.
     done: Vec<u64>,
 }
 
 impl Search {
-    /// By a process or a directory, else all jobs of this node.
+    /// By a process, a name, a job or a directory, else all jobs of this node.
     pub fn new(which: Option<&str>) -> Result<Search> {
-        let pid = which.and_then(|which| which.parse().ok());
-        let directory = match (which, pid) {
-            (Some(directory), None) => PathBuf::from(directory),
-            (_, Some(pid)) => directory_of(pid).map_or_else(segments::directory, Ok)?,
-            (None, None) => segments::directory()?,
-        };
-        if let Some(pid) = pid
-            && process::look_at(pid).is_none()
-        {
-            bail!("there is no process {pid}; a directory whose name is a number is ./{pid}");
-        }
-        Ok(Search { directory, user: segments::own_user()?, pid, done: Vec::new() })
+        Ok(Search { wanted: Wanted::new(which, segments::own_user()?)?, done: Vec::new() })
+    }
+
+    /// The user whose jobs are read.
+    pub fn user(&self) -> u32 {
+        self.wanted.user
     }
 
     /// Waits for a job to begin: while its process runs, if one was named, else that long. `None` if none came.
@@ -49,11 +39,11 @@ impl Search {
                 0 => {}
                 1 => return Ok(worlds.pop().inspect(|world| self.done.extend(job_of(world)))),
                 jobs => bail!(
-                    "{jobs} jobs run here; name a process of one, such as {}",
+                    "{jobs} jobs run here; name one or a process of it, such as {}",
                     worlds[0].running().next().map_or(0, |segment| segment.header.pid)
                 ),
             }
-            let is_over = match self.pid {
+            let is_over = match self.wanted.pid() {
                 Some(pid) => process::look_at(pid).is_none_or(|seen| seen.ended),
                 None => begin.elapsed().as_secs_f64() >= most_s || !self.done.is_empty(),
             };
@@ -66,26 +56,19 @@ impl Search {
 
     /// Jobs that run and were not read.
     fn worlds(&self) -> Result<Vec<WorldSegments>> {
-        let found = segments::find(&self.directory, self.user, false)?;
+        let found = segments::find(&self.wanted.directory, self.wanted.user, false)?;
         let mut worlds = segments::worlds(found.segments);
         worlds.retain(|world| {
-            job_of(world).is_some_and(|job| !self.done.contains(&job)) && self.is_wanted(world)
+            job_of(world).is_some_and(|job| !self.done.contains(&job)) && self.wanted.takes(world)
         });
         Ok(worlds)
-    }
-
-    fn is_wanted(&self, world: &WorldSegments) -> bool {
-        match self.pid {
-            None => world.running().next().is_some(),
-            Some(wanted) => world.running().any(|segment| is_or_is_below(segment.header.pid, wanted)),
-        }
     }
 
     /// The segments of a job that began then, with those that came since.
     pub fn segments(&self, job: u64, start_ns: u64) -> Result<Vec<Segment>> {
         // Launchers reuse the numbers of jobs, and a killed one has left its segments.
         const MOST_EARLIER_NS: u64 = 60_000_000_000;
-        let mut segments = segments::find(&self.directory, self.user, false)?.segments;
+        let mut segments = segments::find(&self.wanted.directory, self.wanted.user, false)?.segments;
         segments.retain(|segment| {
             segment.header.job == job
                 && segment.header.start_realtime_ns >= start_ns.saturating_sub(MOST_EARLIER_NS)
@@ -95,21 +78,14 @@ impl Search {
 
     /// When the directory last changed: before that there is no other segment in it.
     pub fn changed(&self) -> Option<SystemTime> {
-        std::fs::metadata(&self.directory).and_then(|metadata| metadata.modified()).ok()
+        std::fs::metadata(&self.wanted.directory).and_then(|metadata| metadata.modified()).ok()
     }
 
     /// Why there is nothing to read.
     pub fn nothing(&self) -> String {
-        let directory = self.directory.display();
-        printable(&match self.pid {
-            Some(pid) => {
-                format!("process {pid} has no job that mpisee records: no segment in '{directory}' was its")
-            }
-            None => format!(
-                "no program that mpisee records runs here: no segment of a running process is in '{directory}'; \
-                 start it before, or let the agent --wait 60s"
-            ),
-        })
+        let hint =
+            if self.wanted.is_of_all() { "; start it before, or let the agent --wait 60s" } else { "" };
+        printable(&(self.wanted.nothing() + hint))
     }
 }
 

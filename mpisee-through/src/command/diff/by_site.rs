@@ -1,22 +1,24 @@
-//! `diff --by site`: the places of both runs, paired by function and line.
+//! `diff --by site`: the places of both runs, or of both sets of runs, paired by function and line.
 //!
-//! Between builds lines move and addresses change: places that are left over are paired by function and file, where both runs
-//! have as many of these, in the order of their lines; where functions are not known, by the binary, if each run has one place
+//! Between builds lines move and addresses change: places that are left over are paired by function and file, where both sides
+//! have as many of these, in the order of their lines; where functions are not known, by the binary, if each side has one place
 //! in it that calls the operation.
 
 use super::DiffArgs;
-use super::unlike;
+use super::sets::{self, Opened};
+use super::{NOISE, noise_unknown, unlike};
 use crate::filter::CallFilter;
-use crate::output::Format;
-use crate::sheet::{self, Answer, Head, Sheet, Value, caveats};
-use crate::sites::{PlaceSum, SiteArgs, Sites, place_sums};
+use crate::output::{Format, printable};
+use crate::sheet::{self, Answer, Head, Sheet, Value, caveats, headed};
+use crate::sites::{Place, PlaceSum, SiteArgs, Sites, place_sums};
+use crate::statistics::{Difference, difference, holm, mean};
 use crate::units::natural_order;
 use crate::view::ProfileView;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use mpisee_profile::ProfileError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-const HEADS: [Head; 11] = [
+const HEADS: [Head; 13] = [
     sheet::fixed("at", "AT"),
     sheet::fixed("at_after", "IN B"),
     sheet::fixed("call", "CALL"),
@@ -28,14 +30,18 @@ const HEADS: [Head; 11] = [
     sheet::number("time_change", "Change %"),
     sheet::number("max_before_s", "Max A").hidden_at(2),
     sheet::number("max_after_s", "Max B").hidden_at(2),
+    sheet::number("noise_s", "Noise").hidden_at(3),
+    sheet::fixed("may_be_noise", ""),
 ];
 
-/// An operation at a place, as it is named in both runs.
+/// An operation at a place, as it is named in both sets.
 type Name = (String, String);
-/// A place with its name: several sums where the same lines are called through several wrappers.
-type Named<'s> = (Name, Vec<&'s PlaceSum>);
-/// Places of both runs by a name.
-type Pairs<'s> = BTreeMap<Name, [Vec<&'s PlaceSum>; 2]>;
+/// The sums of a place, each with the number of its run: several of a run where the same lines are called through several wrappers.
+type Sums<'s> = Vec<(usize, &'s PlaceSum)>;
+/// A place with its name.
+type Named<'s> = (Name, Sums<'s>);
+/// Places of both sets by a name.
+type Pairs<'s> = BTreeMap<Name, [Sums<'s>; 2]>;
 
 /// The places of a run.
 struct Run {
@@ -55,100 +61,161 @@ impl Run {
     }
 }
 
-/// The runs to compare, of which there are two.
-fn single_runs(args: &DiffArgs) -> Result<[ProfileView; 2]> {
-    let [mut before, mut after] = super::sets::open(super::paths(args)?)?;
-    match (before.pop(), after.pop()) {
-        (Some(one), Some(other)) if before.is_empty() && after.is_empty() => Ok([one, other]),
-        _ => bail!("--by site compares two runs, and not sets of runs: name one profile of each"),
-    }
-}
-
-/// Compares the places of both runs.
+/// Compares the places of both sets.
 pub fn answer(args: &DiffArgs) -> Result<Answer> {
-    let [before, after] = single_runs(args)?;
-    let filter = super::filtered([&before, &after].into_iter(), &args.filter)?;
-    let [mut before, mut after] =
-        [Run::new(before, &args.sites, &filter)?, Run::new(after, &args.sites, &filter)?];
-    let mut cut_off = before.cut_off.take().or(after.cut_off.take());
-    if before.sums.is_empty() && after.sums.is_empty() && cut_off.is_none() {
-        crate::matched::need_operation(&before.view, &args.filter, true)?;
+    let paths = super::paths(args)?;
+    let Opened { views, notes } = Opened::open(paths)?;
+    let filter = super::filtered(views.iter().flatten(), &args.filter)?;
+    let read = |views: Vec<ProfileView>| -> Result<Vec<Run>> {
+        views.into_iter().map(|view| Run::new(view, &args.sites, &filter)).collect()
+    };
+    let [before, after] = views;
+    let mut sets = [read(before)?, read(after)?];
+    let cut_off = sets.iter_mut().flatten().find_map(|run| run.cut_off.take());
+    if sets.iter().flatten().all(|run| run.sums.is_empty()) && cut_off.is_none() {
+        crate::matched::need_operation(&sets[0][0].view, &args.filter, true)?;
     }
-    let mut pairs = paired([&before, &after]);
-    pairs.sort_by(|one, other| {
-        let change = |pair: &Pair<'_>| (pair.mean_s(1, &after) - pair.mean_s(0, &before)).abs();
-        change(other).total_cmp(&change(one)).then_with(|| natural_order(&one.name.0, &other.name.0))
-    });
-    let mut rows: Vec<Vec<Value>> = pairs.iter().map(|pair| pair.row([&before, &after])).collect();
+    let sets = [&sets[0][..], &sets[1][..]];
+    let pairs = in_order(paired(sets), sets);
+    let mut rows: Vec<Vec<Value>> = pairs.iter().map(|pair| pair.row(sets)).collect();
     let mut closing = args.shown.cut(&args.output, &mut rows, "There are no operations to compare.");
-    let named = |name: &str, run: &Run| run.note.as_ref().map(|note| format!("In {name}: {note}\n"));
-    closing.extend(named("A", &before).into_iter().chain(named("B", &after)));
-    let mut sheet = Sheet { name: "changes", heads: HEADS.to_vec(), rows };
-    if args.output.format() == Format::Table {
-        sheet.keep_columns(|name, is_empty| name != "at_after" || !is_empty);
+    for (name, set) in ["A", "B"].into_iter().zip(sets) {
+        let notes: BTreeSet<&String> = set.iter().filter_map(|run| run.note.as_ref()).collect();
+        closing.extend(notes.into_iter().map(|note| format!("In {name}: {note}\n")));
     }
-    let mut answer = Answer::new(before.view.profile(), sheet, cut_off.take());
-    let views = [&before.view, &after.view];
-    let of_profiles = [("A", views[0]), ("B", views[1])].into_iter().flat_map(|(name, view)| {
-        caveats(view.profile()).into_iter().map(move |said| format!("In {name}: {said}"))
-    });
-    answer.caveats = unlike::sentences(views).into_iter().chain(of_profiles).collect();
-    answer.values = unlike::values(views);
+    let mut sheet = Sheet { name: "changes", heads: HEADS.to_vec(), rows };
+    let counts = sets.map(<[Run]>::len);
+    let are_single = counts == [1, 1];
+    if args.output.format() == Format::Table {
+        sheet.keep_columns(|name, is_empty| {
+            (name != "at_after" || !is_empty) && !(are_single && NOISE.contains(&name))
+        });
+    }
+    let first = sets.map(|set| &set[0].view);
+    let mut answer = Answer::new(first[0].profile(), sheet, cut_off);
+    answer.caveats = [notes, unlike::sentences(first)].concat();
+    // Whoever compares places of two runs has been told by diff that they may differ by chance.
+    answer.caveats.extend(noise_unknown(counts).filter(|_| !are_single));
+    for (name, set) in ["A", "B"].into_iter().zip(sets) {
+        for run in set {
+            let place = super::place_of(name, set.len(), &run.view);
+            answer
+                .caveats
+                .extend(caveats(run.view.profile()).iter().map(|said| format!("In {place}: {said}")));
+        }
+    }
+    if !are_single {
+        let set = |(name, side): (&str, usize)| {
+            let text = sets::described(&sets::name(paths[side]), counts[side], first[side]);
+            headed(name, &printable(&text), args.output.page())
+        };
+        answer.lead = ["A", "B"].into_iter().zip(0..).map(set).collect();
+    }
+    answer.values = unlike::values(first);
+    answer.values.extend([
+        ("runs_before", Value::Count(counts[0] as u64)),
+        ("runs_after", Value::Count(counts[1] as u64)),
+    ]);
     answer.closing = closing;
     Ok(answer)
 }
 
-/// A place of one run, or the same place of both.
-struct Pair<'s> {
-    name: Name,
-    /// The name in the second run, where that is another.
-    other: Option<String>,
-    sides: [Vec<&'s PlaceSum>; 2],
+/// The pairs with what is known of the noise: changes that are certain first, then the largest.
+fn in_order<'s>(mut pairs: Vec<Pair<'s>>, sets: [&[Run]; 2]) -> Vec<Pair<'s>> {
+    for pair in &mut pairs {
+        pair.difference = difference(&pair.times_s(0, sets[0]), &pair.times_s(1, sets[1]));
+    }
+    let chances: Vec<f64> =
+        pairs.iter().map(|pair| pair.difference.map_or(1.0, |found| found.chance)).collect();
+    for (pair, is_certain) in pairs.iter_mut().zip(holm(&chances)) {
+        pair.is_certain = is_certain;
+    }
+    let change = |pair: &Pair<'_>| (pair.mean_s(1, sets[1]) - pair.mean_s(0, sets[0])).abs();
+    pairs.sort_by(|one, other| {
+        other
+            .is_certain
+            .cmp(&one.is_certain)
+            .then_with(|| change(other).total_cmp(&change(one)))
+            .then_with(|| natural_order(&one.name.0, &other.name.0))
+    });
+    pairs
 }
 
-impl Pair<'_> {
-    /// The mean time over the ranks of a run, in seconds.
-    fn mean_s(&self, side: usize, run: &Run) -> f64 {
-        self.sides[side].iter().map(|sum| sum.cell.time_s()).sum::<f64>() / run.ranks
+/// A place of one set, or the same place of both.
+struct Pair<'s> {
+    name: Name,
+    /// The name in the second set, where that is another.
+    other: Option<String>,
+    sides: [Sums<'s>; 2],
+    /// The noise, as far as it is known.
+    difference: Option<Difference>,
+    /// True if the change is more than noise.
+    is_certain: bool,
+}
+
+impl<'s> Pair<'s> {
+    fn new(name: Name, other: Option<String>, sides: [Sums<'s>; 2]) -> Self {
+        Pair { name, other, sides, difference: None, is_certain: false }
     }
 
-    fn row(&self, runs: [&Run; 2]) -> Vec<Value> {
+    /// The mean time over ranks in each run of a set, in seconds: none where a run does not come there.
+    fn times_s(&self, side: usize, runs: &[Run]) -> Vec<f64> {
+        let mut times_s = vec![0.0; runs.len()];
+        for (run, sum) in &self.sides[side] {
+            times_s[*run] += sum.cell.time_s() / runs[*run].ranks;
+        }
+        times_s
+    }
+
+    /// The same as the mean over the runs.
+    fn mean_s(&self, side: usize, runs: &[Run]) -> f64 {
+        mean(&self.times_s(side, runs))
+    }
+
+    /// The calls of a rank, as the mean over ranks and runs.
+    fn calls(&self, side: usize, runs: &[Run]) -> Value {
+        let sums = &self.sides[side];
+        // Of calls through libraries those are there whose path was taken, which are others in each run.
+        if !sums.iter().all(|(_, sum)| sum.is_whole) {
+            return Value::Nothing;
+        }
+        let calls: f64 = sums.iter().map(|(run, sum)| sum.cell.calls as f64 / runs[*run].ranks).sum();
+        Value::Number(calls / runs.len() as f64)
+    }
+
+    /// The time of the slowest rank, in any run.
+    fn most(&self, side: usize) -> Value {
+        let runs: BTreeSet<usize> = self.sides[side].iter().map(|(run, _)| *run).collect();
+        // Of several sums of a run the largest is not that of a rank in all of them.
+        if runs.len() < self.sides[side].len() {
+            return Value::Nothing;
+        }
+        let most = self.sides[side].iter().map(|(_, sum)| sum.cell.ranks.most_ns()).max().flatten();
+        most.map_or(Value::Nothing, |ns| Value::Seconds(crate::group::seconds(ns)))
+    }
+
+    fn row(&self, sets: [&[Run]; 2]) -> Vec<Value> {
         let is_there = [0, 1].map(|side| !self.sides[side].is_empty());
         let either = |side: usize, value: Value| if is_there[side] { value } else { Value::Nothing };
-        let calls = |side: usize| {
-            let calls: f64 = self.sides[side].iter().map(|sum| sum.cell.calls as f64).sum();
-            // Of calls through libraries those are there whose path was taken, which are others in each run.
-            let are_all = self.sides[side].iter().all(|sum| sum.is_whole);
-            either(side, if are_all { Value::Number(calls / runs[side].ranks) } else { Value::Nothing })
-        };
-        let means = [0, 1].map(|side| self.mean_s(side, runs[side]));
-        // Of several sums the largest is not that of a rank in all of them.
-        let most = |side: usize| match self.sides[side][..] {
-            [sum] => sum
-                .cell
-                .ranks
-                .most_ns()
-                .map_or(Value::Nothing, |ns| Value::Seconds(crate::group::seconds(ns))),
-            _ => Value::Nothing,
-        };
+        let means = [0, 1].map(|side| self.mean_s(side, sets[side]));
         let change_s = means[1] - means[0];
         let is_in_both = is_there == [true, true];
-        let change = is_in_both && means[0] > 0.0;
+        let share = (is_in_both && means[0] > 0.0).then(|| change_s / means[0]);
+        let may_be_noise = self.difference.is_some() && !self.is_certain && change_s != 0.0;
         vec![
             self.name.0.as_str().into(),
             self.other.as_deref().map_or(Value::Nothing, Value::from),
             self.name.1.as_str().into(),
-            calls(0),
-            calls(1),
+            either(0, self.calls(0, sets[0])),
+            either(1, self.calls(1, sets[1])),
             either(0, Value::Seconds(means[0])),
             either(1, Value::Seconds(means[1])),
             if is_in_both { Value::Seconds(change_s) } else { Value::Nothing },
-            match change {
-                true => Value::Change { share: change_s / means[0], matters: false },
-                false => Value::Nothing,
-            },
-            most(0),
-            most(1),
+            share.map_or(Value::Nothing, |share| Value::Change { share, matters: self.is_certain }),
+            self.most(0),
+            self.most(1),
+            self.difference.map_or(Value::Nothing, |found| Value::Seconds(found.noise)),
+            if may_be_noise { "~" } else { "" }.into(),
         ]
     }
 }
@@ -159,24 +226,31 @@ fn name(sum: &PlaceSum) -> Name {
     (place, sum.call.clone())
 }
 
-/// All places, each with that of the other run, if there is one.
-fn paired<'s>(runs: [&'s Run; 2]) -> Vec<Pair<'s>> {
+/// The place of sums that have one name; none of calls whose site is not known.
+fn place_of<'s>(sums: &Sums<'s>) -> Option<&'s Place> {
+    sums.first().and_then(|(_, sum)| sum.place.as_ref())
+}
+
+/// All places, each with that of the other set, if there is one.
+fn paired<'s>(sets: [&'s [Run]; 2]) -> Vec<Pair<'s>> {
     let mut by_name: Pairs<'s> = BTreeMap::new();
-    for (side, run) in runs.into_iter().enumerate() {
-        for sum in &run.sums {
-            by_name.entry(name(sum)).or_default()[side].push(sum);
+    for (side, runs) in sets.into_iter().enumerate() {
+        for (run, sum) in
+            runs.iter().enumerate().flat_map(|(at, run)| run.sums.iter().map(move |sum| (at, sum)))
+        {
+            by_name.entry(name(sum)).or_default()[side].push((run, sum));
         }
     }
     let (both, alone): (Pairs<'s>, Pairs<'s>) =
         by_name.into_iter().partition(|(_, sides)| sides.iter().all(|side| !side.is_empty()));
-    let whole = |(name, sides)| Pair { name, other: None, sides };
-    let mut pairs: Vec<Pair<'s>> = both.into_iter().map(whole).collect();
+    let mut pairs: Vec<Pair<'s>> =
+        both.into_iter().map(|(name, sides)| Pair::new(name, None, sides)).collect();
     let mut by_functions: BTreeMap<Name, [Vec<Named<'s>>; 2]> = BTreeMap::new();
     for (name, sides) in alone {
         let side = usize::from(sides[0].is_empty());
         let [before, after] = sides;
         let sums = if side == 0 { before } else { after };
-        match sums.first().and_then(|sum| sum.place.as_ref()) {
+        match place_of(&sums) {
             Some(place) => {
                 let key = (place.functions(), name.1.clone());
                 by_functions.entry(key).or_default()[side].push((name, sums));
@@ -185,32 +259,29 @@ fn paired<'s>(runs: [&'s Run; 2]) -> Vec<Pair<'s>> {
         }
     }
     for (_, [mut before, mut after]) in by_functions {
-        let has_functions = |(_, sums): &Named<'_>| {
-            sums.first().and_then(|sum| sum.place.as_ref()).is_some_and(|place| place.has_functions())
-        };
         // Without functions, the order of several is a guess.
+        let has_functions = |(_, sums): &Named<'_>| place_of(sums).is_some_and(Place::has_functions);
         let is_clear = before.len() == 1 || before.iter().all(has_functions);
         if before.len() != after.len() || !is_clear {
             pairs.extend(before.into_iter().map(|(name, sums)| one_sided(name, 0, sums)));
             pairs.extend(after.into_iter().map(|(name, sums)| one_sided(name, 1, sums)));
             continue;
         }
-        let order = |(_, sums): &Named<'_>| {
-            sums.first().and_then(|sum| sum.place.as_ref()).map(|place| place.order())
-        };
+        let order = |(_, sums): &Named<'s>| place_of(sums).map(Place::order);
         before.sort_by_key(order);
         after.sort_by_key(order);
-        pairs.extend(before.into_iter().zip(after).map(|((name, one), (other, another))| Pair {
-            name,
-            other: Some(other.0),
-            sides: [one, another],
-        }));
+        pairs.extend(
+            before
+                .into_iter()
+                .zip(after)
+                .map(|((name, one), (other, another))| Pair::new(name, Some(other.0), [one, another])),
+        );
     }
     pairs
 }
 
-fn one_sided(name: Name, side: usize, sums: Vec<&PlaceSum>) -> Pair<'_> {
+fn one_sided(name: Name, side: usize, sums: Sums<'_>) -> Pair<'_> {
     let mut sides = [Vec::new(), Vec::new()];
     sides[side] = sums;
-    Pair { name, other: None, sides }
+    Pair::new(name, None, sides)
 }

@@ -20,7 +20,7 @@ use anyhow::{Result, bail};
 use bound::{Bound, Totals, Verdict};
 use clap::{Args, ValueEnum};
 use pairing::Pairing;
-use sets::{Name, Set, Side};
+use sets::{Name, Opened, Set, Side};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -32,12 +32,13 @@ EXAMPLES:
   mpisee-through diff before.mpisee after.mpisee --kind collective --all
   mpisee-through diff 64.mpisee 128.mpisee              other numbers of ranks
   mpisee-through diff before.mpisee after.mpisee --by site          by function and line, also between builds
+  mpisee-through diff before.runs after.runs --by site              the same of repetitions, with the noise
   mpisee-through diff before.runs after.runs --fail-if 'time+10%'     exit code 1 if it got slower";
 
 /// Two runs, or two sets of repeated runs: what changed in calls, bytes and time, per communicator and operation.
 ///
 /// A is the first path, B the other; of several paths, A are those before -- and B those after it, behind all options. A folder stands for the
-/// profiles in it. Communicators are paired by name; those left over by how they were made, their size and shape, if only one
+/// profiles in it; of a run and its copies one counts. Communicators are paired by name; those left over by how they were made, their size and shape, if only one
 /// pair fits. Between runs with different numbers of ranks, communicators that one call made count together (W_s2.*), and
 /// all numbers are per rank. Else like communicators share a row in the table. Time is the mean over ranks, of several runs the mean
 /// over these, Change % that of B by A.
@@ -49,9 +50,9 @@ EXAMPLES:
 /// The first lines name A and B, and say if the runs have different programs, commands, MPI libraries, ranks or nodes; in JSON
 /// both runs' are program_before, program_after and so on.
 ///
-/// With --by site a row is a place in the program and the operation that is called there, as mpisee-through sites has them, of
-/// two single runs. Places are paired by function and line, and what is left over by function and file, where both runs have as
-/// many of these, in the order of their lines.
+/// With --by site a row is a place in the program and the operation that is called there, as mpisee-through sites has them. Places
+/// are paired by function and line, and what is left over by function and file, where both sides have as many of these, in the order
+/// of their lines. Max is the time of the slowest rank, of sets in any run.
 ///
 /// With --fail-if the exit code is 1 if a bound is exceeded, of sets by their means.
 #[derive(Debug, Args)]
@@ -163,7 +164,7 @@ pub fn by_site(args: &DiffArgs) -> Result<Answer> {
 
 /// Compares operations on communicators.
 pub fn compared(args: &DiffArgs) -> Result<Comparison> {
-    let [before, after] = load(args)?;
+    let ([before, after], copies) = load(args)?;
     let views = [before.first(), after.first()];
     // An aggregate profile has families only, as those of runs with other numbers of ranks are compared.
     let same_ranks =
@@ -198,7 +199,7 @@ pub fn compared(args: &DiffArgs) -> Result<Comparison> {
         run_sheet.keep_columns(|name, _| !NOISE.contains(&name));
     }
     let mut answer = Answer::new(views[0].profile(), sheet, None);
-    answer.caveats = notes([&before, &after]);
+    answer.caveats = [copies, notes([&before, &after])].concat();
     let sets = [before.text(), after.text()];
     answer.lead = ["A", "B"]
         .into_iter()
@@ -226,25 +227,30 @@ pub fn compared(args: &DiffArgs) -> Result<Comparison> {
 /// The lines before everything else: how the sets differ, what is known of the noise, and limits of each profile.
 fn notes(sets: [&Set; 2]) -> Vec<String> {
     let mut notes = unlike::sentences(sets.map(Set::first));
-    notes.extend(noise_unknown(sets));
+    notes.extend(noise_unknown(sets.map(|set| set.runs.len())));
     for (name, set) in ["A", "B"].into_iter().zip(sets) {
         for run in &set.runs {
-            let place = match set.runs.len() {
-                1 => name.to_owned(),
-                _ => format!("{name} ({})", run.view.profile().directory().display()),
-            };
+            let place = place_of(name, set.runs.len(), &run.view);
             notes.extend(caveats(run.view.profile()).into_iter().map(|said| format!("In {place}: {said}")));
         }
     }
     notes
 }
 
+/// The name of a run in a note: that of its set, of several with the profile.
+fn place_of(name: &str, runs: usize, view: &ProfileView) -> String {
+    match runs {
+        1 => name.to_owned(),
+        _ => format!("{name} ({})", view.profile().directory().display()),
+    }
+}
+
 /// The columns about noise.
 const NOISE: [&str; 2] = ["noise_s", "may_be_noise"];
 
 /// The sentence for sets that are too small to tell a change from noise.
-fn noise_unknown(sets: [&Set; 2]) -> Option<String> {
-    match sets.map(|set| set.runs.len()) {
+fn noise_unknown(runs: [usize; 2]) -> Option<String> {
+    match runs {
         [1, 1] => Some(
             "A and B are one run each: how far equal runs differ is unknown, and any change may be noise. mpisee --repeat 5 makes \
              sets of runs, and diff A.runs B.runs tells."
@@ -283,16 +289,16 @@ fn filtered<'v>(views: impl Iterator<Item = &'v ProfileView>, filter: &CallFilte
     Ok(within.map_or_else(|| filter.clone(), |operations| filter.of_operations(operations)))
 }
 
-/// Both sets. An operation that is within bounds on times in one run is compared in all.
-fn load(args: &DiffArgs) -> Result<[Set; 2]> {
+/// Both sets, with sentences on runs of which there are several profiles. An operation that is within bounds on times in one run is compared in all.
+fn load(args: &DiffArgs) -> Result<([Set; 2], Vec<String>)> {
     let paths = paths(args)?;
-    let [before, after] = sets::open(paths)?;
+    let Opened { views: [before, after], notes } = Opened::open(paths)?;
     let filter = filtered(before.iter().chain(&after), &args.filter)?;
     let [before, after] = [Set::new(before, paths[0], &filter)?, Set::new(after, paths[1], &filter)?];
     let is_empty =
         before.is_empty() && after.is_empty() && before.cut_off.is_none() && after.cut_off.is_none();
     matched::need_operation(before.first(), &args.filter, is_empty)?;
-    Ok([before, after])
+    Ok(([before, after], notes))
 }
 
 /// The rows: changes that are certain first, then the largest of the mean time.

@@ -60,29 +60,68 @@ pub struct Set {
 }
 
 /// The profiles of both sets.
-pub fn open(paths: [&[PathBuf]; 2]) -> Result<[Vec<ProfileView>; 2]> {
-    let open = |paths: &[PathBuf], set: &str| -> Result<Vec<ProfileView>> {
-        let views: Result<Vec<ProfileView>> =
-            run_set::profiles(paths)?.iter().map(|path| ProfileView::open(path)).collect();
-        let views = views?;
-        let setting =
-            |view: &ProfileView| (view.run().command.clone(), view.run().ranks, view.run().is_aggregate);
-        if let Some(other) = views.iter().find(|view| setting(view) != setting(&views[0])) {
-            let text = |view: &ProfileView| {
-                let run = view.run();
-                format!("'{}' on {}", command_text(&run.command), count(run.ranks.into(), "rank"))
-            };
-            bail!(
-                "the runs of {set} do not repeat each other: {} is {}, {} is {}; mpisee-through runs compares such runs",
-                views[0].profile().directory().display(),
-                text(&views[0]),
-                other.profile().directory().display(),
-                text(other)
-            );
-        }
-        Ok(views)
+pub struct Opened {
+    pub views: [Vec<ProfileView>; 2],
+    /// Sentences on runs of which there are several profiles.
+    pub notes: Vec<String>,
+}
+
+impl Opened {
+    /// Opens the profiles, of each run one.
+    pub fn open(paths: [&[PathBuf]; 2]) -> Result<Self> {
+        let found = [run_set::profiles(paths[0])?, run_set::profiles(paths[1])?];
+        let mut notes: Vec<String> = ["A", "B"]
+            .into_iter()
+            .zip(&found)
+            .filter_map(|(name, set)| Some(format!("In {name}: {}", set.note()?)))
+            .collect();
+        notes.extend(in_both([&found[0].profiles, &found[1].profiles])?);
+        let views = [repeated(&found[0].profiles, "A")?, repeated(&found[1].profiles, "B")?];
+        Ok(Opened { views, notes })
+    }
+}
+
+/// The sentence on runs that are in both sets; an error if all are. Of two single runs it is no mistake.
+fn in_both(sets: [&[PathBuf]; 2]) -> Result<Option<String>> {
+    if sets.iter().all(|set| set.len() == 1) {
+        return Ok(None);
+    }
+    let common = run_set::common(sets[0], sets[1]);
+    let Some(first) = common.first() else { return Ok(None) };
+    let example = match first.profile == first.of {
+        true => first.of.display().to_string(),
+        false => format!("{} and {}", first.of.display(), first.profile.display()),
     };
-    Ok([open(paths[0], "A")?, open(paths[1], "B")?])
+    if sets.iter().all(|set| set.len() == common.len()) {
+        bail!("A and B are the same runs, such as {example}: name other ones for B");
+    }
+    Ok(Some(format!(
+        "{} of B {} in A, too ({example}): the noise between A and B is underestimated.",
+        count(common.len() as u64, "run"),
+        if common.len() == 1 { "is" } else { "are" }
+    )))
+}
+
+/// The views of profiles, which have to repeat one command.
+fn repeated(profiles: &[PathBuf], set: &str) -> Result<Vec<ProfileView>> {
+    let views: Result<Vec<ProfileView>> = profiles.iter().map(|path| ProfileView::open(path)).collect();
+    let views = views?;
+    let setting =
+        |view: &ProfileView| (view.run().command.clone(), view.run().ranks, view.run().is_aggregate);
+    if let Some(other) = views.iter().find(|view| setting(view) != setting(&views[0])) {
+        let text = |view: &ProfileView| {
+            let run = view.run();
+            format!("'{}' on {}", command_text(&run.command), count(run.ranks.into(), "rank"))
+        };
+        bail!(
+            "the runs of {set} do not repeat each other: {} is {}, {} is {}; mpisee-through runs compares such runs",
+            views[0].profile().directory().display(),
+            text(&views[0]),
+            other.profile().directory().display(),
+            text(other)
+        );
+    }
+    Ok(views)
 }
 
 impl Set {
@@ -109,13 +148,7 @@ impl Set {
 
     /// The name with the number of runs and the command.
     pub fn text(&self) -> String {
-        let run = self.first().run();
-        let runs = match self.runs.len() {
-            1 => "1 run".to_owned(),
-            several => format!("{several} runs"),
-        };
-        let ranks = count(run.ranks.into(), "rank");
-        format!("{} ({runs} of {}, {ranks})", self.name, command_text(&run.command))
+        described(&self.name, self.runs.len(), self.first())
     }
 
     /// The name alone.
@@ -151,7 +184,15 @@ impl Set {
     }
 }
 
-fn name(paths: &[PathBuf]) -> String {
+/// `a.runs (5 runs of ./app, 4 ranks)`: a set with its number of runs and its first run.
+pub fn described(name: &str, runs: usize, first: &ProfileView) -> String {
+    let run = first.run();
+    let (runs, ranks) = (count(runs as u64, "run"), count(run.ranks.into(), "rank"));
+    format!("{name} ({runs} of {}, {ranks})", command_text(&run.command))
+}
+
+/// The name of a set, as the command line has it.
+pub fn name(paths: &[PathBuf]) -> String {
     match paths {
         [only] => only.display().to_string(),
         [first, .., last] => format!("{} … {}", first.display(), last.display()),

@@ -58,7 +58,8 @@ A FILE OF EXPECTATIONS:
 /// efficiency: parallel efficiency, as in mpisee-through efficiency.
 ///
 /// Of several profiles, or a folder of them, what is counted (calls, bytes, operations, communicators, alive)
-/// has to hold in every run; what is measured (imbalance, efficiency) for the median over the runs.
+/// has to hold in every run; what is measured (imbalance, efficiency) for the median over the runs. Of a run
+/// and its copies one counts.
 ///
 /// --write leaves out calls whose number depends on time (tests, waits for some of many, probes),
 /// and of several runs what is not the same in all.
@@ -195,8 +196,8 @@ impl<'v> Facts<'v> {
 
 /// Runs the command.
 pub fn run(args: &ExpectArgs) -> Result<Outcome> {
-    let paths = run_set::profiles(&args.profiles)?;
-    let views: Result<Vec<ProfileView>> = paths.iter().map(|path| ProfileView::open(path)).collect();
+    let found = run_set::profiles(&args.profiles)?;
+    let views: Result<Vec<ProfileView>> = found.profiles.iter().map(|path| ProfileView::open(path)).collect();
     let views = views?;
     let gather = |needs_places: bool| -> Result<Vec<Facts<'_>>> {
         views.iter().map(|view| Facts::gather(view, needs_places)).collect()
@@ -223,6 +224,7 @@ pub fn run(args: &ExpectArgs) -> Result<Outcome> {
     if views.len() > 1 {
         answer.caveats = views.iter().flat_map(named).collect();
     }
+    answer.caveats.splice(0..0, found.note());
     let outcome = answer.write(&args.output)?;
     Ok(if holds { outcome } else { Outcome::Differs })
 }

@@ -8,6 +8,7 @@ mod parquet;
 mod trace;
 
 use super::Outcome;
+use crate::output::printable;
 use crate::units::count;
 use crate::view::ProfileView;
 use anyhow::{Context, Result, bail};
@@ -123,7 +124,7 @@ fn into(file: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result
 /// Says what a file has, unless the file is standard output.
 fn say(file: &Path, what: &str) -> Result<()> {
     if !is_stdout(file) {
-        writeln!(std::io::stdout(), "{}: {what}", file.display())?;
+        writeln!(std::io::stdout(), "{}", printable(&format!("{}: {what}", file.display())))?;
     }
     Ok(())
 }

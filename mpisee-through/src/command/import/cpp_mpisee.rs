@@ -3,11 +3,11 @@
 //! `metadata` has facts by name, `mappings` and `exectimes` the host and the wall time by rank, `comms` and `operations` names, and `data` a row for each rank,
 //! communicator, operation and range of sizes.
 
-use super::{CallSums, Calls, Tables, run_of, seconds};
-use anyhow::{Context, Result, bail};
+use super::{CallSums, Calls, Tables, run_of, seconds, within_run};
+use anyhow::{Context, Result, anyhow, bail};
 use mpisee_profile::Operation;
 use mpisee_profile::RankSet;
-use mpisee_profile::rows::{CommRow, Members, RankRow, UNKNOWN_SIZE};
+use mpisee_profile::rows::{CommRow, Members, RankRow, Seconds, UNKNOWN_SIZE};
 use mpisee_profile::run::{Imported, Lacking};
 use rusqlite::{Connection, OpenFlags, Row};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,12 +20,13 @@ const COMPLETIONS: &str = "*0.0";
 /// Operations that count before the wall time begins.
 const INIT: [&str; 2] = ["Init", "Init_thread"];
 
-const QUERY: &str = "SELECT data.rank, comms.name, operations.operation, data.buffer_size_min, data.buffer_size_max, data.calls, \
+const QUERY: &str = "SELECT data.id, data.rank, comms.name, operations.operation, data.buffer_size_min, data.buffer_size_max, data.calls, \
                      data.time, data.volume FROM data LEFT JOIN comms ON comms.id = data.comm_id \
                      LEFT JOIN operations ON operations.id = data.operation_id ORDER BY data.id";
 
 /// A row of `data` with the names that it refers to.
 struct Data {
+    id: i64,
     rank: u32,
     comm: String,
     operation: String,
@@ -38,20 +39,27 @@ struct Data {
 impl Data {
     fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Data {
-            rank: row.get(0)?,
-            comm: row.get(1)?,
-            operation: row.get(2)?,
-            sizes: [row.get(3)?, row.get(4)?],
-            calls: row.get(5)?,
-            time_s: row.get(6)?,
-            volume: row.get(7)?,
+            id: row.get(0)?,
+            rank: row.get(1)?,
+            comm: row.get(2)?,
+            operation: row.get(3)?,
+            sizes: [row.get(4)?, row.get(5)?],
+            calls: row.get(6)?,
+            time_s: row.get(7)?,
+            volume: row.get(8)?,
         })
+    }
+
+    /// The row for an error.
+    fn name(&self) -> String {
+        named("data", self.id)
     }
 }
 
 /// Reads the database.
 pub fn read(file: &Path) -> Result<Tables> {
-    read_tables(file).with_context(|| format!("'{}' is not a database of the C++ mpisee", file.display()))
+    read_tables(file)
+        .with_context(|| format!("'{}' cannot be imported as a database of the C++ mpisee", file.display()))
 }
 
 fn read_tables(file: &Path) -> Result<Tables> {
@@ -62,8 +70,10 @@ fn read_tables(file: &Path) -> Result<Tables> {
         rows.collect()
     };
     let metadata: BTreeMap<String, String> = all("SELECT key, value FROM metadata")?.into_iter().collect();
-    let hosts = by_rank::<String>(&database, "SELECT id, machine FROM mappings ORDER BY id")?;
-    let wall_s = by_rank::<f64>(&database, "SELECT id, time FROM exectimes ORDER BY id")?;
+    let hosts = by_rank::<String>(&database, "mappings", "machine")?;
+    let wall_s = by_rank::<f64>(&database, "exectimes", "time")?;
+    let wall_s = (0..).zip(wall_s).map(|(rank, wall_s)| seconds(wall_s, &named("exectimes", rank)));
+    let wall_s = wall_s.collect::<Result<Vec<_>>>()?;
     if hosts.len() != wall_s.len() {
         bail!("mappings has {} ranks, and exectimes {}", hosts.len(), wall_s.len());
     }
@@ -74,8 +84,9 @@ fn read_tables(file: &Path) -> Result<Tables> {
         members.insert(our_name(&name).to_owned(), (size, BTreeSet::new()));
     }
     let mut statement = database.prepare(QUERY)?;
-    for data in statement.query_map([], Data::of)? {
-        let data = data?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let data = Data::of(row).map_err(|error| unusable(&error, "data", row.get(0).unwrap_or(0)))?;
         if data.rank >= ranks {
             bail!("data has the rank {}, and mappings {ranks} ranks", data.rank);
         }
@@ -84,20 +95,18 @@ fn read_tables(file: &Path) -> Result<Tables> {
             ranks.insert(data.rank);
         }
         if !INIT.contains(&data.operation.as_str()) {
-            add(&mut calls, comm, &data)?;
+            add(&mut calls, comm, &data, wall_s[data.rank as usize].0)?;
         }
     }
     let (calls, mpi_s) = calls.finish();
-    let row = |(rank, (host, wall_s)): (u32, (&String, f64))| -> Result<RankRow> {
-        Ok(RankRow {
-            rank,
-            host: host.clone(),
-            wall_s: seconds(wall_s, "exectimes")?,
-            mpi_s: mpi_s.get(&rank).copied().unwrap_or_default(),
-            ..RankRow::default()
-        })
+    let row = |(rank, (host, wall_s)): (u32, (&String, Seconds))| RankRow {
+        rank,
+        host: host.clone(),
+        wall_s,
+        mpi_s: mpi_s.get(&rank).copied().unwrap_or_default(),
+        ..RankRow::default()
     };
-    let rows = (0..).zip(hosts.iter().zip(wall_s)).map(row).collect::<Result<Vec<RankRow>>>()?;
+    let rows = (0..).zip(hosts.iter().zip(wall_s)).map(row).collect();
     let comms = members.into_iter().map(|(name, (size, ranks))| comm(name, size, ranks, &hosts)).collect();
     let mut run = run_of(imported(&metadata), ranks, &hosts);
     let fact = |key: &str| metadata.get(key).map(|value| value.trim().to_owned()).unwrap_or_default();
@@ -108,9 +117,14 @@ fn read_tables(file: &Path) -> Result<Tables> {
 }
 
 fn communicators(database: &Connection) -> Result<Vec<(String, u32)>> {
-    let mut statement = database.prepare("SELECT name, size FROM comms")?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    let mut statement = database.prepare("SELECT id, name, size FROM comms")?;
+    let mut rows = statement.query([])?;
+    let mut comms = Vec::new();
+    while let Some(row) = rows.next()? {
+        let comm = || -> rusqlite::Result<(String, u32)> { Ok((row.get(1)?, row.get(2)?)) };
+        comms.push(comm().map_err(|error| unusable(&error, "comms", row.get(0).unwrap_or(0)))?);
+    }
+    Ok(comms)
 }
 
 /// The name in the profile: that of the database, but for the world.
@@ -135,26 +149,50 @@ fn imported(metadata: &BTreeMap<String, String>) -> Imported {
 }
 
 /// A column by rank, of which there has to be one value each.
-fn by_rank<T: rusqlite::types::FromSql>(database: &Connection, query: &str) -> Result<Vec<T>> {
-    let mut statement = database.prepare(query)?;
-    let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, T>(1)?)))?;
+fn by_rank<T: rusqlite::types::FromSql>(database: &Connection, table: &str, column: &str) -> Result<Vec<T>> {
+    let mut statement = database.prepare(&format!("SELECT id, {column} FROM {table} ORDER BY id"))?;
+    let mut rows = statement.query([])?;
     let mut values = Vec::new();
-    for row in rows {
-        let (rank, value) = row?;
+    while let Some(row) = rows.next()? {
+        let rank: i64 = row.get(0)?;
+        let value = row.get::<_, T>(1).map_err(|error| unusable(&error, table, rank))?;
         if rank != values.len() as i64 {
-            bail!("rank {} is missing ({query})", values.len());
+            bail!("rank {} is missing in {table}", values.len());
         }
         values.push(value);
     }
     Ok(values)
 }
 
-fn add(calls: &mut CallSums, comm: &str, data: &Data) -> Result<()> {
-    let time_s = seconds(data.time_s, "data")?.0;
+/// A row for an error.
+fn named(table: &str, id: i64) -> String {
+    format!("row {id} of its table {table}")
+}
+
+/// The error for a row with something else than a number, a text or a number in range.
+fn unusable(error: &rusqlite::Error, table: &str, id: i64) -> anyhow::Error {
+    let row = named(table, id);
+    match error {
+        rusqlite::Error::InvalidColumnType(_, column, found) => {
+            anyhow!("{row} has a value of the type {found} in the column {column}")
+        }
+        rusqlite::Error::IntegralValueOutOfRange(_, value) => {
+            anyhow!("{row} has {value}, which is out of range")
+        }
+        other => anyhow!("{row} cannot be read: {other}"),
+    }
+}
+
+fn add(calls: &mut CallSums, comm: &str, data: &Data, wall_s: f64) -> Result<()> {
+    let what = data.name();
+    let time_s = seconds(data.time_s, &what)?.0;
+    if data.sizes[0] > data.sizes[1] {
+        bail!("{what} has a smallest message of {} bytes, and a largest of {}", data.sizes[0], data.sizes[1]);
+    }
     // The longest call is unknown; the shortest is no longer than their mean.
     let more = Calls { calls: data.calls, bytes: data.volume, time_s, extremes_s: [0.0, 0.0] };
-    calls.add(comm, data.rank, &operation(&data.operation), sizes(data), &more);
-    Ok(())
+    within_run(&more, wall_s, &what)?;
+    calls.add(comm, data.rank, &operation(&data.operation), sizes(data), &more)
 }
 
 /// `2026-11-25T00:22:31`, in the zone of the machine, from what C's `ctime` writes: `Wed Nov 25 00:22:31 2026`.

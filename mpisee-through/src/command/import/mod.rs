@@ -4,7 +4,8 @@ mod cpp_mpisee;
 mod mpip;
 
 use super::Outcome;
-use crate::units::{count, count_of};
+use crate::output::printable;
+use crate::units::{count, count_of, time};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use mpisee_profile::rows::{CallRow, CommRow, Memory, PeerRow, RankRow, RegionRow, Row, Seconds};
@@ -73,7 +74,7 @@ pub fn run(args: &ImportArgs) -> Result<Outcome> {
     writeln!(
         std::io::stdout(),
         "{}: {}, {}, {} of calls{}",
-        directory.display(),
+        printable(&directory.display().to_string()),
         count(ranks, "rank"),
         count(tables.comms.len() as u64, "communicator"),
         count_of(calls, "row", "rows"),
@@ -113,7 +114,12 @@ fn run_of(imported: Imported, ranks: u32, hosts: &[String]) -> RunInfo {
 
 /// Rows of calls: those that differ in nothing but numbers are one.
 #[derive(Default)]
-struct CallSums(BTreeMap<(String, u32, String, u64, u64), CallRow>);
+struct CallSums {
+    rows: BTreeMap<(String, u32, String, u64, u64), CallRow>,
+    /// Over all rows.
+    all_calls: u64,
+    all_bytes: u64,
+}
 
 /// The calls of a row.
 struct Calls {
@@ -126,9 +132,18 @@ struct Calls {
 
 impl CallSums {
     /// Adds calls of messages from `sizes[0]` to `sizes[1]` bytes.
-    fn add(&mut self, comm: &str, rank: u32, call: &str, sizes: [u64; 2], more: &Calls) {
+    ///
+    /// # Errors
+    /// Where numbers add up to more than a table can have.
+    fn add(&mut self, comm: &str, rank: u32, call: &str, sizes: [u64; 2], more: &Calls) -> Result<()> {
+        // Readers add up the whole table.
+        for (sum, number, what) in
+            [(&mut self.all_calls, more.calls, "calls"), (&mut self.all_bytes, more.bytes, "bytes")]
+        {
+            *sum = sum.checked_add(number).with_context(|| format!("its {what} add up to more than 2^64"))?;
+        }
         let key = (comm.to_owned(), rank, call.to_owned(), sizes[0], sizes[1]);
-        let row = self.0.entry(key).or_insert_with(|| CallRow {
+        let row = self.rows.entry(key).or_insert_with(|| CallRow {
             comm: comm.to_owned(),
             rank,
             region: String::new(),
@@ -143,29 +158,64 @@ impl CallSums {
             min_s: Seconds(more.extremes_s[0]),
             max_s: Seconds(more.extremes_s[1]),
         });
-        row.calls = row.calls.saturating_add(more.calls);
-        row.bytes = row.bytes.saturating_add(more.bytes);
+        row.calls += more.calls;
+        row.bytes += more.bytes;
         row.time_s.0 += more.time_s;
         row.min_s.0 = row.min_s.0.min(more.extremes_s[0]);
         row.max_s.0 = row.max_s.0.max(more.extremes_s[1]);
+        Ok(())
     }
 
     /// The rows, and the sum of their times by rank, as the table has them.
     fn finish(self) -> (Vec<CallRow>, BTreeMap<u32, Seconds>) {
         let mut sums_ns: BTreeMap<u32, u64> = BTreeMap::new();
-        for row in self.0.values() {
+        for row in self.rows.values() {
             let sum = sums_ns.entry(row.rank).or_default();
             *sum = sum.saturating_add(row.time_s.to_ns());
         }
         let seconds = sums_ns.into_iter().map(|(rank, ns)| (rank, Seconds(ns as f64 / 1e9)));
-        (self.0.into_values().collect(), seconds.collect())
+        (self.rows.into_values().collect(), seconds.collect())
     }
 }
 
 /// A time of another profiler: an error if it is none.
 fn seconds(value: f64, what: &str) -> Result<Seconds> {
-    if value.is_finite() && value >= 0.0 {
+    /// 30 years: longer than any run, and what a table can have.
+    const MOST_S: f64 = 1e9;
+    if (0.0..MOST_S).contains(&value) {
         return Ok(Seconds(value));
     }
     bail!("{what} has {value} where a time in seconds should be")
+}
+
+/// A whole number of another profiler: an error if it is none, or more than a table can have.
+fn whole(value: f64, what: &str) -> Result<u64> {
+    // Up to 2^63, so that adding two does not overflow.
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    if (0.0..BEYOND).contains(&value) {
+        return Ok(value as u64);
+    }
+    bail!("{what} has {value} where a number of calls or bytes should be")
+}
+
+/// An error if calls took longer than the rank ran: one of them, or all of them in as many threads as no machine has.
+fn within_run(more: &Calls, wall_s: f64, what: &str) -> Result<()> {
+    /// Reports round to three digits, and clocks differ.
+    const ROUNDING: f64 = 1.01;
+    const ROUNDING_S: f64 = 1e-3;
+    const MOST_THREADS: f64 = 4096.0;
+    let most_s = wall_s * ROUNDING + ROUNDING_S;
+    let mean_s = more.time_s / more.calls.max(1) as f64;
+    let longest_s = mean_s.max(more.extremes_s[1]);
+    if longest_s > most_s {
+        bail!("{what} has a call of {}, and the rank ran for {}", time(longest_s), time(wall_s));
+    }
+    if more.time_s > most_s * MOST_THREADS {
+        bail!("{what} has calls of {} in all, and the rank ran for {}", time(more.time_s), time(wall_s));
+    }
+    let [least_s, _] = more.extremes_s;
+    if least_s > longest_s * ROUNDING {
+        bail!("{what} has a shortest call of {}, and a longest of {}", time(least_s), time(longest_s));
+    }
+    Ok(())
 }

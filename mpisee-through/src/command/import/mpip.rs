@@ -2,7 +2,7 @@
 //!
 //! Sections of all call sites have a row for each operation, call site and rank. Numbers have three or four digits.
 
-use super::{CallSums, Calls, Tables, run_of, seconds};
+use super::{CallSums, Calls, Tables, run_of, seconds, whole, within_run};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::rows::{CommRow, Members, RankRow, UNKNOWN_SIZE};
 use mpisee_profile::run::{Imported, Lacking};
@@ -29,7 +29,7 @@ struct Sizes {
 /// Reads the report.
 pub fn read(file: &Path) -> Result<Tables> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read '{}'", file.display()))?;
-    read_report(&text).with_context(|| format!("'{}' is not a whole report of mpiP", file.display()))
+    read_report(&text).with_context(|| format!("'{}' cannot be imported as a report of mpiP", file.display()))
 }
 
 fn read_report(text: &str) -> Result<Tables> {
@@ -55,12 +55,15 @@ fn read_report(text: &str) -> Result<Tables> {
     let mut calls = CallSums::default();
     for line in sites {
         if let Some((site, [count, most_ms, mean_ms, least_ms])) = site_row(line, ranks)? {
-            let time_s = seconds(count * mean_ms / 1e3, line)?.0;
-            let extremes_s = [seconds(least_ms / 1e3, line)?.0, seconds(most_ms / 1e3, line)?.0];
+            let what = its_line(line);
+            let calls_of_site = whole(count, &what)?;
+            let time_s = seconds(count * mean_ms / 1e3, &what)?.0;
+            let extremes_s = [seconds(least_ms / 1e3, &what)?.0, seconds(most_ms / 1e3, &what)?.0];
             let name = format!("MPI_{}", site.0);
             let (of_site, bytes) = sizes_of(&name, sizes.get(&site));
-            let more = Calls { calls: count as u64, bytes, time_s, extremes_s };
-            calls.add(UNKNOWN, site.2, &name, of_site, &more);
+            let more = Calls { calls: calls_of_site, bytes, time_s, extremes_s };
+            within_run(&more, rows[site.2 as usize].wall_s.0, &what)?;
+            calls.add(UNKNOWN, site.2, &name, of_site, &more)?;
         }
     }
     let (calls, _) = calls.finish();
@@ -159,27 +162,40 @@ impl<'r> Report<'r> {
         for &line in HEADINGS.iter().filter_map(|heading| self.section(heading)).flatten() {
             if let Some((site, [_, most, _, least])) = site_row(line, ranks)? {
                 let sum = line.split_whitespace().nth(7).and_then(|sum| sum.parse().ok());
-                let sum: f64 = sum.with_context(|| format!("its line '{}' has no sum", line.trim()))?;
-                sizes.insert(site, Sizes { least: least as u64, most: most as u64, sum: sum as u64 });
+                let sum: f64 = sum.with_context(|| format!("{} has no sum", its_line(line)))?;
+                let [least, most, sum] = [least, most, sum].map(|number| whole(number, &its_line(line)));
+                let (least, most) = (least?, most?);
+                if least > most {
+                    bail!(
+                        "{} has a smallest message of {least} bytes, and a largest of {most}",
+                        its_line(line)
+                    );
+                }
+                sizes.insert(site, Sizes { least, most, sum: sum? });
             }
         }
         Ok(sizes)
     }
 }
 
+/// A line of the report for an error.
+fn its_line(line: &str) -> String {
+    format!("its line '{}'", line.trim())
+}
+
 /// The call site and rank of a row, and its count, maximum, mean and minimum; none of headings and of rows over all ranks.
 fn site_row(line: &str, ranks: u32) -> Result<Option<(Site<'_>, [f64; 4])>> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, site, rank, count, most, mean, least, ..] = words.as_slice() else {
-        bail!("its line '{}' is cut off", line.trim());
+        bail!("{} is cut off", its_line(line));
     };
     if *name == "Name" || *rank == "*" {
         return Ok(None);
     }
-    let malformed = || format!("its line '{}' has text where a number should be", line.trim());
+    let malformed = || format!("{} has text where a number should be", its_line(line));
     let (site, rank) = (site.parse().with_context(malformed)?, rank.parse().with_context(malformed)?);
     if rank >= ranks {
-        bail!("its line '{}' has the rank {rank} of {ranks}", line.trim());
+        bail!("{} has the rank {rank} of {ranks}", its_line(line));
     }
     let mut numbers = [0.0; 4];
     for (number, word) in numbers.iter_mut().zip([count, most, mean, least]) {
@@ -200,7 +216,7 @@ fn rank_rows(lines: &[&str], hosts: &[String]) -> Result<Vec<RankRow>> {
             bail!("its section 'MPI Time' has the rank {rank} where {} should be", rows.len());
         }
         let time = |word: &str| -> Result<_> {
-            seconds(word.parse().with_context(|| format!("'{word}' is not a time"))?, "MPI Time")
+            seconds(word.parse().with_context(|| format!("'{word}' is not a time"))?, &its_line(line))
         };
         rows.push(RankRow {
             rank: rows.len() as u32,

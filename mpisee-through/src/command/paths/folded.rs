@@ -3,6 +3,7 @@
 use super::frames;
 use crate::filter::CallFilter;
 use crate::group::By;
+use crate::output::printable;
 use crate::sites::{PathSum, Sites};
 use crate::view::ProfileView;
 use anyhow::{Context, Result};
@@ -82,7 +83,7 @@ fn stack(mut names: Vec<String>, call: &str) -> String {
     names.join(";")
 }
 
-/// A name without what separates frames and stacks.
+/// A name without what separates frames and stacks, or what a terminal would obey.
 fn escaped(name: &str) -> String {
-    name.replace(';', ",").replace('\n', " ")
+    printable(&name.replace(';', ",").replace('\n', " "))
 }

@@ -15,6 +15,7 @@ mod traffic;
 mod waiting;
 
 use super::Outcome;
+use crate::output::printable;
 use crate::run_set;
 use crate::view::ProfileView;
 use anyhow::{Context, Result, bail};
@@ -103,7 +104,8 @@ fn write(args: &ReportArgs, page: &[u8]) -> Result<()> {
         None => {
             let file = default_name(&args.profiles, &args.after)?;
             to_file(&file)?;
-            writeln!(std::io::stderr(), "mpisee-through: the report is in {}", file.display())?;
+            let place = printable(&file.display().to_string());
+            writeln!(std::io::stderr(), "mpisee-through: the report is in {place}")?;
             Ok(())
         }
     }

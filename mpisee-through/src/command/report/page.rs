@@ -1,5 +1,6 @@
 //! The HTML file: script, style and compressed data in one.
 
+use crate::output::{ForBrowser, printable};
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,10 +17,11 @@ const STYLE: &str = include_str!("../../../report/bundle.css");
 /// The file of a report on these programs.
 pub fn page<D: Serialize>(data: &D, programs: &str) -> Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    serde_json::to_writer(&mut encoder, data).context("cannot compress the report's data")?;
+    data.serialize(&mut serde_json::Serializer::with_formatter(&mut encoder, ForBrowser))
+        .context("cannot compress the report's data")?;
     let compressed = encoder.finish().context("cannot compress the report's data")?;
     let parts = [
-        ("{{title}}", escaped(&format!("{programs} · mpisee"))),
+        ("{{title}}", escaped(&printable(&format!("{programs} · mpisee")))),
         ("{{style}}", STYLE.to_owned()),
         ("{{data}}", STANDARD.encode(compressed)),
         ("{{script}}", SCRIPT.to_owned()),

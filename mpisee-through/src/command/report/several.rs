@@ -111,7 +111,10 @@ impl Several {
     pub fn gather(named: Named<'_>) -> Result<Self> {
         let all = named.all();
         let profiles = run_set::profiles(&all)?;
-        if let ([only], None) = (&profiles[..], named.sets()) {
+        if let ([only], None) = (&profiles.profiles[..], named.sets()) {
+            if let Some(note) = profiles.note() {
+                bail!("this is a report of several runs: {}", note.trim_end_matches('.'));
+            }
             bail!(
                 "'{}' is one run, and this is a report of several; mpisee-through report {} is that of the run",
                 only.display(),
@@ -137,7 +140,7 @@ impl Several {
         };
         Ok(Several {
             generator: format!("mpisee-through {}", env!("CARGO_PKG_VERSION")),
-            program: programs(&profiles)?,
+            program: programs(&profiles.profiles)?,
             diff_arguments: named.words(),
             comparison,
             without_comparison,
@@ -163,7 +166,8 @@ impl Comparison {
         if let Some(error) = answer.cut_off {
             return Err(error.into());
         }
-        let counts = sets.iter().map(|set| Ok(run_set::profiles(set)?.len())).collect::<Result<Vec<_>>>()?;
+        let counts =
+            sets.iter().map(|set| Ok(run_set::profiles(set)?.profiles.len())).collect::<Result<Vec<_>>>()?;
         let sites = match counts[..] {
             [1, 1] => match args(&["--by", "site"]).and_then(|args| diff::by_site(&args)) {
                 Ok(Answer { sheets, .. }) => sheets.first().map(Table::from),

@@ -9,7 +9,7 @@ mod variation;
 
 use super::Outcome;
 use crate::output::{Format, OutputArgs, Page, printable};
-use crate::run_set::{self, command_text};
+use crate::run_set::{self, Found, command_text};
 use crate::sheet::{Answer, Sheet, Shown, heading_lines};
 use crate::units::count;
 use anyhow::{Result, bail};
@@ -34,7 +34,8 @@ EXAMPLES:
 /// and how a series over ranks, or over a number of the command line, scales.
 ///
 /// Runs with the same command, MPI library, ranks and nodes repeat each other. Those that differ
-/// in ranks alone, in one number of the command alone, or in both, are a series.
+/// in ranks alone, in one number of the command alone, or in both, are a series. Of a run and its
+/// copies one counts.
 ///
 /// REPETITIONS. Spread is the standard deviation between runs. Time/rank is the time in an
 /// operation on a family of communicators, summed over ranks, by ranks. % of differences is the
@@ -87,11 +88,14 @@ enum Table {
 pub struct RunSet {
     settings: Vec<Setting>,
     series: Vec<Series>,
+    /// The sentence on profiles that are copies of others, if there are any.
+    copies: Option<String>,
 }
 
 /// Everything that is known of the runs.
 pub struct Comparison<'s> {
     settings: &'s [Setting],
+    copies: Option<&'s str>,
     measured: Vec<Measured>,
     series: &'s [Series],
     growing: Vec<Growing<'s>>,
@@ -101,14 +105,17 @@ pub struct Comparison<'s> {
 
 /// Runs the command.
 pub fn run(args: &RunsArgs) -> Result<Outcome> {
-    let paths = run_set::profiles(&args.paths)?;
-    if let [only] = &paths[..] {
+    let found = run_set::profiles(&args.paths)?;
+    if let ([only], note) = (&found.profiles[..], found.note()) {
+        if let Some(note) = note {
+            bail!("runs compares several runs: {}", note.trim_end_matches('.'));
+        }
         bail!(
             "'{}' is one run, and runs compares several; mpisee --repeat 5 -- mpirun … makes some",
             only.display()
         );
     }
-    let set = RunSet::read(&paths)?;
+    let set = RunSet::read(&found)?;
     let comparison = set.compare()?;
     let caveats = comparison.notes();
     if args.output.format() == Format::Table && args.table.is_none() {
@@ -154,20 +161,21 @@ impl Table {
 
 impl RunSet {
     /// Reads the profiles.
-    pub fn read(paths: &[PathBuf]) -> Result<Self> {
-        let runs: Result<Vec<Run>> = paths.iter().map(|path| Run::read(path)).collect();
+    pub fn read(found: &Found) -> Result<Self> {
+        let runs: Result<Vec<Run>> = found.profiles.iter().map(|path| Run::read(path)).collect();
         let settings = settings::settings(runs?);
         let series = settings::series(&settings);
-        Ok(RunSet { settings, series })
+        Ok(RunSet { settings, series, copies: found.note() })
     }
 
     /// Compares the runs.
     pub fn compare(&self) -> Result<Comparison<'_>> {
-        let RunSet { settings, series } = self;
+        let RunSet { settings, series, copies } = self;
         let measured: Result<Vec<Measured>> = settings.iter().map(Measured::of).collect();
         let variation = |(index, setting)| Some((index + 1, Variation::of(setting)?));
         Ok(Comparison {
             settings,
+            copies: copies.as_deref(),
             measured: measured?,
             growing: series.iter().map(|series| Growing::of(series, settings)).collect(),
             variations: settings.iter().enumerate().filter_map(variation).collect(),
@@ -189,7 +197,7 @@ impl Comparison<'_> {
 
     /// Limits of all that follows.
     pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = self.copies.map(str::to_owned).into_iter().collect();
         for setting in self.settings {
             let lacking: Vec<&Run> = setting.runs.iter().filter(|run| run.lack.is_some()).collect();
             if let Some(sentence) = lacking.first().and_then(|run| run.lack.as_ref()) {

@@ -14,6 +14,7 @@ mod roll;
 mod screen;
 mod traffic;
 
+use super::wanted::Wanted;
 use super::{Outcome, skipped};
 use crate::output::{self, Format, OutputArgs, printable};
 use crate::symbols::SearchDirs;
@@ -24,8 +25,7 @@ use clap::Args;
 use gather::Reader;
 use job::Job;
 use mpisee_collect::process;
-use mpisee_collect::segments::{self, Skipped, WorldSegments, short_seconds};
-use mpisee_profile::segment::owner_of;
+use mpisee_collect::segments::{self, Skipped, short_seconds};
 use part::Part;
 use report::{Document, JobDocument, Report, SkippedDocument, SortKey};
 use std::cell::RefCell;
@@ -37,6 +37,7 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through top                      the jobs of this node, until q is pressed
   mpisee-through top 4711                 the one to which process 4711 belongs, or which it started
+  mpisee-through top app                  the one whose profile will be app.mpisee
   mpisee-through top --once               the same as text, once
   mpisee-through top --stacks             with the lines of the program
   mpisee-through top --format json        for scripts
@@ -59,9 +60,9 @@ KEYS:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TopArgs {
-    /// A process of the job or above it, or where the segments are (default: the directory in MPISEE_SEGMENTS, else
-    /// /dev/shm)
-    #[arg(value_name = "PID|DIR")]
+    /// A process of the job or above it, the name of its profile (app), its number in the batch system, or where the segments
+    /// are (default: all jobs in the directory in MPISEE_SEGMENTS, else /dev/shm)
+    #[arg(value_name = "PID|NAME|JOB|DIR")]
     which: Option<String>,
 
     /// Time between two updates
@@ -119,10 +120,7 @@ pub(super) fn parse_interval(text: &str) -> Result<f64, String> {
 
 /// Where to look, and for what.
 struct Watch {
-    directory: PathBuf,
-    user: u32,
-    /// A process of the job, or above it.
-    pid: Option<u32>,
+    wanted: Wanted,
     /// Where in the program ranks are, if that is asked for.
     stacks: Option<RefCell<CallStacks>>,
 }
@@ -171,7 +169,7 @@ pub fn run(args: &TopArgs) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let jobs: Vec<(&Job, &Job)> = second.jobs.iter().map(|job| (before(&first, job), job)).collect();
-    args.output.write(&written(args, &watch.directory, &jobs, &second.skipped)?)?;
+    args.output.write(&written(args, &watch.wanted.directory, &jobs, &second.skipped)?)?;
     Ok(Outcome::Done)
 }
 
@@ -250,7 +248,9 @@ fn written(args: &TopArgs, directory: &Path, jobs: &[(&Job, &Job)], skipped: &[S
             skipped::tell(skipped);
             match jobs {
                 [job] => report(job).sheet().csv(),
-                jobs => bail!("{} jobs run here; name a process of one, or take --format json", jobs.len()),
+                jobs => {
+                    bail!("{} jobs run here; name one or a process of it, or take --format json", jobs.len())
+                }
             }
         }
         Format::Table => {
@@ -269,36 +269,26 @@ fn before<'s>(seen: &'s Seen, job: &'s Job) -> &'s Job {
 
 impl Watch {
     fn new(args: &TopArgs) -> Result<Watch> {
-        let pid = args.which.as_deref().and_then(|which| which.parse().ok());
-        let directory = match (&args.which, pid) {
-            (Some(directory), None) => PathBuf::from(directory),
-            (_, Some(pid)) => directory_of(pid).map_or_else(segments::directory, Ok)?,
-            (None, None) => segments::directory()?,
-        };
-        if let Some(pid) = pid
-            && process::look_at(pid).is_none()
-        {
-            bail!("there is no process {pid}; a directory whose name is a number is ./{pid}");
-        }
         let user = match args.user {
             Some(user) => user,
             None => segments::own_user()?,
         };
+        let wanted = Wanted::new(args.which.as_deref(), user)?;
         let stacks = || RefCell::new(CallStacks::new(SearchDirs(args.source.clone())));
-        Ok(Watch { directory, user, pid, stacks: args.stacks.then(stacks) })
+        Ok(Watch { wanted, stacks: args.stacks.then(stacks) })
     }
 
     /// Looks at everything once.
     fn look(&self) -> Result<Seen> {
         let begin_ns = gather::now_ns();
-        let found = segments::find(&self.directory, self.user, false)?;
+        let found = segments::find(&self.wanted.directory, self.wanted.user, false)?;
         let mut skipped = found.unreadable;
-        skipped.retain(|(path, _)| self.may_be_wanted(path));
+        skipped.retain(|(path, _)| self.wanted.may_be_of(path));
         let (mut jobs, mut left_behind) = (Vec::new(), 0);
         for world in segments::worlds(found.segments) {
             if world.running().next().is_none() {
                 left_behind += world.segments().count();
-            } else if self.is_wanted(&world) {
+            } else if self.wanted.takes(&world) {
                 let mut stacks = self.stacks.as_ref().map(RefCell::borrow_mut);
                 let (job, unreadable) = Job::read(&world, stacks.as_deref_mut());
                 skipped.extend(unreadable.into_iter().map(|(segment, why)| (segment.path.clone(), why)));
@@ -310,30 +300,9 @@ impl Watch {
         Ok(Seen { begin_ns, end_ns: gather::now_ns(), jobs, skipped, left_behind })
     }
 
-    /// Returns whether the process asked for is one of the world, or above one.
-    fn is_wanted(&self, world: &WorldSegments) -> bool {
-        let Some(wanted) = self.pid else { return true };
-        world.running().any(|segment| is_or_is_below(segment.header.pid, wanted))
-    }
-
-    /// Returns whether a file may be of the process asked for, by its name.
-    fn may_be_wanted(&self, path: &Path) -> bool {
-        let Some(wanted) = self.pid else { return true };
-        let owner = path.file_name().and_then(|name| owner_of(name.to_str()?));
-        owner.is_some_and(|(_, pid)| is_or_is_below(pid, wanted))
-    }
-
     /// Why there is nothing to show.
     fn nothing(&self, seen: &Seen) -> String {
-        let directory = self.directory.display();
-        let mut why = match self.pid {
-            Some(pid) => {
-                format!("process {pid} has no job that mpisee records: no segment in '{directory}' is its")
-            }
-            None => format!(
-                "no program that mpisee records runs here: no segment of a running process is in '{directory}'"
-            ),
-        };
+        let mut why = self.wanted.nothing();
         if seen.left_behind > 0 {
             why += &format!(
                 "; {} of processes that ended, which 'mpisee-through recover' reads",

@@ -3,7 +3,7 @@
 use super::job::Job;
 use super::report::{Report, SortKey};
 use super::{Seen, Watch, before};
-use crate::output::Page;
+use crate::output::{Page, on_terminal};
 use crate::signals;
 use crate::units::count;
 use anyhow::{Context, Result};
@@ -160,7 +160,7 @@ impl<'w> Screen<'w> {
         let [body, foot] = Layout::vertical([Constraint::Min(1), Constraint::Length(1)]).areas(frame.area());
         let page = Page { width: Some(body.width), colour: false };
         let text = self.now.jobs.get(self.shown).map_or(String::new(), |job| self.text(job, page));
-        let lines = coloured(&text);
+        let lines = coloured(&on_terminal(&text, false));
         self.lines = u16::try_from(lines.len()).unwrap_or(u16::MAX);
         self.fitting = body.height;
         self.first_line = self.first_line.min(self.lines.saturating_sub(self.fitting));

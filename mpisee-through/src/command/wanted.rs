@@ -1,0 +1,167 @@
+//! Selects running jobs: by a process, by the name of the program's profile, or by the batch system's job.
+
+use super::top::{directory_of, is_or_is_below};
+use crate::units::count;
+use anyhow::Result;
+use mpisee_collect::process;
+use mpisee_collect::profile::{self, Described};
+use mpisee_collect::segments::{self, WorldSegments};
+use mpisee_profile::RankSet;
+use mpisee_profile::segment::owner_of;
+use std::path::{Path, PathBuf};
+
+/// The directory of segments, and the jobs in it that are wanted.
+pub struct Wanted {
+    pub directory: PathBuf,
+    /// Whose segments are read.
+    pub user: u32,
+    which: Which,
+}
+
+/// The jobs that are wanted.
+enum Which {
+    All,
+    /// The process is one of the job, or above it.
+    Process(u32),
+    /// The name of its profile, or its job.
+    Named(String),
+}
+
+impl Wanted {
+    /// From the command line: a process, a directory of segments, a name or a job; without a word all jobs of this node.
+    pub fn new(word: Option<&str>, user: u32) -> Result<Wanted> {
+        let of = |directory: PathBuf, which: Which| Ok(Wanted { directory, user, which });
+        let Some(word) = word else { return of(segments::directory()?, Which::All) };
+        if let Some(pid) = word.parse().ok().filter(|&pid| process::look_at(pid).is_some()) {
+            return of(directory_of(pid).map_or_else(segments::directory, Ok)?, Which::Process(pid));
+        }
+        if word.contains('/') {
+            return of(PathBuf::from(word), Which::All);
+        }
+        let named = Wanted { directory: segments::directory()?, user, which: Which::Named(word.to_owned()) };
+        let is_directory = word.parse::<u32>().is_err() && Path::new(word).is_dir();
+        // A folder with the program's sources, or its last profile, often has the name of the job.
+        if is_directory && !named.running()?.iter().any(|world| named.takes(world)) {
+            return of(PathBuf::from(word), Which::All);
+        }
+        Ok(named)
+    }
+
+    /// All jobs that run.
+    fn running(&self) -> Result<Vec<WorldSegments>> {
+        let mut worlds = segments::worlds(segments::find(&self.directory, self.user, false)?.segments);
+        worlds.retain(|world| world.running().next().is_some());
+        Ok(worlds)
+    }
+
+    /// The process that was named.
+    pub fn pid(&self) -> Option<u32> {
+        match self.which {
+            Which::Process(pid) => Some(pid),
+            Which::All | Which::Named(_) => None,
+        }
+    }
+
+    /// Returns whether no word chose among the jobs of the directory.
+    pub fn is_of_all(&self) -> bool {
+        matches!(self.which, Which::All)
+    }
+
+    /// Returns whether the running job is wanted.
+    pub fn takes(&self, world: &WorldSegments) -> bool {
+        match &self.which {
+            Which::All => world.running().next().is_some(),
+            Which::Process(pid) => world.running().any(|segment| is_or_is_below(segment.header.pid, *pid)),
+            Which::Named(name) => {
+                world.running().next().is_some() && is_called(profile::describe(world).as_ref(), name)
+            }
+        }
+    }
+
+    /// Returns whether a file may be of a wanted job, by its name.
+    pub fn may_be_of(&self, path: &Path) -> bool {
+        let Some(wanted) = self.pid() else { return true };
+        let owner = path.file_name().and_then(|name| owner_of(name.to_str()?));
+        owner.is_some_and(|(_, pid)| is_or_is_below(pid, wanted))
+    }
+
+    /// Why there is nothing to show.
+    pub fn nothing(&self) -> String {
+        let directory = self.directory.display();
+        match &self.which {
+            Which::Process(pid) => {
+                format!("process {pid} has no job that mpisee records: no segment in '{directory}' is its")
+            }
+            Which::Named(name) => {
+                let unknown = match name.parse::<u32>() {
+                    Ok(pid) if Path::new(name).is_dir() => {
+                        format!("there is no process {pid}; the directory of that name is ./{pid}")
+                    }
+                    Ok(pid) => format!("there is neither a process {pid} nor a running job of that number"),
+                    Err(_) => {
+                        format!("no running job is called '{name}', and there is no directory of that name")
+                    }
+                };
+                // Where they cannot be read, there are none to list.
+                format!("{unknown}; {}", listed(&self.running().unwrap_or_default()))
+            }
+            Which::All => format!(
+                "no program that mpisee records runs here: no segment of a running process is in '{directory}'"
+            ),
+        }
+    }
+}
+
+/// Returns whether a word is the name of the run's profile, with or without its ending, or the run's job, with or without the name of
+/// the batch system.
+pub fn is_called(about: Option<&Described>, word: &str) -> bool {
+    let Some(Described { wanted, job, .. }) = about else { return false };
+    let file = wanted.file_name().unwrap_or_default();
+    let stem = wanted.file_stem().unwrap_or_default();
+    let is_job = job
+        .as_deref()
+        .is_some_and(|job| job == word || job.split_once(' ').is_some_and(|(_, number)| number == word));
+    is_job || file == word || stem == word
+}
+
+/// The running jobs for a reader who wants one of them.
+fn listed(worlds: &[WorldSegments]) -> String {
+    const MOST: usize = 5;
+    let text = |world: &WorldSegments| {
+        let about = profile::describe(world);
+        let name = about.as_ref().and_then(|about| about.wanted.file_stem()?.to_str().map(str::to_owned));
+        let job = about.and_then(|about| about.job).map_or(String::new(), |job| format!(", {job}"));
+        let pids: RankSet = world.running().map(|segment| segment.header.pid).collect();
+        format!("{} (processes {pids}{job})", name.as_deref().unwrap_or("?"))
+    };
+    let shown: Vec<String> = worlds.iter().take(MOST).map(text).collect();
+    match worlds.len() {
+        0 => "no program that mpisee records runs here".to_owned(),
+        1 => format!("{} runs", shown[0]),
+        jobs if jobs > MOST => {
+            format!("{} run: {} and {} more", count(jobs as u64, "job"), shown.join("; "), jobs - MOST)
+        }
+        _ => format!("{} run", shown.join("; ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_called_by_its_profile_and_its_job() {
+        let about = Described {
+            wanted: PathBuf::from("/scratch/out/app.mpisee"),
+            job: Some("Slurm 4711_3".to_owned()),
+            command: vec!["./a.out".to_owned()],
+        };
+        for word in ["app", "app.mpisee", "Slurm 4711_3", "4711_3"] {
+            assert!(is_called(Some(&about), word), "{word}");
+        }
+        for word in ["ap", "a.out", "Slurm", "4711", ""] {
+            assert!(!is_called(Some(&about), word), "{word}");
+        }
+        assert!(!is_called(None, "app"));
+    }
+}
