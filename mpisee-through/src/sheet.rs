@@ -2,7 +2,7 @@
 
 use crate::outcome::Outcome;
 use crate::output::{self, Column, Format, OutputArgs, Page, Style, Text, printable};
-use crate::units::{human_bytes, large_count, time, to_nine_decimals};
+use crate::units::{self, human_bytes, large_count, time, to_nine_decimals};
 use anyhow::Result;
 use mpisee_profile::run::Imported;
 use mpisee_profile::{Profile, ProfileError};
@@ -365,9 +365,7 @@ impl Shown {
         rows.truncate(limit);
         match left_out {
             0 if rows.is_empty() => format!("{nothing}\n"),
-            0 => String::new(),
-            1 => "1 more row is left out; --all shows all, --top N the first N.\n".to_owned(),
-            _ => format!("{left_out} more rows are left out; --all shows all, --top N the first N.\n"),
+            _ => units::left_out(left_out, "row"),
         }
     }
 }

@@ -71,6 +71,17 @@ pub fn count_of(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
+/// The sentence below a table that does not show everything, `2 more rows are left out; …`; nothing if nothing is missing.
+pub fn left_out(number: usize, noun: &str) -> String {
+    let are = match number {
+        0 => return String::new(),
+        1 => "is",
+        _ => "are",
+    };
+    let more = count(number as u64, &format!("more {noun}"));
+    format!("{more} {are} left out; --all shows all, --top N the first N.\n")
+}
+
 /// How many accesses.
 pub fn accesses(number: u64) -> String {
     count_of(number, "access", "accesses")

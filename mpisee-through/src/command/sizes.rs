@@ -6,7 +6,7 @@ use crate::group::{self, By, Cell, Groups, Key};
 use crate::matched;
 use crate::output::{OutputArgs, Page};
 use crate::sheet::{self, Answer, Sheet, Value};
-use crate::units::{count, human_bytes, natural_order, time};
+use crate::units::{self, count, human_bytes, natural_order, time};
 use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -113,19 +113,7 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
     if args.output.format() == crate::output::Format::Table {
         answer.sheets.clear();
         answer.lead = drawn.join("\n");
-        answer.closing = match (nothing, left_out) {
-            (Some(nothing), _) => nothing,
-            (None, 0) => String::new(),
-            (None, more) => {
-                format!(
-                    "{} left out; --all shows all, --top N the first N.\n",
-                    match more {
-                        1 => "1 more operation is".to_owned(),
-                        _ => format!("{more} more operations are"),
-                    }
-                )
-            }
-        };
+        answer.closing = nothing.unwrap_or_else(|| units::left_out(left_out, "operation"));
     }
     answer.write(&args.output)
 }

@@ -7,6 +7,7 @@ use crate::output::{Format, Page, printable};
 use crate::picture::{self, Picture, SourceFile, SourceLine};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::symbols::{SearchDirs, written};
+use crate::units;
 use crate::view::ProfileView;
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -44,9 +45,7 @@ pub fn answer(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Ans
     }
     answer.closing = match left_out {
         0 if found.is_empty() => format!("{}\n", NOTHING),
-        0 => String::new(),
-        1 => "1 more line is left out; --all shows all, --top N the first N.\n".to_owned(),
-        _ => format!("{left_out} more lines are left out; --all shows all, --top N the first N.\n"),
+        _ => units::left_out(left_out, "line"),
     };
     Ok(answer)
 }

@@ -11,7 +11,7 @@ use super::Outcome;
 use crate::output::{Format, OutputArgs, Page, printable};
 use crate::run_set::{self, Found, command_text};
 use crate::sheet::{Answer, Sheet, Shown, heading_lines};
-use crate::units::count;
+use crate::units::{count, left_out};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use growing::Growing;
@@ -241,7 +241,9 @@ impl Comparison<'_> {
             parts.push(page.wrapped_lines(&(page.bold(&self.title(series)) + "\n")));
             parts.push(scaling::sheet(series, self.settings, &self.measured).table(page));
             parts.push(growing.table(page, limit));
-            parts.push(page.wrapped_lines(&(growing.sentences() + &left_out(growing.count(), limit))));
+            parts.push(page.wrapped_lines(
+                &(growing.sentences() + &left_out(growing.count().saturating_sub(limit), "row")),
+            ));
         }
         for (number, variation) in &self.variations {
             let setting = &self.settings[number - 1];
@@ -250,7 +252,7 @@ impl Comparison<'_> {
             parts.push(variation.run_sheet().table(page));
             parts.push(page.wrapped_lines(&variation.sentences()));
             let mut sheet = variation.sheet();
-            let closing = variation.closing() + &left_out(sheet.rows.len(), limit);
+            let closing = variation.closing() + &left_out(sheet.rows.len().saturating_sub(limit), "row");
             sheet.rows.truncate(limit);
             parts.push(sheet.table(page));
             parts.push(page.wrapped_lines(&closing));
@@ -279,14 +281,5 @@ impl Comparison<'_> {
                 format!("{command} on {}, {name} being {values}", count(first.ranks(), "rank"))
             }
         })
-    }
-}
-
-/// A sentence on the rows that a table does not show.
-fn left_out(rows: usize, limit: usize) -> String {
-    match rows.saturating_sub(limit) {
-        0 => String::new(),
-        1 => "1 more row is left out; --all shows all, --top N the first N.\n".to_owned(),
-        more => format!("{more} more rows are left out; --all shows all, --top N the first N.\n"),
     }
 }

@@ -6,7 +6,7 @@ use crate::sheet::{Sheet, Value, fixed, headed, number};
 use crate::timeline::bins::{Bins, CallSeries, NodeSeries};
 use crate::timeline::load::TimeLine;
 use crate::timeline::phases::{Phase, name_of};
-use crate::units::{count, human_bytes, time};
+use crate::units::{count, human_bytes, left_out, time};
 
 /// Columns of a chart at most, and at least.
 const WIDEST: usize = 60;
@@ -28,14 +28,6 @@ pub fn text(line: &TimeLine, phases: &[Phase], limit: usize, page: Page) -> Stri
     parts.push(node_sheet(&bins).table(page));
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
-}
-
-fn left_out(number: usize, noun: &str) -> String {
-    match number {
-        0 => String::new(),
-        1 => format!("1 more {noun} is left out; --all shows all, --top N the first N.\n"),
-        _ => format!("{number} more {noun}s are left out; --all shows all, --top N the first N.\n"),
-    }
 }
 
 /// The job, and the remarks that a reader needs.
