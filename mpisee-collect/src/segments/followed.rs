@@ -135,6 +135,15 @@ impl Followed {
         self.has_arrived
     }
 
+    /// Where in the file the slots of the threads' calls in progress are, as far as the last reading has found them.
+    pub fn active_calls(&self) -> Vec<usize> {
+        let slots = self.chunks.iter().flat_map(|chunk| {
+            let places = chunk.places.iter().enumerate().filter(|(_, place)| **place == Place::Active);
+            places.map(|(slot, _)| chunk.at as usize + CHUNK_HEADER_BYTES + slot * SLOT_BYTES)
+        });
+        slots.collect()
+    }
+
     /// Reads the counters. Of a process that `has_ended` no call goes on.
     pub fn update(&mut self, has_ended: bool) -> Result<()> {
         let mut header = [0; HEADER_BYTES];

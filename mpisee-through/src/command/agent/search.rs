@@ -44,14 +44,9 @@ impl Search {
         const LONG: Duration = Duration::from_secs(1);
         let begin = Instant::now();
         loop {
-            let mut worlds = self.worlds()?;
-            match worlds.len() {
-                0 => {}
-                1 => return Ok(worlds.pop().inspect(|world| self.done.extend(job_of(world)))),
-                jobs => bail!(
-                    "{jobs} jobs run here; name a process of one, such as {}",
-                    worlds[0].running().next().map_or(0, |segment| segment.header.pid)
-                ),
+            if let Some(world) = self.running()? {
+                self.done.extend(job_of(&world));
+                return Ok(Some(world));
             }
             let is_over = match self.pid {
                 Some(pid) => process::look_at(pid).is_none_or(|seen| seen.ended),
@@ -62,6 +57,19 @@ impl Search {
             }
             std::thread::sleep(if begin.elapsed() < FIRST { SHORT } else { LONG });
         }
+    }
+
+    /// The only job that runs and was not read; `None` if there is none.
+    pub fn running(&self) -> Result<Option<WorldSegments>> {
+        let mut worlds = self.worlds()?;
+        if worlds.len() > 1 {
+            bail!(
+                "{} jobs run here; name a process of one, such as {}",
+                worlds.len(),
+                worlds[0].running().next().map_or(0, |segment| segment.header.pid)
+            );
+        }
+        Ok(worlds.pop())
     }
 
     /// Jobs that run and were not read.
@@ -98,16 +106,15 @@ impl Search {
         std::fs::metadata(&self.directory).and_then(|metadata| metadata.modified()).ok()
     }
 
-    /// Why there is nothing to read.
-    pub fn nothing(&self) -> String {
+    /// Why there is nothing to read, with what to do.
+    pub fn nothing(&self, advice: &str) -> String {
         let directory = self.directory.display();
         printable(&match self.pid {
             Some(pid) => {
                 format!("process {pid} has no job that mpisee records: no segment in '{directory}' was its")
             }
             None => format!(
-                "no program that mpisee records runs here: no segment of a running process is in '{directory}'; \
-                 start it before, or let the agent --wait 60s"
+                "no program that mpisee records runs here: no segment of a running process is in '{directory}'{advice}"
             ),
         })
     }
