@@ -3,6 +3,7 @@
 mod current_call;
 mod followed;
 mod live;
+mod mapped;
 mod partner;
 mod world;
 
@@ -27,6 +28,7 @@ pub use current_call::{Collected, CurrentCall, collected, is_collective, of_snap
 pub use followed::{CallSums, Followed};
 pub use live::Clock;
 use live::{Twice, words_of};
+pub use mapped::Mapped;
 pub use partner::{First, Partner, Tag, With};
 pub use world::{WorldSegments, missing, worlds};
 

@@ -25,7 +25,6 @@ use crate::state::process;
 use crate::state::region::REGIONS;
 use crate::state::request::{Kind, REQUESTS, Started};
 use crate::state::sites::{self, SITES};
-use crate::state::switching;
 use crate::state::thread::{Borrowed, Inside, Thread};
 use crate::state::world::{self, World};
 use crate::storage::clock;
@@ -48,7 +47,7 @@ impl Call {
     /// Begins to record a call; `None` while recording is off, or if the MPI library itself makes the call.
     #[inline]
     pub fn if_recording() -> Option<Call> {
-        if process::is_recording() { Call::new() } else { Call::if_switched_on() }
+        if process::is_recording() { Call::new() } else { None }
     }
 
     /// As [`Call::if_recording`], also while recording is off: for calls that must be tracked.
@@ -60,21 +59,11 @@ impl Call {
     /// As [`Call::if_recording`] for a call that completes requests: also while recording is off, if requests are open.
     #[inline]
     pub fn if_completing() -> Option<Call> {
-        if process::is_recording() { Call::new() } else { Call::if_completing_while_off() }
-    }
-
-    /// As [`Call::if_recording`] if recording was off and somebody has asked for it.
-    #[cold]
-    #[inline(never)]
-    fn if_switched_on() -> Option<Call> {
-        if switching::follow_while_off() { Call::new() } else { None }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn if_completing_while_off() -> Option<Call> {
-        let is_on = switching::follow_while_off();
-        if is_on || process::is_tracking() && !REQUESTS.is_empty() { Call::new() } else { None }
+        if process::is_recording() || process::is_tracking() && !REQUESTS.is_empty() {
+            Call::new()
+        } else {
+            None
+        }
     }
 
     #[inline]

@@ -32,33 +32,35 @@ pub fn is_pending(world: &World) -> bool {
 }
 
 /// Follows a request, if there is one. The calling thread is in no call.
+///
+/// PERF: `extern "C"`, so that the compiler knows that it never unwinds; else what calls it takes precautions before it does.
 #[cold]
 #[inline(never)]
-pub fn follow() {
-    let Some(world) = world::world().filter(|world| process::is_tracking() && is_pending(world)) else {
-        return;
-    };
-    let word = world.segment.header().request.load(Ordering::Relaxed);
-    if TAKEN.swap(word, Ordering::Relaxed) == word {
-        return; // Another thread follows it.
-    }
-    if let Some(request) = Request::from_word(word) {
-        world::guarded(|| {
+pub extern "C" fn follow() {
+    world::guarded(|| {
+        let Some(world) = world::world().filter(|world| process::is_tracking() && is_pending(world)) else {
+            return;
+        };
+        let header = world.segment.header();
+        let word = header.request.load(Ordering::Relaxed);
+        if TAKEN.swap(word, Ordering::Relaxed) == word {
+            return; // Another thread follows it.
+        }
+        if let Some(request) = Request::from_word(word) {
             switch(world, request.on);
             let followed = FollowedRequest { request, at_ns: clock::realtime_ns() };
             world.segment.log(&Fact::FollowedRequest.record(followed.text()));
-        });
-    }
-    world.segment.header().followed_request.store(word, Ordering::Release);
+        }
+        header.followed_request.store(word, Ordering::Release);
+    });
 }
 
-/// Follows a request while recording is off; returns whether recording is on.
+/// Follows a request while recording is off, at a call on a communicator.
 #[cold]
 #[inline(never)]
-pub fn follow_while_off() -> bool {
+pub extern "C" fn follow_while_off() {
     // A call of the MPI library itself may be part of one of the program's, which began while recording was off.
     if world::world().is_some_and(is_pending) && stack::nesting() != Nesting::ByLibrary {
         follow();
     }
-    process::is_recording()
 }

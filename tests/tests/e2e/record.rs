@@ -64,7 +64,7 @@ fn what_is_called_while_recording_is_off_is_not_recorded() {
             assert!(said.starts_with("recording is off on 0 of 4 ranks of "), "{said}");
             assert!(said.contains(&program.display().to_string()), "{said}");
             assert!(
-                said.ends_with("\nranks 0-3: has made no MPI call since, and switches at its next one\n"),
+                said.ends_with("\nranks 0-3: has not called MPI since, and switches at its next MPI call\n"),
                 "{said}"
             );
             running.go("go.1");
@@ -146,7 +146,7 @@ fn ranks_in_a_call_are_named_and_switch_later() {
         });
         assert!(said.contains("\nranks 0-1: is in MPI_Allreduce for "), "{said}");
         assert!(said.contains("\nrank 2: is in MPI_Recv for "), "{said}");
-        assert!(said.contains("\nrank 3: has made no MPI call since"), "{said}");
+        assert!(said.contains("\nrank 3: has not called MPI since"), "{said}");
         running.go("go");
         let (_, tables) = running.ended();
         assert!(tables.run.complete && tables.run.not_seen.is_empty(), "{:?}", tables.run);

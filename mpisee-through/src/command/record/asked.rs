@@ -1,8 +1,7 @@
 //! A running rank that is asked to switch recording, through its segment.
 
-use anyhow::{Context, Result, bail};
-use memmap2::{MmapOptions, MmapRaw};
-use mpisee_collect::segments::{Followed, Segment};
+use anyhow::{Context, Result};
+use mpisee_collect::segments::{Followed, Mapped, Segment};
 use mpisee_profile::Ticks;
 use mpisee_profile::WorldRank;
 use mpisee_profile::segment::active_call::{self, ASKED, Call, NOWHERE, countdown};
@@ -45,7 +44,7 @@ impl State {
 pub struct Asked {
     followed: Followed,
     file: File,
-    words: Words,
+    words: Mapped,
     request: u64,
 }
 
@@ -54,9 +53,12 @@ impl Asked {
     pub fn new(segment: &Segment, request: Request) -> Result<Asked> {
         let followed = Followed::new(segment)?;
         let file = segment.open_to_ask()?;
-        let words = Words::of(&file, HEADER_BYTES)?;
+        let words = Mapped::new(&file, HEADER_BYTES, true)?;
         let request = request.word();
-        words.at(offset_of!(Header, request)).context("it has no header")?.store(request, Ordering::Release);
+        words
+            .word(offset_of!(Header, request))
+            .context("it has no header")?
+            .store(request, Ordering::Release);
         Ok(Asked { followed, file, words, request })
     }
 
@@ -76,6 +78,7 @@ impl Asked {
     }
 
     fn try_mark(&mut self) -> Result<State> {
+        self.words.check(&self.file)?;
         self.followed.update(false)?;
         if self.word(offset_of!(Header, followed_request))?.load(Ordering::Acquire) == self.request {
             return Ok(State::Switched);
@@ -119,38 +122,14 @@ impl Asked {
     }
 
     fn word(&self, offset: usize) -> Result<&AtomicU64> {
-        self.words.at(offset).context("it has become smaller")
+        self.words.word(offset).context("it has become smaller")
     }
 
     /// Maps more of the file, if it has grown.
     fn reach(&mut self, end: usize) -> Result<()> {
-        if end > self.words.0.len() {
-            self.words = Words::of(&self.file, end)?;
+        if end > size_of_val(self.words.words()) {
+            self.words = Mapped::new(&self.file, end, true)?;
         }
         Ok(())
-    }
-}
-
-/// The words of a segment's file, which its process reads and writes at the same time.
-///
-/// It is mapped, other than by commands that read alone, since a mark must take the place of one value and of no other. The process never
-/// truncates its file; somebody else who does so while this command runs ends the command, by SIGBUS, and harms no rank.
-struct Words(MmapRaw);
-
-impl Words {
-    /// The first `bytes` bytes at least.
-    fn of(file: &File, bytes: usize) -> Result<Words> {
-        let length = usize::try_from(file.metadata().context("cannot look at it")?.len())?;
-        if length < bytes {
-            bail!("it is cut off: it has {length} bytes");
-        }
-        Ok(Words(MmapOptions::new().len(length).map_raw(file).context("cannot map it")?))
-    }
-
-    fn at(&self, offset: usize) -> Option<&AtomicU64> {
-        let is_inside = offset.is_multiple_of(size_of::<u64>()) && offset + size_of::<u64>() <= self.0.len();
-        // SAFETY: the word is aligned and within the mapping, which lives as long as this; its process and this one access it by
-        // atomic operations alone.
-        is_inside.then(|| unsafe { AtomicU64::from_ptr(self.0.as_mut_ptr().add(offset).cast()) })
     }
 }

@@ -76,7 +76,7 @@ pub fn run(args: &RecordArgs) -> Result<Outcome> {
     let states = wait(&mut ranks, Duration::from_secs_f64(args.wait));
     let command = ranks[0].command();
     let mut lines = vec![switched(request, &states, &command)];
-    lines.extend(late(&states));
+    lines.extend(late(request, &states));
     lines.extend(failures);
     lines.iter().try_for_each(|line| writeln!(std::io::stdout(), "{}", printable(line)))?;
     Ok(Outcome::Done)
@@ -107,10 +107,10 @@ fn switched(request: Request, states: &BTreeMap<WorldRank, State>, command: &str
 }
 
 /// A line for ranks that have not switched, by the reason.
-fn late(states: &BTreeMap<WorldRank, State>) -> Vec<String> {
+fn late(request: Request, states: &BTreeMap<WorldRank, State>) -> Vec<String> {
     let mut by_reason: BTreeMap<String, Vec<WorldRank>> = BTreeMap::new();
     for (&rank, state) in states {
-        if let Some(reason) = reason(state) {
+        if let Some(reason) = reason(request, state) {
             by_reason.entry(reason).or_default().push(rank);
         }
     }
@@ -121,14 +121,19 @@ fn late(states: &BTreeMap<WorldRank, State>) -> Vec<String> {
     by_reason.into_iter().map(line).collect()
 }
 
-fn reason(state: &State) -> Option<String> {
+fn reason(request: Request, state: &State) -> Option<String> {
+    // While recording is off, calls that are only counted, such as probes, are made without a look at anything.
+    let next = if request.on { "next call on a communicator" } else { "next MPI call" };
     Some(match state {
         State::Switched => return None,
-        State::Marked => "has made no MPI call since, and switches at its next one".to_owned(),
+        State::Marked => format!("has not called MPI since, and switches at its {next}"),
         State::Inside { call, for_s } => {
-            format!("is in {call} for {}, and switches within two MPI calls after it", short_seconds(*for_s))
+            format!(
+                "is in {call} for {}, and switches at the {next} or the one after it",
+                short_seconds(*for_s)
+            )
         }
-        State::Unmarked => "has made no MPI call that is recorded, and switches at its first one".to_owned(),
+        State::Unmarked => format!("has not called MPI yet, and switches at its {next}"),
         State::Ended => "has come to its end".to_owned(),
         State::Unreadable(why) => format!("cannot be read any more: {why}"),
     })
@@ -149,11 +154,11 @@ mod tests {
         let states = states([State::Switched, State::Marked, inside, State::Marked, State::Ended]);
         assert_eq!(switched(off, &states, "./app"), "recording is off on 1 of 5 ranks of ./app");
         assert_eq!(
-            late(&states),
+            late(off, &states),
             [
                 "rank 4: has come to its end",
-                "ranks 1,3: has made no MPI call since, and switches at its next one",
-                "rank 2: is in MPI_Recv for 12 s, and switches within two MPI calls after it",
+                "ranks 1,3: has not called MPI since, and switches at its next MPI call",
+                "rank 2: is in MPI_Recv for 12 s, and switches at the next MPI call or the one after it",
             ]
         );
     }
