@@ -2,9 +2,10 @@
 
 use crate::RankTables;
 use mpisee_profile::FORMAT_VERSION;
-use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
+use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, SwitchInfo, rfc3339};
 use mpisee_profile::segment::layout::overhead;
 use mpisee_profile::segment::membership::membership_sum;
+use mpisee_profile::segment::request::{FollowedRequest, Request};
 use mpisee_profile::segment::snapshot::{End, Program};
 use mpisee_profile::segment::{NotSeen, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -46,7 +47,7 @@ impl FirstRank {
 }
 
 /// Sums over ranks for `run.json`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSums {
     /// Calls not seen, by [`NotSeen`].
     pub not_seen: [u64; NotSeen::ALL.len()],
@@ -70,6 +71,43 @@ pub struct RunSums {
     pub last_end_ns: u64,
     /// The sum of [`membership_sum`], modulo 2^64.
     pub membership: u64,
+    /// The first [`MOST_SWITCHES`] requests to switch recording that ranks have followed, in the order in which they were made.
+    pub switches: Vec<SwitchSums>,
+}
+
+/// Requests to switch recording that `run.json` has.
+const MOST_SWITCHES: usize = 100;
+
+/// A request to switch recording, and the ranks that have followed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchSums {
+    /// When it was made, nanoseconds since 1970, UTC.
+    asked_ns: u64,
+    on: bool,
+    ranks: u64,
+    /// When the first rank followed it, in nanoseconds since that rank began to record.
+    first_ns: u64,
+    /// The same of the last rank.
+    last_ns: u64,
+}
+
+impl SwitchSums {
+    fn of(snapshot: &Snapshot, followed: FollowedRequest) -> SwitchSums {
+        let FollowedRequest { request: Request { on, asked_ns }, at_ns } = followed;
+        let since_start_ns = at_ns.saturating_sub(snapshot.start_realtime_ns);
+        SwitchSums { asked_ns, on, ranks: 1, first_ns: since_start_ns, last_ns: since_start_ns }
+    }
+
+    fn info(self) -> SwitchInfo {
+        let seconds = |ns: u64| ns as f64 * 1e-9;
+        SwitchInfo {
+            on: self.on,
+            asked: rfc3339(self.asked_ns),
+            ranks: self.ranks,
+            first_s: seconds(self.first_ns),
+            last_s: seconds(self.last_ns),
+        }
+    }
 }
 
 impl RunSums {
@@ -96,6 +134,13 @@ impl RunSums {
             profiler_high_ns: tables.overhead.high_s.to_ns(),
             sampled_calls: tables.overhead.samples,
             membership: membership_sum(snapshot),
+            switches: snapshot
+                .program
+                .followed_requests
+                .iter()
+                .take(MOST_SWITCHES)
+                .map(|&followed| SwitchSums::of(snapshot, followed))
+                .collect(),
             ..self
         }
     }
@@ -114,12 +159,31 @@ impl RunSums {
         self.init_ns = self.init_ns.max(other.init_ns);
         self.last_end_ns = self.last_end_ns.max(other.last_end_ns);
         self.membership = self.membership.wrapping_add(other.membership);
+        other.switches.iter().for_each(|switch| self.add_switch(switch));
+    }
+
+    fn add_switch(&mut self, more: &SwitchSums) {
+        let of = |switch: &SwitchSums| (switch.asked_ns, switch.on);
+        match self.switches.binary_search_by_key(&of(more), of) {
+            Ok(known) => {
+                let known = &mut self.switches[known];
+                known.ranks = known.ranks.saturating_add(more.ranks);
+                known.first_ns = known.first_ns.min(more.first_ns);
+                known.last_ns = known.last_ns.max(more.last_ns);
+            }
+            Err(place) if place < MOST_SWITCHES => {
+                self.switches.insert(place, *more);
+                self.switches.truncate(MOST_SWITCHES);
+            }
+            Err(_) => {}
+        }
     }
 
     /// Fills in what `run.json` has about all ranks together. `collected` is how rows got into the files.
     pub fn fill(&self, run: &mut RunInfo, collected: &str) {
         let seconds = |ns: u64| ns as f64 * 1e-9;
         run.recording_was_off = self.recording_was_off > 0;
+        run.switches = self.switches.iter().map(|switch| switch.info()).collect();
         run.not_seen = NotSeen::named(&self.not_seen);
         let finalize_ns = now_ns().saturating_sub(self.last_end_ns);
         run.profiler = ProfilerInfo {
@@ -167,4 +231,38 @@ pub fn set_incomplete(run: &mut RunInfo, because: impl IntoIterator<Item = Strin
     let reasons: Vec<String> = because.into_iter().collect();
     run.complete = reasons.is_empty();
     run.incomplete_because = (!run.complete).then(|| reasons.join("; "));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums(switches: &[(u64, bool, u64)]) -> RunSums {
+        let of = |&(asked_ns, on, at_ns): &(u64, bool, u64)| SwitchSums {
+            asked_ns,
+            on,
+            ranks: 1,
+            first_ns: at_ns,
+            last_ns: at_ns,
+        };
+        RunSums { switches: switches.iter().map(of).collect(), ..RunSums::default() }
+    }
+
+    #[test]
+    fn ranks_that_followed_the_same_request_are_counted_together() {
+        let mut all = sums(&[(40, false, 45)]);
+        all.add(&sums(&[(20, true, 25), (40, false, 43)]));
+        all.add(&sums(&[(20, true, 22), (40, false, 50)]));
+        let found: Vec<_> =
+            all.switches.iter().map(|it| (it.asked_ns, it.ranks, it.first_ns, it.last_ns)).collect();
+        assert_eq!(found, [(20, 2, 22, 25), (40, 3, 43, 50)]);
+    }
+
+    #[test]
+    fn of_many_requests_the_first_are_kept() {
+        let many: Vec<_> = (1..=2 * MOST_SWITCHES as u64).map(|at| (2 * at, at % 2 == 0, 2 * at)).collect();
+        let mut all = RunSums::default();
+        many.chunks(1).rev().for_each(|one| all.add(&sums(one)));
+        assert_eq!(all.switches, sums(&many[..MOST_SWITCHES]).switches);
+    }
 }

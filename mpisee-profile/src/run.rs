@@ -192,6 +192,21 @@ impl Imported {
     }
 }
 
+/// A request by `mpisee-through record` to switch recording on or off.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SwitchInfo {
+    /// True if recording was to be on.
+    pub on: bool,
+    /// When it was made, UTC, RFC 3339.
+    pub asked: String,
+    /// Ranks that switched.
+    pub ranks: u64,
+    /// When the first of them did, in seconds since it began to record.
+    pub first_s: f64,
+    /// When the last of them did.
+    pub last_s: f64,
+}
+
 /// A shorter stay is not mentioned.
 const SHORTEST_TOLD_S: f64 = 0.05;
 
@@ -232,6 +247,9 @@ pub struct RunInfo {
     pub clock: String,
     /// True if some rank switched recording off for a part of the run.
     pub recording_was_off: bool,
+    /// Requests from outside to switch recording on or off, in the order in which they were made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<SwitchInfo>,
     /// Calls that are in no table, by reason, summed over ranks; see [`crate::segment::NotSeen`].
     pub not_seen: BTreeMap<String, u64>,
     /// True if every name of a communicator stands for the same members on all of them; none where that was not

@@ -217,7 +217,7 @@ fn own_rows(world: &World, end: End, absent: &RankSet) -> Own {
         let snapshot = Snapshot::read(&world.segment).map_err(|error| error.to_string())?;
         let tables = RankTables::without(absent, &snapshot, end.moment).with_kernels(gpu::parts(world));
         Ok(Own {
-            sums: sums.with_rows(&tables, &snapshot),
+            sums: sums.clone().with_rows(&tables, &snapshot),
             call_ns: call_ns(&snapshot, end.moment),
             parts: Some(parts(&tables)),
             kernels: tables.gpu,
@@ -270,7 +270,7 @@ fn summary_of(world: &World, channel: &Channel, own: &Own) -> RankSummary {
     let host = world.segment.header().host.iter();
     let host = host.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
     let has_segment = world.segment.is_in_file();
-    let mut summary = RankSummary::of_one(own.sums, has_segment, identity::host_number(host));
+    let mut summary = RankSummary::of_one(own.sums.clone(), has_segment, identity::host_number(host));
     if own.parts.is_none() {
         summary.lost.push(channel.itself());
     }

@@ -2,8 +2,8 @@
 
 use crate::command::{
     Outcome, advise, agent, check, comms, compare_network, diff, efficiency, expect, export, gpu,
-    gpu_records, import, locality, matrix, ops, paths, ranks, recover, regions, report, runs, sites, sizes,
-    summary, timeline, top, variables, waits,
+    gpu_records, import, locality, matrix, ops, paths, ranks, record, recover, regions, report, runs, sites,
+    sizes, summary, timeline, top, variables, waits,
 };
 use crate::left_behind;
 use crate::output::printable;
@@ -59,6 +59,7 @@ enum Command {
     Import(import::ImportArgs),
     Recover(recover::RecoverArgs),
     Top(top::TopArgs),
+    Record(record::RecordArgs),
     Agent(agent::AgentArgs),
     Timeline(timeline::TimelineArgs),
 }
@@ -88,6 +89,7 @@ EXAMPLES:
   mpisee-through import app.4.9164.1.mpiP   a profile from a report of mpiP, or of the C++ mpisee
   mpisee-through recover                    profiles of programs that were killed
   mpisee-through top                        where the ranks of a running job are
+  mpisee-through record off                 switch the recording of a running job off, or on
   mpisee-through agent                      read a running job in intervals, as mpisee --watch does on each node
   mpisee-through timeline app.timeline      what it read: rates over time, and phases
   mpisee-through summary --help             all options of a command";
@@ -142,6 +144,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Import(args) => import::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Top(args) => top::run(args),
+        Command::Record(args) => record::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Timeline(args) => timeline::run(args),
     }

@@ -1,11 +1,10 @@
-//! Following the counters of a running process: each reading costs little more than a copy of the counters in use.
+//! Following the counters of a running process: each reading costs little more than a look at each counter in use.
 //!
-//! The file stays open, so that its last state can be read after the program has removed it. It is not mapped, since truncating a
-//! mapped file would kill the reader. A counter is read once, and not until two readings agree: a call that ends meanwhile may be in one
-//! of its sums now and in the others at the next reading.
+//! The file stays open and mapped, so that its last state can be read after the program has removed it. A counter is read once, and not until two
+//! readings agree: a call that ends meanwhile may be in one of its sums now and in the others at the next reading.
 
 use super::live::Clock;
-use super::{Segment, identity, open, words_of};
+use super::{Mapped, Segment, identity, open};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::comm_name::derived;
 use mpisee_profile::segment::active_call::{self, Call};
@@ -20,7 +19,7 @@ use mpisee_profile::{CommId, Operation, Ticks};
 use std::collections::HashMap;
 use std::fs::File;
 use std::mem::offset_of;
-use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts of a process so far, of one operation on one communicator. Numbers wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +39,8 @@ pub struct CallSums {
 /// The segment of a process that is read again and again.
 pub struct Followed {
     file: File,
+    /// As much of it as there was when it was last looked at.
+    words: Mapped,
     /// The log so far: communicators, call sites, the program.
     log: Snapshot,
     chunks: Vec<Chunk>,
@@ -53,16 +54,16 @@ pub struct Followed {
     sums: Vec<CallSums>,
     has_arrived: bool,
     clock: Clock,
-    bytes: Vec<u8>,
 }
 
 /// A chunk of counters or of the log.
 struct Chunk {
-    at: u64,
-    bytes: u64,
+    /// In bytes.
+    at: usize,
+    bytes: usize,
     kind: u64,
-    /// Of the log, the bytes that are read; it begins after them.
-    read: u64,
+    /// Of the log, the words that are read.
+    read: usize,
     /// Of counters, the row of each slot in use.
     places: Vec<Place>,
 }
@@ -79,6 +80,65 @@ enum Place {
     Row(u32),
 }
 
+/// The words of a slot.
+type SlotWords = [u64; SLOT_BYTES / 8];
+
+/// Where the values begin in a slot's words.
+const VALUES: usize = offset_of!(Slot, values) / 8;
+
+/// Slots that a reading puts aside.
+#[derive(Default)]
+struct Found {
+    active: Vec<SlotWords>,
+    /// The chunk and the number of the slot in it.
+    unknown: Vec<(usize, usize, SlotWords)>,
+}
+
+impl Chunk {
+    /// How much of it is in use, and its words.
+    fn content<'w>(&self, words: &'w [AtomicU64]) -> Result<(u64, &'w [AtomicU64])> {
+        let chunk = words.get(self.at / 8..(self.at + self.bytes) / 8).context("it has become smaller")?;
+        let used = now(&chunk[offset_of!(ChunkHeader, used) / 8]);
+        Ok((used, &chunk[CHUNK_HEADER_BYTES / 8..]))
+    }
+
+    /// Adds the slots of this chunk, which has that number. Slots without a row are put aside.
+    fn add_counters(
+        &mut self,
+        index: usize,
+        words: &[AtomicU64],
+        sums: &mut [CallSums],
+        found: &mut Found,
+    ) -> Result<()> {
+        let (used, body) = self.content(words)?;
+        let (slots, _) = body.as_chunks::<{ SLOT_BYTES / 8 }>();
+        let used = usize::try_from(used).unwrap_or(usize::MAX).min(slots.len());
+        if used > self.places.len() {
+            self.places.resize(used, Place::Unknown);
+        }
+        for (at, (slot, place)) in slots.iter().zip(&self.places).enumerate() {
+            match place {
+                // PERF: three words of each, in the line that comes from memory anyway.
+                Place::Row(row) => {
+                    let sums = &mut sums[*row as usize];
+                    sums.calls = sums.calls.wrapping_add(now(&slot[VALUES + call::CALLS]));
+                    sums.bytes = sums.bytes.wrapping_add(now(&slot[VALUES + call::BYTES]));
+                    sums.ticks = sums.ticks.wrapping_add(now(&slot[VALUES + call::TICKS]));
+                }
+                Place::None => {}
+                Place::Active => found.active.push(slot.each_ref().map(now)),
+                Place::Unknown => found.unknown.push((index, at, slot.each_ref().map(now))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A word as it is now; what is read after it is no older.
+fn now(word: &AtomicU64) -> u64 {
+    word.load(Ordering::Acquire)
+}
+
 impl Followed {
     /// Opens the segment of a running process. Nothing is counted before the first [`Followed::update`].
     pub fn new(segment: &Segment) -> Result<Followed> {
@@ -86,12 +146,13 @@ impl Followed {
         if identity(&metadata) != segment.identity {
             bail!("another file took its name");
         }
-        let mut header = vec![0; HEADER_BYTES];
-        file.read_exact_at(&mut header, 0).context("cannot read it")?;
-        let (log, _) = Snapshot::read_header(words_of(&header).as_slice())?;
+        let words = Mapped::new(&file, HEADER_BYTES, false)?;
+        let header: Vec<u64> = words.words()[..HEADER_BYTES / 8].iter().map(now).collect();
+        let (log, _) = Snapshot::read_header(header.as_slice())?;
         let clock = Clock::of(&log);
         Ok(Followed {
             file,
+            words,
             log,
             chunks: Vec::new(),
             chunks_end: HEADER_BYTES as u64,
@@ -101,7 +162,6 @@ impl Followed {
             sums: Vec::new(),
             has_arrived: false,
             clock,
-            bytes: header,
         })
     }
 
@@ -135,57 +195,64 @@ impl Followed {
         self.has_arrived
     }
 
+    /// Where in the file the slots of the threads' calls in progress are, as far as the last reading has found them.
+    pub fn active_calls(&self) -> Vec<usize> {
+        let slots = self.chunks.iter().flat_map(|chunk| {
+            let places = chunk.places.iter().enumerate().filter(|(_, place)| **place == Place::Active);
+            places.map(|(slot, _)| chunk.at + CHUNK_HEADER_BYTES + slot * SLOT_BYTES)
+        });
+        slots.collect()
+    }
+
     /// Reads the counters. Of a process that `has_ended` no call goes on.
     pub fn update(&mut self, has_ended: bool) -> Result<()> {
-        let mut header = [0; HEADER_BYTES];
-        self.file.read_exact_at(&mut header, 0).context("cannot read it")?;
-        let field = |offset: usize| word(&header, offset / 8);
-        self.has_arrived = field(offset_of!(Header, state)) == state::ARRIVED;
-        self.clock = match self.has_arrived {
-            true => self.clock.at(Ticks::new(field(offset_of!(Header, end_ticks)))),
-            false => Clock::of(&self.log),
-        };
-        let end = field(offset_of!(Header, used)).min(field(offset_of!(Header, shared)));
+        self.words.check(&self.file)?;
+        let header = |offset: usize| self.words.word(offset).map_or(0, now);
+        self.has_arrived = header(offset_of!(Header, state)) == state::ARRIVED;
+        let end_ticks = Ticks::new(header(offset_of!(Header, end_ticks)));
+        let end = header(offset_of!(Header, used)).min(header(offset_of!(Header, shared)));
+        self.clock = if self.has_arrived { self.clock.at(end_ticks) } else { Clock::of(&self.log) };
         self.find_chunks(end)?;
         self.sums.fill(CallSums::default());
-        let mut active = Vec::new();
-        let mut unknown = Vec::new();
-        let mut bytes = std::mem::take(&mut self.bytes);
-        for index in 0..self.chunks.len() {
-            if self.chunks[index].kind == COUNTERS {
-                self.read_counters(index, &mut bytes, &mut active, &mut unknown)?;
+        let mut found = Found::default();
+        for (index, chunk) in self.chunks.iter_mut().enumerate() {
+            if chunk.kind == COUNTERS {
+                chunk.add_counters(index, self.words.words(), &mut self.sums, &mut found)?;
             }
         }
         // The log has what is new before any counter does, and so is read after the counters.
-        self.read_log(&mut bytes)?;
-        self.bytes = bytes;
-        for (chunk, slot, words) in unknown {
+        self.read_log()?;
+        for (chunk, slot, words) in found.unknown {
             let place = self.place(Key(words[offset_of!(Slot, key) / 8]));
             self.chunks[chunk].places[slot] = place;
             match place {
                 Place::Row(row) => self.sums[row as usize].add(&words),
-                Place::Active => active.push(words),
+                Place::Active => found.active.push(words),
                 Place::None | Place::Unknown => {}
             }
         }
         if !has_ended && !self.has_arrived {
-            active.iter().for_each(|words| self.add_active(&words[offset_of!(Slot, values) / 8..]));
+            found.active.iter().for_each(|words| self.add_active(&words[VALUES..]));
         }
         Ok(())
     }
 
-    /// Learns of chunks up to `end`.
+    /// Learns of chunks up to `end`, and maps what the file has grown by.
     fn find_chunks(&mut self, end: u64) -> Result<()> {
         while self.chunks_end + CHUNK_HEADER_BYTES as u64 <= end {
+            let least = usize::try_from(end)?;
+            if least > size_of_val(self.words.words()) {
+                self.words = Mapped::new(&self.file, least, false)?;
+            }
             let at = self.chunks_end;
-            let mut header = [0; CHUNK_HEADER_BYTES];
-            self.file.read_exact_at(&mut header, at).context("cannot read it")?;
-            let kind = word(&header, offset_of!(ChunkHeader, kind) / 8);
-            let bytes = word(&header, offset_of!(ChunkHeader, bytes) / 8);
+            let field = |offset: usize| self.words.word(at as usize + offset).map_or(0, now);
+            let kind = field(offset_of!(ChunkHeader, kind));
+            let bytes = field(offset_of!(ChunkHeader, bytes));
             if bytes < CHUNK_HEADER_BYTES as u64 || !bytes.is_multiple_of(8) || bytes > end - at {
                 bail!("the chunk at byte {at} says that it has {bytes} bytes");
             }
             if kind == COUNTERS || kind == LOG {
+                let (at, bytes) = (at as usize, bytes as usize);
                 self.chunks.push(Chunk { at, bytes, kind, read: 0, places: Vec::new() });
             }
             self.chunks_end += bytes;
@@ -193,54 +260,17 @@ impl Followed {
         Ok(())
     }
 
-    /// Adds the slots of a chunk. Slots without a known place are put aside.
-    fn read_counters(
-        &mut self,
-        index: usize,
-        bytes: &mut Vec<u8>,
-        active: &mut Vec<[u64; SLOT_BYTES / 8]>,
-        unknown: &mut Vec<(usize, usize, [u64; SLOT_BYTES / 8])>,
-    ) -> Result<()> {
-        let chunk = &mut self.chunks[index];
-        let most = (chunk.bytes as usize - CHUNK_HEADER_BYTES) / SLOT_BYTES;
-        let known = chunk.places.len();
-        bytes.resize(CHUNK_HEADER_BYTES + known * SLOT_BYTES, 0);
-        self.file.read_exact_at(bytes, chunk.at).context("cannot read it")?;
-        let used = word(bytes, offset_of!(ChunkHeader, used) / 8);
-        let used = usize::try_from(used).unwrap_or(usize::MAX).min(most);
-        if used > known {
-            let from = bytes.len();
-            bytes.resize(CHUNK_HEADER_BYTES + used * SLOT_BYTES, 0);
-            self.file.read_exact_at(&mut bytes[from..], chunk.at + from as u64).context("cannot read it")?;
-            chunk.places.resize(used, Place::Unknown);
-        }
-        let (slots, _) = bytes[CHUNK_HEADER_BYTES..].as_chunks::<SLOT_BYTES>();
-        for (at, (slot, place)) in slots.iter().zip(&chunk.places).enumerate() {
-            match place {
-                Place::Row(row) => self.sums[*row as usize].add(&words_of_slot(slot)),
-                Place::None => {}
-                Place::Active => active.push(words_of_slot(slot)),
-                Place::Unknown => unknown.push((index, at, words_of_slot(slot))),
-            }
-        }
-        Ok(())
-    }
-
     /// Reads what is new in the log.
-    fn read_log(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
+    fn read_log(&mut self) -> Result<()> {
         let mut has_grown = false;
         // All but the last that is begun are full.
         let begun = self.chunks.iter().rposition(|chunk| chunk.kind == LOG && chunk.read > 0).unwrap_or(0);
         for chunk in self.chunks[begun..].iter_mut().filter(|chunk| chunk.kind == LOG) {
-            let mut header = [0; CHUNK_HEADER_BYTES];
-            self.file.read_exact_at(&mut header, chunk.at).context("cannot read it")?;
-            let used = word(&header, offset_of!(ChunkHeader, used) / 8);
-            let used = (used / 8 * 8).min(chunk.bytes - CHUNK_HEADER_BYTES as u64);
+            let (used, body) = chunk.content(self.words.words())?;
+            let used = usize::try_from(used / 8).unwrap_or(usize::MAX).min(body.len());
             if used > chunk.read {
-                bytes.resize((used - chunk.read) as usize, 0);
-                let from = chunk.at + CHUNK_HEADER_BYTES as u64 + chunk.read;
-                self.file.read_exact_at(bytes, from).context("cannot read it")?;
-                self.log.replay(&words_of(bytes))?;
+                let more: Vec<u64> = body[chunk.read..used].iter().map(now).collect();
+                self.log.replay(&more)?;
                 chunk.read = used;
                 has_grown = true;
             }
@@ -300,20 +330,9 @@ impl Followed {
 }
 
 impl CallSums {
-    fn add(&mut self, slot: &[u64; SLOT_BYTES / 8]) {
-        const VALUES: usize = offset_of!(Slot, values) / 8;
+    fn add(&mut self, slot: &SlotWords) {
         self.calls = self.calls.wrapping_add(slot[VALUES + call::CALLS]);
         self.bytes = self.bytes.wrapping_add(slot[VALUES + call::BYTES]);
         self.ticks = self.ticks.wrapping_add(slot[VALUES + call::TICKS]);
     }
-}
-
-fn word(bytes: &[u8], index: usize) -> u64 {
-    let (words, _) = bytes.as_chunks::<8>();
-    words.get(index).map_or(0, |&word| u64::from_ne_bytes(word))
-}
-
-fn words_of_slot(slot: &[u8; SLOT_BYTES]) -> [u64; SLOT_BYTES / 8] {
-    let (words, _) = slot.as_chunks::<8>();
-    std::array::from_fn(|index| u64::from_ne_bytes(words[index]))
 }

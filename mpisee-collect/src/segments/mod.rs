@@ -3,6 +3,7 @@
 mod current_call;
 mod followed;
 mod live;
+mod mapped;
 mod partner;
 mod world;
 
@@ -27,6 +28,7 @@ pub use current_call::{Collected, CurrentCall, collected, is_collective, of_snap
 pub use followed::{CallSums, Followed};
 pub use live::Clock;
 use live::{Twice, words_of};
+pub use mapped::Mapped;
 pub use partner::{First, Partner, Tag, With};
 pub use world::{WorldSegments, missing, worlds};
 
@@ -217,8 +219,11 @@ pub(crate) fn header_of(path: &Path, user: u32) -> Result<HeaderRead> {
 
 /// Opens a file that is the user's alone. Neither follows a link nor waits for the other end of a pipe.
 fn open(path: &Path, user: u32) -> Result<(File, Metadata)> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    open_by(OpenOptions::new().read(true), path, user)
+}
+
+fn open_by(options: &mut OpenOptions, path: &Path, user: u32) -> Result<(File, Metadata)> {
+    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let file = match options.open(path) {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => bail!("it is a symbolic link"),
         file => file.context("cannot open it")?,
@@ -344,6 +349,15 @@ impl Segment {
             bail!("it has no communicators");
         }
         Ok(snapshot)
+    }
+
+    /// Opens the file to store a request in it, see [`mpisee_profile::segment::request`]. Its process must run.
+    pub fn open_to_ask(&self) -> Result<File> {
+        let (file, metadata) = open_by(OpenOptions::new().read(true).write(true), &self.path, self.user)?;
+        if identity(&metadata) != self.identity {
+            bail!("another file took its name");
+        }
+        Ok(file)
     }
 
     /// The GPU counts of the process, if it has any.

@@ -8,7 +8,7 @@
 use super::awaited::{Awaited, Wildcards};
 use crate::{CommId, Operation, Ticks};
 
-/// In a slot's values: the place, see [`pack`]; [`NOWHERE`] while the thread is in no call.
+/// In a slot's values: the place, see [`pack`]; [`NOWHERE`] or [`ASKED`] while the thread is in no call.
 pub const PLACE: usize = 0;
 /// In a slot's values: when the call began, in ticks.
 pub const SINCE: usize = 1;
@@ -52,6 +52,15 @@ pub mod countdown {
         word >> STANDS_FOR_SHIFT & MOST_STANDS_FOR
     }
 
+    /// The word after which the second call from now is measured, for the calls since the last one that was; `None` if it is no later anyway.
+    pub const fn hastened(word: u64) -> Option<u64> {
+        let skipped = left(word) as i64 - 1;
+        if skipped < 1 || stands_for(word) <= skipped as u64 {
+            return None;
+        }
+        Some(pack(1, stands_for(word) - skipped as u64, hidden(word)))
+    }
+
     /// The ticks of it that are hidden.
     pub const fn hidden(word: u64) -> u64 {
         word >> HIDDEN_SHIFT
@@ -68,6 +77,15 @@ pub(crate) fn calls_since_sample(values: &[u64]) -> u64 {
 pub const NOWHERE: u64 = 0;
 /// In a recorded call whose place is not written yet.
 pub const ABOUT_TO_SAY: u64 = 1;
+/// In no call that is recorded, and asked to look for a request, see [`super::request`]. Another process puts this in place of
+/// [`NOWHERE`], and of nothing else.
+pub const ASKED: u64 = 2;
+
+/// Returns whether a thread with that place is in no call that is recorded.
+#[inline]
+pub const fn is_outside(place: u64) -> bool {
+    matches!(place, NOWHERE | ASKED)
+}
 
 const IN_CALL: u64 = 1 << 63;
 /// Distinguishes a frame from ticks.
@@ -186,6 +204,7 @@ mod tests {
         }
         assert_eq!(read(NOWHERE), None);
         assert_eq!(read(ABOUT_TO_SAY), None);
+        assert_eq!(read(ASKED), None);
         assert_eq!(read(IN_CALL | 0x3fff << 32), None);
     }
 
@@ -201,6 +220,16 @@ mod tests {
         assert_eq!((left(word), stands_for(word), hidden(word)), (i32::MAX, 1, MOST_HIDDEN));
         let since = |left, stands_for| calls_since_sample(&[0, 0, 0, pack(left, stands_for, 0), 0, 0]);
         assert_eq!([since(16, 16), since(3, 16), since(-1, 16), since(i32::MAX, 16)], [0, 13, 16, 0]);
+    }
+
+    #[test]
+    fn a_measurement_that_is_hastened_stands_for_fewer_calls() {
+        use countdown::{hastened, pack};
+        assert_eq!(hastened(pack(900, 1000, 7)), Some(pack(1, 101, 7)));
+        assert_eq!(
+            [pack(1, 16, 0), pack(0, 16, 0), pack(-1, 16, 0), pack(i32::MAX, 0, 0)].map(hastened),
+            [None; 4]
+        );
     }
 
     #[test]

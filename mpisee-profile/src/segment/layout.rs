@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 15;
+pub const VERSION: u64 = 16;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -85,6 +85,10 @@ pub struct Header {
     pub cpu_at_end: [AtomicU64; cpu::WORDS],
     /// The constants of its MPI that stand for no rank or no tag, see [`super::awaited::Wildcards`].
     pub wildcards: [AtomicU64; 3],
+    /// A [`super::request::Request`] of another process, or 0.
+    pub request: AtomicU64,
+    /// The last request that this process has followed.
+    pub followed_request: AtomicU64,
 }
 
 /// Values of [`Header::state`].

@@ -21,6 +21,7 @@ pub mod layout;
 pub mod log;
 pub mod membership;
 pub mod names;
+pub mod request;
 pub mod snapshot;
 pub mod source;
 pub mod streams;

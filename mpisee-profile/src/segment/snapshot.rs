@@ -11,6 +11,7 @@ use super::layout::{
     SLOT_BYTES, Slot, call, peer,
 };
 use super::log::{Code, Created, Record, Runs};
+use super::request::FollowedRequest;
 use super::source::{Source, check_layout};
 use crate::error::ProfileError;
 use crate::rows::{Cpus, MOST_PROCESSES};
@@ -119,6 +120,8 @@ pub struct Program {
     pub variables: Vec<VariableInfo>,
     /// Control variables of MPI that are not at their defaults, as in `run.json`.
     pub control: Vec<ControlInfo>,
+    /// Requests to switch recording that the process followed, in their order.
+    pub followed_requests: Vec<FollowedRequest>,
 }
 
 /// The end of MPI in a process.
@@ -532,6 +535,9 @@ impl Program {
                 if let (Some(name), Some(value), Some(set_by)) = (parts.next(), parts.next(), parts.next()) {
                     self.control.push(ControlInfo { name, value, set_by });
                 }
+            }
+            which if which == Fact::FollowedRequest as u32 => {
+                self.followed_requests.extend(FollowedRequest::from_text(&text));
             }
             which if which == Fact::Cpus as u32 => self.cpus.extend(text.parse()),
             which if which == Fact::Wanted as u32 => {

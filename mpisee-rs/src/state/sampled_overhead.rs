@@ -7,7 +7,7 @@
 //! cache lines and pages that have to come from memory. In its place stands the time that as many others take, which
 //! were touched last when ours were, in the call before: the [`stand_in`].
 
-use super::{buffers, world};
+use super::{buffers, switching, world};
 use crate::storage::clock;
 use crate::storage::sync::own_value;
 use mpisee_profile::Ticks;
@@ -110,6 +110,8 @@ fn end(active_call: &Slot, now: Ticks) {
     // Programs repeat sequences of calls: without chance it could be the same one each time.
     let chance = (now.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % mean;
     count_down(active_call, mean / 2 + chance);
+    // The thread is in no call any more.
+    switching::follow();
 }
 
 /// The next call that is measured is the last of so many, for all of which it stands.

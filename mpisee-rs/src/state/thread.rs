@@ -7,6 +7,7 @@ use crate::mpi::abi::Comm;
 use crate::state::communicator::Communicator;
 use crate::state::process;
 use crate::state::stack::{self, Nesting};
+use crate::state::switching;
 use crate::state::world::{self, World};
 use crate::storage::clock;
 use crate::storage::counters::Counters;
@@ -19,6 +20,7 @@ use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{Key, NotSeen, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::cell::{Cell, UnsafeCell};
+use std::hint;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::ops::{Deref, DerefMut};
 use std::ptr;
@@ -103,8 +105,15 @@ pub fn own() -> Option<&'static Thread> {
 #[inline(always)]
 fn both() -> Option<(&'static Thread, &'static Slot)> {
     let (thread, active_call) = current::both();
+    if active_call.is_null() {
+        return None;
+    }
     // SAFETY: with the slot, a thread has its leased state; neither is ever freed.
-    (!active_call.is_null()).then(|| unsafe { (&*thread, &*active_call) })
+    unsafe {
+        // PERF: else whether there is a result may be found out by this pointer once more.
+        hint::assert_unchecked(!thread.is_null());
+        Some((&*thread, &*active_call))
+    }
 }
 
 /// The calling thread's cached call for a call like this one, if it has counted one before and is in no call, with the slot
@@ -133,18 +142,28 @@ pub fn cached_call(
     Some((cached, active_call))
 }
 
+/// The place in the thread's slot, see [`active_call::PLACE`]; `None` if it has no state of its own.
+fn own_place() -> Option<u64> {
+    both().map(|(_, active_call)| own_value(&active_call.values[active_call::PLACE]))
+}
+
 /// Returns whether the thread has a state of its own, and is in no call.
 pub fn is_outside() -> bool {
-    both().is_some_and(|(_, active_call)| {
-        own_value(&active_call.values[active_call::PLACE]) == active_call::NOWHERE
-    })
+    own_place().is_some_and(active_call::is_outside)
 }
 
 /// Returns whether the thread is in a call.
 pub fn is_inside() -> bool {
-    both().is_some_and(|(_, active_call)| {
-        own_value(&active_call.values[active_call::PLACE]) != active_call::NOWHERE
-    })
+    own_place().is_some_and(|place| !active_call::is_outside(place))
+}
+
+/// Follows a request to switch recording, in a call that is not in the thread's cache.
+pub fn follow_request() {
+    if !process::is_recording() {
+        switching::follow_while_off();
+    } else if own_place() == Some(active_call::ASKED) {
+        switching::follow();
+    }
 }
 
 /// As [`cached_call`], while calls are not counted.
@@ -395,16 +414,23 @@ impl Inside {
             return None;
         }
         current::set(thread, thread.active_call);
+        // Nobody could mark its slot before.
+        switching::follow();
         Inside::of(thread, thread.active_call)
     }
 }
 
-/// Returns whether the recorded call in progress was abandoned, as by a longjmp out of an error handler. If it still
+/// Returns whether the thread is in no call in spite of what its slot says. Either somebody asks it to look for a request, which it
+/// follows, or the recorded call in progress was abandoned, as by a longjmp out of an error handler. If it still
 /// runs, the new call is nested in it: made by the MPI library, or by a callback of the program, whose calls are in no
 /// table.
 #[cold]
 #[inline(never)]
 fn left_the_last_call(place: u64) -> bool {
+    if place == active_call::ASKED {
+        switching::follow();
+        return true;
+    }
     let nesting = match stack::nesting() {
         // A callback whose last act is the call leaves no frame of its own.
         Nesting::ByLibrary if runs_callbacks(active_call::call_of(place)) => Nesting::ByProgram,

@@ -17,6 +17,7 @@ use crate::state::handles;
 use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
 use crate::state::sites::{self, SITES};
+use crate::state::switching::switch;
 use crate::state::thread::{self, Inside};
 use crate::state::variables;
 use crate::state::world::{self, World};
@@ -303,15 +304,6 @@ fn share() {
 /// A forked child shares the segment's memory, and is not a rank.
 extern "C" fn in_forked_child() {
     process::note_fork();
-}
-
-/// Switches recording on or off.
-pub fn switch(world: &World, on: bool) {
-    if !on {
-        world.segment.header().recording_was_off.store(1, Ordering::Relaxed);
-    }
-    variables::switch(on);
-    process::set_mode(if on { Mode::Recording } else { Mode::Tracking });
 }
 
 fn fill_header(world: &World, before: Moment) {

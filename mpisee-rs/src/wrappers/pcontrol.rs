@@ -1,9 +1,9 @@
 //! `MPI_Pcontrol`: recording on and off, and named regions.
 
-use super::lifecycle::switch;
 use crate::state::gpu;
 use crate::state::process;
 use crate::state::region::REGIONS;
+use crate::state::switching::switch;
 use crate::state::world;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::{CStr, c_char, c_int};

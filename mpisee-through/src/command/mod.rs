@@ -17,6 +17,7 @@ pub mod matrix;
 pub mod ops;
 pub mod paths;
 pub mod ranks;
+pub mod record;
 pub mod recover;
 pub mod regions;
 pub mod report;

@@ -36,6 +36,7 @@ mod point_to_point;
 mod processes;
 mod python;
 mod python_package;
+mod record;
 mod recover;
 mod regions;
 mod repeat;

@@ -4,7 +4,7 @@ mod alone;
 mod metrics;
 mod node;
 mod ranks;
-mod search;
+pub mod search;
 
 use super::Outcome;
 use super::top::parse_interval;
@@ -93,7 +93,7 @@ pub fn run(args: &AgentArgs) -> Result<Outcome> {
         }
     }
     if jobs == 0 {
-        bail!("{}", search.nothing());
+        bail!("{}", search.nothing("; start it before, or let the agent --wait 60s"));
     }
     Ok(Outcome::Done)
 }

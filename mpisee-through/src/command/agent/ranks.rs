@@ -4,7 +4,7 @@ use crate::timeline::history::{History, Rate};
 use anyhow::Result;
 use hashbrown::HashSet;
 use mpisee_collect::process;
-use mpisee_collect::segments::{CallSums, Followed, Segment};
+use mpisee_collect::segments::{Followed, Segment};
 use mpisee_profile::Ticks;
 use mpisee_profile::rows::Cpus;
 use mpisee_profile::segment::snapshot::Program;
@@ -25,7 +25,19 @@ struct Rank {
     process: Option<OwnedFd>,
     has_ended: bool,
     /// By row of `followed`: the number of its name, and the sums that are in rates already.
-    rows: Vec<(u32, CallSums)>,
+    rows: Vec<(u32, Counted)>,
+    /// The rows in the order of their names: a process may have several communicators of a family.
+    by_name: Vec<u32>,
+}
+
+/// Sums of a row that are in rates.
+///
+/// PERF: without what is only of the moment, since those of all ranks come from memory at each reading.
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    calls: u64,
+    bytes: u64,
+    ticks: u64,
 }
 
 /// The ranks of a job on this node.
@@ -65,7 +77,7 @@ impl Ranks {
     /// Has the next reading count all from the begin of the job.
     pub fn forget_counts(&mut self) {
         for (_, before) in self.ranks.iter_mut().flat_map(|rank| &mut rank.rows) {
-            *before = CallSums::default();
+            *before = Counted::default();
         }
     }
 
@@ -91,7 +103,7 @@ impl Ranks {
             Ok(followed) => {
                 let process = open_process(segment.header.pid).filter(|_| segment.is_running);
                 let has_ended = !segment.is_running;
-                self.ranks.push(Rank { followed, process, has_ended, rows: Vec::new() });
+                self.ranks.push(Rank { followed, process, has_ended, rows: Vec::new(), by_name: Vec::new() });
             }
             Err(why) => self.note(&format!("rank {} is not read: {why:#}", segment.header.world_rank)),
         }
@@ -161,28 +173,36 @@ impl Rank {
     fn read(&mut self, rates: &mut Vec<Rate>, history: &mut History) -> Result<()> {
         self.followed.update(self.has_ended)?;
         let clock = self.followed.clock();
-        for (comm, operation) in &self.followed.rows()[self.rows.len()..] {
+        let known = self.rows.len();
+        for (comm, operation) in &self.followed.rows()[known..] {
             let call = operation.name().to_owned();
             let is_new = history.calls.len() < MOST_NAMES;
             let family = if is_new { self.followed.family(*comm) } else { OTHERS }.to_owned();
-            self.rows.push((history.calls.number((family, call)), CallSums::default()));
+            self.rows.push((history.calls.number((family, call)), Counted::default()));
+        }
+        if self.rows.len() > known {
+            self.by_name = (0..self.rows.len() as u32).collect();
+            self.by_name.sort_by_key(|&row| self.rows[row as usize].0);
         }
         rates.resize_with(history.calls.len(), Rate::default);
-        // A process may have several communicators of a family.
-        let mut times: Vec<(u32, f64, Option<f64>)> = Vec::with_capacity(self.rows.len());
-        for (sums, (name, before)) in self.followed.sums().iter().zip(&mut self.rows) {
-            let rate = &mut rates[*name as usize];
-            rate.calls = rate.calls.saturating_add(grown(sums.calls, &mut before.calls));
-            rate.bytes = rate.bytes.saturating_add(grown(sums.bytes, &mut before.bytes));
-            let time_s = clock.seconds(Ticks::new(grown(sums.ticks, &mut before.ticks)));
-            let longest_s = (sums.inside > 0).then(|| clock.seconds(Ticks::new(sums.longest)));
-            times.push((*name, time_s, longest_s));
-        }
-        times.sort_unstable_by_key(|(name, ..)| *name);
-        for same in times.chunk_by(|one, other| one.0 == other.0) {
-            let time_s: f64 = same.iter().map(|(_, time_s, _)| time_s).sum();
-            let rate = &mut rates[same[0].0 as usize];
-            let longest_s = same.iter().filter_map(|(.., longest_s)| *longest_s).reduce(f64::max);
+        let sums = self.followed.sums();
+        let mut rest = self.by_name.iter().map(|&row| row as usize).peekable();
+        while let Some(first) = rest.next() {
+            let name = self.rows[first].0;
+            let rate = &mut rates[name as usize];
+            let (mut time_s, mut longest_s) = (0.0, None::<f64>);
+            let mut next = Some(first);
+            while let Some(row) = next {
+                let (sums, before) = (&sums[row], &mut self.rows[row].1);
+                rate.calls = rate.calls.saturating_add(grown(sums.calls, &mut before.calls));
+                rate.bytes = rate.bytes.saturating_add(grown(sums.bytes, &mut before.bytes));
+                time_s += clock.seconds(Ticks::new(grown(sums.ticks, &mut before.ticks)));
+                if sums.inside > 0 {
+                    let stay_s = clock.seconds(Ticks::new(sums.longest));
+                    longest_s = Some(longest_s.map_or(stay_s, |longest_s| longest_s.max(stay_s)));
+                }
+                next = rest.next_if(|&row| self.rows[row].0 == name);
+            }
             rate.inside += u32::from(longest_s.is_some());
             rate.longest_s = rate.longest_s.max(longest_s.unwrap_or(0.0));
             rate.time_s += time_s;

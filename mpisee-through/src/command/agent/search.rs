@@ -34,14 +34,9 @@ impl Search {
         const LONG: Duration = Duration::from_secs(1);
         let begin = Instant::now();
         loop {
-            let mut worlds = self.worlds()?;
-            match worlds.len() {
-                0 => {}
-                1 => return Ok(worlds.pop().inspect(|world| self.done.extend(job_of(world)))),
-                jobs => bail!(
-                    "{jobs} jobs run here; name one or a process of it, such as {}",
-                    worlds[0].running().next().map_or(0, |segment| segment.header.pid)
-                ),
+            if let Some(world) = self.running()? {
+                self.done.extend(job_of(&world));
+                return Ok(Some(world));
             }
             let is_over = match self.wanted.pid() {
                 Some(pid) => process::look_at(pid).is_none_or(|seen| seen.ended),
@@ -52,6 +47,19 @@ impl Search {
             }
             std::thread::sleep(if begin.elapsed() < FIRST { SHORT } else { LONG });
         }
+    }
+
+    /// The only job that runs and was not read; `None` if there is none.
+    pub fn running(&self) -> Result<Option<WorldSegments>> {
+        let mut worlds = self.worlds()?;
+        if worlds.len() > 1 {
+            bail!(
+                "{} jobs run here; name one or a process of it, such as {}",
+                worlds.len(),
+                worlds[0].running().next().map_or(0, |segment| segment.header.pid)
+            );
+        }
+        Ok(worlds.pop())
     }
 
     /// Jobs that run and were not read.
@@ -81,11 +89,10 @@ impl Search {
         std::fs::metadata(&self.wanted.directory).and_then(|metadata| metadata.modified()).ok()
     }
 
-    /// Why there is nothing to read.
-    pub fn nothing(&self) -> String {
-        let hint =
-            if self.wanted.is_of_all() { "; start it before, or let the agent --wait 60s" } else { "" };
-        printable(&(self.wanted.nothing() + hint))
+    /// Why there is nothing to read, with what to do.
+    pub fn nothing(&self, advice: &str) -> String {
+        let advice = if self.wanted.is_of_all() { advice } else { "" };
+        printable(&(self.wanted.nothing() + advice))
     }
 }
 

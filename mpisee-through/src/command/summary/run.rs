@@ -7,7 +7,7 @@ use crate::units::{count, time, to_nine_decimals};
 use crate::view::ProfileView;
 use mpisee_profile::RunInfo;
 use mpisee_profile::rows::RankRow;
-use mpisee_profile::run::{EndedIn, Imported};
+use mpisee_profile::run::{EndedIn, Imported, SwitchInfo};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZero;
@@ -67,6 +67,8 @@ pub struct RunSummary<'a> {
     incomplete_because: Option<&'a str>,
     ended_in: &'a [EndedIn],
     recording_was_off: bool,
+    #[serde(skip_serializing_if = "<[SwitchInfo]>::is_empty")]
+    switches: &'a [SwitchInfo],
     names_agree: Option<bool>,
     not_seen_calls: &'a BTreeMap<String, u64>,
     notes: &'a [String],
@@ -118,6 +120,7 @@ impl<'a> RunSummary<'a> {
             incomplete_because: run.incomplete_because.as_deref(),
             ended_in: &run.ended_in,
             recording_was_off: run.recording_was_off,
+            switches: &run.switches,
             names_agree: run.names_agree,
             not_seen_calls: &run.not_seen,
             notes: &run.notes,
@@ -217,12 +220,32 @@ impl<'a> RunSummary<'a> {
         if self.recording_was_off {
             sentences.push("Recording was off for a part of the run on some rank.".to_owned());
         }
+        sentences.extend(switched(self.switches, self.ranks));
         for (reason, &calls) in self.not_seen_calls.iter().filter(|&(_, &calls)| calls > 0) {
             sentences.push(format!("Not in the tables: {reason} ({calls})."));
         }
         sentences.extend(self.notes.iter().cloned());
         sentences
     }
+}
+
+/// `Recording was switched from outside: off after 12.3 s, for 600 s; on after 612 s, until the end.`
+fn switched(switches: &[SwitchInfo], ranks: u32) -> Option<String> {
+    let part = |(at, switch): (usize, &SwitchInfo)| {
+        let on = if switch.on { "on" } else { "off" };
+        let some = if switch.ranks == u64::from(ranks) {
+            String::new()
+        } else {
+            format!(" ({} of {})", switch.ranks, count(ranks.into(), "rank"))
+        };
+        let length = match switches.get(at + 1) {
+            Some(next) => format!("for {}", time((next.first_s - switch.first_s).max(0.0))),
+            None => "until the end".to_owned(),
+        };
+        format!("{on}{some} after {}, {length}", time(switch.first_s))
+    };
+    let parts: Vec<String> = switches.iter().enumerate().map(part).collect();
+    (!parts.is_empty()).then(|| format!("Recording was switched from outside: {}.", parts.join("; ")))
 }
 
 /// A word of a command line as one would type it.
@@ -237,7 +260,27 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::{SwitchInfo, quoted, switched};
+
+    #[test]
+    fn periods_between_switches_are_told() {
+        let switch = |on, ranks, first_s| SwitchInfo {
+            on,
+            ranks,
+            first_s,
+            last_s: first_s + 0.5,
+            asked: "2026-01-31T12:00:00Z".to_owned(),
+        };
+        let switches = [switch(false, 8, 12.3), switch(true, 7, 612.3)];
+        assert_eq!(
+            switched(&switches, 8).as_deref(),
+            Some(
+                "Recording was switched from outside: off after 12.3 s, for 600 s; on (7 of 8 ranks) after 612 s, until the \
+                 end."
+            )
+        );
+        assert_eq!(switched(&[], 8), None);
+    }
 
     #[test]
     fn a_command_can_be_typed_again() {

@@ -1,0 +1,66 @@
+//! Recording on and off: by the program, by an option, and by a request from outside while the program runs.
+//!
+//! A request comes through the segment, see [`mpisee_profile::segment::request`]. No call that is recorded looks for one: whoever asks marks
+//! the slots of the threads' calls in progress, so that the next call of a thread finds its slot in a state that it takes out of line. A mark
+//! is lost where a call ends at the same moment; so a thread also looks when it has measured a call, see [`super::sampled_overhead`], and
+//! when it makes its first one.
+
+use super::process::{self, Mode};
+use super::stack::{self, Nesting};
+use super::variables;
+use super::world::{self, World};
+use crate::storage::clock;
+use mpisee_profile::segment::fact::Fact;
+use mpisee_profile::segment::request::{FollowedRequest, Request};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The last request that a thread took upon itself.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// Switches recording on or off.
+pub fn switch(world: &World, on: bool) {
+    if !on {
+        world.segment.header().recording_was_off.store(1, Ordering::Relaxed);
+    }
+    variables::switch(on);
+    process::set_mode(if on { Mode::Recording } else { Mode::Tracking });
+}
+
+/// Returns whether there is a request that was not followed yet.
+pub fn is_pending(world: &World) -> bool {
+    world.segment.header().request.load(Ordering::Relaxed) != TAKEN.load(Ordering::Relaxed)
+}
+
+/// Follows a request, if there is one. The calling thread is in no call.
+///
+/// PERF: `extern "C"`, so that the compiler knows that it never unwinds; else what calls it takes precautions before it does.
+#[cold]
+#[inline(never)]
+pub extern "C" fn follow() {
+    world::guarded(|| {
+        let Some(world) = world::world().filter(|world| process::is_tracking() && is_pending(world)) else {
+            return;
+        };
+        let header = world.segment.header();
+        let word = header.request.load(Ordering::Relaxed);
+        if TAKEN.swap(word, Ordering::Relaxed) == word {
+            return; // Another thread follows it.
+        }
+        if let Some(request) = Request::from_word(word) {
+            switch(world, request.on);
+            let followed = FollowedRequest { request, at_ns: clock::realtime_ns() };
+            world.segment.log(&Fact::FollowedRequest.record(followed.text()));
+        }
+        header.followed_request.store(word, Ordering::Release);
+    });
+}
+
+/// Follows a request while recording is off, at a call on a communicator.
+#[cold]
+#[inline(never)]
+pub extern "C" fn follow_while_off() {
+    // A call of the MPI library itself may be part of one of the program's, which began while recording was off.
+    if world::world().is_some_and(is_pending) && stack::nesting() != Nesting::ByLibrary {
+        follow();
+    }
+}
