@@ -94,7 +94,7 @@ impl RankTables {
             seconds: seconds_per_tick(snapshot, end),
             end: end.ticks,
         };
-        let mut counters: Vec<_> = snapshot.counters.iter().map(|(key, values)| (*key, *values)).collect();
+        let mut counters: Vec<_> = snapshot.counters_by_site().into_iter().collect();
         counters.sort_unstable_by_key(|&(key, _)| order(snapshot, key));
         let (mut calls, mut peers, mut outside) = (Vec::new(), Vec::new(), Vec::new());
         let mut mpi_ticks = Ticks::ZERO;

@@ -3,10 +3,10 @@
 
 use mpisee_collect::RankTables;
 use mpisee_collect::rank_tables::merge;
-use mpisee_profile::rows::{CommRow, Members};
+use mpisee_profile::rows::{CommRow, Members, Seconds};
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::{HEADER_BYTES, Header, Slot};
-use mpisee_profile::segment::log::{Created, Record, Runs};
+use mpisee_profile::segment::log::{Code, Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
 use mpisee_profile::segment::{CallKey, CallPlace, CpuReading, Key, Moment, PeerKey, Snapshot};
 use mpisee_profile::writer::to_csv;
@@ -128,6 +128,42 @@ fn processes_of_other_worlds_are_counted_apart() {
     let outside: Vec<_> =
         tables.outside.iter().map(|row| (row.comm.as_str(), row.peer_in_comm, row.sent_bytes)).collect();
     assert_eq!(outside, [("P_m1", 0, 100), ("P_m1", 4, 104)]);
+}
+
+#[test]
+fn a_library_that_is_loaded_again_elsewhere_has_one_row_for_a_site() {
+    let code = |module, offset| Code { module, offset };
+    let site =
+        |module, offset| Record::Site { operation: Operation::Allreduce as u16, code: code(module, offset) };
+    let module = |path: &str, build_id: &str| Record::Module { path: path.into(), build_id: build_id.into() };
+    let key = |number| CallKey {
+        communicator: CommId::new(2),
+        region: RegionId::OUTSIDE,
+        place: CallPlace::site(number),
+        size_class: 4,
+        memory: Memory::Host,
+    };
+    // Sites 0, 1 and 3 are one: of a library at two addresses, and by another path.
+    let words = valid()
+        .log(&[module("/lib/a.so", "ab"), module("/other/a.so", "ab"), module("/lib/b.so", "cd")])
+        .log(&[site(0, 16), site(0, 16), site(2, 16), site(1, 16)])
+        .counters(&[
+            (key(0).pack(), [5, 40, 900, 101, 300, 77]),
+            (key(1).pack(), [2, 16, 500, 51, 400, 78]),
+            (key(2).pack(), [1, 8, 100, 101, 100, 79]),
+            (key(3).pack(), [1, 8, 200, 0, 200, 80]),
+        ]);
+    let tables = read(words.words()).unwrap();
+    let nanoseconds = |seconds: Seconds| (seconds.0 * 1e9).round() as u64;
+    let mut rows: Vec<_> = tables
+        .calls
+        .iter()
+        .filter(|row| row.site.is_some())
+        .map(|row| (row.calls, row.bytes, [row.time_s, row.min_s, row.max_s].map(nanoseconds)))
+        .collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [(1, 8, [100, 100, 100]), (8, 64, [1600, 50, 400])]);
+    assert_eq!(tables.rank.mpi_s.0, 2600.0 * 1e-9);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::awaited::Wildcards;
 use super::cpu::CpuReading;
 use super::fact::Fact;
 use super::instances::{SAMPLE_WORDS, Sample};
-use super::key::{CallPlace, Key, Meaning, PeerKey};
+use super::key::{CallKey, CallPlace, Key, Meaning, PeerKey};
 use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SAMPLES,
     SLOT_BYTES, Slot, call, peer,
@@ -383,19 +383,34 @@ impl Snapshot {
             return;
         }
         let Some(meaning) = key.meaning() else { return };
-        let sum = self.counters.entry(key).or_default();
-        for (index, &value) in values.iter().enumerate() {
-            sum[index] = match (meaning, index) {
-                (Meaning::Call(_), call::SHORTEST_PLUS_1) if sum[index] == 0 => value,
-                (Meaning::Call(_), call::SHORTEST_PLUS_1) if value == 0 => sum[index],
-                (Meaning::Call(_), call::SHORTEST_PLUS_1) => sum[index].min(value),
-                (Meaning::Call(_), call::LONGEST) => sum[index].max(value),
-                (Meaning::Call(_), call::RETURNS_TO) => 0,
-                (Meaning::Variable(..), _) => value,
-                (Meaning::Peer(_), peer::WORLD_RANK_PLUS_1) => sum[index].max(value),
-                _ => sum[index].wrapping_add(value),
+        add_values(meaning, self.counters.entry(key).or_default(), values);
+    }
+
+    /// The counters, where calls at sites of one identifier are counted at the first of them: a library that was unloaded and loaded at other
+    /// addresses has further numbers for its sites.
+    pub fn counters_by_site(&self) -> HashMap<Key, [u64; 6]> {
+        let mut numbers: HashMap<(Operation, SiteId), u32> = HashMap::new();
+        let firsts: Vec<Option<u32>> = (0..)
+            .zip(&self.sites)
+            .map(|(number, site)| {
+                let id = self.site_id(&site.code)?;
+                Some(*numbers.entry((site.operation, id)).or_insert(number))
+            })
+            .collect();
+        let mut counters: HashMap<Key, [u64; 6]> = HashMap::with_capacity(self.counters.len());
+        for (&key, values) in &self.counters {
+            let Some(meaning) = key.meaning() else { continue };
+            let key = match meaning {
+                Meaning::Call(call) => {
+                    let number = call.place.site_number();
+                    let first = number.and_then(|number| firsts.get(number as usize).copied().flatten());
+                    first.map_or(key, |first| CallKey { place: CallPlace::site(first), ..call }.pack())
+                }
+                _ => key,
             };
+            add_values(meaning, counters.entry(key).or_default(), values);
         }
+        counters
     }
 
     /// Adds what more the log says: words that follow on those that were read, and end with a whole record.
@@ -569,4 +584,19 @@ fn host<S: Source + ?Sized>(source: &S) -> String {
         .take_while(|&byte| byte != 0)
         .collect();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+/// Adds the values of a slot to the sums of its key.
+fn add_values(meaning: Meaning, sum: &mut [u64; 6], values: &[u64]) {
+    for (index, &value) in values.iter().enumerate() {
+        sum[index] = match (meaning, index) {
+            (Meaning::Call(_), call::SHORTEST_PLUS_1) if sum[index] == 0 => value,
+            (Meaning::Call(_), call::SHORTEST_PLUS_1) if value == 0 => sum[index],
+            (Meaning::Call(_), call::SHORTEST_PLUS_1) => sum[index].min(value),
+            (Meaning::Call(_), call::LONGEST) => sum[index].max(value),
+            (Meaning::Call(_), call::RETURNS_TO) => 0,
+            (Meaning::Variable(..), _) => value,
+            (Meaning::Peer(_), peer::WORLD_RANK_PLUS_1) => sum[index].max(value),
+            _ => sum[index].wrapping_add(value),
+        };
+    }
 }

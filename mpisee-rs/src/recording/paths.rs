@@ -47,6 +47,8 @@ struct Paths {
     by_codes: FxHashMap<Box<[Code]>, u16>,
     /// Calls whose path has no number.
     without_number: u64,
+    /// True once a library was unloaded: another one may be at its addresses.
+    has_unloaded: bool,
     /// Ticks that a walk takes, as a mean of the last ones.
     walk: u64,
     /// Ticks of all walks.
@@ -72,6 +74,8 @@ struct Found {
     number: Option<u16>,
     /// True if it came for the first time.
     is_new: bool,
+    /// True if the call was counted at the site of a library that is no longer loaded, so that it is on no path.
+    is_misplaced: bool,
 }
 
 /// Prepares to take paths: finds out what a walk takes on this machine.
@@ -86,6 +90,7 @@ pub fn prepare() {
         numbers: FxHashMap::default(),
         by_codes: FxHashMap::default(),
         without_number: 0,
+        has_unloaded: false,
         walk: 0,
         spent: 0,
         earned: 0,
@@ -134,7 +139,7 @@ pub fn slow_call(
         return;
     }
     let start = clock::ticks();
-    let Found { number, is_new } = paths.find(recorder, caller);
+    let Found { number, is_new, is_misplaced } = paths.find(recorder, operation, caller);
     let took = clock::since(start).get();
     paths.spent = paths.spent.saturating_add(took);
     // What is done once says nothing of the next walk, nor does one during which the thread lost its core.
@@ -148,7 +153,7 @@ pub fn slow_call(
     header.overhead[overhead::PATHS].store(paths.spent, Ordering::Relaxed);
     recorder.thread.active_call.values[active_call::SAMPLED_SINCE].store(u64::MAX, Ordering::Relaxed);
     let Some(path) = number else {
-        paths.without_number += 1;
+        paths.without_number += u64::from(!is_misplaced);
         return;
     };
     let key = PathKey { path, communicator, operation: operation as u16 }.pack();
@@ -157,9 +162,10 @@ pub fn slow_call(
 
 impl Paths {
     /// The path from `caller` on.
-    fn find(&mut self, recorder: &Recorder, caller: &ExportFrame) -> Found {
+    fn find(&mut self, recorder: &Recorder, operation: Operation, caller: &ExportFrame) -> Found {
         if self.unwinder.refresh() {
             self.numbers.clear();
+            self.has_unloaded = true;
         }
         let mut key = [0; MOST_KEY];
         let Walked { frames, lines } = self.walk(caller, &mut key);
@@ -167,15 +173,22 @@ impl Paths {
         let bindings = key[..frames].iter().take_while(|&&address| BINDINGS.contain(address)).count();
         let (path, key) = (&key[bindings..frames], &key[bindings..frames + lines]);
         if let Some(&number) = self.numbers.get(key) {
-            return Found { number, is_new: false };
+            return Found { number, is_new: false, is_misplaced: false };
         }
         let bytes = if lines > 0 { BYTES_PER_PATH_OF_PYTHON } else { BYTES_PER_PATH };
         if self.numbers.len() >= 2 * MOST_PATHS || !memory::is_left_to_all(bytes) {
-            return Found { number: None, is_new: true };
+            return Found { number: None, is_new: true, is_misplaced: false };
         }
-        let number = self.log(recorder, path);
+        let frames = self.codes(recorder, path);
+        if self.has_unloaded
+            && let (Some(&address), Some(&code)) = (path.first(), frames.first())
+            && SITES.replace(recorder.world, operation, address as u64, code)
+        {
+            return Found { number: None, is_new: true, is_misplaced: true };
+        }
+        let number = self.log(recorder, frames);
         self.numbers.insert(key.into(), number);
-        Found { number, is_new: true }
+        Found { number, is_new: true, is_misplaced: false }
     }
 
     /// Walks the stack, and puts what tells the path apart into `key`: return addresses, then identities of lines of Python, if
@@ -197,13 +210,19 @@ impl Paths {
         Walked { frames, lines }
     }
 
-    /// The number of a path in the log, into which it is put if it is not there.
-    fn log(&mut self, recorder: &Recorder, path: &[usize]) -> Option<u16> {
+    /// The places of a path, with those of Python.
+    fn codes(&mut self, recorder: &Recorder, path: &[usize]) -> Vec<Code> {
         let segment = &recorder.world.segment;
         let mut frames = SITES.codes(segment, path);
         if frames.len() == path.len() {
             frames.extend(SITES.codes_of_lines(segment, self.python.lines()));
         }
+        frames
+    }
+
+    /// The number of a path in the log, into which it is put if it is not there.
+    fn log(&mut self, recorder: &Recorder, frames: Vec<Code>) -> Option<u16> {
+        let segment = &recorder.world.segment;
         if let Some(&number) = self.by_codes.get(frames.as_slice()) {
             return Some(number);
         }

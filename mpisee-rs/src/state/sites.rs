@@ -15,8 +15,10 @@ use crate::storage::patience::PatientMutex;
 use crate::storage::segment::Segment;
 use crate::storage::table::Table;
 use mpisee_profile::Operation;
-use mpisee_profile::segment::CallPlace;
+use mpisee_profile::segment::key::Meaning;
+use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::log::{Code, Record};
+use mpisee_profile::segment::{CallPlace, Key};
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -28,7 +30,13 @@ pub static SITES: Sites = Sites {
     beyond: AtomicU32::new(0),
     outside: AtomicU32::new(0),
     loaded: PatientMutex::new(None),
-    known: PatientMutex::new(Known { modules: Vec::new(), sites: 0, mapped: Vec::new(), unloaded: 0 }),
+    known: PatientMutex::new(Known {
+        modules: Vec::new(),
+        sites: 0,
+        codes: Vec::new(),
+        mapped: Vec::new(),
+        unloaded: 0,
+    }),
 };
 
 /// The sites that are known.
@@ -49,6 +57,8 @@ struct Known {
     modules: Vec<Module>,
     /// The number of sites.
     sites: u32,
+    /// The places of sites by number. There is room from the begin, so that nothing is allocated for a new one.
+    codes: Vec<Code>,
     /// The binaries that have sites, while none is unloaded.
     mapped: Vec<Mapped>,
     /// How many had been unloaded then.
@@ -85,6 +95,8 @@ enum Module {
 
 /// More than is taken to find a site, and to log it.
 const BYTES_TO_FIND_A_SITE: usize = 1 << 15;
+/// An address to which no call returns.
+const NO_ADDRESS: u64 = u64::MAX;
 /// In place of the number of a site that has none.
 const BEYOND: u32 = u32::MAX;
 /// Addresses of programs have fewer bits on all machines whose kernel gives out 47 bits unless asked for more.
@@ -105,6 +117,38 @@ impl Sites {
         let key = caller | (operation as u64) << ADDRESS_BITS;
         let number = self.numbers.get(key).unwrap_or_else(|| self.first_seen(world, key, operation, caller));
         if number == BEYOND { CallPlace::of(operation) } else { CallPlace::site(number) }
+    }
+
+    /// Notes that the code at an address is another than when its site got a number, as a library was loaded where another one had been
+    /// unloaded: calls that return there get a number of their own from now on. False if it is the same.
+    #[cold]
+    pub fn replace(&self, world: &World, operation: Operation, caller: u64, code: Code) -> bool {
+        if caller >> ADDRESS_BITS != 0 {
+            return false;
+        }
+        let key = caller | (operation as u64) << ADDRESS_BITS;
+        let Some(number) = self.numbers.get(key).filter(|&number| number != BEYOND) else { return false };
+        let Some(mut known) = self.known.lock() else { return false };
+        if known.codes.get(number as usize).is_none_or(|&before| before == code) {
+            return false;
+        }
+        let new = if known.sites < world.options.sites {
+            known.add_site(&world.segment, operation, Found::Known(code))
+        } else {
+            self.beyond.fetch_add(1, Ordering::Relaxed);
+            None
+        };
+        self.numbers.insert(key, new.unwrap_or(BEYOND));
+        drop(known);
+        // Slots recognise the site by its address, until they have it no more.
+        world.segment.each_slot(|slot| {
+            if matches!(Key(slot.key.load(Ordering::Relaxed)).meaning(), Some(Meaning::Call(_))) {
+                let returns_to = &slot.values[call::RETURNS_TO];
+                // If its thread writes another address meanwhile, that stays.
+                let _ = returns_to.compare_exchange(caller, NO_ADDRESS, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        });
+        true
     }
 
     #[cold]
@@ -228,6 +272,9 @@ impl Known {
             return None;
         }
         let number = self.sites;
+        if self.codes.len() == number as usize && self.codes.len() < self.codes.capacity() {
+            self.codes.push(code);
+        }
         self.sites += 1;
         Some(number)
     }
@@ -272,6 +319,13 @@ const MOST_BYTES_OF_LIBRARY: u64 = 4 << 20;
 pub fn prepare(world: &World) {
     own_range();
     if world.options.sites > 0 {
+        let sites = world.options.sites as usize;
+        if memory::is_left_to_all(sites * size_of::<Code>())
+            && let Some(mut known) = SITES.known.lock()
+        {
+            // Without room, calls from a library at the place of another one stay at the site of that.
+            let _ = known.codes.try_reserve_exact(sites);
+        }
         HOT.keep_sites(BINDINGS.find());
     }
 }

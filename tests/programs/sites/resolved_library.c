@@ -9,3 +9,8 @@ int gather_in_library(void) {
     for (int rank = 0; rank < size; rank++) sum += ranks[rank];
     return sum;
 }
+
+#ifdef SECOND
+/* Behind the code of the other, so that the call has the same address in the file. */
+int second(void) { return 2; }
+#endif

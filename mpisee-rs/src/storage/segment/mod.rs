@@ -8,7 +8,7 @@ use crate::storage::prefetch;
 use extents::{Extents, GRANULE, MOST_BYTES};
 use file::{Place, Refusal, SharedFile, create_file, limit_of, map_private};
 use mpisee_profile::segment::layout::{
-    self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, SAMPLES,
+    self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, SAMPLES, Slot,
 };
 use mpisee_profile::segment::log::Record;
 use mpisee_profile::segment::{Key, Source};
@@ -135,6 +135,30 @@ impl Segment {
         let chunk = self.chunk(&mut growth, SAMPLES, bytes, bytes)?;
         chunk.key.store(key.0, Ordering::Release);
         Some(Words(chunk))
+    }
+
+    /// Visits the slots of all threads.
+    pub fn each_slot(&self, mut visit: impl FnMut(&Slot)) {
+        let end = self.header().used.load(Ordering::Acquire) as usize;
+        let mut at = HEADER_BYTES;
+        while at < end {
+            let Some(chunk) = self.extents.address(at) else { return };
+            // SAFETY: chunks follow each other from the header on up to `used`, which is published when the chunk before it has its header
+            // (`begin_chunk`); they are mapped, aligned, and never unmapped.
+            let chunk = unsafe { &*chunk.cast::<ChunkHeader>() };
+            let bytes = chunk.bytes.load(Ordering::Relaxed) as usize;
+            if chunk.kind.load(Ordering::Relaxed) == COUNTERS {
+                let slots = ptr::from_ref(chunk).cast::<u8>().wrapping_add(CHUNK_HEADER_BYTES).cast::<Slot>();
+                for number in 0..chunk.used.load(Ordering::Acquire) as usize {
+                    // SAFETY: the chunk has as many slots as its writer says that it uses, with all their bytes in one extent.
+                    visit(unsafe { &*slots.wrapping_add(number) });
+                }
+            }
+            if bytes == 0 {
+                return;
+            }
+            at += bytes;
+        }
     }
 
     /// Appends to the log; false if there is no room.

@@ -1,8 +1,11 @@
 //! Functions and lines that `mpisee-through sites` shows, of programs that are built in several ways. The programs' sources have remarks at
 //! their calls.
 
+use super::all;
+use mpisee_profile::rows::{CallRow, SiteRow};
 use mpisee_tests::{Finished, Mpi, Run, dist, on_each_mpi, root, within};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -167,5 +170,50 @@ fn a_stripped_program_has_lines_by_its_separate_debug_file() {
         let inlined = only(&with, "MPI_Allreduce");
         assert!(inlined.at.ends_with(&at("outermost", "resolved.c", "outermost calls")), "{inlined:?}");
         finished.check();
+    });
+}
+
+/// The calls of `MPI_Allgather` of a rank, by the file name of the library that makes them.
+fn gathered(finished: &Finished, rank: u32) -> BTreeMap<String, Vec<u64>> {
+    let directory = finished.directory();
+    let modules: BTreeMap<_, _> =
+        all::<SiteRow>(&directory).into_iter().map(|row| (row.site, row.module)).collect();
+    let mut calls: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for row in all::<CallRow>(&directory) {
+        if row.call == "MPI_Allgather" && row.rank == rank {
+            let module =
+                row.site.map_or("none", |site| modules[&site].rsplit('/').next().unwrap_or_default());
+            calls.entry(module.to_owned()).or_default().push(row.calls);
+        }
+    }
+    calls
+}
+
+#[test]
+fn a_library_at_the_addresses_of_another_has_sites_of_its_own() {
+    const SHARED: &[&str] = &["-O2", "-shared", "-fPIC"];
+    on_each_mpi(|mpi| {
+        let first = mpi.compile_variant("sites/resolved_library", "shared", SHARED);
+        let second =
+            mpi.compile_variant("sites/resolved_library", "second", &[SHARED, &["-DSECOND"]].concat());
+        let program = mpi.compile_variant("sites/reloaded", "reloading", &["-O2", "-ldl"]);
+        let run = Run::of(mpi, program).ranks(RANKS).argument(first.display()).argument(second.display());
+        let finished = run.profiled();
+        // Sums, sites and paths agree, wherever the loader put the libraries.
+        finished.check();
+        let second = second.file_name().expect("it has a name").to_string_lossy().into_owned();
+        let calls = gathered(&finished, 0);
+        assert_eq!(calls.values().flatten().sum::<u64>(), 30, "{calls:?}");
+        assert!(
+            calls.values().all(|rows| rows.len() == 1),
+            "a site has one row, however often it was loaded: {calls:?}"
+        );
+        let second = calls[&second][0];
+        match finished.stdout.trim() {
+            // The call in which it was noticed is at the first one's site, and fast ones before that.
+            "replaced" => assert!((1..10).contains(&second), "{calls:?}"),
+            "elsewhere" => assert_eq!(second, 10, "{calls:?}"),
+            other => panic!("'{other}'"),
+        }
     });
 }
