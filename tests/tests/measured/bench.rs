@@ -9,14 +9,14 @@ use std::process::Command;
 use std::time::Duration;
 
 /// `mpisee-bench` with these words, with few and short repetitions; the profile it may leave is `test.mpisee`.
-fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
+pub fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
     let quick = "--repetitions 3 --warm-up 1 --least-ms 1 --format csv";
     let words = words.split_whitespace().chain(quick.split_whitespace());
     words.fold(Run::of(mpi, dist().join("bin/mpisee-bench")), Run::argument)
 }
 
 /// Returns whether an MPI has no `mpisee-bench`: rsmpi does not read the header of the standard's own interface.
-fn has_none(mpi: &Mpi) -> bool {
+pub fn has_none(mpi: &Mpi) -> bool {
     !mpi.library().with_file_name("mpisee-bench").exists()
         && mpi.is_left_out(&["mpiabi"], "there is no mpisee-bench for the standard's own interface")
 }
