@@ -1,5 +1,6 @@
 //! Readers that the targets run on an input. The fuzzers and the test that replays their corpora share them.
 
+use mpisee_bench::language::Program;
 use mpisee_collect::files::parts;
 use mpisee_collect::gpu;
 use mpisee_collect::segments::{Clock, collected, of_snapshot};
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 pub type Reader = fn(&[u8]);
 
 /// The targets by name.
-pub const TARGETS: [(&str, Reader); 7] = [
+pub const TARGETS: [(&str, Reader); 8] = [
     ("segment", segment),
     ("tables", tables),
     ("answers", answers),
@@ -31,6 +32,7 @@ pub const TARGETS: [(&str, Reader); 7] = [
     ("sums", sums),
     ("kernels", kernels),
     ("roll", roll),
+    ("patterns", patterns),
 ];
 
 /// A segment, up to the rows of the profile that `recover` makes of it, and the calls that `top` shows. What says that it is one of this version is put
@@ -274,4 +276,30 @@ pub fn texts(input: &[u8]) {
             }
         }
     }
+}
+
+/// A pattern file: what is accepted can be carried out, and is read from its own text as the same; what is refused has one
+/// sentence about one of its lines.
+pub fn patterns(input: &[u8]) {
+    const RANKS: u32 = 4;
+    let text = String::from_utf8_lossy(input);
+    let pattern = match Program::parse(&text).and_then(|program| program.pattern(1000, RANKS, &[])) {
+        Ok(pattern) => pattern,
+        Err(mistake) => {
+            assert!((1..=text.lines().count().max(1)).contains(&mistake.line), "{mistake}");
+            assert!(!mistake.what.contains('\n'), "{mistake}");
+            return;
+        }
+    };
+    assert_eq!(pattern.check(RANKS), Ok(()));
+    let mut again = Program::parse(&pattern.to_string()).and_then(|program| program.pattern(1, RANKS, &[]));
+    // A pattern's text has a name for each step.
+    if let Ok(again) = &mut again {
+        again
+            .steps
+            .iter_mut()
+            .zip(&pattern.steps)
+            .for_each(|(step, first)| step.name.clone_from(&first.name));
+    }
+    assert_eq!(again, Ok(pattern));
 }

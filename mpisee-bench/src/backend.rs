@@ -15,11 +15,14 @@ pub enum Backend {
     Put,
     /// `MPI_Get` by the destination, between post, start, complete and wait
     Get,
+    /// Copies from memory to memory by one of the two ranks, within a node (`MPI_Win_allocate_shared`)
+    Shared,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Backend; 4] = [Backend::Isend, Backend::Persistent, Backend::Put, Backend::Get];
+    pub const ALL: [Backend; 5] =
+        [Backend::Isend, Backend::Persistent, Backend::Put, Backend::Get, Backend::Shared];
 
     /// The name in pattern files and results.
     pub fn name(self) -> &'static str {
@@ -28,6 +31,7 @@ impl Backend {
             Backend::Persistent => "persistent",
             Backend::Put => "put",
             Backend::Get => "get",
+            Backend::Shared => "shared",
         }
     }
 }

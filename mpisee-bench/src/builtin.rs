@@ -262,6 +262,8 @@ fn point_to_point(
     let step =
         |name: &str, messages| Step { name: name.to_owned(), backend, messages, collectives: Vec::new() };
     let behind = bytes.max(1).next_multiple_of(4096);
+    // An empty message of other backends may be nothing at all.
+    let of_reply = if backend == Backend::Shared { Backend::Shared } else { Backend::Isend };
     match exchange {
         Exchange::PingPong => {
             let there = step("there", vec![message(one, other, bytes, 0, 1)]);
@@ -270,14 +272,14 @@ fn point_to_point(
         }
         Exchange::Uni => {
             let there = step("there", vec![message(one, other, bytes, 0, window)]);
-            let reply = Step { backend: Backend::Isend, ..step("reply", vec![message(other, one, 0, 0, 1)]) };
+            let reply = Step { backend: of_reply, ..step("reply", vec![message(other, one, 0, 0, 1)]) };
             Pattern::of(vec![there, reply])
         }
         Exchange::Bi => {
             let both =
                 vec![message(one, other, bytes, behind, window), message(other, one, bytes, behind, window)];
             let reply = Message { source_offset: behind, ..message(other, one, 0, behind, 1) };
-            let reply = Step { backend: Backend::Isend, ..step("reply", vec![reply]) };
+            let reply = Step { backend: of_reply, ..step("reply", vec![reply]) };
             Pattern::of(vec![step("both-ways", both), reply])
         }
     }

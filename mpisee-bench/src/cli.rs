@@ -245,7 +245,7 @@ pub enum Command {
     ///
     /// Replays them under each algorithm that the MPI offers, in turn, and keeps the fastest where fresh pairs of runs of exactly the result
     /// show it by an interval of 95 % that excludes no difference. app.tuned.env then has variables for the shell, and
-    /// app.tuned.rules rules for Open MPI. Start it without mpirun, which it is given behind `--`.
+    /// app.tuned.rules what variables cannot say, rules for Open MPI or selections for MPICH. Start it without mpirun, which it is given behind `--`.
     #[command(override_usage = "mpisee-bench tune PROFILE [OPTIONS] -- mpirun …", after_help = TUNE_EXAMPLES)]
     Tune(TuneArgs),
     /// One run of tune.

@@ -3,7 +3,7 @@
 //! A [`pattern`] is a sequence of steps, each a set of messages and collective operations with a backend that carries them
 //! out. It comes from [`builtin`] or from a file in a small [`language`]. [`schedule`] derives from the data which steps of a
 //! rank have to wait for which, [`provenance`] what a correct run leaves in memory. The program that is built once per MPI (`src/mpi`)
-//! carries patterns out; [`statistics`], [`output`] and [`model`] turn its times into results.
+//! carries patterns out, through shared memory by the handshakes of [`shared`]; [`statistics`], [`output`] and [`model`] turn its times into results.
 //!
 //! Nothing in this library needs MPI, so that it is tested without.
 
@@ -20,6 +20,7 @@ pub mod pattern;
 pub mod provenance;
 pub mod replay;
 pub mod schedule;
+pub mod shared;
 pub mod sizes;
 pub mod statistics;
 pub mod trial;

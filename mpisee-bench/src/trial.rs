@@ -17,6 +17,8 @@ pub struct Trial {
     pub variables: Vec<String>,
     /// Files that each rank has to see with the contents that rank 0 sees.
     pub files: Vec<PathBuf>,
+    /// True if to report the library's own selection of algorithms.
+    pub wants_selection: bool,
 }
 
 /// The report of the ranks.
@@ -32,6 +34,8 @@ pub struct Report {
     pub times_s: Vec<f64>,
     /// The control variables, which have the same value on all ranks.
     pub variables: Vec<Variable>,
+    /// The tree by which MPICH's library selects algorithms, as JSON, if it was asked for and found.
+    pub selection: Option<String>,
 }
 
 /// A control variable of MPI's tool interface (MPI_T).

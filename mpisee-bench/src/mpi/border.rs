@@ -12,7 +12,16 @@ use std::ptr::NonNull;
 /// Memory that MPI may read and write while the program holds no reference into it.
 pub struct Memory {
     begin: NonNull<u8>,
-    layout: Layout,
+    bytes: usize,
+    owner: Owner,
+}
+
+/// What the memory goes back to.
+enum Owner {
+    /// The allocator, by which it was allocated with this layout.
+    Heap(Layout),
+    /// A window of MPI that has it.
+    Window(ffi::MPI_Win),
 }
 
 /// The alignment of memory: a page.
@@ -25,34 +34,48 @@ impl Memory {
         let layout = Layout::from_size_align(bytes, PAGE).expect("less than half of the address space");
         // SAFETY: the layout has at least one byte.
         let begin = unsafe { alloc_zeroed(layout) };
-        Memory { begin: NonNull::new(begin).unwrap_or_else(|| handle_alloc_error(layout)), layout }
+        let begin = NonNull::new(begin).unwrap_or_else(|| handle_alloc_error(layout));
+        Memory { begin, bytes, owner: Owner::Heap(layout) }
+    }
+
+    /// Memory of a shared window, which is freed with it, together with the ranks of the window.
+    ///
+    /// # Safety
+    /// The window has that many initialised bytes from `begin` on, and nobody else frees it.
+    pub unsafe fn in_window(begin: NonNull<u8>, bytes: usize, window: ffi::MPI_Win) -> Memory {
+        Memory { begin, bytes, owner: Owner::Window(window) }
     }
 
     /// The address of a byte.
     pub fn at(&self, offset: u64) -> *mut c_void {
         let offset = offset as usize;
-        assert!(offset <= self.layout.size(), "an offset is within the memory");
+        assert!(offset <= self.bytes, "an offset is within the memory");
         // SAFETY: the offset is within the allocation or one past it.
         unsafe { self.begin.as_ptr().add(offset).cast() }
     }
 
     /// How many bytes there are.
     pub fn bytes_in_all(&self) -> u64 {
-        self.layout.size() as u64
+        self.bytes as u64
     }
 
-    /// The bytes, while no operation of MPI is under way on them.
+    /// The bytes, while no operation of MPI is under way on them, and no rank that shares them runs a pattern.
     pub fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: the allocation has that many initialised bytes. Operations on it are started and completed by methods
-        // of the structs that own this memory, which do not return between a start and its completion.
-        unsafe { std::slice::from_raw_parts_mut(self.begin.as_ptr(), self.layout.size()) }
+        // of the structs that own this memory, which do not return between a start and its completion. Other ranks copy from and to
+        // a shared window within a run alone, before and after which a verification has a barrier.
+        unsafe { std::slice::from_raw_parts_mut(self.begin.as_ptr(), self.bytes) }
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout.
-        unsafe { dealloc(self.begin.as_ptr(), self.layout) }
+        match &mut self.owner {
+            // SAFETY: it was allocated with this layout.
+            Owner::Heap(layout) => unsafe { dealloc(self.begin.as_ptr(), *layout) },
+            // SAFETY: the window is freed once; its ranks drop their memories of patterns in one order.
+            Owner::Window(window) => done(unsafe { ffi::MPI_Win_free(window) }),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod network;
 mod place;
 mod plan;
 mod replay;
+mod shared;
 mod trial;
 mod variables;
 

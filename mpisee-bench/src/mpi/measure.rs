@@ -85,6 +85,7 @@ pub fn measure(
 /// Verifies a pattern and takes its times, together with all ranks.
 pub fn time(world: &SimpleCommunicator, pattern: &Pattern, effort: Effort) -> Result<Times, Failed> {
     agree(world, super::memory::check(world, pattern))?;
+    agree(world, super::shared::check(world, pattern))?;
     let mut plan = Plan::new(world, pattern);
     if effort.verify {
         let verified = plan.verify(world, pattern);

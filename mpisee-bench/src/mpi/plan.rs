@@ -2,12 +2,14 @@
 
 use super::border::{Memory, OneSided, Part, Persistent, TwoSided};
 use super::collective::Operation;
+use super::shared::{Segments, SharedMessages};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use mpisee_bench::backend::Backend;
 use mpisee_bench::pattern::{Pattern, Step};
 use mpisee_bench::provenance;
 use mpisee_bench::schedule::{Action, schedule};
+use mpisee_bench::shared::Layout;
 use std::os::raw::c_int;
 
 /// What carries out a step's messages.
@@ -15,6 +17,7 @@ enum Carrier {
     TwoSided(TwoSided),
     Persistent(Persistent),
     OneSided(OneSided),
+    Shared(SharedMessages),
     /// This rank has none, and need not take part in making a window.
     None,
 }
@@ -40,13 +43,22 @@ impl Plan {
     pub fn new(world: &SimpleCommunicator, pattern: &Pattern) -> Plan {
         let rank = world.rank() as u32;
         let arena_bytes = pattern.arena(rank);
-        let arena = Memory::new(arena_bytes);
+        let (segments, arena) = match Layout::of(pattern, world.size() as u32) {
+            Some(layout) => {
+                let (segments, arena) = Segments::new(world, layout);
+                (Some(segments), arena)
+            }
+            None => (None, Memory::new(arena_bytes)),
+        };
         let ready = |(number, step): (usize, &Step)| {
             let operation = (!step.collectives.is_empty()).then(|| Operation::new(world, &step.collectives));
-            Ready {
-                carrier: carrier(world, number, step, &arena, arena_bytes),
-                operation: operation.flatten(),
-            }
+            let carrier = match &segments {
+                Some(segments) if step.backend == Backend::Shared && step.concerns(rank) => {
+                    Carrier::Shared(SharedMessages::new(world, pattern, number, segments))
+                }
+                _ => carrier(world, number, step, &arena, arena_bytes),
+            };
+            Ready { carrier, operation: operation.flatten() }
         };
         let steps = pattern.steps.iter().enumerate().map(ready).collect();
         Plan { actions: schedule(pattern, rank), steps, arena, arena_bytes }
@@ -62,6 +74,7 @@ impl Plan {
                         Carrier::TwoSided(it) => it.start(),
                         Carrier::Persistent(it) => it.start(),
                         Carrier::OneSided(it) => it.start(),
+                        Carrier::Shared(it) => it.start(),
                         Carrier::None => {}
                     }
                     if let Some(operation) = operation {
@@ -72,6 +85,7 @@ impl Plan {
                     Carrier::TwoSided(it) => it.wait(),
                     Carrier::Persistent(it) => it.wait(),
                     Carrier::OneSided(it) => it.wait(),
+                    Carrier::Shared(it) => it.wait(),
                     Carrier::None => {}
                 },
             }

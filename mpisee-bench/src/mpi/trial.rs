@@ -46,6 +46,7 @@ pub fn run(
         nodes: setting.nodes(),
         times_s,
         variables,
+        selection: (trial.wants_selection && world.rank() == 0).then(variables::selection).flatten(),
     };
     let written = match world.rank() {
         0 => write(&report, output),

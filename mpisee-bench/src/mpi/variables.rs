@@ -2,8 +2,11 @@
 
 use mpi::ffi;
 use mpisee_bench::trial::Variable;
-use std::ffi::CStr;
+use mpisee_bench::tune::selection::{FILE, built_in};
+use std::ffi::{CStr, OsStr};
 use std::os::raw::{c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr::null_mut;
 
 /// Reads the variables of these names, and all that choose algorithms: those whose names end in `_algorithm`. None where the
@@ -23,6 +26,19 @@ pub fn read(names: &[String]) -> Vec<Variable> {
     // SAFETY: it was initialised above, and no handle is left.
     unsafe { ffi::MPI_T_finalize() };
     found
+}
+
+/// The tree by which MPICH selects algorithms, from the file of its library; none of other MPIs.
+pub fn selection() -> Option<String> {
+    // SAFETY: all fields of the struct are pointers, which may be null.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: the address is of a function, and the struct is written to.
+    if unsafe { libc::dladdr(ffi::MPI_Init as *const c_void, &mut found) } == 0 || found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the name is a text that lives as long as the library is loaded.
+    let name = unsafe { CStr::from_ptr(found.dli_fname) };
+    built_in(&std::fs::read(Path::new(OsStr::from_bytes(name.to_bytes()))).ok()?)
 }
 
 /// Characters of a name or description at the most.
@@ -55,7 +71,11 @@ fn variable(index: c_int, is_wanted: impl Fn(&str) -> bool) -> Option<Variable> 
     if code != ffi::MPI_SUCCESS as c_int || !is_wanted(&name) {
         return None;
     }
-    let value = value(index, kind)?;
+    // Of its variables that are texts, MPICH has the default here, whatever is set; it takes the value from the environment alone.
+    let value = match value(index, kind)? {
+        text if text.is_empty() && name == FILE => std::env::var(FILE).unwrap_or_default(),
+        value => value,
+    };
     Some(Variable { name, description: text(&description), value, names: enumeration(names) })
 }
 

@@ -1,6 +1,7 @@
 //! Knobs: the choices of algorithms that this MPI offers for what is replayed, read from its own control variables.
 
 use super::rules::{self, Rule};
+use super::selection::{self, Selection, Tree};
 use crate::collective::Collective;
 use crate::output::size;
 use crate::replay::Item;
@@ -18,7 +19,7 @@ const FIRST: &str = "100";
 
 /// The variables to ask the ranks for, beside those that choose algorithms.
 pub fn variables() -> Vec<String> {
-    [USE_RULES, RULES_FILE].into_iter().chain(COMPONENTS).map(str::to_owned).collect()
+    [USE_RULES, RULES_FILE, selection::FILE].into_iter().chain(COMPONENTS).map(str::to_owned).collect()
 }
 
 /// Something that can be chosen once for some items.
@@ -54,6 +55,8 @@ pub enum Means {
     Variable(Assignment),
     /// A rule in Open MPI's file.
     Rule(Rule),
+    /// A selection in MPICH's file.
+    Selection(Selection),
 }
 
 /// A variable of the environment that sets a control variable.
@@ -78,6 +81,12 @@ impl Assignment {
             variable: variable.to_owned(),
             reads_as: value.to_owned(),
         }
+    }
+
+    /// Of a variable of MPICH with a text.
+    pub fn of_mpich(variable: &str, value: &str) -> Assignment {
+        let [name, value] = [variable, value].map(str::to_owned);
+        Assignment { variable: name.clone(), reads_as: value.clone(), name, value }
     }
 }
 
@@ -110,12 +119,13 @@ pub fn collective(item: &Item) -> Option<Collective> {
     Collective::from_name(&item.call).filter(|_| is_shared)
 }
 
-/// The knobs for these items with the MPI that reported; a sentence where it offers none that is known here.
-pub fn knobs(report: &Report, items: &[Item]) -> Result<Vec<Knob>, String> {
+/// The knobs for these items with the MPI that reported; a sentence where it offers none that is known here. MPICH selects by
+/// the tree `own` without a change.
+pub fn knobs(report: &Report, items: &[Item], own: Option<&Tree>) -> Result<Vec<Knob>, String> {
     if report.variable(USE_RULES).is_some() {
         open_mpi(report, items)
     } else if report.variables.iter().any(|it| it.name.starts_with(MPICH)) {
-        Ok(mpich(report, items))
+        Ok(mpich(report, items, own))
     } else {
         Err(format!(
             "{} reports no choice of algorithms through MPI_T: neither Open MPI's component tuned nor MPICH's MPIR_CVAR_…_INTRA_ALGORITHM",
@@ -191,8 +201,8 @@ fn forced(collective: Collective, variable: &Variable, places: Vec<usize>, items
 /// A size class, the sizes of communicators and the places of items.
 type Group = (Option<[u64; 2]>, BTreeSet<u32>, Vec<usize>);
 
-/// The knobs of an operation by rules: one for each size class on communicators of some sizes.
-fn by_rule(collective: Collective, variable: &Variable, places: &[usize], items: &[Item]) -> Vec<Knob> {
+/// The items of an operation, by size class on communicators of some sizes.
+fn groups(collective: Collective, places: &[usize], items: &[Item]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for &at in places {
         let bytes = rules::has_sizes(collective).then_some(items[at].size);
@@ -208,6 +218,11 @@ fn by_rule(collective: Collective, variable: &Variable, places: &[usize], items:
         }
         groups.push(joined);
     }
+    groups
+}
+
+/// The knobs of an operation by rules: one for each size class on communicators of some sizes.
+fn by_rule(collective: Collective, variable: &Variable, places: &[usize], items: &[Item]) -> Vec<Knob> {
     let knob = |(bytes, members, places): Group| {
         let members: Vec<u32> = members.into_iter().collect();
         let choice = |(number, name): &(i64, String)| Choice {
@@ -224,7 +239,7 @@ fn by_rule(collective: Collective, variable: &Variable, places: &[usize], items:
         let now = "Open MPI's choice".to_owned();
         Knob { collective: Some(collective), members, bytes, items: places, now, choices }
     };
-    groups.into_iter().map(knob).collect()
+    groups(collective, places, items).into_iter().map(knob).collect()
 }
 
 /// The knob of the component that comes first for all operations that it offers.
@@ -253,24 +268,71 @@ fn components(report: &Report, items: &[Item]) -> Option<Knob> {
 /// The beginning of MPICH's control variables.
 const MPICH: &str = "MPIR_CVAR_";
 
-fn mpich(report: &Report, items: &[Item]) -> Vec<Knob> {
-    let knob = |(collective, places): (Collective, Vec<usize>)| {
-        let name = collective.name()["MPI_".len()..].to_uppercase();
-        let variables = ["INTRA_ALGORITHM", "POSIX_INTRA_ALGORITHM"]
-            .iter()
-            .filter_map(|end| report.variable(&format!("{MPICH}{name}_{end}")));
-        let choices: Vec<Choice> = variables.clone().flat_map(mpich_choices).collect();
-        let now: Vec<String> = variables.filter_map(|it| Some(mpich_name(it)?.to_owned())).collect();
-        (!choices.is_empty()).then(|| Knob {
-            collective: Some(collective),
-            members: members_of(&places, items),
-            bytes: None,
-            items: places,
-            now: now.into_iter().find(|name| name != "auto").unwrap_or_else(|| "auto".to_owned()),
-            choices,
-        })
+fn mpich(report: &Report, items: &[Item], own: Option<&Tree>) -> Vec<Knob> {
+    let is_free = report.variable(selection::FILE).is_some_and(|it| it.value.is_empty());
+    let own = own.filter(|_| is_free);
+    let of_collective = |(collective, places): (Collective, Vec<usize>)| {
+        let selected = own.map(|own| by_selection(report, own, collective, &places, items));
+        match selected {
+            Some(knobs) if !knobs.is_empty() => knobs,
+            _ => by_variable(report, collective, places, items).into_iter().collect(),
+        }
     };
-    by_collective(items).into_iter().filter_map(knob).collect()
+    by_collective(items).into_iter().flat_map(of_collective).collect()
+}
+
+/// The knob of an operation by MPICH's variables.
+fn by_variable(report: &Report, collective: Collective, places: Vec<usize>, items: &[Item]) -> Option<Knob> {
+    let variables = mpich_variables(report, collective);
+    let choices: Vec<Choice> = variables.iter().flat_map(|it| mpich_choices(it)).collect();
+    let now: Vec<String> = variables.iter().filter_map(|it| Some(mpich_name(it)?.to_owned())).collect();
+    (!choices.is_empty()).then(|| Knob {
+        collective: Some(collective),
+        members: members_of(&places, items),
+        bytes: None,
+        items: places,
+        now: now.into_iter().find(|name| name != "auto").unwrap_or_else(|| "auto".to_owned()),
+        choices,
+    })
+}
+
+/// The variables that choose algorithms for an operation.
+fn mpich_variables(report: &Report, collective: Collective) -> Vec<&Variable> {
+    let name = collective.name()["MPI_".len()..].to_uppercase();
+    let ends = ["INTRA_ALGORITHM", "POSIX_INTRA_ALGORITHM"].iter();
+    ends.filter_map(|end| report.variable(&format!("{MPICH}{name}_{end}"))).collect()
+}
+
+/// The knobs of an operation by MPICH's selection file: one for each size class on communicators of some sizes. None where it
+/// occurs with one, for which a variable says as much, or where a variable forces an algorithm, so that no file is looked at.
+fn by_selection(
+    report: &Report,
+    own: &Tree,
+    collective: Collective,
+    places: &[usize],
+    items: &[Item],
+) -> Vec<Knob> {
+    let is_forced = |it: &&Variable| mpich_name(it) != Some("auto");
+    let groups = groups(collective, places, items);
+    let algorithms = own.algorithms(collective);
+    if groups.len() < 2 || algorithms.is_empty() || mpich_variables(report, collective).iter().any(is_forced)
+    {
+        return Vec::new();
+    }
+    let knob = |(bytes, members, places): Group| {
+        let members: Vec<u32> = members.into_iter().collect();
+        let choice = |algorithm: &String| {
+            let (members, algorithm) = (members.clone(), algorithm.clone());
+            Some(Choice {
+                name: selection::name(&algorithm).to_owned(),
+                means: Means::Selection(Selection { collective, members, bytes: bytes?, algorithm }),
+            })
+        };
+        let choices = algorithms.iter().filter_map(choice).collect();
+        let now = "MPICH's choice".to_owned();
+        Knob { collective: Some(collective), members, bytes, items: places, now, choices }
+    };
+    groups.into_iter().map(knob).filter(|knob| !knob.choices.is_empty()).collect()
 }
 
 /// The values that a variable of MPICH has, in their order: its description has `name - explanation` for each.
@@ -362,7 +424,14 @@ mod tests {
 
     fn report(variables: Vec<Variable>) -> Report {
         let setting = "Some MPI, 4 ranks on 1 node".to_owned();
-        Report { mpi: NetworkMpi::default(), setting, nodes: 1, times_s: Vec::new(), variables }
+        Report {
+            mpi: NetworkMpi::default(),
+            setting,
+            nodes: 1,
+            times_s: Vec::new(),
+            variables,
+            selection: None,
+        }
     }
 
     const ALGORITHMS: [(i64, &str); 3] = [(0, "ignore"), (1, "linear"), (2, "pairwise")];
@@ -384,7 +453,7 @@ mod tests {
             variable(USE_RULES, "0", &[], ""),
             variable("coll_tuned_alltoall_algorithm", "0", &ALGORITHMS, ""),
         ];
-        let found = knobs(&report(variables), &items()).unwrap();
+        let found = knobs(&report(variables), &items(), None).unwrap();
         let of: Vec<(&[u32], &[usize])> = found.iter().map(|it| (&it.members[..], &it.items[..])).collect();
         assert_eq!(of, [(&[2][..], &[1, 0][..]), (&[3], &[2]), (&[2], &[3])]);
         assert_eq!(found[0].choices.len(), 2);
@@ -392,8 +461,8 @@ mod tests {
             matches!(&found[0].choices[1].means, Means::Rule(rule) if rule.algorithm == 2 && rule.name == "pairwise")
         );
         let used = vec![variable(USE_RULES, "1", &[], ""), variable(RULES_FILE, "/a", &[], "")];
-        assert!(knobs(&report(used), &items()).unwrap_err().contains("the rules file /a"));
-        assert!(knobs(&report(Vec::new()), &items()).unwrap_err().contains("no choice of algorithms"));
+        assert!(knobs(&report(used), &items(), None).unwrap_err().contains("the rules file /a"));
+        assert!(knobs(&report(Vec::new()), &items(), None).unwrap_err().contains("no choice of algorithms"));
     }
 
     #[test]
@@ -404,7 +473,7 @@ mod tests {
             variable("coll_adapt_priority", "0", &[], ""),
             variable("coll_han_priority", "0", &[], ""),
         ];
-        let found = knobs(&report(variables), &items()).unwrap();
+        let found = knobs(&report(variables), &items(), None).unwrap();
         assert_eq!((found.len(), &*found[0].now, found[0].items.len()), (2, "linear", 4));
         let names: Vec<&str> = found[0].choices.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["Open MPI's choice", "pairwise"]);
@@ -435,7 +504,8 @@ mod tests {
         assert_eq!(values(shared, OF_SHARED), ["mpir", "release_gather", "auto"]);
         assert_eq!(values(intra, WITH_LINES), ["auto", "nb", "ccl"]);
         let report = report(vec![variable(intra, "1", &[], OF_4_0), variable(shared, "2", &[], OF_SHARED)]);
-        let [knob] = &knobs(&report, &[item("MPI_Allreduce", &[0, 1], [8, 15], "W")]).unwrap()[..] else {
+        let [knob] = &knobs(&report, &[item("MPI_Allreduce", &[0, 1], [8, 15], "W")], None).unwrap()[..]
+        else {
             panic!()
         };
         assert_eq!((knob.now.as_str(), knob.choices.len()), ("nb", 4 + 2));

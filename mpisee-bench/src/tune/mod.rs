@@ -2,7 +2,7 @@
 //!
 //! `knobs` are what can be chosen, as the MPI itself reports it; `runner` starts runs under a choice; `search` finds the
 //! choices that seem better than none, and confirms them in fresh runs of exactly the files that are written. `rules` has Open MPI's
-//! files, `program` the program's own runs, `output` what people and programs read.
+//! files, `selection` MPICH's, `program` the program's own runs, `output` what people and programs read.
 
 pub mod difference;
 mod knobs;
@@ -11,6 +11,7 @@ mod program;
 mod rules;
 mod runner;
 mod search;
+pub mod selection;
 
 use crate::cli::Settings;
 use crate::output::Format;
@@ -23,6 +24,7 @@ use mpisee_profile::Profile;
 use output::Outcome;
 use runner::{Change, FIRST_LIMIT, Runner};
 use search::{Chosen, Search};
+use selection::Tree;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -153,11 +155,18 @@ fn tune(
     folder: &Path,
     rules: &Path,
 ) -> Result<Outcome, String> {
-    let trial = Trial { ranks: plan.ranks, items, variables: knobs::variables(), files: Vec::new() };
+    let trial = Trial {
+        ranks: plan.ranks,
+        items,
+        variables: knobs::variables(),
+        files: Vec::new(),
+        wants_selection: false,
+    };
     let runner = Runner { launcher: &args.launcher, settings, folder: folder.to_owned(), limit: FIRST_LIMIT };
-    let mut search = Search { runner, trial, knobs: Vec::new(), rules };
+    let mut search = Search { runner, trial, knobs: Vec::new(), rules, selection: None };
     let report = search.begin()?;
-    search.knobs = knobs::knobs(&report, &search.trial.items)?;
+    search.selection = report.selection.as_deref().and_then(Tree::parse);
+    search.knobs = knobs::knobs(&report, &search.trial.items, search.selection.as_ref())?;
     if search.knobs.is_empty() {
         return Err(format!("{} offers no choice of algorithms for what costs most", report.setting));
     }

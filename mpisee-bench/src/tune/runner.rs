@@ -2,6 +2,7 @@
 
 use super::knobs::{Assignment, Knob, Means, RULES_FILE, USE_RULES};
 use super::rules::{self, Rule};
+use super::selection::{self, Selection, Tree};
 use crate::cli::Settings;
 use crate::trial::{Report, Trial};
 use std::collections::BTreeSet;
@@ -16,15 +17,20 @@ use std::time::{Duration, Instant};
 pub struct Change {
     /// Variables of the environment.
     pub variables: BTreeSet<Assignment>,
-    /// The text of the rules file, and where it is.
+    /// The text of the file of rules or selections, and where it is.
     pub rules: Option<(PathBuf, String)>,
 }
 
 impl Change {
-    /// The change by a choice for some knobs; rules go into `file`.
-    pub fn of<'k>(chosen: impl IntoIterator<Item = (&'k Knob, usize)>, file: &Path) -> Change {
+    /// The change by a choice for some knobs; rules go into `file`, and so do selections, in the library's `own` tree.
+    pub fn of<'k>(
+        chosen: impl IntoIterator<Item = (&'k Knob, usize)>,
+        file: &Path,
+        own: Option<&Tree>,
+    ) -> Change {
         let mut variables = BTreeSet::new();
         let mut all: Vec<Rule> = Vec::new();
+        let mut selections: Vec<Selection> = Vec::new();
         for (knob, choice) in chosen {
             match &knob.choices[choice].means {
                 Means::Variable(it) => {
@@ -35,7 +41,12 @@ impl Change {
                     }
                 }
                 Means::Rule(rule) => all.push(rule.clone()),
+                Means::Selection(selection) => selections.push(selection.clone()),
             }
+        }
+        if let Some(own) = own.filter(|_| !selections.is_empty()) {
+            variables.insert(Assignment::of_mpich(selection::FILE, &file.display().to_string()));
+            return Change { variables, rules: Some((file.to_owned(), own.selecting(&selections).text())) };
         }
         let rules = (!all.is_empty()).then(|| {
             variables.insert(Assignment::of_open_mpi(USE_RULES, "1"));
@@ -263,6 +274,7 @@ mod tests {
             nodes: 1,
             times_s: Vec::new(),
             variables,
+            selection: None,
         };
         assert_eq!(unheard(&set, &report(vec![variable("1")])), None);
         assert!(unheard(&set, &report(vec![variable("0")])).unwrap().contains("the ranks report '0'"));

@@ -3,6 +3,7 @@
 use super::difference::{Difference, LEAST_PAIRS};
 use super::knobs::Knob;
 use super::runner::{Change, FIRST_LIMIT, Failure, LEAST_LIMIT, Runner};
+use super::selection::Tree;
 use crate::replay::Item;
 use crate::trial::{Report, Trial};
 use std::collections::BTreeMap;
@@ -32,8 +33,10 @@ pub struct Search<'a> {
     pub trial: Trial,
     /// The knobs.
     pub knobs: Vec<Knob>,
-    /// Where rules go, for trials and in the end.
+    /// Where rules or selections go, for trials and in the end.
     pub rules: &'a Path,
+    /// MPICH's own selection of algorithms.
+    pub selection: Option<Tree>,
 }
 
 /// Times of a knob by round.
@@ -56,7 +59,8 @@ impl Search<'_> {
     pub fn begin(&mut self) -> Result<Report, String> {
         self.runner.limit = FIRST_LIMIT;
         let begin = Instant::now();
-        let report = self.run(&Chosen::new()).map_err(|failure| match failure {
+        let first = Trial { wants_selection: true, ..self.trial.clone() };
+        let report = self.runner.run(&first, &Change::default()).map_err(|failure| match failure {
             Failure::Change(what) => format!("the run without a change failed: {what}"),
             Failure::All(what) => what,
         })?;
@@ -66,7 +70,8 @@ impl Search<'_> {
 
     /// The change by what was chosen.
     pub fn change(&self, chosen: &Chosen) -> Change {
-        Change::of(chosen.iter().map(|(&knob, &choice)| (&self.knobs[knob], choice)), self.rules)
+        let chosen = chosen.iter().map(|(&knob, &choice)| (&self.knobs[knob], choice));
+        Change::of(chosen, self.rules, self.selection.as_ref())
     }
 
     fn run(&self, chosen: &Chosen) -> Result<Report, Failure> {

@@ -9,14 +9,14 @@ use std::process::Command;
 use std::time::Duration;
 
 /// `mpisee-bench` with these words, with few and short repetitions; the profile it may leave is `test.mpisee`.
-fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
+pub fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
     let quick = "--repetitions 3 --warm-up 1 --least-ms 1 --format csv";
     let words = words.split_whitespace().chain(quick.split_whitespace());
     words.fold(Run::of(mpi, dist().join("bin/mpisee-bench")), Run::argument)
 }
 
 /// Returns whether an MPI has no `mpisee-bench`: rsmpi does not read the header of the standard's own interface.
-fn has_none(mpi: &Mpi) -> bool {
+pub fn has_none(mpi: &Mpi) -> bool {
     !mpi.library().with_file_name("mpisee-bench").exists()
         && mpi.is_left_out(&["mpiabi"], "there is no mpisee-bench for the standard's own interface")
 }
@@ -86,6 +86,73 @@ fn one_sided_backends_move_what_they_say() {
     });
 }
 
+/// The bytes go from memory to memory: the profile has the window, and no message.
+#[test]
+fn shared_memory_moves_bytes_without_messages() {
+    alone(|mpi| {
+        if has_none(mpi) {
+            return;
+        }
+        let finished =
+            bench(mpi, "ring --direction bi --sizes 0,1733,300k --backend shared").ranks(3).profiled();
+        for row in rows(&finished) {
+            assert_eq!((&*row["verified"], &*row["backend"], &*row["ranks"]), ("true", "shared", "3"));
+        }
+        let tables = finished.tables();
+        assert!(tables.sum_where(|row| row.call == "MPI_Win_allocate_shared").calls >= 3 * 3);
+        for call in ["MPI_Isend", "MPI_Send", "MPI_Put", "MPI_Get"] {
+            assert_eq!(tables.sum_where(|row| row.call == call).calls, 0, "{call}");
+        }
+        finished.check();
+    });
+}
+
+/// Ranks that wait in shared memory still progress their messages by MPI, and the other way round: in a file of steps of all
+/// kinds, each rank waits for a step that another one has behind something else.
+#[test]
+fn shared_memory_goes_with_other_backends() {
+    const TEXT: &str = "step a using shared\n  0 -> 1 : n to 0\n  1 -> 2 : n from n to 0\n\
+                        step b using isend\n  1 -> 0 : n from 0 to n\n  2 -> 1 : n from 0 to 4*n\n\
+                        step c using put\n  0 -> 2 : n from n to n\n\
+                        step d using shared\n  2 -> 0 : n from n to 2*n\n  0 -> 0 : n from n to 3*n\n\
+                        step e\n  MPI_Allreduce : 8\n\
+                        step f using shared\n  0 -> 1 : n from 3*n to 0 times 3\n";
+    alone(|mpi| {
+        if has_none(mpi) {
+            return;
+        }
+        let place = Place::new();
+        let file = place.path("mixed.pattern");
+        std::fs::write(&file, TEXT).unwrap();
+        // Below and above the sizes that MPI sends before they are received.
+        let words = format!("run {} --sizes 1,911,300k", file.display());
+        let rows = rows(&bench(mpi, &words).ranks(3).plain());
+        assert_eq!(rows.len(), 3);
+        for row in rows {
+            assert_eq!((&*row["verified"], &*row["backend"]), ("true", "shared+isend+put"));
+        }
+    });
+}
+
+/// Two nodes share no memory: a sentence where a message would cross, and none where each node has its own.
+#[test]
+fn shared_memory_is_of_one_node() {
+    alone(|mpi| {
+        if has_none(mpi) || !mpi.name.starts_with("openmpi-4") {
+            return;
+        }
+        let Some(cluster) = Cluster::begin(2) else { return };
+        let within = "stripe --group-size 2 --within shared --sizes 911,300k";
+        let rows = rows(&bench(mpi, within).ranks(4).on(&cluster).plain());
+        assert!(rows.iter().all(|row| row["verified"] == "true" && row["backend"] == "shared+isend"));
+        let across = bench(mpi, "ring --backend shared --sizes 911").ranks(4).on(&cluster);
+        let finished = across.exits_with(2).plain();
+        let said =
+            "in step ring, ranks 1 and 2 are on two nodes, which share no memory; take another --backend";
+        assert_eq!(finished.stderr.matches(said).count(), 1, "{}", finished.stderr);
+    });
+}
+
 /// Every collective gives the right result on two communicators at once, with and without numbers to add up in blocks.
 #[test]
 fn every_collective_runs_on_two_communicators_at_once() {
@@ -128,6 +195,11 @@ fn built_in_patterns_bring_all_bytes_where_they_belong() {
             "all-to-all --backend put",
             "tree --backend get",
             "stripe --within put",
+            "p2p --backend shared",
+            "p2p --exchange bi --window 3 --backend shared",
+            "dense --groups 3 --direction omni --backend shared",
+            "all-to-all --backend shared",
+            "stripe --within shared",
             "stripe --group-size 3 --within persistent --backend get",
         ] {
             let finished = bench(mpi, &format!("{words} --sizes 1,4099")).ranks(6).plain();

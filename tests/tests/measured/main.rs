@@ -11,6 +11,7 @@ mod bench;
 mod causes;
 mod cores;
 mod efficiency;
+mod replay;
 mod stated_overhead;
 mod tune;
 mod waits;

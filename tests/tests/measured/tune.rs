@@ -1,6 +1,8 @@
 //! `mpisee-bench tune`: a slow algorithm that is forced by variables is found and undone.
 
 use crate::alone;
+use mpisee_bench::collective::Collective;
+use mpisee_bench::tune::selection::{FILE, Selection, Tree};
 use mpisee_tests::{Mpi, Place, Run, dist, within};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -143,6 +145,141 @@ fn a_planted_bad_default_is_undone() {
             assert!(planted_s > 1.5 * none_s, "{operation}: {none_s} {planted_s}");
             assert!(back >= 0.9, "{operation}: {none_s} {planted_s} {tuned_s}");
         }
+    });
+}
+
+/// The program itself is measured without and with what was found, in turn: what a planted algorithm loses comes back, and is said as
+/// a difference with its interval.
+#[test]
+fn a_program_gets_back_what_a_planted_default_loses() {
+    alone(|mpi| {
+        if !mpi.library().with_file_name("mpisee-bench").exists() {
+            return;
+        }
+        let words = ["262144", "400"];
+        let planted = plant(mpi);
+        let run = words.into_iter().fold(Run::new(mpi, "replay/broadcasts").ranks(RANKS), Run::argument);
+        let profiled = planted.iter().fold(run, |run, (name, value)| run.variable(name, value)).profiled();
+        let profile = profiled.directory().display().to_string();
+        let launcher = mpi.launcher(RANKS, &[]);
+        let program = mpi.compile("replay/broadcasts");
+        let all = std::iter::once(launcher.get_program()).chain(launcher.get_args());
+        let command: Vec<String> = all
+            .map(|word| word.to_string_lossy().into_owned())
+            .chain([program.display().to_string()])
+            .chain(words.map(str::to_owned))
+            .collect();
+        let place = Place::new();
+        let command = command.join(" ");
+        let options = ["--rounds", "9", "--share", "99", "--program", &command, "--pairs", "12", "-o", "t"];
+        let said = tune(&place, mpi, &[&[&*profile][..], &options].concat(), &[], &planted);
+        let [text, errors] = [&said.stdout, &said.stderr].map(|it| String::from_utf8_lossy(it).into_owned());
+        assert!(said.status.success(), "{errors}");
+        let line = text.lines().find(|line| line.starts_with("The program: ")).expect(&text);
+        eprintln!("{}: {line}", mpi.name);
+        // The program: 1.20 s without, 0.512 s with them: -57.3 % ± 4.1 % (95 % of 12 pairs of runs).
+        let (_, figures) = line.split_once("with them: ").expect(line);
+        let (figures, confidence) = figures.split_once(" (").expect(line);
+        assert_eq!(confidence, "95 % of 12 pairs of runs).", "the interval excludes no difference");
+        let percent = |text: &str| text.trim_end_matches(" %").parse::<f64>().expect(line);
+        let (median, half) = figures.split_once(" ± ").expect(line);
+        assert!(percent(median) < -10.0 && percent(half) >= 0.0, "{line}");
+        // All that was found is written, and nothing else: the environment of the second run of each pair.
+        assert!(!exported(&place.path("t.env")).is_empty());
+        assert!(text.contains("Use them with: . "), "{text}");
+    });
+}
+
+/// The tree by which this MPICH selects algorithms, as a run for `tune` reports it.
+fn own_selection(mpi: &Mpi, place: &Place) -> Tree {
+    let [task, report] = ["task.json", "report.json"].map(|name| place.path(name));
+    let asked = serde_json::json!({
+        "ranks": RANKS, "items": [], "variables": [FILE], "files": [], "wants_selection": true,
+    });
+    std::fs::write(&task, asked.to_string()).unwrap();
+    let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS).argument("trial");
+    run.argument(task.display()).argument(report.display()).plain();
+    let found: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    assert!(found["variables"].as_array().unwrap().iter().any(|it| it["name"] == FILE), "{found}");
+    Tree::parse(found["selection"].as_str().expect("MPICH has one built in")).expect("it is a tree")
+}
+
+/// The fastest of an `MPI_Alltoall` of 64 KiB, 256 KiB and 1 MiB to each rank.
+fn exchanges(mpi: &Mpi, file: &str) -> Vec<f64> {
+    let words =
+        "collective alltoall --sizes 64k,256k,1M --repetitions 60 --warm-up 1 --least-ms 1 --format csv";
+    let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS).variable(FILE, file);
+    let text = words.split_whitespace().fold(run, Run::argument).plain().stdout;
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    let column = lines[0].iter().position(|&head| head == "min_s").expect("there is the column");
+    lines[1..].iter().map(|line| line[column].parse().expect("it is a number")).collect()
+}
+
+/// MPICH takes an algorithm from a selection file for the sizes that the file says, and for no others.
+#[test]
+fn a_selection_of_mpich_holds_for_its_sizes() {
+    alone(|mpi| {
+        if is_open_mpi(mpi) || !mpi.library().with_file_name("mpisee-bench").exists() {
+            return;
+        }
+        let place = Place::new();
+        let own = own_selection(mpi, &place);
+        // On two ranks it copies all blocks three times, where others copy them once.
+        let algorithm = "MPIR_Alltoall_intra_brucks".to_owned();
+        assert!(own.algorithms(Collective::Alltoall).contains(&algorithm), "{own:?}");
+        // In all, a block to each of two ranks.
+        let bytes = [512 << 10, (1 << 20) - 1];
+        let slow = Selection { collective: Collective::Alltoall, members: vec![RANKS], bytes, algorithm };
+        let files = [own.clone(), own.selecting(&[slow])].map(|tree| tree.text());
+        let mut least = [(); 2].map(|()| vec![f64::INFINITY; 3]);
+        for round in 0..5 {
+            for (number, text) in files.iter().enumerate() {
+                let file = place.path(&format!("{number}.json"));
+                std::fs::write(&file, text).unwrap();
+                let found = exchanges(mpi, &file.display().to_string());
+                least[number].iter_mut().zip(&found).for_each(|(least, found)| *least = least.min(*found));
+            }
+            eprintln!("{}: round {round}: {least:?}", mpi.name);
+        }
+        let [without, with] = least;
+        assert!(with[1] > 1.5 * without[1], "{without:?} {with:?}");
+        assert!(with[0] < 1.3 * without[0] && with[2] < 1.3 * without[2], "{without:?} {with:?}");
+    });
+}
+
+/// Of an operation with messages of two sizes, MPICH's choices are for each of them.
+#[test]
+fn choices_of_mpich_are_by_size_where_there_are_several() {
+    alone(|mpi| {
+        if is_open_mpi(mpi) || !mpi.library().with_file_name("mpisee-bench").exists() {
+            return;
+        }
+        let place = Place::new();
+        let pattern = place.path("two.pattern");
+        std::fs::write(&pattern, "step\n  MPI_Alltoall : n\nstep\n  MPI_Alltoall : 64*n\n").unwrap();
+        let words = format!("run {} --sizes 4k --repetitions 20 --least-ms 5", pattern.display());
+        let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
+        let profiled = words.split_whitespace().fold(run, Run::argument).profiled();
+        let profile = profiled.directory().display().to_string();
+        let words = [&*profile, "--rounds", "6", "--share", "100", "--format", "json", "-o", "t"];
+        let said = tune(&place, mpi, &words, &[], &Variables::new());
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        let found: serde_json::Value = serde_json::from_slice(&said.stdout).expect("it is JSON");
+        let choices = found["choices"].as_array().expect("a list");
+        let exchanges: Vec<_> = choices.iter().filter(|it| it["call"] == "MPI_Alltoall").collect();
+        let mut sizes: Vec<[Option<u64>; 2]> =
+            exchanges.iter().map(|it| [it["size_min"].as_u64(), it["size_max"].as_u64()]).collect();
+        sizes.sort_unstable();
+        assert_eq!(sizes, [[Some(8 << 10), Some((16 << 10) - 1)], [Some(512 << 10), Some((1 << 20) - 1)]]);
+        for it in exchanges {
+            let tried = it["tried"].as_array().expect("a list");
+            assert!(tried.iter().any(|it| it["name"] == "brucks" && it["difference"].is_object()), "{it}");
+            assert!(tried.iter().all(|it| it["fails"].is_null()), "{it}");
+            assert_eq!((&it["now"], &it["members"]), (&"MPICH's choice".into(), &vec![RANKS].into()));
+        }
+        // A file is written where something is better for certain.
+        let is_written = found["variables"].get(FILE).is_some();
+        assert_eq!(is_written, place.path("t.rules").exists(), "{found}");
     });
 }
 
