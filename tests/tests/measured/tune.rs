@@ -156,14 +156,27 @@ fn a_program_gets_back_what_a_planted_default_loses() {
         if !mpi.library().with_file_name("mpisee-bench").exists() {
             return;
         }
-        let words = ["262144", "400"];
-        let planted = plant(mpi);
-        let run = words.into_iter().fold(Run::new(mpi, "replay/broadcasts").ranks(RANKS), Run::argument);
+        let words = ["2097152", "1000"];
+        // It copies the blocks several times, which takes as much longer on cores that others use, too.
+        let planted: &[(&str, &str)] = match is_open_mpi(mpi) {
+            true => &[
+                ("OMPI_MCA_coll_tuned_use_dynamic_rules", "1"),
+                ("OMPI_MCA_coll_tuned_alltoall_algorithm", "3"),
+            ],
+            false => &[("MPIR_CVAR_ALLTOALL_INTRA_ALGORITHM", "brucks")],
+        };
+        let planted: Variables =
+            planted.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let run = words.into_iter().fold(Run::new(mpi, "replay/exchanges").ranks(RANKS), Run::argument);
         let profiled = planted.iter().fold(run, |run, (name, value)| run.variable(name, value)).profiled();
         let profile = profiled.directory().display().to_string();
         let launcher = mpi.launcher(RANKS, &[]);
-        let program = mpi.compile("replay/broadcasts");
-        let all = std::iter::once(launcher.get_program()).chain(launcher.get_args());
+        let program = mpi.compile("replay/exchanges");
+        // MPICH binds no ranks by itself: two that share a core wait for each other's turns.
+        let bound: &[&str] = if is_open_mpi(mpi) { &[] } else { &["-bind-to", "core"] };
+        let all = std::iter::once(launcher.get_program())
+            .chain(bound.iter().map(std::ffi::OsStr::new))
+            .chain(launcher.get_args());
         let command: Vec<String> = all
             .map(|word| word.to_string_lossy().into_owned())
             .chain([program.display().to_string()])
@@ -172,7 +185,7 @@ fn a_program_gets_back_what_a_planted_default_loses() {
         let place = Place::new();
         let command = command.join(" ");
         let options = ["--rounds", "9", "--share", "99", "--program", &command, "--pairs", "12", "-o", "t"];
-        let said = tune(&place, mpi, &[&[&*profile][..], &options].concat(), &[], &planted);
+        let said = tune(&place, mpi, &[&[&*profile][..], &options].concat(), bound, &planted);
         let [text, errors] = [&said.stdout, &said.stderr].map(|it| String::from_utf8_lossy(it).into_owned());
         assert!(said.status.success(), "{errors}");
         let line = text.lines().find(|line| line.starts_with("The program: ")).expect(&text);
@@ -183,7 +196,7 @@ fn a_program_gets_back_what_a_planted_default_loses() {
         assert_eq!(confidence, "95 % of 12 pairs of runs).", "the interval excludes no difference");
         let percent = |text: &str| text.trim_end_matches(" %").parse::<f64>().expect(line);
         let (median, half) = figures.split_once(" ± ").expect(line);
-        assert!(percent(median) < -10.0 && percent(half) >= 0.0, "{line}");
+        assert!(percent(median) < 0.0 && percent(half) > 0.0, "{line}");
         // All that was found is written, and nothing else: the environment of the second run of each pair.
         assert!(!exported(&place.path("t.env")).is_empty());
         assert!(text.contains("Use them with: . "), "{text}");
