@@ -156,7 +156,7 @@ fn a_program_gets_back_what_a_planted_default_loses() {
         if !mpi.library().with_file_name("mpisee-bench").exists() {
             return;
         }
-        let words = ["2097152", "1000"];
+        let words = ["2097152", "400"];
         // It copies the blocks several times, which takes as much longer on cores that others use, too.
         let planted: &[(&str, &str)] = match is_open_mpi(mpi) {
             true => &[
