@@ -1,6 +1,5 @@
 //! Selects running jobs: by a process, by the name of the program's profile, or by the batch system's job.
 
-use super::top::{directory_of, is_or_is_below};
 use crate::units::count;
 use anyhow::Result;
 use mpisee_collect::process;
@@ -143,6 +142,30 @@ fn listed(worlds: &[WorldSegments]) -> String {
         }
         _ => format!("{} run", shown.join("; ")),
     }
+}
+
+/// The directory of segments in the environment of a process.
+fn directory_of(pid: u32) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = environment.split(|&byte| byte == 0);
+    let value = variables.find_map(|variable| variable.strip_prefix(b"MPISEE_SEGMENTS="))?;
+    Some(Path::new(std::ffi::OsStr::from_bytes(value)).to_owned())
+}
+
+/// Returns whether a process is another one, or was started by it or by one below it.
+fn is_or_is_below(mut pid: u32, wanted: u32) -> bool {
+    const MOST_STEPS: u32 = 64;
+    for _ in 0..MOST_STEPS {
+        if pid == wanted {
+            return true;
+        }
+        match process::look_at(pid) {
+            Some(seen) if seen.parent > 0 => pid = seen.parent,
+            _ => return false,
+        }
+    }
+    false
 }
 
 #[cfg(test)]

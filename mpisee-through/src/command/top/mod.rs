@@ -24,7 +24,6 @@ use call_stacks::CallStacks;
 use clap::Args;
 use gather::Reader;
 use job::Job;
-use mpisee_collect::process;
 use mpisee_collect::segments::{self, Skipped, short_seconds};
 use part::Part;
 use report::{Document, JobDocument, Report, SkippedDocument, SortKey};
@@ -314,28 +313,4 @@ impl Watch {
         }
         printable(&why)
     }
-}
-
-/// The directory of segments in the environment of a process.
-pub(super) fn directory_of(pid: u32) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStrExt;
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let mut variables = environment.split(|&byte| byte == 0);
-    let value = variables.find_map(|variable| variable.strip_prefix(b"MPISEE_SEGMENTS="))?;
-    Some(Path::new(std::ffi::OsStr::from_bytes(value)).to_owned())
-}
-
-/// Returns whether a process is another one, or was started by it or by one below it.
-pub(super) fn is_or_is_below(mut pid: u32, wanted: u32) -> bool {
-    const MOST_STEPS: u32 = 64;
-    for _ in 0..MOST_STEPS {
-        if pid == wanted {
-            return true;
-        }
-        match process::look_at(pid) {
-            Some(seen) if seen.parent > 0 => pid = seen.parent,
-            _ => return false,
-        }
-    }
-    false
 }
