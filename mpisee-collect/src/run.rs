@@ -71,7 +71,7 @@ pub struct RunSums {
     pub last_end_ns: u64,
     /// The sum of [`membership_sum`], modulo 2^64.
     pub membership: u64,
-    /// The first [`MOST_SWITCHES`] requests to switch recording that ranks have followed, in the order in which they were made.
+    /// The first hundred requests to switch recording that ranks have followed, in the order in which they were made.
     pub switches: Vec<SwitchSums>,
 }
 
