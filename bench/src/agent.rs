@@ -9,7 +9,7 @@ use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::{Header, state};
 use mpisee_profile::segment::log::{Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, CallPlace, Key, file_name};
+use mpisee_profile::segment::{CallKey, Key, OperationAtSite, file_name};
 use mpisee_profile::{CommId, CommRank, Operation, RegionId};
 use std::fs::{File, OpenOptions};
 use std::mem::offset_of;
@@ -167,7 +167,7 @@ fn counters(watched: &Watched, round: u64) -> Vec<(Key, [u64; 6])> {
         for operation in OPERATIONS {
             for size_class in SIZE_CLASSES {
                 let (communicator, region) = (CommId::new(comm), RegionId::OUTSIDE);
-                let place = CallPlace::of(operation);
+                let place = OperationAtSite::of(operation);
                 let key = CallKey { communicator, region, place, size_class, memory: Memory::Host };
                 slots.push((key.pack(), [round * 7, round * 56, round * 1_000_000, 1, 9, 0]));
             }

@@ -17,7 +17,7 @@ use mpisee_profile::segment::Moment;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::log::{Created, NONE, Record, Run, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, CallPlace, Key, PeerKey, Snapshot};
+use mpisee_profile::segment::{CallKey, Key, OperationAtSite, PeerKey, Snapshot};
 use mpisee_profile::{CommId, CommRank, FORMAT_VERSION, Operation, RankSet, RegionId, Ticks, WorldRank};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -269,7 +269,7 @@ fn calls(rank: u32, communicator: CommId) -> impl Iterator<Item = (Key, [u64; 6]
             let key = CallKey {
                 communicator,
                 region: if operation == Operation::Alltoallv { SOLVER } else { RegionId::OUTSIDE },
-                place: CallPlace::of(operation),
+                place: OperationAtSite::of(operation),
                 size_class: size_class(size),
                 memory: Memory::Host,
             };

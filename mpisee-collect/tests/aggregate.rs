@@ -10,7 +10,7 @@ use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::log::{Created, NONE, Record};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, CallPlace, CpuReading, Key, PeerKey, Snapshot};
+use mpisee_profile::segment::{CallKey, CpuReading, Key, OperationAtSite, PeerKey, Snapshot};
 use mpisee_profile::writer::to_csv;
 use mpisee_profile::{CommId, CommRank, Operation, RankSet, RegionId, Ticks, WorldRank};
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ fn rank(rank: u32) -> Aggregate {
     let pair = place / 2 * 2;
     let partners: Vec<u32> = members[pair as usize..pair as usize + 2].to_vec();
     let call = |communicator: u32, operation: Operation, size: u64, region: u32| {
-        let (place, size_class, memory) = (CallPlace::of(operation), size_class(size), Memory::Host);
+        let (place, size_class, memory) = (OperationAtSite::of(operation), size_class(size), Memory::Host);
         let communicator = CommId::new(communicator);
         let region = RegionId::new(region);
         CallKey { communicator, region, place, size_class, memory }.pack()

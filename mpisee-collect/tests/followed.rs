@@ -7,7 +7,7 @@ use mpisee_profile::segment::active_call::{self, Call};
 use mpisee_profile::segment::layout::{HEADER_BYTES, Header, state};
 use mpisee_profile::segment::log::{Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, CallPlace, Key, file_name};
+use mpisee_profile::segment::{CallKey, Key, OperationAtSite, file_name};
 use mpisee_profile::{CommId, CommRank, Operation, RegionId};
 use proptest::prelude::*;
 use std::mem::offset_of;
@@ -35,7 +35,7 @@ fn created(id: u32, letter: u8, r: Option<u32>) -> Record {
 
 fn key(comm: u32, operation: Operation, size_class: u8) -> Key {
     let (communicator, region) = (CommId::new(comm), RegionId::OUTSIDE);
-    let place = CallPlace::of(operation);
+    let place = OperationAtSite::of(operation);
     CallKey { communicator, region, place, size_class, memory: Memory::Host }.pack()
 }
 

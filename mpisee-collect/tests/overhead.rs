@@ -4,7 +4,7 @@ use mpisee_collect::overhead::Overhead;
 use mpisee_profile::rows::{Memory, Seconds};
 use mpisee_profile::segment::layout::{Header, overhead, sampled};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, CallPlace, Snapshot};
+use mpisee_profile::segment::{CallKey, OperationAtSite, Snapshot};
 use mpisee_profile::{CommId, Operation, RegionId, Ticks};
 use std::mem::offset_of;
 
@@ -16,7 +16,7 @@ fn overhead_of(measured: &[i64], hidden: i64) -> Overhead {
     let key = CallKey {
         communicator: CommId::WORLD,
         region: RegionId::OUTSIDE,
-        place: CallPlace::of(Operation::Barrier),
+        place: OperationAtSite::of(Operation::Barrier),
         size_class: 0,
         memory: Memory::Host,
     };

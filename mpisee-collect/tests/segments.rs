@@ -8,7 +8,7 @@ use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::{HEADER_BYTES, Header, Slot};
 use mpisee_profile::segment::log::{Code, Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, CallPlace, CpuReading, Key, Moment, PeerKey, Snapshot};
+use mpisee_profile::segment::{CallKey, CpuReading, Key, Moment, OperationAtSite, PeerKey, Snapshot};
 use mpisee_profile::writer::to_csv;
 use mpisee_profile::{CommId, CommRank, Operation, ProfileError, RegionId, Ticks, WorldRank, rows::Memory};
 use proptest::prelude::*;
@@ -68,7 +68,7 @@ fn valid() -> Words {
     let key = CallKey {
         communicator: CommId::new(2),
         region: RegionId::new(2),
-        place: CallPlace::of(Operation::Allreduce),
+        place: OperationAtSite::of(Operation::Allreduce),
         size_class: 4,
         memory: Memory::Host,
     };
@@ -139,7 +139,7 @@ fn a_library_that_is_loaded_again_elsewhere_has_one_row_for_a_site() {
     let key = |number| CallKey {
         communicator: CommId::new(2),
         region: RegionId::OUTSIDE,
-        place: CallPlace::site(number),
+        place: OperationAtSite::site(number),
         size_class: 4,
         memory: Memory::Host,
     };

@@ -1,7 +1,7 @@
 //! The profiler's options: one table, read by the library from the environment and offered by the
 //! launcher on its command line.
 
-use crate::segment::CallPlace;
+use crate::segment::OperationAtSite;
 use std::path::PathBuf;
 
 /// One option.
@@ -265,11 +265,11 @@ pub const SETTINGS: &[Setting] = &[
         default: "4096",
         help: "Count calls by the places in the program that make them, the first N of them; 0 to count them together",
         apply: |options, text| match text.parse() {
-            Ok(sites @ 0..=CallPlace::MOST_SITES) => {
+            Ok(sites @ 0..=OperationAtSite::MOST_SITES) => {
                 options.sites = sites;
                 Ok(())
             }
-            _ => Err(format!("is not a number from 0 to {}", CallPlace::MOST_SITES)),
+            _ => Err(format!("is not a number from 0 to {}", OperationAtSite::MOST_SITES)),
         },
     },
     Setting {

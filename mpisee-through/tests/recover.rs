@@ -10,7 +10,7 @@ use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::log::{Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, CallPlace, Key, file_name};
+use mpisee_profile::segment::{CallKey, Key, OperationAtSite, file_name};
 use mpisee_profile::{CommId, CommRank, Operation, Profile, RegionId, WorldRank};
 use proptest::prelude::*;
 use std::mem::offset_of;
@@ -52,7 +52,7 @@ fn of_rank(rank: u32) -> Words {
         Fact::Library.record("Some MPI"),
         Fact::Job.record("Slurm 61.0"),
     ];
-    let (place, memory) = (CallPlace::of(Operation::Allreduce), Memory::Host);
+    let (place, memory) = (OperationAtSite::of(Operation::Allreduce), Memory::Host);
     let key =
         CallKey { communicator: CommId::WORLD, region: RegionId::OUTSIDE, place, size_class: 7, memory }
             .pack();

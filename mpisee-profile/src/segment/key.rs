@@ -22,14 +22,14 @@ const REQUEST_SHIFT: u32 = 38;
 const REQUEST_BITS: u32 = 22;
 const TAG_SHIFT: u32 = 62;
 const COMMUNICATOR_SHIFT: u32 = REGION_SHIFT + RegionId::BITS;
-const REGION_SHIFT: u32 = PLACE_SHIFT + CallPlace::BITS;
-const PLACE_SHIFT: u32 = SIZE_CLASS_SHIFT + SIZE_CLASS_BITS;
+const REGION_SHIFT: u32 = AT_SITE_SHIFT + OperationAtSite::BITS;
+const AT_SITE_SHIFT: u32 = SIZE_CLASS_SHIFT + SIZE_CLASS_BITS;
 const OPERATION_BITS: u32 = 10;
 const SIZE_CLASS_SHIFT: u32 = 2;
 const SIZE_CLASS_BITS: u32 = 7;
 const MEMORY_MASK: u64 = (1 << SIZE_CLASS_SHIFT) - 1;
 const SIZE_CLASS_MASK: u64 = ((1 << SIZE_CLASS_BITS) - 1) << SIZE_CLASS_SHIFT;
-const PLACE_MASK: u64 = ((1 << CallPlace::BITS) - 1) << PLACE_SHIFT;
+const AT_SITE_MASK: u64 = ((1 << OperationAtSite::BITS) - 1) << AT_SITE_SHIFT;
 const REGION_MASK: u64 = ((1 << RegionId::BITS) - 1) << REGION_SHIFT;
 
 /// The key of a slot; 0 is a slot not yet in use.
@@ -60,30 +60,30 @@ pub enum Meaning {
 /// An operation, and where the program calls it: either the operation alone, or the number of a call site, of which the log
 /// has the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CallPlace(u32);
+pub struct OperationAtSite(u32);
 
-impl CallPlace {
+impl OperationAtSite {
     /// The bits that it takes in a [`Key`].
     pub const BITS: u32 = 17;
     /// Call sites that can be told apart.
-    pub const MOST_SITES: u32 = (1 << CallPlace::BITS) - CallPlace::FIRST_SITE;
+    pub const MOST_SITES: u32 = (1 << OperationAtSite::BITS) - OperationAtSite::FIRST_SITE;
     const FIRST_SITE: u32 = 1 << OPERATION_BITS;
 
     /// The operation at no known site.
     #[inline]
-    pub const fn of(operation: Operation) -> CallPlace {
-        CallPlace(operation as u32)
+    pub const fn of(operation: Operation) -> OperationAtSite {
+        OperationAtSite(operation as u32)
     }
 
-    /// The site with this number, which is less than [`CallPlace::MOST_SITES`].
+    /// The site with this number, which is less than [`OperationAtSite::MOST_SITES`].
     #[inline]
-    pub const fn site(number: u32) -> CallPlace {
-        CallPlace(CallPlace::FIRST_SITE + number)
+    pub const fn site(number: u32) -> OperationAtSite {
+        OperationAtSite(OperationAtSite::FIRST_SITE + number)
     }
 
     /// The number of the site; `None` for an operation at no known one.
     pub fn site_number(self) -> Option<u32> {
-        self.0.checked_sub(CallPlace::FIRST_SITE)
+        self.0.checked_sub(OperationAtSite::FIRST_SITE)
     }
 
     /// The operation at no known site; `None` for a site, or for a number that no operation has.
@@ -100,7 +100,7 @@ pub struct CallKey {
     /// The region.
     pub region: RegionId,
     /// The operation, and where it is called.
-    pub place: CallPlace,
+    pub place: OperationAtSite,
     /// See [`size_class`].
     pub size_class: u8,
     /// The kind of memory that has the buffer.
@@ -165,7 +165,7 @@ impl CallKey {
         Key(CALL << TAG_SHIFT
             | u64::from(self.communicator.get()) << COMMUNICATOR_SHIFT
             | u64::from(self.region.get()) << REGION_SHIFT
-            | u64::from(self.place.0) << PLACE_SHIFT
+            | u64::from(self.place.0) << AT_SITE_SHIFT
             | u64::from(self.size_class) << SIZE_CLASS_SHIFT
             | self.memory as u64)
     }
@@ -236,13 +236,13 @@ impl Key {
     /// The key of an operation on a communicator with a size class that no message has.
     pub fn of_no_size(communicator: CommId, operation: Operation) -> Key {
         let size_class = (1 << SIZE_CLASS_BITS) - 1;
-        let (region, place) = (RegionId::OUTSIDE, CallPlace::of(operation));
+        let (region, place) = (RegionId::OUTSIDE, OperationAtSite::of(operation));
         CallKey { communicator, region, place, size_class, memory: Memory::Host }.pack()
     }
 
     /// The key of a call at another place.
-    pub fn with_place(self, place: CallPlace) -> Key {
-        Key(self.0 & !PLACE_MASK | u64::from(place.0) << PLACE_SHIFT)
+    pub fn with_place(self, place: OperationAtSite) -> Key {
+        Key(self.0 & !AT_SITE_MASK | u64::from(place.0) << AT_SITE_SHIFT)
     }
 
     /// A key that stands for nothing: what is counted under it is in no table.
@@ -257,7 +257,7 @@ impl Key {
             CALL => Some(Meaning::Call(CallKey {
                 communicator: self.communicator_of_call(),
                 region: RegionId::new(bits(REGION_SHIFT, RegionId::BITS) as u32),
-                place: CallPlace(bits(PLACE_SHIFT, CallPlace::BITS) as u32),
+                place: OperationAtSite(bits(AT_SITE_SHIFT, OperationAtSite::BITS) as u32),
                 size_class: bits(SIZE_CLASS_SHIFT, SIZE_CLASS_BITS) as u8,
                 memory: Memory::from_number(bits(0, 2))?,
             })),
@@ -313,9 +313,9 @@ mod tests {
         fn a_key_leads_back(
             communicator in (0u32..1 << CommId::BITS).prop_map(CommId::new),
             region in (0u32..1 << RegionId::BITS).prop_map(RegionId::new), operation in 0u16..1024, size_class in 0u8..=64, peer: u32,
-            request in 0..InstancesKey::MOST_REQUESTS, site in 0..CallPlace::MOST_SITES, path: u16,
+            request in 0..InstancesKey::MOST_REQUESTS, site in 0..OperationAtSite::MOST_SITES, path: u16,
         ) {
-            let place = CallPlace::site(site);
+            let place = OperationAtSite::site(site);
             prop_assert_eq!((place.site_number(), place.operation()), (Some(site), None));
             let call = CallKey { communicator, region, place, size_class, memory: Memory::Managed };
             prop_assert_eq!(call.pack().meaning(), Some(Meaning::Call(call)));
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn a_place_without_a_site_is_its_operation() {
         for operation in Operation::all() {
-            let place = CallPlace::of(operation);
+            let place = OperationAtSite::of(operation);
             assert_eq!((place.operation(), place.site_number()), (Some(operation), None));
         }
     }

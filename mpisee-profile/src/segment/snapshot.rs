@@ -5,7 +5,7 @@ use super::awaited::Wildcards;
 use super::cpu::CpuReading;
 use super::fact::Fact;
 use super::instances::{SAMPLE_WORDS, Sample};
-use super::key::{CallKey, CallPlace, Key, Meaning, PeerKey};
+use super::key::{CallKey, Key, Meaning, OperationAtSite, PeerKey};
 use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SAMPLES,
     SLOT_BYTES, Slot, call, peer,
@@ -404,7 +404,7 @@ impl Snapshot {
                 Meaning::Call(call) => {
                     let number = call.place.site_number();
                     let first = number.and_then(|number| firsts.get(number as usize).copied().flatten());
-                    first.map_or(key, |first| CallKey { place: CallPlace::site(first), ..call }.pack())
+                    first.map_or(key, |first| CallKey { place: OperationAtSite::site(first), ..call }.pack())
                 }
                 _ => key,
             };
@@ -487,7 +487,7 @@ impl Snapshot {
     }
 
     /// The operation of a call, and its site if that is known; `None` for a place that no writer makes.
-    pub fn operation_at(&self, place: CallPlace) -> Option<(Operation, Option<&Site>)> {
+    pub fn operation_at(&self, place: OperationAtSite) -> Option<(Operation, Option<&Site>)> {
         match place.site_number() {
             None => Some((place.operation()?, None)),
             Some(number) => {

@@ -32,7 +32,7 @@ use crate::storage::counters::{add, update};
 use crate::storage::frame::{self, ExportFrame};
 use crate::storage::hot::HOT;
 use mpisee_profile::segment::layout::{Slot, call, peer};
-use mpisee_profile::segment::{CallPlace, Key, NotSeen, PeerKey, active_call, awaited};
+use mpisee_profile::segment::{Key, NotSeen, OperationAtSite, PeerKey, active_call, awaited};
 use mpisee_profile::{CommId, CommRank, Operation, RegionId, Ticks};
 use std::ffi::c_int;
 use std::mem::{self, MaybeUninit};
@@ -357,7 +357,7 @@ impl Recorder {
 
     /// The operation where the program calls it.
     #[inline]
-    pub fn place(&self, operation: Operation) -> CallPlace {
+    pub fn place(&self, operation: Operation) -> OperationAtSite {
         SITES.place(self.world, operation, self.export.map_or(0, |frame| sites::caller_of(&frame)))
     }
 

@@ -2,7 +2,7 @@
 
 use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::key::size_class;
-use mpisee_profile::segment::{CallKey, CallPlace, Key};
+use mpisee_profile::segment::{CallKey, Key, OperationAtSite};
 use mpisee_profile::{CommId, RegionId, Ticks};
 
 /// One call as it goes into its slot.
@@ -21,7 +21,7 @@ impl CallSample {
     pub fn new(
         communicator: CommId,
         region: RegionId,
-        place: CallPlace,
+        place: OperationAtSite,
         message: u64,
         bytes: u64,
         ticks: Ticks,

@@ -18,7 +18,7 @@ use mpisee_profile::Operation;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::log::{Code, Record};
-use mpisee_profile::segment::{CallPlace, Key};
+use mpisee_profile::segment::{Key, OperationAtSite};
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -110,13 +110,13 @@ impl Sites {
     }
 
     /// The operation at the site that is left at `caller`; at no known site where that is 0, and beyond the limit on sites.
-    pub fn place(&self, world: &World, operation: Operation, caller: u64) -> CallPlace {
+    pub fn place(&self, world: &World, operation: Operation, caller: u64) -> OperationAtSite {
         if caller == 0 || caller >> ADDRESS_BITS != 0 {
-            return CallPlace::of(operation);
+            return OperationAtSite::of(operation);
         }
         let key = caller | (operation as u64) << ADDRESS_BITS;
         let number = self.numbers.get(key).unwrap_or_else(|| self.first_seen(world, key, operation, caller));
-        if number == BEYOND { CallPlace::of(operation) } else { CallPlace::site(number) }
+        if number == BEYOND { OperationAtSite::of(operation) } else { OperationAtSite::site(number) }
     }
 
     /// Notes that the code at an address is another than when its site got a number, as a library was loaded where another one had been
@@ -172,7 +172,7 @@ impl Sites {
         // without a number are looked for at each call.
         let without_number =
             self.beyond.load(Ordering::Relaxed).saturating_add(self.outside.load(Ordering::Relaxed));
-        let may_remember = number.is_some() || without_number <= CallPlace::MOST_SITES;
+        let may_remember = number.is_some() || without_number <= OperationAtSite::MOST_SITES;
         let number = number.unwrap_or(BEYOND);
         if may_remember {
             self.numbers.insert(key, number);

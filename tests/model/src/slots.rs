@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use loom::thread;
 use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::layout::{COUNTERS, HEADER_BYTES, MAGIC, VERSION, call};
-use mpisee_profile::segment::{CallKey, CallPlace, Key, Snapshot, Source};
+use mpisee_profile::segment::{CallKey, Key, OperationAtSite, Snapshot, Source};
 use mpisee_profile::{CommId, Operation, RegionId};
 
 const HEADER_WORDS: usize = HEADER_BYTES / 8;
@@ -32,7 +32,7 @@ impl Segment {
         let key = CallKey {
             communicator: CommId::WORLD,
             region: RegionId::OUTSIDE,
-            place: CallPlace::of(Operation::Send),
+            place: OperationAtSite::of(Operation::Send),
             size_class: 3,
             memory: Memory::Host,
         };

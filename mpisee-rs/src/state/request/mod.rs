@@ -5,7 +5,7 @@ use crate::mpi::abi::{self, Request};
 use crate::mpi::argument::HandlePtr;
 use crate::state::world;
 use crate::storage::table::{Found, Table};
-use mpisee_profile::segment::{CallPlace, Key};
+use mpisee_profile::segment::{Key, OperationAtSite};
 use mpisee_profile::{CommId, Operation, RegionId, Ticks};
 use std::hint::black_box;
 
@@ -168,7 +168,7 @@ impl Requests {
     /// Inserts, looks up and completes a dummy request, to measure the overhead per request.
     pub fn calibrate(&self) {
         const NO_REQUEST: u64 = 1;
-        let place = CallPlace::of(Operation::Irecv);
+        let place = OperationAtSite::of(Operation::Irecv);
         let sample = CallSample::new(CommId::WORLD, RegionId::OUTSIDE, place, 0, 0, Ticks::ZERO);
         let make = || RequestState::once(Kind::Receive, sample, 0);
         let _ = self.table.insert_new(NO_REQUEST, make) || self.table.insert_with(NO_REQUEST, make);

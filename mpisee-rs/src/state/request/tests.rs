@@ -13,7 +13,7 @@ fn receive(communicator: CommId) -> RequestState {
     let sample = CallSample::new(
         communicator,
         RegionId::OUTSIDE,
-        CallPlace::of(Operation::Irecv),
+        OperationAtSite::of(Operation::Irecv),
         4001,
         0,
         Ticks::new(5),
@@ -65,7 +65,7 @@ fn a_persistent_request_stays_and_is_nothing_between_its_starts() {
     let template = CallSample::new(
         CommId::SELF,
         RegionId::OUTSIDE,
-        CallPlace::of(Operation::SendInit),
+        OperationAtSite::of(Operation::SendInit),
         64,
         0,
         Ticks::ZERO,
@@ -88,7 +88,7 @@ fn a_cancelled_send_needs_its_status() {
     let sample = CallSample::new(
         CommId::SELF,
         RegionId::OUTSIDE,
-        CallPlace::of(Operation::Isend),
+        OperationAtSite::of(Operation::Isend),
         64,
         64,
         Ticks::ZERO,
@@ -114,7 +114,7 @@ fn a_duplication_that_was_entered_is_a_plain_collective() {
     let sample = CallSample::new(
         CommId::SELF,
         RegionId::OUTSIDE,
-        CallPlace::of(Operation::CommIdup),
+        OperationAtSite::of(Operation::CommIdup),
         0,
         0,
         Ticks::ZERO,

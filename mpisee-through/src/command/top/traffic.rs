@@ -117,7 +117,7 @@ mod tests {
     use mpisee_profile::segment::key::CallKey;
     use mpisee_profile::segment::log::{Created, Record, Runs};
     use mpisee_profile::segment::words::{Owner, Words};
-    use mpisee_profile::segment::{self, CallPlace, Key};
+    use mpisee_profile::segment::{self, Key, OperationAtSite};
     use mpisee_profile::{CommId, CommRank, RegionId};
 
     fn traffic(slots: &[(Key, [u64; 6])]) -> Traffic {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn calls(operation: Operation, calls: u64) -> (Key, [u64; 6]) {
-        let place = CallPlace::of(operation);
+        let place = OperationAtSite::of(operation);
         let region = RegionId::OUTSIDE;
         let key = CallKey { communicator: CommId::WORLD, region, place, size_class: 0, memory: Memory::Host };
         (key.pack(), [calls, 0, 0, 0, 0, 0])
