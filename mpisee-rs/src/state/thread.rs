@@ -20,7 +20,6 @@ use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{Key, NotSeen, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::cell::{Cell, UnsafeCell};
-use std::hint;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::ops::{Deref, DerefMut};
 use std::ptr;
@@ -105,15 +104,8 @@ pub fn own() -> Option<&'static Thread> {
 #[inline(always)]
 fn both() -> Option<(&'static Thread, &'static Slot)> {
     let (thread, active_call) = current::both();
-    if active_call.is_null() {
-        return None;
-    }
     // SAFETY: with the slot, a thread has its leased state; neither is ever freed.
-    unsafe {
-        // PERF: else whether there is a result may be found out by this pointer once more.
-        hint::assert_unchecked(!thread.is_null());
-        Some((&*thread, &*active_call))
-    }
+    (!active_call.is_null()).then(|| unsafe { (&*thread, &*active_call) })
 }
 
 /// The calling thread's cached call for a call like this one, if it has counted one before and is in no call, with the slot
