@@ -75,8 +75,8 @@ pub fn check_nodes(pattern: &Pattern, nodes: &[i64]) -> Result<(), String> {
     Ok(())
 }
 
-/// What happens to a message in one run of a pattern, in this order. A slot has four for each run, and goes on with the next run's
-/// after the last, so that nothing is reset between runs.
+/// The phases of a message in one run of a pattern. A slot goes on with the next run's after the last, so that nothing is reset
+/// between runs.
 const PHASES: u64 = 4;
 /// Both ranks have started the step, and none copies.
 const READY: u64 = 2;

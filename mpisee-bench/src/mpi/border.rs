@@ -16,7 +16,7 @@ pub struct Memory {
     owner: Owner,
 }
 
-/// What the memory goes back to.
+/// The owner to which the memory goes back.
 enum Owner {
     /// The allocator, by which it was allocated with this layout.
     Heap(Layout),

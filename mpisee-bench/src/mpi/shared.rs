@@ -93,7 +93,7 @@ impl Segments {
     }
 }
 
-/// A window with a segment of so many bytes, each rank's by itself.
+/// A window with a segment of this size for each rank.
 fn allocate(node: &SimpleCommunicator, bytes: u64) -> ffi::MPI_Win {
     // SAFETY: the texts end with a zero, and the info is freed here; all ranks of the node make the window together. The pointer is
     // asked for by `segment` again.

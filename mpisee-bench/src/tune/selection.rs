@@ -62,7 +62,7 @@ impl Tree {
         self.0.iter().find(|(own, _)| own == key).map(|(_, tree)| tree)
     }
 
-    /// What holds for a collective on one group of processes.
+    /// The part of the tree for a collective on an intracommunicator.
     fn of(&self, collective: Collective) -> Option<&Tree> {
         self.under(&key(collective)?)?.under(INTRA)
     }

@@ -585,13 +585,15 @@ fn host<S: Source + ?Sized>(source: &S) -> String {
         .collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
 /// Adds the values of a slot to the sums of its key.
 fn add_values(meaning: Meaning, sum: &mut [u64; 6], values: &[u64]) {
     for (index, &value) in values.iter().enumerate() {
         sum[index] = match (meaning, index) {
-            (Meaning::Call(_), call::SHORTEST_PLUS_1) if sum[index] == 0 => value,
-            (Meaning::Call(_), call::SHORTEST_PLUS_1) if value == 0 => sum[index],
-            (Meaning::Call(_), call::SHORTEST_PLUS_1) => sum[index].min(value),
+            (Meaning::Call(_), call::SHORTEST_PLUS_1) => match (sum[index], value) {
+                (0, one) | (one, 0) => one,
+                (one, other) => one.min(other),
+            },
             (Meaning::Call(_), call::LONGEST) => sum[index].max(value),
             (Meaning::Call(_), call::RETURNS_TO) => 0,
             (Meaning::Variable(..), _) => value,

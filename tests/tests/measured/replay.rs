@@ -14,7 +14,7 @@ const RANKS: u32 = 4;
 const BLOCK: u64 = GRID * GRID * GRID / 4 / 2 * 16;
 
 /// A three-dimensional FFT exchanges its axes by MPI_Alltoall within rows and columns of its ranks. The replay has the same calls on
-/// the same members with the same bytes, all rows at once and all columns at once, and the time is told apart.
+/// the same members with the same bytes, all rows at once and all columns at once, and the parts of the time add up to it.
 #[test]
 fn the_exchanges_of_a_transform_are_replayed() {
     alone(|mpi| {

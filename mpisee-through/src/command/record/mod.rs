@@ -36,7 +36,7 @@ EXAMPLES:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RecordArgs {
-    /// What recording shall be
+    /// Switch recording on or off
     #[arg(value_name = "on|off")]
     to: To,
 
