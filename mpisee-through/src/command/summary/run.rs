@@ -229,8 +229,9 @@ impl<'a> RunSummary<'a> {
     }
 }
 
-/// `Recording was switched from outside: off after 12.3 s, for 600 s; on after 612 s, until the end.`
+/// `Recording was switched from outside: off after 12.3 s, for 600 s; on after 612 s, until the end.` Of many times the first are shown.
 fn switched(switches: &[SwitchInfo], ranks: u32) -> Option<String> {
+    const MOST: usize = 4;
     let part = |(at, switch): (usize, &SwitchInfo)| {
         let on = if switch.on { "on" } else { "off" };
         let some = if switch.ranks == u64::from(ranks) {
@@ -244,7 +245,11 @@ fn switched(switches: &[SwitchInfo], ranks: u32) -> Option<String> {
         };
         format!("{on}{some} after {}, {length}", time(switch.first_s))
     };
-    let parts: Vec<String> = switches.iter().enumerate().map(part).collect();
+    let shown = if switches.len() > MOST + 1 { MOST } else { switches.len() };
+    let mut parts: Vec<String> = switches.iter().enumerate().take(shown).map(part).collect();
+    if shown < switches.len() {
+        parts.push(format!("and {} more times, see switches in run.json", switches.len() - shown));
+    }
     (!parts.is_empty()).then(|| format!("Recording was switched from outside: {}.", parts.join("; ")))
 }
 
@@ -280,6 +285,12 @@ mod tests {
             )
         );
         assert_eq!(switched(&[], 8), None);
+        let many: Vec<_> = (0..40).map(|at| switch(at % 2 == 1, 8, f64::from(at))).collect();
+        let said = switched(&many, 8).unwrap();
+        assert!(
+            said.ends_with("on after 3.00 s, for 1.00 s; and 36 more times, see switches in run.json."),
+            "{said}"
+        );
     }
 
     #[test]
