@@ -247,7 +247,7 @@ pub struct RunInfo {
     pub clock: String,
     /// True if some rank switched recording off for a part of the run.
     pub recording_was_off: bool,
-    /// Requests from outside to switch recording on or off, in the order in which they were made.
+    /// Requests from outside to switch recording on or off, in the order in which they were made; the first hundred.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<SwitchInfo>,
     /// Calls that are in no table, by reason, summed over ranks; see [`crate::segment::NotSeen`].
