@@ -51,7 +51,7 @@ fn site_row(snapshot: &Snapshot, code: Code) -> Option<(SiteId, SiteRow)> {
         line: None,
     };
     let row = match module {
-        Module::Binary { path, build_id } => SiteRow {
+        Module::Binary { path, build_id, layout: _ } => SiteRow {
             module: path.clone(),
             build_id: build_id.clone(),
             offset: format!("{:#x}", code.offset),

@@ -1,7 +1,7 @@
 //! Identifiers of places in the program: of call sites and of call paths.
 //!
 //! Each process computes them by itself from what is the same in all processes that run the same binaries: the file with its
-//! build ID, and the address in it. So ranks need not agree on numbers, wherever their binaries are loaded.
+//! build ID and layout, and the address in it. So ranks need not agree on numbers, wherever their binaries are loaded.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -21,11 +21,12 @@ pub struct PathId(u64);
 
 impl SiteId {
     /// The site at `offset` in a binary: the address to which the call returns, less that at which the file is loaded. A file
-    /// without build ID is identified by its path.
-    pub fn new(module: &str, build_id: &str, offset: u64) -> SiteId {
+    /// without build ID is identified by its path. `layout` is a hash of the program headers: linkers are also told to give
+    /// every file the same build ID.
+    pub fn new(module: &str, build_id: &str, layout: u32, offset: u64) -> SiteId {
         let file = if build_id.is_empty() { module } else { build_id };
-        let of_file = file.bytes().fold(FNV_BASIS, |hash, byte| fnv(hash, u64::from(byte)));
-        SiteId(folded(fnv(of_file, offset)))
+        let of_name = file.bytes().fold(FNV_BASIS, |hash, byte| fnv(hash, u64::from(byte)));
+        SiteId(folded(fnv(fnv(of_name, u64::from(layout)), offset)))
     }
 
     /// The line of a function of an interpreted language.
@@ -124,8 +125,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn identifiers_are_read_as_they_are_written(module: String, build_id: String, offset: u64) {
-            let site = SiteId::new(&module, &build_id, offset);
+        fn identifiers_are_read_as_they_are_written(module: String, build_id: String, layout: u32, offset: u64) {
+            let site = SiteId::new(&module, &build_id, layout, offset);
             prop_assert_eq!(site.to_string().parse(), Ok(site));
             let path = PathId::new([site, site]);
             prop_assert_eq!(path.to_string().parse(), Ok(path));
@@ -135,8 +136,13 @@ mod tests {
 
     #[test]
     fn the_place_of_a_file_does_not_matter_where_it_has_a_build_id() {
-        assert_eq!(SiteId::new("/a/app", "12ab", 7), SiteId::new("/b/app", "12ab", 7));
-        assert_ne!(SiteId::new("/a/app", "", 7), SiteId::new("/b/app", "", 7));
+        assert_eq!(SiteId::new("/a/app", "12ab", 3, 7), SiteId::new("/b/app", "12ab", 3, 7));
+        assert_ne!(SiteId::new("/a/app", "", 3, 7), SiteId::new("/b/app", "", 3, 7));
+    }
+
+    #[test]
+    fn files_that_were_given_one_build_id_are_told_apart() {
+        assert_ne!(SiteId::new("/a/app", "12ab", 3, 7), SiteId::new("/b/app", "12ab", 4, 7));
     }
 
     #[test]
@@ -155,7 +161,7 @@ mod tests {
     #[test]
     fn neighbouring_addresses_of_some_files_share_no_identifier() {
         let of_file =
-            |file: u64| (0..20_000).map(move |offset| SiteId::new("", &format!("{file:x}"), offset));
+            |file: u64| (0..20_000).map(move |offset| SiteId::new("", &format!("{file:x}"), 0, offset));
         let all: HashSet<SiteId> = (0..10).flat_map(of_file).collect();
         assert_eq!(all.len(), 200_000);
     }

@@ -433,7 +433,7 @@ fn rebuilt() -> Builder {
         row.build_id += "0";
         let offset = u64::from_str_radix(&row.offset[2..], 16).unwrap() + 64;
         row.offset = format!("{offset:#x}");
-        row.site = mpisee_profile::SiteId::new(&row.module, &row.build_id, offset);
+        row.site = mpisee_profile::SiteId::new(&row.module, &row.build_id, 0, offset);
         row.line = row.line.map(|line| line + 4);
         if row.function == "write_results" {
             row.function = "write_all".to_owned();

@@ -173,6 +173,8 @@ pub enum Record {
         path: String,
         /// Its GNU build ID in hexadecimal; empty if it has none.
         build_id: String,
+        /// A hash of its program headers.
+        layout: u32,
     },
     /// A function of an interpreted language is on a call path; functions are numbered with the binaries. A place in one is
     /// a line of its file.
@@ -264,8 +266,8 @@ impl Record {
             }
             Record::Fact { which, text } => writer.labelled(FACT, [*which], text),
             Record::Region { id, parent, name } => writer.labelled(REGION, [id.get(), parent.get()], name),
-            Record::Module { path, build_id } => {
-                writer.labelled(MODULE, [build_id.len() as u32], &format!("{build_id}{path}"))
+            Record::Module { path, build_id, layout } => {
+                writer.labelled(MODULE, [*layout, build_id.len() as u32], &format!("{build_id}{path}"))
             }
             Record::Function { file, name } => {
                 writer.labelled(FUNCTION, [name.len() as u32], &format!("{name}{file}"))
@@ -304,9 +306,10 @@ impl Record {
             SHARED_ROW => Record::SharedRow { id: comm(&mut rest)?, changing: number(&mut rest)? != 0 },
             FACT => Record::Fact { which: number(&mut rest)?, text: text(rest) },
             MODULE => {
+                let layout = number(&mut rest)?;
                 let build_id = number(&mut rest)? as usize;
                 let (build_id, path) = rest.split_at_checked(build_id)?;
-                Record::Module { path: text(path), build_id: text(build_id) }
+                Record::Module { path: text(path), build_id: text(build_id), layout }
             }
             FUNCTION => {
                 let name = number(&mut rest)? as usize;

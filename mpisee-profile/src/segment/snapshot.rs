@@ -74,6 +74,8 @@ pub enum Module {
         path: String,
         /// Its GNU build ID in hexadecimal; empty if it has none.
         build_id: String,
+        /// A hash of its program headers.
+        layout: u32,
     },
     /// A function of an interpreted language.
     Function {
@@ -451,7 +453,9 @@ impl Snapshot {
                 }
                 self.regions.push(Region { parent, name });
             }
-            Record::Module { path, build_id } => self.modules.push(Module::Binary { path, build_id }),
+            Record::Module { path, build_id, layout } => {
+                self.modules.push(Module::Binary { path, build_id, layout });
+            }
             Record::Function { file, name } => self.modules.push(Module::Function { file, name }),
             Record::Site { operation, code } => {
                 let operation = Operation::from_index(u64::from(operation));
@@ -500,7 +504,7 @@ impl Snapshot {
     /// The identifier of a place in the code.
     pub fn site_id(&self, code: &Code) -> Option<SiteId> {
         Some(match self.modules.get(code.module as usize)? {
-            Module::Binary { path, build_id } => SiteId::new(path, build_id, code.offset),
+            Module::Binary { path, build_id, layout } => SiteId::new(path, build_id, *layout, code.offset),
             Module::Function { file, name } => SiteId::of_line(file, name, code.offset),
         })
     }

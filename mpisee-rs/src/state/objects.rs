@@ -14,6 +14,8 @@ pub struct Object {
     pub name: Vec<u8>,
     /// The file's GNU build ID, if it has one.
     pub build_id: Vec<u8>,
+    /// A hash of the program headers, which tells files apart that were given one build ID.
+    pub layout: u32,
 }
 
 /// The longest name that is kept, and the longest build ID.
@@ -26,7 +28,7 @@ const MOST_BUILD_ID_BYTES: usize = 64;
 pub fn objects_at(addresses: &[usize]) -> Vec<Option<Object>> {
     let empty = |_: &usize| {
         let (name, build_id) = (Vec::with_capacity(MOST_NAME_BYTES), Vec::with_capacity(MOST_BUILD_ID_BYTES));
-        Object { range: 0..0, bias: 0, name, build_id }
+        Object { range: 0..0, bias: 0, name, build_id, layout: 0 }
     };
     let mut search = Search { addresses, found: addresses.iter().map(empty).collect() };
     // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `search` outlives the call.
@@ -96,10 +98,26 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *
             (found.range, found.bias) = (range.clone(), info.dlpi_addr as usize);
             fill(&mut found.name, name.unwrap_or_default().to_bytes());
             fill(&mut found.build_id, build_id(info.dlpi_addr, headers).unwrap_or_default());
+            found.layout = layout(headers);
         }
     }
     0
 }
+
+/// A hash of where in the file the segments are, how long, and where they are mapped.
+fn layout(headers: &[libc::Elf64_Phdr]) -> u32 {
+    let words = headers.iter().flat_map(|header| {
+        let kind = u64::from(header.p_type) << 32 | u64::from(header.p_flags);
+        [kind, header.p_offset, header.p_vaddr, header.p_filesz, header.p_memsz]
+    });
+    let bytes = words.flat_map(u64::to_ne_bytes);
+    let hash = bytes.fold(FNV_BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
+    (hash ^ hash >> 32) as u32
+}
+
+/// Of the hash FNV-1a.
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// Replaces what is in a vector by as much as there is room for.
 fn fill(to: &mut Vec<u8>, from: &[u8]) {

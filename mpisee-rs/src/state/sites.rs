@@ -85,6 +85,7 @@ enum Module {
     Binary {
         path: String,
         build_id: String,
+        layout: u32,
     },
     /// A function of Python.
     Function {
@@ -291,7 +292,8 @@ impl Known {
     /// The number of a binary; `None` if there is no room for it.
     fn module(&mut self, segment: &Segment, object: Object) -> Option<u32> {
         let path = if object.name.is_empty() { program() } else { absolute(&object.name) };
-        self.number(segment, Module::Binary { path, build_id: hexadecimal(&object.build_id) })
+        let (build_id, layout) = (hexadecimal(&object.build_id), object.layout);
+        self.number(segment, Module::Binary { path, build_id, layout })
     }
 
     /// The same of whatever has code.
@@ -301,7 +303,7 @@ impl Known {
         }
         self.modules.try_reserve(1).ok()?;
         let record = match module.clone() {
-            Module::Binary { path, build_id } => Record::Module { path, build_id },
+            Module::Binary { path, build_id, layout } => Record::Module { path, build_id, layout },
             Module::Function { file, name } => Record::Function { file, name },
         };
         if !segment.log(&record) {

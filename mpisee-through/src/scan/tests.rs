@@ -115,7 +115,7 @@ proptest! {
                 // What a number of 53 bits has of it, so that it can be compared.
                 time_s: Seconds((nanoseconds >> 10) as f64 / 1e9),
                 memory: [Memory::Host, Memory::Device, Memory::Managed, Memory::Pinned][*memory],
-                site: (*memory > 0).then(|| SiteId::new("app", "", *bytes)),
+                site: (*memory > 0).then(|| SiteId::new("app", "", 0, *bytes)),
                 ..row(calls, "W", region)
             })
             .collect();

@@ -165,7 +165,7 @@ impl Builder {
 
     /// Adds a call site that is not resolved.
     pub fn site(&mut self, module: &str, build_id: &str, offset: u64) -> SiteId {
-        let site = SiteId::new(module, build_id, offset);
+        let site = SiteId::new(module, build_id, 0, offset);
         self.sites.push(SiteRow {
             site,
             module: module.to_owned(),

@@ -191,11 +191,23 @@ fn gathered(finished: &Finished, rank: u32) -> BTreeMap<String, Vec<u64>> {
 
 #[test]
 fn a_library_at_the_addresses_of_another_has_sites_of_its_own() {
-    const SHARED: &[&str] = &["-O2", "-shared", "-fPIC"];
+    in_turn_at_one_place("", &[]);
+}
+
+#[test]
+fn libraries_that_were_given_one_build_id_have_sites_of_their_own() {
+    in_turn_at_one_place("id", &["-Wl,--build-id=0x5a17e5"]);
+}
+
+/// Loads a library, then another one whose call has the same address in the file.
+fn in_turn_at_one_place(how: &str, options: &[&str]) {
+    let shared = [&["-O2", "-shared", "-fPIC"], options].concat();
     on_each_mpi(|mpi| {
-        let first = mpi.compile_variant("sites/resolved_library", "shared", SHARED);
-        let second =
-            mpi.compile_variant("sites/resolved_library", "second", &[SHARED, &["-DSECOND"]].concat());
+        let library = |variant: &str, options: &[&str]| {
+            mpi.compile_variant("sites/resolved_library", &format!("{variant}{how}"), options)
+        };
+        let first = library("shared", &shared);
+        let second = library("second", &[&shared[..], &["-DSECOND"]].concat());
         let program = mpi.compile_variant("sites/reloaded", "reloading", &["-O2", "-ldl"]);
         let run = Run::of(mpi, program).ranks(RANKS).argument(first.display()).argument(second.display());
         let finished = run.profiled();
