@@ -167,8 +167,8 @@ fn counters(watched: &Watched, round: u64) -> Vec<(Key, [u64; 6])> {
         for operation in OPERATIONS {
             for size_class in SIZE_CLASSES {
                 let (communicator, region) = (CommId::new(comm), RegionId::OUTSIDE);
-                let place = OperationAtSite::of(operation);
-                let key = CallKey { communicator, region, place, size_class, memory: Memory::Host };
+                let operation = OperationAtSite::of(operation);
+                let key = CallKey { communicator, region, operation, size_class, memory: Memory::Host };
                 slots.push((key.pack(), [round * 7, round * 56, round * 1_000_000, 1, 9, 0]));
             }
         }

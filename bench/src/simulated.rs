@@ -269,7 +269,7 @@ fn calls(rank: u32, communicator: CommId) -> impl Iterator<Item = (Key, [u64; 6]
             let key = CallKey {
                 communicator,
                 region: if operation == Operation::Alltoallv { SOLVER } else { RegionId::OUTSIDE },
-                place: OperationAtSite::of(operation),
+                operation: OperationAtSite::of(operation),
                 size_class: size_class(size),
                 memory: Memory::Host,
             };

@@ -64,7 +64,7 @@ fn calls(snapshot: &Snapshot) -> HashMap<InstancesKey, (u64, u64)> {
     let mut sums: HashMap<InstancesKey, (u64, u64)> = HashMap::new();
     for (key, values) in &snapshot.counters {
         let Some(Meaning::Call(key)) = key.meaning() else { continue };
-        let Some((operation, _)) = snapshot.operation_at(key.place) else { continue };
+        let Some((operation, _)) = snapshot.operation_at(key.operation) else { continue };
         let key = InstancesKey { communicator: key.communicator, operation: operation as u16, request: 0 };
         let (calls, ticks) = sums.entry(key).or_default();
         *calls = calls.wrapping_add(values[call::CALLS]);

@@ -46,9 +46,9 @@ pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
         to_csv(&tables.arrivals.collectives),
         to_csv(&tables.arrivals.messages.samples),
         to_csv(&tables.arrivals.messages.streams),
-        to_csv(&tables.places.sites),
-        to_csv(&tables.places.paths),
-        to_csv(&tables.places.stacks),
+        to_csv(&tables.site_tables.sites),
+        to_csv(&tables.site_tables.paths),
+        to_csv(&tables.site_tables.stacks),
         to_csv(&tables.variables),
     ]
 }

@@ -16,13 +16,13 @@ mod node_clock;
 pub mod nodes;
 pub mod output;
 pub mod overhead;
-pub mod places;
 pub mod process;
 pub mod profile;
 pub mod rank_tables;
 pub mod roll;
 pub mod run;
 pub mod segments;
+pub mod site_tables;
 mod ticks;
 pub mod wire;
 

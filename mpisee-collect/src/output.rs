@@ -7,14 +7,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The places that are left for a profile: the requested one, then fallbacks.
-pub struct Places {
+/// Directories that are left to try for a profile: the requested one, then fallbacks.
+pub struct Candidates {
     left: std::vec::IntoIter<PathBuf>,
     /// The file systems that are full or read-only, by device number.
     useless: Vec<u64>,
 }
 
-impl Places {
+impl Candidates {
     /// `wanted`; else the same name in `folder`, the working directory, where users look first and which most often is on a
     /// file system that lasts; in `$TMPDIR`; in `/tmp`; and beside the segments, in memory, which lasts least. A name that is too
     /// long for a file is cut there.
@@ -25,17 +25,17 @@ impl Places {
         let folders = [Some(folder), temporary, Some(PathBuf::from("/tmp")), Some(segments)];
         let mut all = vec![wanted];
         for folder in folders.into_iter().flatten() {
-            let place = folder.join(&name);
-            if !all.contains(&place) {
-                all.push(place);
+            let directory = folder.join(&name);
+            if !all.contains(&directory) {
+                all.push(directory);
             }
         }
-        Places { left: all.into_iter(), useless: Vec::new() }
+        Candidates { left: all.into_iter(), useless: Vec::new() }
     }
 
-    /// Records why a profile could not be written at `place`: if the file system is full or read-only, no other place
-    /// on it is tried.
-    pub fn note(&mut self, place: &Path, error: &ProfileError) {
+    /// Records why a profile could not be written to `directory`: if the file system is full or read-only, no other
+    /// directory on it is tried.
+    pub fn note(&mut self, directory: &Path, error: &ProfileError) {
         let is_of_file_system = |error: &Error| {
             [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::ReadOnlyFilesystem]
                 .contains(&error.kind())
@@ -43,17 +43,17 @@ impl Places {
         if let ProfileError::File { source, .. } = error
             && is_of_file_system(source)
         {
-            self.useless.extend(device(place));
+            self.useless.extend(device(directory));
         }
     }
 }
 
-impl Iterator for Places {
+impl Iterator for Candidates {
     type Item = PathBuf;
 
     fn next(&mut self) -> Option<PathBuf> {
         let useless = &self.useless;
-        self.left.find(|place| device(place).is_none_or(|device| !useless.contains(&device)))
+        self.left.find(|directory| device(directory).is_none_or(|device| !useless.contains(&device)))
     }
 }
 
@@ -78,8 +78,8 @@ fn shortened(name: &OsStr) -> OsString {
 }
 
 /// The number of the file system on which the directory would be.
-fn device(place: &Path) -> Option<u64> {
-    let folder = match place.parent()? {
+fn device(directory: &Path) -> Option<u64> {
+    let folder = match directory.parent()? {
         folder if folder.as_os_str().is_empty() => Path::new("."),
         folder => folder,
     };
@@ -94,7 +94,7 @@ mod tests {
     fn a_name_that_no_file_may_have_is_cut_for_the_fallbacks() {
         let [short, long] = ["n".repeat(248), format!("x{}", "é".repeat(150))].map(|name| name + ".mpisee");
         let second = |name: &str| {
-            Places::new(Path::new("/nowhere").join(name), PathBuf::from("/"), PathBuf::from("/"))
+            Candidates::new(Path::new("/nowhere").join(name), PathBuf::from("/"), PathBuf::from("/"))
                 .nth(1)
                 .unwrap()
         };

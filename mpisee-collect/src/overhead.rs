@@ -88,7 +88,7 @@ fn calibrated(snapshot: &Snapshot) -> Ticks {
     for (key, values) in &snapshot.counters {
         match key.meaning() {
             Some(Meaning::Call(key)) => {
-                let operation = snapshot.operation_at(key.place);
+                let operation = snapshot.operation_at(key.operation);
                 if operation.is_some_and(|(operation, _)| operation.starts_request()) {
                     requests = requests.wrapping_add(values[call::CALLS]);
                 }

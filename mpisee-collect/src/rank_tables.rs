@@ -3,7 +3,7 @@
 use crate::arrivals::Arrivals;
 use crate::gpu::Part;
 use crate::overhead::Overhead;
-use crate::places::Places;
+use crate::site_tables::SiteTables;
 use crate::ticks::seconds_per_tick;
 use mpisee_profile::comm_name::{is_nccl, is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{
@@ -39,7 +39,7 @@ pub struct RankTables {
     /// When it entered and left collective calls; none of a process whose clock cannot be compared with others.
     pub arrivals: Arrivals,
     /// Where in the program it called MPI.
-    pub places: Places,
+    pub site_tables: SiteTables,
     /// The time that recording its calls took.
     pub overhead: Overhead,
     /// Accesses of its GPU kernels, which the caller reads from another file than the segment.
@@ -102,7 +102,7 @@ impl RankTables {
         for (key, values) in &counters {
             match key.meaning() {
                 Some(Meaning::Call(key)) if values[call::CALLS] > 0 || values[call::BYTES] > 0 => {
-                    let of_mpi = snapshot.operation_at(key.place).is_none_or(|(it, _)| !it.is_nccl());
+                    let of_mpi = snapshot.operation_at(key.operation).is_none_or(|(it, _)| !it.is_nccl());
                     let ticks = if of_mpi { Ticks::new(values[call::TICKS]) } else { Ticks::ZERO };
                     mpi_ticks = mpi_ticks.wrapping_add(ticks);
                     if let Some(sum) = mpi_ticks_by_region.get_mut(key.region.index()) {
@@ -125,7 +125,7 @@ impl RankTables {
         let variables = counters.iter().filter_map(|(key, values)| rows.variable(*key, values));
         let overhead = Overhead::of(snapshot, &rows.seconds);
         RankTables {
-            places: Places::new(snapshot, &rows.names, &rows.seconds),
+            site_tables: SiteTables::new(snapshot, &rows.names, &rows.seconds),
             arrivals: Arrivals::new(snapshot, &rows.names, end),
             rank: rows.rank(mpi_ticks, overhead.estimate_s),
             comms: comms(snapshot, &rows.names, is_reported),
@@ -187,7 +187,7 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
 
     fn call(&self, key: CallKey, values: &[u64; 6]) -> Option<CallRow> {
         let (size_min, size_max) = class_bounds(key.size_class);
-        let (operation, site) = self.snapshot.operation_at(key.place)?;
+        let (operation, site) = self.snapshot.operation_at(key.operation)?;
         Some(CallRow {
             comm: self.names.get(key.communicator.index())?.clone(),
             rank: self.snapshot.world_rank.get(),
@@ -276,7 +276,7 @@ fn grows(class: &str) -> bool {
 /// The order of rows: by communicator, region, operation, size and site; what is not about calls comes by its key.
 fn order(snapshot: &Snapshot, key: Key) -> (Option<(CommId, RegionId, u16, u8)>, Key) {
     let Some(Meaning::Call(call)) = key.meaning() else { return (None, key) };
-    let operation = snapshot.operation_at(call.place).map_or(u16::MAX, |(operation, _)| operation as u16);
+    let operation = snapshot.operation_at(call.operation).map_or(u16::MAX, |(operation, _)| operation as u16);
     (Some((call.communicator, call.region, operation, call.size_class)), key)
 }
 

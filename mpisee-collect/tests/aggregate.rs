@@ -39,10 +39,11 @@ fn rank(rank: u32) -> Aggregate {
     let pair = place / 2 * 2;
     let partners: Vec<u32> = members[pair as usize..pair as usize + 2].to_vec();
     let call = |communicator: u32, operation: Operation, size: u64, region: u32| {
-        let (place, size_class, memory) = (OperationAtSite::of(operation), size_class(size), Memory::Host);
+        let (operation, size_class, memory) =
+            (OperationAtSite::of(operation), size_class(size), Memory::Host);
         let communicator = CommId::new(communicator);
         let region = RegionId::new(region);
-        CallKey { communicator, region, place, size_class, memory }.pack()
+        CallKey { communicator, region, operation, size_class, memory }.pack()
     };
     let time = 1000 + u64::from(rank * rank);
     let calls = u64::from(rank) + 1;

@@ -35,8 +35,8 @@ fn created(id: u32, letter: u8, r: Option<u32>) -> Record {
 
 fn key(comm: u32, operation: Operation, size_class: u8) -> Key {
     let (communicator, region) = (CommId::new(comm), RegionId::OUTSIDE);
-    let place = OperationAtSite::of(operation);
-    CallKey { communicator, region, place, size_class, memory: Memory::Host }.pack()
+    let operation = OperationAtSite::of(operation);
+    CallKey { communicator, region, operation, size_class, memory: Memory::Host }.pack()
 }
 
 /// A folder with the segment of this process.

@@ -16,7 +16,7 @@ fn overhead_of(measured: &[i64], hidden: i64) -> Overhead {
     let key = CallKey {
         communicator: CommId::WORLD,
         region: RegionId::OUTSIDE,
-        place: OperationAtSite::of(Operation::Barrier),
+        operation: OperationAtSite::of(Operation::Barrier),
         size_class: 0,
         memory: Memory::Host,
     };

@@ -68,7 +68,7 @@ fn valid() -> Words {
     let key = CallKey {
         communicator: CommId::new(2),
         region: RegionId::new(2),
-        place: OperationAtSite::of(Operation::Allreduce),
+        operation: OperationAtSite::of(Operation::Allreduce),
         size_class: 4,
         memory: Memory::Host,
     };
@@ -135,12 +135,15 @@ fn a_library_that_is_loaded_again_elsewhere_has_one_row_for_a_site() {
     let code = |module, offset| Code { module, offset };
     let site =
         |module, offset| Record::Site { operation: Operation::Allreduce as u16, code: code(module, offset) };
-    let module =
-        |path: &str, build_id: &str| Record::Module { path: path.into(), build_id: build_id.into(), layout: 5 };
+    let module = |path: &str, build_id: &str| Record::Module {
+        path: path.into(),
+        build_id: build_id.into(),
+        layout: 5,
+    };
     let key = |number| CallKey {
         communicator: CommId::new(2),
         region: RegionId::OUTSIDE,
-        place: OperationAtSite::site(number),
+        operation: OperationAtSite::site(number),
         size_class: 4,
         memory: Memory::Host,
     };

@@ -48,7 +48,7 @@ mod sums;
 mod tree;
 
 use channel::Channel;
-use mpisee_collect::output::Places;
+use mpisee_collect::output::Candidates;
 pub use report::log_facts;
 use tree::Tree;
 
@@ -283,10 +283,10 @@ struct Writing<'l> {
     summary: RankSummary,
     absent: RankSet,
     lost: Vec<Ranks>,
-    places: Places,
-    /// The place in use.
-    place: PathBuf,
-    /// The errors of places where it could not be written.
+    candidates: Candidates,
+    /// The directory in use.
+    directory: PathBuf,
+    /// The errors of directories to which it could not be written.
     failures: Vec<ProfileError>,
     written: Option<PathBuf>,
 }
@@ -294,12 +294,21 @@ struct Writing<'l> {
 impl<'l> Writing<'l> {
     fn new(world: &World, channel: &'l Channel, summary: RankSummary, absent: RankSet) -> Self {
         let wanted = output_dir::wanted(world, &report::command_line());
-        let places = Places::new(wanted, PathBuf::new(), world.options.segments.clone());
+        let candidates = Candidates::new(wanted, PathBuf::new(), world.options.segments.clone());
         let (lost, failures) = (Vec::new(), Vec::new());
-        Writing { channel, summary, absent, lost, places, place: PathBuf::new(), failures, written: None }
+        Writing {
+            channel,
+            summary,
+            absent,
+            lost,
+            candidates,
+            directory: PathBuf::new(),
+            failures,
+            written: None,
+        }
     }
 
-    /// Sends commands to all ranks until the profile is written or no place is left. Returns as [`collect`].
+    /// Sends commands to all ranks until the profile is written or no directory is left. Returns as [`collect`].
     fn lead(&mut self, world: &World, tree: &Tree, own: &Own, last: &mut Option<RootCommand>) -> bool {
         loop {
             let is_written = matches!(last, Some(RootCommand::Written));
@@ -328,12 +337,12 @@ impl<'l> Writing<'l> {
         }
     }
 
-    /// Makes the files at the next place where that can be done.
+    /// Makes the files in the next directory where that can be done.
     fn begin(&mut self, world: &World) -> Option<Files> {
-        while let Some(place) = self.places.next() {
-            self.place = place;
+        while let Some(directory) = self.candidates.next() {
+            self.directory = directory;
             let nodes = || nodes(self.channel, &self.summary);
-            let create = || Files::create(&self.place, world.size, world.options.fold, nodes);
+            let create = || Files::create(&self.directory, world.size, world.options.fold, nodes);
             match caught(create) {
                 Ok(files) => return Some(files),
                 Err(error) => self.fail(error),
@@ -343,7 +352,7 @@ impl<'l> Writing<'l> {
     }
 
     fn fail(&mut self, error: ProfileError) {
-        self.places.note(&self.place, &error);
+        self.candidates.note(&self.directory, &error);
         self.failures.push(error);
     }
 
@@ -398,7 +407,7 @@ impl<'l> Writing<'l> {
         match (&self.written, command) {
             (Some(directory), RootCommand::Written) if !self.failures.is_empty() => {
                 let directory = output_dir::absolute(directory);
-                let since = since_taken(&output_dir::absolute(&self.place), &directory);
+                let since = since_taken(&output_dir::absolute(&self.directory), &directory);
                 let directory = directory.display();
                 say(format_args!(
                     "{why}: the profile of {ranks} is in {directory} instead{since}; read it with: \
@@ -406,7 +415,7 @@ impl<'l> Writing<'l> {
                 ));
             }
             (Some(directory), RootCommand::Written) if !world.options.quiet => {
-                let since = since_taken(&self.place, directory);
+                let since = since_taken(&self.directory, directory);
                 let directory = directory.display();
                 say(format_args!(
                     "profile of {ranks} in {directory}{since}; read it with: mpisee-through {directory}"

@@ -52,9 +52,9 @@ fn of_rank(rank: u32) -> Words {
         Fact::Library.record("Some MPI"),
         Fact::Job.record("Slurm 61.0"),
     ];
-    let (place, memory) = (OperationAtSite::of(Operation::Allreduce), Memory::Host);
+    let (operation, memory) = (OperationAtSite::of(Operation::Allreduce), Memory::Host);
     let key =
-        CallKey { communicator: CommId::WORLD, region: RegionId::OUTSIDE, place, size_class: 7, memory }
+        CallKey { communicator: CommId::WORLD, region: RegionId::OUTSIDE, operation, size_class: 7, memory }
             .pack();
     words.log(&records).counters(&[(key, [1, 100 + u64::from(rank), 900, 901, 900, 0])])
 }

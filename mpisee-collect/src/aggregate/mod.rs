@@ -7,7 +7,7 @@
 mod check;
 mod gpu;
 mod node;
-mod places;
+mod sites;
 mod sums;
 mod tables;
 
@@ -23,8 +23,8 @@ use mpisee_profile::rows::{CommRow, Memory, PeerRow, Ranks, Seconds};
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::{Operation, RankSet, SiteId};
-use places::PlaceSums;
 use serde::{Deserialize, Serialize};
+use sites::SiteSums;
 use std::collections::{BTreeMap, HashMap};
 use sums::{Join, Spread, merge, merge_equal_keys, merge_named};
 
@@ -47,7 +47,7 @@ pub struct Aggregate {
     offsets: Vec<(OffsetKey, Traffic)>,
     /// With processes of other worlds, by communicator.
     outside: Vec<(u32, Traffic)>,
-    places: PlaceSums,
+    sites: SiteSums,
     gpu: GpuSums,
 }
 
@@ -305,7 +305,7 @@ impl Aggregate {
             comms,
             regions,
             wholes: own_wholes(rank, &cells),
-            places: PlaceSums::of(rank, &tables.places, &numbers, &cells),
+            sites: SiteSums::of(rank, &tables.site_tables, &numbers, &cells),
             cells: cells.into_iter().map(|(key, own)| (key, cell(rank, own))).collect(),
             offsets: own_offsets(rank, tables, &numbers),
             outside: own_outside(tables, &numbers),
@@ -325,7 +325,7 @@ impl Aggregate {
         merge(&mut self.offsets, other.offsets);
         self.offsets = bounded(std::mem::take(&mut self.offsets));
         merge(&mut self.outside, other.outside);
-        self.places.merge(other.places);
+        self.sites.merge(other.sites);
         self.gpu.merge(other.gpu);
     }
 
@@ -343,7 +343,7 @@ impl Aggregate {
         self.wholes.iter_mut().for_each(|((comm, _), _)| put(comm, comms));
         self.offsets.iter_mut().for_each(|((comm, ..), _)| put(comm, comms));
         self.outside.iter_mut().for_each(|(comm, _)| put(comm, comms));
-        self.places.renumber(comms);
+        self.sites.renumber(comms);
     }
 
     /// The number of ranks.

@@ -57,13 +57,13 @@ impl Aggregate {
             offsets: self.offset_rows(&names),
             outside: self.outside_rows(&names),
             regions: self.regions.iter().filter_map(region_row).collect(),
-            sites: self.places.sites(),
+            sites: self.sites.sites(),
             paths: self.path_rows(&names),
-            site_totals: self.places.totals(),
-            stacks: self.places.stacks(),
+            site_totals: self.sites.totals(),
+            stacks: self.sites.stacks(),
             gpu: self.gpu.rows(),
             binaries: self.gpu.binaries(),
-            notes: self.gpu.notes().into_iter().chain(self.places.note()).collect(),
+            notes: self.gpu.notes().into_iter().chain(self.sites.note()).collect(),
         }
     }
 

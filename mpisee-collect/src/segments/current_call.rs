@@ -61,7 +61,7 @@ fn number_of(snapshot: &Snapshot, active: &ActiveCall) -> Option<u64> {
     let is_here = |meaning: Option<Meaning>| {
         matches!(meaning, Some(Meaning::Call(key))
             if key.communicator == communicator
-                && snapshot.operation_at(key.place).is_some_and(|(called, _)| called == operation))
+                && snapshot.operation_at(key.operation).is_some_and(|(called, _)| called == operation))
     };
     let counts = snapshot.counters.iter().filter(|(key, _)| is_here(key.meaning()));
     Some(counts.fold(0u64, |sum, (_, values)| sum.wrapping_add(values[CALLS])).wrapping_add(1))

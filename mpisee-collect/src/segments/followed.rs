@@ -297,7 +297,7 @@ impl Followed {
         if call.communicator.index() >= self.families.len() {
             return Place::Unknown;
         }
-        match self.log.operation_at(call.place) {
+        match self.log.operation_at(call.operation) {
             Some((operation, _)) => Place::Row(self.row(call.communicator, operation)),
             None => Place::Unknown,
         }
@@ -315,9 +315,9 @@ impl Followed {
 
     /// Adds the time so far of a call that goes on.
     fn add_active(&mut self, values: &[u64]) {
-        let place = values[active_call::PLACE];
-        let Some(Call::Counted(operation)) = active_call::call_of(place) else { return };
-        let comm = CommId::new(place as u32);
+        let word = values[active_call::CALL];
+        let Some(Call::Counted(operation)) = active_call::call_of(word) else { return };
+        let comm = CommId::new(word as u32);
         if comm.index() >= self.families.len() {
             return;
         }

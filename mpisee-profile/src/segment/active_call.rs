@@ -1,15 +1,15 @@
 //! The call in progress: each thread that calls MPI has one slot for it, with the key [`super::Key::ACTIVE_CALL`].
 //!
-//! Before a call the thread writes when it began, then the place; after it, that there is none. A reader that sees a
-//! place, then the tick, then the same place again has a pair that belongs together.
+//! Before a call the thread writes when it began, then which it is; after it, that there is none. A reader that sees a
+//! call, then the tick, then the same call again has a pair that belongs together.
 //!
 //! The other values are the thread's alone: of some calls it measures what recording them takes, see [`super::layout::sampled`].
 
 use super::awaited::{Awaited, Wildcards};
 use crate::{CommId, Operation, Ticks};
 
-/// In a slot's values: the place, see [`pack`]; [`NOWHERE`] or [`ASKED`] while the thread is in no call.
-pub const PLACE: usize = 0;
+/// In a slot's values: the call, see [`pack`]; [`NOWHERE`] or [`ASKED`] while the thread is in no call.
+pub const CALL: usize = 0;
 /// In a slot's values: when the call began, in ticks.
 pub const SINCE: usize = 1;
 /// In a slot's values: when the call to MPI returned, in ticks; during the call the frame from which it was made, see [`frame`].
@@ -75,16 +75,16 @@ pub(crate) fn calls_since_sample(values: &[u64]) -> u64 {
 
 /// In no call that is recorded.
 pub const NOWHERE: u64 = 0;
-/// In a recorded call whose place is not written yet.
+/// In a recorded call that is not written yet.
 pub const ABOUT_TO_SAY: u64 = 1;
 /// In no call that is recorded, and asked to look for a request, see [`super::request`]. Another process puts this in place of
 /// [`NOWHERE`], and of nothing else.
 pub const ASKED: u64 = 2;
 
-/// Returns whether a thread with that place is in no call that is recorded.
+/// Returns whether a thread with that word is in no call that is recorded.
 #[inline]
-pub const fn is_outside(place: u64) -> bool {
-    matches!(place, NOWHERE | ASKED)
+pub const fn is_outside(word: u64) -> bool {
+    matches!(word, NOWHERE | ASKED)
 }
 
 const IN_CALL: u64 = 1 << 63;
@@ -156,26 +156,26 @@ pub fn frame(pointer: u64) -> u64 {
     IS_FRAME | pointer
 }
 
-/// A place as one word: 1, call 15, communicator 32 bits, from the highest.
+/// A call as one word: 1, call 15, communicator 32 bits, from the highest.
 #[inline]
 pub fn pack(call: Call, communicator: CommId) -> u64 {
     IN_CALL | u64::from(call.number()) << 32 | u64::from(communicator.get())
 }
 
-/// The call of a place; `None` where the thread is in no call, or in one that no writer knows.
-pub fn call_of(place: u64) -> Option<Call> {
-    if place & IN_CALL == 0 {
+/// The call of a word; `None` where the thread is in no call, or in one that no writer knows.
+pub fn call_of(word: u64) -> Option<Call> {
+    if word & IN_CALL == 0 {
         return None;
     }
-    Call::from_number((place >> 32) as u16 & (u16::MAX >> 1))
+    Call::from_number((word >> 32) as u16 & (u16::MAX >> 1))
 }
 
 impl ActiveCall {
     /// From a slot's values; `None` where the thread is in no call, or in one that no writer knows.
     pub(crate) fn from_values(values: &[u64], wildcards: &Wildcards) -> Option<ActiveCall> {
-        let place = values[PLACE];
-        let call = call_of(place)?;
-        let communicator = Some(CommId::new(place as u32)).filter(|&id| id != CommId::NONE);
+        let word = values[CALL];
+        let call = call_of(word)?;
+        let communicator = Some(CommId::new(word as u32)).filter(|&id| id != CommId::NONE);
         let word = values[RETURNED];
         let frame = Some(word & !IS_FRAME).filter(|&frame| word & IS_FRAME != 0 && frame != 0);
         let awaited = match call {

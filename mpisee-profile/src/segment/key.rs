@@ -100,7 +100,7 @@ pub struct CallKey {
     /// The region.
     pub region: RegionId,
     /// The operation, and where it is called.
-    pub place: OperationAtSite,
+    pub operation: OperationAtSite,
     /// See [`size_class`].
     pub size_class: u8,
     /// The kind of memory that has the buffer.
@@ -165,7 +165,7 @@ impl CallKey {
         Key(CALL << TAG_SHIFT
             | u64::from(self.communicator.get()) << COMMUNICATOR_SHIFT
             | u64::from(self.region.get()) << REGION_SHIFT
-            | u64::from(self.place.0) << AT_SITE_SHIFT
+            | u64::from(self.operation.0) << AT_SITE_SHIFT
             | u64::from(self.size_class) << SIZE_CLASS_SHIFT
             | self.memory as u64)
     }
@@ -236,13 +236,13 @@ impl Key {
     /// The key of an operation on a communicator with a size class that no message has.
     pub fn of_no_size(communicator: CommId, operation: Operation) -> Key {
         let size_class = (1 << SIZE_CLASS_BITS) - 1;
-        let (region, place) = (RegionId::OUTSIDE, OperationAtSite::of(operation));
-        CallKey { communicator, region, place, size_class, memory: Memory::Host }.pack()
+        let (region, operation) = (RegionId::OUTSIDE, OperationAtSite::of(operation));
+        CallKey { communicator, region, operation, size_class, memory: Memory::Host }.pack()
     }
 
-    /// The key of a call at another place.
-    pub fn with_place(self, place: OperationAtSite) -> Key {
-        Key(self.0 & !AT_SITE_MASK | u64::from(place.0) << AT_SITE_SHIFT)
+    /// The key of another operation, or of the same one at another call site.
+    pub fn with_operation(self, operation: OperationAtSite) -> Key {
+        Key(self.0 & !AT_SITE_MASK | u64::from(operation.0) << AT_SITE_SHIFT)
     }
 
     /// A key that stands for nothing: what is counted under it is in no table.
@@ -257,7 +257,7 @@ impl Key {
             CALL => Some(Meaning::Call(CallKey {
                 communicator: self.communicator_of_call(),
                 region: RegionId::new(bits(REGION_SHIFT, RegionId::BITS) as u32),
-                place: OperationAtSite(bits(AT_SITE_SHIFT, OperationAtSite::BITS) as u32),
+                operation: OperationAtSite(bits(AT_SITE_SHIFT, OperationAtSite::BITS) as u32),
                 size_class: bits(SIZE_CLASS_SHIFT, SIZE_CLASS_BITS) as u8,
                 memory: Memory::from_number(bits(0, 2))?,
             })),
@@ -315,15 +315,15 @@ mod tests {
             region in (0u32..1 << RegionId::BITS).prop_map(RegionId::new), operation in 0u16..1024, size_class in 0u8..=64, peer: u32,
             request in 0..InstancesKey::MOST_REQUESTS, site in 0..OperationAtSite::MOST_SITES, path: u16,
         ) {
-            let place = OperationAtSite::site(site);
-            prop_assert_eq!((place.site_number(), place.operation()), (Some(site), None));
-            let call = CallKey { communicator, region, place, size_class, memory: Memory::Managed };
+            let at_site = OperationAtSite::site(site);
+            prop_assert_eq!((at_site.site_number(), at_site.operation()), (Some(site), None));
+            let call = CallKey { communicator, region, operation: at_site, size_class, memory: Memory::Managed };
             prop_assert_eq!(call.pack().meaning(), Some(Meaning::Call(call)));
             prop_assert_eq!(call.pack().communicator_of_call(), communicator);
             let other = CallKey { size_class: 64 - size_class, ..call };
             prop_assert_eq!(call.pack().with_size_class(64 - size_class), other.pack());
             let key = Key::of_no_size(communicator, Operation::Send).of_next_call(region, size_class, Memory::Managed);
-            prop_assert_eq!(key.with_place(place), call.pack());
+            prop_assert_eq!(key.with_operation(at_site), call.pack());
             prop_assert_eq!(key.memory_of_call(), Memory::Managed);
             let path = PathKey { path, communicator, operation };
             prop_assert_eq!(path.pack().meaning(), Some(Meaning::Path(path)));
@@ -347,8 +347,8 @@ mod tests {
     #[test]
     fn a_place_without_a_site_is_its_operation() {
         for operation in Operation::all() {
-            let place = OperationAtSite::of(operation);
-            assert_eq!((place.operation(), place.site_number()), (Some(operation), None));
+            let at_no_site = OperationAtSite::of(operation);
+            assert_eq!((at_no_site.operation(), at_no_site.site_number()), (Some(operation), None));
         }
     }
 

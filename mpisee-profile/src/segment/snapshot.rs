@@ -1,9 +1,12 @@
 //! The content of a segment, read while its owner may be writing.
 
+mod program;
+
+pub use program::Program;
+
 use super::active_call::{self, ActiveCall};
 use super::awaited::Wildcards;
 use super::cpu::CpuReading;
-use super::fact::Fact;
 use super::instances::{SAMPLE_WORDS, Sample};
 use super::key::{CallKey, Key, Meaning, OperationAtSite, PeerKey};
 use super::layout::{
@@ -11,17 +14,15 @@ use super::layout::{
     SLOT_BYTES, Slot, call, peer,
 };
 use super::log::{Code, Created, Record, Runs};
-use super::request::FollowedRequest;
 use super::source::{Source, check_layout};
 use crate::error::ProfileError;
-use crate::rows::{Cpus, MOST_PROCESSES};
-use crate::run::{ControlInfo, VariableInfo};
+use crate::rows::MOST_PROCESSES;
+use crate::run::VariableInfo;
 use crate::site::{PathId, SiteId};
 use crate::{CommId, CommRank, Operation, RegionId, Ticks, WorldRank};
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::num::NonZero;
-use std::path::PathBuf;
 
 /// One moment on two clocks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -93,37 +94,6 @@ pub struct Site {
     pub operation: Operation,
     /// The address to which the call returns.
     pub code: Code,
-}
-
-/// The program, as far as the log describes it.
-#[derive(Clone, Debug, Default)]
-pub struct Program {
-    /// The command line.
-    pub command: Vec<String>,
-    /// The name of the profile that was to be written.
-    pub profile: String,
-    /// The text of `MPI_Get_library_version`.
-    pub library: String,
-    /// The flavour of libmpisee.so.
-    pub flavour: String,
-    /// As in `run.json`.
-    pub thread_level: String,
-    /// The job of a batch system, as in `run.json`.
-    pub job: Option<String>,
-    /// Sentences for `run.json`.
-    pub notes: Vec<String>,
-    /// The number of ranks above which the profile was to be aggregated; `None` if it is not logged.
-    pub fold: Option<u32>,
-    /// The absolute path wanted for the profile, and the working directory; known once the process has arrived.
-    pub wanted: Option<[PathBuf; 2]>,
-    /// The CPUs that the process may use: when recording began, and at the end of MPI if they differ then.
-    pub cpus: Vec<Cpus>,
-    /// The variables of MPI that were read, by their number.
-    pub variables: Vec<VariableInfo>,
-    /// Control variables of MPI that are not at their defaults, as in `run.json`.
-    pub control: Vec<ControlInfo>,
-    /// Requests to switch recording that the process followed, in their order.
-    pub followed_requests: Vec<FollowedRequest>,
 }
 
 /// The end of MPI in a process.
@@ -404,9 +374,11 @@ impl Snapshot {
             let Some(meaning) = key.meaning() else { continue };
             let key = match meaning {
                 Meaning::Call(call) => {
-                    let number = call.place.site_number();
+                    let number = call.operation.site_number();
                     let first = number.and_then(|number| firsts.get(number as usize).copied().flatten());
-                    first.map_or(key, |first| CallKey { place: OperationAtSite::site(first), ..call }.pack())
+                    first.map_or(key, |first| {
+                        CallKey { operation: OperationAtSite::site(first), ..call }.pack()
+                    })
                 }
                 _ => key,
             };
@@ -490,10 +462,10 @@ impl Snapshot {
         Err(ProfileError::Segment { why })
     }
 
-    /// The operation of a call, and its site if that is known; `None` for a place that no writer makes.
-    pub fn operation_at(&self, place: OperationAtSite) -> Option<(Operation, Option<&Site>)> {
-        match place.site_number() {
-            None => Some((place.operation()?, None)),
+    /// The operation of a call, and its site if that is known; `None` for one that no writer makes.
+    pub fn operation_at(&self, at: OperationAtSite) -> Option<(Operation, Option<&Site>)> {
+        match at.site_number() {
+            None => Some((at.operation()?, None)),
             Some(number) => {
                 let site = self.sites.get(number as usize)?;
                 Some((site.operation, Some(site)))
@@ -535,36 +507,6 @@ impl Snapshot {
         let missing =
             || ProfileError::Segment { why: format!("its log names communicator {} too early", id.get()) };
         self.communicators.get_mut(id.index()).ok_or_else(missing)
-    }
-}
-
-impl Program {
-    fn learn(&mut self, which: u32, text: String) {
-        match which {
-            which if which == Fact::Argument as u32 => self.command.push(text),
-            which if which == Fact::Profile as u32 => self.profile = text,
-            which if which == Fact::Library as u32 => self.library = text,
-            which if which == Fact::Flavour as u32 => self.flavour = text,
-            which if which == Fact::ThreadLevel as u32 => self.thread_level = text,
-            which if which == Fact::Note as u32 => self.notes.push(text),
-            which if which == Fact::Fold as u32 => self.fold = text.parse().ok(),
-            which if which == Fact::Job as u32 => self.job = Some(text),
-            which if which == Fact::Control as u32 => {
-                let mut parts = text.splitn(3, '\0').map(str::to_owned);
-                if let (Some(name), Some(value), Some(set_by)) = (parts.next(), parts.next(), parts.next()) {
-                    self.control.push(ControlInfo { name, value, set_by });
-                }
-            }
-            which if which == Fact::FollowedRequest as u32 => {
-                self.followed_requests.extend(FollowedRequest::from_text(&text));
-            }
-            which if which == Fact::Cpus as u32 => self.cpus.extend(text.parse()),
-            which if which == Fact::Wanted as u32 => {
-                let paths = text.split_once('\0');
-                self.wanted = paths.map(|(wanted, folder)| [wanted, folder].map(PathBuf::from));
-            }
-            _ => {}
-        }
     }
 }
 

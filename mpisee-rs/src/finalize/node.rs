@@ -7,7 +7,7 @@ use crate::state::world::World;
 use crate::state::{gpu, process};
 use crate::storage::message::say;
 use crate::storage::segment::{Segment, has_memory};
-use mpisee_collect::output::Places;
+use mpisee_collect::output::Candidates;
 use mpisee_collect::profile::{self, Written};
 use mpisee_collect::roll::{Entry, Roll};
 use mpisee_collect::run::in_numbers;
@@ -230,18 +230,18 @@ fn write(world: &World, roll: &Roll) {
     let absent = missing(world.size, all.segments().map(|segment| segment.header.world_rank));
     let why = (!absent.is_empty()).then(|| why_absent(world, roll, &absent));
     let [wanted, folder] = first_wanted(world, &all);
-    let mut places = Places::new(wanted.clone(), folder, world.options.segments.clone());
+    let mut candidates = Candidates::new(wanted.clone(), folder, world.options.segments.clone());
     let mut failures = Vec::new();
-    while let Some(place) = places.next() {
-        match profile::write(&all, &place, why.as_deref()) {
+    while let Some(directory) = candidates.next() {
+        match profile::write(&all, &directory, why.as_deref()) {
             Ok(written) => {
                 // The first segment goes last: it has the lock.
                 all.segments().rev().for_each(|segment| drop(segment.remove()));
-                return say_written(world, &all, &written, &place, why.as_deref(), &failures);
+                return say_written(world, &all, &written, &directory, why.as_deref(), &failures);
             }
             Err(error) => {
                 if let Some(error) = error.downcast_ref::<ProfileError>() {
-                    places.note(&place, error);
+                    candidates.note(&directory, error);
                 }
                 failures.push(format!("{error:#}"));
             }
@@ -285,7 +285,7 @@ fn say_written(
     world: &World,
     all: &WorldSegments,
     written: &Written,
-    place: &Path,
+    directory: &Path,
     why_absent: Option<&str>,
     failures: &[String],
 ) {
@@ -298,7 +298,7 @@ fn say_written(
     let ranks = in_numbers(all.segments().count() as u64 - written.unreadable.len() as u64);
     let of = why_absent.map_or(String::new(), |why| format!(" of {} ({why})", world.size));
     let short = shortened(&written.directory);
-    let since = since_taken(&shortened(place), &short);
+    let since = since_taken(&shortened(directory), &short);
     let directory = short.display();
     match failures.first() {
         Some(why) => say(format_args!(

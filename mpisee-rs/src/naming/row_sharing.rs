@@ -4,15 +4,18 @@
 //! time. So the row is chosen when a communicator begins, by what all its members know alike; see the comment on
 //! [`super`].
 
-use super::creation_kind::TopologyFrom;
+mod family;
+
+pub use family::NewCommunicator;
+
 use super::elided::{Elided, Peers};
 use super::membership::Members;
-use super::{CreationKind, Number, Numbered};
-use crate::mpi::abi::Comm;
-use crate::mpi::topology::{Kind, Topology};
+use super::{Number, Numbered};
+use crate::mpi::topology::Topology;
 use crate::state::world::World;
 use crate::storage::counters::{Counters, Lasting, add, update};
 use crate::storage::segment::Segment;
+use family::{Family, FamilyKey};
 use mpisee_collect::rank_tables::merge_degrees;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::shared_row;
@@ -112,32 +115,6 @@ enum Sharing {
     Changing,
 }
 
-/// Properties of communicators that are alike. Every member of one was part of all the others.
-#[derive(PartialEq, Eq, Hash)]
-struct FamilyKey {
-    /// The row of the parent.
-    parent: Option<CommId>,
-    operation: u32,
-    r: Option<CommRank>,
-    reorder: u32,
-    /// Of topologies that are the same for all members.
-    topology: Option<String>,
-    /// As [`Members::hash`]; collisions are not expected.
-    members: u64,
-    /// As [`Created::code`].
-    code: u64,
-}
-
-#[derive(Default)]
-struct Family {
-    /// Communicators so far.
-    created: u32,
-    /// Those with rows of their own.
-    single: u32,
-    /// The row of all others.
-    row: Option<CommId>,
-}
-
 struct Temporary {
     row: CommId,
     members: Arc<Members>,
@@ -146,35 +123,6 @@ struct Temporary {
 struct Label {
     hash: u64,
     changes: u8,
-}
-
-/// A communicator about to be entered.
-pub struct NewCommunicator {
-    /// Its handle; while the choice comes before it, as with `MPI_Comm_idup`, that of the parent.
-    pub comm: Comm,
-    pub kind: CreationKind,
-    pub number: Number,
-    /// The log record, but for its number.
-    pub created: Created,
-    pub members: Arc<Members>,
-    pub topology: Option<Topology>,
-}
-
-impl NewCommunicator {
-    /// Forgets a list of members that takes more than `most` runs.
-    pub fn elide(&mut self, most: usize) {
-        if self.members.is_elided() {
-            return;
-        }
-        if let Some(elided) = self.created.without_list(most) {
-            self.members = Arc::new(self.members.without_list(&elided));
-            self.created = elided;
-        }
-    }
-
-    fn topology(&self) -> Option<&str> {
-        self.topology.as_ref().map(|topology| topology.text.as_str())
-    }
 }
 
 /// The row of a communicator.
@@ -600,23 +548,6 @@ impl State {
     fn count(&mut self, segment: &Segment, row: CommId, counts: &[(usize, u64)]) {
         if let Some(slot) = self.counters.slot(segment, Key::shared_row(row)) {
             update(slot, |values| counts.iter().for_each(|&(place, more)| add(&values[place], more)));
-        }
-    }
-}
-
-impl FamilyKey {
-    fn of(new: &NewCommunicator) -> FamilyKey {
-        let Created { parent, operation, r, reorder, code, .. } = new.created;
-        // Of a distributed graph each process has its own degrees.
-        let is_known_to_all = matches!(new.kind.topology, TopologyFrom::Call(Kind::Cart | Kind::Graph));
-        FamilyKey {
-            parent,
-            operation,
-            r,
-            reorder,
-            topology: new.topology().filter(|_| is_known_to_all).map(str::to_owned),
-            members: new.members.hash,
-            code,
         }
     }
 }

@@ -119,10 +119,11 @@ impl CachedCounter {
     #[inline(never)]
     fn count_elsewhere(self, key: Key, bytes: u64, ticks: Ticks, caller: u64, pointer: u64) -> Key {
         let found = rarely(|recorder| {
-            let Some(active_call::Call::Counted(operation)) = active_call::call_of(self.0.place.get()) else {
+            let Some(active_call::Call::Counted(operation)) = active_call::call_of(self.0.active_call.get())
+            else {
                 return (key, None);
             };
-            let key = key.with_place(SITES.place(recorder.world, operation, caller));
+            let key = key.with_operation(SITES.at_site(recorder.world, operation, caller));
             (key, recorder.slot(key))
         });
         let (key, slot) = found.unwrap_or((key, None));
@@ -142,7 +143,8 @@ impl CachedCounter {
     #[cold]
     #[inline(never)]
     fn keep_path(self, ticks: Ticks, pointer: u64) {
-        let Some(active_call::Call::Counted(operation)) = active_call::call_of(self.0.place.get()) else {
+        let Some(active_call::Call::Counted(operation)) = active_call::call_of(self.0.active_call.get())
+        else {
             return;
         };
         if let Some(export) = sites::export_frame(pointer) {

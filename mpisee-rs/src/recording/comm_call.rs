@@ -130,7 +130,7 @@ impl CommCall {
         }
         let comm = comm.get();
         if let Some((cached, active_call)) = thread::cached_call_while_off(operation, comm, spread) {
-            active_call.values[active_call::PLACE].store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
+            active_call.values[active_call::CALL].store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
             return Some(CommCall { counter: CachedCounter(cached), active_call, caller: 0 });
         }
         let generation = HOT.generation_while_off();
@@ -179,7 +179,7 @@ impl CommCall {
         self.time(make)
     }
 
-    /// Stores with whom the call communicates, see [`awaited`]. Until the place is published, no reader looks at it.
+    /// Stores with whom the call communicates, see [`awaited`]. Until the call is published, no reader looks at it.
     #[inline(always)]
     fn tell(&self, ends: u64) {
         self.active_call.values[active_call::ENDS].store(ends, Ordering::Relaxed);
@@ -189,11 +189,11 @@ impl CommCall {
     #[inline(always)]
     pub fn time<R>(&self, make: impl FnOnce() -> R) -> (R, Ticks) {
         let start = clock::ticks();
-        // A reader that sees the place sees its tick; see `Inside::publish`.
+        // A reader that sees the call sees its tick; see `Inside::publish`.
         let values = &self.active_call.values;
         values[active_call::SINCE].store(start.get(), Ordering::Release);
         values[active_call::RETURNED].store(active_call::frame(frame::pointer()), Ordering::Relaxed);
-        values[active_call::PLACE].store(self.counter.0.place.get(), Ordering::Release);
+        values[active_call::CALL].store(self.counter.0.active_call.get(), Ordering::Release);
         prefetch::data(self.counter.0.slot.get());
         let result = returning(make);
         let end = clock::ticks();
@@ -340,7 +340,7 @@ impl Drop for CommCall {
     /// Also runs when a C++ exception unwinds through the call.
     #[inline(always)]
     fn drop(&mut self) {
-        self.active_call.values[active_call::PLACE].store(active_call::NOWHERE, Ordering::Release);
+        self.active_call.values[active_call::CALL].store(active_call::NOWHERE, Ordering::Release);
         sampled_overhead::call_ends(self.active_call);
     }
 }

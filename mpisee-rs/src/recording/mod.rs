@@ -350,15 +350,15 @@ impl Recorder {
         bytes: u64,
         ticks: Ticks,
     ) -> CallSample {
-        let (region, place) = (self.region(), self.place(operation));
-        let sample = CallSample::new(communicator, region, place, message, bytes, ticks);
+        let (region, operation) = (self.region(), self.at_site(operation));
+        let sample = CallSample::new(communicator, region, operation, message, bytes, ticks);
         sample.in_memory(state::buffers::of_call())
     }
 
     /// The operation where the program calls it.
     #[inline]
-    pub fn place(&self, operation: Operation) -> OperationAtSite {
-        SITES.place(self.world, operation, self.export.map_or(0, |frame| sites::caller_of(&frame)))
+    pub fn at_site(&self, operation: Operation) -> OperationAtSite {
+        SITES.at_site(self.world, operation, self.export.map_or(0, |frame| sites::caller_of(&frame)))
     }
 
     /// Counts a call.

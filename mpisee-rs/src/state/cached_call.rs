@@ -23,8 +23,8 @@ pub struct CachedCall {
     generation: Cell<u64>,
     /// The communicator's handle.
     comm: Cell<u64>,
-    /// The place that [`active_call`] gets, which has the communicator's number.
-    pub place: Cell<u64>,
+    /// The word that [`active_call`] gets, which has the communicator's number.
+    pub active_call: Cell<u64>,
     /// The communicator's size and rank, as an address; of a call with a peer, the slot of the stream, see [`CachedCall::set_ends`].
     members: Cell<*const Slot>,
     /// The peer and the tag of the last message; without a peer, the size of the other group in place of the tag.
@@ -96,10 +96,10 @@ impl CachedCall {
         self.comm.get() == abi::bits(comm) && self.generation.get() == generation | operation as u64
     }
 
-    /// Returns whether it is of the call at this place.
+    /// Returns whether it is of this operation on this communicator, as a word of [`active_call`].
     #[inline(always)]
-    pub fn is_at(&self, place: u64) -> bool {
-        self.place.get() == place
+    pub fn is_call(&self, word: u64) -> bool {
+        self.active_call.get() == word
     }
 
     /// Makes it that of an operation on a communicator.
@@ -115,7 +115,7 @@ impl CachedCall {
     /// Makes it that of an operation on the communicator of this number, to be found by it alone.
     pub fn set_by_id(&self, operation: Operation, communicator: CommId) {
         self.generation.set(0);
-        self.place.set(active_call::pack(active_call::Call::Counted(operation), communicator));
+        self.active_call.set(active_call::pack(active_call::Call::Counted(operation), communicator));
         self.ends.set(Ends::new(NONE, NONE));
         self.key.set(Key::of_no_size(communicator, operation));
         self.slot.set(ptr::null());
@@ -125,7 +125,7 @@ impl CachedCall {
     /// The communicator's number.
     #[inline(always)]
     pub fn id(&self) -> CommId {
-        CommId::new(self.place.get() as u32)
+        CommId::new(self.active_call.get() as u32)
     }
 
     /// The slot that counts the instances of a collective operation, which has no peer; null until it is found.

@@ -21,13 +21,13 @@ impl CallSample {
     pub fn new(
         communicator: CommId,
         region: RegionId,
-        place: OperationAtSite,
+        operation: OperationAtSite,
         message: u64,
         bytes: u64,
         ticks: Ticks,
     ) -> Self {
         let size_class = size_class(message);
-        let key = CallKey { communicator, region, place, size_class, memory: Memory::Host }.pack();
+        let key = CallKey { communicator, region, operation, size_class, memory: Memory::Host }.pack();
         CallSample { key, bytes, ticks }
     }
 

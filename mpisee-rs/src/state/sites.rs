@@ -111,7 +111,7 @@ impl Sites {
     }
 
     /// The operation at the site that is left at `caller`; at no known site where that is 0, and beyond the limit on sites.
-    pub fn place(&self, world: &World, operation: Operation, caller: u64) -> OperationAtSite {
+    pub fn at_site(&self, world: &World, operation: Operation, caller: u64) -> OperationAtSite {
         if caller == 0 || caller >> ADDRESS_BITS != 0 {
             return OperationAtSite::of(operation);
         }

@@ -123,7 +123,7 @@ pub fn cached_call(
     let generation = HOT.generation()?;
     let (thread, active_call) = both()?;
     let cached = &thread.cached[index];
-    if own_value(&active_call.values[active_call::PLACE]) != active_call::NOWHERE {
+    if own_value(&active_call.values[active_call::CALL]) != active_call::NOWHERE {
         return None;
     }
     sampled_overhead::call_begins(active_call);
@@ -134,26 +134,26 @@ pub fn cached_call(
     Some((cached, active_call))
 }
 
-/// The place in the thread's slot, see [`active_call::PLACE`]; `None` if it has no state of its own.
-fn own_place() -> Option<u64> {
-    both().map(|(_, active_call)| own_value(&active_call.values[active_call::PLACE]))
+/// The word for the call in the thread's slot, see [`active_call::CALL`]; `None` if it has no state of its own.
+fn own_call() -> Option<u64> {
+    both().map(|(_, active_call)| own_value(&active_call.values[active_call::CALL]))
 }
 
 /// Returns whether the thread has a state of its own, and is in no call.
 pub fn is_outside() -> bool {
-    own_place().is_some_and(active_call::is_outside)
+    own_call().is_some_and(active_call::is_outside)
 }
 
 /// Returns whether the thread is in a call.
 pub fn is_inside() -> bool {
-    own_place().is_some_and(|place| !active_call::is_outside(place))
+    own_call().is_some_and(|word| !active_call::is_outside(word))
 }
 
 /// Follows a request to switch recording, in a call that is not in the thread's cache.
 pub fn follow_request() {
     if !process::is_recording() {
         switching::follow_while_off();
-    } else if own_place() == Some(active_call::ASKED) {
+    } else if own_call() == Some(active_call::ASKED) {
         switching::follow();
     }
 }
@@ -166,7 +166,7 @@ pub fn cached_call_while_off(
 ) -> Option<(&'static CachedCall, &'static Slot)> {
     let (thread, active_call) = both()?;
     let cached = &thread.cached[CachedCall::index(operation, comm, spread)];
-    let is_outermost = own_value(&active_call.values[active_call::PLACE]) == active_call::NOWHERE;
+    let is_outermost = own_value(&active_call.values[active_call::CALL]) == active_call::NOWHERE;
     (is_outermost && cached.is_of(HOT.generation_while_off(), operation, comm))
         .then_some((cached, active_call))
 }
@@ -270,7 +270,7 @@ impl Thread {
     #[inline(always)]
     pub fn cached_by_id(&self, operation: Operation, communicator: CommId, spread: i32) -> &CachedCall {
         let cached = &self.cached[CachedCall::index_by_id(operation, communicator, spread)];
-        if !cached.is_at(active_call::pack(active_call::Call::Counted(operation), communicator)) {
+        if !cached.is_call(active_call::pack(active_call::Call::Counted(operation), communicator)) {
             cached.set_by_id(operation, communicator);
         }
         cached
@@ -340,12 +340,12 @@ impl Inside {
 
     #[inline]
     fn of(thread: &'static Thread, active_call: &'static Slot) -> Option<Inside> {
-        let place = &active_call.values[active_call::PLACE];
-        let last = own_value(place);
+        let word = &active_call.values[active_call::CALL];
+        let last = own_value(word);
         if last != active_call::NOWHERE && !left_the_last_call(last) {
             return None;
         }
-        place.store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
+        word.store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
         sampled_overhead::call_begins(active_call);
         Some(Inside { thread, active_call })
     }
@@ -362,11 +362,11 @@ impl Inside {
         ends: u64,
     ) {
         let values = &self.active_call.values;
-        // A reader that sees the new tick sees the old place cleared; one that sees the new place sees its tick.
+        // A reader that sees the new tick sees the old call cleared; one that sees the new call sees its tick.
         values[active_call::SINCE].store(since.get(), Ordering::Release);
         values[active_call::RETURNED].store(active_call::frame(frame), Ordering::Relaxed);
         values[active_call::ENDS].store(ends, Ordering::Relaxed);
-        values[active_call::PLACE].store(active_call::pack(call, communicator), Ordering::Release);
+        values[active_call::CALL].store(active_call::pack(call, communicator), Ordering::Release);
     }
 
     /// Notes that the call to MPI has returned, and when.
@@ -418,14 +418,14 @@ impl Inside {
 /// table.
 #[cold]
 #[inline(never)]
-fn left_the_last_call(place: u64) -> bool {
-    if place == active_call::ASKED {
+fn left_the_last_call(word: u64) -> bool {
+    if word == active_call::ASKED {
         switching::follow();
         return true;
     }
     let nesting = match stack::nesting() {
         // A callback whose last act is the call leaves no frame of its own.
-        Nesting::ByLibrary if runs_callbacks(active_call::call_of(place)) => Nesting::ByProgram,
+        Nesting::ByLibrary if runs_callbacks(active_call::call_of(word)) => Nesting::ByProgram,
         nesting => nesting,
     };
     if nesting == Nesting::ByProgram {
@@ -453,7 +453,7 @@ impl Drop for Inside {
     /// Also runs when a C++ exception unwinds through the call; an error handler may throw one.
     #[inline]
     fn drop(&mut self) {
-        self.active_call.values[active_call::PLACE].store(active_call::NOWHERE, Ordering::Release);
+        self.active_call.values[active_call::CALL].store(active_call::NOWHERE, Ordering::Release);
         sampled_overhead::call_ends(self.active_call);
     }
 }

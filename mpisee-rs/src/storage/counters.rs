@@ -15,8 +15,8 @@ pub use crate::storage::slot::add;
 /// Bytes of the first chunk: 63 slots. Each further one is twice as large, up to the largest.
 const FIRST_CHUNK_BYTES: usize = 1 << 12;
 const LARGEST_CHUNK_BYTES: usize = 1 << 16;
-/// Places in the first index; a power of two.
-const FIRST_PLACES: usize = 128;
+/// Entries of the first index; a power of two.
+const FIRST_ENTRIES: usize = 128;
 
 /// The key under which readers find the counts.
 #[derive(Clone, Copy)]
@@ -36,24 +36,24 @@ impl Lasting {
 
 /// A set of counters with a single writer at a time.
 pub struct Counters {
-    /// Open addressing; key 0 is free. About half of the places are taken at most. An index that was outgrown is
+    /// Open addressing; key 0 is free. About half of the entries are taken at most. An index that was outgrown is
     /// never freed, nor is the last one: a thread's counters live as long as the process.
-    index: Cell<&'static [Cell<Place>]>,
+    index: Cell<&'static [Cell<Entry>]>,
     taken: Cell<usize>,
     chunk: Cell<Option<&'static ChunkHeader>>,
     next_chunk_bytes: Cell<usize>,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct Entry {
     key: u64,
     slot: *const Slot,
 }
 
-const FREE: Place = Place { key: 0, slot: ptr::null() };
+const FREE: Entry = Entry { key: 0, slot: ptr::null() };
 
-/// The index of counters without a slot: one free place, in which nothing is ever put.
-struct Nothing([Cell<Place>; 1]);
+/// The index of counters without a slot: one free entry, in which nothing is ever put.
+struct Nothing([Cell<Entry>; 1]);
 
 // SAFETY: nobody changes it.
 unsafe impl Sync for Nothing {}
@@ -82,12 +82,12 @@ impl Counters {
         let index = self.index.get();
         let mut at = hash(key);
         loop {
-            let place = index[at & (index.len() - 1)].get();
-            if place.key == key.0 {
-                // SAFETY: a taken place points to a slot in the segment, which is never unmapped.
-                return Some(unsafe { &*place.slot });
+            let entry = index[at & (index.len() - 1)].get();
+            if entry.key == key.0 {
+                // SAFETY: a taken entry points to a slot in the segment, which is never unmapped.
+                return Some(unsafe { &*entry.slot });
             }
-            if place.key == 0 {
+            if entry.key == 0 {
                 return make();
             }
             at += 1;
@@ -106,7 +106,7 @@ impl Counters {
         } else {
             self.slot(segment, lasting.key)?
         };
-        self.place(Place { key: key.0, slot });
+        self.put(Entry { key: key.0, slot });
         self.taken.set(self.taken.get() + 1);
         Some(slot)
     }
@@ -115,27 +115,27 @@ impl Counters {
     /// there is no memory for that.
     fn make_room(&self) -> Option<()> {
         let index = self.index.get();
-        let taken = index.iter().map(Cell::get).filter(|place| place.key != 0);
-        let mut lasting: Vec<Place> = Vec::new();
+        let taken = index.iter().map(Cell::get).filter(|entry| entry.key != 0);
+        let mut lasting: Vec<Entry> = Vec::new();
         lasting.try_reserve_exact(self.taken.get()).ok()?;
-        lasting.extend(taken.filter(|place| !is_temporary(Key(place.key))));
-        if lasting.len() * 4 >= index.len() || index.len() < FIRST_PLACES {
-            self.index.set(new_index(FIRST_PLACES.max(index.len() * 2))?);
+        lasting.extend(taken.filter(|entry| !is_temporary(Key(entry.key))));
+        if lasting.len() * 4 >= index.len() || index.len() < FIRST_ENTRIES {
+            self.index.set(new_index(FIRST_ENTRIES.max(index.len() * 2))?);
         } else {
-            index.iter().for_each(|place| place.set(FREE));
+            index.iter().for_each(|entry| entry.set(FREE));
         }
         self.taken.set(lasting.len());
-        lasting.into_iter().for_each(|place| self.place(place));
+        lasting.into_iter().for_each(|entry| self.put(entry));
         Some(())
     }
 
-    fn place(&self, new: Place) {
+    fn put(&self, new: Entry) {
         let index = self.index.get();
         let from = hash(Key(new.key));
-        let place = (from..).map(|at| &index[at & (index.len() - 1)]).find(|place| place.get().key == 0);
+        let entry = (from..).map(|at| &index[at & (index.len() - 1)]).find(|entry| entry.get().key == 0);
         // There is a free one: at most half of them are taken.
-        if let Some(place) = place {
-            place.set(new);
+        if let Some(entry) = entry {
+            entry.set(new);
         }
     }
 
@@ -171,11 +171,11 @@ impl Counters {
     }
 }
 
-/// `places` free ones, a power of two; `None` if there is no memory for them.
-fn new_index(places: usize) -> Option<&'static [Cell<Place>]> {
+/// `entries` free ones, a power of two; `None` if there is no memory for them.
+fn new_index(entries: usize) -> Option<&'static [Cell<Entry>]> {
     let mut index = Vec::new();
-    index.try_reserve_exact(places).ok()?;
-    index.resize(places, Cell::new(FREE));
+    index.try_reserve_exact(entries).ok()?;
+    index.resize(entries, Cell::new(FREE));
     Some(index.leak())
 }
 
@@ -261,7 +261,7 @@ mod tests {
                 counters.slot(segment, key(5, peer)).expect("it is there").values[0].load(Ordering::Relaxed)
             };
             assert_eq!([0, 1, 2].map(counted), [1000; 3]);
-            assert_eq!(counters.index.get().len(), FIRST_PLACES);
+            assert_eq!(counters.index.get().len(), FIRST_ENTRIES);
         });
     }
 }

@@ -62,7 +62,7 @@ pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
-    let _inside = publish_place(active_call::Call::Finalize, CommId::WORLD, frame::pointer());
+    let _inside = publish_call(active_call::Call::Finalize, CommId::WORLD, frame::pointer());
     if process::is_tracking() {
         world::guarded(variables::end);
     }
@@ -77,7 +77,7 @@ pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn abort(make: impl FnOnce() -> c_int) -> c_int {
-    let inside = publish_place(active_call::Call::Abort, CommId::NONE, frame::pointer());
+    let inside = publish_call(active_call::Call::Abort, CommId::NONE, frame::pointer());
     if inside.is_some()
         && let Some(world) = world::world()
     {
@@ -100,7 +100,7 @@ fn say_kept(world: &World) {
 }
 
 /// Publishes the call that the thread is in, until the returned guard is dropped.
-fn publish_place(call: active_call::Call, communicator: CommId, frame: u64) -> Option<Inside> {
+fn publish_call(call: active_call::Call, communicator: CommId, frame: u64) -> Option<Inside> {
     if !process::is_tracking() {
         return None;
     }

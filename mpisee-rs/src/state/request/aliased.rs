@@ -39,8 +39,8 @@ unsafe impl Sync for AliasedHandles {}
 
 /// Where the request of a variable is: neighbours in an array are neighbours here.
 #[inline(always)]
-fn index(place: usize) -> usize {
-    place / 4 % VARIABLES
+fn index(variable: usize) -> usize {
+    variable / 4 % VARIABLES
 }
 
 impl AliasedHandles {
@@ -84,20 +84,20 @@ impl AliasedHandles {
         result
     }
 
-    /// Adds the request that a call stored at `place`, if it shares its index with no other; else it does nothing, and
+    /// Adds the request that a call stored in `variable`, if it shares its index with no other; else it does nothing, and
     /// returns false.
     ///
     /// PERF: it is written to one line, and completed from there.
     #[inline(always)]
-    pub fn try_add(&self, key: u64, place: usize, owner: Owner) -> bool {
+    pub fn try_add(&self, key: u64, variable: usize, owner: Owner) -> bool {
         if self.shared.load(Ordering::Relaxed) {
             return false;
         }
         // SAFETY: one thread calls MPI.
-        let entry = unsafe { &mut (&mut *self.by_variable.get())[index(place)] };
+        let entry = unsafe { &mut (&mut *self.by_variable.get())[index(variable)] };
         let is_free = entry.key == 0;
         if is_free {
-            *entry = ByVariable { key, place, owner, number: self.next_number() };
+            *entry = ByVariable { key, variable, owner, number: self.next_number() };
             self.count_by_variable(1);
         }
         is_free
@@ -111,14 +111,14 @@ impl AliasedHandles {
         number
     }
 
-    /// Adds the request that a call stored at `place`.
-    pub fn add(&self, key: u64, place: usize, owner: Owner) {
-        let new = ByVariable { key, place, owner, number: self.next_number() };
-        if self.shared.load(Ordering::Relaxed) || place == super::NO_PLACE {
+    /// Adds the request that a call stored in `variable`.
+    pub fn add(&self, key: u64, variable: usize, owner: Owner) {
+        let new = ByVariable { key, variable, owner, number: self.next_number() };
+        if self.shared.load(Ordering::Relaxed) || variable == super::NO_VARIABLE {
             return self.add_entry(new);
         }
         // SAFETY: one thread calls MPI.
-        let entry = unsafe { &mut (&mut *self.by_variable.get())[index(place)] };
+        let entry = unsafe { &mut (&mut *self.by_variable.get())[index(variable)] };
         let before = std::mem::replace(entry, new);
         if before.key == 0 {
             self.count_by_variable(1);
@@ -127,20 +127,20 @@ impl AliasedHandles {
         }
     }
 
-    /// The request at `place`, if it is found at once.
+    /// The request in `variable`, if it is found at once.
     #[inline(always)]
-    pub fn find_by_variable(&self, key: u64, place: usize) -> Option<Owner> {
+    pub fn find_by_variable(&self, key: u64, variable: usize) -> Option<Owner> {
         // SAFETY: one thread calls MPI; where there are several, nobody writes to it, see `share`.
-        let entry = unsafe { &(&*self.by_variable.get())[index(place)] };
-        entry.is(key, place).then_some(entry.owner)
+        let entry = unsafe { &(&*self.by_variable.get())[index(variable)] };
+        entry.is(key, variable).then_some(entry.owner)
     }
 
     /// As [`AliasedHandles::find_by_variable`], and removes it.
     #[inline(always)]
-    pub fn take_by_variable(&self, key: u64, place: usize) -> Option<Owner> {
-        let owner = self.find_by_variable(key, place)?;
+    pub fn take_by_variable(&self, key: u64, variable: usize) -> Option<Owner> {
+        let owner = self.find_by_variable(key, variable)?;
         // SAFETY: as above.
-        unsafe { (&mut *self.by_variable.get())[index(place)].key = 0 };
+        unsafe { (&mut *self.by_variable.get())[index(variable)].key = 0 };
         self.count_by_variable(usize::MAX);
         Some(owner)
     }
@@ -177,28 +177,30 @@ impl AliasedHandles {
         }
     }
 
-    /// The owner of the request at `place`.
-    pub fn look(&self, key: u64, place: usize) -> Option<Owner> {
-        self.find_by_variable(key, place).or_else(|| {
+    /// The owner of the request in `variable`.
+    pub fn look(&self, key: u64, variable: usize) -> Option<Owner> {
+        self.find_by_variable(key, variable).or_else(|| {
             self.move_to_entries();
-            self.with(|entries| entries.find(key, place, self.thread(), None).map(|at| *entries.owner(at)))
+            self.with(|entries| entries.find(key, variable, self.thread(), None).map(|at| *entries.owner(at)))
         })
     }
 
     /// As [`AliasedHandles::look`], and removes the request. Of those whose handles were moved, one of the communicator
     /// `prefer` comes first.
-    pub fn take(&self, key: u64, place: usize, prefer: Option<CommId>) -> Option<Owner> {
-        self.take_by_variable(key, place).or_else(|| {
+    pub fn take(&self, key: u64, variable: usize, prefer: Option<CommId>) -> Option<Owner> {
+        self.take_by_variable(key, variable).or_else(|| {
             self.move_to_entries();
-            self.with(|entries| entries.find(key, place, self.thread(), prefer).map(|at| entries.remove(at)))
+            self.with(|entries| {
+                entries.find(key, variable, self.thread(), prefer).map(|at| entries.remove(at))
+            })
         })
     }
 
-    /// Changes what the request at `place` stands for.
-    pub fn change_kind(&self, key: u64, place: usize, kind: Kind) {
+    /// Changes what the request in `variable` stands for.
+    pub fn change_kind(&self, key: u64, variable: usize, kind: Kind) {
         self.move_to_entries();
         self.with(|entries| {
-            if let Some(at) = entries.find(key, place, self.thread(), None) {
+            if let Some(at) = entries.find(key, variable, self.thread(), None) {
                 entries.owner(at).kind = kind;
             }
         });
@@ -226,12 +228,12 @@ mod tests {
         }
     }
 
-    fn take(open: &AliasedHandles, key: u64, place: usize) -> Option<u32> {
-        open.take(key, place, None).map(|owner| owner.communicator.get())
+    fn take(open: &AliasedHandles, key: u64, variable: usize) -> Option<u32> {
+        open.take(key, variable, None).map(|owner| owner.communicator.get())
     }
 
     #[test]
-    fn a_place_holds_what_was_last_stored_there() {
+    fn a_variable_holds_what_was_last_stored_there() {
         let open = AliasedHandles::new();
         open.add(9, 100, of(1));
         open.add(9, 100, of(2));
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn many_places_are_found_in_any_order() {
+    fn many_variables_are_found_in_any_order() {
         let open = AliasedHandles::new();
         for at in 0..1000 {
             open.add(9, at, of(at as u32));
@@ -264,24 +266,24 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_place_is_unknown_is_the_one_that_no_place_tells() {
+    fn a_request_of_unknown_variable_is_the_one_that_is_left() {
         for last_first in [false, true] {
             let open = AliasedHandles::new();
-            open.add(9, crate::state::request::NO_PLACE, of(1));
+            open.add(9, crate::state::request::NO_VARIABLE, of(1));
             open.add(9, 200, of(2));
             let mut taken = [(100, 1), (200, 2)];
             if last_first {
                 taken.reverse();
             }
-            assert!(taken.iter().all(|&(place, expected)| take(&open, 9, place) == Some(expected)));
+            assert!(taken.iter().all(|&(variable, expected)| take(&open, 9, variable) == Some(expected)));
         }
     }
 
     #[test]
     fn a_moved_request_is_found_behind_many_of_another_handle() {
         let open = AliasedHandles::new();
-        for place in 0..200 {
-            open.add(8, 1000 + place, of(1));
+        for variable in 0..200 {
+            open.add(8, 1000 + variable, of(1));
         }
         open.add(9, 100, of(2));
         assert_eq!(take(&open, 9, 5000), Some(2));

@@ -18,7 +18,7 @@ pub struct ByVariable {
     /// The handle; 0 for none.
     pub key: u64,
     /// The address of the variable.
-    pub place: usize,
+    pub variable: usize,
     pub owner: Owner,
     /// Its number among all that were started.
     pub number: u32,
@@ -29,7 +29,7 @@ const _: () = assert!(size_of::<ByVariable>() == 32);
 impl ByVariable {
     pub const NONE: ByVariable = ByVariable {
         key: 0,
-        place: 0,
+        variable: 0,
         owner: Owner {
             communicator: CommId::NONE,
             kind: Kind::Send,
@@ -42,8 +42,8 @@ impl ByVariable {
     };
 
     #[inline(always)]
-    pub fn is(&self, key: u64, place: usize) -> bool {
-        self.key == key && self.place == place
+    pub fn is(&self, key: u64, variable: usize) -> bool {
+        self.key == key && self.variable == variable
     }
 }
 
@@ -145,8 +145,8 @@ impl Entries {
 
     /// Puts an entry at the head of its chain.
     fn chain_up(&mut self, at: u32) {
-        let ByVariable { key, place, .. } = self.nodes[at as usize].started;
-        let chain = self.chain(key, place);
+        let ByVariable { key, variable, .. } = self.nodes[at as usize].started;
+        let chain = self.chain(key, variable);
         let next = std::mem::replace(&mut self.chains[chain], at);
         self.nodes[at as usize].next_in_chain = next;
         self.nodes[at as usize].previous_in_chain = NONE;
@@ -157,8 +157,8 @@ impl Entries {
 
     /// The chain of a handle and a variable, by multiplication: addresses, which nobody chooses with ill intent.
     #[inline]
-    fn chain(&self, key: u64, place: usize) -> usize {
-        let mixed = (key.rotate_left(32) ^ place as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    fn chain(&self, key: u64, variable: usize) -> usize {
+        let mixed = (key.rotate_left(32) ^ variable as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 32) as usize & self.chains.len().wrapping_sub(1)
     }
 
@@ -186,10 +186,10 @@ impl Entries {
     /// The youngest of the variable; else one whose handle was moved: the oldest with that handle, if there is one of the
     /// communicator `prefer`, and of the calling thread.
     #[inline]
-    pub fn find(&self, key: u64, place: usize, thread: usize, prefer: Option<CommId>) -> Option<u32> {
-        let mut at = self.chains.get(self.chain(key, place)).copied().unwrap_or(NONE);
+    pub fn find(&self, key: u64, variable: usize, thread: usize, prefer: Option<CommId>) -> Option<u32> {
+        let mut at = self.chains.get(self.chain(key, variable)).copied().unwrap_or(NONE);
         while let Some(node) = self.nodes.get(at as usize) {
-            if node.started.is(key, place) {
+            if node.started.is(key, variable) {
                 return Some(at);
             }
             at = node.next_in_chain;
@@ -245,7 +245,7 @@ impl Entries {
         match self.nodes.get_mut(previous_in_chain as usize) {
             Some(previous) => previous.next_in_chain = next_in_chain,
             None => {
-                let chain = self.chain(started.key, started.place);
+                let chain = self.chain(started.key, started.variable);
                 self.chains[chain] = next_in_chain;
             }
         }

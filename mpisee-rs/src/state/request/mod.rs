@@ -18,8 +18,8 @@ mod tests;
 use aliased::AliasedHandles;
 pub use kind::Kind;
 
-/// Address of a request that is kept at an unknown place.
-const NO_PLACE: usize = 0;
+/// Address of a request whose variable is not known.
+const NO_VARIABLE: usize = 0;
 
 /// An open request, in a cache line of its own.
 #[derive(Clone, Copy)]
@@ -168,8 +168,8 @@ impl Requests {
     /// Inserts, looks up and completes a dummy request, to measure the overhead per request.
     pub fn calibrate(&self) {
         const NO_REQUEST: u64 = 1;
-        let place = OperationAtSite::of(Operation::Irecv);
-        let sample = CallSample::new(CommId::WORLD, RegionId::OUTSIDE, place, 0, 0, Ticks::ZERO);
+        let operation = OperationAtSite::of(Operation::Irecv);
+        let sample = CallSample::new(CommId::WORLD, RegionId::OUTSIDE, operation, 0, 0, Ticks::ZERO);
         let make = || RequestState::once(Kind::Receive, sample, 0);
         let _ = self.table.insert_new(NO_REQUEST, make) || self.table.insert_with(NO_REQUEST, make);
         let Some(found) = self.table.find(NO_REQUEST) else { return };
@@ -189,27 +189,27 @@ impl Requests {
         self.table.is_empty() && self.aliased.is_empty()
     }
 
-    /// Adds the request that a call stored at `place`, and that its completion frees; as for [`RequestState::once`].
+    /// Adds the request that a call stored in `variable`, and that its completion frees; as for [`RequestState::once`].
     ///
     /// # Safety
-    /// The call has stored a valid request at `place`.
+    /// The call has stored a valid request in `variable`.
     #[inline(always)]
     pub unsafe fn add(
         &self,
-        place: HandlePtr<Request>,
+        variable: HandlePtr<Request>,
         started: Started,
         CallSample { key, bytes, ticks }: CallSample,
         message: u64,
     ) {
         // SAFETY: the caller's promise.
-        let request = unsafe { place.handle() };
-        self.add_once(request, started, key, bytes, ticks, message, place.address());
+        let request = unsafe { variable.handle() };
+        self.add_once(request, started, key, bytes, ticks, message, variable.address());
     }
 
     /// As [`Requests::add`].
     ///
     /// PERF: one copy for all calls that start something, which finds all but the last in registers; the entry is made in
-    /// its place.
+    /// its variable.
     #[inline(never)]
     #[unsafe(link_section = ".text.hot")]
     #[expect(clippy::too_many_arguments, reason = "in registers")]
@@ -221,20 +221,20 @@ impl Requests {
         bytes: u64,
         ticks: Ticks,
         message: u64,
-        place: usize,
+        variable: usize,
     ) {
         let handle = abi::bits(request);
         let is_added = if abi::is_aliased_request(request) {
             let communicator = key.communicator_of_call();
             let owner = Owner { communicator, kind, peer, active: true, recorded: true, doubtful: false };
-            self.aliased.try_add(handle, place, owner)
+            self.aliased.try_add(handle, variable, owner)
         } else {
             let sample = CallSample { key, bytes, ticks };
             let make = || RequestState { peer, cached, ..RequestState::once(kind, sample, message) };
             self.table.insert_new(handle, make)
         };
         if !is_added {
-            self.add_slowly(request, Started { kind, peer, cached }, key, bytes, ticks, message, place);
+            self.add_slowly(request, Started { kind, peer, cached }, key, bytes, ticks, message, variable);
         }
     }
 
@@ -250,30 +250,30 @@ impl Requests {
         bytes: u64,
         ticks: Ticks,
         message: u64,
-        place: usize,
+        variable: usize,
     ) {
         let sample = CallSample { key, bytes, ticks };
         let make = || RequestState { peer, cached, ..RequestState::once(kind, sample, message) };
-        self.insert(request, place, make);
+        self.insert(request, variable, make);
     }
 
-    /// Adds the persistent request that a call stored at `place`.
+    /// Adds the persistent request that a call stored in `variable`.
     ///
     /// # Safety
     /// As for [`Requests::add`].
     #[inline(never)]
-    pub unsafe fn add_persistent(&self, place: HandlePtr<Request>, started: RequestState) {
+    pub unsafe fn add_persistent(&self, variable: HandlePtr<Request>, started: RequestState) {
         // SAFETY: the caller's promise.
-        self.insert(unsafe { place.handle() }, place.address(), || started);
+        self.insert(unsafe { variable.handle() }, variable.address(), || started);
     }
 
     #[inline(always)]
-    fn insert(&self, request: Request, place: usize, started: impl FnOnce() -> RequestState) {
+    fn insert(&self, request: Request, variable: usize, started: impl FnOnce() -> RequestState) {
         let key = abi::bits(request);
         if abi::is_aliased_request(request) {
-            self.aliased.add(key, place, started().owner());
+            self.aliased.add(key, variable, started().owner());
         } else {
-            self.table.insert_or(key, started, |started| self.add_again(key, place, started));
+            self.table.insert_or(key, started, |started| self.add_again(key, variable, started));
         }
     }
 
@@ -282,7 +282,7 @@ impl Requests {
     /// complete.
     #[cold]
     #[inline(never)]
-    fn add_again(&self, key: u64, place: usize, started: RequestState) -> bool {
+    fn add_again(&self, key: u64, variable: usize, started: RequestState) -> bool {
         let has_bytes_to_come = started.kind.bytes_come_from_status() || started.persistent;
         if has_bytes_to_come || !abi::learn_aliased_request(key) {
             return self.table.insert(key, started);
@@ -291,21 +291,21 @@ impl Requests {
         if let Some(first) = first {
             // The address of the first request is unknown. Later ones are found by address, so a look-up without a
             // match is the first one's.
-            self.aliased.add(key, NO_PLACE, first.owner());
+            self.aliased.add(key, NO_VARIABLE, first.owner());
         }
-        self.aliased.add(key, place, started.owner());
+        self.aliased.add(key, variable, started.owner());
         true
     }
 
-    /// Looks up the request at `place` without removing it: a test may leave it open.
+    /// Looks up the request in `variable` without removing it: a test may leave it open.
     #[inline(always)]
-    pub fn given(&self, request: Request, place: HandlePtr<Request>, null: Request) -> RequestRef {
+    pub fn given(&self, request: Request, variable: HandlePtr<Request>, null: Request) -> RequestRef {
         let key = abi::bits(request);
         if key == abi::bits(null) {
             return RequestRef::Nothing;
         }
         if abi::is_aliased_request(request) {
-            return RequestRef::Aliased(key, place.address());
+            return RequestRef::Aliased(key, variable.address());
         }
         let Some(found) = self.table.find(key) else { return RequestRef::Unknown };
         let started = self.table.value(&found);
@@ -316,21 +316,21 @@ impl Requests {
         RequestRef::Known(Known { found, needs_status, persistent: started.persistent })
     }
 
-    /// The request at `place`, its communicator, and what it is ([`Kind::awaited`]), if it is active, counted, not persistent, and was
+    /// The request in `variable`, its communicator, and what it is ([`Kind::awaited`]), if it is active, counted, not persistent, and was
     /// not cancelled. One with an aliased handle has to have been started there, and to have nothing left to count. None where several
     /// threads call MPI.
     ///
     /// # Safety
-    /// There is a request at `place`.
+    /// There is a request in `variable`.
     #[inline(always)]
-    pub unsafe fn find_simple(&self, place: HandlePtr<Request>) -> Option<(RequestRef, CommId, u64)> {
+    pub unsafe fn find_simple(&self, variable: HandlePtr<Request>) -> Option<(RequestRef, CommId, u64)> {
         // SAFETY: the caller's promise.
-        let request = unsafe { place.handle() };
+        let request = unsafe { variable.handle() };
         if abi::is_aliased_request(request) {
-            let (key, place) = (abi::bits(request), place.address());
-            let owner = self.aliased.find_by_variable(key, place).filter(Owner::is_settled)?;
+            let (key, variable) = (abi::bits(request), variable.address());
+            let owner = self.aliased.find_by_variable(key, variable).filter(Owner::is_settled)?;
             let awaited = owner.kind.awaited(owner.peer);
-            return Some((RequestRef::Aliased(key, place), owner.communicator, awaited));
+            return Some((RequestRef::Aliased(key, variable), owner.communicator, awaited));
         }
         if self.is_shared() {
             return None;
@@ -349,8 +349,8 @@ impl Requests {
 
     /// Removes what [`Requests::find_simple`] has found with an aliased handle.
     #[inline(always)]
-    pub fn complete_by_variable(&self, key: u64, place: usize) {
-        self.aliased.take_by_variable(key, place);
+    pub fn complete_by_variable(&self, key: u64, variable: usize) {
+        self.aliased.take_by_variable(key, variable);
     }
 
     /// Returns whether a handle is `MPI_REQUEST_NULL`.
@@ -449,7 +449,7 @@ impl Requests {
                 let started = self.table.value(&known.found);
                 self.change(&known.found, RequestState { kind: Kind::Collective, ..started });
             }
-            RequestRef::Aliased(key, place) => self.aliased.change_kind(*key, *place, Kind::Collective),
+            RequestRef::Aliased(key, variable) => self.aliased.change_kind(*key, *variable, Kind::Collective),
             RequestRef::Nothing | RequestRef::Unknown => {}
         }
     }
@@ -482,8 +482,8 @@ impl Requests {
     }
 
     /// Removes a completed request with an aliased handle; see [`AliasedHandles::take`].
-    pub fn complete_aliased(&self, key: u64, place: usize, prefer: Option<CommId>) -> Option<Owner> {
-        self.aliased.take(key, place, prefer)
+    pub fn complete_aliased(&self, key: u64, variable: usize, prefer: Option<CommId>) -> Option<Owner> {
+        self.aliased.take(key, variable, prefer)
     }
 
     /// Owner of a request that stays open.
@@ -491,17 +491,17 @@ impl Requests {
         match given {
             RequestRef::Nothing | RequestRef::Unknown => None,
             RequestRef::Known(known) => Some(self.table.value(&known.found).owner()),
-            RequestRef::Aliased(key, place) => self.aliased.look(*key, *place),
+            RequestRef::Aliased(key, variable) => self.aliased.look(*key, *variable),
         }
     }
 
     /// Removes a request that the application is about to free: another thread may get its handle for a new one before
     /// the call has returned.
-    pub fn remove(&self, request: Request, place: HandlePtr<Request>) -> Option<Removed> {
+    pub fn remove(&self, request: Request, variable: HandlePtr<Request>) -> Option<Removed> {
         let key = abi::bits(request);
         if abi::is_aliased_request(request) {
-            let owner = self.aliased.take(key, place.address(), None)?;
-            Some(Removed::Aliased(key, place.address(), owner))
+            let owner = self.aliased.take(key, variable.address(), None)?;
+            Some(Removed::Aliased(key, variable.address(), owner))
         } else {
             self.table.remove(key).map(|started| Removed::Entry(key, started))
         }
@@ -513,7 +513,7 @@ impl Requests {
             Removed::Entry(key, started) => {
                 self.table.insert(key, started);
             }
-            Removed::Aliased(key, place, owner) => self.aliased.add(key, place, owner),
+            Removed::Aliased(key, variable, owner) => self.aliased.add(key, variable, owner),
         }
     }
 }

@@ -58,11 +58,11 @@ impl Few {
         if count > MOST {
             return false;
         }
-        for (at, place) in self.found[..count].iter_mut().enumerate() {
+        for (at, slot) in self.found[..count].iter_mut().enumerate() {
             // SAFETY: the caller's promise.
             let request = unsafe { requests.at(at).handle() };
             if request == null {
-                place.write(RequestRef::Nothing);
+                slot.write(RequestRef::Nothing);
                 continue;
             }
             // SAFETY: as above.
@@ -79,7 +79,7 @@ impl Few {
             self.active += 1;
             self.communicator = communicator;
             self.needs_status |= found.needs_status();
-            place.write(found);
+            slot.write(found);
         }
         self.count = count;
         self.communicator != CommId::NONE
@@ -190,7 +190,7 @@ pub unsafe fn complete(thread: &'static Thread, found: &RequestRef, status: *con
     let known = match found {
         RequestRef::Known(known) => known,
         // Of one that was complete when it started, nothing is left to count.
-        RequestRef::Aliased(key, place) => return REQUESTS.complete_by_variable(*key, *place),
+        RequestRef::Aliased(key, variable) => return REQUESTS.complete_by_variable(*key, *variable),
         RequestRef::Nothing | RequestRef::Unknown => return,
     };
     // SAFETY: the caller's promise.

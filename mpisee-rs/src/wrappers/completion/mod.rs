@@ -84,7 +84,7 @@ unsafe fn one(
     let ends = awaited::requests(1, first);
     let ((code, completed), ticks) = call.time_with(operation, communicator, ends, || make(status));
     if code != constant::SUCCESS {
-        // SAFETY: the call has failed, and the place is not null.
+        // SAFETY: the call has failed, and the variable's address is not null.
         unsafe { one_failed(&call, operation, &given, request, status, code, ticks) };
         return code;
     }
@@ -99,14 +99,14 @@ unsafe fn one(
 /// Records a call on a simple request that failed.
 ///
 /// # Safety
-/// The call failed with `code`; there is a request at `place`.
+/// The call failed with `code`; there is a request in `variable`.
 #[cold]
 #[inline(never)]
 unsafe fn one_failed(
     call: &Call,
     operation: Operation,
     given: &RequestRef,
-    place: HandlePtr<Request>,
+    variable: HandlePtr<Request>,
     status: *const Status,
     code: c_int,
     ticks: Ticks,
@@ -115,7 +115,7 @@ unsafe fn one_failed(
         let mut scratch = recorder.thread.scratch();
         let (mut completion, ..) = Completion::begin(&mut scratch, recorder, operation);
         // SAFETY: the caller's promise.
-        if unsafe { ended_with(code, given, place) } {
+        if unsafe { ended_with(code, given, variable) } {
             completion.failed(given, None, code, given.needs_status().then_some(status));
         } else {
             completion.completed_none(slice::from_ref(given));
@@ -152,7 +152,7 @@ unsafe fn one_general(
         let filled = given.needs_status().then_some(status.cast_const());
         if code == constant::SUCCESS && completed {
             completion.completed(&given, kept.as_ref(), filled);
-        // SAFETY: the place is not null.
+        // SAFETY: the variable's address is not null.
         } else if code != constant::SUCCESS && unsafe { ended_with(code, &given, request) } {
             completion.failed(&given, kept.as_ref(), code, filled);
         } else {
@@ -163,18 +163,18 @@ unsafe fn one_general(
     code
 }
 
-/// Returns whether a call that failed with `code` still completed the request at `place`. MPI then sets the handle to null,
+/// Returns whether a call that failed with `code` still completed the request in `variable`. MPI then sets the handle to null,
 /// except for a persistent request, which has failed unless MPI rejected the call.
 ///
 /// # Safety
-/// There is a request at `place`.
+/// There is a request in `variable`.
 #[cold]
-unsafe fn ended_with(code: c_int, given: &RequestRef, place: HandlePtr<Request>) -> bool {
+unsafe fn ended_with(code: c_int, given: &RequestRef, variable: HandlePtr<Request>) -> bool {
     if given.is_persistent() {
         return !is_refusal(code);
     }
     // SAFETY: the caller's promise.
-    REQUESTS.is_null(unsafe { place.handle() })
+    REQUESTS.is_null(unsafe { variable.handle() })
 }
 
 /// `MPI_Request_get_status`: a test that does not free the request, whose completion is recorded later.

@@ -74,9 +74,9 @@ impl Completion<'_> {
                 }
                 started.recorded
             }),
-            RequestRef::Aliased(key, place) => {
+            RequestRef::Aliased(key, variable) => {
                 let prefer = self.charged.first;
-                let owner = REQUESTS.complete_aliased(*key, *place, prefer).filter(|owner| owner.recorded);
+                let owner = REQUESTS.complete_aliased(*key, *variable, prefer).filter(|owner| owner.recorded);
                 if let Some(owner) = &owner {
                     self.charged.add(owner.communicator);
                     settle_without_status(self.recorder, owner);
@@ -345,14 +345,14 @@ pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, en
     recorder.count_time(owner.communicator, operation, ticks);
 }
 
-/// Looks up the request at `place`.
+/// Looks up the request in `variable`.
 ///
 /// # Safety
-/// `place` holds a request.
+/// `variable` holds a request.
 #[inline(always)]
-pub unsafe fn given(null: Request, place: HandlePtr<Request>) -> RequestRef {
+pub unsafe fn given(null: Request, variable: HandlePtr<Request>) -> RequestRef {
     // SAFETY: the caller's promise.
-    REQUESTS.given(unsafe { place.handle() }, place, null)
+    REQUESTS.given(unsafe { variable.handle() }, variable, null)
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl Asked {
             let value = |which: usize| slot + offset_of!(Slot, values) + which * size_of::<u64>();
             self.reach(slot + SLOT_BYTES)?;
             // A thread whose call ends or begins meanwhile overwrites the mark, and is marked the next time.
-            let marked = self.word(value(active_call::PLACE))?.compare_exchange(
+            let marked = self.word(value(active_call::CALL))?.compare_exchange(
                 NOWHERE,
                 ASKED,
                 Ordering::Relaxed,

@@ -192,7 +192,7 @@ impl Job {
             comm.calls = comm.calls.wrapping_add(values[call::CALLS]);
             comm.bytes = comm.bytes.wrapping_add(values[call::BYTES]);
             comm.time_s += clock.seconds(Ticks::new(values[call::TICKS]));
-            let operation = snapshot.operation_at(key.place).map(|(operation, _)| operation);
+            let operation = snapshot.operation_at(key.operation).map(|(operation, _)| operation);
             if let Some(operation) =
                 operation.filter(|&it| mpisee_collect::segments::is_collective(Call::Counted(it)))
             {

@@ -50,7 +50,7 @@ impl Traffic {
                     }
                 }
                 Some(Meaning::Call(key)) => {
-                    let operation = snapshot.operation_at(key.place).map(|(operation, _)| operation);
+                    let operation = snapshot.operation_at(key.operation).map(|(operation, _)| operation);
                     let posts = operation.and_then(posts);
                     if let (Some(name), Some(posts)) = (names.get(key.communicator.index()), posts) {
                         let posted = traffic.posted.entry(Arc::clone(name)).or_insert(Some(0));
@@ -128,9 +128,10 @@ mod tests {
     }
 
     fn calls(operation: Operation, calls: u64) -> (Key, [u64; 6]) {
-        let place = OperationAtSite::of(operation);
+        let operation = OperationAtSite::of(operation);
         let region = RegionId::OUTSIDE;
-        let key = CallKey { communicator: CommId::WORLD, region, place, size_class: 0, memory: Memory::Host };
+        let key =
+            CallKey { communicator: CommId::WORLD, region, operation, size_class: 0, memory: Memory::Host };
         (key.pack(), [calls, 0, 0, 0, 0, 0])
     }
 

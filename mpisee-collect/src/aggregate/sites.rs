@@ -2,7 +2,7 @@
 
 use super::sums::{Join, Spread, merge, merge_equal_keys};
 use super::{ALL, Aggregate, CellKey, put};
-use crate::places::Places;
+use crate::site_tables::SiteTables;
 use mpisee_profile::Operation;
 use mpisee_profile::rows::{PathTotalRow, SiteRow, SiteTotalRow, StackRow};
 use mpisee_profile::site::{PathId, SiteId};
@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, HashMap};
 const MOST_SITES: usize = 1 << 16;
 const MOST_PATHS: usize = 1 << 14;
 
-/// The places of some ranks.
+/// The call sites and call paths of some ranks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PlaceSums {
+pub struct SiteSums {
     sites: BTreeMap<SiteId, Site>,
     stacks: BTreeMap<PathId, String>,
     paths: Vec<(PathKey, OverRanks)>,
@@ -75,14 +75,14 @@ impl Join for Own {
     }
 }
 
-impl PlaceSums {
+impl SiteSums {
     /// Of one rank, with the numbers of its communicators, and its rows of `totals.csv`.
     pub(super) fn of(
         rank: u32,
-        places: &Places,
+        tables: &SiteTables,
         numbers: &HashMap<String, u32>,
         cells: &[(CellKey, super::Own)],
-    ) -> PlaceSums {
+    ) -> SiteSums {
         let site = |row: &SiteRow| {
             let SiteRow { site, module, build_id, offset, function, file, line } = row.clone();
             (site, Site { module, build_id, offset, function, file, line })
@@ -93,16 +93,16 @@ impl PlaceSums {
             let own = Own { calls: row.calls, time_ns: row.time_s.to_ns() };
             Some((PathKey { path: row.path, comm, operation }, own))
         };
-        let own = merge_equal_keys(places.paths.iter().filter_map(path).collect());
+        let own = merge_equal_keys(tables.paths.iter().filter_map(path).collect());
         let at_site = |(key, own): &(CellKey, super::Own)| {
             let own = Own { calls: own.sums.calls, time_ns: own.time_ns };
             Some(((key.site?, key.operation), own))
         };
         let of_sites = merge_equal_keys(cells.iter().filter_map(at_site).collect());
         let sum = |Own { calls, time_ns }| OverRanks { ranks: 1, calls, time: Spread::of(rank, time_ns) };
-        PlaceSums {
-            sites: places.sites.iter().map(site).collect(),
-            stacks: places.stacks.iter().map(|row| (row.path, row.sites.clone())).collect(),
+        SiteSums {
+            sites: tables.sites.iter().map(site).collect(),
+            stacks: tables.stacks.iter().map(|row| (row.path, row.sites.clone())).collect(),
             paths: own.into_iter().map(|(key, own)| (key, sum(own))).collect(),
             totals: of_sites.into_iter().map(|(key, own)| (key, sum(own))).collect(),
             has_more: false,
@@ -110,12 +110,12 @@ impl PlaceSums {
     }
 
     /// Adds those of other ranks.
-    pub(super) fn merge(&mut self, mut other: PlaceSums) {
-        for (site, place) in std::mem::take(&mut other.sites) {
+    pub(super) fn merge(&mut self, mut other: SiteSums) {
+        for (id, site) in std::mem::take(&mut other.sites) {
             // The same binary may have another path there.
-            let known = self.sites.entry(site).or_insert_with(|| place.clone());
-            if place.module < known.module {
-                *known = place;
+            let known = self.sites.entry(id).or_insert_with(|| site.clone());
+            if site.module < known.module {
+                *known = site;
             }
         }
         self.stacks.append(&mut other.stacks);
@@ -153,9 +153,9 @@ impl PlaceSums {
 
     /// The rows of `sites.csv`.
     pub(super) fn sites(&self) -> Vec<SiteRow> {
-        let row = |(site, place): (&SiteId, &Site)| {
-            let Site { module, build_id, offset, function, file, line } = place.clone();
-            SiteRow { site: *site, module, build_id, offset, function, file, line }
+        let row = |(id, site): (&SiteId, &Site)| {
+            let Site { module, build_id, offset, function, file, line } = site.clone();
+            SiteRow { site: *id, module, build_id, offset, function, file, line }
         };
         self.sites.iter().map(row).collect()
     }
@@ -209,6 +209,6 @@ impl Aggregate {
                 time_max_rank: sum.time.max_rank,
             }
         };
-        self.places.paths.iter().map(row).collect()
+        self.sites.paths.iter().map(row).collect()
     }
 }

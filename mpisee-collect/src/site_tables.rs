@@ -9,9 +9,9 @@ use mpisee_profile::site::{PathId, SiteId};
 use mpisee_profile::{Operation, Ticks};
 use std::collections::BTreeMap;
 
-/// Places in the program from which one rank called MPI.
+/// The call sites and call paths of one rank.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct SiteTables {
     /// Its call sites, and those on its call paths.
     pub sites: Vec<SiteRow>,
     /// Its calls whose path was taken.
@@ -20,9 +20,9 @@ pub struct Places {
     pub stacks: Vec<StackRow>,
 }
 
-impl Places {
+impl SiteTables {
     /// The rows of a process, with the names of communicators by number.
-    pub fn new(snapshot: &Snapshot, names: &[String], seconds: &impl Fn(Ticks) -> Seconds) -> Places {
+    pub fn new(snapshot: &Snapshot, names: &[String], seconds: &impl Fn(Ticks) -> Seconds) -> SiteTables {
         let codes =
             snapshot.sites.iter().map(|site| site.code).chain(snapshot.paths.iter().flatten().copied());
         let sites: BTreeMap<SiteId, SiteRow> = codes.filter_map(|code| site_row(snapshot, code)).collect();
@@ -30,7 +30,7 @@ impl Places {
         let stacks = snapshot.paths.iter().zip(&ids);
         let stacks: BTreeMap<PathId, String> =
             stacks.filter_map(|(frames, id)| Some(((*id)?, sites_of(snapshot, frames)?))).collect();
-        Places {
+        SiteTables {
             sites: sites.into_values().collect(),
             paths: path_rows(snapshot, names, &ids, seconds),
             stacks: stacks.into_iter().map(|(path, sites)| StackRow { path, sites }).collect(),
