@@ -10,7 +10,8 @@ use mpisee_profile::gpu::{GpuFile, MAGIC as GPU_MAGIC};
 use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::rows::{
     ArrivalRow, BinaryRow, CallRow, CollectiveRow, CommRow, GpuRow, GpuTotalRow, Members, OffsetRow,
-    OutsideRow, PathRow, PathTotalRow, PeerRow, RankRow, RegionRow, Row, SiteRow, StackRow,
+    OutsideRow, PathRow, PathTotalRow, PeerRow, RankRow, RegionRow, Row, SiteRow, StackRow, VariableRow,
+    VariableTotalRow,
 };
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::{Header, MAGIC, VERSION};
@@ -116,6 +117,8 @@ fn sections(input: &[u8]) -> Vec<(&'static str, &[u8])> {
         PathRow::FILE,
         PathTotalRow::FILE,
         StackRow::FILE,
+        VariableRow::FILE,
+        VariableTotalRow::FILE,
     ];
     let mut found: Vec<(&'static str, &[u8])> = Vec::new();
     let mut rest = input;
@@ -184,6 +187,8 @@ pub fn tables(input: &[u8]) {
         read::<PathRow>(&profile);
         read::<PathTotalRow>(&profile);
         read::<StackRow>(&profile);
+        read::<VariableRow>(&profile);
+        read::<VariableTotalRow>(&profile);
     });
 }
 

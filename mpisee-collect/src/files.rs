@@ -380,22 +380,18 @@ impl AggregateFiles {
             write_table(&directory, &tables.paths)?;
             write_table(&directory, &tables.stacks)?;
         }
+        if !tables.variables.is_empty() {
+            write_table(&directory, &tables.variables)?;
+        }
         if !tables.gpu.is_empty() {
             write_table(&directory, &tables.gpu)?;
             write_table(&directory, &tables.binaries)?;
         }
         let mut run = RunInfo { is_aggregate: true, ..run.clone() };
         run.notes.extend(tables.notes);
-        if !run.mpi.variables.is_empty() {
-            run.notes.push(NO_VARIABLES.to_owned());
-        }
         directory.finish(&run)
     }
 }
-
-/// The note of a profile with sums over ranks in a run in which variables were read.
-const NO_VARIABLES: &str = "what MPI's variables counted is in no table of sums over ranks; --fold with a number that is not below that of \
-                            the ranks keeps rows of each rank";
 
 /// The files of a profile, being written: with rows of each rank, or with sums over ranks.
 pub enum Files {

@@ -33,7 +33,7 @@ pub use rates::{NodeRateRow, RateRow};
 pub use sites::{PathRow, PathTotalRow, SiteRow, SiteTotalRow, StackRow};
 use tables::file_of_row;
 pub use tables::{TABLES, Table, TableVisitor, visit_tables};
-pub use variables::VariableRow;
+pub use variables::{VariableRow, VariableTotalRow};
 
 /// A record type: the file that holds it. Its columns are its fields.
 pub trait Row: Serialize + DeserializeOwned + Columns {

@@ -18,7 +18,8 @@ impl Aggregate {
     /// The sums of another rank, if what they say is possible: its bytes may have any values.
     pub fn checked(mut self) -> Result<Self, ProfileError> {
         let wrong = |why: &str| ProfileError::Message { why: format!("sums over ranks {why}") };
-        let Aggregate { nodes, comms, regions, cells, wholes, offsets, outside, sites, .. } = &self;
+        let Aggregate { nodes, comms, regions, cells, wholes, offsets, outside, sites, variables, .. } =
+            &self;
         let sorted = is_sorted(nodes) && is_sorted(comms) && is_sorted(regions) && is_sorted(cells);
         if !(sorted && is_sorted(wholes) && is_sorted(offsets) && is_sorted(outside)) {
             return Err(wrong("are not in order"));
@@ -29,6 +30,9 @@ impl Aggregate {
             && wholes.iter().all(|((comm, call), _)| is_comm(*comm) && is_call(*call))
             && offsets.iter().all(|((comm, first, last), _)| is_comm(*comm) && first <= last)
             && outside.iter().all(|(comm, _)| is_comm(*comm));
+        if !variables.is_sound() {
+            return Err(wrong("have variables that are not in order"));
+        }
         if !known || !sites.is_sound(comms.len()) || !cells.iter().all(|(key, _)| key.is_possible()) {
             return Err(wrong("speak of what they do not name"));
         }

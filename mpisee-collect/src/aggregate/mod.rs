@@ -10,6 +10,7 @@ mod node;
 mod sites;
 mod sums;
 mod tables;
+mod variables;
 
 use gpu::GpuSums;
 pub use gpu::MOST_OBJECTS;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use sites::SiteSums;
 use std::collections::{BTreeMap, HashMap};
 use sums::{Join, Spread, merge, merge_equal_keys, merge_named};
+use variables::VariableSums;
 
 /// In the key of a [`Whole`], every communicator, or every operation.
 const ALL: u32 = u32::MAX;
@@ -48,6 +50,7 @@ pub struct Aggregate {
     /// With processes of other worlds, by communicator.
     outside: Vec<(u32, Traffic)>,
     sites: SiteSums,
+    variables: VariableSums,
     gpu: GpuSums,
 }
 
@@ -309,6 +312,7 @@ impl Aggregate {
             cells: cells.into_iter().map(|(key, own)| (key, cell(rank, own))).collect(),
             offsets: own_offsets(rank, tables, &numbers),
             outside: own_outside(tables, &numbers),
+            variables: VariableSums::of(&tables.variables),
             gpu: GpuSums::of(&tables.gpu),
         }
     }
@@ -326,6 +330,7 @@ impl Aggregate {
         self.offsets = bounded(std::mem::take(&mut self.offsets));
         merge(&mut self.outside, other.outside);
         self.sites.merge(other.sites);
+        self.variables.merge(other.variables);
         self.gpu.merge(other.gpu);
     }
 

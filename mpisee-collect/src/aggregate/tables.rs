@@ -5,7 +5,7 @@ use super::{ALL, Aggregate, Cell, CellKey, Comm, Region, Traffic};
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{
     BinaryRow, CommRow, GpuTotalRow, Members, NodeRow, OffsetRow, OutsideTotalRow, PathTotalRow, Ranks,
-    RegionTotalRow, Seconds, SiteRow, SiteTotalRow, SpreadRow, StackRow, TotalRow,
+    RegionTotalRow, Seconds, SiteRow, SiteTotalRow, SpreadRow, StackRow, TotalRow, VariableTotalRow,
 };
 use mpisee_profile::segment::key::class_bounds;
 use mpisee_profile::{Operation, RankSet};
@@ -36,6 +36,8 @@ pub struct AggregateTables {
     pub site_totals: Vec<SiteTotalRow>,
     /// `stacks.csv`.
     pub stacks: Vec<StackRow>,
+    /// `variable-totals.csv`.
+    pub variables: Vec<VariableTotalRow>,
     /// `gpu-totals.csv`.
     pub gpu: Vec<GpuTotalRow>,
     /// `binaries.csv`.
@@ -61,9 +63,16 @@ impl Aggregate {
             paths: self.path_rows(&names),
             site_totals: self.sites.totals(),
             stacks: self.sites.stacks(),
+            variables: self.variables.rows(),
             gpu: self.gpu.rows(),
             binaries: self.gpu.binaries(),
-            notes: self.gpu.notes().into_iter().chain(self.sites.note()).collect(),
+            notes: self
+                .gpu
+                .notes()
+                .into_iter()
+                .chain(self.sites.note())
+                .chain(self.variables.note())
+                .collect(),
         }
     }
 

@@ -5,6 +5,7 @@ use super::{
     ArrivalRow, BinaryRow, CallRow, CollectiveRow, Column, CommRow, GpuRow, GpuTotalRow, MessageRow, NodeRow,
     OffsetRow, OutsideRow, OutsideTotalRow, PathRow, PathTotalRow, PeRow, PeerRow, RankRow, RegionRow,
     RegionTotalRow, Row, SiteRow, SiteTotalRow, SpreadRow, StackRow, StreamRow, TotalRow, VariableRow,
+    VariableTotalRow,
 };
 
 /// A table that a profile may have.
@@ -84,6 +85,7 @@ tables!(
     RegionTotalRow,
     PathTotalRow,
     SiteTotalRow,
+    VariableTotalRow,
     GpuTotalRow,
 );
 

@@ -1,4 +1,4 @@
-//! The table of MPI's own variables.
+//! The tables of MPI's own variables.
 
 use super::Row;
 use mpisee_profile_derive::Columns;
@@ -33,4 +33,33 @@ pub struct VariableRow {
 
 impl Row for VariableRow {
     const FILE: &'static str = "variables.csv";
+}
+
+/// `variable-totals.csv`: one row per region and performance variable, over ranks. It takes the place of `variables.csv` in an aggregate profile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Columns)]
+pub struct VariableTotalRow {
+    /// The region; empty outside of all regions.
+    pub region: String,
+    /// The variable's name.
+    pub name: String,
+    /// Its class, as in `variables.csv`.
+    pub class: String,
+    /// The number of ranks that read it in the region.
+    pub ranks: u64,
+    /// By how much it grew while this was the innermost region, over all ranks; empty for classes that do not grow.
+    pub delta: Option<f64>,
+    /// The sum over ranks of its value at the last reading in the region.
+    pub value: f64,
+    /// Of what grows the growth of the rank on which it was least; of others the smallest value that was read at a border of the region.
+    pub least: f64,
+    /// Of what grows the growth of the rank on which it was most; of others the largest value that was read at a border of the region.
+    pub most: f64,
+    /// The first rank with that.
+    pub most_rank: u32,
+    /// Readings at the end of a stay in the region, over all ranks.
+    pub readings: u64,
+}
+
+impl Row for VariableTotalRow {
+    const FILE: &'static str = "variable-totals.csv";
 }

@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use mpisee_profile::RankSet;
 use mpisee_profile::glob::Glob;
-use mpisee_profile::rows::VariableRow;
+use mpisee_profile::rows::{VariableRow, VariableTotalRow};
 use mpisee_profile::run::{ControlInfo, MpiInfo};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -86,21 +86,25 @@ const RANK_HEADS: [sheet::Head; 8] = [
 pub fn run(args: &VariablesArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     let mut rows: Vec<VariableRow> = view.profile().rows_if_any()?.collect::<Result<_, _>>()?;
-    if rows.is_empty() {
-        if view.run().is_aggregate && !view.run().mpi.variables.is_empty() {
-            return Err(view.unanswerable("what MPI's variables counted").into());
-        }
+    let mut totals: Vec<VariableTotalRow> = view.profile().rows_if_any()?.collect::<Result<_, _>>()?;
+    if !totals.is_empty() && (args.each || args.ranks.is_some()) {
+        return Err(view.unanswerable("what MPI's variables counted on each rank").into());
+    }
+    if rows.is_empty() && totals.is_empty() {
         bail!(
             "'{}' has no variables of MPI; `mpisee --mpi-t 'pml_*'` reads those of the names that match, and `mpisee --mpi-t list` lists all",
             view.profile().directory().display()
         );
     }
-    rows.retain(|row| {
-        args.name.as_ref().is_none_or(|name| name.matches(&row.name))
-            && args.region.as_ref().is_none_or(|region| region.matches(&row.region))
-            && args.ranks.as_ref().is_none_or(|ranks| ranks.contains(row.rank))
-    });
-    let sums = Sum::of(&rows);
+    let is_chosen = |name: &str, region: &str| {
+        args.name.as_ref().is_none_or(|chosen| chosen.matches(name))
+            && args.region.as_ref().is_none_or(|chosen| chosen.matches(region))
+    };
+    let is_of_rank = |rank| args.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank));
+    rows.retain(|row| is_chosen(&row.name, &row.region) && is_of_rank(row.rank));
+    totals.retain(|row| is_chosen(&row.name, &row.region));
+    let mut sums = Sum::of(&rows);
+    sums.extend(totals.iter().map(Sum::of_total));
     let sheet = if args.each { of_each(&rows, &sums) } else { over_ranks(&sums, &view.run().mpi) };
     answer(args, &view, sheet).write(&args.output)
 }
@@ -166,6 +170,20 @@ impl<'r> Sum<'r> {
             }
         }
         sums
+    }
+
+    /// The sum that a profile with sums over ranks has.
+    fn of_total(row: &'r VariableTotalRow) -> ((String, String), Sum<'r>) {
+        let sum = Sum {
+            class: &row.class,
+            grows: row.delta.is_some(),
+            ranks: row.ranks,
+            sum: row.delta.unwrap_or(row.value),
+            min: row.least,
+            max: row.most,
+            max_rank: row.most_rank,
+        };
+        ((row.name.clone(), row.region.clone()), sum)
     }
 
     fn is_zero(&self) -> bool {

@@ -29,6 +29,7 @@ _SUMS = {
     "peers": "offsets",
     "outside": "outside-totals",
     "regions": "region-totals",
+    "variables": "variable-totals",
     "gpu": "gpu-totals",
 }
 #: Tables of sums over ranks; the others are in profiles by rank.

@@ -79,6 +79,32 @@ fn variables_are_those_that_the_program_reads() {
 }
 
 #[test]
+fn sums_over_ranks_have_what_the_rows_of_ranks_have() {
+    let table = |finished: &Finished, more: &[&str]| {
+        let directory = finished.directory().display().to_string();
+        through(&[&["variables", directory.as_str(), "--format", "csv"], more].concat())
+    };
+    on_each_mpi(|mpi| {
+        if !mpi.is_open_mpi {
+            return; // MPICH has no performance variable.
+        }
+        let run = |fold: &str| {
+            let count = "coll_monitoring_a2a_count";
+            read(mpi, count).options(&["--mpi-t", count]).variable("MPISEE_FOLD", fold).profiled()
+        };
+        let [by_rank, sums] = ["2", "1"].map(run);
+        assert!(sums.directory().join("variable-totals.csv").exists());
+        let [expected, found] = [&by_rank, &sums].map(|finished| table(finished, &[]));
+        let text = |output: &std::process::Output| String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text(&expected).contains(",posted,2,10"), "{}", text(&expected));
+        assert_eq!(text(&found), text(&expected));
+        let each = table(&sums, &["--each"]);
+        assert!(!each.status.success() && each.stdout.is_empty());
+        sums.check();
+    });
+}
+
+#[test]
 fn control_variables_that_are_set_are_in_the_profile() {
     on_each_mpi(|mpi| {
         let finished = read(mpi, "-").options(&["--mpi-t", "*"]).argument("-").profiled();
