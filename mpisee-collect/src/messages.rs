@@ -6,7 +6,7 @@ use mpisee_profile::rows::{MessageRow, StreamRow};
 use mpisee_profile::segment::instances::{INSTANCES, Sample, Subject};
 use mpisee_profile::segment::key::{Key, Meaning};
 use mpisee_profile::segment::snapshot::Snapshot;
-use mpisee_profile::segment::streams::{COMMUNICATOR, IS_UNORDERED, PEER_AND_TAG, Stream};
+use mpisee_profile::segment::streams::{COMMUNICATOR, IS_UNORDERED, PEER_AND_TAG, Stream, recorded};
 
 /// The rows of a rank.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub struct Messages {
 /// The rows of a process; `names` are those of its communicators.
 pub fn rows(snapshot: &Snapshot, names: &[String], clock: &NodeClock) -> Messages {
     let streams = snapshot.counters.iter().filter_map(|(&key, values)| match key.meaning() {
-        Some(Meaning::Stream(_)) => row(snapshot, names, values).map(|row| (key, row)),
+        Some(Meaning::Stream(number)) => row(snapshot, names, number, values).map(|row| (key, row)),
         _ => None,
     });
     let mut streams: Vec<(Key, StreamRow)> = streams.collect();
@@ -41,18 +41,21 @@ fn order(row: &StreamRow) -> impl Ord {
     (&row.comm, row.peer, row.end, row.tag)
 }
 
-fn row(snapshot: &Snapshot, names: &[String], values: &[u64; 6]) -> Option<StreamRow> {
+fn row(snapshot: &Snapshot, names: &[String], number: u32, values: &[u64; 6]) -> Option<StreamRow> {
     let stream = Stream::from_words([values[COMMUNICATOR], values[PEER_AND_TAG]]);
     let peer = snapshot.world_rank_of(stream.communicator, stream.peer);
-    let peer = peer.filter(|_| values[INSTANCES] > 0)?;
+    let messages = values[INSTANCES];
+    let peer = peer.filter(|_| messages > 0)?;
+    let switched = snapshot.counters.get(&Key::recorded(number));
     Some(StreamRow {
         comm: names.get(stream.communicator.index())?.clone(),
         rank: snapshot.world_rank.get(),
         peer: peer.get(),
         end: stream.end,
         tag: stream.tag,
-        messages: values[INSTANCES],
+        messages,
         sampled: 0,
+        recorded: Some(switched.map_or(messages, |values| recorded::messages(values, messages))),
         ordered: u8::from(values[COMMUNICATOR] & IS_UNORDERED == 0),
     })
 }

@@ -188,6 +188,7 @@ fn sampled_with(receives_s: f64) -> Written {
             tag: 5,
             messages: 1,
             sampled: 1,
+            recorded: Some(1),
             ordered: 1,
         });
     }

@@ -72,6 +72,7 @@ impl Stream {
                 tag: self.tag,
                 messages: self.messages,
                 sampled,
+                recorded: Some(self.messages),
                 ordered: 1,
             });
         }

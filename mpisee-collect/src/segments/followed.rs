@@ -11,11 +11,12 @@ use mpisee_profile::segment::active_call::{self, Call};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::{
     CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, SLOT_BYTES, Slot, call, state,
+    variable,
 };
 use mpisee_profile::segment::log::Runs;
 use mpisee_profile::segment::names::{names, names_can_be};
 use mpisee_profile::segment::{Key, Snapshot};
-use mpisee_profile::{CommId, Operation, Ticks};
+use mpisee_profile::{CommId, Operation, RegionId, Ticks};
 use std::collections::HashMap;
 use std::fs::File;
 use std::mem::offset_of;
@@ -36,6 +37,21 @@ pub struct CallSums {
     pub longest: u64,
 }
 
+/// What a variable of MPI's has counted in a region so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VariableReading {
+    /// The variable, as in [`mpisee_profile::segment::snapshot::Program::variables`].
+    pub variable: u16,
+    /// The region.
+    pub region: RegionId,
+    /// Its value at the last reading there.
+    pub value: f64,
+    /// By how much it grew there.
+    pub delta: f64,
+    /// How often it was read there.
+    pub readings: u64,
+}
+
 /// The segment of a process that is read again and again.
 pub struct Followed {
     file: File,
@@ -52,6 +68,7 @@ pub struct Followed {
     numbers: HashMap<(CommId, Operation), u32>,
     rows: Vec<(CommId, Operation)>,
     sums: Vec<CallSums>,
+    variables: Vec<VariableReading>,
     has_arrived: bool,
     clock: Clock,
 }
@@ -77,6 +94,8 @@ enum Place {
     Unknown,
     /// The call in progress.
     Active,
+    /// A variable of MPI's in a region.
+    Variable,
     Row(u32),
 }
 
@@ -90,6 +109,7 @@ const VALUES: usize = offset_of!(Slot, values) / 8;
 #[derive(Default)]
 struct Found {
     active: Vec<SlotWords>,
+    variables: Vec<SlotWords>,
     /// The chunk and the number of the slot in it.
     unknown: Vec<(usize, usize, SlotWords)>,
 }
@@ -127,6 +147,7 @@ impl Chunk {
                 }
                 Place::None => {}
                 Place::Active => found.active.push(slot.each_ref().map(now)),
+                Place::Variable => found.variables.push(slot.each_ref().map(now)),
                 Place::Unknown => found.unknown.push((index, at, slot.each_ref().map(now))),
             }
         }
@@ -160,6 +181,7 @@ impl Followed {
             numbers: HashMap::new(),
             rows: Vec::new(),
             sums: Vec::new(),
+            variables: Vec::new(),
             has_arrived: false,
             clock,
         })
@@ -178,6 +200,11 @@ impl Followed {
     /// The sums of each row, at the last reading.
     pub fn sums(&self) -> &[CallSums] {
         &self.sums
+    }
+
+    /// What each of MPI's variables has counted, at the last reading; with `--mpi-t`.
+    pub fn variables(&self) -> &[VariableReading] {
+        &self.variables
     }
 
     /// The family over ranks of a communicator that has a row: `W_s1.*@64`.
@@ -228,9 +255,12 @@ impl Followed {
             match place {
                 Place::Row(row) => self.sums[row as usize].add(&words),
                 Place::Active => found.active.push(words),
+                Place::Variable => found.variables.push(words),
                 Place::None | Place::Unknown => {}
             }
         }
+        self.variables.clear();
+        self.variables.extend(found.variables.iter().filter_map(VariableReading::of));
         if !has_ended && !self.has_arrived {
             found.active.iter().for_each(|words| self.add_active(&words[VALUES..]));
         }
@@ -293,7 +323,11 @@ impl Followed {
         if key == Key::ACTIVE_CALL {
             return Place::Active;
         }
-        let Some(Meaning::Call(call)) = key.meaning() else { return Place::None };
+        let call = match key.meaning() {
+            Some(Meaning::Call(call)) => call,
+            Some(Meaning::Variable(..)) => return Place::Variable,
+            _ => return Place::None,
+        };
         if call.communicator.index() >= self.families.len() {
             return Place::Unknown;
         }
@@ -326,6 +360,24 @@ impl Followed {
         self.sums[row].ticks = self.sums[row].ticks.wrapping_add(since.get());
         self.sums[row].inside += 1;
         self.sums[row].longest = self.sums[row].longest.max(since.get());
+    }
+}
+
+impl VariableReading {
+    fn of(words: &SlotWords) -> Option<VariableReading> {
+        let Some(Meaning::Variable(variable, region)) = Key(words[offset_of!(Slot, key) / 8]).meaning()
+        else {
+            return None;
+        };
+        let values = &words[VALUES..];
+        let real = |which: usize| Some(f64::from_bits(values[which])).filter(|number| number.is_finite());
+        Some(VariableReading {
+            variable,
+            region,
+            value: real(variable::VALUE)?,
+            delta: real(variable::DELTA)?,
+            readings: values[variable::READINGS],
+        })
     }
 }
 

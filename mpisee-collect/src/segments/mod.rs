@@ -1,5 +1,6 @@
 //! Finds segments, and reads them defensively: their directory is world-writable.
 
+mod asking;
 mod current_call;
 mod followed;
 mod live;
@@ -24,8 +25,9 @@ use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+pub use asking::{Asking, Mark};
 pub use current_call::{Collected, CurrentCall, collected, is_collective, of_snapshot, short_seconds};
-pub use followed::{CallSums, Followed};
+pub use followed::{CallSums, Followed, VariableReading};
 pub use live::Clock;
 use live::{Twice, words_of};
 pub use mapped::Mapped;

@@ -73,6 +73,8 @@ pub struct StreamRow {
     pub messages: u64,
     /// Of `messages`, the number that have a row in `messages.csv`.
     pub sampled: u64,
+    /// Of `messages`, those while recording was on, of which `sampled` is a sample; empty in profiles of older versions.
+    pub recorded: Option<u64>,
     /// 1 if the order of the messages is known; 0 if a nonblocking receive from any source or with any tag, a cancelled or truncated receive, a call in a
     /// callback or several threads made it unknown: the stream has no rows in `messages.csv` then.
     pub ordered: u8,
@@ -80,4 +82,5 @@ pub struct StreamRow {
 
 impl Row for StreamRow {
     const FILE: &'static str = "streams.csv";
+    const OPTIONAL: &'static [&'static str] = &["recorded"];
 }

@@ -16,6 +16,8 @@ const STREAM: u64 = 1 << 60;
 const PATH: u64 = 1 << 59;
 /// With the tag of a region: the key has the values of one of MPI's variables in a region.
 const VARIABLE: u64 = 1 << 58;
+/// With the tag of a region: the key counts the recorded messages of a stream, where recording was switched.
+const RECORDED: u64 = 1 << 57;
 const VARIABLE_SHIFT: u32 = 16;
 const PATH_SHIFT: u32 = CommId::BITS + OPERATION_BITS;
 const REQUEST_SHIFT: u32 = 38;
@@ -51,6 +53,8 @@ pub enum Meaning {
     Instances(InstancesKey),
     /// Messages of one of the process's streams, by its number; see [`super::streams`].
     Stream(u32),
+    /// The recorded messages of a stream, by its number, where recording was switched; see [`super::streams::recorded`].
+    Recorded(u32),
     /// Calls of a call path.
     Path(PathKey),
     /// Values of one of MPI's variables, by its number in the log, in a region.
@@ -198,6 +202,11 @@ impl Key {
         Key(REGION << TAG_SHIFT | STREAM | u64::from(number))
     }
 
+    /// The key of a stream's recorded messages.
+    pub fn recorded(stream: u32) -> Key {
+        Key(REGION << TAG_SHIFT | RECORDED | u64::from(stream))
+    }
+
     /// The key of a variable of MPI's in a region.
     pub fn variable(number: u16, region: RegionId) -> Key {
         Key(REGION << TAG_SHIFT | VARIABLE | u64::from(number) << VARIABLE_SHIFT | u64::from(region.get()))
@@ -276,6 +285,7 @@ impl Key {
                 operation: bits(0, OPERATION_BITS) as u16,
             })),
             REGION if self.0 & STREAM != 0 => Some(Meaning::Stream(bits(0, 32) as u32)),
+            REGION if self.0 & RECORDED != 0 => Some(Meaning::Recorded(bits(0, 32) as u32)),
             REGION if self.0 & VARIABLE != 0 => Some(Meaning::Variable(
                 bits(VARIABLE_SHIFT, u16::BITS) as u16,
                 RegionId::new(bits(0, RegionId::BITS) as u32),
@@ -334,6 +344,7 @@ mod tests {
             let instances = InstancesKey { communicator, operation, request };
             prop_assert_eq!(instances.pack().meaning(), Some(Meaning::Instances(instances)));
             prop_assert_eq!(Key::stream(peer.peer.get()).meaning(), Some(Meaning::Stream(peer.peer.get())));
+            prop_assert_eq!(Key::recorded(peer.peer.get()).meaning(), Some(Meaning::Recorded(peer.peer.get())));
             prop_assert_eq!(Key::shared_row(communicator).meaning(), Some(Meaning::SharedRow(communicator)));
         }
 

@@ -89,6 +89,10 @@ pub struct Header {
     pub request: AtomicU64,
     /// The last request that this process has followed.
     pub followed_request: AtomicU64,
+    /// How often another process has asked for a reading of MPI's variables.
+    pub variables_asked: AtomicU64,
+    /// As that was when they were read for the last time.
+    pub variables_read: AtomicU64,
 }
 
 /// Values of [`Header::state`].

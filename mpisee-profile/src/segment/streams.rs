@@ -51,10 +51,33 @@ impl Stream {
     }
 }
 
+/// The recorded messages of a stream in a process that switches recording, in a slot of their own, with the key [`super::Key::recorded`]. A stream
+/// without such a slot was recorded from its begin on.
+pub mod recorded {
+    /// In the slot's values: the messages while recording was on, until it was switched on for the last time.
+    pub const BEFORE: usize = 0;
+    /// In the slot's values: the messages of the stream at that moment, plus 1; 0 while recording is off.
+    pub const SINCE_PLUS_1: usize = 1;
+
+    /// The recorded messages of a stream that has had so many, from the values of the slot.
+    pub fn messages(values: &[u64; 6], all: u64) -> u64 {
+        let since = values[SINCE_PLUS_1].checked_sub(1).map_or(0, |since| all.saturating_sub(since));
+        values[BEFORE].saturating_add(since).min(all)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn messages_count_while_recording_is_on() {
+        assert_eq!(recorded::messages(&[7, 0, 0, 0, 0, 0], 50), 7, "it is off");
+        assert_eq!(recorded::messages(&[7, 41, 0, 0, 0, 0], 50), 17, "it is on since the 40th");
+        assert_eq!(recorded::messages(&[0, 1, 0, 0, 0, 0], 50), 50);
+        assert_eq!(recorded::messages(&[99, 60, 0, 0, 0, 0], 50), 50, "words that no writer makes");
+    }
 
     proptest! {
         #[test]

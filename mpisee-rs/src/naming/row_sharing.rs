@@ -289,6 +289,7 @@ impl RowSharing {
             | Meaning::SharedRow(_)
             | Meaning::Instances(_)
             | Meaning::Stream(_)
+            | Meaning::Recorded(_)
             | Meaning::Path(_)
             | Meaning::Variable(..) => Some(Lasting::of(key)),
         }

@@ -15,12 +15,15 @@ use crate::state::cached_call::Ends;
 use crate::state::communicator::{COMMUNICATORS, Communicator};
 use crate::state::process;
 use crate::state::thread::Thread;
-use crate::state::world;
+use crate::state::world::{self, World};
+use crate::storage::counters::{Counters, add, update};
+use crate::storage::segment::Segment;
 use crate::storage::sync::own_value;
 use mpisee_profile::rows::End;
-use mpisee_profile::segment::instances::{Sample, Subject};
+use mpisee_profile::segment::instances::{INSTANCES, Sample, Subject};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::Slot;
+use mpisee_profile::segment::streams::recorded::{BEFORE, SINCE_PLUS_1};
 use mpisee_profile::segment::streams::{COMMUNICATOR, IS_UNORDERED, PEER_AND_TAG, Stream, THREAD};
 use mpisee_profile::segment::{Key, active_call};
 use mpisee_profile::{CommId, CommRank, Ticks};
@@ -42,11 +45,21 @@ const MANY: usize = 32;
 const LEAST: usize = 8;
 
 /// The streams of this process.
-static STREAMS: LazyLock<Mutex<Streams>> = LazyLock::new(|| Mutex::new(Streams::default()));
+static STREAMS: LazyLock<Mutex<Streams>> = LazyLock::new(|| {
+    Mutex::new(Streams {
+        known: FxHashMap::default(),
+        recorded: Counters::new(),
+        unordered: FxHashSet::default(),
+    })
+});
 
-#[derive(Default)]
+// SAFETY: the index and the slots of its counters live as long as the process, and who holds the lock uses them alone.
+unsafe impl Send for Streams {}
+
 struct Streams {
     known: FxHashMap<Stream, &'static Slot>,
+    /// The recorded messages of streams, where recording was switched.
+    recorded: Counters,
     /// Communicators, and of those the peers, with which messages are sent or received in an unknown order; without a peer, with all.
     unordered: FxHashSet<(CommId, bool, Option<CommRank>)>,
 }
@@ -176,6 +189,11 @@ pub fn unorder(communicator: CommId, end: End, peer: Option<CommRank>) {
     streams().unorder(communicator, end, peer);
 }
 
+/// Recording is about to be switched: keeps how many messages of each stream are recorded.
+pub fn note_switch(world: &World, on: bool) {
+    streams().note_switch(&world.segment, on);
+}
+
 fn streams() -> MutexGuard<'static, Streams> {
     STREAMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -214,8 +232,37 @@ impl Streams {
         slot.values[PEER_AND_TAG].store(ends, Ordering::Relaxed);
         slot.values[THREAD].store(ptr::from_ref(recorder.thread).addr() as u64, Ordering::Relaxed);
         slot.values[COMMUNICATOR].store(communicator, Ordering::Release);
+        if !process::is_recording() {
+            // None of its messages is recorded so far, which a slot without values says.
+            self.recorded_of(&recorder.world.segment, slot);
+        }
         self.known.insert(stream, slot);
         Some(slot)
+    }
+
+    /// The slot for the recorded messages of a stream.
+    fn recorded_of(&self, segment: &Segment, stream: &Slot) -> Option<&'static Slot> {
+        let Some(Meaning::Stream(number)) = Key(own_value(&stream.key)).meaning() else { return None };
+        self.recorded.slot(segment, Key::recorded(number))
+    }
+
+    /// Notes how many messages each stream has when recording is switched.
+    fn note_switch(&self, segment: &Segment, on: bool) {
+        for stream in self.known.values() {
+            let Some(recorded) = self.recorded_of(segment, stream) else { continue };
+            let all = stream.values[INSTANCES].load(Ordering::Relaxed);
+            update(recorded, |values| {
+                let since_plus_1 = if on {
+                    all + 1
+                } else {
+                    // A new slot is of a stream that was recorded from its begin on.
+                    let since = own_value(&values[SINCE_PLUS_1]).saturating_sub(1);
+                    add(&values[BEFORE], all.saturating_sub(since));
+                    0
+                };
+                values[SINCE_PLUS_1].store(since_plus_1, Ordering::Relaxed);
+            });
+        }
     }
 
     /// The most samples of the next stream, of which the first ones have `wanted`.

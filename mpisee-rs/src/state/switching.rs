@@ -1,4 +1,5 @@
-//! Recording on and off: by the program, by an option, and by a request from outside while the program runs.
+//! Recording on and off: by the program, by an option, and by a request from outside while the program runs; and readings of MPI's variables
+//! that another process asks for.
 //!
 //! A request comes through the segment, see [`mpisee_profile::segment::request`]. No call that is recorded looks for one: whoever asks marks
 //! the slots of the threads' calls in progress, so that the next call of a thread finds its slot in a state that it takes out of line. A mark
@@ -11,14 +12,29 @@ use super::variables;
 use super::world::{self, World};
 use crate::storage::clock;
 use mpisee_profile::segment::fact::Fact;
+use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::request::{FollowedRequest, Request};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The last request that a thread took upon itself.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
+/// Run at each switch, before recording is on or off.
+static AT_SWITCH: OnceLock<fn(&World, bool)> = OnceLock::new();
+
+/// Sets what is run at each switch, before recording is on or off.
+pub fn at_switch(run: fn(&World, bool)) {
+    let _ = AT_SWITCH.set(run);
+}
+
 /// Switches recording on or off.
 pub fn switch(world: &World, on: bool) {
+    if process::is_recording() != on
+        && let Some(run) = AT_SWITCH.get()
+    {
+        run(world, on);
+    }
     if !on {
         world.segment.header().recording_was_off.store(1, Ordering::Relaxed);
     }
@@ -28,7 +44,12 @@ pub fn switch(world: &World, on: bool) {
 
 /// Returns whether there is a request that was not followed yet.
 pub fn is_pending(world: &World) -> bool {
-    world.segment.header().request.load(Ordering::Relaxed) != TAKEN.load(Ordering::Relaxed)
+    let header = world.segment.header();
+    header.request.load(Ordering::Relaxed) != TAKEN.load(Ordering::Relaxed) || are_variables_asked(header)
+}
+
+fn are_variables_asked(header: &Header) -> bool {
+    header.variables_asked.load(Ordering::Relaxed) != header.variables_read.load(Ordering::Relaxed)
 }
 
 /// Follows a request, if there is one. The calling thread is in no call.
@@ -42,9 +63,14 @@ pub extern "C" fn follow() {
             return;
         };
         let header = world.segment.header();
+        if are_variables_asked(header) {
+            let asked = header.variables_asked.load(Ordering::Acquire);
+            variables::read_for_another();
+            header.variables_read.store(asked, Ordering::Release);
+        }
         let word = header.request.load(Ordering::Relaxed);
         if TAKEN.swap(word, Ordering::Relaxed) == word {
-            return; // Another thread follows it.
+            return; // There is none, or another thread follows it.
         }
         if let Some(request) = Request::from_word(word) {
             switch(world, request.on);

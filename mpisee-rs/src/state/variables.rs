@@ -1,5 +1,5 @@
-//! MPI's own variables (`--mpi-t`): performance variables are read where regions begin and end, and what they counted since the last reading
-//! goes to the region in which the program was.
+//! MPI's own variables (`--mpi-t`): performance variables are read where regions begin and end, and when an agent asks; what they counted since the
+//! last reading goes to the region in which the program was.
 //!
 //! Without the option MPI is not asked for anything.
 
@@ -122,6 +122,13 @@ fn lock() -> std::sync::MutexGuard<'static, Option<Watched>> {
 /// The program leaves the region in which it is, for another one or the end of MPI.
 #[inline]
 pub fn leave_region() {
+    if IS_ON.load(Ordering::Relaxed) {
+        read(process::is_recording());
+    }
+}
+
+/// Another process asks for a reading: a thread that is in no call is about to make one.
+pub fn read_for_another() {
     if IS_ON.load(Ordering::Relaxed) {
         read(process::is_recording());
     }

@@ -7,7 +7,7 @@ use crate::mpi::abi::{self, Group, Raw, Status, constant};
 use crate::mpi::compatibility::{self, FLAVOUR};
 use crate::mpi::query;
 use crate::naming;
-use crate::recording::{overhead, paths};
+use crate::recording::{overhead, paths, streams};
 use crate::state::buffers;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
@@ -17,7 +17,7 @@ use crate::state::handles;
 use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
 use crate::state::sites::{self, SITES};
-use crate::state::switching::switch;
+use crate::state::switching::{at_switch, switch};
 use crate::state::thread::{self, Inside};
 use crate::state::variables;
 use crate::state::world::{self, World};
@@ -284,6 +284,7 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
     }
     overhead::find_out(world);
     paths::prepare();
+    at_switch(streams::note_switch);
     buffers::look_for_driver();
     finalize::log_facts(world);
     variables::begin(world);

@@ -179,6 +179,11 @@ impl<'a> Record<'a> {
         parsed.ok_or_else(|| BadField { column: name, why: format!("'{}' is not a tag", shown(text)) })
     }
 
+    /// A whole number; none where the field is empty.
+    pub fn number_if_any(&self, column: usize, name: &'static str) -> Result<Option<u64>, BadField> {
+        if self.text(column).is_empty() { Ok(None) } else { self.number(column, name).map(Some) }
+    }
+
     /// A time in seconds, as nanoseconds; none where the field is empty.
     pub fn nanoseconds_if_any(&self, column: usize, name: &'static str) -> Result<Option<u64>, BadField> {
         if self.text(column).is_empty() { Ok(None) } else { self.nanoseconds(column, name).map(Some) }

@@ -253,6 +253,8 @@ pub struct Stream<'a> {
     pub end: End,
     pub tag: i32,
     pub messages: u64,
+    /// Those while recording was on; `None` in profiles of older versions.
+    pub recorded: Option<u64>,
     pub is_ordered: bool,
 }
 
@@ -269,7 +271,8 @@ impl Table for Stream<'static> {
             end: end(record.text(3))?,
             tag: record.signed(4, "tag")?,
             messages: record.number(5, "messages")?,
-            is_ordered: record.number(7, "ordered")? == 1,
+            recorded: record.number_if_any(7, "recorded")?,
+            is_ordered: record.number(8, "ordered")? == 1,
         })
     }
 }

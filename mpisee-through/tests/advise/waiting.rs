@@ -125,7 +125,17 @@ fn pass(mut builder: Builder, [from, to]: [u32; 2], messages: u64, late_s: [f64;
             });
         }
         let (comm, sampled) = ("W".to_owned(), messages);
-        builder.streams.push(StreamRow { comm, rank, peer, end, tag: 0, messages, sampled, ordered: 1 });
+        builder.streams.push(StreamRow {
+            comm,
+            rank,
+            peer,
+            end,
+            tag: 0,
+            messages,
+            sampled,
+            recorded: Some(messages),
+            ordered: 1,
+        });
         builder = builder.call("W", rank, call, messages, 8 * messages, messages as f64 * (left_s - own_s));
     }
     builder

@@ -97,6 +97,7 @@ fn check_stream(tables: &Tables, known: (u32, u32, i32)) {
         let messages = messages(tables, stream);
         assert_eq!(stream.sampled, messages.len() as u64, "{stream:?}");
         let recorded = (0..MESSAGES).filter(|&number| is_recorded(stream.rank, tag, number));
+        assert_eq!(stream.recorded, Some(recorded.clone().count() as u64), "{stream:?}");
         assert!(messages.keys().copied().eq(recorded), "{stream:?}: {:?}", messages.keys());
         messages
     });

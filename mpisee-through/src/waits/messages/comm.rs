@@ -34,7 +34,7 @@ pub struct CommMessages<'a> {
     /// Messages in all, and sampled at both ends.
     messages: u64,
     sampled: u64,
-    /// True if numbers of messages count some that were not recorded.
+    /// True if recording was off for a time, and nobody knows for how many of the messages.
     was_off: bool,
     /// Time in calls beyond their waits, in seconds, as the quickest calls have it whose messages are not all known.
     transfer_s: f64,
@@ -77,7 +77,7 @@ impl<'a> CommMessages<'a> {
             ranks: HashSet::new(),
             messages: 0,
             sampled: 0,
-            was_off: known.was_off,
+            was_off: known.was_off && joined.is_recorded_unknown,
             transfer_s: transfer_s(completions),
         };
         let uncovered = joined.uncovered.iter().filter(|(of, ..)| *of == comm);

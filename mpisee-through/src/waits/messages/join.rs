@@ -32,8 +32,15 @@ pub struct MessageSample {
     pub completed: u32,
 }
 
-/// The number of messages of a stream at one end, if their order is known.
-type OrderedCount = Option<u64>;
+/// The messages of a stream at one end.
+#[derive(Clone, Copy, Debug)]
+pub struct EndCount {
+    pub messages: u64,
+    /// Those while recording was on there, of which there are samples.
+    pub recorded: u64,
+    /// True if their order is known.
+    pub is_ordered: bool,
+}
 
 /// The rows of both tables.
 #[derive(Debug, Default)]
@@ -42,7 +49,9 @@ pub struct Tables {
     pub comms: Names,
     pub sightings: Vec<MessageSample>,
     /// By stream, the counts of the sender and of the receiver, where they have a row.
-    pub streams: HashMap<StreamKey, [Option<(u64, OrderedCount)>; 2]>,
+    pub streams: HashMap<StreamKey, [Option<EndCount>; 2]>,
+    /// True if a profile of an older version does not say how many messages were recorded.
+    pub is_recorded_unknown: bool,
     /// The error that ended reading.
     pub cut_off: Option<ProfileError>,
 }
@@ -87,15 +96,18 @@ impl Fold<scan::Message<'static>> for Sightings {
 #[derive(Default)]
 struct Streams {
     comms: Names,
-    rows: Vec<(StreamKey, bool, u64, OrderedCount)>,
+    rows: Vec<(StreamKey, bool, EndCount)>,
+    is_recorded_unknown: bool,
 }
 
 impl Fold<scan::Stream<'static>> for Streams {
     fn row(&mut self, row: &scan::Stream<'_>) -> Result<(), BadField> {
         let Some(comm) = self.comms.number(row.comm, "comm", |_| true)? else { return Ok(()) };
         let key = key(comm, row.rank, row.peer, row.end, row.tag);
-        let ordered = row.is_ordered.then_some(row.messages);
-        self.rows.push((key, row.end == End::Received, row.messages, ordered));
+        self.is_recorded_unknown |= row.recorded.is_none();
+        let scan::Stream { messages, is_ordered, .. } = *row;
+        let count = EndCount { messages, recorded: row.recorded.unwrap_or(messages), is_ordered };
+        self.rows.push((key, row.end == End::Received, count));
         Ok(())
     }
 }
@@ -124,12 +136,13 @@ impl Tables {
         }
         let scanned = scan::scan::<scan::Stream, Streams>(profile, Streams::default)?;
         tables.cut_off = tables.cut_off.or(scanned.cut_off);
-        for Streams { comms, rows } in scanned.folds {
+        for Streams { comms, rows, is_recorded_unknown } in scanned.folds {
+            tables.is_recorded_unknown |= is_recorded_unknown;
             let numbers: Vec<u32> = comms.names.iter().map(|name| tables.comms.number_of(name)).collect();
-            for (key, is_received, messages, ordered) in rows {
+            for (key, is_received, count) in rows {
                 let key = StreamKey { comm: numbers[key.comm as usize], ..key };
                 let ends = tables.streams.entry(key).or_default();
-                ends[usize::from(is_received)] = Some((messages, ordered));
+                ends[usize::from(is_received)] = Some(count);
             }
         }
         Ok(tables)
@@ -140,6 +153,7 @@ impl Tables {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stream {
     pub key: StreamKey,
+    /// Those that both ends recorded, at most.
     pub messages: u64,
     /// Messages that both ends sampled.
     pub sampled: u64,
@@ -178,28 +192,32 @@ pub struct Joined {
     pub parts: Vec<MessageEnd>,
     /// The ends with messages in streams that are left out: communicator, rank, and whether it received them.
     pub uncovered: HashSet<(u32, u32, bool)>,
-    /// Messages in streams that are left out, and in all streams, as their senders have them.
+    /// Recorded messages in streams that are left out, and in all streams, as the end with more of them has them.
     pub left_out: u64,
     pub messages: u64,
+    /// As in [`Tables`].
+    pub is_recorded_unknown: bool,
 }
 
 /// Joins both ends of each stream; leaves out streams whose ends disagree or do not know the order of their messages.
 pub fn join(tables: &mut Tables) -> Joined {
-    let mut joined = Joined::default();
+    let mut joined = Joined { is_recorded_unknown: tables.is_recorded_unknown, ..Joined::default() };
     tables.sightings.sort_unstable_by_key(|one| (one.key, one.number, one.is_received));
     let mut with_rows: HashSet<StreamKey> = HashSet::new();
     for of_stream in tables.sightings.chunk_by(|one, other| one.key == other.key) {
         let key = of_stream[0].key;
         let ends = tables.streams.get(&key).copied().unwrap_or_default();
-        if let [Some((_, Some(sent))), Some((_, Some(received)))] = ends
-            && sent == received
-            && joined.add(key, sent, of_stream)
+        if let [Some(sent), Some(received)] = ends
+            && sent.is_ordered
+            && received.is_ordered
+            && sent.messages == received.messages
+            && joined.add(key, sent.recorded.min(received.recorded), of_stream)
         {
             with_rows.insert(key);
         }
     }
     for (key, ends) in &tables.streams {
-        let messages = ends.iter().flatten().map(|(messages, _)| *messages).max().unwrap_or(0);
+        let messages = ends.iter().flatten().map(|count| count.recorded).max().unwrap_or(0);
         joined.messages = joined.messages.saturating_add(messages);
         if messages > 0 && !with_rows.contains(key) {
             joined.left_out = joined.left_out.saturating_add(messages);
@@ -255,7 +273,8 @@ impl Joined {
             return false;
         }
         let bits = if sampled == messages { 0 } else { ones.trailing_zeros() };
-        self.streams.push(Stream { key, messages, sampled, bits });
+        // A switch at the same moment as a message may count it for neither side.
+        self.streams.push(Stream { key, messages: messages.max(sampled), sampled, bits });
         true
     }
 }
@@ -278,8 +297,10 @@ mod tests {
         }
     }
 
-    fn tables(rows: Vec<MessageSample>, sent: (u64, OrderedCount), received: (u64, OrderedCount)) -> Tables {
-        let streams = [(rows[0].key, [Some(sent), Some(received)])].into_iter().collect();
+    /// With the messages of each end, and whether their order is known.
+    fn tables(rows: Vec<MessageSample>, ends: [(u64, bool); 2]) -> Tables {
+        let count = |(messages, is_ordered)| Some(EndCount { messages, recorded: messages, is_ordered });
+        let streams = [(rows[0].key, ends.map(count))].into_iter().collect();
         Tables { sightings: rows, streams, ..Tables::default() }
     }
 
@@ -288,7 +309,7 @@ mod tests {
         let rows = [(4, true), (0, false), (4, false), (2, true), (9, false)];
         let mut rows: Vec<MessageSample> = rows.map(|(number, received)| sighting(number, received)).into();
         rows.push(MessageSample { completion_ns: None, ..sighting(0, true) });
-        let joined = join(&mut tables(rows, (10, Some(10)), (10, Some(10))));
+        let joined = join(&mut tables(rows, [(10, true); 2]));
         assert_eq!((joined.streams.len(), joined.streams[0].sampled, joined.left_out), (1, 2, 0));
         let parts: Vec<(u64, u32, u64)> =
             joined.parts.iter().map(|part| (part.number, part.rank, part.peer_started_ns)).collect();
@@ -301,16 +322,28 @@ mod tests {
         let mut other_bytes = rows();
         other_bytes[3].bytes = 9;
         for (rows, sent, received) in [
-            (other_bytes, (10, Some(10)), (10, Some(10))),
-            (rows(), (10, Some(10)), (11, Some(11))),
-            (rows(), (10, Some(10)), (10, None)),
-            (vec![sighting(0, false), sighting(1, true)], (10, Some(10)), (10, Some(10))),
-            (vec![sighting(0, false), sighting(0, false)], (10, Some(10)), (10, Some(10))),
+            (other_bytes, (10, true), (10, true)),
+            (rows(), (10, true), (11, true)),
+            (rows(), (10, true), (10, false)),
+            (vec![sighting(0, false), sighting(1, true)], (10, true), (10, true)),
+            (vec![sighting(0, false), sighting(0, false)], (10, true), (10, true)),
         ] {
-            let joined = join(&mut tables(rows, sent, received));
+            let joined = join(&mut tables(rows, [sent, received]));
             assert_eq!((joined.streams.len(), joined.parts.len()), (0, 0));
             assert_eq!((joined.left_out, joined.messages), (sent.0.max(received.0), sent.0.max(received.0)));
             assert!(joined.uncovered.contains(&(0, 3, false)) && joined.uncovered.contains(&(0, 5, true)));
         }
+    }
+
+    #[test]
+    fn a_stream_has_the_messages_that_were_recorded() {
+        let rows = vec![sighting(3, false), sighting(3, true), sighting(5, false), sighting(5, true)];
+        let mut tables = tables(rows, [(2000, true); 2]);
+        for ends in tables.streams.values_mut() {
+            ends[0].as_mut().unwrap().recorded = 2;
+            ends[1].as_mut().unwrap().recorded = 3;
+        }
+        let joined = join(&mut tables);
+        assert_eq!((joined.streams[0].messages, joined.streams[0].sampled, joined.messages), (2, 2, 3));
     }
 }

@@ -1,6 +1,6 @@
 //! Random programs with messages that are all known, for tests of the estimates.
 
-use super::join::{MessageSample, StreamKey, Tables, join};
+use super::join::{EndCount, MessageSample, StreamKey, Tables, join};
 use super::{Class, LateEnd, MESSAGES, MessageTotals, Times, waits};
 use crate::waits::estimate::Estimate;
 use crate::waits::hosts::Clocks;
@@ -245,7 +245,8 @@ impl Program {
         for (key, messages) in counts {
             let half = if random.below(4) == 0 { room / 2 } else { room };
             masks.insert(key, [mask_of(messages, room), mask_of(messages, half)]);
-            tables.streams.insert(key, [Some((messages, Some(messages))); 2]);
+            let count = EndCount { messages, recorded: messages, is_ordered: true };
+            tables.streams.insert(key, [Some(count); 2]);
         }
         for message in &self.messages {
             for (end, mask) in masks[&message.key].into_iter().enumerate() {
