@@ -3,9 +3,9 @@
 use super::files::{read, table_path};
 use super::{ENDING, JOB_FILE, JobFile, NodeFile, read_job};
 use anyhow::{Context, Result, bail};
-use mpisee_profile::Profile;
 use mpisee_profile::rows::{NodeRateRow, RateRow, Row};
 use mpisee_profile::run::rfc3339;
+use mpisee_profile::{Profile, RunInfo};
 use std::path::{Path, PathBuf};
 
 /// A time line.
@@ -39,6 +39,11 @@ impl TimeLine {
             bail!("the time line of {} has no interval yet", line.job.profile);
         }
         Ok(line)
+    }
+
+    /// Of a profile's run, from the folder beside the profile; `None` if there is none.
+    pub fn of_profile(profile: &Path, run: &RunInfo) -> Result<Option<TimeLine>> {
+        beside(profile, run)?.map(|folder| TimeLine::read(&[folder])).transpose()
     }
 
     fn of(job: JobFile) -> TimeLine {
@@ -111,9 +116,17 @@ fn folder_of(path: &Path) -> Result<PathBuf> {
             path.display()
         );
     }
-    let profile = Profile::open(path)?;
-    let run = profile.run();
-    let path = std::path::absolute(path)?;
+    match beside(path, Profile::open(path)?.run())? {
+        Some(folder) => Ok(folder),
+        None => {
+            bail!("no NAME.{ENDING} beside '{}' is of its run; mpisee --watch writes one", path.display())
+        }
+    }
+}
+
+/// The folder with the time line of a profile's run, beside the profile; `None` if there is none.
+fn beside(profile: &Path, run: &RunInfo) -> Result<Option<PathBuf>> {
+    let path = std::path::absolute(profile)?;
     let beside = path.parent().unwrap_or(Path::new("/"));
     let entries = std::fs::read_dir(beside).with_context(|| format!("cannot read '{}'", beside.display()))?;
     let is_line = |path: &PathBuf| path.extension().is_some_and(|extension| extension == ENDING);
@@ -133,10 +146,5 @@ fn folder_of(path: &Path) -> Result<PathBuf> {
     let mut found: Vec<(i64, PathBuf)> =
         folders.filter_map(|folder| Some((apart_from_run(&folder)?, folder))).collect();
     found.sort();
-    match found.into_iter().next() {
-        Some((_, folder)) => Ok(folder),
-        None => {
-            bail!("no NAME.{ENDING} beside '{}' is of its run; mpisee --watch writes one", path.display())
-        }
-    }
+    Ok(found.into_iter().next().map(|(_, folder)| folder))
 }

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod golden;
 mod image;
-mod text;
+pub mod text;
 
 use super::Outcome;
 use crate::output::{Format, OutputArgs};
@@ -67,7 +67,7 @@ enum Table {
 }
 
 /// Parts of the time in tables for programs, and in pictures.
-const FINE: usize = 1024;
+pub const FINE: usize = 1024;
 
 /// Runs the command.
 pub fn run(args: &TimelineArgs) -> Result<Outcome> {
@@ -107,7 +107,7 @@ fn answer(line: &TimeLine, bins: &Bins, phases: &[Phase], first: Table) -> Answe
 }
 
 /// A row for each phase.
-fn phase_sheet(phases: &[Phase]) -> Sheet {
+pub fn phase_sheet(phases: &[Phase]) -> Sheet {
     let row = |(at, phase): (usize, &Phase)| {
         vec![
             Value::Count(at as u64 + 1),
