@@ -1,6 +1,7 @@
 //! Reads the time line of a job: of all its nodes, from one folder or, where nodes share none, from several.
 
 use super::files::{read, table_path};
+use super::gpus::{self, GpuRow};
 use super::{ENDING, JOB_FILE, JobFile, NodeFile, read_job};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::rows::{NodeRateRow, RateRow, Row};
@@ -15,6 +16,7 @@ pub struct TimeLine {
     pub nodes: Vec<NodeFile>,
     pub rates: Vec<RateRow>,
     pub node_rates: Vec<NodeRateRow>,
+    pub gpus: Vec<GpuRow>,
     /// Remarks for the reader, one sentence each.
     pub notes: Vec<String>,
 }
@@ -47,7 +49,14 @@ impl TimeLine {
     }
 
     fn of(job: JobFile) -> TimeLine {
-        TimeLine { job, nodes: Vec::new(), rates: Vec::new(), node_rates: Vec::new(), notes: Vec::new() }
+        TimeLine {
+            job,
+            nodes: Vec::new(),
+            rates: Vec::new(),
+            node_rates: Vec::new(),
+            gpus: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 
     fn add(&mut self, folder: &Path, later_s: f64) -> Result<()> {
@@ -82,6 +91,7 @@ impl TimeLine {
             self.notes.push(format!("The agent on {host} ended before the job did, by {}.", node.ended));
         }
         self.notes.extend(node.notes.iter().map(|note| format!("On {host} {note}.")));
+        self.gpus.append(&mut gpus::read(&gpus::gpus_path(folder, host))?);
         self.nodes.push(node);
         self.rates.append(&mut rates);
         self.node_rates.append(&mut node_rates);

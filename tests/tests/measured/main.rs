@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 mod advise;
 mod agent;
+mod agent_gpus;
 mod arrivals;
 mod bench;
 mod causes;

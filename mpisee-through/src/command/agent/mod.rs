@@ -1,6 +1,7 @@
 //! `agent`: reads the segments of a job on its node in intervals, with what the node counts, and keeps the time line.
 
 mod alone;
+mod gpus;
 mod metrics;
 mod node;
 mod ranks;
@@ -17,6 +18,7 @@ use crate::units::{count, parse_seconds};
 use alone::OnlyOne;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use gpus::Gpus;
 use metrics::Metrics;
 use mpisee_collect::segments::WorldSegments;
 use mpisee_profile::options::Options;
@@ -110,6 +112,7 @@ struct Agent<'a> {
     interval_s: f64,
     ranks: Ranks,
     node: Node,
+    gpus: Gpus,
     history: History,
     files: NodeFiles,
     about: NodeFile,
@@ -147,8 +150,8 @@ impl<'a> Agent<'a> {
         ranks.forget_counts();
         let node = Node::below(Path::new("/"), &mut history);
         let batch_job = program.job.as_deref();
-        let serve = |address| Metrics::serve(address, &named, &host, batch_job);
-        let metrics = args.metrics.map(serve).transpose()?;
+        let offered = Metrics::new(&named, &host, batch_job);
+        let served = args.metrics.map(|address| offered.serve(address)).transpose()?;
         let mut agent = Agent {
             search,
             job,
@@ -159,16 +162,17 @@ impl<'a> Agent<'a> {
                 host: host.clone(),
                 interval_s: args.interval,
                 link_bytes_per_s: node.links.clone(),
-                metrics: metrics.as_ref().map(|metrics| metrics.address.to_string()),
+                metrics: served.map(|address| address.to_string()),
                 ..NodeFile::default()
             },
             files: NodeFiles::new(&folder, &host),
             folder,
             ranks,
             node,
+            gpus: Gpus::start(&host),
             history,
             before: Vec::new(),
-            metrics,
+            metrics: served.map(|_| offered),
             _only: only,
         };
         agent.take_over(&host)?;
@@ -217,6 +221,7 @@ impl<'a> Agent<'a> {
                     .for_each(|segment| self.ranks.add(segment));
             }
             self.read();
+            self.describe_gpus()?;
             if self.about.ranks != self.ranks.len() as u32 {
                 self.about.ranks = self.ranks.len() as u32;
                 self.files.describe(&self.about)?;
@@ -253,6 +258,7 @@ impl<'a> Agent<'a> {
     fn read(&mut self) {
         let begin_s = self.history.end_s();
         let before_s = self.start.elapsed().as_secs_f64();
+        self.gpus.ask();
         let mut rates = self.ranks.read(&mut self.history);
         // Reading takes a while, where the agent has to wait for a core.
         let now_s = (before_s + self.start.elapsed().as_secs_f64()) / 2.0;
@@ -266,11 +272,21 @@ impl<'a> Agent<'a> {
         let name = self.history.quantities.number(ranks);
         node_rates.push(NodeRate { name, value: self.ranks.running() as f64 });
         self.node.read(&mut node_rates);
+        self.gpus.read(&mut self.history, length_s, &mut node_rates);
         if let Some(metrics) = &self.metrics {
             metrics.add(self.history.calls.all(), &rates, self.ranks.running(), length_s);
+            metrics.set_gpus(&self.gpus.states);
         }
         self.history.push(Interval { begin_s, length_s }, &rates, &node_rates);
         self.about.readings += 1;
+    }
+
+    /// Writes the tables of GPUs, once they are known.
+    fn describe_gpus(&mut self) -> Result<()> {
+        let Some(topology) = self.gpus.topology.take() else { return Ok(()) };
+        self.files.write_gpus(&topology.gpus, &topology.links)?;
+        self.about.link_bytes_per_s.extend(topology.link_bytes_per_s());
+        self.files.describe(&self.about)
     }
 
     /// Joins intervals, and reads less often from now on.
@@ -289,6 +305,7 @@ impl<'a> Agent<'a> {
             self.ranks.notes.push(format!("{missing} of the node's ranks were not found"));
         }
         self.about.notes = std::mem::take(&mut self.ranks.notes);
+        self.about.notes.append(&mut self.gpus.notes);
         self.about.cpu_s = alone::cpu_s();
         self.about.wall_s = begin.elapsed().as_secs_f64();
         self.about.ended = why;

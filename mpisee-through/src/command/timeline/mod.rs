@@ -10,6 +10,7 @@ use crate::output::{Format, OutputArgs};
 use crate::picture::ImageFile;
 use crate::sheet::{Answer, Head, Sheet, Shown, Value, fixed, number};
 use crate::timeline::bins::Bins;
+use crate::timeline::is_level;
 use crate::timeline::load::TimeLine;
 use crate::timeline::phases::{Phase, phases};
 use anyhow::Result;
@@ -171,8 +172,11 @@ fn node_sheet(bins: &Bins) -> Sheet {
     let mut rows = Vec::new();
     for bin in 0..bins.count {
         for series in &bins.nodes {
-            let is_level = series.quantity == "available_bytes";
-            let value = if is_level { series.values[bin] } else { series.values[bin] / bins.length_s };
+            let value = if is_level(&series.quantity) {
+                series.values[bin]
+            } else {
+                series.values[bin] / bins.length_s
+            };
             if value > 0.0 {
                 rows.push(vec![
                     Value::Seconds(bins.begin_s(bin)),
