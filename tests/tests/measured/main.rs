@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 mod advise;
 mod agent;
 mod agent_gpus;
+mod agent_otlp;
 mod arrivals;
 mod bench;
 mod causes;

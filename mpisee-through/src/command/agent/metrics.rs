@@ -129,6 +129,11 @@ impl Metrics {
             lock(&self.0).gpus = gpus.to_vec();
         }
     }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Metric> {
+        lock(&self.0).metrics()
+    }
 }
 
 fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {

@@ -4,6 +4,7 @@ mod alone;
 mod gpus;
 mod metrics;
 mod node;
+mod otlp;
 mod ranks;
 pub mod search;
 
@@ -25,8 +26,10 @@ use mpisee_profile::options::Options;
 use mpisee_profile::rows::{NodeRateRow, RateRow};
 use mpisee_profile::run::rfc3339;
 use node::Node;
+use otlp::{Exporter, Source, Target};
 use ranks::Ranks;
 use search::{Search, job_of};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -40,6 +43,7 @@ EXAMPLES:
   mpisee-through agent 4711               the job to which process 4711 belongs, or which it started
   srun --overlap --ntasks-per-node=1 mpisee-through agent --interval 5s
   mpisee-through agent --metrics          for Prometheus, at http://127.0.0.1:9464/metrics
+  mpisee-through agent --otlp=http://collector:4318        to a collector of OpenTelemetry
   mpisee-through timeline app.timeline    what it has read, also while it runs";
 
 /// Reads a running job on this node in intervals, and writes its time line: rates by communicator and operation, and the network
@@ -72,6 +76,11 @@ pub struct AgentArgs {
     /// Serve what is read to Prometheus and its like, as OpenMetrics over HTTP
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9464")]
     metrics: Option<SocketAddr>,
+
+    /// Send what is read to a collector of OpenTelemetry, as JSON over HTTP (default: where OTEL_EXPORTER_OTLP_ENDPOINT says, else
+    /// http://localhost:4318)
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    otlp: Option<String>,
 
     /// Rows to keep; neighbouring intervals are joined when there are more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..), default_value_t = 400_000)]
@@ -119,6 +128,7 @@ struct Agent<'a> {
     /// By name, what an earlier agent has counted.
     before: Vec<(u64, u64, f64)>,
     metrics: Option<Metrics>,
+    exporter: Option<Exporter>,
     _only: OnlyOne,
 }
 
@@ -151,6 +161,8 @@ impl<'a> Agent<'a> {
         let node = Node::below(Path::new("/"), &mut history);
         let batch_job = program.job.as_deref();
         let offered = Metrics::new(&named, &host, batch_job);
+        let target =
+            args.otlp.as_ref().map(|url| Target::new(url, |name| std::env::var(name).ok())).transpose()?;
         let served = args.metrics.map(|address| offered.serve(address)).transpose()?;
         let mut agent = Agent {
             search,
@@ -172,10 +184,17 @@ impl<'a> Agent<'a> {
             gpus: Gpus::start(&host),
             history,
             before: Vec::new(),
-            metrics: served.map(|_| offered),
+            metrics: (served.is_some() || target.is_some()).then_some(offered),
+            exporter: None,
             _only: only,
         };
         agent.take_over(&host)?;
+        if let Some((target, metrics)) = target.zip(agent.metrics.clone()) {
+            // Sums count from where an earlier agent ended.
+            let since_ns = named.start_ns + (agent.history.end_s() * 1e9) as u64;
+            let attributes = attributes(&named, &host, batch_job);
+            agent.exporter = Some(Exporter::start(target, Source { metrics, since_ns, attributes })?);
+        }
         Ok(agent)
     }
 
@@ -306,6 +325,7 @@ impl<'a> Agent<'a> {
         }
         self.about.notes = std::mem::take(&mut self.ranks.notes);
         self.about.notes.append(&mut self.gpus.notes);
+        self.about.notes.extend(self.exporter.take().and_then(Exporter::end));
         self.about.cpu_s = alone::cpu_s();
         self.about.wall_s = begin.elapsed().as_secs_f64();
         self.about.ended = why;
@@ -329,6 +349,23 @@ fn without(rate: &mut Rate, before: &[(u64, u64, f64)]) {
     rate.time_s = (rate.time_s - time_s).max(0.0);
     rate.min_s = f64::NAN;
     rate.max_s = f64::NAN;
+}
+
+/// The attributes of a node's part of a job, by OpenTelemetry's names where it has some.
+fn attributes(job: &JobFile, host: &str, batch_job: Option<&str>) -> BTreeMap<String, String> {
+    let program = job.command.first().map_or("", String::as_str);
+    let name = Path::new(program).file_name().map_or_else(|| program.into(), |name| name.to_string_lossy());
+    let mut all = BTreeMap::from([
+        ("host.name", host.to_owned()),
+        ("service.name", name.into_owned()),
+        ("service.instance.id", format!("{}@{host}", job.job)),
+        ("process.command_line", job.command.join(" ")),
+        ("mpisee.job", job.job.clone()),
+        ("mpisee.profile", job.profile.clone()),
+        ("mpisee.start", job.start.clone()),
+    ]);
+    all.extend(batch_job.map(|batch_job| ("mpisee.batch_job", batch_job.to_owned())));
+    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// The folder beside the profile of that name, which is in the working directory or where MPISEE_OUTPUT says.
