@@ -25,6 +25,7 @@ use mpisee_collect::segments::WorldSegments;
 use mpisee_profile::options::Options;
 use mpisee_profile::rows::{NodeRateRow, RateRow};
 use mpisee_profile::run::rfc3339;
+use mpisee_profile::segment::snapshot::Program;
 use node::Node;
 use otlp::{Exporter, Source, Target};
 use ranks::Ranks;
@@ -92,6 +93,8 @@ const FLUSH: Duration = Duration::from_secs(5);
 
 /// Runs the command.
 pub fn run(args: &AgentArgs) -> Result<Outcome> {
+    // Before it waits for a job.
+    target(args)?;
     signals::catch();
     let mut search = Search::new(args.which.as_deref())?;
     let mut jobs = 0;
@@ -144,15 +147,7 @@ impl<'a> Agent<'a> {
         ranks.read(&mut history);
         let program = ranks.program().context("no rank of the job can be read")?.clone();
         let start_ns = ranks.start_ns().unwrap_or_default();
-        let named = JobFile {
-            format_version: FORMAT_VERSION,
-            job: format!("{job:x}"),
-            command: program.command.clone(),
-            profile: program.profile.clone(),
-            ranks: world.size(),
-            start: rfc3339(start_ns),
-            start_ns,
-        };
+        let named = job_file(job, &program, world.size(), start_ns);
         let wanted = args.output.clone().unwrap_or_else(|| beside_profile(&named.profile));
         let (folder, named) = make_folder(&wanted, &named)?;
         alone::move_to(&alone::free_cpus(&alone::online_cpus(), &ranks.cpus()));
@@ -161,8 +156,7 @@ impl<'a> Agent<'a> {
         let node = Node::below(Path::new("/"), &mut history);
         let batch_job = program.job.as_deref();
         let offered = Metrics::new(&named, &host, batch_job);
-        let target =
-            args.otlp.as_ref().map(|url| Target::new(url, |name| std::env::var(name).ok())).transpose()?;
+        let target = target(args)?;
         let served = args.metrics.map(|address| offered.serve(address)).transpose()?;
         let mut agent = Agent {
             search,
@@ -349,6 +343,24 @@ fn without(rate: &mut Rate, before: &[(u64, u64, f64)]) {
     rate.time_s = (rate.time_s - time_s).max(0.0);
     rate.min_s = f64::NAN;
     rate.max_s = f64::NAN;
+}
+
+/// Where metrics are to be sent, if they are.
+fn target(args: &AgentArgs) -> Result<Option<Target>> {
+    args.otlp.as_ref().map(|url| Target::new(url, |name| std::env::var(name).ok())).transpose()
+}
+
+/// The job, as its first agent sees it.
+fn job_file(job: u64, program: &Program, ranks: u32, start_ns: u64) -> JobFile {
+    JobFile {
+        format_version: FORMAT_VERSION,
+        job: format!("{job:x}"),
+        command: program.command.clone(),
+        profile: program.profile.clone(),
+        ranks,
+        start: rfc3339(start_ns),
+        start_ns,
+    }
 }
 
 /// The attributes of a node's part of a job, by OpenTelemetry's names where it has some.
