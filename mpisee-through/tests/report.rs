@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "report/over_time.rs"]
+mod over_time;
 #[path = "report/page.rs"]
 mod page;
 #[path = "report/places.rs"]

@@ -88,6 +88,28 @@ export interface Nodes {
   no_core_s: (number | null)[];
 }
 
+/** A family of communicators, by part of the time. */
+export interface FamilyOverTime {
+  name: string;
+  comm: number | null;
+  bytes_per_s: number[];
+  time_share: number[];
+}
+
+/** What agents read while the program ran, in parts of the time of equal length. */
+export interface OverTime {
+  bin_s: number;
+  bins: number;
+  ranks: number;
+  families: FamilyOverTime[];
+  /** The sum of the families without a row, and how many they are. */
+  others: FamilyOverTime | null;
+  other_families: number;
+  devices: { name: string; bytes_per_s: number[]; link_bytes_per_s: number | null }[];
+  phases: CommandTable;
+  notes: string[];
+}
+
 /** A report of one run. */
 export interface Data {
   generator: string;
@@ -169,6 +191,7 @@ export interface Data {
   sites: { table: CommandTable; parts: Parts; notes: string } | null;
   paths: { table: CommandTable; parts: Parts; frames: number[][]; names: string[]; lead: string } | null;
   nodes: Nodes | null;
+  over_time: OverTime | null;
   grids: Grid[];
   tables: Record<string, CommandTable>;
   /** Why a chart has nothing, by its name. */

@@ -11,6 +11,7 @@ import { ranks } from "./charts/ranks";
 import { regions } from "./charts/regions";
 import { sites } from "./charts/sites";
 import { sizes } from "./charts/sizes";
+import { timeline } from "./charts/timeline";
 import { matrix } from "./charts/traffic";
 import { waits } from "./charts/waits";
 import type { Data } from "./data";
@@ -30,6 +31,7 @@ const SHORT: Record<string, string> = {
   operations: "Operations",
   sites: "Call sites",
   paths: "Call paths",
+  timeline: "Time line",
   ranks: "Ranks",
   matrix: "Traffic",
   waits: "Waits",
@@ -46,7 +48,7 @@ export function contents(data: Data): Contents<View> {
   return {
     header: header(data),
     lead: findings(data),
-    charts: [comms, efficiency, operations, sites, paths, ranks, matrix, waits, sizes, grid, regions, cpu, locality],
+    charts: [comms, efficiency, operations, sites, paths, timeline, ranks, matrix, waits, sizes, grid, regions, cpu, locality],
     view: (state, palette) => ({ model, data, state, palette }),
     choices: (state) => choices(model, state),
     short: SHORT,

@@ -1,5 +1,5 @@
 // Opens reports in Chromium and checks them as a reader would: `node browser.mjs CHROMIUM FOLDER`, where the folder has
-// plain.html, of a profile with a map, messages and labels that look like HTML; sites.html, of one with call sites and paths;
+// plain.html, of a profile with a map, messages, a time line and labels that look like HTML; sites.html, of one with call sites and paths;
 // several.html, of two sets of repetitions; series.html, of a series over ranks; and any other *.html.
 // With SHOTS=DIR it keeps pictures of every width and theme.
 
@@ -146,6 +146,22 @@ async function use(file) {
   assert.equal(await again.locator('#matrix input[value="both"]').isChecked(), true);
   assert.deepEqual(await rows(again, "matrix"), await rows(page, "matrix"));
   await again.context().close();
+
+  // The time line follows the communicator, and has a layer for each family.
+  const phases = await rows(page, "timeline");
+  assert.deepEqual(phases.map((row) => row.at(-1)), ["MPI_Allreduce on W_s1.*@4", "outside of MPI", "MPI_Sendrecv on W"]);
+  const layers = () => page.locator("#timeline .chart svg").first().locator('path[fill^="#"]').count();
+  assert.equal(await layers(), 3, "two families and one that the profile lacks");
+  assert.match(await page.locator("#timeline .lead").textContent(), /At its peak eth0 sent 40\.0 % of what its link can carry/);
+  assert.ok(await page.locator("#timeline svg text", { hasText: "1 MPI_Allreduce on W_s1.*@4" }).count(), "phases have names");
+  await page.locator("#timeline .chart svg").first().hover({ position: { x: 120, y: 100 } });
+  await page.locator('#timeline svg [aria-hidden="true"] text', { hasText: /phase 1: MPI_Allreduce/ }).waitFor();
+  await page.locator(".bar select").selectOption("W_s1.*");
+  await page.waitForURL(/comm=W_s1\.\*/);
+  await settled(page);
+  assert.equal(await layers(), 1, "one family is left");
+  await page.locator(".bar .clear").click();
+  await settled(page);
 
   // A finding leads to its evidence, and the page can be dark.
   await page.evaluate(() => window.scrollTo(0, 0));

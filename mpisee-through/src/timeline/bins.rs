@@ -3,6 +3,7 @@
 //! Nodes read at moments of their own, and intervals that were joined are longer: what an interval has is spread over the bins that it
 //! overlaps.
 
+use super::is_level;
 use super::load::TimeLine;
 use hashbrown::HashMap;
 
@@ -119,8 +120,7 @@ impl Bins {
                 known.push(&row.host);
             }
             let series = &mut self.nodes[place];
-            // Free memory is a level, and no flow.
-            let is_level = row.quantity == "available_bytes";
+            let is_level = is_level(&row.quantity);
             let (length_s, count) = (self.length_s, self.count);
             for (bin, share) in overlaps((length_s, count), row.begin_s.0, row.length_s.0) {
                 let share = if is_level { share * row.length_s.0 / length_s } else { share };

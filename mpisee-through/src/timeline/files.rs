@@ -1,6 +1,7 @@
 //! The files of a node in a time line: CSV, compressed by Zstandard in frames that are appended.
 
 use super::NodeFile;
+use super::gpus::{self, GpuLinkRow, GpuRow};
 use super::history::History;
 use anyhow::{Context, Result};
 use mpisee_profile::rows::{NodeRateRow, RateRow, Row};
@@ -62,6 +63,15 @@ impl NodeFiles {
     /// Writes what is said of the node.
     pub fn describe(&self, node: &NodeFile) -> Result<()> {
         self.replace(&node_path(&self.folder, &self.host), &serde_json::to_vec_pretty(node)?)
+    }
+
+    /// Writes the tables of the node's GPUs.
+    pub fn write_gpus(&self, gpus: &[GpuRow], links: &[GpuLinkRow]) -> Result<()> {
+        self.replace(&gpus::gpus_path(&self.folder, &self.host), &gpus::csv(gpus)?)?;
+        if links.is_empty() {
+            return Ok(());
+        }
+        self.replace(&gpus::links_path(&self.folder, &self.host), &gpus::csv(links)?)
     }
 
     fn append_rows<R: Row>(&self, rows: impl Iterator<Item = R>) -> Result<()> {

@@ -1,11 +1,12 @@
 //! Reads the time line of a job: of all its nodes, from one folder or, where nodes share none, from several.
 
 use super::files::{read, table_path};
+use super::gpus::{self, GpuRow};
 use super::{ENDING, JOB_FILE, JobFile, NodeFile, read_job};
 use anyhow::{Context, Result, bail};
-use mpisee_profile::Profile;
 use mpisee_profile::rows::{NodeRateRow, RateRow, Row};
 use mpisee_profile::run::rfc3339;
+use mpisee_profile::{Profile, RunInfo};
 use std::path::{Path, PathBuf};
 
 /// A time line.
@@ -15,6 +16,7 @@ pub struct TimeLine {
     pub nodes: Vec<NodeFile>,
     pub rates: Vec<RateRow>,
     pub node_rates: Vec<NodeRateRow>,
+    pub gpus: Vec<GpuRow>,
     /// Remarks for the reader, one sentence each.
     pub notes: Vec<String>,
 }
@@ -41,8 +43,20 @@ impl TimeLine {
         Ok(line)
     }
 
+    /// Of a profile's run, from the folder beside the profile; `None` if there is none.
+    pub fn of_profile(profile: &Path, run: &RunInfo) -> Result<Option<TimeLine>> {
+        beside(profile, run)?.map(|folder| TimeLine::read(&[folder])).transpose()
+    }
+
     fn of(job: JobFile) -> TimeLine {
-        TimeLine { job, nodes: Vec::new(), rates: Vec::new(), node_rates: Vec::new(), notes: Vec::new() }
+        TimeLine {
+            job,
+            nodes: Vec::new(),
+            rates: Vec::new(),
+            node_rates: Vec::new(),
+            gpus: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 
     fn add(&mut self, folder: &Path, later_s: f64) -> Result<()> {
@@ -77,6 +91,7 @@ impl TimeLine {
             self.notes.push(format!("The agent on {host} ended before the job did, by {}.", node.ended));
         }
         self.notes.extend(node.notes.iter().map(|note| format!("On {host} {note}.")));
+        self.gpus.append(&mut gpus::read(&gpus::gpus_path(folder, host))?);
         self.nodes.push(node);
         self.rates.append(&mut rates);
         self.node_rates.append(&mut node_rates);
@@ -111,9 +126,17 @@ fn folder_of(path: &Path) -> Result<PathBuf> {
             path.display()
         );
     }
-    let profile = Profile::open(path)?;
-    let run = profile.run();
-    let path = std::path::absolute(path)?;
+    match beside(path, Profile::open(path)?.run())? {
+        Some(folder) => Ok(folder),
+        None => {
+            bail!("no NAME.{ENDING} beside '{}' is of its run; mpisee --watch writes one", path.display())
+        }
+    }
+}
+
+/// The folder with the time line of a profile's run, beside the profile; `None` if there is none.
+fn beside(profile: &Path, run: &RunInfo) -> Result<Option<PathBuf>> {
+    let path = std::path::absolute(profile)?;
     let beside = path.parent().unwrap_or(Path::new("/"));
     let entries = std::fs::read_dir(beside).with_context(|| format!("cannot read '{}'", beside.display()))?;
     let is_line = |path: &PathBuf| path.extension().is_some_and(|extension| extension == ENDING);
@@ -133,10 +156,5 @@ fn folder_of(path: &Path) -> Result<PathBuf> {
     let mut found: Vec<(i64, PathBuf)> =
         folders.filter_map(|folder| Some((apart_from_run(&folder)?, folder))).collect();
     found.sort();
-    match found.into_iter().next() {
-        Some((_, folder)) => Ok(folder),
-        None => {
-            bail!("no NAME.{ENDING} beside '{}' is of its run; mpisee --watch writes one", path.display())
-        }
-    }
+    Ok(found.into_iter().next().map(|(_, folder)| folder))
 }

@@ -1,12 +1,14 @@
 //! Time lines: what ranks did and nodes counted in each interval of a job, as `mpisee-through agent` writes it.
 //!
-//! A folder `NAME.timeline` has `job.json`, and of each node `HOST.json`, `HOST.rates.csv.zst` and `HOST.node-rates.csv.zst`. Compressed rows
+//! A folder `NAME.timeline` has `job.json`, and of each node `HOST.json`, `HOST.rates.csv.zst` and `HOST.node-rates.csv.zst`, with GPUs also
+//! `HOST.gpus.csv` and `HOST.gpu-links.csv` ([`gpus`]). Compressed rows
 //! are appended as they come, so that a file that was cut off has all rows but the last few: [`files`]. [`history`] has the rows of one
 //! node while its agent runs, and bounds them; [`load`] reads those of all nodes, [`bins`] puts them on one grid of time, [`phases`]
 //! divides that.
 
 pub mod bins;
 pub mod files;
+pub mod gpus;
 pub mod history;
 pub mod load;
 pub mod phases;
@@ -65,6 +67,11 @@ pub struct NodeFile {
     pub metrics: Option<String>,
     /// Bytes per second that links can carry in one direction, by device.
     pub link_bytes_per_s: BTreeMap<String, f64>,
+}
+
+/// Returns whether a quantity is a level, of a moment, and no count of what was in an interval.
+pub fn is_level(quantity: &str) -> bool {
+    matches!(quantity, "available_bytes" | "used_bytes" | "ranks")
 }
 
 /// The name of the file with the job.

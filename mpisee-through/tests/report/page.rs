@@ -192,6 +192,7 @@ fn a_browser_shows_it() {
     let folder = profile.beside().join("pages");
     std::fs::create_dir(&folder).unwrap();
     let write = |profile: &Written, name: &str| std::fs::write(folder.join(name), page_of(profile)).unwrap();
+    super::over_time::write_time_line(&profile);
     write(&profile, "plain.html");
     write(&sums_over_ranks(), "sums.html");
     write(&crate::support::splatt().write(), "grid.html");

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod runs;
+pub mod time_line;
 
 use mpisee_profile::rows::{
     ArrivalRow, CallRow, CollectiveRow, CommRow, Members, Memory, MessageRow, OutsideRow, PathRow, PeerRow,

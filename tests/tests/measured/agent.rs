@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_secs(90);
+pub const LIMIT: Duration = Duration::from_secs(90);
 
 /// A row of `rates.csv`, with the names of the columns.
-type Row = BTreeMap<String, String>;
+pub type Row = BTreeMap<String, String>;
 
-fn number(row: &Row, column: &str) -> f64 {
+pub fn number(row: &Row, column: &str) -> f64 {
     row[column].parse().expect("a number")
 }
 
 /// The rows of a table, of all nodes.
-fn rows(line: &Path, table: &str) -> Vec<Row> {
+pub fn rows(line: &Path, table: &str) -> Vec<Row> {
     let files = std::fs::read_dir(line).expect("the time line is there");
     let paths = files.map(|entry| entry.expect("it can be listed").path());
     let ending = format!(".{table}.csv.zst");
@@ -44,12 +44,12 @@ fn rows(line: &Path, table: &str) -> Vec<Row> {
     all
 }
 
-fn json(path: PathBuf) -> Value {
+pub fn json(path: PathBuf) -> Value {
     std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
 /// What is said of the only node.
-fn node(line: &Path) -> Value {
+pub fn node(line: &Path) -> Value {
     let files = std::fs::read_dir(line).into_iter().flatten().flatten();
     let names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut hosts = names.filter(|name| name.ends_with(".json") && name != "job.json");
@@ -57,11 +57,11 @@ fn node(line: &Path) -> Value {
 }
 
 /// Waits until the agent has ended with the job.
-fn until_ended(line: &Path) {
+pub fn until_ended(line: &Path) {
     until("the agent ends with the job", || node(line)["ended"] == "the job ended");
 }
 
-fn through(place: &Place, line: &Path) -> Value {
+pub fn through(place: &Place, line: &Path) -> Value {
     let line = line.display().to_string();
     let output = place.through(&["timeline", &line, "--format", "json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -91,20 +91,25 @@ fn agents(folder: &Path) -> Vec<u32> {
 }
 
 /// Starts an agent by hand.
-fn start_agent(place: &Place, arguments: &[&str]) -> Staying {
+pub fn start_agent(place: &Place, arguments: &[&str]) -> Staying {
+    start_agent_with(place, arguments, &[])
+}
+
+/// Starts an agent by hand, with these variables in its environment.
+pub fn start_agent_with(place: &Place, arguments: &[&str], variables: &[(&str, &str)]) -> Staying {
     let mut command = Command::new(dist().join("bin/mpisee-through"));
-    command.arg("agent").args(arguments).current_dir(place.folder());
+    command.arg("agent").args(arguments).current_dir(place.folder()).envs(variables.iter().copied());
     Staying::start(command.env("MPISEE_SEGMENTS", place.segments()).stdin(Stdio::null()))
 }
 
-fn in_turn(place: &Place, mpi: &Mpi, options: &[&str], seconds: &str) -> Command {
+pub fn in_turn(place: &Place, mpi: &Mpi, options: &[&str], seconds: &str) -> Command {
     let mut command = place.command(mpi, 2);
     command.args(options).args(["--output", "turn.mpisee"]).arg(mpi.compile("live/in_turn")).arg(seconds);
     command
 }
 
 /// Calls, bytes and seconds of the application's parts in the profile and in the time line are the same.
-fn assert_equal_sums(place: &Place, line: &Path) {
+pub fn assert_equal_sums(place: &Place, line: &Path) {
     let profile = place.tables("turn.mpisee");
     for (family, comm, call) in
         [("W_s1.*@2", "W_s1.", "MPI_Allreduce"), ("W", "W", "MPI_Sendrecv"), ("W", "W", "MPI_Barrier")]

@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 mod advise;
 mod agent;
+mod agent_gpus;
+mod agent_otlp;
 mod arrivals;
 mod bench;
 mod causes;

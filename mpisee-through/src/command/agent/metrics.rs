@@ -1,7 +1,8 @@
-//! `--metrics`: what the agent has read, as OpenMetrics over HTTP, for Prometheus and its like.
+//! What the agent has read, as metrics; and `--metrics`, which serves them as OpenMetrics over HTTP, for Prometheus and its like.
 //!
 //! The readings only add numbers; the text is made when somebody asks for it, by a thread of its own.
 
+use super::gpus::GpuState;
 use crate::output::printable;
 use crate::timeline::JobFile;
 use crate::timeline::history::{CallName, Rate};
@@ -39,29 +40,60 @@ struct Series {
 
 /// What is told.
 #[derive(Debug, Default)]
-struct State {
+pub struct State {
     /// Labels of the job.
     job: Vec<(&'static str, String)>,
     series: Vec<Series>,
+    gpus: Vec<GpuState>,
     ranks: usize,
     rank_s: f64,
     readings: u64,
 }
 
-/// A server of metrics, until the process ends.
-pub struct Metrics {
-    state: Arc<Mutex<State>>,
-    /// Where it listens.
-    pub address: SocketAddr,
+/// A metric, as OpenMetrics understands it: with points that differ in their labels.
+#[derive(Debug)]
+pub struct Metric {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub help: &'static str,
+    pub points: Vec<Point>,
 }
 
+/// What a number of a metric is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// 1, for its labels.
+    Info,
+    /// A sum since the begin of the job.
+    Counter,
+    /// Of the last reading.
+    Gauge,
+}
+
+/// A number of a metric, with names and values of labels.
+pub type Point = (Vec<(&'static str, String)>, Number);
+
+/// A number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    Whole(u64),
+    Real(f64),
+}
+
+impl Metric {
+    /// The unit, which is the end of the name.
+    pub fn unit(&self) -> Option<&'static str> {
+        ["seconds", "bytes", "ratio"].into_iter().find(|unit| self.name.ends_with(unit))
+    }
+}
+
+/// The metrics of an agent, which threads offer to others.
+#[derive(Clone, Default)]
+pub struct Metrics(Arc<Mutex<State>>);
+
 impl Metrics {
-    /// Listens from now on.
-    pub fn serve(address: SocketAddr, job: &JobFile, host: &str, batch_job: Option<&str>) -> Result<Metrics> {
-        let cannot =
-            || format!("cannot serve metrics on {address}; --metrics 127.0.0.1:0 takes any free port");
-        let listener = TcpListener::bind(address).with_context(cannot)?;
-        let address = listener.local_addr().with_context(cannot)?;
+    /// Of this job, without a reading.
+    pub fn new(job: &JobFile, host: &str, batch_job: Option<&str>) -> Metrics {
         let labels = vec![
             ("command", job.command.join(" ")),
             ("profile", job.profile.clone()),
@@ -69,18 +101,38 @@ impl Metrics {
             ("host", host.to_owned()),
             ("batch_job", batch_job.unwrap_or_default().to_owned()),
         ];
-        let state = Arc::new(Mutex::new(State { job: labels, ..State::default() }));
-        let shared = Arc::clone(&state);
+        Metrics(Arc::new(Mutex::new(State { job: labels, ..State::default() })))
+    }
+
+    /// Serves them over HTTP until the process ends; returns where.
+    pub fn serve(&self, address: SocketAddr) -> Result<SocketAddr> {
+        let cannot =
+            || format!("cannot serve metrics on {address}; --metrics 127.0.0.1:0 takes any free port");
+        let listener = TcpListener::bind(address).with_context(cannot)?;
+        let address = listener.local_addr().with_context(cannot)?;
+        let shared = Arc::clone(&self.0);
         std::thread::Builder::new()
             .name("metrics".to_owned())
             .spawn(move || answer_all(&listener, &shared))
             .with_context(cannot)?;
-        Ok(Metrics { state, address })
+        Ok(address)
     }
 
     /// Adds an interval. `names` are those of the rates.
     pub fn add(&self, names: &[CallName], rates: &[Rate], ranks: usize, length_s: f64) {
-        lock(&self.state).add(names, rates, ranks, length_s);
+        lock(&self.0).add(names, rates, ranks, length_s);
+    }
+
+    /// What the GPUs did so far.
+    pub fn set_gpus(&self, gpus: &[GpuState]) {
+        if !gpus.is_empty() {
+            lock(&self.0).gpus = gpus.to_vec();
+        }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Metric> {
+        lock(&self.0).metrics()
     }
 }
 
@@ -118,56 +170,110 @@ impl State {
         self.readings += 1;
     }
 
+    /// All metrics.
+    fn metrics(&self) -> Vec<Metric> {
+        let info = vec![(self.job.clone(), Number::Whole(1))];
+        let mut all = vec![metric("mpisee_job", Kind::Info, "The job.", info)];
+        all.extend(self.of_calls());
+        let help = "Ranks of the node whose processes run.";
+        let alone = |number| vec![(Vec::new(), number)];
+        all.push(metric("mpisee_ranks", Kind::Gauge, help, alone(Number::Whole(self.ranks as u64))));
+        let help = "Time that these ranks ran, all together.";
+        all.push(metric("mpisee_rank_seconds", Kind::Counter, help, alone(Number::Real(self.rank_s))));
+        let help = "Readings of the agent.";
+        all.push(metric("mpisee_readings", Kind::Counter, help, alone(Number::Whole(self.readings))));
+        if !self.gpus.is_empty() {
+            all.extend(self.of_gpus());
+        }
+        all
+    }
+
+    /// The metrics by family and operation.
+    fn of_calls(&self) -> [Metric; 6] {
+        let metric = |name, kind, help, value: fn(&Series) -> Number| {
+            let labels = |it: &Series| vec![("family", it.family.clone()), ("call", it.call.clone())];
+            metric(name, kind, help, self.series.iter().map(|it| (labels(it), value(it))).collect())
+        };
+        let missing = "Ranks that make such calls and are not in one, while others are; of collectives.";
+        let wait = "How long the first rank in the call has been there; of collectives.";
+        [
+            metric("mpisee_calls", Kind::Counter, "Calls that ended.", |it| Number::Whole(it.calls)),
+            metric("mpisee_bytes", Kind::Counter, "Bytes of these calls.", |it| Number::Whole(it.bytes)),
+            metric("mpisee_mpi_seconds", Kind::Counter, "Time of the ranks in such calls.", |it| {
+                Number::Real(it.time_s)
+            }),
+            metric("mpisee_ranks_inside", Kind::Gauge, "Ranks that are in such a call.", |it| {
+                Number::Whole(it.inside.into())
+            }),
+            metric("mpisee_ranks_missing", Kind::Gauge, missing, |it| Number::Whole(it.outside.into())),
+            metric("mpisee_collective_wait_seconds", Kind::Gauge, wait, |it| Number::Real(it.longest_s)),
+        ]
+    }
+
+    /// The metrics by GPU; a GPU has no point of what it does not count.
+    fn of_gpus(&self) -> [Metric; 4] {
+        let labels = |gpu: &GpuState| vec![("gpu", gpu.device.clone()), ("uuid", gpu.uuid.clone())];
+        let of_gpu = |value: fn(&GpuState) -> Option<Number>| -> Vec<Point> {
+            self.gpus.iter().filter_map(|gpu| Some((labels(gpu), value(gpu)?))).collect()
+        };
+        let of_links = |direction: usize| -> Vec<Point> {
+            let point = |gpu, link: &str, bytes: &[Option<f64>; 2]| {
+                let mut labels = labels(gpu);
+                labels.push(("link", link.to_owned()));
+                bytes[direction].map(|bytes| (labels, Number::Whole(bytes as u64)))
+            };
+            let links = |gpu| [point(gpu, "nvlink", &gpu.nvlink_bytes), point(gpu, "pcie", &gpu.pcie_bytes)];
+            self.gpus.iter().flat_map(links).flatten().collect()
+        };
+        let busy = of_gpu(|gpu| gpu.busy.map(Number::Real));
+        let used = of_gpu(|gpu| gpu.used_bytes.map(Number::Whole));
+        let received = "Bytes that the GPU received, since the agent began.";
+        let sent = "Bytes that the GPU sent, since the agent began.";
+        [
+            metric("mpisee_gpu_busy_ratio", Kind::Gauge, "Part of the time in which a kernel ran.", busy),
+            metric("mpisee_gpu_memory_used_bytes", Kind::Gauge, "Memory in use.", used),
+            metric("mpisee_gpu_received_bytes", Kind::Counter, received, of_links(0)),
+            metric("mpisee_gpu_sent_bytes", Kind::Counter, sent, of_links(1)),
+        ]
+    }
+
     /// The text, by the specification of OpenMetrics 1.0.
     fn text(&self) -> String {
         let mut text = String::new();
-        let labels: Vec<String> = self.job.iter().map(|(name, value)| label(name, value)).collect();
-        head(&mut text, "mpisee_job", "info", "The job.");
-        let _ = writeln!(text, "mpisee_job_info{{{}}} 1", labels.join(","));
-        self.family(&mut text, ("mpisee_calls", "counter", "Calls that ended."), |it| it.calls.to_string());
-        self.family(&mut text, ("mpisee_bytes", "counter", "Bytes of these calls."), |it| {
-            it.bytes.to_string()
-        });
-        let about = ("mpisee_mpi_seconds", "counter", "Time of the ranks in such calls.");
-        self.family(&mut text, about, |it| format!("{:.6}", it.time_s));
-        let about = ("mpisee_ranks_inside", "gauge", "Ranks that are in such a call.");
-        self.family(&mut text, about, |it| it.inside.to_string());
-        let about = "Ranks that make such calls and are not in one, while others are; of collectives.";
-        self.family(&mut text, ("mpisee_ranks_missing", "gauge", about), |it| it.outside.to_string());
-        let about = "How long the first rank in the call has been there; of collectives.";
-        self.family(&mut text, ("mpisee_collective_wait_seconds", "gauge", about), |it| {
-            format!("{:.6}", it.longest_s)
-        });
-        head(&mut text, "mpisee_ranks", "gauge", "Ranks of the node whose processes run.");
-        let _ = writeln!(text, "mpisee_ranks {}", self.ranks);
-        head(&mut text, "mpisee_rank_seconds", "counter", "Time that these ranks ran, all together.");
-        let _ = writeln!(text, "mpisee_rank_seconds_total {:.6}", self.rank_s);
-        head(&mut text, "mpisee_readings", "counter", "Readings of the agent.");
-        let _ = writeln!(text, "mpisee_readings_total {}", self.readings);
+        for metric in self.metrics() {
+            let (name, (kind, suffix)) = (metric.name, metric.kind.in_text());
+            let _ = writeln!(text, "# TYPE {name} {kind}");
+            if let Some(unit) = metric.unit() {
+                let _ = writeln!(text, "# UNIT {name} {unit}");
+            }
+            let _ = writeln!(text, "# HELP {name} {}", metric.help);
+            for (labels, number) in &metric.points {
+                let labels: Vec<String> = labels.iter().map(|(name, value)| label(name, value)).collect();
+                let labels =
+                    if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+                let _ = match number {
+                    Number::Whole(number) => writeln!(text, "{name}{suffix}{labels} {number}"),
+                    Number::Real(number) => writeln!(text, "{name}{suffix}{labels} {number:.6}"),
+                };
+            }
+        }
         text + "# EOF\n"
     }
+}
 
-    fn family(
-        &self,
-        text: &mut String,
-        (name, kind, about): (&str, &str, &str),
-        value: impl Fn(&Series) -> String,
-    ) {
-        head(text, name, kind, about);
-        let suffix = if kind == "counter" { "_total" } else { "" };
-        for series in &self.series {
-            let (family, call) = (label("family", &series.family), label("call", &series.call));
-            let _ = writeln!(text, "{name}{suffix}{{{family},{call}}} {}", value(series));
+impl Kind {
+    /// Its name, and the ending of names of points.
+    fn in_text(self) -> (&'static str, &'static str) {
+        match self {
+            Kind::Info => ("info", "_info"),
+            Kind::Counter => ("counter", "_total"),
+            Kind::Gauge => ("gauge", ""),
         }
     }
 }
 
-fn head(text: &mut String, name: &str, kind: &str, about: &str) {
-    let _ = writeln!(text, "# TYPE {name} {kind}");
-    if name.ends_with("_seconds") {
-        let _ = writeln!(text, "# UNIT {name} seconds");
-    }
-    let _ = writeln!(text, "# HELP {name} {about}");
+fn metric(name: &'static str, kind: Kind, help: &'static str, points: Vec<Point>) -> Metric {
+    Metric { name, kind, help, points }
 }
 
 fn label(name: &str, value: &str) -> String {
@@ -254,11 +360,12 @@ mod tests {
 
     #[test]
     fn counters_grow_and_levels_are_those_of_the_last_reading() {
-        let metrics = Metrics::serve(([127, 0, 0, 1], 0).into(), &job(), "n1", Some("Slurm 4711.0")).unwrap();
+        let metrics = Metrics::new(&job(), "n1", Some("Slurm 4711.0"));
+        let address = metrics.serve(([127, 0, 0, 1], 0).into()).unwrap();
         let names = [name("W", "MPI_Send"), name("W_s1.*@2", "MPI_Allreduce")];
         metrics.add(&names, &[rate(0, 1), rate(1, 3)], 4, 1.0);
         metrics.add(&names, &[rate(1, 3)], 4, 1.5);
-        let answer = asked(metrics.address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let answer = asked(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         let (head, text) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text;"), "{head}");
         for line in [
@@ -275,8 +382,35 @@ mod tests {
             assert!(text.lines().any(|it| it == line), "{line}:\n{text}");
         }
         assert!(text.ends_with("# EOF\n"), "{text}");
-        assert!(asked(metrics.address, "GET /etc/passwd HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
-        assert!(asked(metrics.address, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+        assert!(asked(address, "GET /etc/passwd HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+        assert!(asked(address, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    }
+
+    #[test]
+    fn gpus_have_what_they_count() {
+        let metrics = Metrics::new(&job(), "n1", None);
+        assert!(!lock(&metrics.0).text().contains("gpu"), "there is none");
+        let whole = GpuState {
+            device: "gpu0".to_owned(),
+            uuid: "GPU-7".to_owned(),
+            busy: Some(0.25),
+            used_bytes: Some(4096),
+            nvlink_bytes: [Some(10.0), Some(20.0)],
+            pcie_bytes: [None, Some(5.0)],
+        };
+        metrics.set_gpus(&[whole, GpuState { device: "gpu1".to_owned(), ..GpuState::default() }]);
+        let text = lock(&metrics.0).text();
+        let mut lines: Vec<&str> = text.lines().filter(|line| line.starts_with("mpisee_gpu")).collect();
+        lines.sort_unstable();
+        let expected = [
+            "mpisee_gpu_busy_ratio{gpu=\"gpu0\",uuid=\"GPU-7\"} 0.250000",
+            "mpisee_gpu_memory_used_bytes{gpu=\"gpu0\",uuid=\"GPU-7\"} 4096",
+            "mpisee_gpu_received_bytes_total{gpu=\"gpu0\",uuid=\"GPU-7\",link=\"nvlink\"} 10",
+            "mpisee_gpu_sent_bytes_total{gpu=\"gpu0\",uuid=\"GPU-7\",link=\"nvlink\"} 20",
+            "mpisee_gpu_sent_bytes_total{gpu=\"gpu0\",uuid=\"GPU-7\",link=\"pcie\"} 5",
+        ];
+        assert_eq!(lines, expected);
+        assert!(text.contains("# UNIT mpisee_gpu_sent_bytes bytes\n"), "{text}");
     }
 
     #[test]
@@ -295,10 +429,10 @@ mod tests {
 
     #[test]
     fn a_client_that_says_nothing_keeps_no_other_waiting() {
-        let metrics = Metrics::serve(([127, 0, 0, 1], 0).into(), &job(), "n1", None).unwrap();
-        let _silent = TcpStream::connect(metrics.address).unwrap();
+        let address = Metrics::new(&job(), "n1", None).serve(([127, 0, 0, 1], 0).into()).unwrap();
+        let _silent = TcpStream::connect(address).unwrap();
         let begin = Instant::now();
-        let answer = asked(metrics.address, "GET /metrics HTTP/1.1\r\n\r\n");
+        let answer = asked(address, "GET /metrics HTTP/1.1\r\n\r\n");
         assert!(answer.ends_with("# EOF\n") && begin.elapsed() < 5 * MOST_TIME, "{answer}");
     }
 }

@@ -1,8 +1,10 @@
 //! `agent`: reads the segments of a job on its node in intervals, with what the node counts, and keeps the time line.
 
 mod alone;
+mod gpus;
 mod metrics;
 mod node;
+mod otlp;
 mod ranks;
 pub mod search;
 
@@ -17,14 +19,18 @@ use crate::units::{count, parse_seconds};
 use alone::OnlyOne;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use gpus::Gpus;
 use metrics::Metrics;
 use mpisee_collect::segments::WorldSegments;
 use mpisee_profile::options::Options;
 use mpisee_profile::rows::{NodeRateRow, RateRow};
 use mpisee_profile::run::rfc3339;
+use mpisee_profile::segment::snapshot::Program;
 use node::Node;
+use otlp::{Exporter, Source, Target};
 use ranks::Ranks;
 use search::{Search, job_of};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -38,6 +44,7 @@ EXAMPLES:
   mpisee-through agent 4711               the job to which process 4711 belongs, or which it started
   srun --overlap --ntasks-per-node=1 mpisee-through agent --interval 5s
   mpisee-through agent --metrics          for Prometheus, at http://127.0.0.1:9464/metrics
+  mpisee-through agent --otlp=http://collector:4318        to a collector of OpenTelemetry
   mpisee-through timeline app.timeline    what it has read, also while it runs";
 
 /// Reads a running job on this node in intervals, and writes its time line: rates by communicator and operation, and the network
@@ -71,6 +78,11 @@ pub struct AgentArgs {
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9464")]
     metrics: Option<SocketAddr>,
 
+    /// Send what is read to a collector of OpenTelemetry, as JSON over HTTP (default: where OTEL_EXPORTER_OTLP_ENDPOINT says, else
+    /// http://localhost:4318)
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    otlp: Option<String>,
+
     /// Rows to keep; neighbouring intervals are joined when there are more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..), default_value_t = 400_000)]
     rows: u32,
@@ -81,6 +93,8 @@ const FLUSH: Duration = Duration::from_secs(5);
 
 /// Runs the command.
 pub fn run(args: &AgentArgs) -> Result<Outcome> {
+    // Before it waits for a job.
+    target(args)?;
     signals::catch();
     let mut search = Search::new(args.which.as_deref())?;
     let mut jobs = 0;
@@ -110,12 +124,14 @@ struct Agent<'a> {
     interval_s: f64,
     ranks: Ranks,
     node: Node,
+    gpus: Gpus,
     history: History,
     files: NodeFiles,
     about: NodeFile,
     /// By name, what an earlier agent has counted.
     before: Vec<(u64, u64, f64)>,
     metrics: Option<Metrics>,
+    exporter: Option<Exporter>,
     _only: OnlyOne,
 }
 
@@ -131,15 +147,7 @@ impl<'a> Agent<'a> {
         ranks.read(&mut history);
         let program = ranks.program().context("no rank of the job can be read")?.clone();
         let start_ns = ranks.start_ns().unwrap_or_default();
-        let named = JobFile {
-            format_version: FORMAT_VERSION,
-            job: format!("{job:x}"),
-            command: program.command.clone(),
-            profile: program.profile.clone(),
-            ranks: world.size(),
-            start: rfc3339(start_ns),
-            start_ns,
-        };
+        let named = job_file(job, &program, world.size(), start_ns);
         let wanted = args.output.clone().unwrap_or_else(|| beside_profile(&named.profile));
         let (folder, named) = make_folder(&wanted, &named)?;
         alone::move_to(&alone::free_cpus(&alone::online_cpus(), &ranks.cpus()));
@@ -147,8 +155,9 @@ impl<'a> Agent<'a> {
         ranks.forget_counts();
         let node = Node::below(Path::new("/"), &mut history);
         let batch_job = program.job.as_deref();
-        let serve = |address| Metrics::serve(address, &named, &host, batch_job);
-        let metrics = args.metrics.map(serve).transpose()?;
+        let offered = Metrics::new(&named, &host, batch_job);
+        let target = target(args)?;
+        let served = args.metrics.map(|address| offered.serve(address)).transpose()?;
         let mut agent = Agent {
             search,
             job,
@@ -159,19 +168,27 @@ impl<'a> Agent<'a> {
                 host: host.clone(),
                 interval_s: args.interval,
                 link_bytes_per_s: node.links.clone(),
-                metrics: metrics.as_ref().map(|metrics| metrics.address.to_string()),
+                metrics: served.map(|address| address.to_string()),
                 ..NodeFile::default()
             },
             files: NodeFiles::new(&folder, &host),
             folder,
             ranks,
             node,
+            gpus: Gpus::start(&host),
             history,
             before: Vec::new(),
-            metrics,
+            metrics: (served.is_some() || target.is_some()).then_some(offered),
+            exporter: None,
             _only: only,
         };
         agent.take_over(&host)?;
+        if let Some((target, metrics)) = target.zip(agent.metrics.clone()) {
+            // Sums count from where an earlier agent ended.
+            let since_ns = named.start_ns + (agent.history.end_s() * 1e9) as u64;
+            let attributes = attributes(&named, &host, batch_job);
+            agent.exporter = Some(Exporter::start(target, Source { metrics, since_ns, attributes })?);
+        }
         Ok(agent)
     }
 
@@ -217,6 +234,7 @@ impl<'a> Agent<'a> {
                     .for_each(|segment| self.ranks.add(segment));
             }
             self.read();
+            self.describe_gpus()?;
             if self.about.ranks != self.ranks.len() as u32 {
                 self.about.ranks = self.ranks.len() as u32;
                 self.files.describe(&self.about)?;
@@ -253,6 +271,7 @@ impl<'a> Agent<'a> {
     fn read(&mut self) {
         let begin_s = self.history.end_s();
         let before_s = self.start.elapsed().as_secs_f64();
+        self.gpus.ask();
         let mut rates = self.ranks.read(&mut self.history);
         // Reading takes a while, where the agent has to wait for a core.
         let now_s = (before_s + self.start.elapsed().as_secs_f64()) / 2.0;
@@ -266,11 +285,21 @@ impl<'a> Agent<'a> {
         let name = self.history.quantities.number(ranks);
         node_rates.push(NodeRate { name, value: self.ranks.running() as f64 });
         self.node.read(&mut node_rates);
+        self.gpus.read(&mut self.history, length_s, &mut node_rates);
         if let Some(metrics) = &self.metrics {
             metrics.add(self.history.calls.all(), &rates, self.ranks.running(), length_s);
+            metrics.set_gpus(&self.gpus.states);
         }
         self.history.push(Interval { begin_s, length_s }, &rates, &node_rates);
         self.about.readings += 1;
+    }
+
+    /// Writes the tables of GPUs, once they are known.
+    fn describe_gpus(&mut self) -> Result<()> {
+        let Some(topology) = self.gpus.topology.take() else { return Ok(()) };
+        self.files.write_gpus(&topology.gpus, &topology.links)?;
+        self.about.link_bytes_per_s.extend(topology.link_bytes_per_s());
+        self.files.describe(&self.about)
     }
 
     /// Joins intervals, and reads less often from now on.
@@ -289,6 +318,8 @@ impl<'a> Agent<'a> {
             self.ranks.notes.push(format!("{missing} of the node's ranks were not found"));
         }
         self.about.notes = std::mem::take(&mut self.ranks.notes);
+        self.about.notes.append(&mut self.gpus.notes);
+        self.about.notes.extend(self.exporter.take().and_then(Exporter::end));
         self.about.cpu_s = alone::cpu_s();
         self.about.wall_s = begin.elapsed().as_secs_f64();
         self.about.ended = why;
@@ -312,6 +343,41 @@ fn without(rate: &mut Rate, before: &[(u64, u64, f64)]) {
     rate.time_s = (rate.time_s - time_s).max(0.0);
     rate.min_s = f64::NAN;
     rate.max_s = f64::NAN;
+}
+
+/// Where metrics are to be sent, if they are.
+fn target(args: &AgentArgs) -> Result<Option<Target>> {
+    args.otlp.as_ref().map(|url| Target::new(url, |name| std::env::var(name).ok())).transpose()
+}
+
+/// The job, as its first agent sees it.
+fn job_file(job: u64, program: &Program, ranks: u32, start_ns: u64) -> JobFile {
+    JobFile {
+        format_version: FORMAT_VERSION,
+        job: format!("{job:x}"),
+        command: program.command.clone(),
+        profile: program.profile.clone(),
+        ranks,
+        start: rfc3339(start_ns),
+        start_ns,
+    }
+}
+
+/// The attributes of a node's part of a job, by OpenTelemetry's names where it has some.
+fn attributes(job: &JobFile, host: &str, batch_job: Option<&str>) -> BTreeMap<String, String> {
+    let program = job.command.first().map_or("", String::as_str);
+    let name = Path::new(program).file_name().map_or_else(|| program.into(), |name| name.to_string_lossy());
+    let mut all = BTreeMap::from([
+        ("host.name", host.to_owned()),
+        ("service.name", name.into_owned()),
+        ("service.instance.id", format!("{}@{host}", job.job)),
+        ("process.command_line", job.command.join(" ")),
+        ("mpisee.job", job.job.clone()),
+        ("mpisee.profile", job.profile.clone()),
+        ("mpisee.start", job.start.clone()),
+    ]);
+    all.extend(batch_job.map(|batch_job| ("mpisee.batch_job", batch_job.to_owned())));
+    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// The folder beside the profile of that name, which is in the working directory or where MPISEE_OUTPUT says.

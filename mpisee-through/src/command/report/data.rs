@@ -7,6 +7,7 @@ use super::columns::Table;
 use super::comms::{self, CommData, Grid};
 use super::evidence;
 use super::nodes::Nodes;
+use super::over_time::OverTime;
 use super::places::{FamilyNumbers, Fields, Numbered, RankAxis};
 use super::traffic::{self, Collectives, Offsets, Pairs};
 use super::waiting::{self, Waits};
@@ -63,6 +64,8 @@ pub struct Data<'a> {
     grids: Vec<Grid>,
     /// Those of a profile with sums over ranks.
     nodes: Option<Nodes>,
+    /// Where an agent read the run.
+    over_time: Option<OverTime>,
     /// The answers of commands, by their names.
     tables: BTreeMap<&'static str, Table>,
     /// Why a chart has nothing, by its name.
@@ -132,6 +135,7 @@ impl<'a> Data<'a> {
         let waits = gathered.waits(&mut numbers, &mut calls);
         let calling = gathered.calling(&mut numbers)?;
         gathered.tables()?;
+        let over_time = gathered.over_time(&numbers);
         let advice = gathered.advice(&numbers)?;
         let processes = Processes::of(view, &axis);
         let Gathered { cut_off, missing, tables, .. } = gathered;
@@ -157,6 +161,7 @@ impl<'a> Data<'a> {
             waits,
             calling,
             nodes: Nodes::of(view),
+            over_time,
             tables,
             missing,
         })
@@ -222,6 +227,14 @@ impl<'v> Gathered<'v, '_> {
                 None
             }
         }
+    }
+
+    /// The time line of the run, if there is one.
+    fn over_time(&mut self, numbers: &FamilyNumbers<'v>) -> Option<OverTime> {
+        OverTime::of(self.view, self.directory, numbers).unwrap_or_else(|why| {
+            self.missing.insert("timeline", format!("{why:#}."));
+            None
+        })
     }
 
     /// The answers of commands, as `--format json` has them.

@@ -8,6 +8,7 @@ mod comms;
 mod data;
 mod evidence;
 mod nodes;
+mod over_time;
 mod page;
 mod places;
 mod several;

@@ -3,6 +3,7 @@
 use super::{Table, answer, image, text};
 use crate::output::{self, Page};
 use crate::timeline::bins::Bins;
+use crate::timeline::gpus::GpuRow;
 use crate::timeline::load::TimeLine;
 use crate::timeline::phases::phases;
 use crate::timeline::{JobFile, NodeFile};
@@ -46,6 +47,7 @@ fn line() -> TimeLine {
         for interval in first.into_iter().chain((10..30).map(|s| (f64::from(s), 1.0))) {
             let (begin_s, length_s) = interval;
             node_rates.push(node_rate(host, interval, ["job", "", "ranks"], 2.0));
+            node_rates.push(node_rate(host, interval, ["gpu", "gpu0", "used_bytes"], 4e10 + 1e8 * begin_s));
             node_rates.push(node_rate(
                 host,
                 interval,
@@ -64,6 +66,9 @@ fn line() -> TimeLine {
                     rates.push(rate(host, interval, ("W", "MPI_Waitall"), 0, 0.9));
                     let sent = ["network", "eth0", "sent_bytes"];
                     node_rates.push(node_rate(host, interval, sent, 1.25e9));
+                    node_rates.push(node_rate(host, interval, ["gpu", "gpu0", "busy_s"], 0.75));
+                    let received = ["gpu", "gpu0/nvlink", "received_bytes"];
+                    node_rates.push(node_rate(host, interval, received, 8e10));
                 }
             }
         }
@@ -75,8 +80,14 @@ fn line() -> TimeLine {
         cpu_s: 0.012,
         wall_s: 30.0,
         ended: "the job ended".to_owned(),
-        link_bytes_per_s: BTreeMap::from([("eth0".to_owned(), 3.125e9)]),
+        link_bytes_per_s: BTreeMap::from([("eth0".to_owned(), 3.125e9), ("gpu0/nvlink".to_owned(), 4e11)]),
         ..NodeFile::default()
+    };
+    let gpu = |host: &str| GpuRow {
+        host: host.to_owned(),
+        device: "gpu0".to_owned(),
+        model: "NVIDIA H100 80GB HBM3".to_owned(),
+        ..GpuRow::default()
     };
     TimeLine {
         job: JobFile {
@@ -91,6 +102,7 @@ fn line() -> TimeLine {
         nodes: vec![node("n1"), node("n2")],
         rates,
         node_rates,
+        gpus: vec![gpu("n1"), gpu("n2")],
         notes: vec!["The agent on n2 ended before the job did, by signal 15.".to_owned()],
     }
 }

@@ -42,11 +42,7 @@ pub fn picture(line: &TimeLine, bins: &Bins, phases: &[Phase]) -> Picture {
     let bytes = |bin: usize| bins.calls.iter().map(|series| series.bytes[bin]).sum::<f64>() / bins.length_s;
     let bytes: Vec<f64> = (0..bins.count).map(bytes).collect();
     y = low(&mut picture, bins, "MPI bytes/s", bytes, CATEGORIES[0], y);
-    for series in bins
-        .nodes
-        .iter()
-        .filter(|series| series.quantity.ends_with("ed_bytes") || series.quantity == "sent_bytes")
-    {
+    for series in bins.nodes.iter().filter(|series| series.source != "gpu" && is_traffic(&series.quantity)) {
         let rates: Vec<f64> = series.values.iter().map(|value| value / bins.length_s).collect();
         if rates.iter().any(|&rate| rate > 0.0) {
             y = low(&mut picture, bins, &words(series), rates, CATEGORIES[2], y);
@@ -56,6 +52,11 @@ pub fn picture(line: &TimeLine, bins: &Bins, phases: &[Phase]) -> Picture {
     picture.width = WIDTH.max(width(&title, TITLE) + 2.0 * MARGIN);
     picture.height = y + MARGIN;
     picture
+}
+
+/// Bytes that moved in a direction.
+fn is_traffic(quantity: &str) -> bool {
+    ["received_bytes", "sent_bytes"].contains(&quantity)
 }
 
 /// The operations with most time, and one layer for the others.

@@ -3,13 +3,14 @@
 #[cfg(test)]
 mod golden;
 mod image;
-mod text;
+pub mod text;
 
 use super::Outcome;
 use crate::output::{Format, OutputArgs};
 use crate::picture::ImageFile;
 use crate::sheet::{Answer, Head, Sheet, Shown, Value, fixed, number};
 use crate::timeline::bins::Bins;
+use crate::timeline::is_level;
 use crate::timeline::load::TimeLine;
 use crate::timeline::phases::{Phase, phases};
 use anyhow::Result;
@@ -67,7 +68,7 @@ enum Table {
 }
 
 /// Parts of the time in tables for programs, and in pictures.
-const FINE: usize = 1024;
+pub const FINE: usize = 1024;
 
 /// Runs the command.
 pub fn run(args: &TimelineArgs) -> Result<Outcome> {
@@ -107,7 +108,7 @@ fn answer(line: &TimeLine, bins: &Bins, phases: &[Phase], first: Table) -> Answe
 }
 
 /// A row for each phase.
-fn phase_sheet(phases: &[Phase]) -> Sheet {
+pub fn phase_sheet(phases: &[Phase]) -> Sheet {
     let row = |(at, phase): (usize, &Phase)| {
         vec![
             Value::Count(at as u64 + 1),
@@ -171,8 +172,11 @@ fn node_sheet(bins: &Bins) -> Sheet {
     let mut rows = Vec::new();
     for bin in 0..bins.count {
         for series in &bins.nodes {
-            let is_level = series.quantity == "available_bytes";
-            let value = if is_level { series.values[bin] } else { series.values[bin] / bins.length_s };
+            let value = if is_level(&series.quantity) {
+                series.values[bin]
+            } else {
+                series.values[bin] / bins.length_s
+            };
             if value > 0.0 {
                 rows.push(vec![
                     Value::Seconds(bins.begin_s(bin)),

@@ -4,9 +4,11 @@ use super::phase_sheet;
 use crate::output::{Page, printable};
 use crate::sheet::{Sheet, Value, fixed, headed, number};
 use crate::timeline::bins::{Bins, CallSeries, NodeSeries};
+use crate::timeline::is_level;
 use crate::timeline::load::TimeLine;
 use crate::timeline::phases::{Phase, name_of};
 use crate::units::{count, human_bytes, left_out, time};
+use std::collections::BTreeMap;
 
 /// Columns of a chart at most, and at least.
 const WIDEST: usize = 60;
@@ -53,7 +55,23 @@ fn head(line: &TimeLine, bins: &Bins, page: Page) -> String {
     if let Some(least) = least.reduce(f64::min) {
         lines.push(("Memory", format!("{} and more available on each node", human_bytes(least as u64))));
     }
+    lines.extend(gpus(line).map(|text| ("GPUs", text)));
     notes.chain(lines.iter().map(|(heading, text)| headed(heading, text, page))).collect()
+}
+
+/// How many GPUs of which kinds, and their memory; none if there are none.
+fn gpus(line: &TimeLine) -> Option<String> {
+    let mut models: BTreeMap<&str, u64> = BTreeMap::new();
+    line.gpus
+        .iter()
+        .filter(|gpu| !gpu.device.contains('/'))
+        .for_each(|gpu| *models.entry(&gpu.model).or_default() += 1);
+    let kinds: Vec<String> = models.iter().map(|(model, count)| format!("{count} × {model}")).collect();
+    let used = line.node_rates.iter().filter(|row| row.quantity == "used_bytes").map(|row| row.value);
+    let used = used
+        .reduce(f64::max)
+        .map(|most| format!("; at most {} of memory used on one", human_bytes(most as u64)));
+    (!kinds.is_empty()).then(|| printable(&kinds.join(", ")) + &used.unwrap_or_default())
 }
 
 fn call_sheet(bins: &Bins, limit: usize) -> Sheet {
@@ -89,6 +107,7 @@ fn node_sheet(bins: &Bins) -> Sheet {
     let row = |series: &NodeSeries| {
         let rates: Vec<f64> = series.values.iter().map(|value| value / bins.length_s).collect();
         let value = |rate: f64| match series.quantity.as_str() {
+            "busy_s" => Value::Share(rate / f64::from(series.nodes.max(1))),
             name if name.ends_with("_bytes") => Value::BytesPerSecond(rate),
             name if name.ends_with("_s") => Value::Seconds(rate),
             _ => Value::Number(rate.round()),
@@ -111,7 +130,7 @@ fn node_sheet(bins: &Bins) -> Sheet {
             number("peak_per_s", "Peak/s"),
             number("peak_link_share", "% of link").or_none(),
         ],
-        rows: bins.nodes.iter().filter(|series| series.quantity != "available_bytes").map(row).collect(),
+        rows: bins.nodes.iter().filter(|series| !is_level(&series.quantity)).map(row).collect(),
     };
     sheet.keep_columns(|name, is_empty| name != "peak_link_share" || !is_empty);
     sheet
@@ -124,6 +143,7 @@ pub fn words(series: &NodeSeries) -> String {
         "sent_bytes" => "sent",
         "sent_wait_ticks" => "could not send (ticks)",
         "stalled_s" => "was short",
+        "busy_s" => "busy (%)",
         other => other,
     };
     format!("{} {what}", series.device)
