@@ -2,11 +2,13 @@
 
 mod alone;
 mod metrics;
-mod node;
+pub mod node;
 mod ranks;
 pub mod search;
+pub mod send;
 
 use super::Outcome;
+use super::top::live::{Reader, Total};
 use super::top::parse_interval;
 use crate::output::printable;
 use crate::signals;
@@ -19,12 +21,13 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use metrics::Metrics;
 use mpisee_collect::segments::WorldSegments;
-use mpisee_profile::options::Options;
+use mpisee_profile::options::{Options, SERVER, TOKEN};
 use mpisee_profile::rows::{NodeRateRow, RateRow};
 use mpisee_profile::run::rfc3339;
 use node::Node;
 use ranks::Ranks;
 use search::{Search, job_of};
+use send::{Sending, Target};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -38,6 +41,8 @@ EXAMPLES:
   mpisee-through agent 4711               the job to which process 4711 belongs, or which it started
   srun --overlap --ntasks-per-node=1 mpisee-through agent --interval 5s
   mpisee-through agent --metrics          for Prometheus, at http://127.0.0.1:9464/metrics
+  MPISEE_TOKEN=… mpisee-through agent --to login:8080
+                                          to mpisee-through serve on another host
   mpisee-through timeline app.timeline    what it has read, also while it runs";
 
 /// Reads a running job on this node in intervals, and writes its time line: rates by communicator and operation, and the network
@@ -70,6 +75,11 @@ pub struct AgentArgs {
     /// Serve what is read to Prometheus and its like, as OpenMetrics over HTTP
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9464")]
     metrics: Option<SocketAddr>,
+
+    /// Send where the ranks are, and what they do, to mpisee-through serve, with the token in MPISEE_TOKEN (default: where
+    /// MPISEE_SERVE says, if it is set)
+    #[arg(long, value_name = "HOST:PORT")]
+    to: Option<String>,
 
     /// Rows to keep; neighbouring intervals are joined when there are more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..), default_value_t = 400_000)]
@@ -116,6 +126,7 @@ struct Agent<'a> {
     /// By name, what an earlier agent has counted.
     before: Vec<(u64, u64, f64)>,
     metrics: Option<Metrics>,
+    sending: Option<Sending>,
     _only: OnlyOne,
 }
 
@@ -169,10 +180,43 @@ impl<'a> Agent<'a> {
             history,
             before: Vec::new(),
             metrics,
+            sending: None,
             _only: only,
         };
         agent.take_over(&host)?;
+        agent.send_to(args)?;
         Ok(agent)
+    }
+
+    /// Begins to send to a server, if there is to be one.
+    fn send_to(&mut self, args: &AgentArgs) -> Result<()> {
+        let by_variable = std::env::var(SERVER).ok().filter(|to| !to.is_empty());
+        let Some(to) = args.to.as_ref().or(by_variable.as_ref()) else { return Ok(()) };
+        let target = match Target::new(to, std::env::var(TOKEN).ok()) {
+            Ok(target) => target,
+            // Started by mpisee --watch, nobody would see the error, and the time line is of use without.
+            Err(why) if args.to.is_none() => {
+                self.ranks.notes.push(format!("{SERVER}: {why:#}"));
+                return Ok(());
+            }
+            Err(why) => return Err(why),
+        };
+        let reader = Reader::new(args.which.as_deref(), Some(self.job))?;
+        let interval = Duration::from_secs_f64(args.interval);
+        self.sending = Some(Sending::start(target, reader, self.job, interval)?);
+        Ok(())
+    }
+
+    /// Sums of all that the ranks did, by communicator family and operation.
+    fn totals(&self) -> Vec<Total> {
+        let names = self.history.calls.all().iter();
+        names
+            .zip(self.history.totals())
+            .map(|((family, call), (calls, bytes, time_s))| {
+                let (family, call) = (family.clone(), call.clone());
+                Total { family, call, calls, bytes, time_s }
+            })
+            .collect()
     }
 
     /// Goes on where an earlier agent of this job on this node ended.
@@ -287,6 +331,10 @@ impl<'a> Agent<'a> {
         let missing = self.ranks.expected().saturating_sub(self.ranks.len());
         if missing > 0 {
             self.ranks.notes.push(format!("{missing} of the node's ranks were not found"));
+        }
+        if let Some(sending) = self.sending.take() {
+            let notes = sending.end(self.totals());
+            self.ranks.notes.extend(notes);
         }
         self.about.notes = std::mem::take(&mut self.ranks.notes);
         self.about.cpu_s = alone::cpu_s();
