@@ -51,10 +51,11 @@ mod waits;
 #[doc(hidden)]
 pub use waits::measured;
 
-/// What other programs of mpisee use of this one.
+/// What `mpisee-serve` is made of.
 pub mod library {
     pub use crate::command::agent::send::is_token;
     pub use crate::command::report::html;
+    pub use crate::command::serve::ServeArgs;
     pub use crate::command::summary::outline::{Outline, outline};
     pub use crate::command::top::live;
     pub use crate::output::printable;
