@@ -6,7 +6,7 @@ use hyper::body::Bytes;
 use mpisee_through::library::live::{Ended, LiveJob, Load, Look, Total, joined};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,17 +20,22 @@ const MOST_JOBS: usize = 1000;
 /// Operations on families of which the history has the sums.
 const MOST_TOTALS: usize = 500;
 
-/// The node, the number of a job, and its first rank there.
-type SourceKey = (String, u64, u32);
-
-/// The last look at a job on a node.
+/// The last look of an agent.
 struct Source {
     look: Arc<Look>,
+    /// Numbers of jobs, and ranks of these.
+    ranks: BTreeSet<(u64, u32)>,
     at: Instant,
     /// Of the line that it came in.
     bytes: usize,
     /// The sums, once its ranks have ended.
     totals: Option<Vec<Total>>,
+}
+
+impl Source {
+    fn has(&self, job: u64) -> bool {
+        self.ranks.range((job, 0)..=(job, u32::MAX)).next().is_some()
+    }
 }
 
 /// A job that runs.
@@ -41,6 +46,8 @@ struct Entry {
     start_ns: u64,
     seen: Instant,
     live: LiveJob,
+    /// As it was when more of its ranks were seen: at its end they go one after the other.
+    fuller: Option<LiveJob>,
     samples: Samples,
     /// What is sent of it.
     page: Bytes,
@@ -75,7 +82,7 @@ pub struct Jobs {
 
 #[derive(Default)]
 struct State {
-    sources: HashMap<SourceKey, Source>,
+    sources: Vec<Source>,
     bytes: usize,
     entries: Vec<Entry>,
     list: Bytes,
@@ -104,18 +111,23 @@ impl Jobs {
 
     /// Takes what an agent sent in a line of that many bytes. False if there is no room.
     pub fn take(&self, look: Look, bytes: usize) -> bool {
+        let ranks = look.ranks();
+        if ranks.is_empty() {
+            return true;
+        }
         let mut state = self.state();
-        let look = Arc::new(look);
-        for (job, first) in look.jobs() {
-            let key = (look.host.clone(), job, first.unwrap_or_default());
-            let before = state.sources.get(&key).map_or(0, |source| source.bytes);
-            let is_new = before == 0;
-            if is_new && state.sources.len() >= MOST_SOURCES || state.bytes - before + bytes > MOST_BYTES {
-                return false;
-            }
-            state.bytes = state.bytes - before + bytes;
-            let source = Source { look: Arc::clone(&look), at: Instant::now(), bytes, totals: None };
-            state.sources.insert(key, source);
+        // Names of hosts need not be unique; no two nodes have the same ranks.
+        let is_it = |source: &Source| source.look.host == look.host && !source.ranks.is_disjoint(&ranks);
+        let at = state.sources.iter().position(is_it);
+        let before = at.map_or(0, |at| state.sources[at].bytes);
+        if at.is_none() && state.sources.len() >= MOST_SOURCES || state.bytes - before + bytes > MOST_BYTES {
+            return false;
+        }
+        state.bytes = state.bytes - before + bytes;
+        let source = Source { look: Arc::new(look), ranks, at: Instant::now(), bytes, totals: None };
+        match at {
+            Some(at) => state.sources[at] = source,
+            None => state.sources.push(source),
         }
         true
     }
@@ -123,9 +135,9 @@ impl Jobs {
     /// The ranks of a job on a node have ended.
     pub fn end(&self, ended: Ended) {
         let mut state = self.state();
-        let of_node = |key: &SourceKey| key.0 == ended.host && key.1 == ended.job;
         let totals: Vec<Total> = ended.totals.iter().take(MOST_TOTALS).cloned().collect();
-        for (_, source) in state.sources.iter_mut().filter(|(key, _)| of_node(key)) {
+        let of_node = |source: &&mut Source| source.look.host == ended.host && source.has(ended.job);
+        for source in state.sources.iter_mut().filter(of_node) {
             source.totals = Some(totals.clone());
         }
     }
@@ -136,7 +148,7 @@ impl Jobs {
         let looks = {
             let mut state = self.state();
             state.forget_stale();
-            let running_here = local.iter().flat_map(Look::jobs).map(|(job, _)| job).collect();
+            let running_here = local.iter().flat_map(Look::jobs).collect();
             state.end_whole_jobs(&running_here, &mut ended);
             state.looks(local)
         };
@@ -190,7 +202,7 @@ fn join(looks: &[Look]) -> Vec<LiveJob> {
 impl State {
     fn forget_stale(&mut self) {
         let bytes = &mut self.bytes;
-        self.sources.retain(|_, source| {
+        self.sources.retain(|source| {
             let is_fresh = source.at.elapsed() < STALE;
             *bytes -= if is_fresh { 0 } else { source.bytes };
             is_fresh
@@ -199,28 +211,31 @@ impl State {
 
     /// Jobs of which all nodes said that they have ended are over, unless they run on this node.
     fn end_whole_jobs(&mut self, running_here: &BTreeSet<u64>, ended: &mut Vec<Record>) {
-        let jobs: BTreeSet<u64> = self.sources.keys().map(|(_, job, _)| *job).collect();
+        let jobs: BTreeSet<u64> =
+            self.sources.iter().flat_map(|source| source.ranks.iter().map(|(job, _)| *job)).collect();
         for job in jobs.difference(running_here).copied() {
-            let of_job: Vec<SourceKey> = self.sources.keys().filter(|key| key.1 == job).cloned().collect();
-            let all: Option<Vec<&[Total]>> =
-                of_job.iter().map(|key| self.sources[key].totals.as_deref()).collect();
-            let Some(totals) = all.map(sums) else { continue };
+            let (of_job, others): (Vec<Source>, Vec<Source>) =
+                std::mem::take(&mut self.sources).into_iter().partition(|source| source.has(job));
+            self.sources = others;
+            let totals: Option<Vec<&[Total]>> =
+                of_job.iter().map(|source| source.totals.as_deref()).collect();
+            let Some(totals) = totals.map(sums) else {
+                self.sources.extend(of_job);
+                continue;
+            };
             if let Some(at) = self.entries.iter().position(|entry| entry.job == job) {
                 let entry = self.entries.remove(at);
-                let sent = |host: &String| of_job.iter().any(|key| key.0 == *host);
-                let is_whole = entry.live.hosts.iter().all(sent);
+                let sent = |host: &String| of_job.iter().any(|source| source.look.host == *host);
+                let is_whole = entry.fuller.as_ref().unwrap_or(&entry.live).hosts.iter().all(sent);
                 ended.push(entry.record(is_whole.then_some(totals)));
             }
-            for key in of_job {
-                let source = self.sources.remove(&key);
-                self.bytes -= source.map_or(0, |source| source.bytes);
-            }
+            self.bytes -= of_job.iter().map(|source| source.bytes).sum::<usize>();
         }
     }
 
     /// What all readers see, each rank once.
     fn looks(&self, local: Option<Look>) -> Vec<Look> {
-        let mut looks: Vec<Look> = self.sources.values().map(|source| (*source.look).clone()).collect();
+        let mut looks: Vec<Look> = self.sources.iter().map(|source| (*source.look).clone()).collect();
         looks.sort_by(|one, other| one.host.cmp(&other.host));
         if let Some(mut local) = local {
             let others: BTreeSet<(u64, u32)> = looks.iter().flat_map(Look::ranks).collect();
@@ -242,13 +257,14 @@ impl State {
             entry.seen = Instant::now();
             entry.start_ns = entry.start_ns.min(live.start_ns);
             entry.samples.add(sample(&live));
-            entry.live = live;
+            entry.replace(live);
             entry.write(loads, &ages);
         } else if self.entries.len() < MOST_JOBS {
             let key = format!("{:x}-{}-{}", live.job, live.ranks, live.start_ns / 1_000_000_000);
             let (job, ranks, start_ns) = (live.job, live.ranks, live.start_ns);
             let (samples, page) = (Samples::default(), Bytes::new());
-            let mut entry = Entry { key, job, ranks, start_ns, seen: Instant::now(), live, samples, page };
+            let mut entry =
+                Entry { key, job, ranks, start_ns, seen: Instant::now(), live, fuller: None, samples, page };
             entry.samples.add(sample(&entry.live));
             entry.write(loads, &ages);
             self.entries.push(entry);
@@ -257,12 +273,12 @@ impl State {
 
     /// How long ago an agent of each node was heard of.
     fn ages(&self, live: &LiveJob) -> BTreeMap<String, f64> {
-        let of_job = self.sources.iter().filter(|((_, job, _), _)| *job == live.job);
-        of_job.map(|((host, ..), source)| (host.clone(), source.at.elapsed().as_secs_f64())).collect()
+        let of_job = self.sources.iter().filter(|source| source.has(live.job));
+        of_job.map(|source| (source.look.host.clone(), source.at.elapsed().as_secs_f64())).collect()
     }
 
     fn list_page(&self) -> Bytes {
-        let mut jobs: Vec<Brief> = self.entries.iter().map(Entry::brief).collect();
+        let mut jobs: Vec<Brief> = self.entries.iter().map(|entry| entry.brief(&entry.live)).collect();
         jobs.sort_by_key(|job| std::cmp::Reverse(job.start_s));
         Bytes::from(json!({ "jobs": jobs, "agents": self.sources.len() }).to_string())
     }
@@ -305,8 +321,14 @@ fn length(list: &Value) -> usize {
 }
 
 impl Entry {
-    fn brief(&self) -> Brief<'_> {
-        let live = &self.live;
+    /// Takes a look that is later.
+    fn replace(&mut self, live: LiveJob) {
+        let before = std::mem::replace(&mut self.live, live);
+        let fullest = self.fuller.take().unwrap_or(before);
+        self.fuller = (fullest.seen.len() > self.live.seen.len()).then_some(fullest);
+    }
+
+    fn brief<'a>(&'a self, live: &'a LiveJob) -> Brief<'a> {
         Brief {
             key: &self.key,
             command: &live.command,
@@ -333,7 +355,7 @@ impl Entry {
         };
         let nodes: Vec<Value> = self.live.hosts.iter().map(node).collect();
         let page = json!({
-            "key": self.key, "brief": self.brief(), "job": self.live.document,
+            "key": self.key, "brief": self.brief(&self.live), "job": self.live.document,
             "nodes": nodes, "samples": self.samples.all(),
         });
         self.page = Bytes::from(page.to_string());
@@ -341,7 +363,7 @@ impl Entry {
 
     /// As the history has it.
     fn record(&self, totals: Option<Vec<Total>>) -> Record {
-        let live = &self.live;
+        let live = self.fuller.as_ref().unwrap_or(&self.live);
         let sum = |part: fn(&Total) -> u64| {
             totals.as_ref().map(|all| all.iter().fold(0, |sum: u64, total| sum.saturating_add(part(total))))
         };
@@ -357,7 +379,7 @@ impl Entry {
             calls: sum(|total| total.calls).unwrap_or(live.calls),
             bytes: sum(|total| total.bytes).unwrap_or(live.bytes),
             detail: json!({
-                "key": self.key, "brief": self.brief(), "job": live.document,
+                "key": self.key, "brief": self.brief(live), "job": live.document,
                 "hosts": live.hosts, "samples": self.samples.all(), "totals": totals,
             })
             .to_string(),

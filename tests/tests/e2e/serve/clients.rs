@@ -105,6 +105,23 @@ fn a_hundred_agents_are_one_job() {
 }
 
 #[test]
+fn ranks_that_leave_one_by_one_are_of_the_same_job() {
+    let place = Place::new();
+    let server = Server::start_with_token(&place, &[]);
+    let mut agent = Played::connect(&server);
+    for left in 0..RANKS as usize {
+        let mut look = look(1, 1, 100);
+        look["look"]["part"]["jobs"][0]["ranks"].as_array_mut().expect("a list").drain(..left);
+        agent.send(&look).expect("it is connected");
+        // Of which there would be two, were the earlier look of another job.
+        server.job_that("the others are seen", |job| job["brief"]["seen"] == RANKS - left as u32);
+    }
+    agent.send(&ended(1, 50)).expect("it is connected");
+    assert_eq!(agent.end().status, 200);
+    assert_eq!(server.history(1)[0]["calls"], 50);
+}
+
+#[test]
 fn clients_that_hang_keep_nobody_waiting() {
     let place = Place::new();
     let server = Server::start_with_token(&place, &[]);
