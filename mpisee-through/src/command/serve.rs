@@ -84,12 +84,22 @@ pub fn run(args: &ServeArgs) -> Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
 
     #[derive(Parser)]
+    #[command(name = "mpisee-through serve", term_width = 120)]
     struct Line {
         #[command(flatten)]
         args: ServeArgs,
+    }
+
+    #[test]
+    fn the_help_is_as_it_was() {
+        insta::with_settings!({
+            prepend_module_to_snapshot => false,
+            snapshot_path => "../../tests/snapshots",
+            omit_expression => true,
+        }, { insta::assert_snapshot!("serve_help", Line::command().render_long_help()) });
     }
 
     #[test]

@@ -27,7 +27,7 @@ function head({ brief, job }: Job, isOver: boolean): HTMLElement {
     [isOver ? "Ended after" : "Running for", duration(job.elapsed_s)],
     ["Ranks", `${brief.seen} of ${job.ranks} seen, on ${format.counted(brief.nodes, "node")}${brief.ended > 0 && !isOver ? `; ${brief.ended} ended` : ""}`],
     ["In MPI", share(brief.mpi_share, `${format.percent(brief.mpi_share)} of the ranks' time`)],
-    ["MPI", `${job.mpi_library.split("\n")[0] ?? ""}${job.mpi_flavour ? ` (${job.mpi_flavour})` : ""}`],
+    ["MPI", `${job.mpi_library.split(/[\n,]/)[0] ?? ""}${job.mpi_flavour ? ` (${job.mpi_flavour})` : ""}`],
   ];
   if (!isOver) {
     facts.splice(3, 0, ["In MPI now", share(brief.interval_mpi_share)], ["Calls now", perSecond(format.count(Math.round(brief.calls_per_s)))], ["Volume now", perSecond(format.bytes(brief.bytes_per_s))]);
