@@ -1,4 +1,5 @@
-// Bundles the report's script and style into mpisee-through/report, where the crate includes them.
+// Bundles the report's script and style into mpisee-through/report, and those of the live page into mpisee-serve/page, where the crates
+// include them.
 // `node build.mjs --check` writes nothing and fails if the files there differ.
 
 import { build } from "esbuild";
@@ -7,11 +8,16 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const target = join(here, "..", "mpisee-through", "report");
 process.chdir(here);
 
-const result = await build({
-  entryPoints: { bundle: "src/main.ts", style: "src/style.css" },
+/** The pages: where each has its sources, and where its bundle goes. */
+const pages = [
+  { source: "src", target: "mpisee-through/report" },
+  { source: "src/live", target: "mpisee-serve/page" },
+];
+
+const bundled = (source) => build({
+  entryPoints: { bundle: `${source}/main.ts`, style: `${source}/style.css` },
   bundle: true,
   minify: true,
   format: "iife",
@@ -24,7 +30,7 @@ const result = await build({
 });
 
 /** The packages that are in the bundle, with their licences. */
-function packages() {
+function packages(result) {
   const names = new Set();
   for (const input of Object.keys(result.metafile.outputs["out/bundle.js"].inputs)) {
     const match = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input);
@@ -40,28 +46,32 @@ function packages() {
 }
 
 /** The licences, each text once with the packages that have it. */
-function licences() {
+function licences(result) {
   const texts = new Map();
-  for (const { name, version, license, text } of packages()) {
+  for (const { name, version, license, text } of packages(result)) {
     texts.set(text, [...(texts.get(text) ?? []), `${name} ${version} (${license})`]);
   }
   return [...texts].map(([text, names]) => `${names.join(", ")}:\n\n${text}`).join("\n\n");
 }
 
-const output = (name) => result.outputFiles.find((file) => file.path.endsWith(name)).text;
-const banner = "Made by report/build.mjs from report/src; do not edit.";
-const files = {
-  "bundle.js": `/*! ${banner} Contains:\n\n${licences().replaceAll("*/", "* /")}\n*/\n${output("bundle.js")}`,
-  "bundle.css": `/* ${banner} */\n${output("style.css")}`,
-};
-
 let differs = false;
-for (const [name, text] of Object.entries(files)) {
-  const file = join(target, name);
-  if (!process.argv.includes("--check")) writeFileSync(file, text);
-  else if (!existsSync(file) || readFileSync(file, "utf8") !== text) {
-    console.error(`mpisee-through/report/${name} is not what report/build.mjs makes of report/src; run: npm --prefix report run build`);
-    differs = true;
+for (const { source, target } of pages) {
+  const result = await bundled(source);
+  const output = (name) => result.outputFiles.find((file) => file.path.endsWith(name)).text;
+  const banner = `Made by report/build.mjs from report/${source}; do not edit.`;
+  const contains = licences(result);
+  const head = contains === "" ? banner : `${banner} Contains:\n\n${contains.replaceAll("*/", "* /")}\n`;
+  const files = {
+    "bundle.js": `/*! ${head}*/\n${output("bundle.js")}`,
+    "bundle.css": `/* ${banner} */\n${output("style.css")}`,
+  };
+  for (const [name, text] of Object.entries(files)) {
+    const file = join(here, "..", target, name);
+    if (!process.argv.includes("--check")) writeFileSync(file, text);
+    else if (!existsSync(file) || readFileSync(file, "utf8") !== text) {
+      console.error(`${target}/${name} is not what report/build.mjs makes of report/${source}; run: npm --prefix report run build`);
+      differs = true;
+    }
   }
 }
 process.exitCode = differs ? 1 : 0;

@@ -455,9 +455,15 @@ pub const LAUNCHED: &str = "MPISEE_LAUNCHED";
 /// The folders in which `mpisee-through` looks for debug information, as in PATH.
 pub const DEBUG_DIRS: &str = "MPISEE_DEBUGINFO";
 
-/// Variables that are no options: the launcher's, one of `mpisee-through`, and two for developers of the GPU tracer, of which docs/gpu.md has the one,
+/// Where agents send what they read: `HOST:PORT` of `mpisee-through serve`.
+pub const SERVER: &str = "MPISEE_SERVE";
+
+/// The token that `mpisee-through serve` asks of its clients.
+pub const TOKEN: &str = "MPISEE_TOKEN";
+
+/// Variables that are no options: the launcher's, three of `mpisee-through`, and two for developers of the GPU tracer, of which docs/gpu.md has the one,
 /// bench/gpu_cost.cu the other.
-const NO_OPTIONS: [&str; 4] = [LAUNCHED, DEBUG_DIRS, "MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
+const NO_OPTIONS: [&str; 6] = [LAUNCHED, DEBUG_DIRS, SERVER, TOKEN, "MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
 
 impl Options {
     /// The values for this process; see [`Options::from_environment`].
@@ -512,7 +518,7 @@ mod tests {
 
     #[test]
     fn a_bad_value_and_an_unknown_name_are_said_and_the_default_holds() {
-        assert!(read(&[("MPISEE_GPU_TRACE", "trace"), (DEBUG_DIRS, "/debug")]).1.is_empty());
+        assert!(read(&[("MPISEE_GPU_TRACE", "trace"), (DEBUG_DIRS, "/debug"), (TOKEN, "x")]).1.is_empty());
         let (options, complaints) = read(&[("MPISEE_RECORD", "maybe"), ("MPISEE_OUTPT", "x")]);
         assert_eq!(options, Options::default());
         assert_eq!(complaints[0], "MPISEE_RECORD='maybe' is neither on nor off; the default on is used");

@@ -2,8 +2,8 @@
 
 use crate::command::{
     Outcome, advise, agent, check, comms, compare_network, diff, efficiency, expect, export, gpu,
-    gpu_records, import, locality, matrix, ops, paths, ranks, record, recover, regions, report, runs, sites,
-    sizes, summary, timeline, top, variables, waits,
+    gpu_records, import, locality, matrix, ops, paths, ranks, record, recover, regions, report, runs, serve,
+    sites, sizes, summary, timeline, top, variables, waits,
 };
 use crate::left_behind;
 use crate::output::printable;
@@ -62,6 +62,7 @@ enum Command {
     Record(record::RecordArgs),
     Agent(agent::AgentArgs),
     Timeline(timeline::TimelineArgs),
+    Serve(serve::ServeArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -92,6 +93,7 @@ EXAMPLES:
   mpisee-through record off                 switch the recording of a running job off, or on
   mpisee-through agent                      read a running job in intervals, as mpisee --watch does on each node
   mpisee-through timeline app.timeline      what it read: rates over time, and phases
+  mpisee-through serve                      the profiles of a folder and running jobs, in a browser
   mpisee-through summary --help             all options of a command";
 
 /// The definition of the command line.
@@ -147,6 +149,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Record(args) => record::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Timeline(args) => timeline::run(args),
+        Command::Serve(args) => serve::run(args),
     }
 }
 

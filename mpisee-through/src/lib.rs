@@ -37,7 +37,7 @@ mod shades;
 mod shape;
 mod sheet;
 mod siblings;
-mod signals;
+pub mod signals;
 mod similar;
 mod sites;
 mod stacks;
@@ -50,6 +50,16 @@ mod waits;
 
 #[doc(hidden)]
 pub use waits::measured;
+
+/// What `mpisee-serve` is made of.
+pub mod library {
+    pub use crate::command::agent::send::is_token;
+    pub use crate::command::report::html;
+    pub use crate::command::serve::ServeArgs;
+    pub use crate::command::summary::outline::{Outline, outline};
+    pub use crate::command::top::live;
+    pub use crate::output::printable;
+}
 
 use outcome::Outcome;
 use std::ffi::OsString;

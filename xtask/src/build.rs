@@ -21,12 +21,21 @@ pub struct Wanted {
     /// Leave out mpisee-bench, which is built once per MPI, too
     #[arg(long)]
     without_bench: bool,
+
+    /// Leave out mpisee-serve, the web server
+    #[arg(long)]
+    without_serve: bool,
 }
 
 impl Wanted {
     /// The compiler wrappers that were named; none is all that are found.
     pub fn mpicc(&self) -> &[PathBuf] {
         &self.mpicc
+    }
+
+    /// Returns whether the web server is wanted, too.
+    pub fn with_serve(&self) -> bool {
+        !self.without_serve
     }
 }
 
@@ -81,8 +90,8 @@ const BENCH: &str = "mpisee-bench-mpi";
 
 /// The programs that are built once, for all MPIs.
 pub struct Programs {
-    /// `mpisee`, `mpisee-through` and `mpisee-bench`.
-    pub commands: [PathBuf; 3],
+    /// `mpisee`, `mpisee-through`, `mpisee-bench`, and `mpisee-serve` if it is wanted.
+    pub commands: Vec<PathBuf>,
     /// The library of the GPU tracer.
     pub tracer: PathBuf,
     /// The library that interposes NCCL.
@@ -94,7 +103,7 @@ pub struct Programs {
 impl Programs {
     /// Builds them, by one call of cargo: in calls of their own, the features of what they share would differ, and it
     /// would be compiled for each.
-    pub fn build() -> Result<Self> {
+    pub fn build(with_serve: bool) -> Result<Self> {
         const PACKAGES: [&str; 6] =
             ["mpisee", "mpisee-through", "mpisee-bench", "mpisee-manuals", "mpisee-gpu", "mpisee-nccl"];
         eprintln!(
@@ -102,12 +111,17 @@ impl Programs {
         );
         let target = root().join("target");
         let target_dir = target.to_str().context("the path of the workspace is not UTF-8")?;
-        let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
+        let serve = with_serve.then_some("mpisee-serve");
+        let packages = PACKAGES.iter().copied().chain(serve).flat_map(|package| ["--package", package]);
         let arguments = ["build", "--release", "--target-dir", target_dir].into_iter().chain(packages);
         cargo(&arguments.collect::<Vec<_>>(), None)?;
         let there = |name: &str| target.join("release").join(name);
         Ok(Programs {
-            commands: ["mpisee", "mpisee-through", "mpisee-bench"].map(there),
+            commands: ["mpisee", "mpisee-through", "mpisee-bench"]
+                .into_iter()
+                .chain(serve)
+                .map(there)
+                .collect(),
             tracer: there("libmpisee_gpu.so"),
             nccl: there("libmpisee_nccl.so"),
             manuals: there("mpisee-manuals"),

@@ -67,7 +67,7 @@ fn run(task: Task) -> Result<()> {
             Ok(())
         }),
         Task::Dist { wanted, fetch } => dist::dist(&wanted, fetch),
-        Task::Gpu { fetch } => gpu::build(&Programs::build()?, fetch).map(|tracer| {
+        Task::Gpu { fetch } => gpu::build(&Programs::build(false)?, fetch).map(|tracer| {
             tracer.files().for_each(|it| println!("{}", it.display()));
         }),
         Task::Install { prefix } => dist::install(&prefix),

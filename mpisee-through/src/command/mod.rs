@@ -22,6 +22,7 @@ pub mod recover;
 pub mod regions;
 pub mod report;
 pub mod runs;
+pub mod serve;
 pub mod sites;
 pub mod sizes;
 mod skipped;

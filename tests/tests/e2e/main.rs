@@ -43,6 +43,7 @@ mod repeat;
 mod requests;
 mod roll;
 mod sanitizers;
+mod serve;
 mod sessions;
 mod settings;
 mod sites;

@@ -3,12 +3,14 @@
 mod alone;
 mod gpus;
 mod metrics;
-mod node;
+pub mod node;
 mod otlp;
 mod ranks;
 pub mod search;
+pub mod send;
 
 use super::Outcome;
+use super::top::live::{Reader, Total};
 use super::top::parse_interval;
 use crate::output::printable;
 use crate::signals;
@@ -22,14 +24,15 @@ use clap::Args;
 use gpus::Gpus;
 use metrics::Metrics;
 use mpisee_collect::segments::WorldSegments;
-use mpisee_profile::options::Options;
+use mpisee_profile::options::{Options, SERVER, TOKEN};
 use mpisee_profile::rows::{NodeRateRow, RateRow};
 use mpisee_profile::run::rfc3339;
 use mpisee_profile::segment::snapshot::Program;
 use node::Node;
-use otlp::{Exporter, Source, Target};
+use otlp::{Exporter, Source};
 use ranks::Ranks;
 use search::{Search, job_of};
+use send::Sending;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -45,6 +48,8 @@ EXAMPLES:
   srun --overlap --ntasks-per-node=1 mpisee-through agent --interval 5s
   mpisee-through agent --metrics          for Prometheus, at http://127.0.0.1:9464/metrics
   mpisee-through agent --otlp=http://collector:4318        to a collector of OpenTelemetry
+  MPISEE_TOKEN=… mpisee-through agent --to login:8080
+                                          to mpisee-through serve on another host
   mpisee-through timeline app.timeline    what it has read, also while it runs";
 
 /// Reads a running job on this node in intervals, and writes its time line: rates by communicator and operation, and the network
@@ -82,6 +87,10 @@ pub struct AgentArgs {
     /// http://localhost:4318)
     #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     otlp: Option<String>,
+    /// Send where the ranks are, and what they do, to mpisee-through serve, with the token in MPISEE_TOKEN (default: where
+    /// MPISEE_SERVE says, if it is set)
+    #[arg(long, value_name = "HOST:PORT")]
+    to: Option<String>,
 
     /// Rows to keep; neighbouring intervals are joined when there are more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..), default_value_t = 400_000)]
@@ -132,6 +141,7 @@ struct Agent<'a> {
     before: Vec<(u64, u64, f64)>,
     metrics: Option<Metrics>,
     exporter: Option<Exporter>,
+    sending: Option<Sending>,
     _only: OnlyOne,
 }
 
@@ -180,9 +190,11 @@ impl<'a> Agent<'a> {
             before: Vec::new(),
             metrics: (served.is_some() || target.is_some()).then_some(offered),
             exporter: None,
+            sending: None,
             _only: only,
         };
         agent.take_over(&host)?;
+        agent.send_to(args)?;
         if let Some((target, metrics)) = target.zip(agent.metrics.clone()) {
             // Sums count from where an earlier agent ended.
             let since_ns = named.start_ns + (agent.history.end_s() * 1e9) as u64;
@@ -190,6 +202,37 @@ impl<'a> Agent<'a> {
             agent.exporter = Some(Exporter::start(target, Source { metrics, since_ns, attributes })?);
         }
         Ok(agent)
+    }
+
+    /// Begins to send to a server, if there is to be one.
+    fn send_to(&mut self, args: &AgentArgs) -> Result<()> {
+        let by_variable = std::env::var(SERVER).ok().filter(|to| !to.is_empty());
+        let Some(to) = args.to.as_ref().or(by_variable.as_ref()) else { return Ok(()) };
+        let target = match send::Target::new(to, std::env::var(TOKEN).ok()) {
+            Ok(target) => target,
+            // Started by mpisee --watch, nobody would see the error, and the time line is of use without.
+            Err(why) if args.to.is_none() => {
+                self.ranks.notes.push(format!("{SERVER}: {why:#}"));
+                return Ok(());
+            }
+            Err(why) => return Err(why),
+        };
+        let reader = Reader::new(args.which.as_deref(), Some(self.job))?;
+        let interval = Duration::from_secs_f64(args.interval);
+        self.sending = Some(Sending::start(target, reader, self.job, interval)?);
+        Ok(())
+    }
+
+    /// Sums of all that the ranks did, by communicator family and operation.
+    fn totals(&self) -> Vec<Total> {
+        let names = self.history.calls.all().iter();
+        names
+            .zip(self.history.totals())
+            .map(|((family, call), (calls, bytes, time_s))| {
+                let (family, call) = (family.clone(), call.clone());
+                Total { family, call, calls, bytes, time_s }
+            })
+            .collect()
     }
 
     /// Goes on where an earlier agent of this job on this node ended.
@@ -317,6 +360,10 @@ impl<'a> Agent<'a> {
         if missing > 0 {
             self.ranks.notes.push(format!("{missing} of the node's ranks were not found"));
         }
+        if let Some(sending) = self.sending.take() {
+            let notes = sending.end(self.totals());
+            self.ranks.notes.extend(notes);
+        }
         self.about.notes = std::mem::take(&mut self.ranks.notes);
         self.about.notes.append(&mut self.gpus.notes);
         self.about.notes.extend(self.exporter.take().and_then(Exporter::end));
@@ -346,8 +393,8 @@ fn without(rate: &mut Rate, before: &[(u64, u64, f64)]) {
 }
 
 /// Where metrics are to be sent, if they are.
-fn target(args: &AgentArgs) -> Result<Option<Target>> {
-    args.otlp.as_ref().map(|url| Target::new(url, |name| std::env::var(name).ok())).transpose()
+fn target(args: &AgentArgs) -> Result<Option<otlp::Target>> {
+    args.otlp.as_ref().map(|url| otlp::Target::new(url, |name| std::env::var(name).ok())).transpose()
 }
 
 /// The job, as its first agent sees it.

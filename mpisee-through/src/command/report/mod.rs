@@ -76,6 +76,21 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
     }
 }
 
+/// The page of a profile, or of several; as far as its tables can be read.
+pub fn html(profiles: &[PathBuf]) -> Result<Vec<u8>> {
+    match profiles {
+        [profile] if !run_set::is_folder(profile) => {
+            let view = ProfileView::open(profile)?;
+            let data = data::Data::gather(&view, profile)?;
+            page::page(&data, data.program())
+        }
+        _ => {
+            let data = several::Several::gather(Named { profiles, after: &[] })?;
+            page::page(&data, data.program())
+        }
+    }
+}
+
 fn of_one(args: &ReportArgs, profile: &Path) -> Result<Outcome> {
     let view = ProfileView::open(profile)?;
     let data = data::Data::gather(&view, profile)?;

@@ -1,5 +1,6 @@
 //! `summary`: the run, then per communicator its operations, as in Fig. 6 of the mpisee paper.
 
+pub mod outline;
 mod render;
 mod run;
 mod table;

@@ -101,7 +101,8 @@ fn begin_of(launch: u64) -> String {
     format!("mpisee-top-{launch:016x}-")
 }
 
-fn host() -> String {
+/// The name of this node, with letters that file names may have.
+pub fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || ['.', '-', '_'].contains(letter);
     let name: String = name.trim().chars().filter(is_plain).collect();

@@ -8,6 +8,7 @@ mod golden;
 mod graph;
 mod hang;
 mod job;
+pub mod live;
 mod part;
 mod report;
 mod roll;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 const VERSION: u32 = 1;
 
 /// The part of a node.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Part {
     version: u32,
     /// The number that the readers of one launch share; 0 where nothing tells it.
@@ -34,7 +34,7 @@ pub struct Part {
     pub skipped: Vec<(String, String)>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct PartJob {
     job: u64,
     size: u32,
@@ -54,7 +54,7 @@ struct PartJob {
 }
 
 /// A communicator; `before` has calls, bytes and seconds at the look before.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct PartComm {
     name: u32,
     label: String,
@@ -67,7 +67,7 @@ struct PartComm {
     before: (u64, u64, f64),
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct PartRank {
     rank: u32,
     pid: u32,
@@ -89,7 +89,7 @@ struct PartRank {
     posted: Vec<(u32, Option<u64>)>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct PartCall {
     call: String,
     /// The number of the communicator in the process, and its name.
@@ -131,6 +131,19 @@ impl Part {
     ) -> Part {
         let jobs = jobs.into_iter().map(|(before, now)| PartJob::new(before, now)).collect();
         Part { version: VERSION, launch, host, written_ns, between_ns, jobs, skipped }
+    }
+
+    /// The jobs of which it has ranks: their numbers, and their ranks there.
+    pub fn jobs(&self) -> impl Iterator<Item = (u64, impl Iterator<Item = u32> + '_)> + '_ {
+        self.jobs.iter().map(|job| (job.job, job.ranks.iter().map(|rank| rank.rank)))
+    }
+
+    /// Leaves out the jobs for which `keep` is false, by their numbers and ranks.
+    pub fn retain(&mut self, keep: impl Fn(u64, &[u32]) -> bool) {
+        self.jobs.retain(|job| {
+            let ranks: Vec<u32> = job.ranks.iter().map(|rank| rank.rank).collect();
+            keep(job.job, &ranks)
+        });
     }
 
     /// From a file.
@@ -276,6 +289,9 @@ impl PartComm {
         let members = self.members.parse::<RankSet>().map_err(anyhow::Error::msg)?;
         if members.ranges().iter().any(|range| range.last >= ranks) {
             bail!("it has a communicator of ranks {members} in a job of {ranks}");
+        }
+        if self.here > u64::from(ranks) || self.size > MOST_PROCESSES || self.elided > MOST_PROCESSES {
+            bail!("it has a communicator of {} processes, {} of them there", self.size, self.here);
         }
         let moment = |(calls, bytes, time_s): (u64, u64, f64)| Comm {
             label: self.label.clone(),

@@ -436,6 +436,11 @@ impl DeadlockDocument {
 }
 
 impl JobDocument {
+    /// Leaves out the list of processes, which grows with the ranks, and is for scripts.
+    pub fn without_processes(self) -> Self {
+        JobDocument { processes: Vec::new(), ..self }
+    }
+
     /// The job as the report has it.
     pub fn new(job: &Job, report: Report) -> Self {
         let waiting = |hang: &Hang| WaitingDocument {

@@ -1,0 +1,5 @@
+//! `mpisee-serve`.
+
+fn main() -> std::process::ExitCode {
+    mpisee_serve::main()
+}

@@ -1,0 +1,253 @@
+//! Connections and requests: bounded in number, size and time, and each with the token.
+
+use crate::agents::Agents;
+use crate::answers::{self, Answer, file, json, report, text};
+use crate::jobs::Jobs;
+use crate::pages::Pages;
+use crate::profiles::Profiles;
+use crate::store::Store;
+use crate::token::Token;
+use anyhow::{Context, Result};
+use hyper::body::Incoming;
+use hyper::header::AUTHORIZATION;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+/// Connections at one time, agents included; further ones are closed.
+const MOST_CONNECTIONS: usize = 2048;
+/// Descriptors for everything else.
+const OTHER_DESCRIPTORS: usize = 64;
+/// The head of a request has to come within that time, also the next one on a connection.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+const MOST_HEAD_BYTES: usize = 16 << 10;
+/// A connection takes no further request after that time, and is closed after a while, answered or not.
+const LIFE: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(240)];
+/// Threads that read files, make reports and parse what agents send.
+const MOST_THREADS: usize = 8;
+/// Rows of the history in an answer.
+const PAGE_ROWS: u32 = 100;
+
+const PAGE: &str = include_str!("../page/page.html");
+/// Built by `report/build.mjs`, as is the style.
+const SCRIPT: &str = include_str!("../page/bundle.js");
+const STYLE: &str = include_str!("../page/bundle.css");
+
+/// Everything that is served.
+pub struct Server {
+    token: Token,
+    profiles: Profiles,
+    pages: Pages,
+    store: Arc<Store>,
+    jobs: Arc<Jobs>,
+    agents: Agents,
+    connections: AtomicUsize,
+}
+
+/// A connection that is counted.
+struct Counted(Arc<Server>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Server {
+    /// Of these.
+    pub fn new(token: Token, profiles: Profiles, store: Arc<Store>, jobs: Arc<Jobs>) -> Server {
+        let (pages, agents, connections) = (Pages::default(), Agents::default(), AtomicUsize::new(0));
+        Server { token, profiles, pages, store, jobs, agents, connections }
+    }
+
+    /// Answers for ever.
+    pub fn run(self: Arc<Self>, listener: TcpListener) -> Result<()> {
+        let most = MOST_CONNECTIONS.min(descriptors().saturating_sub(OTHER_DESCRIPTORS).max(1));
+        listener.set_nonblocking(true).context("cannot listen")?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(MOST_THREADS)
+            .build()
+            .context("cannot start the server")?;
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).context("cannot listen")?;
+            loop {
+                let Ok((stream, _)) = listener.accept().await else {
+                    // Such as for want of descriptors.
+                    sleep(Duration::from_millis(100)).await;
+                    continue;
+                };
+                let before = self.connections.fetch_add(1, Ordering::Relaxed);
+                let counted = Counted(Arc::clone(&self));
+                if before < most {
+                    tokio::spawn(connection(counted, stream));
+                }
+            }
+        })
+    }
+
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, is_agent: &AtomicBool) -> Answer {
+        if request.uri().path() == "/agent" {
+            return self.agent(request, is_agent).await;
+        }
+        // `/TOKEN/…`
+        let path = request.uri().path().to_owned();
+        let (token, below) = match path[1..].split_once('/') {
+            Some((token, below)) => (token, Some(below)),
+            None => (&path[1..], None),
+        };
+        if !self.token.is(token) {
+            return text(
+                StatusCode::FORBIDDEN,
+                "The token in the address is missing or wrong; mpisee-through serve printed it.\n",
+            );
+        }
+        let Some(below) = below else { return answers::with_slash(&path) };
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "Only GET is answered.\n");
+        }
+        let asked = Asked::of(below, request.uri().query().unwrap_or_default());
+        let server = Arc::clone(&self);
+        match asked {
+            Asked::File(kind, text) => file(kind, text),
+            Asked::Jobs => json(self.jobs.list()),
+            Asked::Nothing => text(StatusCode::NOT_FOUND, "There is nothing of that name.\n"),
+            asked => {
+                let made = tokio::task::spawn_blocking(move || server.made(&asked));
+                made.await
+                    .unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, "That cannot be shown.\n"))
+            }
+        }
+    }
+
+    /// What takes a while.
+    fn made(&self, asked: &Asked) -> Answer {
+        let made = match asked {
+            Asked::Profiles => {
+                serde_json::to_vec(&self.profiles.list()).map(json).map_err(anyhow::Error::from)
+            }
+            Asked::Report(names) => self.report(names).map(report),
+            Asked::History(from) => self.history(*from).map(json),
+            Asked::Job(key) => match self.jobs.page(key) {
+                Some(page) => Ok(json(page)),
+                // One that is not known is no error: it may have been long ago.
+                None => {
+                    self.store.detail(key).map(|detail| json(detail.unwrap_or_else(|| "null".to_owned())))
+                }
+            },
+            Asked::File(..) | Asked::Jobs | Asked::Nothing => return text(StatusCode::NOT_FOUND, ""),
+        };
+        made.unwrap_or_else(|why| {
+            let said = mpisee_through::library::printable(&format!("{why:#}"));
+            text(StatusCode::UNPROCESSABLE_ENTITY, &format!("{said}\n"))
+        })
+    }
+
+    fn report(&self, names: &[String]) -> Result<hyper::body::Bytes> {
+        let paths: Vec<PathBuf> = names.iter().map(|name| self.profiles.path(name)).collect::<Result<_>>()?;
+        self.pages.report(&paths)
+    }
+
+    fn history(&self, from: u32) -> Result<Vec<u8>> {
+        let (count, jobs) = self.store.page(from, PAGE_ROWS)?;
+        Ok(serde_json::to_vec(&serde_json::json!({ "count": count, "from": from, "jobs": jobs }))?)
+    }
+
+    async fn agent(&self, request: Request<Incoming>, is_agent: &AtomicBool) -> Answer {
+        let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+        if !self.token.is(given) {
+            return text(StatusCode::FORBIDDEN, "MPISEE_TOKEN is not the token of this server\n");
+        }
+        if request.method() != Method::POST {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "agents use POST\n");
+        }
+        is_agent.store(true, Ordering::Relaxed);
+        self.agents.receive(request.into_body(), &self.jobs).await
+    }
+}
+
+/// What a request is about.
+enum Asked {
+    File(&'static str, &'static str),
+    Profiles,
+    Report(Vec<String>),
+    Jobs,
+    Job(String),
+    History(u32),
+    Nothing,
+}
+
+impl Asked {
+    fn of(path: &str, query: &str) -> Asked {
+        let mut given: HashMap<String, String> =
+            form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let mut word = |name: &str| given.remove(name).unwrap_or_default();
+        match path {
+            "" => Asked::File("text/html; charset=utf-8", PAGE),
+            "bundle.js" => Asked::File("text/javascript; charset=utf-8", SCRIPT),
+            "bundle.css" => Asked::File("text/css; charset=utf-8", STYLE),
+            "profiles" => Asked::Profiles,
+            "report" => Asked::Report(vec![word("of")]),
+            "compare" => Asked::Report(vec![word("before"), word("after")]),
+            "jobs" => Asked::Jobs,
+            "job" => Asked::Job(word("key")),
+            "history" => Asked::History(word("from").parse().unwrap_or_default()),
+            _ => Asked::Nothing,
+        }
+    }
+}
+
+/// One connection, until it ends or its time is over.
+async fn connection(counted: Counted, stream: TcpStream) {
+    let is_agent = Arc::new(AtomicBool::new(false));
+    let service = service_fn(|request| {
+        let (server, is_agent) = (Arc::clone(&counted.0), Arc::clone(&is_agent));
+        async move { Ok::<_, Infallible>(server.answer(request, &is_agent).await) }
+    });
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIME)
+            .max_buf_size(MOST_HEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    let [life, grace] = LIFE;
+    // Errors are those of clients that leave.
+    if timeout(life, connection.as_mut()).await.is_ok() {
+        return;
+    }
+    if is_agent.load(Ordering::Relaxed) {
+        let _ = connection.await;
+    } else {
+        connection.as_mut().graceful_shutdown();
+        let _ = timeout(grace, connection).await;
+    }
+}
+
+/// Descriptors that this process may have; as many as the system lets it.
+fn descriptors() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
+    // SAFETY: the place for the limit is valid, in both calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            let more = libc::rlimit { rlim_cur: limit.rlim_max.min(65_536).max(limit.rlim_cur), ..limit };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const more) == 0 {
+                limit = more;
+            }
+        }
+    }
+    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+}

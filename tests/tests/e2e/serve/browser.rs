@@ -1,0 +1,44 @@
+//! Chromium looks at the page of a running program.
+
+use super::{Growing, Server};
+use mpisee_tests::{Mpi, Place, root, within};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+#[test]
+fn a_browser_shows_a_running_program() {
+    let browsers = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+    let Some(browser) = browsers.iter().find(|path| Path::new(path).exists()) else {
+        eprintln!("SKIPPED, the live page was not opened in a browser: there is no Chromium.");
+        return;
+    };
+    let sources = root().join("report");
+    if !sources.join("node_modules/playwright-core").exists() {
+        eprintln!(
+            "SKIPPED, the live page was not opened in a browser: npm --prefix report ci installs what it needs."
+        );
+        return;
+    }
+    let mpi = &Mpi::all()[0];
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let mut earlier = Growing::start(mpi, place, 2);
+    server.job_that("the first one runs", |job| job["brief"]["calls_per_s"].as_f64() > Some(0.0));
+    earlier.stand_still();
+    earlier.end();
+    server.history(1);
+    for file in ["enough", "go", "arrived.0", "arrived.1"] {
+        std::fs::remove_file(earlier.place.path(file)).expect("it is there");
+    }
+    let mut growing = Growing::start(mpi, earlier.place, 4);
+    server.job_that("it runs", |job| job["brief"]["calls_per_s"].as_f64() > Some(0.0));
+    let mut look = Command::new("node");
+    look.args(["test/live.mjs", browser, &server.url()]).current_dir(sources);
+    let output = within(Duration::from_secs(240), &mut look);
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    growing.stand_still();
+    growing.end();
+}
