@@ -263,7 +263,8 @@ fn point_to_point(
         |name: &str, messages| Step { name: name.to_owned(), backend, messages, collectives: Vec::new() };
     let behind = bytes.max(1).next_multiple_of(4096);
     // An empty message of other backends may be nothing at all.
-    let of_reply = if backend == Backend::Shared { Backend::Shared } else { Backend::Isend };
+    let is_handshake = matches!(backend, Backend::Shared | Backend::Ipc);
+    let of_reply = if is_handshake { backend } else { Backend::Isend };
     match exchange {
         Exchange::PingPong => {
             let there = step("there", vec![message(one, other, bytes, 0, 1)]);

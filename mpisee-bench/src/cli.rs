@@ -4,6 +4,7 @@ use crate::backend::Backend;
 use crate::builtin::{Builtin, Direction, Exchange, Groups, grid};
 use crate::collective::Collective;
 use crate::language::Program;
+use crate::memory::MemoryKind;
 use crate::output::Format;
 use crate::pattern::Pattern;
 use crate::sizes::Sizes;
@@ -23,6 +24,8 @@ EXAMPLES:
   mpirun -n 64 mpisee-bench halo --dims 8x8 --backend persistent
   mpirun -n 16 mpisee-bench collective allreduce --members 0-7 --members 8-15
                                                          on two communicators at the same time
+  mpirun -n 4 mpisee-bench ring --memory device          the same through GPUs, by an MPI that knows them
+  mpirun -n 4 mpisee-bench collective allreduce --backend nccl
   mpirun -n 8 mpisee-bench run stripe.pattern --set g=4  a pattern from a file (docs/bench.md)
   mpirun -n 8 mpisee-bench network                       models of latency and bandwidth, in network.json
   mpirun -n 8 mpisee-bench --like app.mpisee             the communication of a program, without its computation
@@ -103,6 +106,14 @@ pub struct Settings {
     #[arg(long, global = true)]
     pub no_verify: bool,
 
+    /// The kind of memory of all buffers (default: that of the backends: device for ipc and nccl, else host)
+    #[arg(long, global = true, value_name = "KIND", value_enum)]
+    pub memory: Option<MemoryKind>,
+
+    /// Hand the memory of GPUs to MPI, even where MPI does not say that it takes it
+    #[arg(long, global = true)]
+    pub assume_gpu_aware: bool,
+
     /// The form of the results
     #[arg(long, global = true, value_name = "FORM", value_enum, default_value_t = Format::Table)]
     pub format: Format,
@@ -152,6 +163,15 @@ impl GroupArgs {
         let size = self.group_size.unwrap_or(ranks / self.groups.max(1));
         Groups { count: self.groups, size, active: self.active.unwrap_or(size) }
     }
+}
+
+/// A library that has collective operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Library {
+    /// The MPI
+    Mpi,
+    /// NCCL, between GPUs
+    Nccl,
 }
 
 /// What to measure.
@@ -218,7 +238,7 @@ pub enum Command {
         #[command(flatten)]
         with: With,
     },
-    /// A blocking collective operation of MPI
+    /// A blocking collective operation of MPI, or of NCCL
     Collective {
         /// The operation: allreduce, alltoallv, … (`all`: each of them)
         #[arg(value_name = "OPERATION")]
@@ -229,6 +249,9 @@ pub enum Command {
         /// Position of the root among the members
         #[arg(long, value_name = "N", default_value_t = 0)]
         root: u32,
+        /// What carries it out
+        #[arg(long, value_name = "NAME", value_enum, default_value_t = Library::Mpi)]
+        backend: Library,
     },
     /// Patterns from files
     Run {
@@ -337,22 +360,30 @@ impl Command {
                 let within = within.unwrap_or(with.backend);
                 one("stripe", Builtin::Stripe { size, within }, with)
             }
-            Command::Collective { name, members, root } => collectives(name, members, *root),
+            Command::Collective { name, members, root, backend } => {
+                collectives(name, members, *root, *backend)
+            }
             Command::Run { files, set } => files.iter().map(|path| file(path, set)).collect(),
             Command::Network(_) | Command::Tune(_) | Command::Trial { .. } => Ok(Vec::new()),
         }
     }
 }
 
-fn collectives(name: &str, members: &[RankSet], root: u32) -> Result<Vec<Named>, String> {
-    let all = if name == "all" { Collective::ALL.to_vec() } else { vec![name.parse()?] };
+fn collectives(name: &str, members: &[RankSet], root: u32, by: Library) -> Result<Vec<Named>, String> {
+    let all = match (name, by) {
+        ("all", Library::Mpi) => Collective::ALL.to_vec(),
+        ("all", Library::Nccl) => Collective::of_nccl().collect(),
+        _ => vec![name.parse()?],
+    };
+    let backend = if by == Library::Nccl { Backend::Nccl } else { Backend::Isend };
     let members: Vec<Vec<u32>> = members.iter().map(|set| set.iter().collect()).collect();
     let named = |collective: Collective| Named {
-        name: collective.name().to_owned(),
-        source: Source::Builtin(
-            Builtin::Collective { collective, members: members.clone(), root },
-            Backend::Isend,
-        ),
+        name: match by {
+            Library::Mpi => collective.name(),
+            Library::Nccl => collective.nccl_name().unwrap_or(collective.name()),
+        }
+        .to_owned(),
+        source: Source::Builtin(Builtin::Collective { collective, members: members.clone(), root }, backend),
     };
     Ok(all.into_iter().map(named).collect())
 }
@@ -482,6 +513,10 @@ mod tests {
         assert_eq!(all.len(), Collective::ALL.len());
         assert_eq!(all[0].pattern(8, 8).unwrap().steps[0].collectives[1].members, [4, 6]);
         assert!(patterns("collective ibcast", 8).unwrap_err().contains("'ibcast'"));
+        let of_nccl = patterns("collective all --backend nccl", 8).unwrap();
+        assert!(of_nccl.len() == 8 && of_nccl.iter().all(|named| named.pattern(8, 8).is_ok()));
+        let [scan] = &patterns("collective scan --backend nccl", 8).unwrap()[..] else { panic!() };
+        assert!(scan.pattern(8, 8).unwrap_err().contains("NCCL has nothing like MPI_Scan"));
     }
 
     #[test]
