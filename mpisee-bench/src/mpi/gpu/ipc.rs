@@ -1,7 +1,8 @@
 //! The backend of CUDA IPC: arenas in the memory of the node's GPUs, and messages that one of their two ranks copies.
 //!
-//! The ranks agree on who copies by the handshakes of shared memory. A rank that copies waits for its GPU before it goes on: the other
-//! one learns by it that the bytes have arrived, so it must not be held up by what this rank does next.
+//! The ranks agree on who copies by the handshakes of shared memory. It is the source, so that several ranks which send to one share the
+//! work between their GPUs; where the source is held up by another step, the destination. A rank that copies waits for its GPU before it
+//! goes on: the other one learns by it that the bytes have arrived, so it must not be held up by what this rank does next.
 
 use super::driver::{HANDLE_BYTES, Imported, Stream, export};
 use crate::agree::{Failed, agree};
@@ -80,6 +81,7 @@ impl Drop for Ipc {
 /// A message as one of its ranks has it.
 struct IpcMessage {
     slot: NonNull<AtomicU64>,
+    is_source: bool,
     from: *const u8,
     to: *mut u8,
     bytes: usize,
@@ -132,9 +134,11 @@ impl IpcMessages {
         };
         let mut messages = Vec::new();
         for (at, it) in pattern.steps[step].messages.iter().enumerate() {
-            for _ in [it.source, it.destination].into_iter().filter(|&end| end == rank) {
+            let ends = [(it.source, true), (it.destination, false)];
+            for (_, is_source) in ends.into_iter().filter(|&(end, _)| end == rank) {
                 messages.push(IpcMessage {
                     slot: ipc.segments.slot(it.destination, step, at),
+                    is_source,
                     from: place(it.source, it.source_offset),
                     to: place(it.destination, it.destination_offset),
                     bytes: it.bytes as usize,
@@ -151,14 +155,16 @@ impl IpcMessages {
     pub fn start(&mut self) {
         self.messages.iter().for_each(|message| message.handshake(self.run).announce());
         self.open.extend(0..self.messages.len());
-        copy(&self.messages, &mut self.open, self.run);
+        copy(&self.messages, &mut self.open, self.run, false);
     }
 
     /// Waits for all messages, and copies those that the other rank does not.
     pub fn wait(&mut self) {
         let (messages, open, run) = (&self.messages, &mut self.open, self.run);
+        let mut looks = 0;
         let all_arrived = || {
-            copy(messages, open, run);
+            looks += 1;
+            copy(messages, open, run, looks > PATIENCE);
             open.is_empty()
         };
         self.waiting.until(all_arrived, || ());
@@ -166,10 +172,15 @@ impl IpcMessages {
     }
 }
 
-/// Copies all messages at once that are this rank's to copy now, and waits for these; leaves those that have not arrived.
-fn copy(messages: &[IpcMessage], open: &mut Vec<usize>, run: u64) {
+/// Looks at a message, before its destination copies it in place of the source.
+const PATIENCE: u32 = 1000;
+
+/// Copies all messages at once that are this rank's to copy now, and waits for these; leaves those that have not arrived. What this rank
+/// gets it copies only `also_as_destination`.
+fn copy(messages: &[IpcMessage], open: &mut Vec<usize>, run: u64, also_as_destination: bool) {
     let begin = |&at: &usize| {
-        let is_own = messages[at].handshake(run).claim();
+        let may = messages[at].is_source || also_as_destination;
+        let is_own = may && messages[at].handshake(run).claim();
         if is_own {
             messages[at].begin();
         }
