@@ -4,6 +4,7 @@ use crate::backend::Backend;
 use crate::collective::Collective;
 use crate::pattern::{CollectiveCall, Message, Pattern, Step};
 use std::collections::HashMap;
+use std::fmt;
 
 /// The directions in which groups exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -15,6 +16,16 @@ pub enum Direction {
     Bi,
     /// Each group sends to each other one
     Omni,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Direction::Uni => "uni",
+            Direction::Bi => "bi",
+            Direction::Omni => "omni",
+        })
+    }
 }
 
 /// How two ranks exchange.

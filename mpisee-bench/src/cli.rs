@@ -136,7 +136,7 @@ pub struct With {
 }
 
 /// Groups of consecutive ranks, such as nodes.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct GroupArgs {
     /// Number of groups, n
     #[arg(long, value_name = "N", default_value_t = 2)]
@@ -146,22 +146,41 @@ pub struct GroupArgs {
     #[arg(long, value_name = "N")]
     group_size: Option<u32>,
 
-    /// Ranks of a group that take part, k (default: all)
+    /// Ranks of a group that take part, k (default: all); several numbers, as 1-4,8, are as many measurements
     #[arg(long, value_name = "N")]
-    active: Option<u32>,
+    active: Option<RankSet>,
 
-    /// Between which groups
-    #[arg(long, value_enum, default_value_t = Direction::Uni)]
-    direction: Direction,
+    /// Between which groups; several, as uni,bi, are as many measurements
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "uni")]
+    direction: Vec<Direction>,
 
     #[command(flatten)]
     with: With,
 }
 
 impl GroupArgs {
-    fn groups(&self, ranks: u32) -> Groups {
+    /// The patterns of a name: one for each number of active ranks in each direction.
+    fn patterns(&self, name: &str, ranks: u32, of: fn(Groups, Direction) -> Builtin) -> Vec<Named> {
         let size = self.group_size.unwrap_or(ranks / self.groups.max(1));
-        Groups { count: self.groups, size, active: self.active.unwrap_or(size) }
+        // Of more numbers than a group has ranks, one is refused.
+        let some = |set: &RankSet| set.iter().take(size as usize + 1).collect();
+        let active: Vec<u32> = self.active.as_ref().map_or_else(|| vec![size], some);
+        let mut patterns = Vec::new();
+        for &direction in &self.direction {
+            for &active_ranks in &active {
+                let mut name = name.to_owned();
+                if self.direction.len() > 1 {
+                    name += &format!(" {direction}");
+                }
+                if active.len() > 1 {
+                    name += &format!(" k={active_ranks}");
+                }
+                let groups = Groups { count: self.groups, size, active: active_ranks };
+                patterns
+                    .push(Named { name, source: Source::Builtin(of(groups, direction), self.with.backend) });
+            }
+        }
+        patterns
     }
 }
 
@@ -343,11 +362,9 @@ impl Command {
                 let builtin = Builtin::PointToPoint { ranks: *ranks, exchange: *exchange, window: *window };
                 one(name, builtin, with)
             }
-            Command::Rail(args) => one("rail", Builtin::Rail(args.groups(ranks), args.direction), &args.with),
-            Command::Fan(args) => one("fan", Builtin::Fan(args.groups(ranks), args.direction), &args.with),
-            Command::Dense(args) => {
-                one("dense", Builtin::Dense(args.groups(ranks), args.direction), &args.with)
-            }
+            Command::Rail(args) => Ok(args.patterns("rail", ranks, Builtin::Rail)),
+            Command::Fan(args) => Ok(args.patterns("fan", ranks, Builtin::Fan)),
+            Command::Dense(args) => Ok(args.patterns("dense", ranks, Builtin::Dense)),
             Command::Ring { direction, with } => one("ring", Builtin::Ring(*direction), with),
             Command::Halo { dims, ndims, periodic, with } => {
                 let dimensions = dims.as_ref().map_or_else(|| grid(ranks, *ndims), |dims| dims.0.clone());
@@ -497,6 +514,30 @@ mod tests {
         let pattern = named.pattern(1024, 8).unwrap();
         assert_eq!(pattern.steps[0].messages.len(), 2);
         assert_eq!(pattern.steps[0].messages[1].destination, 5);
+    }
+
+    #[test]
+    fn several_numbers_and_directions_are_as_many_patterns() {
+        let named = patterns("rail --active 1-3 --direction uni,omni --sizes 8", 8).unwrap();
+        let names: Vec<&str> = named.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "rail uni k=1",
+                "rail uni k=2",
+                "rail uni k=3",
+                "rail omni k=1",
+                "rail omni k=2",
+                "rail omni k=3"
+            ]
+        );
+        let messages: Vec<usize> =
+            named.iter().map(|it| it.pattern(8, 8).unwrap().steps[0].messages.len()).collect();
+        assert_eq!(messages, [1, 2, 3, 2, 4, 6]);
+        assert_eq!(patterns("fan --direction bi", 4).unwrap()[0].name, "fan");
+        let many = patterns("rail --active 1-4000000000", 4).unwrap();
+        assert_eq!(many.len(), 3);
+        assert!(many[2].pattern(8, 4).unwrap_err().contains("3 active ranks are more than the 2 ranks"));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub type CommHandle = *mut c_void;
 
 const ID_BYTES: usize = 128;
 const SUCCESS: Code = 0;
+/// NCCL was used in a way that it does not allow.
+const INVALID_USAGE: Code = 5;
 /// A communicator that works on something.
 const IN_PROGRESS: Code = 7;
 
@@ -188,9 +190,13 @@ pub fn communicator(
         made = Some(NcclComm { handle });
     }
     let initialised = outcome("ncclCommInitRank", code);
-    let hint = "NCCL takes each GPU for one rank alone, so start no more ranks on a node than it has GPUs; \
-                NCCL_DEBUG=WARN says more";
-    agree(world, initialised.map_err(|why| format!("rank {}: {why}; {hint}", world.rank())))?;
+    let hint = match code {
+        INVALID_USAGE => {
+            "; NCCL takes each GPU for one rank alone, so start no more ranks on a node than it has GPUs"
+        }
+        _ => "; NCCL_DEBUG=WARN says more",
+    };
+    agree(world, initialised.map_err(|why| format!("rank {}: {why}{hint}", world.rank())))?;
     MADE.with_borrow_mut(|all| all.insert(lists, made));
     Ok(made)
 }
