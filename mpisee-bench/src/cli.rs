@@ -24,8 +24,9 @@ EXAMPLES:
   mpirun -n 64 mpisee-bench halo --dims 8x8 --backend persistent
   mpirun -n 16 mpisee-bench collective allreduce --members 0-7 --members 8-15
                                                          on two communicators at the same time
-  mpirun -n 4 mpisee-bench ring --memory device          the same through GPUs, by an MPI that knows them
-  mpirun -n 4 mpisee-bench collective allreduce --backend nccl
+  mpirun -n 4 mpisee-bench ring --memory device          between GPUs, by an MPI that takes their memory
+  mpirun -n 4 mpisee-bench stripe --within ipc --backend nccl --sizes 1G
+                                                         between GPUs, by CUDA IPC within nodes and NCCL between them
   mpirun -n 8 mpisee-bench run stripe.pattern --set g=4  a pattern from a file (docs/bench.md)
   mpirun -n 8 mpisee-bench network                       models of latency and bandwidth, in network.json
   mpirun -n 8 mpisee-bench --like app.mpisee             the communication of a program, without its computation
