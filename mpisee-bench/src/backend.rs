@@ -17,12 +17,23 @@ pub enum Backend {
     Get,
     /// Copies from memory to memory by one of the two ranks, within a node (`MPI_Win_allocate_shared`)
     Shared,
+    /// Copies from GPU to GPU by one of the two ranks, within a node (`cuIpcOpenMemHandle`, `cuMemcpyDtoDAsync`)
+    Ipc,
+    /// `ncclSend` and `ncclRecv`, a group of them for each step
+    Nccl,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Backend; 5] =
-        [Backend::Isend, Backend::Persistent, Backend::Put, Backend::Get, Backend::Shared];
+    pub const ALL: [Backend; 7] = [
+        Backend::Isend,
+        Backend::Persistent,
+        Backend::Put,
+        Backend::Get,
+        Backend::Shared,
+        Backend::Ipc,
+        Backend::Nccl,
+    ];
 
     /// The name in pattern files and results.
     pub fn name(self) -> &'static str {
@@ -32,7 +43,19 @@ impl Backend {
             Backend::Put => "put",
             Backend::Get => "get",
             Backend::Shared => "shared",
+            Backend::Ipc => "ipc",
+            Backend::Nccl => "nccl",
         }
+    }
+
+    /// Returns whether MPI moves the bytes.
+    pub fn is_mpi(self) -> bool {
+        matches!(self, Backend::Isend | Backend::Persistent | Backend::Put | Backend::Get)
+    }
+
+    /// Returns whether the bytes have to be in the memory of GPUs.
+    pub fn is_of_gpus(self) -> bool {
+        matches!(self, Backend::Ipc | Backend::Nccl)
     }
 }
 

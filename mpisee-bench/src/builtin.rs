@@ -4,6 +4,7 @@ use crate::backend::Backend;
 use crate::collective::Collective;
 use crate::pattern::{CollectiveCall, Message, Pattern, Step};
 use std::collections::HashMap;
+use std::fmt;
 
 /// The directions in which groups exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -15,6 +16,16 @@ pub enum Direction {
     Bi,
     /// Each group sends to each other one
     Omni,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Direction::Uni => "uni",
+            Direction::Bi => "bi",
+            Direction::Omni => "omni",
+        })
+    }
 }
 
 /// How two ranks exchange.
@@ -263,7 +274,8 @@ fn point_to_point(
         |name: &str, messages| Step { name: name.to_owned(), backend, messages, collectives: Vec::new() };
     let behind = bytes.max(1).next_multiple_of(4096);
     // An empty message of other backends may be nothing at all.
-    let of_reply = if backend == Backend::Shared { Backend::Shared } else { Backend::Isend };
+    let is_handshake = matches!(backend, Backend::Shared | Backend::Ipc);
+    let of_reply = if is_handshake { backend } else { Backend::Isend };
     match exchange {
         Exchange::PingPong => {
             let there = step("there", vec![message(one, other, bytes, 0, 1)]);

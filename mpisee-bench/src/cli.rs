@@ -4,6 +4,7 @@ use crate::backend::Backend;
 use crate::builtin::{Builtin, Direction, Exchange, Groups, grid};
 use crate::collective::Collective;
 use crate::language::Program;
+use crate::memory::MemoryKind;
 use crate::output::Format;
 use crate::pattern::Pattern;
 use crate::sizes::Sizes;
@@ -23,6 +24,9 @@ EXAMPLES:
   mpirun -n 64 mpisee-bench halo --dims 8x8 --backend persistent
   mpirun -n 16 mpisee-bench collective allreduce --members 0-7 --members 8-15
                                                          on two communicators at the same time
+  mpirun -n 4 mpisee-bench ring --memory device          between GPUs, by an MPI that takes their memory
+  mpirun -n 4 mpisee-bench stripe --within ipc --backend nccl --sizes 1G
+                                                         between GPUs, by CUDA IPC within nodes and NCCL between them
   mpirun -n 8 mpisee-bench run stripe.pattern --set g=4  a pattern from a file (docs/bench.md)
   mpirun -n 8 mpisee-bench network                       models of latency and bandwidth, in network.json
   mpirun -n 8 mpisee-bench --like app.mpisee             the communication of a program, without its computation
@@ -103,6 +107,14 @@ pub struct Settings {
     #[arg(long, global = true)]
     pub no_verify: bool,
 
+    /// The kind of memory of all buffers (default: that of the backends: device for ipc and nccl, else host)
+    #[arg(long, global = true, value_name = "KIND", value_enum)]
+    pub memory: Option<MemoryKind>,
+
+    /// Hand the memory of GPUs to MPI, even where MPI does not say that it takes it
+    #[arg(long, global = true)]
+    pub assume_gpu_aware: bool,
+
     /// The form of the results
     #[arg(long, global = true, value_name = "FORM", value_enum, default_value_t = Format::Table)]
     pub format: Format,
@@ -125,7 +137,7 @@ pub struct With {
 }
 
 /// Groups of consecutive ranks, such as nodes.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct GroupArgs {
     /// Number of groups, n
     #[arg(long, value_name = "N", default_value_t = 2)]
@@ -135,23 +147,51 @@ pub struct GroupArgs {
     #[arg(long, value_name = "N")]
     group_size: Option<u32>,
 
-    /// Ranks of a group that take part, k (default: all)
+    /// Ranks of a group that take part, k (default: all); several numbers, as 1-4,8, are as many measurements
     #[arg(long, value_name = "N")]
-    active: Option<u32>,
+    active: Option<RankSet>,
 
-    /// Between which groups
-    #[arg(long, value_enum, default_value_t = Direction::Uni)]
-    direction: Direction,
+    /// Between which groups; several, as uni,bi, are as many measurements
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "uni")]
+    direction: Vec<Direction>,
 
     #[command(flatten)]
     with: With,
 }
 
 impl GroupArgs {
-    fn groups(&self, ranks: u32) -> Groups {
+    /// The patterns of a name: one for each number of active ranks in each direction.
+    fn patterns(&self, name: &str, ranks: u32, of: fn(Groups, Direction) -> Builtin) -> Vec<Named> {
         let size = self.group_size.unwrap_or(ranks / self.groups.max(1));
-        Groups { count: self.groups, size, active: self.active.unwrap_or(size) }
+        // Of more numbers than a group has ranks, one is refused.
+        let some = |set: &RankSet| set.iter().take(size as usize + 1).collect();
+        let active: Vec<u32> = self.active.as_ref().map_or_else(|| vec![size], some);
+        let mut patterns = Vec::new();
+        for &direction in &self.direction {
+            for &active_ranks in &active {
+                let mut name = name.to_owned();
+                if self.direction.len() > 1 {
+                    name += &format!(" {direction}");
+                }
+                if active.len() > 1 {
+                    name += &format!(" k={active_ranks}");
+                }
+                let groups = Groups { count: self.groups, size, active: active_ranks };
+                patterns
+                    .push(Named { name, source: Source::Builtin(of(groups, direction), self.with.backend) });
+            }
+        }
+        patterns
     }
+}
+
+/// A library that has collective operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Library {
+    /// The MPI
+    Mpi,
+    /// NCCL, between GPUs
+    Nccl,
 }
 
 /// What to measure.
@@ -218,7 +258,7 @@ pub enum Command {
         #[command(flatten)]
         with: With,
     },
-    /// A blocking collective operation of MPI
+    /// A blocking collective operation of MPI, or of NCCL
     Collective {
         /// The operation: allreduce, alltoallv, … (`all`: each of them)
         #[arg(value_name = "OPERATION")]
@@ -229,6 +269,9 @@ pub enum Command {
         /// Position of the root among the members
         #[arg(long, value_name = "N", default_value_t = 0)]
         root: u32,
+        /// What carries it out
+        #[arg(long, value_name = "NAME", value_enum, default_value_t = Library::Mpi)]
+        backend: Library,
     },
     /// Patterns from files
     Run {
@@ -320,11 +363,9 @@ impl Command {
                 let builtin = Builtin::PointToPoint { ranks: *ranks, exchange: *exchange, window: *window };
                 one(name, builtin, with)
             }
-            Command::Rail(args) => one("rail", Builtin::Rail(args.groups(ranks), args.direction), &args.with),
-            Command::Fan(args) => one("fan", Builtin::Fan(args.groups(ranks), args.direction), &args.with),
-            Command::Dense(args) => {
-                one("dense", Builtin::Dense(args.groups(ranks), args.direction), &args.with)
-            }
+            Command::Rail(args) => Ok(args.patterns("rail", ranks, Builtin::Rail)),
+            Command::Fan(args) => Ok(args.patterns("fan", ranks, Builtin::Fan)),
+            Command::Dense(args) => Ok(args.patterns("dense", ranks, Builtin::Dense)),
             Command::Ring { direction, with } => one("ring", Builtin::Ring(*direction), with),
             Command::Halo { dims, ndims, periodic, with } => {
                 let dimensions = dims.as_ref().map_or_else(|| grid(ranks, *ndims), |dims| dims.0.clone());
@@ -337,22 +378,30 @@ impl Command {
                 let within = within.unwrap_or(with.backend);
                 one("stripe", Builtin::Stripe { size, within }, with)
             }
-            Command::Collective { name, members, root } => collectives(name, members, *root),
+            Command::Collective { name, members, root, backend } => {
+                collectives(name, members, *root, *backend)
+            }
             Command::Run { files, set } => files.iter().map(|path| file(path, set)).collect(),
             Command::Network(_) | Command::Tune(_) | Command::Trial { .. } => Ok(Vec::new()),
         }
     }
 }
 
-fn collectives(name: &str, members: &[RankSet], root: u32) -> Result<Vec<Named>, String> {
-    let all = if name == "all" { Collective::ALL.to_vec() } else { vec![name.parse()?] };
+fn collectives(name: &str, members: &[RankSet], root: u32, by: Library) -> Result<Vec<Named>, String> {
+    let all = match (name, by) {
+        ("all", Library::Mpi) => Collective::ALL.to_vec(),
+        ("all", Library::Nccl) => Collective::of_nccl().collect(),
+        _ => vec![name.parse()?],
+    };
+    let backend = if by == Library::Nccl { Backend::Nccl } else { Backend::Isend };
     let members: Vec<Vec<u32>> = members.iter().map(|set| set.iter().collect()).collect();
     let named = |collective: Collective| Named {
-        name: collective.name().to_owned(),
-        source: Source::Builtin(
-            Builtin::Collective { collective, members: members.clone(), root },
-            Backend::Isend,
-        ),
+        name: match by {
+            Library::Mpi => collective.name(),
+            Library::Nccl => collective.nccl_name().unwrap_or(collective.name()),
+        }
+        .to_owned(),
+        source: Source::Builtin(Builtin::Collective { collective, members: members.clone(), root }, backend),
     };
     Ok(all.into_iter().map(named).collect())
 }
@@ -469,6 +518,30 @@ mod tests {
     }
 
     #[test]
+    fn several_numbers_and_directions_are_as_many_patterns() {
+        let named = patterns("rail --active 1-3 --direction uni,omni --sizes 8", 8).unwrap();
+        let names: Vec<&str> = named.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "rail uni k=1",
+                "rail uni k=2",
+                "rail uni k=3",
+                "rail omni k=1",
+                "rail omni k=2",
+                "rail omni k=3"
+            ]
+        );
+        let messages: Vec<usize> =
+            named.iter().map(|it| it.pattern(8, 8).unwrap().steps[0].messages.len()).collect();
+        assert_eq!(messages, [1, 2, 3, 2, 4, 6]);
+        assert_eq!(patterns("fan --direction bi", 4).unwrap()[0].name, "fan");
+        let many = patterns("rail --active 1-4000000000", 4).unwrap();
+        assert_eq!(many.len(), 3);
+        assert!(many[2].pattern(8, 4).unwrap_err().contains("3 active ranks are more than the 2 ranks"));
+    }
+
+    #[test]
     fn options_go_before_and_behind_the_command() {
         for line in ["--sizes 64 ring --repetitions 3", "ring --sizes 64 --repetitions 3"] {
             let cli = parsed(line).unwrap();
@@ -482,6 +555,10 @@ mod tests {
         assert_eq!(all.len(), Collective::ALL.len());
         assert_eq!(all[0].pattern(8, 8).unwrap().steps[0].collectives[1].members, [4, 6]);
         assert!(patterns("collective ibcast", 8).unwrap_err().contains("'ibcast'"));
+        let of_nccl = patterns("collective all --backend nccl", 8).unwrap();
+        assert!(of_nccl.len() == 8 && of_nccl.iter().all(|named| named.pattern(8, 8).is_ok()));
+        let [scan] = &patterns("collective scan --backend nccl", 8).unwrap()[..] else { panic!() };
+        assert!(scan.pattern(8, 8).unwrap_err().contains("NCCL has nothing like MPI_Scan"));
     }
 
     #[test]

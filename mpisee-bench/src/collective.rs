@@ -60,6 +60,28 @@ impl Collective {
         Collective::ALL.iter().find(is_it).copied()
     }
 
+    /// The operations that NCCL can carry out.
+    pub fn of_nccl() -> impl Iterator<Item = Collective> {
+        Collective::ALL.iter().copied().filter(|collective| collective.nccl_name().is_some())
+    }
+
+    /// The name of the same in results of NCCL: its function, or for those that older versions carry out by a group of messages, the
+    /// function of newer ones.
+    pub fn nccl_name(self) -> Option<&'static str> {
+        use Collective::*;
+        Some(match self {
+            Bcast => "ncclBroadcast",
+            Gather => "ncclGather",
+            Scatter => "ncclScatter",
+            Allgather => "ncclAllGather",
+            Alltoall => "ncclAlltoAll",
+            Reduce => "ncclReduce",
+            Allreduce => "ncclAllReduce",
+            ReduceScatterBlock => "ncclReduceScatter",
+            _ => return None,
+        })
+    }
+
     /// Returns whether one member is the root.
     pub fn has_root(self) -> bool {
         use Collective::*;

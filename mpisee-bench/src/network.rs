@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub fn text(network: &Network, nodes: usize) -> String {
     let mut text = String::new();
     for pair in &network.pairs {
-        text += &of_pair(pair);
+        text += &of_pair(pair, network.memory.as_deref());
     }
     for it in &network.interfaces {
         let scheme = match it.scheme {
@@ -36,13 +36,14 @@ pub fn text(network: &Network, nodes: usize) -> String {
     text
 }
 
-fn of_pair(pair: &PairModel) -> String {
+fn of_pair(pair: &PairModel, memory: Option<&str>) -> String {
+    let memory = memory.map(|kind| format!(", {kind} memory")).unwrap_or_default();
     let eager = match pair.eager_limit_bytes {
         Some(limit) => format!("eager up to {limit} B"),
         None => "no eager limit found".to_owned(),
     };
     let mut text = format!(
-        "\n{} (ranks {} and {}, {}): {eager}; gap {} µs, {} GB/s in a stream\n",
+        "\n{} (ranks {} and {}, {}{memory}): {eager}; gap {} µs, {} GB/s in a stream\n",
         capital(pair.class.text()),
         pair.ranks[0],
         pair.ranks[1],

@@ -1,5 +1,6 @@
 //! Results as a table, CSV and JSON.
 
+use crate::memory::MemoryKind;
 use crate::statistics::Summary;
 use serde::Serialize;
 use std::fmt::Write;
@@ -23,6 +24,8 @@ pub struct Measurement {
     pub pattern: String,
     /// What carried it out.
     pub backend: String,
+    /// The kind of memory of its buffers.
+    pub memory: MemoryKind,
     /// The ranks that have a part in it.
     pub ranks: u32,
     /// The size that was asked for.
@@ -55,7 +58,7 @@ impl Measurement {
     }
 }
 
-const COLUMNS: &str = "pattern,backend,ranks,bytes,moved_bytes,parts,repetitions,iterations,verified,min_s,quarter_s,\
+const COLUMNS: &str = "pattern,backend,memory,ranks,bytes,moved_bytes,parts,repetitions,iterations,verified,min_s,quarter_s,\
                        median_s,three_quarters_s,max_s,ranks_mean_s,bytes_per_s,best_bytes_per_s";
 
 /// The results in that form.
@@ -72,9 +75,9 @@ pub fn text(measurements: &[Measurement], format: Format) -> String {
 fn csv(measurements: &[Measurement]) -> String {
     let mut text = format!("{COLUMNS}\n");
     for it in measurements {
-        let Measurement { pattern, backend, ranks, bytes, moved_bytes, parts, repetitions, .. } = it;
-        let _ =
-            write!(text, "{},{backend},{ranks},{bytes},{moved_bytes},{parts},{repetitions}", quoted(pattern));
+        let Measurement { pattern, backend, memory, ranks, bytes, moved_bytes, parts, repetitions, .. } = it;
+        let _ = write!(text, "{},{backend},{memory},{ranks},{bytes}", quoted(pattern));
+        let _ = write!(text, ",{moved_bytes},{parts},{repetitions}");
         let _ = write!(text, ",{},{}", it.iterations, it.verified);
         let time = it.time;
         for time_s in
@@ -94,11 +97,13 @@ fn quoted(field: &str) -> String {
 }
 
 fn table(measurements: &[Measurement]) -> String {
-    let heads = ["PATTERN", "BACKEND", "RANKS", "Size", "Time µs", "Min", "Spread %", "GB/s", "Best"];
+    let heads =
+        ["PATTERN", "BACKEND", "MEMORY", "RANKS", "Size", "Time µs", "Min", "Spread %", "GB/s", "Best"];
     let row = |it: &Measurement| {
         [
             it.pattern.clone(),
             it.backend.clone(),
+            it.memory.to_string(),
             it.ranks.to_string(),
             size(it.bytes),
             digits(it.time.median_s * 1e6),
@@ -108,7 +113,17 @@ fn table(measurements: &[Measurement]) -> String {
             digits(it.best_bytes_per_s / 1e9),
         ]
     };
-    aligned(&heads.map(str::to_owned), measurements.iter().map(row), 2)
+    let (heads, rows) = (heads.map(str::to_owned), measurements.iter().map(row));
+    match measurements.iter().all(|it| it.memory == MemoryKind::Host) {
+        true => aligned(&without_memory(heads), rows.map(without_memory), 2),
+        false => aligned(&heads, rows, 3),
+    }
+}
+
+/// A line of the table without the kind of memory, which most measurements have no other one of.
+fn without_memory([pattern, backend, _, ranks, rest @ ..]: [String; 10]) -> [String; 9] {
+    let [size, time, min, spread, rate, best] = rest;
+    [pattern, backend, ranks, size, time, min, spread, rate, best]
 }
 
 /// Lines in which columns begin, or from column `numbers_from` on end, below each other.
@@ -165,6 +180,7 @@ mod tests {
         Measurement {
             pattern: "a, b".to_owned(),
             backend: "isend".to_owned(),
+            memory: MemoryKind::Host,
             ranks: 2,
             bytes: 65536,
             moved_bytes: 131_072,
@@ -187,13 +203,19 @@ mod tests {
             "PATTERN  BACKEND  RANKS    Size  Time µs   Min  Spread %  GB/s  Best\n\
              a, b     isend        2  64 KiB     2.00  2.00      25.0  32.8  32.8\n"
         );
+        let of_gpu = Measurement { memory: MemoryKind::Device, ..measurement() };
+        assert_eq!(
+            text(&[of_gpu], Format::Table),
+            "PATTERN  BACKEND  MEMORY  RANKS    Size  Time µs   Min  Spread %  GB/s  Best\n\
+             a, b     isend    device      2  64 KiB     2.00  2.00      25.0  32.8  32.8\n"
+        );
     }
 
     #[test]
     fn csv_and_json_have_the_same_columns() {
         let csv = text(&[measurement()], Format::Csv);
         let [head, line] = csv.lines().collect::<Vec<_>>()[..] else { panic!("{csv}") };
-        assert!(line.starts_with("\"a, b\",isend,2,65536,131072,2,3,10,true,0.000002000000,"), "{line}");
+        assert!(line.starts_with("\"a, b\",isend,host,2,65536,131072,2,3,10,true,0.000002000000,"), "{line}");
         let json: serde_json::Value = serde_json::from_str(&text(&[measurement()], Format::Json)).unwrap();
         let names: Vec<&str> = json[0].as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(names.join(","), head);

@@ -101,6 +101,21 @@ impl Step {
             || self.collective_of(rank).is_some()
     }
 
+    /// Returns whether its collective operations are MPI's: all but those of a step of NCCL.
+    pub fn has_mpi_collectives(&self) -> bool {
+        !self.collectives.is_empty() && self.backend != Backend::Nccl
+    }
+
+    /// Returns whether ranks may need each other to be in MPI for its progress.
+    pub fn needs_mpi_progress(&self) -> bool {
+        self.has_mpi_collectives() || (self.backend.is_mpi() && !self.messages.is_empty())
+    }
+
+    /// Returns whether its messages are copied by the processor.
+    pub fn needs_host_memory(&self) -> bool {
+        self.backend == Backend::Shared && !self.messages.is_empty()
+    }
+
     /// Returns whether what the step does to a rank's arena can be done together with what `later` does.
     pub fn is_independent_of(&self, later: &Step, rank: u32) -> bool {
         let collective = self.collective_of(rank).is_some() || later.collective_of(rank).is_some();
@@ -179,7 +194,8 @@ impl Pattern {
         })
     }
 
-    /// The names of the backends that it uses, `isend+put`; none if it has no messages.
+    /// The names of the backends that carry its messages, `isend+put`; where there are none, `collective` or `nccl`, by what its
+    /// first collective operation is carried out.
     pub fn backends(&self) -> String {
         let mut names: Vec<&str> = Vec::new();
         for step in self.steps.iter().filter(|step| !step.messages.is_empty()) {
@@ -187,8 +203,13 @@ impl Pattern {
                 names.push(step.backend.name());
             }
         }
-        if names.is_empty() && self.steps.iter().any(|step| !step.collectives.is_empty()) {
-            return "collective".to_owned();
+        if names.is_empty() {
+            let mut with_collectives = self.steps.iter().filter(|step| !step.collectives.is_empty());
+            return match with_collectives.next() {
+                Some(step) if step.backend == Backend::Nccl => Backend::Nccl.name().to_owned(),
+                Some(_) => "collective".to_owned(),
+                None => String::new(),
+            };
         }
         names.join("+")
     }
@@ -245,6 +266,13 @@ fn check_collectives(number: usize, step: &Step, ranks: u32) -> Result<(), Fault
     for call in &step.collectives {
         if call.members.is_empty() {
             return fault(format!("{} has no member", call.collective));
+        }
+        if step.backend == Backend::Nccl && call.collective.nccl_name().is_none() {
+            return fault(format!(
+                "NCCL has nothing like {}; it has {}",
+                call.collective,
+                Collective::of_nccl().map(Collective::name).collect::<Vec<_>>().join(", ")
+            ));
         }
         if call.root as usize >= call.members.len() {
             return fault(format!("the root {} is not among the {} members", call.root, call.members.len()));
@@ -359,6 +387,18 @@ mod tests {
         let long = pattern(vec![message(0, 1, 1 << 31, 0, 0)]);
         assert!(long.check(2).unwrap_err().to_string().contains("2147483648 bytes is longer"));
         assert!(Pattern::of(Vec::new()).check(2).is_err());
+    }
+
+    #[test]
+    fn nccl_carries_out_what_it_has() {
+        let on_both = |collective| {
+            let call = CollectiveCall { collective, members: vec![0, 1], bytes: 8, root: 0 };
+            Pattern::of(vec![Step { backend: Backend::Nccl, collectives: vec![call], ..Step::default() }])
+        };
+        let sum = on_both(Collective::Allreduce);
+        assert_eq!((sum.check(2), sum.backends().as_str()), (Ok(()), "nccl"));
+        let what = on_both(Collective::Scan).check(2).unwrap_err().what;
+        assert!(what.starts_with("NCCL has nothing like MPI_Scan; it has MPI_Bcast, "), "{what}");
     }
 
     #[test]

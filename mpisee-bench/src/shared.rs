@@ -1,6 +1,7 @@
-//! The shared-memory backend: where the ranks of a node have what they share, and which rank of a message copies its bytes.
+//! The backends of one node, `shared` and `ipc`: where its ranks have what they share, and which rank of a message copies its bytes.
 //!
-//! Each rank of a node has a segment of one shared window: a slot for each message that the rank gets, then its arena. By the slot
+//! Each rank of a node has a segment of one shared window: a slot for each message that the rank gets, then its arena, which with `ipc` is
+//! in the memory of its GPU instead. By the slot
 //! the two ranks of a message agree on who copies. Both announce that they have started the step, which never blocks, so that a rank
 //! which waits for the message depends on nothing but the other rank's start, as with the other backends.
 
@@ -26,12 +27,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a pattern that [`Pattern::check`] accepts; `None` if it has no messages of this backend.
-    pub fn of(pattern: &Pattern, ranks: u32) -> Option<Layout> {
+    /// The layout of a pattern that [`Pattern::check`] accepts, for `shared` or `ipc`; `None` if it has no messages of this backend.
+    pub fn of(pattern: &Pattern, ranks: u32, backend: Backend) -> Option<Layout> {
         let mut slot_bytes = vec![0; ranks as usize];
         let mut slots = Vec::new();
         for step in &pattern.steps {
-            let of_backend = step.messages.iter().filter(|_| step.backend == Backend::Shared);
+            let of_backend = step.messages.iter().filter(|_| step.backend == backend);
             let slot = |destination: u32| {
                 let end = &mut slot_bytes[destination as usize];
                 *end += SLOT_BYTES;
@@ -39,7 +40,8 @@ impl Layout {
             };
             slots.push(of_backend.map(|message| message.destination).map(slot).collect::<Vec<_>>());
         }
-        let arena_bytes = (0..ranks).map(|rank| pattern.arena(rank)).collect();
+        let arena = |rank| if backend == Backend::Shared { pattern.arena(rank) } else { 0 };
+        let arena_bytes = (0..ranks).map(arena).collect();
         slots.iter().any(|of_step| !of_step.is_empty()).then_some(Layout { slots, slot_bytes, arena_bytes })
     }
 
@@ -60,14 +62,14 @@ impl Layout {
 }
 
 /// Checks that both ranks of each message of this backend are on one node. `nodes` has the node of each rank.
-pub fn check_nodes(pattern: &Pattern, nodes: &[i64]) -> Result<(), String> {
-    for step in pattern.steps.iter().filter(|step| step.backend == Backend::Shared) {
+pub fn check_nodes(pattern: &Pattern, backend: Backend, nodes: &[i64]) -> Result<(), String> {
+    for step in pattern.steps.iter().filter(|step| step.backend == backend) {
         let is_apart = |source: u32, destination: u32| nodes[source as usize] != nodes[destination as usize];
         if let Some(it) = step.messages.iter().find(|it| is_apart(it.source, it.destination)) {
             let name = if step.name.is_empty() { "a step".to_owned() } else { format!("step {}", step.name) };
             return Err(format!(
-                "in {name}, ranks {} and {} are on two nodes, which share no memory; take another --backend than shared for \
-                 messages between nodes",
+                "in {name}, ranks {} and {} are on two nodes, which share no memory; take another --backend than {backend} \
+                 for messages between nodes",
                 it.source, it.destination
             ));
         }
@@ -104,22 +106,36 @@ impl<'s> Handshake<'s> {
 
     /// Returns whether the bytes have arrived. Copies them by `copy`, if both ranks have started the step and the other one does not copy.
     pub fn complete(self, copy: impl FnOnce()) -> bool {
-        // Acquire: what both ranks did before they announced their starts happened before the copy, and the copy before its end.
-        let number = self.slot.load(Ordering::Acquire);
-        // A run's end lets the other rank start the next run at once, but not complete it.
-        if number >= self.before + PHASES {
+        if self.is_complete() {
             return true;
         }
-        if number != self.before + READY {
-            return false;
-        }
-        let claimed = self.before + CLAIMED;
-        if self.slot.compare_exchange(number, claimed, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if !self.claim() {
             return false;
         }
         copy();
-        self.slot.store(self.before + PHASES, Ordering::Release);
+        self.finish();
         true
+    }
+
+    /// Returns whether the bytes have arrived.
+    pub fn is_complete(self) -> bool {
+        // Acquire: the copy happened before its end. A run's end lets the other rank start the next run at once, but not complete it.
+        self.slot.load(Ordering::Acquire) >= self.before + PHASES
+    }
+
+    /// Returns whether this rank is to copy the bytes now, and then to [`finish`](Self::finish): both ranks have started the step, and the
+    /// other one does not copy.
+    pub fn claim(self) -> bool {
+        let (ready, claimed) = (self.before + READY, self.before + CLAIMED);
+        // Acquire: what both ranks did before they announced their starts happened before the copy. Most looks find nothing to claim,
+        // and leave the cache line to the other rank.
+        self.slot.load(Ordering::Relaxed) == ready
+            && self.slot.compare_exchange(ready, claimed, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Announces that the bytes have arrived, by the rank that has copied them.
+    pub fn finish(self) {
+        self.slot.store(self.before + PHASES, Ordering::Release);
     }
 }
 

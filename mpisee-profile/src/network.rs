@@ -21,6 +21,9 @@ pub struct Network {
     pub hosts: Vec<String>,
     /// The number of ranks.
     pub ranks: u32,
+    /// The kind of memory of all buffers, as in `calls.csv`; none if it is that of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
     /// Models of pairs of ranks, one for each class of pairs.
     #[serde(default)]
     pub pairs: Vec<PairModel>,

@@ -2,10 +2,13 @@
 //!
 //! MPI's default error handler ends the program, so that a call which returns has succeeded; [`done`] checks it all the same.
 
+use super::gpu::Allocation;
 use mpi::ffi;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
+use mpisee_bench::memory::MemoryKind;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::borrow::Cow;
 use std::os::raw::{c_int, c_void};
 use std::ptr::NonNull;
 
@@ -22,13 +25,25 @@ enum Owner {
     Heap(Layout),
     /// A window of MPI that has it.
     Window(ffi::MPI_Win),
+    /// CUDA's driver.
+    Gpu(Allocation),
 }
 
 /// The alignment of memory: a page.
 const PAGE: usize = 4096;
 
 impl Memory {
-    /// Zeroed memory.
+    /// Zeroed memory of a kind.
+    pub fn of(kind: MemoryKind, bytes: u64) -> Result<Memory, String> {
+        if kind == MemoryKind::Host {
+            return Ok(Memory::new(bytes));
+        }
+        let bytes = bytes.max(1);
+        let allocation = Allocation::new(kind, bytes)?;
+        Ok(Memory { begin: allocation.begin(), bytes: bytes as usize, owner: Owner::Gpu(allocation) })
+    }
+
+    /// Zeroed memory of the host.
     pub fn new(bytes: u64) -> Memory {
         let bytes = usize::try_from(bytes).expect("an address is as wide as a size").max(1);
         let layout = Layout::from_size_align(bytes, PAGE).expect("less than half of the address space");
@@ -50,8 +65,7 @@ impl Memory {
     pub fn at(&self, offset: u64) -> *mut c_void {
         let offset = offset as usize;
         assert!(offset <= self.bytes, "an offset is within the memory");
-        // SAFETY: the offset is within the allocation or one past it.
-        unsafe { self.begin.as_ptr().add(offset).cast() }
+        self.begin.as_ptr().wrapping_add(offset).cast()
     }
 
     /// How many bytes there are.
@@ -59,9 +73,30 @@ impl Memory {
         self.bytes as u64
     }
 
-    /// The bytes, while no operation of MPI is under way on them, and no rank that shares them runs a pattern.
-    pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the allocation has that many initialised bytes. Operations on it are started and completed by methods
+    /// Sets the first bytes, while no pattern runs.
+    pub fn fill(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8])) {
+        if let Owner::Gpu(allocation) = &self.owner {
+            let mut copy = vec![0; bytes.min(self.bytes)];
+            fill(&mut copy);
+            allocation.write(&copy);
+        } else {
+            fill(&mut self.host_bytes()[..bytes]);
+        }
+    }
+
+    /// The first bytes, while no pattern runs.
+    pub fn contents(&mut self, bytes: usize) -> Cow<'_, [u8]> {
+        if let Owner::Gpu(allocation) = &self.owner {
+            let mut copy = vec![0; bytes.min(self.bytes)];
+            allocation.read(&mut copy);
+            return Cow::Owned(copy);
+        }
+        Cow::Borrowed(&self.host_bytes()[..bytes])
+    }
+
+    /// The bytes of memory of the host, while no operation of MPI is under way on them, and no rank that shares them runs a pattern.
+    fn host_bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the allocation is not CUDA's, as the callers see to, and has that many initialised bytes. Operations on it are started and completed by methods
         // of the structs that own this memory, which do not return between a start and its completion. Other ranks copy from and to
         // a shared window within a run alone, before and after which a verification has a barrier.
         unsafe { std::slice::from_raw_parts_mut(self.begin.as_ptr(), self.bytes) }
@@ -75,6 +110,8 @@ impl Drop for Memory {
             Owner::Heap(layout) => unsafe { dealloc(self.begin.as_ptr(), *layout) },
             // SAFETY: the window is freed once; its ranks drop their memories of patterns in one order.
             Owner::Window(window) => done(unsafe { ffi::MPI_Win_free(window) }),
+            // It frees itself.
+            Owner::Gpu(_) => {}
         }
     }
 }

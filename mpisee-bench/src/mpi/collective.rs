@@ -5,20 +5,68 @@ use mpi::ffi;
 use mpi::topology::{Color, SimpleCommunicator};
 use mpi::traits::*;
 use mpisee_bench::collective::Collective;
+use mpisee_bench::memory::MemoryKind;
 use mpisee_bench::pattern::CollectiveCall;
 use mpisee_bench::verification::{Element, View};
 use std::os::raw::c_int;
 
-/// A collective operation that this rank is a member of.
+/// The buffers of an operation, with what this rank has to hand over and to get.
+pub struct Buffers {
+    /// The operation as this rank sees it.
+    pub view: View,
+    /// What it hands over.
+    pub given: Memory,
+    /// What it gets.
+    pub got: Memory,
+}
+
+impl Buffers {
+    /// Zeroed buffers.
+    pub fn new(view: View, kind: MemoryKind) -> Result<Buffers, String> {
+        let (given, got) = view.buffers();
+        Ok(Buffers { view, given: Memory::of(kind, given)?, got: Memory::of(kind, got)? })
+    }
+
+    /// Fills them for a verification.
+    pub fn fill(&mut self) {
+        let copy = |memory: &mut Memory, bytes: &[u8]| {
+            memory.fill(bytes.len(), |place| place.copy_from_slice(bytes));
+        };
+        copy(&mut self.given, &self.view.given());
+        copy(&mut self.got, &self.view.before());
+    }
+
+    /// Returns whether the operation has left what it has to.
+    pub fn is_correct(&mut self) -> bool {
+        let (_, bytes) = self.view.buffers();
+        self.view.is_correct(&self.got.contents(bytes as usize))
+    }
+}
+
+/// The operation of a step that this rank is a member of: its number, and how this rank sees it.
+pub fn own(calls: &[CollectiveCall], rank: u32) -> Option<(usize, View)> {
+    calls.iter().enumerate().find_map(|(number, call)| {
+        let member = call.members.iter().position(|&member| member == rank)?;
+        let view = View {
+            collective: call.collective,
+            member: member as u32,
+            members: call.members.len() as u32,
+            bytes: call.bytes,
+            root: call.root,
+        };
+        Some((number, view))
+    })
+}
+
+/// A collective operation of MPI that this rank is a member of.
 pub struct Operation {
-    view: View,
+    /// The buffers.
+    pub buffers: Buffers,
     /// Keeps the communicator alive.
     _members: SimpleCommunicator,
     comm: ffi::MPI_Comm,
     /// Of an operation on neighbours, the ring.
     ring: Option<ffi::MPI_Comm>,
-    given: Memory,
-    got: Memory,
     arguments: Arguments,
 }
 
@@ -36,47 +84,29 @@ struct Arguments {
 
 impl Operation {
     /// Makes the communicators of a step's operations, together with all ranks; the one of this rank, if it is a member.
-    pub fn new(world: &SimpleCommunicator, calls: &[CollectiveCall]) -> Option<Operation> {
-        let rank = world.rank() as u32;
-        let own = calls.iter().enumerate().find_map(|(color, call)| {
-            let member = call.members.iter().position(|&member| member == rank)?;
-            Some((color, call, member as u32))
-        });
-        let Some((color, call, member)) = own else {
-            let nobody = world.split_by_color(Color::undefined());
-            debug_assert!(nobody.is_none());
-            return None;
+    pub fn new(
+        world: &SimpleCommunicator,
+        calls: &[CollectiveCall],
+        kind: MemoryKind,
+    ) -> Result<Option<Operation>, String> {
+        let own = own(calls, world.rank() as u32);
+        let Some((members, view)) = members(world, own).zip(own.map(|(_, view)| view)) else {
+            return Ok(None);
         };
-        let color = Color::with_value(color as c_int);
-        let members = world.split_by_color_with_key(color, member as c_int).expect("this rank has a color");
-        let view = View {
-            collective: call.collective,
-            member,
-            members: call.members.len() as u32,
-            bytes: call.bytes,
-            root: call.root,
-        };
-        let (given, got) = view.buffers();
         let comm = members.as_raw();
-        let ring = call.collective.is_of_neighbours().then(|| ring(comm, view.members));
+        let ring = view.collective.is_of_neighbours().then(|| ring(comm, view.members));
         let arguments = Arguments::of(&view);
-        Some(Operation {
-            view,
-            _members: members,
-            comm,
-            ring,
-            given: Memory::new(given),
-            got: Memory::new(got),
-            arguments,
-        })
+        let buffers = Buffers::new(view, kind)?;
+        Ok(Some(Operation { buffers, _members: members, comm, ring, arguments }))
     }
 
     /// Carries it out.
     pub fn run(&mut self) {
         use Collective::*;
         let Arguments { count, element, counts, places, byte_places, addresses, kinds } = &self.arguments;
-        let (count, kind, root) = (*count, *element, self.view.root as c_int);
-        let (given, got) = (self.given.at(0), self.got.at(0));
+        let Buffers { view, given, got } = &self.buffers;
+        let (count, kind, root) = (*count, *element, view.root as c_int);
+        let (given, got) = (given.at(0), got.at(0));
         let (counts, places, comm) = (counts.as_ptr(), places.as_ptr(), self.comm);
         let (byte_places, addresses, kinds) = (byte_places.as_ptr(), addresses.as_ptr(), kinds.as_ptr());
         let ring = self.ring.unwrap_or(comm);
@@ -84,7 +114,7 @@ impl Operation {
         // carry out their operations in one order, that of the pattern's steps.
         done(unsafe {
             let sum = ffi::RSMPI_SUM;
-            match self.view.collective {
+            match view.collective {
                 Barrier => ffi::MPI_Barrier(comm),
                 Bcast => ffi::MPI_Bcast(got, count, kind, root, comm),
                 Gather => ffi::MPI_Gather(given, count, kind, got, count, kind, root, comm),
@@ -126,25 +156,6 @@ impl Operation {
             }
         });
     }
-
-    /// Fills the buffers for a verification.
-    pub fn fill(&mut self) {
-        let copy = |memory: &mut Memory, bytes: &[u8]| memory.bytes()[..bytes.len()].copy_from_slice(bytes);
-        copy(&mut self.given, &self.view.given());
-        copy(&mut self.got, &self.view.before());
-    }
-
-    /// Returns whether the operation has left what it has to.
-    pub fn is_correct(&mut self) -> bool {
-        let (_, bytes) = self.view.buffers();
-        let got = &self.got.bytes()[..bytes as usize];
-        self.view.is_correct(got)
-    }
-
-    /// The operation's name.
-    pub fn name(&self) -> &'static str {
-        self.view.collective.name()
-    }
 }
 
 impl Drop for Operation {
@@ -179,6 +190,16 @@ impl Arguments {
             addresses: (0..blocks).map(|at| place(at) as ffi::MPI_Aint).collect(),
             kinds: vec![kind; blocks],
         }
+    }
+}
+
+/// Makes the communicators of a step's operations, together with all ranks; the one of this rank's operation, if it has one.
+pub fn members(world: &SimpleCommunicator, own: Option<(usize, View)>) -> Option<SimpleCommunicator> {
+    match own {
+        Some((number, view)) => {
+            world.split_by_color_with_key(Color::with_value(number as c_int), view.member as c_int)
+        }
+        None => world.split_by_color(Color::undefined()),
     }
 }
 

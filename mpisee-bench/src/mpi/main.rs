@@ -3,6 +3,7 @@
 mod agree;
 mod border;
 mod collective;
+mod gpu;
 mod measure;
 mod memory;
 mod network;
@@ -12,6 +13,7 @@ mod replay;
 mod shared;
 mod trial;
 mod variables;
+mod waiting;
 
 use agree::{Failed, agree};
 use measure::{Effort, measure};
@@ -33,6 +35,9 @@ fn main() -> ExitCode {
     };
     let world = universe.world();
     let ended = run(&world);
+    if ended.is_ok() {
+        gpu::close_nccl();
+    }
     // The reason comes before any rank ends: a launcher kills the others as soon as one has failed.
     if let Err(Failed(Some(why))) = &ended {
         unusable(why);

@@ -1,17 +1,20 @@
 //! Measures a pattern: verification, warm-up, repetitions.
 
 use super::agree::{Failed, agree};
+use super::gpu;
 use super::plan::Plan;
 use mpi::collective::SystemOperation;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
+use mpisee_bench::backend::Backend;
 use mpisee_bench::cli::Settings;
+use mpisee_bench::memory::{self, MemoryKind};
 use mpisee_bench::output::Measurement;
 use mpisee_bench::pattern::Pattern;
 use mpisee_bench::statistics::{Summary, median};
 use std::time::Instant;
 
-/// How often a pattern is run.
+/// How a pattern is run.
 #[derive(Clone, Copy)]
 pub struct Effort {
     /// Repetitions, whose times are kept.
@@ -24,6 +27,10 @@ pub struct Effort {
     pub apart: bool,
     /// True if to verify first.
     pub verify: bool,
+    /// The kind of memory of the buffers; that of the backends if it is left to them.
+    pub memory: Option<MemoryKind>,
+    /// True if MPI is taken to know the memory of GPUs.
+    pub assume_gpu_aware: bool,
 }
 
 impl Effort {
@@ -35,6 +42,8 @@ impl Effort {
             least_s: f64::from(settings.least_ms) / 1e3,
             apart: settings.apart,
             verify: !settings.no_verify,
+            memory: settings.memory,
+            assume_gpu_aware: settings.assume_gpu_aware,
         }
     }
 }
@@ -52,6 +61,8 @@ pub struct Times {
     pub mean_s: Vec<f64>,
     /// How many these are.
     pub ranks: u32,
+    /// The kind of memory of the buffers.
+    pub memory: MemoryKind,
 }
 
 /// Measures a pattern for messages of `bytes`, together with all ranks.
@@ -68,6 +79,7 @@ pub fn measure(
     Ok(Measurement {
         pattern: name.to_owned(),
         backend: pattern.backends(),
+        memory: times.memory,
         ranks: times.ranks,
         bytes,
         moved_bytes: pattern.moved(),
@@ -84,12 +96,11 @@ pub fn measure(
 
 /// Verifies a pattern and takes its times, together with all ranks.
 pub fn time(world: &SimpleCommunicator, pattern: &Pattern, effort: Effort) -> Result<Times, Failed> {
-    agree(world, super::memory::check(world, pattern))?;
-    agree(world, super::shared::check(world, pattern))?;
-    let mut plan = Plan::new(world, pattern);
+    let memory = prepare(world, pattern, effort)?;
+    let mut plan = Plan::new(world, pattern, memory)?;
     if effort.verify {
         let verified = plan.verify(world, pattern);
-        agree(world, verified.map_err(|what| format!("{what}; this MPI or its transport is broken")))?;
+        agree(world, verified.map_err(|what| format!("{what}; {}", broken(pattern))))?;
     }
     let iterations = iterations(world, &mut plan, effort);
     let own_s: Vec<f64> = (0..effort.repetitions)
@@ -112,7 +123,38 @@ pub fn time(world: &SimpleCommunicator, pattern: &Pattern, effort: Effort) -> Re
     world.all_reduce_into(&parts[..], &mut sums[..], SystemOperation::sum());
     let ranks = sums.pop().unwrap_or(1.0);
     let mean_s = sums.into_iter().map(|sum_s| sum_s / ranks).collect();
-    Ok(Times { iterations, longest_s, mean_s, ranks: ranks as u32 })
+    Ok(Times { iterations, longest_s, mean_s, ranks: ranks as u32, memory })
+}
+
+/// Chooses the memory of a pattern, checks that the pattern can be carried out in it, and loads what is needed for that, together with
+/// all ranks.
+fn prepare(world: &SimpleCommunicator, pattern: &Pattern, effort: Effort) -> Result<MemoryKind, Failed> {
+    let kind = agree(world, memory::choose(pattern, effort.memory))?;
+    // Of GPUs' memory, a verification has a copy.
+    if effort.verify || !kind.is_for_gpu_aware_mpi() {
+        agree(world, super::memory::check(world, pattern))?;
+    }
+    for backend in [Backend::Shared, Backend::Ipc] {
+        agree(world, super::shared::check(world, pattern, backend))?;
+    }
+    if kind != MemoryKind::Host {
+        gpu::open(world)?;
+    }
+    if kind.is_for_gpu_aware_mpi() && memory::is_moved_by_mpi(pattern) {
+        agree(world, gpu::check_mpi(kind, effort.assume_gpu_aware))?;
+    }
+    if pattern.steps.iter().any(|step| step.backend == Backend::Nccl) {
+        gpu::open_nccl(world)?;
+    }
+    Ok(kind)
+}
+
+/// What is at fault if the bytes of a pattern are wrong.
+fn broken(pattern: &Pattern) -> String {
+    match pattern.steps.iter().any(|step| step.backend.is_of_gpus()) {
+        true => format!("what carries {} between these GPUs is broken", pattern.backends()),
+        false => "this MPI or its transport is broken".to_owned(),
+    }
 }
 
 /// Warms up, and finds how many runs make a repetition long enough.

@@ -10,6 +10,7 @@ use mpi::traits::*;
 use mpisee_bench::backend::Backend;
 use mpisee_bench::builtin::{Builtin, Direction, Exchange, Groups};
 use mpisee_bench::cli::Settings;
+use mpisee_bench::memory::MemoryKind;
 use mpisee_bench::model::{self, interface};
 use mpisee_bench::network::{self, now};
 use mpisee_bench::output::Format;
@@ -52,12 +53,20 @@ pub fn measure(
         mpi: setting.mpi.clone(),
         hosts: setting.hosts.clone(),
         ranks: world.size() as u32,
+        memory: memory_of(settings, backend),
         pairs,
         interfaces: interfaces(world, setting, backend, effort)?,
         replays: Vec::new(),
     };
     let written = if world.rank() == 0 { write(&network, setting, settings) } else { Ok(()) };
     agree(world, written)
+}
+
+/// The kind of memory as the file has it.
+fn memory_of(settings: &Settings, backend: Backend) -> Option<String> {
+    let by_default = if backend.is_of_gpus() { MemoryKind::Device } else { MemoryKind::Host };
+    let kind = settings.memory.unwrap_or(by_default);
+    (kind != MemoryKind::Host).then(|| kind.name().to_owned())
 }
 
 fn write(network: &Network, setting: &Setting, settings: &Settings) -> Result<(), String> {
@@ -123,7 +132,8 @@ fn pair(
         });
     }
     let is_two_sided = matches!(backend, Backend::Isend | Backend::Persistent);
-    let eager_limit_bytes = if is_two_sided { eager_limit(world, ranks) } else { None };
+    let kind = effort.memory.unwrap_or_default();
+    let eager_limit_bytes = if is_two_sided { eager_limit(world, ranks, kind)? } else { None };
     let measured: Vec<(u64, f64)> = points.iter().map(|point| (point.bytes, point.one_way_min_s)).collect();
     let fit = model::fit(&measured, eager_limit_bytes);
     let (gap_s, gap_per_byte_s) = model::gaps(&points);
@@ -143,25 +153,26 @@ fn pair(
 
 /// The largest message that the first rank can send while the second takes no part, by bisection; `None` where none is, or
 /// all are.
-fn eager_limit(world: &SimpleCommunicator, ranks: [u32; 2]) -> Option<u64> {
+fn eager_limit(world: &SimpleCommunicator, ranks: [u32; 2], kind: MemoryKind) -> Result<Option<u64>, Failed> {
     let (mut below, mut above) = (0, MOST_EAGER_BYTES);
-    if !is_sent_alone(world, ranks, below) || is_sent_alone(world, ranks, above) {
-        return None;
+    let buffer = agree(world, Memory::of(kind, above))?;
+    if !is_sent_alone(world, ranks, &buffer, below) || is_sent_alone(world, ranks, &buffer, above) {
+        return Ok(None);
     }
     while above - below > 1 {
         let middle = below + (above - below) / 2;
-        match is_sent_alone(world, ranks, middle) {
+        match is_sent_alone(world, ranks, &buffer, middle) {
             true => below = middle,
             false => above = middle,
         }
     }
-    Some(below)
+    Ok(Some(below))
 }
 
 /// Returns whether the first rank completes a send to the second before that posts its receive; alike on all ranks. The second is
 /// in MPI meanwhile, since an eager message may need it to take the data from a common buffer; no time is a limit, so that
 /// ranks which wait for a core are no reason.
-fn is_sent_alone(world: &SimpleCommunicator, [from, to]: [u32; 2], bytes: u64) -> bool {
+fn is_sent_alone(world: &SimpleCommunicator, [from, to]: [u32; 2], buffer: &Memory, bytes: u64) -> bool {
     const MESSAGE: c_int = 1;
     const WORD: c_int = 2;
     const NEVER_SENT: c_int = 3;
@@ -169,11 +180,10 @@ fn is_sent_alone(world: &SimpleCommunicator, [from, to]: [u32; 2], bytes: u64) -
     let rank = world.rank() as u32;
     world.barrier();
     let mut alone = 0_i32;
-    let buffer = Memory::new(bytes);
     let mut message: Option<Pending> = None;
     if rank == from {
         let peer = world.process_at_rank(to as c_int);
-        let mut begun = begin_send(world, to as c_int, MESSAGE, &buffer, bytes as c_int);
+        let mut begun = begin_send(world, to as c_int, MESSAGE, buffer, bytes as c_int);
         peer.send_with_tag(&0_i32, WORD);
         peer.receive_with_tag::<i32>(WORD);
         alone = i32::from((0..POLLS).any(|_| begun.test()));
@@ -189,7 +199,7 @@ fn is_sent_alone(world: &SimpleCommunicator, [from, to]: [u32; 2], bytes: u64) -
     }
     world.process_at_rank(from as c_int).broadcast_into(&mut alone);
     if rank == to {
-        receive(world, from as c_int, MESSAGE, &buffer, bytes as c_int);
+        receive(world, from as c_int, MESSAGE, buffer, bytes as c_int);
     }
     message.into_iter().for_each(Pending::wait);
     alone != 0

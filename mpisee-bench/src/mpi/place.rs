@@ -123,9 +123,10 @@ fn hosts(world: &SimpleCommunicator) -> Vec<String> {
     hosts
 }
 
-/// Variables by which the MPI and its transports are set; not those by which a launcher speaks to its processes.
+/// Variables by which the MPI, its transports and NCCL are set; not those by which a launcher speaks to its processes, or that a library
+/// is to say more by.
 fn settings() -> BTreeMap<String, String> {
-    const BEGINNINGS: [&str; 13] = [
+    const BEGINNINGS: [&str; 14] = [
         "OMPI_MCA_btl",
         "OMPI_MCA_coll",
         "OMPI_MCA_mpi_",
@@ -134,13 +135,16 @@ fn settings() -> BTreeMap<String, String> {
         "OMPI_MCA_pml",
         "MPIR_CVAR_",
         "MPICH_",
+        "NCCL_",
         "I_MPI_ADJUST",
         "I_MPI_FABRICS",
         "UCX_",
         "FI_",
         "PSM",
     ];
-    let is_one = |name: &str| BEGINNINGS.iter().any(|begin| name.starts_with(begin));
+    let is_one = |name: &str| {
+        BEGINNINGS.iter().any(|begin| name.starts_with(begin)) && !name.starts_with("NCCL_DEBUG")
+    };
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
     variables.filter(|(name, _)| is_one(name)).collect()

@@ -6,6 +6,7 @@ use super::place::Setting;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use mpisee_bench::cli::Settings;
+use mpisee_bench::memory::MemoryKind;
 use mpisee_bench::network::now;
 use mpisee_bench::output::{Format, aligned, digits, size};
 use mpisee_bench::replay::{Item, Plan, plan};
@@ -27,7 +28,7 @@ pub fn measure(
     let output = settings.output.as_deref().unwrap_or(Path::new("network.json"));
     // Rank 0 alone reads files.
     let read = if world.rank() == 0 {
-        read(path).and_then(|plan| Ok((plan, before(output, setting)?))).map(Some)
+        read(path).and_then(|plan| Ok((plan, before(output, setting, settings.memory)?))).map(Some)
     } else {
         Ok(None)
     };
@@ -64,22 +65,23 @@ fn read(path: &Path) -> Result<Plan, String> {
 }
 
 /// What is in the file already, if it is of this MPI; replays go beside the models.
-fn before(output: &Path, setting: &Setting) -> Result<Network, String> {
+fn before(output: &Path, setting: &Setting, memory: Option<MemoryKind>) -> Result<Network, String> {
     let fresh = Network {
         network_version: NETWORK_VERSION,
         measured: now(),
         mpi: setting.mpi.clone(),
         hosts: setting.hosts.clone(),
         ranks: setting.places.len() as u32,
+        memory: memory.filter(|&kind| kind != MemoryKind::Host).map(|kind| kind.name().to_owned()),
         ..Network::default()
     };
     if !output.exists() {
         return Ok(fresh);
     }
     let found = Network::read(output).map_err(|error| error.to_string())?;
-    if found.mpi != setting.mpi {
+    if found.mpi != setting.mpi || found.memory != fresh.memory {
         return Err(format!(
-            "{} is of {} or of other settings than this run; give the replay another file with --output",
+            "{} is of {} or of other settings or --memory than this run; give the replay another file with --output",
             output.display(),
             found.mpi.library.split(',').next().unwrap_or_default()
         ));

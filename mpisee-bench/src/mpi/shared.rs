@@ -1,27 +1,28 @@
 //! The shared-memory backend: arenas in a window of the node, and messages that one of their two ranks copies.
 
 use super::border::{Memory, done};
+use super::waiting::Waiting;
 use mpi::ffi;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use mpisee_bench::backend::Backend;
 use mpisee_bench::output::size;
-use mpisee_bench::pattern::{Pattern, Step};
+use mpisee_bench::pattern::Pattern;
 use mpisee_bench::shared::{Handshake, Layout, PAGE, check_nodes};
 use std::collections::BTreeMap;
 use std::os::raw::c_int;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Fails if messages of this backend go from node to node, or do not fit into the memory that processes can share; together with all
-/// ranks.
-pub fn check(world: &SimpleCommunicator, pattern: &Pattern) -> Result<(), String> {
-    let Some(layout) = Layout::of(pattern, world.size() as u32) else { return Ok(()) };
+/// Fails if messages of `shared` or `ipc` go from node to node, or do not fit into the memory that processes can share; together with
+/// all ranks.
+pub fn check(world: &SimpleCommunicator, pattern: &Pattern, backend: Backend) -> Result<(), String> {
+    let Some(layout) = Layout::of(pattern, world.size() as u32, backend) else { return Ok(()) };
     let ranks = ranks_of_node(&world.split_shared(world.rank()), world);
     let node = ranks.first().copied().unwrap_or_default() as i64;
     let mut nodes = vec![0_i64; world.size() as usize];
     world.all_gather_into(&node, &mut nodes[..]);
-    check_nodes(pattern, &nodes)?;
+    check_nodes(pattern, backend, &nodes)?;
     let wanted = ranks.iter().map(|&rank| layout.segment_bytes(rank)).fold(0, u64::saturating_add);
     match available() {
         Some(available) if wanted > available => Err(format!(
@@ -78,6 +79,12 @@ impl Segments {
         let memory = unsafe { Memory::in_window(arena, arena_bytes, window) };
         node.barrier();
         (Segments { layout, begins }, memory)
+    }
+
+    /// The slot of a message.
+    pub fn slot(&self, destination: u32, step: usize, message: usize) -> NonNull<AtomicU64> {
+        let slot = self.at(destination, self.layout.slot(step, message)).cast();
+        NonNull::new(slot).expect("it is in a segment")
     }
 
     /// A byte of a rank's segment.
@@ -155,19 +162,12 @@ impl Shared {
 
 /// The messages of a step through shared memory.
 pub struct SharedMessages {
-    comm: ffi::MPI_Comm,
+    waiting: Waiting,
     messages: Vec<Shared>,
     /// The messages that have not arrived in this run.
     open: Vec<usize>,
     run: u64,
-    /// True if another rank may be in MPI and need this one to be there too, for another step.
-    is_mixed: bool,
 }
-
-/// Looks at the messages, before a rank gives its core to others.
-const POLLS: u32 = 1000;
-/// A tag that no message has.
-const NEVER_SENT: c_int = 32_000;
 
 impl SharedMessages {
     /// This rank's messages of a step.
@@ -175,10 +175,10 @@ impl SharedMessages {
         let rank = world.rank() as u32;
         let mut messages = Vec::new();
         for (at, it) in pattern.steps[step].messages.iter().enumerate() {
-            let slot = segments.at(it.destination, segments.layout.slot(step, at)).cast();
+            let slot = segments.slot(it.destination, step, at);
             for end in [it.source, it.destination].into_iter().filter(|&end| end == rank) {
                 let shared = Shared {
-                    slot: NonNull::new(slot).expect("it is in a segment"),
+                    slot,
                     from: segments.in_arena(it.source, it.source_offset),
                     to: segments.in_arena(it.destination, it.destination_offset),
                     bytes: it.bytes as usize,
@@ -190,54 +190,25 @@ impl SharedMessages {
         // Sources copy first what they send: so two ranks that exchange messages share the work.
         messages.sort_by_key(|&(is_destination, _)| is_destination);
         let messages: Vec<Shared> = messages.into_iter().map(|(_, shared)| shared).collect();
-        let is_other = |step: &Step| !step.collectives.is_empty() || step.backend != Backend::Shared;
         let open = Vec::with_capacity(messages.len());
-        SharedMessages {
-            comm: world.as_raw(),
-            messages,
-            open,
-            run: 0,
-            is_mixed: pattern.steps.iter().any(is_other),
-        }
+        SharedMessages { waiting: Waiting::new(world, pattern), messages, open, run: 0 }
     }
 
     /// Announces that the step has started, and copies what the other ranks wait for.
     pub fn start(&mut self) {
         self.messages.iter().for_each(|message| message.handshake(self.run).announce());
         self.open.extend(0..self.messages.len());
-        self.copy();
-    }
-
-    fn copy(&mut self) {
-        let (messages, run) = (&self.messages, self.run);
-        self.open.retain(|&at| !messages[at].complete(run));
+        self.open.retain(|&at| !self.messages[at].complete(self.run));
     }
 
     /// Waits for all messages, and copies those that the other rank does not.
     pub fn wait(&mut self) {
-        let mut polls = 0;
-        while !self.open.is_empty() {
-            self.copy();
-            polls += 1;
-            if polls % POLLS != 0 {
-                std::hint::spin_loop();
-                continue;
-            }
-            if self.is_mixed {
-                self.progress();
-            }
-            std::thread::yield_now();
-        }
+        let (messages, open, run) = (&self.messages, &mut self.open, self.run);
+        let all_arrived = || {
+            open.retain(|&at| !messages[at].complete(run));
+            open.is_empty()
+        };
+        self.waiting.until(all_arrived, || ());
         self.run += 1;
-    }
-
-    /// Lets MPI progress messages of other steps.
-    fn progress(&self) {
-        let mut flag = 0;
-        // SAFETY: the communicator is of all ranks; a status is not wanted.
-        done(unsafe {
-            let any = ffi::RSMPI_ANY_SOURCE;
-            ffi::MPI_Iprobe(any, NEVER_SENT, self.comm, &mut flag, ffi::RSMPI_STATUS_IGNORE)
-        });
     }
 }

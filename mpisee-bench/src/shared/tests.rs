@@ -32,7 +32,7 @@ struct Segments {
 
 impl Segments {
     fn new(pattern: &Pattern) -> Option<Segments> {
-        let layout = Layout::of(pattern, RANKS)?;
+        let layout = Layout::of(pattern, RANKS, Backend::Shared)?;
         let slots = (0..RANKS).map(|rank| (0..layout.arena(rank) / SLOT_BYTES).map(|_| AtomicU64::new(0)));
         let arena = |rank: u32| (0..pattern.arena(rank)).map(|_| AtomicU8::new(0)).collect();
         Some(Segments {
@@ -169,12 +169,18 @@ fn slots_are_in_the_segments_of_the_destinations() {
         step(Backend::Isend, &[(1, 0, 8, 0, 100)]),
         step(Backend::Shared, &[(0, 1, 8, 0, 16)]),
     ]);
-    let layout = Layout::of(&pattern, 3).unwrap();
+    let layout = Layout::of(&pattern, 3, Backend::Shared).unwrap();
     let slots = [(0, 0), (0, 1), (0, 2), (2, 0)].map(|(step, message)| layout.slot(step, message));
     assert_eq!(slots, [0, 0, SLOT_BYTES, 2 * SLOT_BYTES]);
     assert_eq!([0, 1, 2].map(|rank| layout.arena(rank)), [0, PAGE, PAGE]);
     assert_eq!([0, 1, 2].map(|rank| layout.segment_bytes(rank)), [108, PAGE + 24, PAGE + 8]);
-    assert_eq!(Layout::of(&Pattern::of(vec![step(Backend::Put, &[(0, 1, 8, 0, 0)])]), 2), None);
+    let put = Pattern::of(vec![step(Backend::Put, &[(0, 1, 8, 0, 0)])]);
+    assert_eq!(Layout::of(&put, 2, Backend::Shared), None);
+    // The arenas of GPUs are in their own memory.
+    let of_gpus = Pattern::of(vec![step(Backend::Ipc, &[(0, 1, 8, 0, 0)])]);
+    let layout = Layout::of(&of_gpus, 2, Backend::Ipc).unwrap();
+    assert_eq!([0, 1].map(|rank| layout.segment_bytes(rank)), [0, PAGE]);
+    assert_eq!(Layout::of(&of_gpus, 2, Backend::Shared), None);
 }
 
 #[test]
@@ -183,10 +189,11 @@ fn messages_between_nodes_are_refused_with_their_step() {
         step(Backend::Isend, &[(0, 2, 8, 0, 0)]),
         step(Backend::Shared, &[(0, 1, 8, 0, 0)]),
     ]);
-    assert_eq!(check_nodes(&pattern, &[0, 0, 2]), Ok(()));
-    let said = check_nodes(&pattern, &[0, 1, 1]).unwrap_err();
+    assert_eq!(check_nodes(&pattern, Backend::Shared, &[0, 0, 2]), Ok(()));
+    let said = check_nodes(&pattern, Backend::Shared, &[0, 1, 1]).unwrap_err();
     assert!(
         said.starts_with("in step one, ranks 0 and 1 are on two nodes, which share no memory;"),
         "{said}"
     );
+    assert_eq!(check_nodes(&pattern, Backend::Ipc, &[0, 1, 1]), Ok(()));
 }

@@ -154,6 +154,10 @@ impl Runner<'_> {
         if self.settings.no_verify {
             command.arg("--no-verify");
         }
+        command.args(self.settings.memory.iter().flat_map(|kind| ["--memory", kind.name()]));
+        if self.settings.assume_gpu_aware {
+            command.arg("--assume-gpu-aware");
+        }
         command.args(self.settings.flavour.iter().flat_map(|name| ["--flavour", name]));
         Ok(command)
     }

@@ -4,6 +4,7 @@
 
 mod address_space;
 mod aggregate;
+mod bench_gpu;
 mod buffers;
 mod churn;
 mod collection;

@@ -1,0 +1,31 @@
+//! GPUs: memory, streams, CUDA IPC and NCCL.
+//!
+//! CUDA's driver and NCCL are loaded when a pattern needs them, never else. What fails while a pattern is made ready is said in a
+//! sentence that all ranks agree on; what fails in a run ends the program.
+
+mod aware;
+mod driver;
+mod ipc;
+mod nccl;
+mod nccl_steps;
+
+pub use aware::check as check_mpi;
+pub use driver::{Allocation, open};
+pub use ipc::{Ipc, IpcMessages};
+pub use nccl::{close as close_nccl, open as open_nccl};
+pub use nccl_steps::{NcclMessages, NcclOperation};
+
+use mpi::ffi;
+use std::io::Write;
+
+/// The exit code after a failure in a run.
+const UNUSABLE: i32 = 2;
+
+/// Ends all ranks, for a reason that only this one knows: the others may be waiting for it in a pattern.
+fn fatal(why: &str) -> ! {
+    // By one call, since other ranks may write at the same time.
+    let _ = std::io::stderr().write_all(format!("mpisee-bench: {why}\n").as_bytes());
+    // SAFETY: MPI is initialised as long as patterns run.
+    unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, UNUSABLE) };
+    std::process::exit(UNUSABLE)
+}
