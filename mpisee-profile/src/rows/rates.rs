@@ -53,12 +53,14 @@ pub struct NodeRateRow {
     pub begin_s: Seconds,
     /// How long the interval was.
     pub length_s: Seconds,
-    /// Where it was read: `job`, `network`, `infiniband`, `pressure` or `memory`.
+    /// Where it was read: `job`, `network`, `infiniband`, `pressure`, `memory`, `gpu` or `mpi`.
     pub source: String,
-    /// The interface, the port, or what was short: `eth0`, `mlx5_0/1`, `cpu`; empty of `job` and `memory`.
+    /// The interface, the port, what was short, the GPU, or the variable: `eth0`, `mlx5_0/1`, `cpu`, `gpu0/nvlink`, `pml_ob1_posted_recvq_length`; empty of
+    /// `job` and `memory`.
     pub device: String,
     /// The quantity, with its unit: `received_bytes`, `sent_bytes`, `sent_wait_ticks` (in which a port could not send), `stalled_s` (in which some process
-    /// waited for what was short), `available_bytes` (at the end, or least of intervals that were joined), `ranks` (of the node, whose processes ran at the end).
+    /// waited for what was short), `available_bytes` (at the end, or least of intervals that were joined), `ranks` (of the node, whose processes ran at the end),
+    /// `counted` (by a variable of MPI's), `level` (its last value, summed over the node's ranks; most of intervals that were joined).
     pub quantity: String,
     /// The value: in the interval, not by second.
     pub value: f64,

@@ -260,7 +260,7 @@ fn joined<T: Copy>(
 fn joined_value(quantity: &str, one: f64, next: f64) -> f64 {
     match quantity {
         "available_bytes" => one.min(next),
-        "used_bytes" => one.max(next),
+        "used_bytes" | "level" => one.max(next),
         "ranks" => next,
         _ => one + next,
     }

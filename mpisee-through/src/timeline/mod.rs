@@ -71,7 +71,7 @@ pub struct NodeFile {
 
 /// Returns whether a quantity is a level, of a moment, and no count of what was in an interval.
 pub fn is_level(quantity: &str) -> bool {
-    matches!(quantity, "available_bytes" | "used_bytes" | "ranks")
+    matches!(quantity, "available_bytes" | "used_bytes" | "ranks" | "level")
 }
 
 /// The name of the file with the job.

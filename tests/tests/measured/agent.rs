@@ -1,6 +1,8 @@
 //! Agents beside running programs: rates at the right times, whatever becomes of the agent, and no trace of it in the program.
 
 use crate::alone;
+use mpisee_profile::Profile;
+use mpisee_profile::rows::VariableRow;
 use mpisee_tests::place::{Staying, runs, until, until_arrived};
 use mpisee_tests::signal::SIGKILL;
 use mpisee_tests::{Cluster, Mpi, Place, dist, within};
@@ -415,4 +417,34 @@ fn without_a_job_an_agent_says_so() {
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("no program that mpisee records runs here"), "{said}");
+}
+
+#[test]
+fn variables_of_mpi_are_read_while_the_program_runs() {
+    const COUNT: &str = "coll_monitoring_a2a_count";
+    alone(|mpi| {
+        if !mpi.is_open_mpi {
+            return; // MPICH has no performance variable.
+        }
+        let place = Place::new();
+        let mut command = in_turn(&place, mpi, &["--mpi-t", COUNT], "2");
+        command.env("OMPI_MCA_pml", "^cm,ucx").env("OMPI_MCA_pml_monitoring_enable", "1");
+        let mut launcher = Staying::start(&mut command);
+        until("ranks begin", || place.left().len() == 2);
+        let mut agent = start_agent(&place, &["--interval", "100ms"]);
+        assert!(launcher.0.wait().expect("it is our child").success());
+        until("the agent ends", || agent.0.try_wait().expect("it is our child").is_some());
+        let profile = Profile::open(&place.path("turn.mpisee")).expect("there is a profile");
+        let variables: Vec<VariableRow> = profile.rows_if_any().and_then(Iterator::collect).expect("rows");
+        let counted: f64 = variables.iter().filter_map(|row| row.delta).sum();
+        // The program has no region, at whose borders it would be read.
+        assert!(counted > 0.0 && variables.iter().all(|row| row.readings > 5), "{variables:?}");
+        let rows = rows(&place.path("turn.timeline"), "node-rates");
+        let of_variable: Vec<&Row> =
+            rows.iter().filter(|row| row["source"] == "mpi" && row["device"] == COUNT).collect();
+        assert!(of_variable.len() > 5, "{of_variable:?}");
+        assert!(of_variable.iter().all(|row| row["quantity"] == "counted"));
+        let seen: f64 = of_variable.iter().map(|row| number(row, "value")).sum();
+        assert_eq!(seen, counted);
+    });
 }

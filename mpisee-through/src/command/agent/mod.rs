@@ -8,6 +8,7 @@ mod otlp;
 mod ranks;
 pub mod search;
 pub mod send;
+mod variables;
 
 use super::Outcome;
 use super::top::live::{Reader, Total};
@@ -244,6 +245,7 @@ impl<'a> Agent<'a> {
             let (node_rates, _) = read::<NodeRateRow>(&node_rates)?;
             self.history.take_over(rates, node_rates);
             self.before = self.history.totals();
+            self.ranks.skip_variables();
             let earlier = std::fs::read(node_path(&self.folder, host)).ok();
             let earlier: Option<NodeFile> = earlier.and_then(|text| serde_json::from_slice(&text).ok());
             self.about.joined = earlier.map_or(0, |earlier| earlier.joined);
@@ -327,6 +329,7 @@ impl<'a> Agent<'a> {
         let ranks = ["job", "", "ranks"].map(str::to_owned).into();
         let name = self.history.quantities.number(ranks);
         node_rates.push(NodeRate { name, value: self.ranks.running() as f64 });
+        node_rates.extend(self.ranks.variables());
         self.node.read(&mut node_rates);
         self.gpus.read(&mut self.history, length_s, &mut node_rates);
         if let Some(metrics) = &self.metrics {

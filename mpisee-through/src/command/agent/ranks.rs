@@ -1,8 +1,9 @@
 //! The ranks of a job on this node, followed by their segments, and what they did since the last reading.
 
-use crate::timeline::history::{History, Rate};
+use super::variables::{self, Variables};
+use crate::timeline::history::{History, NodeRate, Rate};
 use anyhow::Result;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use mpisee_collect::process;
 use mpisee_collect::segments::{Followed, Segment};
 use mpisee_profile::Ticks;
@@ -24,6 +25,7 @@ struct Rank {
     /// The process, if the kernel has descriptors of processes (Linux 5.3).
     process: Option<OwnedFd>,
     has_ended: bool,
+    variables: Variables,
     /// By row of `followed`: the number of its name, and the sums that are in rates already.
     rows: Vec<(u32, Counted)>,
     /// The rows in the order of their names: a process may have several communicators of a family.
@@ -51,6 +53,8 @@ pub struct Ranks {
     pub notes: Vec<String>,
     /// By number of a name, in the interval.
     rates: Vec<Rate>,
+    /// What MPI's variables counted in it, by the number of the quantity.
+    counted: HashMap<u32, f64>,
 }
 
 impl Ranks {
@@ -79,6 +83,12 @@ impl Ranks {
         for (_, before) in self.ranks.iter_mut().flat_map(|rank| &mut rank.rows) {
             *before = Counted::default();
         }
+        self.ranks.iter_mut().for_each(|rank| rank.variables.begin(false));
+    }
+
+    /// An earlier agent has what MPI's variables have counted so far.
+    pub fn skip_variables(&mut self) {
+        self.ranks.iter_mut().for_each(|rank| rank.variables.begin(true));
     }
 
     /// The CPUs that the ranks may use.
@@ -103,10 +113,26 @@ impl Ranks {
             Ok(followed) => {
                 let process = open_process(segment.header.pid).filter(|_| segment.is_running);
                 let has_ended = !segment.is_running;
-                self.ranks.push(Rank { followed, process, has_ended, rows: Vec::new(), by_name: Vec::new() });
+                let mut variables = Variables::default();
+                if !has_ended {
+                    variables.ask(segment);
+                }
+                self.ranks.push(Rank {
+                    followed,
+                    process,
+                    has_ended,
+                    variables,
+                    rows: Vec::new(),
+                    by_name: Vec::new(),
+                });
             }
             Err(why) => self.note(&format!("rank {} is not read: {why:#}", segment.header.world_rank)),
         }
+    }
+
+    /// What MPI's variables counted in the interval that was read last.
+    pub fn variables(&mut self) -> Vec<NodeRate> {
+        variables::rates(std::mem::take(&mut self.counted))
     }
 
     fn note(&mut self, what: &str) {
@@ -152,7 +178,7 @@ impl Ranks {
         self.rates.iter_mut().for_each(|rate| *rate = Rate::default());
         let mut broken = Vec::new();
         for rank in &mut self.ranks {
-            if let Err(why) = rank.read(&mut self.rates, history) {
+            if let Err(why) = rank.read(&mut self.rates, &mut self.counted, history) {
                 // Sums so far stay.
                 let number = rank.followed.process().world_rank;
                 broken.push(format!("rank {number} is read no more: {why:#}"));
@@ -170,8 +196,17 @@ impl Ranks {
 }
 
 impl Rank {
-    fn read(&mut self, rates: &mut Vec<Rate>, history: &mut History) -> Result<()> {
+    fn read(
+        &mut self,
+        rates: &mut Vec<Rate>,
+        counted: &mut HashMap<u32, f64>,
+        history: &mut History,
+    ) -> Result<()> {
         self.followed.update(self.has_ended)?;
+        self.variables.read(&self.followed, history, counted);
+        if !self.has_ended {
+            self.variables.request(&self.followed)?;
+        }
         let clock = self.followed.clock();
         let known = self.rows.len();
         for (comm, operation) in &self.followed.rows()[known..] {
