@@ -44,7 +44,7 @@ impl Row for RateRow {
     const FILE: &'static str = "rates.csv";
 }
 
-/// `node-rates.csv`: one row per node, interval and quantity that the node's kernel counts, where there was any.
+/// `node-rates.csv`: one row per node, interval and quantity that the node's kernel or its GPUs count, where there was any.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Columns)]
 pub struct NodeRateRow {
     /// The node.
@@ -55,12 +55,13 @@ pub struct NodeRateRow {
     pub length_s: Seconds,
     /// Where it was read: `job`, `network`, `infiniband`, `pressure`, `memory`, `gpu` or `mpi`.
     pub source: String,
-    /// The interface, the port, what was short, the GPU, or the variable: `eth0`, `mlx5_0/1`, `cpu`, `gpu0/nvlink`, `pml_ob1_posted_recvq_length`; empty of
-    /// `job` and `memory`.
+    /// The interface, the port, what was short, the GPU, its part or its link, the variable of MPI's: `eth0`, `mlx5_0/1`, `cpu`, `gpu0`, `gpu0/mig1`,
+    /// `gpu0/nvlink`, `pml_ob1_posted_recvq_length`; empty of `job` and `memory`.
     pub device: String,
     /// The quantity, with its unit: `received_bytes`, `sent_bytes`, `sent_wait_ticks` (in which a port could not send), `stalled_s` (in which some process
     /// waited for what was short), `available_bytes` (at the end, or least of intervals that were joined), `ranks` (of the node, whose processes ran at the end),
-    /// `counted` (by a variable of MPI's), `level` (its last value, summed over the node's ranks; most of intervals that were joined).
+    /// `busy_s` (in which a kernel ran on the GPU), `used_bytes` (at the end, or most of intervals that were joined), `counted` (by a variable of MPI's),
+    /// `level` (its last value, summed over the node's ranks; most of intervals that were joined).
     pub quantity: String,
     /// The value: in the interval, not by second.
     pub value: f64,
