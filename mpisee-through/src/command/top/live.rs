@@ -5,7 +5,7 @@ use super::part::{self, Part};
 use super::report::{JobDocument, Report, SortKey};
 use super::{Seen, Wanted, Watch, before, gather};
 use crate::command::agent::node::Node;
-use crate::timeline::history::History;
+use crate::timeline::history::{History, NodeRate, QuantityName};
 use anyhow::{Context, Result, bail};
 use mpisee_collect::segments;
 use mpisee_profile::RankSet;
@@ -178,19 +178,27 @@ impl Reader {
         let length_s = self.before_at.elapsed().as_secs_f64().max(1e-3);
         let mut rates = Vec::new();
         self.node.read(&mut rates);
-        let names = self.names.quantities.all();
-        let load = |rate: &crate::timeline::history::NodeRate| {
-            let (source, device, quantity) = names.get(rate.name as usize)?.clone();
-            let is_level = quantity == "available_bytes";
-            let value = if is_level { rate.value } else { rate.value / length_s };
-            let limit =
-                self.node.links.get(&device).copied().filter(|_| quantity.ends_with("_bytes") && !is_level);
-            Some(Load { source, device, quantity, value, limit })
-        };
-        let loads = rates.iter().filter_map(load).collect();
+        let loads = self.loads(&rates, length_s);
         self.before = Some(now);
         self.before_at = Instant::now();
         Ok(Look { host: self.host.clone(), part, loads })
+    }
+}
+
+impl Reader {
+    /// What was counted in that time; links are there also where nothing went over them.
+    fn loads(&self, rates: &[NodeRate], length_s: f64) -> Vec<Load> {
+        let load = |(number, name): (usize, &QuantityName)| {
+            let (source, device, quantity) = name.clone();
+            let is_level = quantity == "available_bytes";
+            let is_traffic = quantity == "received_bytes" || quantity == "sent_bytes";
+            let counted = rates.iter().find(|rate| rate.name as usize == number).map(|rate| rate.value);
+            let value = counted.or(is_traffic.then_some(0.0))?;
+            let value = if is_level { value } else { value / length_s };
+            let limit = self.node.links.get(&device).copied().filter(|_| is_traffic);
+            Some(Load { source, device, quantity, value, limit })
+        };
+        self.names.quantities.all().iter().enumerate().filter_map(load).collect()
     }
 }
 
