@@ -434,7 +434,7 @@ fn variables_of_mpi_are_read_while_the_program_runs() {
         let mut agent = start_agent(&place, &["--interval", "100ms"]);
         assert!(launcher.0.wait().expect("it is our child").success());
         until("the agent ends", || agent.0.try_wait().expect("it is our child").is_some());
-        let profile = Profile::open(&place.path("turn.mpisee")).expect("there is a profile");
+        let profile = Profile::open(place.path("turn.mpisee")).expect("there is a profile");
         let variables: Vec<VariableRow> = profile.rows_if_any().and_then(Iterator::collect).expect("rows");
         let counted: f64 = variables.iter().filter_map(|row| row.delta).sum();
         // The program has no region, at whose borders it would be read.
