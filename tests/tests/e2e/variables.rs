@@ -90,7 +90,8 @@ fn sums_over_ranks_have_what_the_rows_of_ranks_have() {
         }
         let run = |fold: &str| {
             let count = "coll_monitoring_a2a_count";
-            read(mpi, count).options(&["--mpi-t", count]).variable("MPISEE_FOLD", fold).profiled()
+            let run = read(mpi, count).variable("MPISEE_MPI_T", count).variable("MPISEE_FOLD", fold);
+            run.preloaded_to("test.mpisee")
         };
         let [by_rank, sums] = ["2", "1"].map(run);
         assert!(sums.directory().join("variable-totals.csv").exists());

@@ -430,8 +430,7 @@ fn variables_of_mpi_are_read_while_the_program_runs() {
         let mut command = in_turn(&place, mpi, &["--mpi-t", COUNT], "2");
         command.env("OMPI_MCA_pml", "^cm,ucx").env("OMPI_MCA_pml_monitoring_enable", "1");
         let mut launcher = Staying::start(&mut command);
-        until("ranks begin", || place.left().len() == 2);
-        let mut agent = start_agent(&place, &["--interval", "100ms"]);
+        let mut agent = start_agent(&place, &["--interval", "100ms", "--wait", "60s"]);
         assert!(launcher.0.wait().expect("it is our child").success());
         until("the agent ends", || agent.0.try_wait().expect("it is our child").is_some());
         let profile = Profile::open(place.path("turn.mpisee")).expect("there is a profile");
