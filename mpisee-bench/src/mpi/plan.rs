@@ -127,6 +127,11 @@ impl Plan {
                         operation.run();
                     }
                 }
+                Action::Complete(step) => {
+                    if let Carrier::OneSided(it) = &mut self.steps[step].carrier {
+                        it.complete();
+                    }
+                }
                 Action::Wait(step) => match &mut self.steps[step].carrier {
                     Carrier::TwoSided(it) => it.wait(),
                     Carrier::Persistent(it) => it.wait(),

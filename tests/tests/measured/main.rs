@@ -8,6 +8,7 @@ mod advise;
 mod agent;
 mod arrivals;
 mod bench;
+mod bench_patterns;
 mod causes;
 mod cores;
 mod efficiency;
