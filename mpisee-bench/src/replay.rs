@@ -5,7 +5,7 @@ use crate::backend::Backend;
 use crate::builtin::Places;
 use crate::collective::Collective;
 use crate::pattern::{CollectiveCall, LARGEST_MESSAGE, Pattern, Step};
-use mpisee_profile::comm_name::CommName;
+use mpisee_profile::comm_name::{CommName, is_one_per_process};
 use mpisee_profile::network::MESSAGES;
 use mpisee_profile::rows::{CallRow, CommRow, PeerRow, Row};
 use mpisee_profile::{Kind, Operation, Profile};
@@ -201,7 +201,12 @@ fn kind(call: &str, comm: &CommRow) -> Treatment {
     if comm.members.remote.is_some() {
         return Treatment::LeftOut("intercommunicators are not replayed");
     }
-    if comm.count > 1 || comm.members.has_elided() || comm.members.outsiders() > 0 {
+    // Of MPI_COMM_SELF and what is made of it, one row stands for the communicators of all ranks.
+    if is_one_per_process(&comm.comm) {
+        return Treatment::LeftOut("each rank has one of its own, on which nothing is communicated");
+    }
+    let are_listed = u64::from(comm.size) == comm.members.group.len();
+    if comm.count > 1 || comm.members.has_elided() || comm.members.outsiders() > 0 || !are_listed {
         return Treatment::LeftOut("its members are not listed one by one");
     }
     match kind {
@@ -308,3 +313,6 @@ fn message_items(
     };
     Ok(families.into_iter().filter_map(item).collect())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! What is replayed of profiles, and what is left out of it.
+
+use super::*;
+use std::path::Path;
+
+const RUN: &str = r#"{
+  "format_version": 5, "mpisee_version": "0.1.0",
+  "mpi": { "library": "Some MPI", "flavour": "openmpi-4.1", "thread_level": "single" },
+  "command": ["./app"], "job": null, "start": "2026-11-25T16:10:12Z", "end": "2026-11-25T16:10:12Z",
+  "ranks": 2, "nodes": 1, "folded": false, "complete": true, "incomplete_because": null, "clock": "tsc",
+  "recording_was_off": false, "not_seen": {}, "names_agree": true,
+  "profiler": { "call_ns": 33.1, "init_s": 0.02, "finalize_s": 0.001, "time_s": 0.001, "low_s": 0.001, "high_s": 0.002,
+    "sampled_calls": 173, "share_of_wall": 0.01, "collected": "node" },
+  "notes": []
+}"#;
+const COMMS: &str = "comm,parent,created_by,size,count,members,label,topology,reorder,nodes,freed,between\n";
+const CALLS: &str = "comm,rank,region,call,size_min,size_max,memory,site,calls,bytes,time_s,min_s,max_s\n";
+const PEERS: &str = "comm,rank,peer,sent_messages,sent_bytes,received_messages,received_bytes\n";
+
+/// A row of calls: communicator, rank, operation, bytes of a call, calls, seconds.
+type Call<'a> = (&'a str, u32, &'a str, u64, u64, f64);
+
+/// The plan for a profile of two ranks with these communicators, calls, and messages of a rank to a peer.
+fn planned(comms: &[&str], calls: &[Call<'_>], messages: &[(&str, u32, u32, u64, u64)]) -> Plan {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.mpisee");
+    std::fs::create_dir(&path).unwrap();
+    let write = |name: &str, text: String| std::fs::write(Path::new(&path).join(name), text).unwrap();
+    write("run.json", RUN.to_owned());
+    write("comms.csv", COMMS.to_owned() + &comms.iter().map(|row| format!("{row}\n")).collect::<String>());
+    let row = |&(comm, rank, call, bytes, calls, time_s): &Call<'_>| {
+        let [min, max] = if bytes == 0 { [0, 0] } else { [bytes, 2 * bytes - 1] };
+        format!(
+            "{comm},{rank},,{call},{min},{max},host,,{calls},{},{time_s:.9},0.000000001,1.000000000\n",
+            bytes * calls
+        )
+    };
+    write("calls.csv", CALLS.to_owned() + &calls.iter().map(row).collect::<String>());
+    let row = |&(comm, rank, peer, messages, bytes): &(&str, u32, u32, u64, u64)| {
+        format!("{comm},{rank},{peer},{messages},{bytes},0,0\n")
+    };
+    write("peers.csv", PEERS.to_owned() + &messages.iter().map(row).collect::<String>());
+    plan(&Profile::open(&path).unwrap()).unwrap()
+}
+
+const WORLD: &str = "W,,,2,1,0-1,,,,1,0,";
+const ITSELF: &str = "S,,,1,1,0-1,,,,1,0,";
+const COPY_OF_ITSELF: &str = "S_d1,S,MPI_Comm_dup,1,1,0-1,,,,1,0,";
+
+#[test]
+fn communicators_of_single_ranks_are_not_replayed_among_all() {
+    let calls: Vec<Call<'_>> = ["W", "S", "S_d1"]
+        .into_iter()
+        .flat_map(|comm| [0, 1].map(|rank| (comm, rank, "MPI_Allreduce", 1024, 10, 0.5)))
+        .collect();
+    let plan = planned(&[WORLD, ITSELF, COPY_OF_ITSELF], &calls, &[]);
+    let [item] = &plan.items[..] else { panic!("{:?}", plan.items) };
+    assert_eq!(item.comms, [("W".to_owned(), vec![0, 1])]);
+    let left: Vec<(&str, f64)> = plan.left_out.iter().map(|it| (&*it.family, it.time_s)).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert!(left.iter().all(|&(family, time_s)| family.starts_with('S') && time_s == 1.0), "{left:?}");
+    // Members that are not as many as the size are not those of one communicator.
+    let odd =
+        planned(&["W_s1.0,W,MPI_Comm_split,1,1,0-1,,,,1,0,"], &[("W_s1.0", 0, "MPI_Bcast", 8, 1, 1.0)], &[]);
+    assert!(odd.items.is_empty() && odd.left_out[0].reason.contains("one by one"), "{odd:?}");
+}
