@@ -7,6 +7,7 @@ use crate::collective::Collective;
 use crate::pattern::{CollectiveCall, LARGEST_MESSAGE, Pattern, Step};
 use mpisee_profile::comm_name::{CommName, is_one_per_process};
 use mpisee_profile::network::MESSAGES;
+use mpisee_profile::requests::Requests;
 use mpisee_profile::rows::{CallRow, CommRow, PeerRow, Row};
 use mpisee_profile::{Kind, Operation, Profile};
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,14 @@ const MOST_ITEMS: usize = 64;
 const COVERED: f64 = 0.99;
 /// Messages between two ranks in one turn of a replay, at the most.
 const MOST_IN_TURN: u64 = 32;
+
+impl Plan {
+    /// The part of the time in communication that the replay covers.
+    pub fn covered(&self) -> f64 {
+        let covered_s: f64 = self.items.iter().map(|item| item.time_s).sum();
+        if self.time_s > 0.0 { covered_s / self.time_s } else { 0.0 }
+    }
+}
 
 impl Item {
     /// The pattern with all communicators at once, or with one of them alone.
@@ -134,6 +143,7 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
         .map(|row| row.map(|row| (row.comm.clone(), row)))
         .collect::<Result<_, _>>()
         .map_err(failed)?;
+    let requests = Requests::of(profile).map_err(failed)?;
     let mut sums: BTreeMap<(String, String, [u64; 2]), Sum> = BTreeMap::new();
     let mut message_s: BTreeMap<String, f64> = BTreeMap::new();
     let mut left_out: BTreeMap<(String, String, &'static str), f64> = BTreeMap::new();
@@ -141,7 +151,11 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
         let row = row.map_err(failed)?;
         let Some(comm) = comms.get(&row.comm) else { continue };
         let family = family(&row.comm);
-        match kind(&row.call, comm) {
+        let treatment = match kind(&row.call, comm) {
+            Treatment::Messages => not_of_messages(&row, &requests).unwrap_or(Treatment::Messages),
+            other => other,
+        };
+        match treatment {
             Treatment::Nothing => {}
             Treatment::LeftOut(why) => {
                 *left_out.entry((family, row.call, why)).or_default() += row.time_s.0;
@@ -155,7 +169,12 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
     }
     let mut items: Vec<Item> =
         sums.into_iter().filter_map(|(key, sum)| collective_item(key, sum, &comms)).collect();
-    items.extend(message_items(profile, &comms, message_s).map_err(failed)?);
+    let (of_messages, without) = message_items(profile, &comms, message_s).map_err(failed)?;
+    items.extend(of_messages);
+    for (comm, time_s) in without {
+        let why = "no message was sent on it";
+        *left_out.entry((self::family(&comm), MESSAGES.to_owned(), why)).or_default() += time_s;
+    }
     let time_s = items.iter().map(|item| item.time_s).sum::<f64>() + left_out.values().sum::<f64>();
     items.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
     let mut left_out: Vec<LeftOut> = left_out
@@ -224,6 +243,17 @@ fn kind(call: &str, comm: &CommRow) -> Treatment {
     }
 }
 
+/// The treatment of a row whose call may complete requests, where these are not those of messages alone.
+fn not_of_messages(row: &CallRow, requests: &HashMap<(String, u32), Requests>) -> Option<Treatment> {
+    let of = requests.get(&(row.comm.clone(), row.rank)).filter(|of| of.others)?;
+    Requests::is_of_them(&row.call).then(|| match of.messages {
+        false => Treatment::LeftOut("it completes nonblocking or persistent collectives, which are not replayed"),
+        true => Treatment::LeftOut(
+            "it completes messages and nonblocking collectives on this communicator, and the profile does not tell their times apart",
+        ),
+    })
+}
+
 impl Sum {
     fn add(&mut self, row: &CallRow, collective: Collective, size: u32) {
         let (calls, size) = (row.calls as f64, f64::from(size));
@@ -271,12 +301,13 @@ fn by_time(by_comm: &BTreeMap<String, f64>) -> Option<(Vec<String>, usize)> {
     Some((by_comm.keys().cloned().collect(), busiest))
 }
 
-/// Messages by family, with as many in each turn between two ranks as the numbers of all have in common.
+/// Messages by family, with as many in each turn between two ranks as the numbers of all have in common; and the time in messages on
+/// communicators that have none.
 fn message_items(
     profile: &Profile,
     comms: &HashMap<String, CommRow>,
-    message_s: BTreeMap<String, f64>,
-) -> Result<Vec<Item>, mpisee_profile::ProfileError> {
+    mut message_s: BTreeMap<String, f64>,
+) -> Result<(Vec<Item>, BTreeMap<String, f64>), mpisee_profile::ProfileError> {
     let mut pairs: BTreeMap<String, Vec<PeerRow>> = BTreeMap::new();
     for row in profile.rows::<PeerRow>()? {
         let row = row?;
@@ -286,7 +317,10 @@ fn message_items(
     }
     let mut families: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
     for comm in pairs.keys() {
-        families.entry(family(comm)).or_default().insert(comm.clone(), message_s[comm]);
+        families
+            .entry(family(comm))
+            .or_default()
+            .insert(comm.clone(), message_s.remove(comm).unwrap_or_default());
     }
     let item = |(family, by_comm): (String, BTreeMap<String, f64>)| {
         let (names, busiest) = by_time(&by_comm)?;
@@ -311,7 +345,7 @@ fn message_items(
             messages: names.iter().map(|name| pairs[name].iter().map(message).collect()).collect(),
         })
     };
-    Ok(families.into_iter().filter_map(item).collect())
+    Ok((families.into_iter().filter_map(item).collect(), message_s))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::view::ProfileView;
 use crate::waits::{self, Waiting};
 use anyhow::{Result, bail};
 use mpisee_profile::network::{MESSAGES, Network, Replay};
+use mpisee_profile::requests::Requests;
 use mpisee_profile::rows::{CallRow, PeerRow};
 use mpisee_profile::{Kind, Operation};
 use std::collections::{BTreeMap, HashMap};
@@ -189,9 +190,16 @@ fn recorded(view: &ProfileView, replays: &[&Replay]) -> Result<Vec<Recorded>> {
         }
     }
     let mut all = vec![Recorded::default(); replays.len()];
+    let requests = Requests::of(view.profile())?;
+    // What completes other requests, too, is not replayed.
+    let is_of_messages = |row: &CallRow| {
+        !Requests::is_of_them(&row.call)
+            || !requests.get(&(row.comm.clone(), row.rank)).is_some_and(|requests| requests.others)
+    };
     for row in view.profile().rows::<CallRow>()? {
         let row = row?;
         let at = match Operation::from_name(&row.call).map(Operation::kind) {
+            Some(Kind::PointToPoint | Kind::Completion) if !is_of_messages(&row) => None,
             Some(Kind::PointToPoint | Kind::Completion) => by_comm.get(&*row.comm),
             _ => by_operation.get(&(&*row.comm, &*row.call, [row.size_min, row.size_max])),
         };

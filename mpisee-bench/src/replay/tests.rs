@@ -64,3 +64,35 @@ fn communicators_of_single_ranks_are_not_replayed_among_all() {
         planned(&["W_s1.0,W,MPI_Comm_split,1,1,0-1,,,,1,0,"], &[("W_s1.0", 0, "MPI_Bcast", 8, 1, 1.0)], &[]);
     assert!(odd.items.is_empty() && odd.left_out[0].reason.contains("one by one"), "{odd:?}");
 }
+
+#[test]
+fn completing_collectives_is_no_time_of_messages() {
+    let both = |call, bytes, calls, time_s| [0, 1].map(|rank| ("W", rank, call, bytes, calls, time_s));
+    let of_collectives = [
+        both("MPI_Iallreduce", 1 << 20, 100, 0.01),
+        both("MPI_Wait", 0, 100, 0.45),
+        both("MPI_Send", 8, 10, 0.02),
+        both("MPI_Bcast", 8, 10, 0.02),
+    ]
+    .concat();
+    let plan = planned(&[WORLD], &of_collectives, &[("W", 0, 1, 10, 80)]);
+    let found = |plan: &Plan, call: &str| plan.left_out.iter().find(|it| it.call == call).cloned();
+    let messages = plan.items.iter().find(|it| it.call == MESSAGES).unwrap();
+    assert!((messages.time_s - 0.04).abs() < 1e-9 && messages.calls == 10, "{messages:?}");
+    let wait = found(&plan, "MPI_Wait").unwrap();
+    assert!((wait.time_s - 0.9).abs() < 1e-9 && wait.reason.contains("persistent collectives"), "{wait:?}");
+    assert!((plan.time_s - 1.0).abs() < 1e-9 && (plan.covered() - 0.08).abs() < 1e-9, "{plan:?}");
+
+    // Without a message, nothing is lost; with nonblocking ones, nothing is divided by guessing.
+    let without = planned(&[WORLD], &of_collectives[..4], &[]);
+    assert!((without.time_s - 0.92).abs() < 1e-9 && without.covered() == 0.0, "{without:?}");
+    let mixed = [of_collectives, both("MPI_Irecv", 8, 10, 0.0).to_vec()].concat();
+    let mixed = planned(&[WORLD], &mixed, &[("W", 0, 1, 10, 80)]);
+    assert!(found(&mixed, "MPI_Wait").unwrap().reason.contains("does not tell their times apart"));
+
+    // What is received only has time, and no message of this rank.
+    let received =
+        planned(&[WORLD], &[("W", 0, "MPI_Wait", 0, 1, 3.0), ("W", 0, "MPI_Bcast", 8, 1, 1.0)], &[]);
+    assert_eq!((received.time_s, received.covered()), (4.0, 0.25));
+    assert_eq!(received.left_out[0].reason, "no message was sent on it");
+}
