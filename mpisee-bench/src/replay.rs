@@ -60,8 +60,30 @@ pub struct Item {
     pub calls: u64,
     /// The time of all ranks in seconds.
     pub time_s: f64,
-    /// By communicator its messages: source, destination, bytes, how many in each turn.
-    pub messages: Vec<Vec<(u32, u32, u64, u32)>>,
+    /// By communicator its messages; none of a collective operation.
+    pub messages: Vec<Vec<Sent>>,
+}
+
+/// The messages from one rank to another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sent {
+    /// The rank that sends.
+    pub source: u32,
+    /// The rank that receives.
+    pub destination: u32,
+    /// The bytes of a message, on average.
+    pub bytes: u64,
+    /// The messages in the profile.
+    pub count: u64,
+}
+
+/// A pattern of a replay. The time of all ranks in a call is the sum over the patterns of their times of all ranks, each times its weight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weighted {
+    /// The pattern.
+    pub pattern: Pattern,
+    /// How often it is in one call: less than once where it has several.
+    pub weight: f64,
 }
 
 /// Items at the most, and the part of the time that they have to cover.
@@ -79,41 +101,77 @@ impl Plan {
 }
 
 impl Item {
-    /// The pattern with all communicators at once, or with one of them alone.
-    pub fn pattern(&self, alone: Option<usize>) -> Pattern {
+    /// The patterns with all communicators at once, or with one of them alone: one of a collective operation; of messages one for all pairs
+    /// of ranks with numbers of messages that are not too different, since one pattern cannot have a message from here and thousands from there.
+    pub fn patterns(&self, alone: Option<usize>) -> Vec<Weighted> {
         let is_in_it = |at: &usize| alone.is_none_or(|one| one == *at);
         let at = (0..self.comms.len()).filter(is_in_it);
-        let mut step = Step { name: self.call.clone(), backend: Backend::Isend, ..Step::default() };
-        match Collective::from_name(&self.call) {
-            Some(collective) => {
-                let call = |at: usize| CollectiveCall {
-                    collective,
-                    members: self.comms[at].1.clone(),
-                    bytes: self.bytes,
-                    root: 0,
-                };
-                step.collectives = at.map(call).collect();
-            }
-            None => {
-                let mut places = Places::default();
-                for &(source, destination, bytes, times) in at.flat_map(|at| &self.messages[at]) {
-                    places.add_times(source, destination, bytes, times);
-                }
-                step.messages = places.messages();
-            }
+        let step = Step { name: self.call.clone(), backend: Backend::Isend, ..Step::default() };
+        if let Some(collective) = Collective::from_name(&self.call) {
+            let call = |at: usize| CollectiveCall {
+                collective,
+                members: self.comms[at].1.clone(),
+                bytes: self.bytes,
+                root: 0,
+            };
+            let collectives: Vec<CollectiveCall> = at.map(call).collect();
+            let calls: usize = collectives.iter().map(|call| call.members.len()).sum();
+            let pattern = Pattern::of(vec![Step { collectives, ..step }]);
+            return vec![Weighted { pattern, weight: 1.0 / calls.max(1) as f64 }];
         }
-        Pattern::of(vec![step])
-    }
-
-    /// Calls of all ranks, or messages, in one run of the pattern.
-    pub fn calls_in_turn(&self, alone: Option<usize>) -> u64 {
-        let is_in_it = |at: &usize| alone.is_none_or(|one| one == *at);
-        let of_comm = |at: usize| match self.messages.get(at) {
-            Some(messages) => messages.iter().map(|&(_, _, _, times)| u64::from(times)).sum(),
-            None => self.comms[at].1.len() as u64,
+        let sent: Vec<Sent> = at.flat_map(|at| self.messages[at].iter().copied()).collect();
+        let all: u64 = sent.iter().map(|it| it.count).sum();
+        let of_class = |class: Vec<Sent>| {
+            let turns = turns(&class);
+            let mut places = Places::default();
+            let mut in_turn = 0;
+            for it in &class {
+                let times = (it.count as f64 / turns).round().max(1.0) as u32;
+                in_turn += u64::from(times);
+                places.add_times(it.source, it.destination, it.bytes, times);
+            }
+            let count: u64 = class.iter().map(|it| it.count).sum();
+            let pattern = Pattern::of(vec![Step { messages: places.messages(), ..step.clone() }]);
+            Weighted { pattern, weight: count as f64 / in_turn as f64 / all as f64 }
         };
-        (0..self.comms.len()).filter(is_in_it).map(of_comm).sum()
+        classes(sent).into_iter().map(of_class).collect()
     }
+}
+
+/// The pairs of ranks, those together whose numbers of messages are not more than [`MOST_IN_TURN`] times each other's.
+fn classes(mut sent: Vec<Sent>) -> Vec<Vec<Sent>> {
+    let mut order: Vec<u64> = sent.iter().map(|it| it.count).collect();
+    order.sort_unstable();
+    let mut begins: Vec<u64> = Vec::new();
+    for count in order {
+        if begins.last().is_none_or(|&begin| count > begin.saturating_mul(MOST_IN_TURN)) {
+            begins.push(count);
+        }
+    }
+    let mut classes = Vec::new();
+    for &begin in begins.iter().rev() {
+        let (class, rest) = sent.into_iter().partition(|it| it.count >= begin);
+        classes.push(class);
+        sent = rest;
+    }
+    classes
+}
+
+/// The number of turns in which a class sends all of its messages, so that each turn has whole ones: as many of each pair as are nearest to its
+/// part, with [`MOST_IN_TURN`] at the most.
+fn turns(class: &[Sent]) -> f64 {
+    let least = class.iter().map(|it| it.count).min().unwrap_or(1) as f64;
+    let most = class.iter().map(|it| it.count).max().unwrap_or(1) as f64;
+    let error = |turns: f64| {
+        let of_pair = |it: &Sent| {
+            let wanted = it.count as f64 / turns;
+            (wanted.round() - wanted).abs() / wanted
+        };
+        class.iter().map(of_pair).fold(0.0, f64::max)
+    };
+    let factors = (1..=8).map(f64::from).filter(|factor| factor * most / least <= MOST_IN_TURN as f64);
+    let candidates = factors.map(|factor| least / factor);
+    candidates.min_by(|&one, &other| error(one).total_cmp(&error(other))).unwrap_or(least)
 }
 
 /// A size class of an operation on the communicators of a family.
@@ -301,8 +359,7 @@ fn by_time(by_comm: &BTreeMap<String, f64>) -> Option<(Vec<String>, usize)> {
     Some((by_comm.keys().cloned().collect(), busiest))
 }
 
-/// Messages by family, with as many in each turn between two ranks as the numbers of all have in common; and the time in messages on
-/// communicators that have none.
+/// Messages by family; and the time in messages on communicators that have none.
 fn message_items(
     profile: &Profile,
     comms: &HashMap<String, CommRow>,
@@ -326,10 +383,11 @@ fn message_items(
         let (names, busiest) = by_time(&by_comm)?;
         let all: Vec<&PeerRow> = names.iter().flat_map(|name| &pairs[name]).collect();
         let mean = |row: &PeerRow| (row.sent_bytes / row.sent_messages).min(LARGEST_MESSAGE);
-        let turns = all.iter().map(|row| row.sent_messages).min()?;
-        let message = |row: &PeerRow| {
-            let times = (row.sent_messages as f64 / turns as f64).round() as u64;
-            (row.rank, row.peer, mean(row), times.clamp(1, MOST_IN_TURN) as u32)
+        let message = |row: &PeerRow| Sent {
+            source: row.rank,
+            destination: row.peer,
+            bytes: mean(row),
+            count: row.sent_messages,
         };
         let calls: u64 = all.iter().map(|row| row.sent_messages).sum();
         let bytes: u64 = all.iter().map(|row| row.sent_bytes).sum();

@@ -281,8 +281,11 @@ impl Compared {
         }
         if self.is_slower_replayed() {
             causes.push(
-                "the replay took longer than the program, so measure it again on cores that nobody else uses"
-                    .to_owned(),
+                match replay.call == MESSAGES {
+                    true => "the replay, in which all messages between two ranks are of their mean length, took longer than the program",
+                    false => "the replay took longer than the program, so measure it again on cores that nobody else uses",
+                }
+                .to_owned(),
             );
         } else if share(parts.rest_s) >= NAMED {
             causes.push(format!("{} are not explained", percent(parts.rest_s)));

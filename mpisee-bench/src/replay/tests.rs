@@ -96,3 +96,44 @@ fn completing_collectives_is_no_time_of_messages() {
     assert_eq!((received.time_s, received.covered()), (4.0, 0.25));
     assert_eq!(received.left_out[0].reason, "no message was sent on it");
 }
+
+/// By pattern its messages, as source, destination, bytes and times, and the weight.
+fn patterns(item: &Item, alone: Option<usize>) -> Vec<(Vec<(u32, u32, u64, u32)>, f64)> {
+    let of = |it: Weighted| {
+        let messages = it.pattern.steps[0].messages.iter();
+        (messages.map(|it| (it.source, it.destination, it.bytes, it.times)).collect(), it.weight)
+    };
+    item.patterns(alone).into_iter().map(of).collect()
+}
+
+#[test]
+fn pairs_with_very_different_numbers_of_messages_are_replayed_apart() {
+    let calls: [Call<'_>; 2] = [("W", 0, "MPI_Send", 8, 4000, 1.0), ("W", 1, "MPI_Send", 64 << 20, 1, 1.0)];
+    let plan = planned(&[WORLD], &calls, &[("W", 0, 1, 4000, 32_000), ("W", 1, 0, 1, 64 << 20)]);
+    let [item] = &plan.items[..] else { panic!("{:?}", plan.items) };
+    let found = patterns(item, None);
+    let [(small, of_small), (large, of_large)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((&small[..], &large[..]), (&[(0, 1, 8, 1)][..], &[(1, 0, 64 << 20, 1)][..]));
+    // The weights times the calls are the messages of the profile.
+    assert!((of_small * 4001.0 - 4000.0).abs() < 1e-6 && (of_large * 4001.0 - 1.0).abs() < 1e-9, "{found:?}");
+}
+
+#[test]
+fn pairs_with_like_numbers_are_replayed_at_once_in_their_proportions() {
+    let calls: [Call<'_>; 1] = [("W", 0, "MPI_Send", 8, 4000, 1.0)];
+    let messages = [("W", 0, 1, 200, 1600), ("W", 1, 0, 300, 2400), ("W", 0, 0, 3200, 25_600)];
+    let plan = planned(&[WORLD], &calls, &messages);
+    let found = patterns(&plan.items[0], Some(0));
+    let [(all, weight)] = &found[..] else { panic!("{found:?}") };
+    let times: Vec<u32> = all.iter().map(|it| it.3).collect();
+    assert_eq!(times, [2, 3, 32]);
+    assert!((weight * 37.0 - 1.0).abs() < 1e-9, "{weight}");
+}
+
+#[test]
+fn a_turn_of_a_collective_has_a_call_of_each_member() {
+    let calls: Vec<Call<'_>> = vec![("W", 0, "MPI_Bcast", 8, 1, 1.0)];
+    let plan = planned(&[WORLD], &calls, &[]);
+    let patterns = plan.items[0].patterns(None);
+    assert_eq!((patterns.len(), patterns[0].weight), (1, 0.5));
+}
