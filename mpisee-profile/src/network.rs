@@ -203,6 +203,18 @@ pub struct Replay {
     pub alone_spread: f64,
 }
 
+/// Operations whose blocks may have different lengths, which no profile has one by one, so that a replay has them equally long.
+const WITH_VECTORS: [&str; 6] =
+    ["MPI_Gatherv", "MPI_Scatterv", "MPI_Allgatherv", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce_scatter"];
+
+impl Replay {
+    /// Returns whether the blocks of the program may have been of other lengths than those of the replay, so that it is not known what the network takes
+    /// for the program's.
+    pub fn assumes_equal_blocks(&self) -> bool {
+        WITH_VECTORS.contains(&self.call.as_str())
+    }
+}
+
 impl Network {
     /// Reads a `network.json`.
     pub fn read(path: &Path) -> Result<Network, ProfileError> {

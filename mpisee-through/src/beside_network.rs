@@ -78,6 +78,8 @@ impl Comparison {
             .map(|(replay, recorded)| {
                 let calls = recorded.calls as f64;
                 let share = waiting_of(replay, &waiting);
+                // Of blocks that may have been of other lengths, the replay says nothing.
+                let calls = if replay.assumes_equal_blocks() { 0.0 } else { calls };
                 let parts =
                     Parts::of(recorded.time_s, share, replay.alone_s * calls, replay.together_s * calls);
                 Compared { replay: (*replay).clone(), recorded, parts }
@@ -106,7 +108,7 @@ pub struct Parts {
     pub time_s: f64,
     /// Waiting for other ranks; none where it is not measured.
     pub waiting_s: Option<f64>,
-    /// The time that a communicator takes alone.
+    /// The time that a communicator takes alone; nothing, like that beside siblings, where the replay [has other blocks](Replay::assumes_equal_blocks).
     pub network_s: f64,
     /// The time that it takes longer beside its siblings.
     pub siblings_s: f64,
@@ -279,7 +281,11 @@ impl Compared {
             Some(_) => {}
             None => causes.push("waiting was not measured".to_owned()),
         }
-        if self.is_slower_replayed() {
+        if replay.assumes_equal_blocks() {
+            causes.push(
+                "the replay has equally long blocks, and the program may have had others, so what the network takes is not known".to_owned(),
+            );
+        } else if self.is_slower_replayed() {
             causes.push(
                 match replay.call == MESSAGES {
                     true => "the replay, in which all messages between two ranks are of their mean length, took longer than the program",
