@@ -94,3 +94,27 @@ fn legal_patterns_of_all_backends_end() {
         assert!(rows.iter().all(|row| row.contains(",true,")), "{}", finished.stdout);
     });
 }
+
+/// Thousands of steps of the same members share a communicator; what an MPI has too few of, or a node no memory for, is a sentence.
+#[test]
+fn many_steps_run_or_are_refused() {
+    alone(|mpi| {
+        if has_none(mpi) {
+            return;
+        }
+        let place = Place::new();
+        let many = |operation: &str| format!("for i in 0..3000\n  step\n  {operation}\nend\n");
+        let sums = write(&place, "sums", &many("MPI_Allreduce : 8"));
+        let finished = bench(mpi, &format!("run {sums} --sizes 8 --repetitions 1")).ranks(2).plain();
+        assert!(finished.stdout.contains(",true,"), "{}", finished.stdout);
+        for (name, text, expected) in [
+            ("windows", many("0 -> 1 : 8 to 0").replace("step\n", "step using put\n"), "needs 3000 windows"),
+            ("buffers", many("MPI_Alltoall : 512M"), "of memory are available"),
+            ("often", "0 -> 1 : 8 times 1000000000\n".to_owned(), "more than 1048576 messages in one step"),
+        ] {
+            let file = write(&place, name, &text);
+            let finished = bench(mpi, &format!("run {file} --sizes 8")).ranks(2).exits_with(2).plain();
+            assert!(finished.stderr.contains(expected), "{name}: {}", finished.stderr);
+        }
+    });
+}
