@@ -93,6 +93,27 @@ const COVERED: f64 = 0.99;
 const MOST_IN_TURN: u64 = 32;
 
 impl Plan {
+    /// Sentences on what is left out: on each operation that takes a thousandth of the time, and on all others together.
+    pub fn left_out_text(&self) -> String {
+        let percent = |time_s: f64| 100.0 * time_s / self.time_s.max(f64::MIN_POSITIVE);
+        let (named, others): (Vec<&LeftOut>, Vec<&LeftOut>) =
+            self.left_out.iter().partition(|it| it.time_s > 0.001 * self.time_s);
+        let mut text = String::new();
+        for LeftOut { call, family, reason, time_s } in named {
+            text +=
+                &format!("Left out: {call} on {family}, {:.1} % of the time: {reason}.\n", percent(*time_s));
+        }
+        let rest_s: f64 = others.iter().map(|it| it.time_s).sum();
+        if rest_s > 0.001 * self.time_s {
+            text += &format!(
+                "Left out: {} other operations, {:.1} % of the time together.\n",
+                others.len(),
+                percent(rest_s)
+            );
+        }
+        text
+    }
+
     /// The part of the time in communication that the replay covers.
     pub fn covered(&self) -> f64 {
         let covered_s: f64 = self.items.iter().map(|item| item.time_s).sum();
@@ -242,11 +263,15 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
     let mut covered_s = 0.0;
     let mut kept = Vec::new();
     for item in items {
-        if kept.len() < MOST_ITEMS && covered_s <= COVERED * time_s {
+        let is_enough = covered_s > COVERED * time_s;
+        if kept.len() < MOST_ITEMS && !is_enough {
             covered_s += item.time_s;
             kept.push(item);
         } else {
-            let reason = "it takes little time".to_owned();
+            let reason = match is_enough {
+                true => "it takes little time".to_owned(),
+                false => format!("{MOST_ITEMS} operations are replayed at the most"),
+            };
             left_out.push(LeftOut { family: item.family, call: item.call, reason, time_s: item.time_s });
         }
     }

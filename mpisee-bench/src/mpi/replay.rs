@@ -160,10 +160,7 @@ fn write(
     println!("{}", setting.text());
     print!("{}", table(plan, &replays));
     println!("The replay covers {:.1} % of the time in communication.", 100.0 * plan.covered());
-    for it in plan.left_out.iter().filter(|it| it.time_s > 0.001 * plan.time_s) {
-        let share = 100.0 * it.time_s / plan.time_s;
-        println!("Left out: {} on {}, {share:.1} % of the time: {}.", it.call, it.family, it.reason);
-    }
+    print!("{}", plan.left_out_text());
     println!("Read it with: mpisee-through compare-network {} {}", profile.display(), output.display());
     Ok(())
 }

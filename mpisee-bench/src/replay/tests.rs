@@ -137,3 +137,26 @@ fn a_turn_of_a_collective_has_a_call_of_each_member() {
     let patterns = plan.items[0].patterns(None);
     assert_eq!((patterns.len(), patterns[0].weight), (1, 0.5));
 }
+
+#[test]
+fn what_the_most_operations_leave_out_is_named_and_summed() {
+    let comms: Vec<String> =
+        (0..2100).map(|at| format!("W_s{at}.0,W,MPI_Comm_split,2,1,0-1,,,,1,0,")).collect();
+    let names: Vec<String> = (0..2100).map(|at| format!("W_s{at}.0")).collect();
+    let comms: Vec<&str> = comms.iter().map(String::as_str).collect();
+    // A hundred that take much, and two thousand that take less than a thousandth each.
+    let time_s = |at: usize| if at < 100 { 1.0 } else { 0.05 };
+    let calls: Vec<Call<'_>> = names
+        .iter()
+        .enumerate()
+        .map(|(at, name)| (name.as_str(), 0, "MPI_Bcast", 8, 1, time_s(at)))
+        .collect();
+    let plan = planned(&comms, &calls, &[]);
+    assert_eq!((plan.items.len(), plan.left_out.len()), (64, 2100 - 64));
+    assert!((plan.covered() - 0.32).abs() < 1e-9);
+    let text = plan.left_out_text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 36 + 1);
+    assert!(lines[0].ends_with("0.5 % of the time: 64 operations are replayed at the most."), "{}", lines[0]);
+    assert_eq!(lines[36], "Left out: 2000 other operations, 50.0 % of the time together.");
+}
