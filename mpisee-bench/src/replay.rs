@@ -329,12 +329,13 @@ fn kind(call: &str, comm: &CommRow) -> Treatment {
 /// The treatment of a row whose call may complete requests, where these are not those of messages alone.
 fn not_of_messages(row: &CallRow, requests: &HashMap<(String, u32), Requests>) -> Option<Treatment> {
     let of = requests.get(&(row.comm.clone(), row.rank)).filter(|of| of.others)?;
-    Requests::is_of_them(&row.call).then(|| match of.messages {
-        false => Treatment::LeftOut("it completes nonblocking or persistent collectives, which are not replayed"),
-        true => Treatment::LeftOut(
-            "it completes messages and nonblocking collectives on this communicator, and the profile does not tell their times apart",
-        ),
-    })
+    let why = match of.messages {
+        false => "it completes requests of nonblocking collectives or other calls that are not replayed",
+        true => {
+            "it completes messages and nonblocking collectives or others on this communicator, and the profile does not tell their times apart"
+        }
+    };
+    Requests::is_of_them(&row.call).then_some(Treatment::LeftOut(why))
 }
 
 impl Sum {

@@ -105,7 +105,7 @@ fn many_steps_run_or_are_refused() {
         let place = Place::new();
         let many = |operation: &str| format!("for i in 0..3000\n  step\n  {operation}\nend\n");
         let sums = write(&place, "sums", &many("MPI_Allreduce : 8"));
-        let finished = bench(mpi, &format!("run {sums} --sizes 8 --repetitions 1")).ranks(2).plain();
+        let finished = bench(mpi, &format!("run {sums} --sizes 8")).ranks(2).plain();
         assert!(finished.stdout.contains(",true,"), "{}", finished.stdout);
         for (name, text, expected) in [
             ("windows", many("0 -> 1 : 8 to 0").replace("step\n", "step using put\n"), "needs 3000 windows"),
