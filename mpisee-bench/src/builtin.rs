@@ -141,6 +141,17 @@ impl Places {
 impl Builtin {
     /// The pattern for messages of `bytes` on `ranks` ranks.
     pub fn pattern(&self, bytes: u64, ranks: u32, backend: Backend) -> Result<Pattern, String> {
+        let pattern = self.on(bytes, ranks, backend)?;
+        let is_empty = |step: &Step| step.messages.is_empty() && step.collectives.is_empty();
+        match ranks < 2 && pattern.steps.iter().all(is_empty) {
+            true => {
+                Err("on one rank, this pattern has no message: start two or more with mpirun -n".to_owned())
+            }
+            false => Ok(pattern),
+        }
+    }
+
+    fn on(&self, bytes: u64, ranks: u32, backend: Backend) -> Result<Pattern, String> {
         match self {
             &Builtin::PointToPoint { ranks, exchange, window } => {
                 Ok(point_to_point(ranks, exchange, window, bytes, backend))
@@ -215,6 +226,12 @@ impl Groups {
     fn check(&self, ranks: u32) -> Result<(), String> {
         let Groups { count, size, active } = *self;
         let needed = u64::from(count) * u64::from(size);
+        if size == 0 && ranks < count {
+            let noun = if ranks == 1 { "rank" } else { "ranks" };
+            return Err(format!(
+                "{count} groups need {count} ranks or more, and this run has {ranks} {noun}: start more with mpirun -n"
+            ));
+        }
         if count < 2 || size == 0 || active == 0 {
             return Err("groups are two or more, and each has an active rank".to_owned());
         }
@@ -491,6 +508,20 @@ mod tests {
             let expected = [Action::Start(0), Action::Wait(0), Action::Start(1), Action::Wait(1)];
             assert_eq!(schedule(&pattern, 0), expected, "{pattern}");
             assert_eq!(schedule(&pattern, 1), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn one_rank_is_told_to_start_more() {
+        let groups = Groups { count: 2, size: 0, active: 0 };
+        for builtin in [
+            Builtin::Rail(groups, Direction::Uni),
+            Builtin::Stripe { size: 0, within: Backend::Isend },
+            Builtin::AllToAll,
+            Builtin::Tree,
+        ] {
+            let said = builtin.pattern(8, 1, Backend::Isend).unwrap_err();
+            assert!(said.contains("with mpirun -n") && said.contains("more"), "{said}");
         }
     }
 

@@ -156,7 +156,12 @@ fn number(word: &str) -> Result<Token, String> {
 /// Reads tokens one after the other.
 pub struct Reader<'t> {
     rest: &'t [Token],
+    /// Operators so far.
+    operators: usize,
 }
+
+/// Operators of a line; a bound on the stack, too, since each is within the next.
+const MOST_OPERATORS: usize = 1000;
 
 /// Parentheses and signs within each other; a bound on the stack.
 const DEEPEST: usize = 32;
@@ -164,7 +169,7 @@ const DEEPEST: usize = 32;
 impl<'t> Reader<'t> {
     /// Reads these tokens.
     pub fn new(tokens: &'t [Token]) -> Self {
-        Reader { rest: tokens }
+        Reader { rest: tokens, operators: 0 }
     }
 
     /// The next token, which stays the next.
@@ -235,7 +240,7 @@ impl<'t> Reader<'t> {
 
     fn sum(&mut self, depth: usize) -> Result<Expression, String> {
         let mut left = self.product(depth)?;
-        while let Some(operator) = self.operator(false) {
+        while let Some(operator) = self.operator(false)? {
             left = Expression::Binary(Box::new(left), operator, Box::new(self.product(depth)?));
         }
         Ok(left)
@@ -243,16 +248,22 @@ impl<'t> Reader<'t> {
 
     fn product(&mut self, depth: usize) -> Result<Expression, String> {
         let mut left = self.factor(depth)?;
-        while let Some(operator) = self.operator(true) {
+        while let Some(operator) = self.operator(true)? {
             left = Expression::Binary(Box::new(left), operator, Box::new(self.factor(depth)?));
         }
         Ok(left)
     }
 
-    fn operator(&mut self, closer: bool) -> Option<Operator> {
-        let operator = Operator::of(self.peek()?).filter(|it| it.binds_closer() == closer)?;
-        self.take();
-        Some(operator)
+    fn operator(&mut self, closer: bool) -> Result<Option<Operator>, String> {
+        let next = self.peek().and_then(Operator::of).filter(|it| it.binds_closer() == closer);
+        if next.is_some() {
+            self.take();
+            self.operators += 1;
+            if self.operators > MOST_OPERATORS {
+                return Err(format!("more than {MOST_OPERATORS} operators are in one line"));
+            }
+        }
+        Ok(next)
     }
 
     fn factor(&mut self, depth: usize) -> Result<Expression, String> {
@@ -316,6 +327,11 @@ mod tests {
         assert!(value("12x").unwrap_err().contains("'12x' is not a number"));
         assert!(value(&"(".repeat(100)).unwrap_err().contains("within each other"));
         assert!(value(&"-".repeat(100_000)).unwrap_err().contains("within each other"));
+        for operator in ["+", "*"] {
+            let long = |terms: usize| vec!["1"; terms].join(operator);
+            assert!(value(&long(1000)).is_ok());
+            assert_eq!(value(&long(200_000)), Err("more than 1000 operators are in one line".to_owned()));
+        }
         assert!(value("1 2").unwrap_err().contains("2 is where the end of the line"));
         assert!(value("ü").unwrap_err().contains("'ü' has no meaning"));
     }

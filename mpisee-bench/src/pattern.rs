@@ -5,6 +5,7 @@
 
 use crate::backend::Backend;
 use crate::collective::Collective;
+use std::collections::HashMap;
 use std::fmt;
 
 /// A pattern, with all numbers known.
@@ -95,6 +96,15 @@ impl Step {
         self.collectives.iter().find(|call| call.members.contains(&rank))
     }
 
+    /// The members of its collective operations, and whether they communicate with neighbours: steps that have the same share communicators.
+    pub fn membership(&self) -> Vec<(&[u32], bool)> {
+        self.collectives.iter().map(|call| (&call.members[..], call.collective.is_of_neighbours())).collect()
+    }
+
+    fn has_rings(&self) -> bool {
+        self.collectives.iter().any(|call| call.collective.is_of_neighbours())
+    }
+
     /// Returns whether the rank has a part in the step.
     pub fn concerns(&self, rank: u32) -> bool {
         self.messages.iter().any(|it| it.source == rank || it.destination == rank)
@@ -159,6 +169,12 @@ impl fmt::Display for Fault {
 /// The largest message: counts of MPI functions are C's `int`.
 pub const LARGEST_MESSAGE: u64 = i32::MAX as u64;
 
+/// Messages of a rank in a step at the most, each of its times counted: MPI has a request for each.
+pub const MOST_MESSAGES: u64 = 1 << 20;
+
+/// Windows of one-sided steps and communicators of collective operations that a pattern may need: MPICH has 2048 of both in all.
+pub const MOST_COMMUNICATORS: usize = 1800;
+
 impl Pattern {
     /// A pattern of these steps, of which a time is the time of all.
     pub fn of(steps: Vec<Step>) -> Self {
@@ -184,13 +200,13 @@ impl Pattern {
         spans.map(|(_, end)| end).max().unwrap_or(0)
     }
 
-    /// The bytes of the buffers that a rank needs for collective operations: of the largest one, what it hands over
-    /// and what it gets.
+    /// The bytes of the buffers that a rank needs for collective operations, each of which has its own: what all hand over and get.
     pub fn collective_buffers(&self, rank: u32) -> (u64, u64) {
         let calls = self.steps.iter().filter_map(|step| step.collective_of(rank));
-        calls.fold((0, 0), |most, call| {
+        calls.fold((0, 0), |sum: (u64, u64), call| {
             let (given, got) = call.collective.blocks(call.members.len() as u64);
-            (most.0.max(given.saturating_mul(call.bytes)), most.1.max(got.saturating_mul(call.bytes)))
+            let [given, got] = [given, got].map(|blocks| blocks.saturating_mul(call.bytes));
+            (sum.0.saturating_add(given), sum.1.saturating_add(got))
         })
     }
 
@@ -222,11 +238,53 @@ impl Pattern {
         }
         for (number, step) in self.steps.iter().enumerate() {
             check_messages(number, step, ranks)?;
+            check_numbers(number, step)?;
             check_collectives(number, step, ranks)?;
             check_places(number, step)?;
         }
-        Ok(())
+        self.check_communicators()
     }
+
+    /// The number of communicators for collective operations by MPI: steps of the same members share theirs, and those of neighbours are made beside.
+    fn communicators(&self) -> usize {
+        let of_mpi = self.steps.iter().filter(|step| step.has_mpi_collectives());
+        let all: HashMap<_, _> = of_mpi.map(|step| (step.membership(), step.has_rings())).collect();
+        all.into_values().map(|has_rings| 1 + usize::from(has_rings)).sum()
+    }
+
+    /// Checks that MPI has enough windows and communicators for the pattern.
+    fn check_communicators(&self) -> Result<(), Fault> {
+        let is_one_sided =
+            |step: &&Step| matches!(step.backend, Backend::Put | Backend::Get) && !step.messages.is_empty();
+        let windows = self.steps.iter().filter(is_one_sided).count();
+        let communicators = self.communicators();
+        if windows + communicators <= MOST_COMMUNICATORS {
+            return Ok(());
+        }
+        let what = format!(
+            "the pattern needs {windows} windows, one for each step by put or get, and {communicators} communicators, one for each list of members; \
+             an MPI has {MOST_COMMUNICATORS} for certain: take fewer steps"
+        );
+        Err(Fault { step: self.steps.len() - 1, message: None, what })
+    }
+}
+
+/// Checks that no rank has more messages in a step than it has memory for their requests.
+fn check_numbers(number: usize, step: &Step) -> Result<(), Fault> {
+    let mut of_rank: HashMap<u32, u64> = HashMap::new();
+    for (at, message) in step.messages.iter().enumerate() {
+        for rank in [message.source, message.destination] {
+            let count = of_rank.entry(rank).or_default();
+            *count += u64::from(message.times);
+            if *count > MOST_MESSAGES {
+                let what = format!(
+                    "rank {rank} has more than {MOST_MESSAGES} messages in one step, each of its times counted; take fewer, or put them into several steps"
+                );
+                return Err(Fault { step: number, message: Some(at), what });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn check_messages(number: usize, step: &Step, ranks: u32) -> Result<(), Fault> {
@@ -387,6 +445,38 @@ mod tests {
         let long = pattern(vec![message(0, 1, 1 << 31, 0, 0)]);
         assert!(long.check(2).unwrap_err().to_string().contains("2147483648 bytes is longer"));
         assert!(Pattern::of(Vec::new()).check(2).is_err());
+    }
+
+    #[test]
+    fn too_many_messages_and_windows_are_faults() {
+        let mut often = message(0, 1, 8, 0, 0);
+        often.times = 1_000_000_000;
+        assert!(
+            pattern(vec![often]).check(2).unwrap_err().what.contains("rank 0 has more than 1048576 messages")
+        );
+        let put = Step { backend: Backend::Put, messages: vec![message(0, 1, 8, 0, 0)], ..Step::default() };
+        let said = Pattern::of(vec![put.clone(); 3000]).check(2).unwrap_err().what;
+        assert!(said.contains("needs 3000 windows") && said.contains("take fewer steps"), "{said}");
+        assert_eq!(Pattern::of(vec![put; 1000]).check(2), Ok(()));
+    }
+
+    #[test]
+    fn steps_of_the_same_members_need_one_communicator_and_each_its_buffers() {
+        let step = |members: &[u32]| {
+            let call = CollectiveCall {
+                collective: Collective::Alltoall,
+                members: members.to_vec(),
+                bytes: 10,
+                root: 0,
+            };
+            Step { collectives: vec![call], ..Step::default() }
+        };
+        let steps: Vec<Step> = (0..3000).map(|_| step(&[0, 1])).chain([step(&[1, 0])]).collect();
+        let pattern = Pattern::of(steps);
+        assert_eq!(pattern.check(2), Ok(()));
+        assert_eq!(pattern.communicators(), 2);
+        assert_eq!(pattern.collective_buffers(1), (3001 * 20, 3001 * 20));
+        assert_eq!(pattern.collective_buffers(2), (0, 0));
     }
 
     #[test]

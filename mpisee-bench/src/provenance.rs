@@ -180,6 +180,9 @@ mod tests {
                         run.started[rank][step] = true;
                         run.next[rank] += 1;
                     })),
+                    Some(Action::Complete(_)) => {
+                        possible.push(Box::new(move |run: &mut Run<'p>| run.next[rank] += 1));
+                    }
                     Some(Action::Wait(step)) if self.is_complete(rank as u32, step) => {
                         possible.push(Box::new(move |run: &mut Run<'p>| run.next[rank] += 1));
                     }

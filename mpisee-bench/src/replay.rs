@@ -5,8 +5,9 @@ use crate::backend::Backend;
 use crate::builtin::Places;
 use crate::collective::Collective;
 use crate::pattern::{CollectiveCall, LARGEST_MESSAGE, Pattern, Step};
-use mpisee_profile::comm_name::CommName;
+use mpisee_profile::comm_name::{CommName, is_one_per_process};
 use mpisee_profile::network::MESSAGES;
+use mpisee_profile::requests::Requests;
 use mpisee_profile::rows::{CallRow, CommRow, PeerRow, Row};
 use mpisee_profile::{Kind, Operation, Profile};
 use serde::{Deserialize, Serialize};
@@ -59,8 +60,30 @@ pub struct Item {
     pub calls: u64,
     /// The time of all ranks in seconds.
     pub time_s: f64,
-    /// By communicator its messages: source, destination, bytes, how many in each turn.
-    pub messages: Vec<Vec<(u32, u32, u64, u32)>>,
+    /// By communicator its messages; none of a collective operation.
+    pub messages: Vec<Vec<Sent>>,
+}
+
+/// The messages from one rank to another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sent {
+    /// The rank that sends.
+    pub source: u32,
+    /// The rank that receives.
+    pub destination: u32,
+    /// The bytes of a message, on average.
+    pub bytes: u64,
+    /// The messages in the profile.
+    pub count: u64,
+}
+
+/// A pattern of a replay. The time of all ranks in a call is the sum over the patterns of their times of all ranks, each times its weight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weighted {
+    /// The pattern.
+    pub pattern: Pattern,
+    /// How often it is in one call: less than once where it has several.
+    pub weight: f64,
 }
 
 /// Items at the most, and the part of the time that they have to cover.
@@ -69,42 +92,107 @@ const COVERED: f64 = 0.99;
 /// Messages between two ranks in one turn of a replay, at the most.
 const MOST_IN_TURN: u64 = 32;
 
-impl Item {
-    /// The pattern with all communicators at once, or with one of them alone.
-    pub fn pattern(&self, alone: Option<usize>) -> Pattern {
-        let is_in_it = |at: &usize| alone.is_none_or(|one| one == *at);
-        let at = (0..self.comms.len()).filter(is_in_it);
-        let mut step = Step { name: self.call.clone(), backend: Backend::Isend, ..Step::default() };
-        match Collective::from_name(&self.call) {
-            Some(collective) => {
-                let call = |at: usize| CollectiveCall {
-                    collective,
-                    members: self.comms[at].1.clone(),
-                    bytes: self.bytes,
-                    root: 0,
-                };
-                step.collectives = at.map(call).collect();
-            }
-            None => {
-                let mut places = Places::default();
-                for &(source, destination, bytes, times) in at.flat_map(|at| &self.messages[at]) {
-                    places.add_times(source, destination, bytes, times);
-                }
-                step.messages = places.messages();
-            }
+impl Plan {
+    /// Sentences on what is left out: on each operation that takes a thousandth of the time, and on all others together.
+    pub fn left_out_text(&self) -> String {
+        let percent = |time_s: f64| 100.0 * time_s / self.time_s.max(f64::MIN_POSITIVE);
+        let (named, others): (Vec<&LeftOut>, Vec<&LeftOut>) =
+            self.left_out.iter().partition(|it| it.time_s > 0.001 * self.time_s);
+        let mut text = String::new();
+        for LeftOut { call, family, reason, time_s } in named {
+            text +=
+                &format!("Left out: {call} on {family}, {:.1} % of the time: {reason}.\n", percent(*time_s));
         }
-        Pattern::of(vec![step])
+        let rest_s: f64 = others.iter().map(|it| it.time_s).sum();
+        if rest_s > 0.001 * self.time_s {
+            text += &format!(
+                "Left out: {} other operations, {:.1} % of the time together.\n",
+                others.len(),
+                percent(rest_s)
+            );
+        }
+        text
     }
 
-    /// Calls of all ranks, or messages, in one run of the pattern.
-    pub fn calls_in_turn(&self, alone: Option<usize>) -> u64 {
-        let is_in_it = |at: &usize| alone.is_none_or(|one| one == *at);
-        let of_comm = |at: usize| match self.messages.get(at) {
-            Some(messages) => messages.iter().map(|&(_, _, _, times)| u64::from(times)).sum(),
-            None => self.comms[at].1.len() as u64,
-        };
-        (0..self.comms.len()).filter(is_in_it).map(of_comm).sum()
+    /// The part of the time in communication that the replay covers.
+    pub fn covered(&self) -> f64 {
+        let covered_s: f64 = self.items.iter().map(|item| item.time_s).sum();
+        if self.time_s > 0.0 { covered_s / self.time_s } else { 0.0 }
     }
+}
+
+impl Item {
+    /// The patterns with all communicators at once, or with one of them alone: one of a collective operation; of messages one for all pairs
+    /// of ranks with numbers of messages that are not too different, since one pattern cannot have a message from here and thousands from there.
+    pub fn patterns(&self, alone: Option<usize>) -> Vec<Weighted> {
+        let is_in_it = |at: &usize| alone.is_none_or(|one| one == *at);
+        let at = (0..self.comms.len()).filter(is_in_it);
+        let step = Step { name: self.call.clone(), backend: Backend::Isend, ..Step::default() };
+        if let Some(collective) = Collective::from_name(&self.call) {
+            let call = |at: usize| CollectiveCall {
+                collective,
+                members: self.comms[at].1.clone(),
+                bytes: self.bytes,
+                root: 0,
+            };
+            let collectives: Vec<CollectiveCall> = at.map(call).collect();
+            let calls: usize = collectives.iter().map(|call| call.members.len()).sum();
+            let pattern = Pattern::of(vec![Step { collectives, ..step }]);
+            return vec![Weighted { pattern, weight: 1.0 / calls.max(1) as f64 }];
+        }
+        let sent: Vec<Sent> = at.flat_map(|at| self.messages[at].iter().copied()).collect();
+        let all: u64 = sent.iter().map(|it| it.count).sum();
+        let of_class = |class: Vec<Sent>| {
+            let turns = turns(&class);
+            let mut places = Places::default();
+            let mut in_turn = 0;
+            for it in &class {
+                let times = (it.count as f64 / turns).round().max(1.0) as u32;
+                in_turn += u64::from(times);
+                places.add_times(it.source, it.destination, it.bytes, times);
+            }
+            let count: u64 = class.iter().map(|it| it.count).sum();
+            let pattern = Pattern::of(vec![Step { messages: places.messages(), ..step.clone() }]);
+            Weighted { pattern, weight: count as f64 / in_turn as f64 / all as f64 }
+        };
+        classes(sent).into_iter().map(of_class).collect()
+    }
+}
+
+/// The pairs of ranks, those together whose numbers of messages are not more than [`MOST_IN_TURN`] times each other's.
+fn classes(mut sent: Vec<Sent>) -> Vec<Vec<Sent>> {
+    let mut order: Vec<u64> = sent.iter().map(|it| it.count).collect();
+    order.sort_unstable();
+    let mut begins: Vec<u64> = Vec::new();
+    for count in order {
+        if begins.last().is_none_or(|&begin| count > begin.saturating_mul(MOST_IN_TURN)) {
+            begins.push(count);
+        }
+    }
+    let mut classes = Vec::new();
+    for &begin in begins.iter().rev() {
+        let (class, rest) = sent.into_iter().partition(|it| it.count >= begin);
+        classes.push(class);
+        sent = rest;
+    }
+    classes
+}
+
+/// The number of turns in which a class sends all of its messages, so that each turn has whole ones: as many of each pair as are nearest to its
+/// part, with [`MOST_IN_TURN`] at the most.
+fn turns(class: &[Sent]) -> f64 {
+    let least = class.iter().map(|it| it.count).min().unwrap_or(1) as f64;
+    let most = class.iter().map(|it| it.count).max().unwrap_or(1) as f64;
+    let error = |turns: f64| {
+        let of_pair = |it: &Sent| {
+            let wanted = it.count as f64 / turns;
+            (wanted.round() - wanted).abs() / wanted
+        };
+        class.iter().map(of_pair).fold(0.0, f64::max)
+    };
+    let factors = (1..=8).map(f64::from).filter(|factor| factor * most / least <= MOST_IN_TURN as f64);
+    let candidates = factors.map(|factor| least / factor);
+    candidates.min_by(|&one, &other| error(one).total_cmp(&error(other))).unwrap_or(least)
 }
 
 /// A size class of an operation on the communicators of a family.
@@ -134,6 +222,7 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
         .map(|row| row.map(|row| (row.comm.clone(), row)))
         .collect::<Result<_, _>>()
         .map_err(failed)?;
+    let requests = Requests::of(profile).map_err(failed)?;
     let mut sums: BTreeMap<(String, String, [u64; 2]), Sum> = BTreeMap::new();
     let mut message_s: BTreeMap<String, f64> = BTreeMap::new();
     let mut left_out: BTreeMap<(String, String, &'static str), f64> = BTreeMap::new();
@@ -141,7 +230,11 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
         let row = row.map_err(failed)?;
         let Some(comm) = comms.get(&row.comm) else { continue };
         let family = family(&row.comm);
-        match kind(&row.call, comm) {
+        let treatment = match kind(&row.call, comm) {
+            Treatment::Messages => not_of_messages(&row, &requests).unwrap_or(Treatment::Messages),
+            other => other,
+        };
+        match treatment {
             Treatment::Nothing => {}
             Treatment::LeftOut(why) => {
                 *left_out.entry((family, row.call, why)).or_default() += row.time_s.0;
@@ -155,7 +248,12 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
     }
     let mut items: Vec<Item> =
         sums.into_iter().filter_map(|(key, sum)| collective_item(key, sum, &comms)).collect();
-    items.extend(message_items(profile, &comms, message_s).map_err(failed)?);
+    let (of_messages, without) = message_items(profile, &comms, message_s).map_err(failed)?;
+    items.extend(of_messages);
+    for (comm, time_s) in without {
+        let why = "no message was sent on it";
+        *left_out.entry((self::family(&comm), MESSAGES.to_owned(), why)).or_default() += time_s;
+    }
     let time_s = items.iter().map(|item| item.time_s).sum::<f64>() + left_out.values().sum::<f64>();
     items.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
     let mut left_out: Vec<LeftOut> = left_out
@@ -165,11 +263,15 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
     let mut covered_s = 0.0;
     let mut kept = Vec::new();
     for item in items {
-        if kept.len() < MOST_ITEMS && covered_s <= COVERED * time_s {
+        let is_enough = covered_s > COVERED * time_s;
+        if kept.len() < MOST_ITEMS && !is_enough {
             covered_s += item.time_s;
             kept.push(item);
         } else {
-            let reason = "it takes little time".to_owned();
+            let reason = match is_enough {
+                true => "it takes little time".to_owned(),
+                false => format!("{MOST_ITEMS} operations are replayed at the most"),
+            };
             left_out.push(LeftOut { family: item.family, call: item.call, reason, time_s: item.time_s });
         }
     }
@@ -201,7 +303,12 @@ fn kind(call: &str, comm: &CommRow) -> Treatment {
     if comm.members.remote.is_some() {
         return Treatment::LeftOut("intercommunicators are not replayed");
     }
-    if comm.count > 1 || comm.members.has_elided() || comm.members.outsiders() > 0 {
+    // Of MPI_COMM_SELF and what is made of it, one row stands for the communicators of all ranks.
+    if is_one_per_process(&comm.comm) {
+        return Treatment::LeftOut("each rank has one of its own, on which nothing is communicated");
+    }
+    let are_listed = u64::from(comm.size) == comm.members.group.len();
+    if comm.count > 1 || comm.members.has_elided() || comm.members.outsiders() > 0 || !are_listed {
         return Treatment::LeftOut("its members are not listed one by one");
     }
     match kind {
@@ -217,6 +324,18 @@ fn kind(call: &str, comm: &CommRow) -> Treatment {
             None => Treatment::LeftOut("nonblocking and persistent collectives are not replayed"),
         },
     }
+}
+
+/// The treatment of a row whose call may complete requests, where these are not those of messages alone.
+fn not_of_messages(row: &CallRow, requests: &HashMap<(String, u32), Requests>) -> Option<Treatment> {
+    let of = requests.get(&(row.comm.clone(), row.rank)).filter(|of| of.others)?;
+    let why = match of.messages {
+        false => "it completes requests of nonblocking collectives or other calls that are not replayed",
+        true => {
+            "it completes messages and nonblocking collectives or others on this communicator, and the profile does not tell their times apart"
+        }
+    };
+    Requests::is_of_them(&row.call).then_some(Treatment::LeftOut(why))
 }
 
 impl Sum {
@@ -266,12 +385,12 @@ fn by_time(by_comm: &BTreeMap<String, f64>) -> Option<(Vec<String>, usize)> {
     Some((by_comm.keys().cloned().collect(), busiest))
 }
 
-/// Messages by family, with as many in each turn between two ranks as the numbers of all have in common.
+/// Messages by family; and the time in messages on communicators that have none.
 fn message_items(
     profile: &Profile,
     comms: &HashMap<String, CommRow>,
-    message_s: BTreeMap<String, f64>,
-) -> Result<Vec<Item>, mpisee_profile::ProfileError> {
+    mut message_s: BTreeMap<String, f64>,
+) -> Result<(Vec<Item>, BTreeMap<String, f64>), mpisee_profile::ProfileError> {
     let mut pairs: BTreeMap<String, Vec<PeerRow>> = BTreeMap::new();
     for row in profile.rows::<PeerRow>()? {
         let row = row?;
@@ -281,16 +400,20 @@ fn message_items(
     }
     let mut families: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
     for comm in pairs.keys() {
-        families.entry(family(comm)).or_default().insert(comm.clone(), message_s[comm]);
+        families
+            .entry(family(comm))
+            .or_default()
+            .insert(comm.clone(), message_s.remove(comm).unwrap_or_default());
     }
     let item = |(family, by_comm): (String, BTreeMap<String, f64>)| {
         let (names, busiest) = by_time(&by_comm)?;
         let all: Vec<&PeerRow> = names.iter().flat_map(|name| &pairs[name]).collect();
         let mean = |row: &PeerRow| (row.sent_bytes / row.sent_messages).min(LARGEST_MESSAGE);
-        let turns = all.iter().map(|row| row.sent_messages).min()?;
-        let message = |row: &PeerRow| {
-            let times = (row.sent_messages as f64 / turns as f64).round() as u64;
-            (row.rank, row.peer, mean(row), times.clamp(1, MOST_IN_TURN) as u32)
+        let message = |row: &PeerRow| Sent {
+            source: row.rank,
+            destination: row.peer,
+            bytes: mean(row),
+            count: row.sent_messages,
         };
         let calls: u64 = all.iter().map(|row| row.sent_messages).sum();
         let bytes: u64 = all.iter().map(|row| row.sent_bytes).sum();
@@ -306,5 +429,8 @@ fn message_items(
             messages: names.iter().map(|name| pairs[name].iter().map(message).collect()).collect(),
         })
     };
-    Ok(families.into_iter().filter_map(item).collect())
+    Ok((families.into_iter().filter_map(item).collect(), message_s))
 }
+
+#[cfg(test)]
+mod tests;

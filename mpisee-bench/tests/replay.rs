@@ -1,7 +1,8 @@
 //! From a profile to what is replayed of it.
 
 use mpisee_bench::collective::Collective;
-use mpisee_bench::replay::{Item, plan};
+use mpisee_bench::pattern::Pattern;
+use mpisee_bench::replay::{Item, Sent, Weighted, plan};
 use mpisee_profile::network::MESSAGES;
 use mpisee_profile::rows::{CallRow, CommRow, Memory, PeerRow, RankRow, Row, Seconds};
 use mpisee_profile::writer::{ProfileWriter, to_csv};
@@ -97,22 +98,28 @@ fn blocks_follow_from_the_bytes_that_a_profile_has() {
     assert_eq!((alltoall.busiest, alltoall.size), (1, KIB));
     assert_eq!((bcast.call.as_str(), bcast.bytes, bcast.calls), ("MPI_Bcast", 1500, 20));
     assert_eq!((messages.call.as_str(), messages.calls, messages.bytes), (MESSAGES, 21, 21_900 / 21));
-    assert_eq!(messages.messages, [[(0, 1, 1100, 2), (1, 0, 1100, 1), (2, 3, 1000, 4)]]);
+    let sent = |source, destination, bytes, count| Sent { source, destination, bytes, count };
+    assert_eq!(messages.messages, [[sent(0, 1, 1100, 6), sent(1, 0, 1100, 3), sent(2, 3, 1000, 12)]]);
+}
+
+/// The only pattern, and how many calls it has.
+fn only(item: &Item, alone: Option<usize>) -> (Pattern, u64) {
+    let [Weighted { pattern, weight }] = &item.patterns(alone)[..] else { panic!("{item:?}") };
+    (pattern.clone(), (1.0 / weight).round() as u64)
 }
 
 #[test]
 fn a_family_is_replayed_at_once_and_one_alone() {
     let items = items();
-    let together = items[0].pattern(None);
+    let (together, calls) = only(&items[0], None);
     assert_eq!(together.check(4), Ok(()));
     assert_eq!(together.steps[0].collectives.len(), 2);
-    assert_eq!((together.moved(), items[0].calls_in_turn(None)), (2 * 4 * 600, 4));
-    let alone = items[0].pattern(Some(1));
+    assert_eq!((together.moved(), calls), (2 * 4 * 600, 4));
+    let (alone, calls) = only(&items[0], Some(1));
     assert_eq!(alone.steps[0].collectives[0].members, [1, 3]);
-    assert_eq!(alone.steps[0].collectives[0].collective, Collective::Alltoall);
-    assert_eq!(items[0].calls_in_turn(Some(1)), 2);
-    let messages = items[2].pattern(None);
+    assert_eq!((alone.steps[0].collectives[0].collective, calls), (Collective::Alltoall, 2));
+    let (messages, calls) = only(&items[2], None);
     assert_eq!(messages.check(4), Ok(()));
     // As many in a turn as the numbers in the profile have in common.
-    assert_eq!((messages.moved(), items[2].calls_in_turn(None)), (2 * 1100 + 1100 + 4 * 1000, 7));
+    assert_eq!((messages.moved(), calls), (2 * 1100 + 1100 + 4 * 1000, 7));
 }

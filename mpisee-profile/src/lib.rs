@@ -24,6 +24,7 @@ pub mod operation;
 pub mod options;
 pub mod ranks;
 pub mod reader;
+pub mod requests;
 pub mod rows;
 pub mod run;
 pub mod segment;

@@ -203,6 +203,18 @@ pub struct Replay {
     pub alone_spread: f64,
 }
 
+/// Operations whose blocks may have different lengths, which no profile has one by one, so that a replay has them equally long.
+const WITH_VECTORS: [&str; 6] =
+    ["MPI_Gatherv", "MPI_Scatterv", "MPI_Allgatherv", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce_scatter"];
+
+impl Replay {
+    /// Returns whether the blocks of the program may have been of other lengths than those of the replay, so that it is not known what the network takes
+    /// for the program's.
+    pub fn assumes_equal_blocks(&self) -> bool {
+        WITH_VECTORS.contains(&self.call.as_str())
+    }
+}
+
 impl Network {
     /// Reads a `network.json`.
     pub fn read(path: &Path) -> Result<Network, ProfileError> {
@@ -227,13 +239,47 @@ impl Network {
                      mpisee-through that came with the mpisee-bench that wrote it"
                 ),
             }),
-            Some(_) => serde_json::from_str(&text).map_err(malformed),
+            Some(_) => {
+                let network: Network = serde_json::from_str(&text).map_err(malformed)?;
+                match network.absurd() {
+                    Some(why) => Err(ProfileError::Malformed { path: path.to_owned(), line: 1, why }),
+                    None => Ok(network),
+                }
+            }
             None => Err(ProfileError::Malformed {
                 path: path.to_owned(),
                 line: 1,
                 why: "it has no network_version, so it is not of mpisee-bench".to_owned(),
             }),
         }
+    }
+
+    /// What no measurement can have: a time or a spread that is negative or longer than a day.
+    fn absurd(&self) -> Option<String> {
+        const DAY_S: f64 = 86_400.0;
+        let of_replays = self.replays.iter().flat_map(|it| {
+            let numbers = [
+                ("together_s", it.together_s),
+                ("alone_s", it.alone_s),
+                ("together_spread", it.together_spread),
+            ];
+            numbers.map(|(name, value)| (format!("{name} of {} on {}", it.call, it.family), value))
+        });
+        let of_pairs = self.pairs.iter().flat_map(|pair| {
+            let of_pair = format!("between ranks {} and {}", pair.ranks[0], pair.ranks[1]);
+            let points = pair.points.iter().flat_map(|it| {
+                [
+                    ("one_way_min_s", it.one_way_min_s),
+                    ("one_way_median_s", it.one_way_median_s),
+                    ("stream_min_s", it.stream_min_s),
+                ]
+            });
+            let all: Vec<_> = points.chain([("gap_s", pair.gap_s)]).collect();
+            all.into_iter().map(move |(name, value)| (format!("{name} {of_pair}"), value))
+        });
+        let is_absurd = |(_, value): &(String, f64)| !(0.0..=DAY_S).contains(value);
+        let (what, value) = of_replays.chain(of_pairs).find(is_absurd)?;
+        Some(format!("the {what} is {value}, which was not measured; make the file anew with mpisee-bench"))
     }
 
     /// The text of the file.
@@ -260,6 +306,32 @@ mod tests {
         assert!(written("{}").unwrap_err().contains("no network_version"));
         assert!(written("{\"network_version\": 99}").unwrap_err().contains("99"));
         assert!(written("[").is_err());
+    }
+
+    #[test]
+    fn times_that_nobody_measured_are_refused() {
+        let replay = |together_s, alone_s| Replay {
+            command: Vec::new(),
+            ranks: 2,
+            family: "W".to_owned(),
+            comms: vec!["W".to_owned()],
+            call: "MPI_Bcast".to_owned(),
+            size_min: 8,
+            size_max: 15,
+            bytes: 8,
+            calls: 1,
+            together_s,
+            together_spread: 0.1,
+            alone_s,
+            alone_spread: 0.1,
+        };
+        let read = |together_s, alone_s| {
+            let replays = vec![replay(together_s, alone_s)];
+            written(&Network { network_version: NETWORK_VERSION, replays, ..Network::default() }.text())
+        };
+        assert!(read(1e-6, 0.0).is_ok());
+        assert!(read(-1e-6, 1e-6).unwrap_err().contains("together_s of MPI_Bcast on W is -0.000001"));
+        assert!(read(1e-6, 1e300).unwrap_err().contains("alone_s of MPI_Bcast on W is"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::view::ProfileView;
 use crate::waits::{self, Waiting};
 use anyhow::{Result, bail};
 use mpisee_profile::network::{MESSAGES, Network, Replay};
+use mpisee_profile::requests::Requests;
 use mpisee_profile::rows::{CallRow, PeerRow};
 use mpisee_profile::{Kind, Operation};
 use std::collections::{BTreeMap, HashMap};
@@ -77,6 +78,8 @@ impl Comparison {
             .map(|(replay, recorded)| {
                 let calls = recorded.calls as f64;
                 let share = waiting_of(replay, &waiting);
+                // Of blocks that may have been of other lengths, the replay says nothing.
+                let calls = if replay.assumes_equal_blocks() { 0.0 } else { calls };
                 let parts =
                     Parts::of(recorded.time_s, share, replay.alone_s * calls, replay.together_s * calls);
                 Compared { replay: (*replay).clone(), recorded, parts }
@@ -105,7 +108,7 @@ pub struct Parts {
     pub time_s: f64,
     /// Waiting for other ranks; none where it is not measured.
     pub waiting_s: Option<f64>,
-    /// The time that a communicator takes alone.
+    /// The time that a communicator takes alone; nothing, like that beside siblings, where the replay [has other blocks](Replay::assumes_equal_blocks).
     pub network_s: f64,
     /// The time that it takes longer beside its siblings.
     pub siblings_s: f64,
@@ -189,9 +192,16 @@ fn recorded(view: &ProfileView, replays: &[&Replay]) -> Result<Vec<Recorded>> {
         }
     }
     let mut all = vec![Recorded::default(); replays.len()];
+    let requests = Requests::of(view.profile())?;
+    // What completes other requests, too, is not replayed.
+    let is_of_messages = |row: &CallRow| {
+        !Requests::is_of_them(&row.call)
+            || !requests.get(&(row.comm.clone(), row.rank)).is_some_and(|requests| requests.others)
+    };
     for row in view.profile().rows::<CallRow>()? {
         let row = row?;
         let at = match Operation::from_name(&row.call).map(Operation::kind) {
+            Some(Kind::PointToPoint | Kind::Completion) if !is_of_messages(&row) => None,
             Some(Kind::PointToPoint | Kind::Completion) => by_comm.get(&*row.comm),
             _ => by_operation.get(&(&*row.comm, &*row.call, [row.size_min, row.size_max])),
         };
@@ -271,10 +281,17 @@ impl Compared {
             Some(_) => {}
             None => causes.push("waiting was not measured".to_owned()),
         }
-        if self.is_slower_replayed() {
+        if replay.assumes_equal_blocks() {
             causes.push(
-                "the replay took longer than the program, so measure it again on cores that nobody else uses"
-                    .to_owned(),
+                "the replay has equally long blocks, and the program may have had others, so what the network takes is not known".to_owned(),
+            );
+        } else if self.is_slower_replayed() {
+            causes.push(
+                match replay.call == MESSAGES {
+                    true => "the replay, in which all messages between two ranks are of their mean length, took longer than the program",
+                    false => "the replay took longer than the program, so measure it again on cores that nobody else uses",
+                }
+                .to_owned(),
             );
         } else if share(parts.rest_s) >= NAMED {
             causes.push(format!("{} are not explained", percent(parts.rest_s)));

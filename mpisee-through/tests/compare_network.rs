@@ -197,3 +197,32 @@ fn advice_names_siblings_that_share_the_network() {
     std::fs::remove_file(profile.beside().join("network.json")).unwrap();
     assert!(!profile.run(&["advise", "app.mpisee"]).exits(0).stdout.contains("network]"));
 }
+
+/// The blocks of MPI_Alltoallv are replayed equally long, and the program may have had others: nothing is blamed on the network.
+#[test]
+fn nothing_is_said_of_the_network_where_blocks_are_assumed() {
+    let mut network = network();
+    network.replays.iter_mut().filter(|it| it.call == "MPI_Alltoall").for_each(|it| it.call += "v");
+    let profile = written(&network);
+    // Each of the four ranks has a row.
+    (0..4).for_each(|_| profile.replace("calls.csv", "MPI_Alltoall,", "MPI_Alltoallv,"));
+    let said = profile.run(&[&COMMAND[..], &["--format", "json"]].concat());
+    let document: serde_json::Value = serde_json::from_str(&said.exits(0).stdout).unwrap();
+    let rows = document["operations"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["call"] == "MPI_Alltoallv").unwrap();
+    assert!(row["network_s"].is_null() && row["siblings_s"].is_null(), "{row}");
+    assert_eq!((row["time_s"].as_f64(), row["not_explained_s"].as_f64()), (Some(10.0), Some(10.0)));
+    let table = profile.run(&COMMAND);
+    table.exits(0);
+    let text = table.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("the replay has equally long blocks, and the program may have had others"),
+        "{text}"
+    );
+    assert!(!text.contains("the siblings share the network"), "{text}");
+    let advice = profile.run(&["advise", "app.mpisee", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&advice.exits(0).stdout).unwrap();
+    let rules: Vec<&str> =
+        document["findings"].as_array().unwrap().iter().filter_map(|it| it["rule"].as_str()).collect();
+    assert!(!rules.iter().any(|rule| rule.contains("network")), "{rules:?}");
+}

@@ -248,6 +248,8 @@ pub struct OneSided {
     origins: ffi::MPI_Group,
     /// The ranks that this one puts to or gets from.
     targets: ffi::MPI_Group,
+    /// True between a start and its completion.
+    is_open: bool,
 }
 
 impl OneSided {
@@ -270,7 +272,7 @@ impl OneSided {
             window
         };
         let own = parts.iter().filter(acts).map(|&part| (part, arena.at(part.offset))).collect();
-        OneSided { window, parts: own, is_put, origins: peers(false), targets: peers(true) }
+        OneSided { window, parts: own, is_put, origins: peers(false), targets: peers(true), is_open: false }
     }
 
     /// Exposes the arena and starts all messages.
@@ -285,6 +287,7 @@ impl OneSided {
                 return;
             }
             done(ffi::MPI_Win_start(self.targets, 0, self.window));
+            self.is_open = true;
             for &(Part { peer, bytes, peer_offset, .. }, address) in &self.parts {
                 let there = peer_offset as ffi::MPI_Aint;
                 let (kind, window) = (byte(), self.window);
@@ -296,13 +299,19 @@ impl OneSided {
         }
     }
 
+    /// Completes what this rank puts or gets, if it is not yet: only then can the other ends wait for it.
+    pub fn complete(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            // SAFETY: the epoch was begun by `start`, and is completed once.
+            done(unsafe { ffi::MPI_Win_complete(self.window) });
+        }
+    }
+
     /// Waits until this rank's messages are done, and those that others put to it or get from it.
     pub fn wait(&mut self) {
-        // SAFETY: the epochs were begun by `start`.
+        self.complete();
+        // SAFETY: the epoch was begun by `start`.
         unsafe {
-            if self.targets != ffi::RSMPI_GROUP_NULL {
-                done(ffi::MPI_Win_complete(self.window));
-            }
             if self.origins != ffi::RSMPI_GROUP_NULL {
                 done(ffi::MPI_Win_wait(self.window));
             }

@@ -9,6 +9,7 @@ use mpisee_bench::memory::MemoryKind;
 use mpisee_bench::pattern::CollectiveCall;
 use mpisee_bench::verification::{Element, View};
 use std::os::raw::c_int;
+use std::rc::Rc;
 
 /// The buffers of an operation, with what this rank has to hand over and to get.
 pub struct Buffers {
@@ -62,11 +63,8 @@ pub fn own(calls: &[CollectiveCall], rank: u32) -> Option<(usize, View)> {
 pub struct Operation {
     /// The buffers.
     pub buffers: Buffers,
-    /// Keeps the communicator alive.
-    _members: SimpleCommunicator,
-    comm: ffi::MPI_Comm,
-    /// Of an operation on neighbours, the ring.
-    ring: Option<ffi::MPI_Comm>,
+    /// Steps of the same members share it.
+    members: Rc<Members>,
     arguments: Arguments,
 }
 
@@ -82,22 +80,35 @@ struct Arguments {
     kinds: Vec<ffi::MPI_Datatype>,
 }
 
-impl Operation {
+/// The communicator of the members of an operation.
+pub struct Members {
+    comm: SimpleCommunicator,
+    /// Of operations on neighbours, the ring.
+    ring: Option<ffi::MPI_Comm>,
+}
+
+impl Members {
     /// Makes the communicators of a step's operations, together with all ranks; the one of this rank, if it is a member.
+    pub fn new(world: &SimpleCommunicator, calls: &[CollectiveCall]) -> Option<Rc<Members>> {
+        let own = own(calls, world.rank() as u32);
+        let (comm, (_, view)) = members(world, own).zip(own)?;
+        let ring = view.collective.is_of_neighbours().then(|| ring(comm.as_raw(), view.members));
+        Some(Rc::new(Members { comm, ring }))
+    }
+}
+
+impl Operation {
+    /// The operation of a step that this rank is a member of.
     pub fn new(
-        world: &SimpleCommunicator,
+        members: Rc<Members>,
+        rank: u32,
         calls: &[CollectiveCall],
         kind: MemoryKind,
-    ) -> Result<Option<Operation>, String> {
-        let own = own(calls, world.rank() as u32);
-        let Some((members, view)) = members(world, own).zip(own.map(|(_, view)| view)) else {
-            return Ok(None);
-        };
-        let comm = members.as_raw();
-        let ring = view.collective.is_of_neighbours().then(|| ring(comm, view.members));
+    ) -> Result<Operation, String> {
+        let (_, view) = own(calls, rank).expect("members have an operation");
         let arguments = Arguments::of(&view);
         let buffers = Buffers::new(view, kind)?;
-        Ok(Some(Operation { buffers, _members: members, comm, ring, arguments }))
+        Ok(Operation { buffers, members, arguments })
     }
 
     /// Carries it out.
@@ -107,9 +118,9 @@ impl Operation {
         let Buffers { view, given, got } = &self.buffers;
         let (count, kind, root) = (*count, *element, view.root as c_int);
         let (given, got) = (given.at(0), got.at(0));
-        let (counts, places, comm) = (counts.as_ptr(), places.as_ptr(), self.comm);
+        let (counts, places, comm) = (counts.as_ptr(), places.as_ptr(), self.members.comm.as_raw());
         let (byte_places, addresses, kinds) = (byte_places.as_ptr(), addresses.as_ptr(), kinds.as_ptr());
-        let ring = self.ring.unwrap_or(comm);
+        let ring = self.members.ring.unwrap_or(comm);
         // SAFETY: the buffers have the bytes that `View::buffers` says, and the vectors an entry for each block; all members
         // carry out their operations in one order, that of the pattern's steps.
         done(unsafe {
@@ -158,7 +169,7 @@ impl Operation {
     }
 }
 
-impl Drop for Operation {
+impl Drop for Members {
     fn drop(&mut self) {
         if let Some(mut ring) = self.ring {
             // SAFETY: the communicator was made here, and nothing is under way on it.

@@ -69,8 +69,10 @@ impl Setting {
         let library = self.mpi.library.split(',').next().unwrap_or_default();
         let library: Vec<&str> = library.split_whitespace().collect();
         let nodes = self.nodes();
-        let (ranks, noun) = (self.places.len(), if nodes == 1 { "node" } else { "nodes" });
-        format!("{} (flavour {}), {ranks} ranks on {nodes} {noun}", library.join(" "), self.mpi.flavour)
+        let counted =
+            |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
+        let (ranks, nodes) = (counted(self.places.len(), "rank"), counted(nodes, "node"));
+        format!("{} (flavour {}), {ranks} on {nodes}", library.join(" "), self.mpi.flavour)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::agree::{Failed, agree};
 use super::border::{Memory, OneSided, Part, Persistent, TwoSided};
-use super::collective::{Buffers, Operation};
+use super::collective::{Buffers, Members, Operation};
 use super::gpu::{Ipc, IpcMessages, NcclMessages, NcclOperation};
 use super::shared::{Segments, SharedMessages};
 use mpi::topology::SimpleCommunicator;
@@ -13,7 +13,9 @@ use mpisee_bench::pattern::{Pattern, Step};
 use mpisee_bench::provenance;
 use mpisee_bench::schedule::{Action, schedule};
 use mpisee_bench::shared::Layout;
+use std::collections::HashMap;
 use std::os::raw::c_int;
+use std::rc::Rc;
 
 /// What carries out a step's messages.
 enum Carrier {
@@ -87,8 +89,9 @@ impl Plan {
             None => None,
         };
         let mut plan = Plan { actions: schedule(pattern, rank), steps: Vec::new(), ipc, arena, arena_bytes };
+        let mut communicators = Communicators::new();
         for (number, step) in pattern.steps.iter().enumerate() {
-            let operation = operation(world, pattern, step, kind)?;
+            let operation = operation(world, pattern, step, kind, &mut communicators)?;
             let carrier = plan.carrier(world, pattern, number, segments.as_ref())?;
             plan.steps.push(Ready { carrier, operation });
         }
@@ -125,6 +128,11 @@ impl Plan {
                     }
                     if let Some(operation) = operation {
                         operation.run();
+                    }
+                }
+                Action::Complete(step) => {
+                    if let Carrier::OneSided(it) = &mut self.steps[step].carrier {
+                        it.complete();
                     }
                 }
                 Action::Wait(step) => match &mut self.steps[step].carrier {
@@ -208,12 +216,16 @@ impl Plan {
     }
 }
 
+/// By membership, the communicator of which this rank is a member.
+type Communicators<'p> = HashMap<Vec<(&'p [u32], bool)>, Option<Rc<Members>>>;
+
 /// What carries out the collective operation of a step that this rank is a member of, together with all ranks.
-fn operation(
+fn operation<'p>(
     world: &SimpleCommunicator,
     pattern: &Pattern,
-    step: &Step,
+    step: &'p Step,
     kind: MemoryKind,
+    communicators: &mut Communicators<'p>,
 ) -> Result<Option<Collected>, Failed> {
     if step.collectives.is_empty() {
         return Ok(None);
@@ -221,8 +233,11 @@ fn operation(
     if step.backend == Backend::Nccl {
         return Ok(NcclOperation::new(world, pattern, &step.collectives)?.map(Collected::Nccl));
     }
-    let made = Operation::new(world, &step.collectives, kind);
-    Ok(agree(world, made)?.map(Collected::Mpi))
+    let members =
+        communicators.entry(step.membership()).or_insert_with(|| Members::new(world, &step.collectives));
+    let made =
+        members.clone().map(|members| Operation::new(members, world.rank() as u32, &step.collectives, kind));
+    Ok(agree(world, made.transpose())?.map(Collected::Mpi))
 }
 
 /// The messages of a step as this rank sees them, in the order of the step.

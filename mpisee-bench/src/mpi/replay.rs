@@ -9,7 +9,7 @@ use mpisee_bench::cli::Settings;
 use mpisee_bench::memory::MemoryKind;
 use mpisee_bench::network::now;
 use mpisee_bench::output::{Format, aligned, digits, size};
-use mpisee_bench::replay::{Item, Plan, plan};
+use mpisee_bench::replay::{Item, Plan, Weighted, plan};
 use mpisee_bench::statistics::Summary;
 use mpisee_profile::Profile;
 use mpisee_profile::network::{NETWORK_VERSION, Network, Replay};
@@ -124,19 +124,23 @@ fn replay(world: &SimpleCommunicator, plan: &Plan, item: &Item, effort: Effort) 
     })
 }
 
-/// The time of all ranks by the calls of all ranks: of a collective the mean time of a call.
+/// The time of all ranks by the calls of all ranks: of a collective the mean time of a call; and the spread.
 fn per_call(
     world: &SimpleCommunicator,
     item: &Item,
     alone: Option<usize>,
     effort: Effort,
 ) -> Result<(f64, f64), Failed> {
-    let pattern = item.pattern(alone);
-    agree(world, pattern.check(world.size() as u32).map_err(|fault| fault.what))?;
-    let times = measure::time(world, &pattern, effort)?;
-    let summary = Summary::of(&times.mean_s);
-    let calls = item.calls_in_turn(alone).max(1) as f64;
-    Ok((summary.median_s * f64::from(times.ranks) / calls, summary.spread()))
+    let (mut time_s, mut spread_s) = (0.0, 0.0);
+    for Weighted { pattern, weight } in item.patterns(alone) {
+        agree(world, pattern.check(world.size() as u32).map_err(|fault| fault.what))?;
+        let times = measure::time(world, &pattern, effort)?;
+        let summary = Summary::of(&times.mean_s);
+        let of_all_s = summary.median_s * f64::from(times.ranks) * weight;
+        time_s += of_all_s;
+        spread_s += of_all_s * summary.spread();
+    }
+    Ok((time_s, if time_s > 0.0 { spread_s / time_s } else { 0.0 }))
 }
 
 fn write(
@@ -155,10 +159,8 @@ fn write(
     }
     println!("{}", setting.text());
     print!("{}", table(plan, &replays));
-    for it in plan.left_out.iter().filter(|it| it.time_s > 0.001 * plan.time_s) {
-        let share = 100.0 * it.time_s / plan.time_s;
-        println!("Left out: {} on {}, {share:.1} % of the time: {}.", it.call, it.family, it.reason);
-    }
+    println!("The replay covers {:.1} % of the time in communication.", 100.0 * plan.covered());
+    print!("{}", plan.left_out_text());
     println!("Read it with: mpisee-through compare-network {} {}", profile.display(), output.display());
     Ok(())
 }

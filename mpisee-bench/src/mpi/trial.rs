@@ -7,7 +7,7 @@ use super::replay::shared;
 use super::variables;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
-use mpisee_bench::replay::Item;
+use mpisee_bench::replay::{Item, Weighted};
 use mpisee_bench::statistics::Summary;
 use mpisee_bench::trial::{Report, Trial, Variable};
 use std::path::{Path, PathBuf};
@@ -80,9 +80,11 @@ fn see(world: &SimpleCommunicator, file: &PathBuf) -> Result<(), Failed> {
 
 /// The mean time of a call in the fastest repetition, with all communicators of the family at once.
 fn least_per_call(world: &SimpleCommunicator, item: &Item, effort: Effort) -> Result<f64, Failed> {
-    let pattern = item.pattern(None);
-    agree(world, pattern.check(world.size() as u32).map_err(|fault| fault.what))?;
-    let times = measure::time(world, &pattern, effort)?;
-    let calls = item.calls_in_turn(None).max(1) as f64;
-    Ok(Summary::of(&times.mean_s).min_s * f64::from(times.ranks) / calls)
+    let mut time_s = 0.0;
+    for Weighted { pattern, weight } in item.patterns(None) {
+        agree(world, pattern.check(world.size() as u32).map_err(|fault| fault.what))?;
+        let times = measure::time(world, &pattern, effort)?;
+        time_s += Summary::of(&times.mean_s).min_s * f64::from(times.ranks) * weight;
+    }
+    Ok(time_s)
 }

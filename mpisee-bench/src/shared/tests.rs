@@ -70,13 +70,14 @@ impl Segments {
     /// One rank's part in a run: as often as a rank is an end of a message it announces, and then completes it.
     fn run(&self, pattern: &Pattern, rank: u32, run: u64) {
         for action in schedule(pattern, rank) {
-            let (Action::Start(step) | Action::Wait(step)) = action;
+            let (Action::Start(step) | Action::Complete(step) | Action::Wait(step)) = action;
             for (at, message) in pattern.steps[step].messages.iter().enumerate() {
                 let ends = [message.source, message.destination].into_iter().filter(|&end| end == rank);
                 let handshake = self.handshake(step, at, message.destination, run);
                 for _ in ends {
                     match action {
                         Action::Start(_) => handshake.announce(),
+                        Action::Complete(_) => unreachable!("nobody puts or gets"),
                         Action::Wait(_) => {
                             while !handshake.complete(|| self.copy(message)) {
                                 std::thread::yield_now();

@@ -49,9 +49,10 @@ impl Difference {
         self.low > 0.0
     }
 
-    /// `-22.6 % ± 3.0 %`.
+    /// `-22.6 % [-25.6, -19.6]`: the ends of an interval are not equally far from the median.
     pub fn text(&self) -> String {
-        format!("{:+.1} % ± {:.1} %", 100.0 * self.median, 50.0 * (self.high - self.low))
+        let [median, low, high] = [self.median, self.low, self.high].map(|it| 100.0 * it);
+        format!("{median:+.1} % [{low:+.1}, {high:+.1}]")
     }
 }
 
@@ -113,6 +114,8 @@ mod tests {
     #[test]
     fn people_read_percent() {
         let difference = Difference { pairs: 6, median: -0.226, low: -0.256, high: -0.196 };
-        assert_eq!(difference.text(), "-22.6 % ± 3.0 %");
+        assert_eq!(difference.text(), "-22.6 % [-25.6, -19.6]");
+        let skewed = Difference { pairs: 6, median: -0.147, low: -0.62, high: -0.002 };
+        assert_eq!(skewed.text(), "-14.7 % [-62.0, -0.2]");
     }
 }

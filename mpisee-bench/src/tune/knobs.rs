@@ -125,7 +125,7 @@ pub fn knobs(report: &Report, items: &[Item], own: Option<&Tree>) -> Result<Vec<
     if report.variable(USE_RULES).is_some() {
         open_mpi(report, items)
     } else if report.variables.iter().any(|it| it.name.starts_with(MPICH)) {
-        Ok(mpich(report, items, own))
+        mpich(report, items, own)
     } else {
         Err(format!(
             "{} reports no choice of algorithms through MPI_T: neither Open MPI's component tuned nor MPICH's MPIR_CVAR_…_INTRA_ALGORITHM",
@@ -268,9 +268,15 @@ fn components(report: &Report, items: &[Item]) -> Option<Knob> {
 /// The beginning of MPICH's control variables.
 const MPICH: &str = "MPIR_CVAR_";
 
-fn mpich(report: &Report, items: &[Item], own: Option<&Tree>) -> Vec<Knob> {
-    let is_free = report.variable(selection::FILE).is_some_and(|it| it.value.is_empty());
-    let own = own.filter(|_| is_free);
+fn mpich(report: &Report, items: &[Item], own: Option<&Tree>) -> Result<Vec<Knob>, String> {
+    if let Some(used) = report.variable(selection::FILE).filter(|it| !it.value.is_empty()) {
+        return Err(format!(
+            "MPICH already takes its algorithms from the selection file {}; leave it out (unset {}), so that its selections are not lost",
+            used.value,
+            selection::FILE
+        ));
+    }
+    let own = own.filter(|_| report.variable(selection::FILE).is_some());
     let of_collective = |(collective, places): (Collective, Vec<usize>)| {
         let selected = own.map(|own| by_selection(report, own, collective, &places, items));
         match selected {
@@ -278,7 +284,7 @@ fn mpich(report: &Report, items: &[Item], own: Option<&Tree>) -> Vec<Knob> {
             _ => by_variable(report, collective, places, items).into_iter().collect(),
         }
     };
-    by_collective(items).into_iter().flat_map(of_collective).collect()
+    Ok(by_collective(items).into_iter().flat_map(of_collective).collect())
 }
 
 /// The knob of an operation by MPICH's variables.
@@ -504,6 +510,9 @@ mod tests {
         assert_eq!(values(shared, OF_SHARED), ["mpir", "release_gather", "auto"]);
         assert_eq!(values(intra, WITH_LINES), ["auto", "nb", "ccl"]);
         let report = report(vec![variable(intra, "1", &[], OF_4_0), variable(shared, "2", &[], OF_SHARED)]);
+        let mut used = report.clone();
+        used.variables.push(variable(selection::FILE, "/b", &[], ""));
+        assert!(knobs(&used, &items(), None).unwrap_err().contains("the selection file /b"));
         let [knob] = &knobs(&report, &[item("MPI_Allreduce", &[0, 1], [8, 15], "W")], None).unwrap()[..]
         else {
             panic!()

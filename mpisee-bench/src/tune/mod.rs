@@ -5,6 +5,7 @@
 //! files, `selection` MPICH's, `program` the program's own runs, `output` what people and programs read.
 
 pub mod difference;
+mod interrupt;
 mod knobs;
 mod output;
 mod program;
@@ -69,26 +70,45 @@ pub fn run(args: &TuneArgs, settings: &Settings) -> Result<String, String> {
     if items.is_empty() {
         return Err(format!("'{}' has no collective operations to tune", args.profile.display()));
     }
+    check_environment(std::env::var_os(selection::FILE))?;
     let output = output_name(args, settings)?;
+    interrupt::notice();
     let folder = Folder::new(&output)?;
     let rules = output.with_extension_added("rules");
-    let outcome = tune(args, settings, &plan, items, &folder.0, &rules);
-    let is_kept = outcome.as_ref().is_ok_and(|outcome| outcome.change.rules.is_some() && outcome.is_kept());
-    if !is_kept {
-        let _ = std::fs::remove_file(&rules);
-    }
-    let outcome = outcome?;
+    let outcome = tune(args, settings, &plan, items, &folder.0, &rules)?;
     let file = output.with_extension_added("env");
+    // An earlier result, which may be in use, stays as it is until there is another one; the variables come last, since they name the rules.
     if outcome.is_kept() {
-        std::fs::write(&file, outcome.change.shell())
-            .map_err(|why| format!("writing {}: {why}", file.display()))?;
-    } else {
-        let _ = std::fs::remove_file(&file);
+        if let Some((path, text)) = &outcome.change.rules {
+            replace(path, text, &folder)?;
+        }
+        replace(&file, &outcome.change.shell(), &folder)?;
     }
     Ok(match settings.format {
         Format::Json => outcome.json(&file),
         _ => outcome.text(&file),
     })
+}
+
+/// Fails where the environment names a selection file that does not exist: MPICH's programs crash then.
+fn check_environment(selection: Option<OsString>) -> Result<(), String> {
+    match selection.map(PathBuf::from).filter(|path| !path.as_os_str().is_empty() && !path.exists()) {
+        Some(path) => Err(format!(
+            "{}={} is in the environment, and there is no such file; take it out first (unset {})",
+            selection::FILE,
+            path.display(),
+            selection::FILE
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Writes a file in one step, from a folder beside it.
+fn replace(path: &Path, text: &str, folder: &Folder) -> Result<(), String> {
+    let fresh = folder.0.join("fresh");
+    std::fs::write(&fresh, text)
+        .and_then(|()| std::fs::rename(&fresh, path))
+        .map_err(|why| format!("writing {}: {why}", path.display()))
 }
 
 /// The operations that take the share of the time in collectives, the most costly first.
@@ -163,7 +183,9 @@ fn tune(
         wants_selection: false,
     };
     let runner = Runner { launcher: &args.launcher, settings, folder: folder.to_owned(), limit: FIRST_LIMIT };
-    let mut search = Search { runner, trial, knobs: Vec::new(), rules, selection: None };
+    // Runs never write where an earlier result is.
+    let trial_rules = folder.join("rules");
+    let mut search = Search { runner, trial, knobs: Vec::new(), rules: &trial_rules, selection: None };
     let report = search.begin()?;
     search.selection = report.selection.as_deref().and_then(Tree::parse);
     search.knobs = knobs::knobs(&report, &search.trial.items, search.selection.as_ref())?;
@@ -173,13 +195,17 @@ fn tune(
     let tried = search.try_all(args.rounds)?;
     let confirmed = search.confirm(search.best(&tried), args.rounds)?;
     let chosen: Chosen = confirmed.iter().map(|(&knob, it)| (knob, it.choice)).collect();
-    let change = search.change(&chosen);
+    let tried_change = search.change(&chosen);
     let program = match &args.program {
-        Some(command) if change != Change::default() => {
-            Some(program::measure(command, &change, args.pairs, folder)?)
+        Some(command) if tried_change != Change::default() => {
+            tried_change.write()?;
+            Some(program::measure(command, &tried_change, args.pairs, folder)?)
         }
         _ => None,
     };
+    // The same, with its file where it is kept.
+    search.rules = rules;
+    let change = search.change(&chosen);
     Ok(Outcome {
         setting: report.setting,
         ranks: plan.ranks,
@@ -191,4 +217,23 @@ fn tune(
         change,
         program,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_file_that_is_gone_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.tuned.rules");
+        let said = check_environment(Some(path.clone().into_os_string())).unwrap_err();
+        assert!(
+            said.contains("app.tuned.rules") && said.contains("unset MPIR_CVAR_COLL_SELECTION"),
+            "{said}"
+        );
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(check_environment(Some(path.into_os_string())), Ok(()));
+        assert_eq!((check_environment(None), check_environment(Some(OsString::new()))), (Ok(()), Ok(())));
+    }
 }

@@ -1,5 +1,6 @@
 //! Starts runs: the launcher with `mpisee-bench trial`, under one setting of the MPI.
 
+use super::interrupt;
 use super::knobs::{Assignment, Knob, Means, RULES_FILE, USE_RULES};
 use super::rules::{self, Rule};
 use super::selection::{self, Selection, Tree};
@@ -192,6 +193,9 @@ pub enum Ended {
     Late,
 }
 
+/// What is said of a search that a signal has ended.
+const INTERRUPTED: &str = "interrupted; files of an earlier result are as they were";
+
 /// Runs a command with its output in a file.
 pub fn run_within(command: &mut Command, said: &Path, limit: Duration) -> Result<Ended, String> {
     let failed = |why: std::io::Error| format!("writing {}: {why}", said.display());
@@ -203,7 +207,15 @@ pub fn run_within(command: &mut Command, said: &Path, limit: Duration) -> Result
     loop {
         match child.try_wait().map_err(|why| format!("waiting for '{name}': {why}"))? {
             Some(status) if status.success() => return Ok(Ended::Well),
+            // A terminal interrupts the launcher, too.
+            Some(_) if interrupt::came() => {
+                return Err(INTERRUPTED.to_owned());
+            }
             Some(_) => return Ok(Ended::Failed),
+            None if interrupt::came() => {
+                end(&mut child);
+                return Err(INTERRUPTED.to_owned());
+            }
             None if begin.elapsed() > limit => {
                 end(&mut child);
                 return Ok(Ended::Late);

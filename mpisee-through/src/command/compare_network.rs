@@ -20,7 +20,8 @@ EXAMPLES:
 /// Time is that of all ranks in the program. It is divided in four: Waiting for other ranks, as sampled in the run; Network, what the
 /// operation takes when its communicator has the network to itself; Siblings, what it takes longer when all communicators of the
 /// family communicate at once; and Not explained, what is left: other traffic at the same time, cold caches, waiting that no sample
-/// shows. Rate is the volume by the time without waiting, At once and Alone that of the replay, for each rank.
+/// shows. Of operations with vectors of lengths (MPI_Alltoallv), all that is no waiting is not explained, since their blocks are replayed as
+/// equally long. Rate is the volume by the time without waiting, At once and Alone that of the replay, for each rank.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareNetworkArgs {
@@ -93,6 +94,7 @@ pub fn verdicts<'c>(operations: impl Iterator<Item = &'c Compared>) -> String {
 fn row(it: &Compared) -> Vec<Value> {
     let Compared { replay, recorded, parts } = it;
     let seconds = |time_s: f64| Value::Seconds(time_s);
+    let told = |time_s| if replay.assumes_equal_blocks() { Value::Nothing } else { Value::Seconds(time_s) };
     let [rate, together, alone] = it.rates().map(Value::BytesPerSecond);
     vec![
         replay.family.as_str().into(),
@@ -103,8 +105,8 @@ fn row(it: &Compared) -> Vec<Value> {
         Value::Count(recorded.calls),
         seconds(parts.time_s),
         parts.waiting_s.map_or(Value::Nothing, Value::Seconds),
-        seconds(parts.network_s),
-        seconds(parts.siblings_s),
+        told(parts.network_s),
+        told(parts.siblings_s),
         seconds(parts.rest_s),
         Value::Bytes(recorded.bytes),
         rate,

@@ -10,6 +10,7 @@ mod agent_gpus;
 mod agent_otlp;
 mod arrivals;
 mod bench;
+mod bench_patterns;
 mod causes;
 mod cores;
 mod efficiency;

@@ -1,0 +1,165 @@
+//! What is replayed of profiles, and what is left out of it.
+
+use super::*;
+use std::path::Path;
+
+const RUN: &str = r#"{
+  "format_version": 5, "mpisee_version": "0.1.0",
+  "mpi": { "library": "Some MPI", "flavour": "openmpi-4.1", "thread_level": "single" },
+  "command": ["./app"], "job": null, "start": "2026-11-25T16:10:12Z", "end": "2026-11-25T16:10:12Z",
+  "ranks": 2, "nodes": 1, "folded": false, "complete": true, "incomplete_because": null, "clock": "tsc",
+  "recording_was_off": false, "not_seen": {}, "names_agree": true,
+  "profiler": { "call_ns": 33.1, "init_s": 0.02, "finalize_s": 0.001, "time_s": 0.001, "low_s": 0.001, "high_s": 0.002,
+    "sampled_calls": 173, "share_of_wall": 0.01, "collected": "node" },
+  "notes": []
+}"#;
+const COMMS: &str = "comm,parent,created_by,size,count,members,label,topology,reorder,nodes,freed,between\n";
+const CALLS: &str = "comm,rank,region,call,size_min,size_max,memory,site,calls,bytes,time_s,min_s,max_s\n";
+const PEERS: &str = "comm,rank,peer,sent_messages,sent_bytes,received_messages,received_bytes\n";
+
+/// A row of calls: communicator, rank, operation, bytes of a call, calls, seconds.
+type Call<'a> = (&'a str, u32, &'a str, u64, u64, f64);
+
+/// The plan for a profile of two ranks with these communicators, calls, and messages of a rank to a peer.
+fn planned(comms: &[&str], calls: &[Call<'_>], messages: &[(&str, u32, u32, u64, u64)]) -> Plan {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.mpisee");
+    std::fs::create_dir(&path).unwrap();
+    let write = |name: &str, text: String| std::fs::write(Path::new(&path).join(name), text).unwrap();
+    write("run.json", RUN.to_owned());
+    write("comms.csv", COMMS.to_owned() + &comms.iter().map(|row| format!("{row}\n")).collect::<String>());
+    let row = |&(comm, rank, call, bytes, calls, time_s): &Call<'_>| {
+        let [min, max] = if bytes == 0 { [0, 0] } else { [bytes, 2 * bytes - 1] };
+        format!(
+            "{comm},{rank},,{call},{min},{max},host,,{calls},{},{time_s:.9},0.000000001,1.000000000\n",
+            bytes * calls
+        )
+    };
+    write("calls.csv", CALLS.to_owned() + &calls.iter().map(row).collect::<String>());
+    let row = |&(comm, rank, peer, messages, bytes): &(&str, u32, u32, u64, u64)| {
+        format!("{comm},{rank},{peer},{messages},{bytes},0,0\n")
+    };
+    write("peers.csv", PEERS.to_owned() + &messages.iter().map(row).collect::<String>());
+    plan(&Profile::open(&path).unwrap()).unwrap()
+}
+
+const WORLD: &str = "W,,,2,1,0-1,,,,1,0,";
+const ITSELF: &str = "S,,,1,1,0-1,,,,1,0,";
+const COPY_OF_ITSELF: &str = "S_d1,S,MPI_Comm_dup,1,1,0-1,,,,1,0,";
+
+#[test]
+fn communicators_of_single_ranks_are_not_replayed_among_all() {
+    let calls: Vec<Call<'_>> = ["W", "S", "S_d1"]
+        .into_iter()
+        .flat_map(|comm| [0, 1].map(|rank| (comm, rank, "MPI_Allreduce", 1024, 10, 0.5)))
+        .collect();
+    let plan = planned(&[WORLD, ITSELF, COPY_OF_ITSELF], &calls, &[]);
+    let [item] = &plan.items[..] else { panic!("{:?}", plan.items) };
+    assert_eq!(item.comms, [("W".to_owned(), vec![0, 1])]);
+    let left: Vec<(&str, f64)> = plan.left_out.iter().map(|it| (&*it.family, it.time_s)).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert!(left.iter().all(|&(family, time_s)| family.starts_with('S') && time_s == 1.0), "{left:?}");
+    // Members that are not as many as the size are not those of one communicator.
+    let odd =
+        planned(&["W_s1.0,W,MPI_Comm_split,1,1,0-1,,,,1,0,"], &[("W_s1.0", 0, "MPI_Bcast", 8, 1, 1.0)], &[]);
+    assert!(odd.items.is_empty() && odd.left_out[0].reason.contains("one by one"), "{odd:?}");
+}
+
+#[test]
+fn completing_collectives_is_no_time_of_messages() {
+    let both = |call, bytes, calls, time_s| [0, 1].map(|rank| ("W", rank, call, bytes, calls, time_s));
+    let of_collectives = [
+        both("MPI_Iallreduce", 1 << 20, 100, 0.01),
+        both("MPI_Wait", 0, 100, 0.45),
+        both("MPI_Send", 8, 10, 0.02),
+        both("MPI_Bcast", 8, 10, 0.02),
+    ]
+    .concat();
+    let plan = planned(&[WORLD], &of_collectives, &[("W", 0, 1, 10, 80)]);
+    let found = |plan: &Plan, call: &str| plan.left_out.iter().find(|it| it.call == call).cloned();
+    let messages = plan.items.iter().find(|it| it.call == MESSAGES).unwrap();
+    assert!((messages.time_s - 0.04).abs() < 1e-9 && messages.calls == 10, "{messages:?}");
+    let wait = found(&plan, "MPI_Wait").unwrap();
+    assert!((wait.time_s - 0.9).abs() < 1e-9 && wait.reason.contains("not replayed"), "{wait:?}");
+    assert!((plan.time_s - 1.0).abs() < 1e-9 && (plan.covered() - 0.08).abs() < 1e-9, "{plan:?}");
+
+    // Without a message, nothing is lost; with nonblocking ones, nothing is divided by guessing.
+    let without = planned(&[WORLD], &of_collectives[..4], &[]);
+    assert!((without.time_s - 0.92).abs() < 1e-9 && without.covered() == 0.0, "{without:?}");
+    let mixed = [of_collectives, both("MPI_Irecv", 8, 10, 0.0).to_vec()].concat();
+    let mixed = planned(&[WORLD], &mixed, &[("W", 0, 1, 10, 80)]);
+    assert!(found(&mixed, "MPI_Wait").unwrap().reason.contains("does not tell their times apart"));
+
+    // What is received only has time, and no message of this rank.
+    let received =
+        planned(&[WORLD], &[("W", 0, "MPI_Wait", 0, 1, 3.0), ("W", 0, "MPI_Bcast", 8, 1, 1.0)], &[]);
+    assert_eq!((received.time_s, received.covered()), (4.0, 0.25));
+    assert_eq!(received.left_out[0].reason, "no message was sent on it");
+}
+
+/// A message: source, destination, bytes and times.
+type Sending = (u32, u32, u64, u32);
+
+/// By pattern its messages, and the weight.
+fn patterns(item: &Item, alone: Option<usize>) -> Vec<(Vec<Sending>, f64)> {
+    let of = |it: Weighted| {
+        let messages = it.pattern.steps[0].messages.iter();
+        (messages.map(|it| (it.source, it.destination, it.bytes, it.times)).collect(), it.weight)
+    };
+    item.patterns(alone).into_iter().map(of).collect()
+}
+
+#[test]
+fn pairs_with_very_different_numbers_of_messages_are_replayed_apart() {
+    let calls: [Call<'_>; 2] = [("W", 0, "MPI_Send", 8, 4000, 1.0), ("W", 1, "MPI_Send", 64 << 20, 1, 1.0)];
+    let plan = planned(&[WORLD], &calls, &[("W", 0, 1, 4000, 32_000), ("W", 1, 0, 1, 64 << 20)]);
+    let [item] = &plan.items[..] else { panic!("{:?}", plan.items) };
+    let found = patterns(item, None);
+    let [(small, of_small), (large, of_large)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((&small[..], &large[..]), (&[(0, 1, 8, 1)][..], &[(1, 0, 64 << 20, 1)][..]));
+    // The weights times the calls are the messages of the profile.
+    assert!((of_small * 4001.0 - 4000.0).abs() < 1e-6 && (of_large * 4001.0 - 1.0).abs() < 1e-9, "{found:?}");
+}
+
+#[test]
+fn pairs_with_like_numbers_are_replayed_at_once_in_their_proportions() {
+    let calls: [Call<'_>; 1] = [("W", 0, "MPI_Send", 8, 4000, 1.0)];
+    let messages = [("W", 0, 1, 200, 1600), ("W", 1, 0, 300, 2400), ("W", 0, 0, 3200, 25_600)];
+    let plan = planned(&[WORLD], &calls, &messages);
+    let found = patterns(&plan.items[0], Some(0));
+    let [(all, weight)] = &found[..] else { panic!("{found:?}") };
+    let times: Vec<u32> = all.iter().map(|it| it.3).collect();
+    assert_eq!(times, [2, 3, 32]);
+    assert!((weight * 37.0 - 1.0).abs() < 1e-9, "{weight}");
+}
+
+#[test]
+fn a_turn_of_a_collective_has_a_call_of_each_member() {
+    let calls: Vec<Call<'_>> = vec![("W", 0, "MPI_Bcast", 8, 1, 1.0)];
+    let plan = planned(&[WORLD], &calls, &[]);
+    let patterns = plan.items[0].patterns(None);
+    assert_eq!((patterns.len(), patterns[0].weight), (1, 0.5));
+}
+
+#[test]
+fn what_the_most_operations_leave_out_is_named_and_summed() {
+    let comms: Vec<String> =
+        (0..2100).map(|at| format!("W_s{at}.0,W,MPI_Comm_split,2,1,0-1,,,,1,0,")).collect();
+    let names: Vec<String> = (0..2100).map(|at| format!("W_s{at}.0")).collect();
+    let comms: Vec<&str> = comms.iter().map(String::as_str).collect();
+    // A hundred that take much, and two thousand that take less than a thousandth each.
+    let time_s = |at: usize| if at < 100 { 1.0 } else { 0.05 };
+    let calls: Vec<Call<'_>> = names
+        .iter()
+        .enumerate()
+        .map(|(at, name)| (name.as_str(), 0, "MPI_Bcast", 8, 1, time_s(at)))
+        .collect();
+    let plan = planned(&comms, &calls, &[]);
+    assert_eq!((plan.items.len(), plan.left_out.len()), (64, 2100 - 64));
+    assert!((plan.covered() - 0.32).abs() < 1e-9);
+    let text = plan.left_out_text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 36 + 1);
+    assert!(lines[0].ends_with("0.5 % of the time: 64 operations are replayed at the most."), "{}", lines[0]);
+    assert_eq!(lines[36], "Left out: 2000 other operations, 50.0 % of the time together.");
+}

@@ -1,0 +1,67 @@
+//! `mpisee-bench tune` that is interrupted: what was there before is there after, and nothing else.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const RUN: &str = r#"{
+  "format_version": 5, "mpisee_version": "0.1.0",
+  "mpi": { "library": "Some MPI", "flavour": "openmpi-4.1", "thread_level": "single" },
+  "command": ["./app"], "job": null, "start": "2026-11-25T16:10:12Z", "end": "2026-11-25T16:10:12Z",
+  "ranks": 2, "nodes": 1, "folded": false, "complete": true, "incomplete_because": null, "clock": "tsc",
+  "recording_was_off": false, "not_seen": {}, "names_agree": true,
+  "profiler": { "call_ns": 33.1, "init_s": 0.02, "finalize_s": 0.001, "time_s": 0.001, "low_s": 0.001, "high_s": 0.002,
+    "sampled_calls": 173, "share_of_wall": 0.01, "collected": "node" },
+  "notes": []
+}"#;
+const COMMS: &str = "comm,parent,created_by,size,count,members,label,topology,reorder,nodes,freed,between\nW,,,2,1,0-1,,,,1,0,\n";
+const CALLS: &str = "comm,rank,region,call,size_min,size_max,memory,site,calls,bytes,time_s,min_s,max_s\n\
+                     W,0,,MPI_Bcast,8,15,host,,10,80,1.000000000,0.000000001,1.000000000\n";
+const PEERS: &str = "comm,rank,peer,sent_messages,sent_bytes,received_messages,received_bytes\n";
+
+fn write(folder: &Path, files: &[(&str, &str)]) {
+    files.iter().for_each(|(name, text)| std::fs::write(folder.join(name), text).unwrap());
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|it| it.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn an_earlier_result_is_kept_and_no_folder_is_left() {
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        let folder = tempfile::tempdir().unwrap();
+        let profile = folder.path().join("app.mpisee");
+        std::fs::create_dir(&profile).unwrap();
+        write(
+            &profile,
+            &[("run.json", RUN), ("comms.csv", COMMS), ("calls.csv", CALLS), ("peers.csv", PEERS)],
+        );
+        let before = [("app.tuned.env", "export A='1'\n"), ("app.tuned.rules", "rules\n")];
+        write(folder.path(), &before);
+        let mut tune = Command::new(env!("CARGO_BIN_EXE_mpisee-bench"));
+        // A launcher that hangs.
+        tune.args(["tune", "app.mpisee", "--", "sh", "-c", "exec sleep 100"]).current_dir(folder.path());
+        let child = tune.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let begin = Instant::now();
+        let is_running = || names(folder.path()).iter().any(|name| name.ends_with(".tmp"));
+        while !is_running() {
+            assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", names(folder.path()));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // SAFETY: the process is a child that was not waited for.
+        unsafe { libc::kill(child.id() as libc::pid_t, signal) };
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("interrupted"), "{said}");
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        assert_eq!(names(folder.path()), ["app.mpisee", "app.tuned.env", "app.tuned.rules"]);
+        for (name, text) in before {
+            assert_eq!(std::fs::read_to_string(folder.path().join(name)).unwrap(), text);
+        }
+    }
+}
