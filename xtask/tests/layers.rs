@@ -41,6 +41,7 @@ const FORMATS: House = House {
         "options",
         "reader",
         "writer",
+        "requests",
     ],
     least_modules: 20,
 };
@@ -55,7 +56,7 @@ const COLLECTION: House = House {
         "node_clock",
         "messages",
         "arrivals",
-        "places",
+        "site_tables",
         "rank_tables",
         "aggregate",
         "nodes",
