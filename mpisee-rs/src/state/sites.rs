@@ -32,8 +32,9 @@ pub static SITES: Sites = Sites {
     loaded: PatientMutex::new(None),
     known: PatientMutex::new(Known {
         modules: Vec::new(),
-        sites: 0,
-        codes: Vec::new(),
+        count: 0,
+        sites: Vec::new(),
+        is_reloaded: false,
         mapped: Vec::new(),
         unloaded: 0,
     }),
@@ -56,13 +57,22 @@ struct Known {
     /// The binaries and functions, in the order of their numbers.
     modules: Vec<Module>,
     /// The number of sites.
-    sites: u32,
-    /// The places of sites by number. There is room from the begin, so that nothing is allocated for a new one.
-    codes: Vec<Code>,
+    count: u32,
+    /// The sites by number. There is room from the begin, so that nothing is allocated for a new one.
+    sites: Vec<Site>,
+    /// True once a binary was found at other addresses than before, whose sites may have numbers.
+    is_reloaded: bool,
     /// The binaries that have sites, while none is unloaded.
     mapped: Vec<Mapped>,
     /// How many had been unloaded then.
     unloaded: u64,
+}
+
+/// A site in the log.
+#[derive(Clone, Copy, PartialEq)]
+struct Site {
+    operation: Operation,
+    code: Code,
 }
 
 /// A binary where it is loaded.
@@ -103,6 +113,11 @@ const BEYOND: u32 = u32::MAX;
 /// Addresses of programs have fewer bits on all machines whose kernel gives out 47 bits unless asked for more.
 const ADDRESS_BITS: u32 = 48;
 
+/// The key of an operation's site in the table of numbers.
+fn key_of(operation: Operation, caller: u64) -> u64 {
+    caller | (operation as u64) << ADDRESS_BITS
+}
+
 impl Sites {
     /// Several threads call MPI at the same time.
     pub fn share(&self) {
@@ -115,32 +130,37 @@ impl Sites {
         if caller == 0 || caller >> ADDRESS_BITS != 0 {
             return OperationAtSite::of(operation);
         }
-        let key = caller | (operation as u64) << ADDRESS_BITS;
+        let key = key_of(operation, caller);
         let number = self.numbers.get(key).unwrap_or_else(|| self.first_seen(world, key, operation, caller));
         if number == BEYOND { OperationAtSite::of(operation) } else { OperationAtSite::site(number) }
     }
 
-    /// Notes that the code at an address is another than when its site got a number, as a library was loaded where another one had been
-    /// unloaded: calls that return there get a number of their own from now on. False if it is the same.
+    /// Notes what code is at an address now: `None` if it is in no binary. Where it is another than when sites there got their numbers,
+    /// as a library was loaded where another one had been unloaded, calls that return there count at the site of the new code from now on,
+    /// whatever their operation. Returns whether that is so of this operation.
     #[cold]
-    pub fn replace(&self, world: &World, operation: Operation, caller: u64, code: Code) -> bool {
+    pub fn replace(&self, world: &World, operation: Operation, caller: u64, code: Option<Code>) -> bool {
         if caller >> ADDRESS_BITS != 0 {
             return false;
         }
-        let key = caller | (operation as u64) << ADDRESS_BITS;
-        let Some(number) = self.numbers.get(key).filter(|&number| number != BEYOND) else { return false };
         let Some(mut known) = self.known.lock() else { return false };
-        if known.codes.get(number as usize).is_none_or(|&before| before == code) {
+        known.is_reloaded = true;
+        let mut is_replaced = false;
+        let mut is_any_replaced = false;
+        for other in Operation::all() {
+            let key = key_of(other, caller);
+            let Some(number) = self.numbers.get(key) else { continue };
+            let Some(new) = self.number_of_other_code(world, &mut known, other, number, code) else {
+                continue;
+            };
+            self.numbers.insert(key, new);
+            is_any_replaced = true;
+            is_replaced |= other == operation;
+        }
+        drop(known);
+        if !is_any_replaced {
             return false;
         }
-        let new = if known.sites < world.options.sites {
-            known.add_site(&world.segment, operation, Found::Known(code))
-        } else {
-            self.beyond.fetch_add(1, Ordering::Relaxed);
-            None
-        };
-        self.numbers.insert(key, new.unwrap_or(BEYOND));
-        drop(known);
         // Slots recognise the site by its address, until they have it no more.
         world.segment.each_slot(|slot| {
             if matches!(Key(slot.key.load(Ordering::Relaxed)).meaning(), Some(Meaning::Call(_))) {
@@ -149,7 +169,31 @@ impl Sites {
                 let _ = returns_to.compare_exchange(caller, NO_ADDRESS, Ordering::Relaxed, Ordering::Relaxed);
             }
         });
-        true
+        is_replaced
+    }
+
+    /// The number that calls of an operation have from now on at a site that had another number; `None` if it keeps that.
+    fn number_of_other_code(
+        &self,
+        world: &World,
+        known: &mut Known,
+        operation: Operation,
+        number: u32,
+        code: Option<Code>,
+    ) -> Option<u32> {
+        let before = if number == BEYOND { None } else { Some(known.sites.get(number as usize)?.code) };
+        if before == code {
+            return None;
+        }
+        let Some(code) = code else {
+            self.outside.fetch_add(1, Ordering::Relaxed);
+            return Some(BEYOND);
+        };
+        let new = known.number_of(world, Site { operation, code });
+        if new.is_none() && number != BEYOND {
+            self.beyond.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(new.unwrap_or(BEYOND)).filter(|&new| new != number)
     }
 
     #[cold]
@@ -163,12 +207,11 @@ impl Sites {
         if let Some(number) = self.numbers.get(key) {
             return number;
         }
-        let number = if known.sites < world.options.sites {
-            found.and_then(|found| known.add_site(&world.segment, operation, found))
-        } else {
+        let code = found.and_then(|found| known.code(&world.segment, found));
+        let number = code.and_then(|code| known.number_of(world, Site { operation, code }));
+        if code.is_some() && number.is_none() {
             self.beyond.fetch_add(1, Ordering::Relaxed);
-            None
-        };
+        }
         // A program that makes code as it runs has new sites as long as it runs. They are not to fill the table: above a limit, those
         // without a number are looked for at each call.
         let without_number =
@@ -251,32 +294,44 @@ enum Found {
 }
 
 impl Known {
-    /// Logs a site; `None` if there is no room.
-    fn add_site(&mut self, segment: &Segment, operation: Operation, found: Found) -> Option<u32> {
-        let code = match found {
-            Found::Known(code) => code,
-            Found::New { object, address, changes } => {
-                if self.unloaded != changes.unloaded {
-                    self.mapped.clear();
-                    self.unloaded = changes.unloaded;
-                }
-                let (range, bias) = (object.range.clone(), object.bias);
-                let mapped = Mapped { range, bias, module: self.module(segment, object)? };
-                let code = mapped.code_at(address);
-                if self.mapped.try_reserve(1).is_ok() {
-                    self.mapped.push(mapped);
-                }
-                code
-            }
+    /// The place of a call, whose binary is logged if it has no number yet; `None` if there is no room for it.
+    fn code(&mut self, segment: &Segment, found: Found) -> Option<Code> {
+        let Found::New { object, address, changes } = found else {
+            let Found::Known(code) = found else { return None };
+            return Some(code);
         };
-        if !segment.log(&Record::Site { operation: operation as u16, code }) {
+        if self.unloaded != changes.unloaded {
+            self.is_reloaded |= !self.mapped.is_empty();
+            self.mapped.clear();
+            self.unloaded = changes.unloaded;
+        }
+        let (range, bias) = (object.range.clone(), object.bias);
+        let mapped = Mapped { range, bias, module: self.module(segment, object)? };
+        let code = mapped.code_at(address);
+        if self.mapped.try_reserve(1).is_ok() {
+            self.mapped.push(mapped);
+        }
+        Some(code)
+    }
+
+    /// The number of a site, which is logged if it has none yet; `None` if there is no room, or no more sites are kept.
+    fn number_of(&mut self, world: &World, site: Site) -> Option<u32> {
+        // PERF: without this a site has one address, and no number if that has none.
+        let known = self.is_reloaded.then(|| self.sites.iter().position(|&known| known == site)).flatten();
+        if let Some(number) = known {
+            return Some(number as u32);
+        }
+        let Site { operation, code } = site;
+        let is_logged = self.count < world.options.sites
+            && world.segment.log(&Record::Site { operation: operation as u16, code });
+        if !is_logged {
             return None;
         }
-        let number = self.sites;
-        if self.codes.len() == number as usize && self.codes.len() < self.codes.capacity() {
-            self.codes.push(code);
+        let number = self.count;
+        if self.sites.len() == number as usize && self.sites.len() < self.sites.capacity() {
+            self.sites.push(site);
         }
-        self.sites += 1;
+        self.count += 1;
         Some(number)
     }
 
@@ -322,11 +377,11 @@ pub fn prepare(world: &World) {
     own_range();
     if world.options.sites > 0 {
         let sites = world.options.sites as usize;
-        if memory::is_left_to_all(sites * size_of::<Code>())
+        if memory::is_left_to_all(sites * size_of::<Site>())
             && let Some(mut known) = SITES.known.lock()
         {
             // Without room, calls from a library at the place of another one stay at the site of that.
-            let _ = known.codes.try_reserve_exact(sites);
+            let _ = known.sites.try_reserve_exact(sites);
         }
         HOT.keep_sites(BINDINGS.find());
     }

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod resolved;
+mod swapped;
 
 use mpisee_profile::Profile;
 use mpisee_profile::SiteId;
