@@ -48,8 +48,6 @@ struct Paths {
     by_codes: FxHashMap<Box<[Code]>, u16>,
     /// Calls whose path has no number.
     without_number: u64,
-    /// True once a library was unloaded: another one may be at its addresses.
-    has_unloaded: bool,
     /// Ticks that a walk takes, as a mean of the last ones.
     walk: u64,
     /// Ticks of all walks.
@@ -91,7 +89,6 @@ pub fn prepare() {
         numbers: FxHashMap::default(),
         by_codes: FxHashMap::default(),
         without_number: 0,
-        has_unloaded: false,
         walk: 0,
         spent: 0,
         earned: 0,
@@ -166,7 +163,6 @@ impl Paths {
     fn find(&mut self, recorder: &Recorder, operation: Operation, caller: &ExportFrame) -> Found {
         if self.unwinder.refresh() {
             self.numbers.clear();
-            self.has_unloaded = true;
         }
         let mut key = [0; MOST_KEY];
         let Walked { frames, lines } = self.walk(caller, &mut key);
@@ -183,10 +179,9 @@ impl Paths {
         }
         let frames = self.codes(recorder, path);
         // Of all operations at once: once the path has a number nobody asks again.
-        let is_misplaced = (self.has_unloaded || known.is_some())
-            && path.first().is_some_and(|&address| {
-                SITES.replace(recorder.world, operation, address as u64, frames.first().copied())
-            });
+        let is_misplaced = path.first().is_some_and(|&address| {
+            SITES.replace(recorder.world, operation, address as u64, frames.first().copied())
+        });
         let number = self.log(recorder, frames);
         self.numbers.insert(key.into(), number);
         // The call itself was counted at the old site already.

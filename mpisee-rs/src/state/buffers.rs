@@ -27,7 +27,7 @@ const ON_DEVICE: [c_uint; 2] = [2, 3];
 /// The driver's function; null until it is found.
 static GET_ATTRIBUTES: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// The number of objects that had been loaded at the last look for the driver.
+/// What [`objects::last_loaded`] said at the last look for the driver.
 static LOADED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -88,7 +88,7 @@ pub fn look_for_driver() {
         return;
     }
     // A look for what is not there reads files of the loader's.
-    let loaded = objects::changes().loaded;
+    let loaded = objects::last_loaded();
     if LOADED.swap(loaded, Ordering::Relaxed) == loaded {
         return;
     }

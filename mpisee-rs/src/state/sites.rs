@@ -5,8 +5,9 @@
 
 use crate::state::bindings::BINDINGS;
 use crate::state::buffers;
-use crate::state::objects::{self, Changes, Loaded, Object};
+use crate::state::objects::{self, Loaded, Object, Stamp};
 use crate::state::python::Line;
+use crate::state::stack;
 use crate::state::world::World;
 use crate::storage::frame::{self, ExportFrame};
 use crate::storage::hot::HOT;
@@ -36,7 +37,6 @@ pub static SITES: Sites = Sites {
         sites: Vec::new(),
         is_reloaded: false,
         mapped: Vec::new(),
-        unloaded: 0,
     }),
 };
 
@@ -62,10 +62,8 @@ struct Known {
     sites: Vec<Site>,
     /// True once a binary was found at other addresses than before, whose sites may have numbers.
     is_reloaded: bool,
-    /// The binaries that have sites, while none is unloaded.
+    /// The binaries that have sites, where they were last.
     mapped: Vec<Mapped>,
-    /// How many had been unloaded then.
-    unloaded: u64,
 }
 
 /// A site in the log.
@@ -78,6 +76,7 @@ struct Site {
 /// A binary where it is loaded.
 struct Mapped {
     range: Range<usize>,
+    stamp: Stamp,
     bias: usize,
     /// Its number.
     module: u32,
@@ -144,7 +143,6 @@ impl Sites {
             return false;
         }
         let Some(mut known) = self.known.lock() else { return false };
-        known.is_reloaded = true;
         let mut is_replaced = false;
         let mut is_any_replaced = false;
         for other in Operation::all() {
@@ -189,7 +187,9 @@ impl Sites {
             self.outside.fetch_add(1, Ordering::Relaxed);
             return Some(BEYOND);
         };
-        let new = known.number_of(world, Site { operation, code });
+        let site = Site { operation, code };
+        known.is_reloaded |= number != BEYOND;
+        let new = known.number_before(site).or_else(|| known.number_of(world, site));
         if new.is_none() && number != BEYOND {
             self.beyond.fetch_add(1, Ordering::Relaxed);
         }
@@ -230,17 +230,20 @@ impl Sites {
         let address = caller as usize - 1;
         // PERF: most places are in few binaries. Nothing is allocated for these, so that the handler of a signal that leaves from here
         // leaves nothing undone.
-        let changes = objects::changes();
-        if let Some(code) = self.known.lock()?.code_at(address, changes) {
+        let Some(stamp) = Stamp::at(address) else {
+            self.outside.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        if let Some(code) = self.known.lock()?.code_at(address, &stamp) {
             return Some(Found::Known(code));
         }
         // PERF: of code that is made as the program runs each place is new, and binaries are many.
-        let loaded = self.loaded.lock()?;
-        if loaded.as_ref().is_some_and(|loaded| loaded.is_outside(address, changes)) {
+        if let Stamp::Changes(changes) = stamp
+            && self.loaded.lock()?.as_ref().is_some_and(|loaded| loaded.is_outside(address, changes))
+        {
             self.outside.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        drop(loaded);
         if !memory::is_left_to_all(BYTES_TO_FIND_A_SITE) {
             return None;
         }
@@ -253,7 +256,7 @@ impl Sites {
         if own_range().contains(&address) {
             return None;
         }
-        Some(Found::New { object, address, changes })
+        Some(Found::New { object, address, stamp })
     }
 
     /// The number of sites that came after the limit.
@@ -290,23 +293,26 @@ enum Found {
     /// In one that has sites.
     Known(Code),
     /// In another one, with the address of the call's last byte.
-    New { object: Object, address: usize, changes: Changes },
+    New { object: Object, address: usize, stamp: Stamp },
 }
 
 impl Known {
     /// The place of a call, whose binary is logged if it has no number yet; `None` if there is no room for it.
     fn code(&mut self, segment: &Segment, found: Found) -> Option<Code> {
-        let Found::New { object, address, changes } = found else {
-            let Found::Known(code) = found else { return None };
-            return Some(code);
+        let (object, address, stamp) = match found {
+            Found::Known(code) => return Some(code),
+            Found::New { object, address, stamp } => (object, address, stamp),
         };
-        if self.unloaded != changes.unloaded {
-            self.is_reloaded |= !self.mapped.is_empty();
-            self.mapped.clear();
-            self.unloaded = changes.unloaded;
-        }
         let (range, bias) = (object.range.clone(), object.bias);
-        let mapped = Mapped { range, bias, module: self.module(segment, object)? };
+        let module = self.module(segment, object)?;
+        // What was there, and where the binary was before, is not loaded any more.
+        let before = self.mapped.len();
+        self.mapped.retain(|other| {
+            let is_apart = other.range.end <= range.start || range.end <= other.range.start;
+            is_apart && other.module != module && stamp.agrees_with(&other.stamp)
+        });
+        self.is_reloaded |= self.mapped.len() < before;
+        let mapped = Mapped { range, stamp, bias, module };
         let code = mapped.code_at(address);
         if self.mapped.try_reserve(1).is_ok() {
             self.mapped.push(mapped);
@@ -314,12 +320,18 @@ impl Known {
         Some(code)
     }
 
+    /// The number that a site has, wherever its binary was.
+    fn number_before(&self, site: Site) -> Option<u32> {
+        self.sites.iter().position(|&known| known == site).map(|number| number as u32)
+    }
+
     /// The number of a site, which is logged if it has none yet; `None` if there is no room, or no more sites are kept.
     fn number_of(&mut self, world: &World, site: Site) -> Option<u32> {
         // PERF: without this a site has one address, and no number if that has none.
-        let known = self.is_reloaded.then(|| self.sites.iter().position(|&known| known == site)).flatten();
-        if let Some(number) = known {
-            return Some(number as u32);
+        if self.is_reloaded
+            && let Some(number) = self.number_before(site)
+        {
+            return Some(number);
         }
         let Site { operation, code } = site;
         let is_logged = self.count < world.options.sites
@@ -335,13 +347,10 @@ impl Known {
         Some(number)
     }
 
-    /// The place of the call before an address, if that is in a binary with a site, and none was unloaded since.
-    fn code_at(&self, address: usize, changes: Changes) -> Option<Code> {
-        let mapped = self.mapped.iter().filter(|_| self.unloaded == changes.unloaded);
-        mapped
-            .into_iter()
-            .find(|mapped| mapped.range.contains(&address))
-            .map(|mapped| mapped.code_at(address))
+    /// The place of the call before an address, if that is in a binary with a site that still is there.
+    fn code_at(&self, address: usize, stamp: &Stamp) -> Option<Code> {
+        let mapped = self.mapped.iter().find(|mapped| mapped.range.contains(&address))?;
+        mapped.stamp.is_same(stamp).then(|| mapped.code_at(address))
     }
 
     /// The number of a binary; `None` if there is no room for it.
@@ -375,6 +384,7 @@ const MOST_BYTES_OF_LIBRARY: u64 = 4 << 20;
 /// Prepares to keep calls apart by their sites, before the first call is counted.
 pub fn prepare(world: &World) {
     own_range();
+    stack::prepare();
     if world.options.sites > 0 {
         let sites = world.options.sites as usize;
         if memory::is_left_to_all(sites * size_of::<Site>())

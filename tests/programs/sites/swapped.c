@@ -3,7 +3,8 @@
  *   operations  two operations in each library
  *   rounds      one operation, in many turns
  *   made        one operation in the first library, in a copy of its code without a file, and in the library again
- * Prints "replaced" if all code was at one address, else "elsewhere". */
+ *   namespace   one operation in the first library, which has a namespace of its own
+ * Prints "replaced" if all code was at one address, else "elsewhere"; of a namespace, whether the C library finds objects in others. */
 #define _GNU_SOURCE
 #include "../program.h"
 #include <dlfcn.h>
@@ -74,6 +75,15 @@ static void made(const char *file) {
     free(code);
 }
 
+static void in_namespace(const char *file) {
+    void *library = dlmopen(LM_ID_NEWLM, file, RTLD_NOW);
+    EXPECT(library != NULL);
+    Caller caller = (Caller)dlsym(library, "call_in_library");
+    EXPECT(caller != NULL);
+    calls_of(caller, MPI_Allreduce, CALLS);
+    if (rank == 0) puts(dlsym(RTLD_DEFAULT, "_dl_find_object") != NULL ? "found" : "not found");
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     EXPECT(argc == 4);
@@ -82,6 +92,10 @@ int main(int argc, char **argv) {
     if (strcmp(what, "made") == 0) {
         made(argv[2]);
         rounds = 0;
+    }
+    if (strcmp(what, "namespace") == 0) {
+        in_namespace(argv[2]);
+        return MPI_Finalize();
     }
     for (int round = 0; round < rounds; round++) {
         void *library;

@@ -11,7 +11,8 @@ const ROUNDS: u64 = 30;
 
 /// Runs the program with two libraries, and `most` sites.
 fn swapped(mpi: &Mpi, what: &str, most: &str) -> Finished {
-    let shared = ["-O2", "-shared", "-fPIC"];
+    // Without the MPI: in a namespace of its own it would be another one.
+    let shared = ["-O2", "-shared", "-fPIC", "-Wl,--as-needed"];
     let first = mpi.compile_variant("sites/swapped_library", "first", &shared);
     let second =
         mpi.compile_variant("sites/swapped_library", "second", &[&shared[..], &["-DSECOND"]].concat());
@@ -72,6 +73,19 @@ fn libraries_in_turns_have_one_site_each() {
         assert!(calls.values().all(|calls| calls.abs_diff(half) <= late), "{calls:?}");
         let sites = all::<SiteRow>(&finished.directory());
         assert!(sites.iter().filter(|row| row.module.ends_with("first")).count() <= 1, "{sites:?}");
+    });
+}
+
+#[test]
+fn a_library_in_a_namespace_of_its_own_has_sites() {
+    on_each_mpi(|mpi| {
+        let finished = swapped(mpi, "namespace", "4096");
+        let library = match finished.stdout.trim() {
+            "found" => "first",
+            "not found" => "none",
+            other => panic!("'{other}'"),
+        };
+        assert_eq!(counted(&finished, "MPI_Allreduce"), BTreeMap::from([(library, CALLS)]));
     });
 }
 
