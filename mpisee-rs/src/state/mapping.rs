@@ -142,22 +142,29 @@ pub fn prepare() {
     lasting();
 }
 
-/// A number that changes when something is loaded: the loader appends what it loads to a list. `None` if that cannot be told.
-pub fn last_loaded() -> Option<u64> {
+/// Returns whether something was loaded since the last time that this was asked, or has appeared again, whose file's name begins in one of
+/// these ways: the loader appends what it loads to a list. `None` if that cannot be told.
+pub fn has_loaded(names: &[&[u8]]) -> Option<bool> {
     /// The end of the list at the last look, and an address in that object.
     static LAST: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
     let [last, within] = LAST.each_ref().map(|word| word.load(Ordering::Relaxed));
     let is_loaded = last != 0 && at(within).is_some_and(|mapping| mapping.link_map == last);
     let mut address = if is_loaded { last } else { lasting()[0] };
     let mut map = link_map(address).filter(|_| is_known())?;
+    let mut is_found = false;
     for _ in 0..MOST_LIBRARIES {
         // Another thread may unload it meanwhile.
         let Some(next) = link_map(map.next).filter(|_| map.next != 0) else { break };
         (address, map) = (map.next, next);
+        let mut room = [0; objects::MOST_NAME_BYTES];
+        let bytes = read_memory(map.name, &mut room);
+        let path = room[..bytes].split(|&byte| byte == 0).next().unwrap_or_default();
+        let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        is_found |= names.iter().any(|name| file.starts_with(name));
     }
     LAST[0].store(address, Ordering::Relaxed);
     LAST[1].store(map.dynamic, Ordering::Relaxed);
-    Some(address as u64)
+    Some(is_found)
 }
 
 #[cfg(test)]
@@ -183,13 +190,14 @@ mod tests {
         if !is_known() {
             return;
         }
-        let before = last_loaded();
-        assert!(before.is_some());
-        assert_eq!(last_loaded(), before);
+        let names = [&b"libBrokenLocale."[..], b"libnothing."];
+        assert!(has_loaded(&names).is_some());
+        assert_eq!(has_loaded(&names), Some(false));
         // SAFETY: the name ends in a zero; the library has no constructor that matters.
         let library = unsafe { libc::dlopen(c"libBrokenLocale.so.1".as_ptr(), libc::RTLD_NOW) };
         if !library.is_null() {
-            assert_ne!(last_loaded(), before);
+            assert_eq!(has_loaded(&names), Some(true));
+            assert_eq!(has_loaded(&names), Some(false), "it was told");
         }
     }
 }

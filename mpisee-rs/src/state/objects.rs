@@ -139,11 +139,6 @@ impl Stamp {
     }
 }
 
-/// A number that changes when an object is loaded.
-pub fn last_loaded() -> u64 {
-    mapping::last_loaded().unwrap_or_else(|| changes().loaded)
-}
-
 /// The first object whose file has a name, without its folder, that `is_wanted`.
 pub fn named(is_wanted: fn(&[u8]) -> bool) -> Option<Object> {
     struct Looking {
