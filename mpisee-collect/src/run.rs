@@ -73,10 +73,17 @@ pub struct RunSums {
     pub membership: u64,
     /// The first hundred requests to switch recording that ranks have followed, in the order in which they were made.
     pub switches: Vec<SwitchSums>,
+    /// Sentences on single ranks, with the rank: the first ones in its order.
+    pub notes_of_ranks: Vec<(u32, String)>,
+    /// How many there are of all ranks.
+    pub notes_of_ranks_count: u64,
 }
 
 /// Requests to switch recording that `run.json` has.
 const MOST_SWITCHES: usize = 100;
+
+/// Sentences on single ranks that `run.json` has.
+const MOST_NOTES_OF_RANKS: usize = 16;
 
 /// A request to switch recording, and the ranks that have followed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,6 +141,14 @@ impl RunSums {
             profiler_high_ns: tables.overhead.high_s.to_ns(),
             sampled_calls: tables.overhead.samples,
             membership: membership_sum(snapshot),
+            notes_of_ranks: snapshot
+                .program
+                .notes_of_rank
+                .iter()
+                .take(MOST_NOTES_OF_RANKS)
+                .map(|note| (tables.rank.rank, note.clone()))
+                .collect(),
+            notes_of_ranks_count: snapshot.program.notes_of_rank.len() as u64,
             switches: snapshot
                 .program
                 .followed_requests
@@ -160,6 +175,10 @@ impl RunSums {
         self.last_end_ns = self.last_end_ns.max(other.last_end_ns);
         self.membership = self.membership.wrapping_add(other.membership);
         other.switches.iter().for_each(|switch| self.add_switch(switch));
+        self.notes_of_ranks.extend_from_slice(&other.notes_of_ranks);
+        self.notes_of_ranks.sort();
+        self.notes_of_ranks.truncate(MOST_NOTES_OF_RANKS);
+        add(&mut self.notes_of_ranks_count, other.notes_of_ranks_count);
     }
 
     fn add_switch(&mut self, more: &SwitchSums) {
@@ -202,6 +221,9 @@ impl RunSums {
             collected: collected.to_owned(),
         };
         run.notes.extend(unsteady_clocks(self.unsteady_clocks));
+        run.notes.extend(self.notes_of_ranks.iter().map(|(_, note)| note.clone()));
+        let more = self.notes_of_ranks_count.saturating_sub(self.notes_of_ranks.len() as u64);
+        run.notes.extend((more > 0).then(|| format!("of other ranks there are {more} more such sentences")));
     }
 }
 
@@ -256,6 +278,22 @@ mod tests {
         let found: Vec<_> =
             all.switches.iter().map(|it| (it.asked_ns, it.ranks, it.first_ns, it.last_ns)).collect();
         assert_eq!(found, [(20, 2, 22, 25), (40, 3, 43, 50)]);
+    }
+
+    #[test]
+    fn sentences_on_ranks_are_of_the_first_ranks_in_whatever_order_they_come() {
+        let of_rank = |rank: u32| RunSums {
+            notes_of_ranks: vec![(rank, format!("rank {rank} has something"))],
+            notes_of_ranks_count: 1,
+            ..RunSums::default()
+        };
+        let mut all = RunSums::default();
+        (1..=20).rev().for_each(|rank| all.add(&of_rank(rank)));
+        let mut run = RunInfo::default();
+        all.fill(&mut run, "tree");
+        assert_eq!(run.notes.len(), MOST_NOTES_OF_RANKS + 1);
+        assert_eq!(run.notes[0], "rank 1 has something");
+        assert_eq!(run.notes[MOST_NOTES_OF_RANKS], "of other ranks there are 4 more such sentences");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::path;
 use mpisee_profile::segment::log::Code;
 use mpisee_profile::segment::snapshot::{Module, Snapshot};
-use mpisee_profile::site::{PathId, SiteId};
+use mpisee_profile::site::{PathId, SiteId, layout_text};
 use mpisee_profile::{Operation, Ticks};
 use std::collections::BTreeMap;
 
@@ -45,15 +45,17 @@ fn site_row(snapshot: &Snapshot, code: Code) -> Option<(SiteId, SiteRow)> {
         site,
         module: String::new(),
         build_id: String::new(),
+        layout: String::new(),
         offset: String::new(),
         function: String::new(),
         file: String::new(),
         line: None,
     };
     let row = match module {
-        Module::Binary { path, build_id, layout: _ } => SiteRow {
+        Module::Binary { path, build_id, layout } => SiteRow {
             module: path.clone(),
             build_id: build_id.clone(),
+            layout: layout_text(*layout),
             offset: format!("{:#x}", code.offset),
             ..unknown
         },

@@ -44,6 +44,24 @@ impl PathId {
     }
 }
 
+/// Call sites in the sums over ranks of a profile at most: those with the smallest identifiers.
+pub const MOST_SITES_OF_RANKS: usize = 1 << 16;
+
+/// A hash of where in a file the segments are, how long, and where they are mapped: of each program header the type and flags in
+/// one word, and the words `p_offset`, `p_vaddr`, `p_filesz` and `p_memsz`.
+pub fn layout(headers: impl IntoIterator<Item = [u64; 5]>) -> u32 {
+    let bytes = headers.into_iter().flatten().flat_map(u64::to_ne_bytes);
+    let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME);
+    let hash = bytes.fold(FNV_BASIS, step);
+    (hash ^ hash >> 32) as u32
+}
+
+/// A layout as it is in tables.
+pub fn layout_text(layout: u32) -> String {
+    format!("{layout:08x}")
+}
+
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// A step of the hash FNV-1a, by words.

@@ -5,13 +5,13 @@ use super::{ALL, Aggregate, CellKey, put};
 use crate::site_tables::SiteTables;
 use mpisee_profile::Operation;
 use mpisee_profile::rows::{PathTotalRow, SiteRow, SiteTotalRow, StackRow};
-use mpisee_profile::site::{PathId, SiteId};
+use mpisee_profile::site::{MOST_SITES_OF_RANKS, PathId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 /// Call sites, and call paths, that are kept: those with the smallest identifiers, which are the same in whatever order ranks
 /// are merged.
-const MOST_SITES: usize = 1 << 16;
+const MOST_SITES: usize = MOST_SITES_OF_RANKS;
 const MOST_PATHS: usize = 1 << 14;
 
 /// The call sites and call paths of some ranks.
@@ -31,6 +31,7 @@ pub struct SiteSums {
 struct Site {
     module: String,
     build_id: String,
+    layout: String,
     offset: String,
     function: String,
     file: String,
@@ -84,8 +85,8 @@ impl SiteSums {
         cells: &[(CellKey, super::Own)],
     ) -> SiteSums {
         let site = |row: &SiteRow| {
-            let SiteRow { site, module, build_id, offset, function, file, line } = row.clone();
-            (site, Site { module, build_id, offset, function, file, line })
+            let SiteRow { site, module, build_id, layout, offset, function, file, line } = row.clone();
+            (site, Site { module, build_id, layout, offset, function, file, line })
         };
         let path = |row: &mpisee_profile::rows::PathRow| {
             let comm = numbers.get(&row.comm).copied().unwrap_or(ALL);
@@ -127,11 +128,13 @@ impl SiteSums {
                 self.sites.pop_last();
             }
             self.totals.retain(|((site, _), _)| self.sites.contains_key(site));
+            self.stacks.retain(|_, stack| goes_through(stack, &self.sites));
         }
-        if self.stacks.len() > MOST_PATHS {
-            while self.stacks.len() > MOST_PATHS {
-                self.stacks.pop_last();
-            }
+        while self.stacks.len() > MOST_PATHS {
+            self.stacks.pop_last();
+        }
+        // A rank may have paths of which the others' limits have left no stack.
+        if self.has_more {
             self.paths.retain(|(key, _)| self.stacks.contains_key(&key.path));
         }
     }
@@ -154,8 +157,8 @@ impl SiteSums {
     /// The rows of `sites.csv`.
     pub(super) fn sites(&self) -> Vec<SiteRow> {
         let row = |(id, site): (&SiteId, &Site)| {
-            let Site { module, build_id, offset, function, file, line } = site.clone();
-            SiteRow { site: *id, module, build_id, offset, function, file, line }
+            let Site { module, build_id, layout, offset, function, file, line } = site.clone();
+            SiteRow { site: *id, module, build_id, layout, offset, function, file, line }
         };
         self.sites.iter().map(row).collect()
     }
@@ -193,6 +196,11 @@ impl SiteSums {
     }
 }
 
+/// Returns whether all places of a stack are among these sites.
+fn goes_through(stack: &str, sites: &BTreeMap<SiteId, Site>) -> bool {
+    stack.split(' ').all(|site| site.parse().is_ok_and(|site: SiteId| sites.contains_key(&site)))
+}
+
 impl Aggregate {
     /// The rows of `path-totals.csv`, with the names of families by number.
     pub(super) fn path_rows(&self, names: &[String]) -> Vec<PathTotalRow> {
@@ -210,5 +218,58 @@ impl Aggregate {
             }
         };
         self.sites.paths.iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rank whose sites are these numbers, with one path through the first and the last, which has all of its calls.
+    fn of_rank(numbers: std::ops::Range<u64>) -> SiteSums {
+        let id = |number: u64| SiteId::new("/app", "", 0, number);
+        let site = |number| {
+            let text = String::new;
+            let site = Site {
+                module: "/app".to_owned(),
+                build_id: text(),
+                layout: text(),
+                offset: format!("{number:#x}"),
+                function: text(),
+                file: text(),
+                line: None,
+            };
+            (id(number), site)
+        };
+        let (first, last) = (id(numbers.start), id(numbers.end - 1));
+        let path = PathId::new([first, last]);
+        let sum = OverRanks { ranks: 1, calls: 1, time: Spread::of(0, 1) };
+        SiteSums {
+            sites: numbers.map(site).collect(),
+            stacks: BTreeMap::from([(path, format!("{first} {last}"))]),
+            paths: vec![(PathKey { path, comm: 0, operation: 0 }, sum.clone())],
+            totals: vec![((first, 0), sum)],
+            has_more: false,
+        }
+    }
+
+    #[test]
+    fn paths_beyond_the_limit_on_sites_are_left_out_as_these_are() {
+        const RANKS: u64 = 40;
+        let each = MOST_SITES as u64 / RANKS * 2;
+        let ranks = || (0..RANKS).map(|rank| of_rank(rank * each..(rank + 1) * each));
+        let merged = |mut ranks: Box<dyn Iterator<Item = SiteSums>>| {
+            let mut all = ranks.next().expect("there are some");
+            ranks.for_each(|rank| all.merge(rank));
+            all
+        };
+        let sums = merged(Box::new(ranks()));
+        assert_eq!(sums.sites.len(), MOST_SITES);
+        assert!(sums.note().is_some());
+        assert!(!sums.stacks.is_empty() && sums.stacks.len() < RANKS as usize, "{}", sums.stacks.len());
+        assert!(sums.stacks.values().all(|stack| goes_through(stack, &sums.sites)));
+        assert!(sums.paths.iter().all(|(key, _)| sums.stacks.contains_key(&key.path)));
+        assert!(sums.totals.iter().all(|((site, _), _)| sums.sites.contains_key(site)));
+        assert_eq!(sums, merged(Box::new(ranks().collect::<Vec<_>>().into_iter().rev())), "in any order");
     }
 }

@@ -18,6 +18,10 @@ pub struct SiteRow {
     pub module: String,
     /// The binary's GNU build ID in hexadecimal; empty if it has none.
     pub build_id: String,
+    /// A hash of the binary's program headers in hexadecimal, which tells files apart that were given one build ID. Empty of a line of
+    /// Python, and in profiles of older versions.
+    #[serde(default)]
+    pub layout: String,
     /// The address to which the call returns, as in the binary's symbol table: `0x4011c5`. The call is right before it. Empty of
     /// a line of Python.
     pub offset: String,
@@ -34,7 +38,7 @@ pub struct SiteRow {
 
 impl Row for SiteRow {
     const FILE: &'static str = "sites.csv";
-    const OPTIONAL: &'static [&'static str] = &["file", "function", "line"];
+    const OPTIONAL: &'static [&'static str] = &["file", "function", "layout", "line"];
 }
 
 /// `paths.csv`: one row per call path, communicator, rank and operation: calls that took so long that their whole path was

@@ -30,6 +30,8 @@ pub enum Fact {
     Control = 11,
     /// A request to switch recording that the process followed, see [`super::request::FollowedRequest`].
     FollowedRequest = 12,
+    /// A sentence for `run.json` on this rank, whichever it is.
+    NoteOfRank = 13,
 }
 
 impl Fact {

@@ -3,6 +3,7 @@
 use super::Own;
 use super::output_dir;
 use crate::mpi::compatibility::FLAVOUR;
+use crate::recording::paths;
 use crate::state::process::{self, was_spawned};
 use crate::state::sites::SITES;
 use crate::state::variables;
@@ -119,6 +120,11 @@ pub fn sites_beyond(world: &World) -> Option<String> {
             world.options.sites
         )
     })
+}
+
+/// The sentence on what call paths lack, if anything.
+pub fn paths_left_out(world: &World) -> Option<String> {
+    Some(format!("rank {}: {}", world.rank.get(), paths::note()?))
 }
 
 /// The arguments of the process. Those of a Rust library preloaded into another program are not in

@@ -6,6 +6,7 @@
 
 use super::Recorder;
 use crate::state::bindings::BINDINGS;
+use crate::state::objects;
 use crate::state::python::{self, PythonStack};
 use crate::state::sites::SITES;
 use crate::state::unwinder::{MOST_FRAMES, Unwinder};
@@ -47,8 +48,6 @@ struct Paths {
     by_codes: FxHashMap<Box<[Code]>, u16>,
     /// Calls whose path has no number.
     without_number: u64,
-    /// True once a library was unloaded: another one may be at its addresses.
-    has_unloaded: bool,
     /// Ticks that a walk takes, as a mean of the last ones.
     walk: u64,
     /// Ticks of all walks.
@@ -90,7 +89,6 @@ pub fn prepare() {
         numbers: FxHashMap::default(),
         by_codes: FxHashMap::default(),
         without_number: 0,
-        has_unloaded: false,
         walk: 0,
         spent: 0,
         earned: 0,
@@ -165,14 +163,14 @@ impl Paths {
     fn find(&mut self, recorder: &Recorder, operation: Operation, caller: &ExportFrame) -> Found {
         if self.unwinder.refresh() {
             self.numbers.clear();
-            self.has_unloaded = true;
         }
         let mut key = [0; MOST_KEY];
         let Walked { frames, lines } = self.walk(caller, &mut key);
         // What lies between the program and the library is the MPI's.
         let bindings = key[..frames].iter().take_while(|&&address| BINDINGS.contain(address)).count();
         let (path, key) = (&key[bindings..frames], &key[bindings..frames + lines]);
-        if let Some(&number) = self.numbers.get(key) {
+        let known = self.numbers.get(key).copied();
+        if let Some(number) = known.filter(|number| number.is_some() || !self.may_have_number(path)) {
             return Found { number, is_new: false, is_misplaced: false };
         }
         let bytes = if lines > 0 { BYTES_PER_PATH_OF_PYTHON } else { BYTES_PER_PATH };
@@ -180,15 +178,20 @@ impl Paths {
             return Found { number: None, is_new: true, is_misplaced: false };
         }
         let frames = self.codes(recorder, path);
-        if self.has_unloaded
-            && let (Some(&address), Some(&code)) = (path.first(), frames.first())
-            && SITES.replace(recorder.world, operation, address as u64, code)
-        {
-            return Found { number: None, is_new: true, is_misplaced: true };
-        }
+        // Of all operations at once: once the path has a number nobody asks again.
+        let is_misplaced = path.first().is_some_and(|&address| {
+            SITES.replace(recorder.world, operation, address as u64, frames.first().copied())
+        });
         let number = self.log(recorder, frames);
         self.numbers.insert(key.into(), number);
-        Found { number, is_new: true, is_misplaced: false }
+        // The call itself was counted at the old site already.
+        Found { number: number.filter(|_| !is_misplaced), is_new: true, is_misplaced }
+    }
+
+    /// Returns whether a path that had no number may have one by now: there is a binary where its call's code was in none.
+    fn may_have_number(&self, path: &[usize]) -> bool {
+        self.by_codes.len() < MOST_PATHS
+            && path.first().is_some_and(|&address| objects::object_at(address - 1).is_some())
     }
 
     /// Walks the stack, and puts what tells the path apart into `key`: return addresses, then identities of lines of Python, if

@@ -5,7 +5,7 @@
 //! about an address, since memory is freed by ways that no library between can see, and addresses are used again.
 
 use super::hip::{self, Presence};
-use super::objects;
+use super::{mapping, objects};
 use crate::storage::hot::HOT;
 use mpisee_profile::rows::Memory;
 use std::cell::Cell;
@@ -27,8 +27,12 @@ const ON_DEVICE: [c_uint; 2] = [2, 3];
 /// The driver's function; null until it is found.
 static GET_ATTRIBUTES: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// The number of objects that had been loaded at the last look for the driver.
+/// Not 0 if there is no need to look for the driver before something is loaded; where that is all that is known, the number of objects
+/// that had been loaded at the last look.
 static LOADED: AtomicU64 = AtomicU64::new(0);
+
+/// Begins of the names of the drivers' libraries.
+const DRIVERS: [&[u8]; 2] = [b"libcuda.", b"libamdhip64."];
 
 thread_local! {
     /// The kind of memory of the call in progress.
@@ -88,10 +92,15 @@ pub fn look_for_driver() {
         return;
     }
     // A look for what is not there reads files of the loader's.
-    let loaded = objects::changes().loaded;
-    if LOADED.swap(loaded, Ordering::Relaxed) == loaded {
+    let is_looked_for_again = LOADED.load(Ordering::Relaxed) == 0;
+    let has_loaded = mapping::has_loaded(&DRIVERS).unwrap_or_else(|| {
+        let loaded = objects::changes().loaded;
+        LOADED.swap(loaded, Ordering::Relaxed) != loaded
+    });
+    if !has_loaded && !is_looked_for_again {
         return;
     }
+    LOADED.fetch_max(1, Ordering::Relaxed);
     // SAFETY: the name ends in a zero, and nothing is loaded.
     let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if library.is_null() {

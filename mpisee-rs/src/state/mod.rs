@@ -10,6 +10,7 @@ pub mod datatype;
 pub mod gpu;
 pub mod handles;
 pub mod hip;
+pub mod mapping;
 pub mod nccl;
 pub mod objects;
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The program and the libraries that are loaded into the process.
 
+use crate::state::mapping::{self, Mapping};
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ops::Range;
 use std::slice;
 
 /// An object that the loader has mapped.
+#[derive(Clone)]
 pub struct Object {
     /// The addresses at which it is mapped.
     pub range: Range<usize>,
@@ -19,13 +21,26 @@ pub struct Object {
 }
 
 /// The longest name that is kept, and the longest build ID.
-const MOST_NAME_BYTES: usize = 1 << 10;
+pub const MOST_NAME_BYTES: usize = 1 << 10;
 const MOST_BUILD_ID_BYTES: usize = 64;
 
 /// The objects that are mapped around these addresses.
+pub fn objects_at(addresses: &[usize]) -> Vec<Option<Object>> {
+    if !mapping::is_known() {
+        return locked_objects_at(addresses);
+    }
+    let mut found: Vec<Option<Object>> = Vec::with_capacity(addresses.len());
+    for &address in addresses {
+        let known = found.iter().flatten().find(|object| object.range.contains(&address)).cloned();
+        found.push(known.or_else(|| object_at(address)));
+    }
+    found
+}
+
+/// The same by what every C library has.
 ///
 /// The loader's lock is held while it calls back, and a program's own `malloc` may want it: nothing is allocated meanwhile.
-pub fn objects_at(addresses: &[usize]) -> Vec<Option<Object>> {
+fn locked_objects_at(addresses: &[usize]) -> Vec<Option<Object>> {
     let empty = |_: &usize| {
         let (name, build_id) = (Vec::with_capacity(MOST_NAME_BYTES), Vec::with_capacity(MOST_BUILD_ID_BYTES));
         Object { range: 0..0, bias: 0, name, build_id, layout: 0 }
@@ -39,7 +54,89 @@ pub fn objects_at(addresses: &[usize]) -> Vec<Option<Object>> {
 
 /// The object that is mapped around `address`.
 pub fn object_at(address: usize) -> Option<Object> {
-    objects_at(&[address]).pop().flatten()
+    if mapping::is_known() {
+        let mapping = mapping::at(address)?;
+        if let Some(object) = described(&mapping) {
+            return Some(object);
+        }
+    }
+    locked_objects_at(&[address]).pop().flatten()
+}
+
+/// The object of a mapping; `None` if its headers are not mapped, or memory cannot be read by the kernel.
+fn described(mapping: &Mapping) -> Option<Object> {
+    let (headers, bias) = (mapping.headers(), mapping.bias()?);
+    let range = mapped(bias as u64, &headers);
+    let build_id = notes(bias as u64, &headers).find_map(|note| {
+        let note_bytes = copied(note.start, note.bytes)?;
+        build_id_among(&note_bytes, note.align).map(<[u8]>::to_vec)
+    });
+    let name = mapping.name(&mut [0; MOST_NAME_BYTES])?.to_vec();
+    let object =
+        Object { range, bias, name, build_id: build_id.unwrap_or_default(), layout: layout(&headers) };
+    Some(object).filter(|object| !object.range.is_empty())
+}
+
+/// The first address of the program itself.
+pub fn program_start() -> usize {
+    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, start: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given; the array has that many headers.
+        let (info, start) = unsafe { (&*info, &mut *start.cast::<usize>()) };
+        // SAFETY: as above.
+        let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+        *start = mapped(info.dlpi_addr, headers).start;
+        1
+    }
+    let mut start = 0usize;
+    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `start` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut start).cast()) };
+    start
+}
+
+/// What tells whether the object at an address still is the one that was there before.
+#[derive(Clone, Debug)]
+pub enum Stamp {
+    /// Its mapping, and a number of what is in it.
+    Mapped(Mapping, u64),
+    /// All changes so far: that is all that some C libraries tell.
+    Changes(Changes),
+}
+
+impl Stamp {
+    /// That of the object at an address; `None` where there is none.
+    pub fn at(address: usize) -> Option<Stamp> {
+        if !mapping::is_known() {
+            return Some(Stamp::Changes(changes()));
+        }
+        let mapping = mapping::at(address)?;
+        let head = mapping.head();
+        Some(Stamp::Mapped(mapping, head))
+    }
+
+    /// Returns whether both are of one object at one place.
+    pub fn is_same(&self, other: &Stamp) -> bool {
+        match (self, other) {
+            (Stamp::Mapped(one, head), Stamp::Mapped(other, other_head)) => {
+                one == other && head == other_head
+            }
+            (Stamp::Changes(one), Stamp::Changes(other)) => one.unloaded == other.unloaded,
+            _ => false,
+        }
+    }
+
+    /// Returns whether both objects can be loaded at the same time.
+    pub fn agrees_with(&self, other: &Stamp) -> bool {
+        let (Stamp::Changes(one), Stamp::Changes(other)) = (self, other) else { return true };
+        one.unloaded == other.unloaded
+    }
+
+    /// Returns whether nothing has changed since.
+    pub fn is_current(&self) -> bool {
+        match self {
+            Stamp::Mapped(mapping, _) => Stamp::at(mapping.range.start).is_some_and(|now| self.is_same(&now)),
+            Stamp::Changes(before) => before.unloaded == changes().unloaded,
+        }
+    }
 }
 
 /// The first object whose file has a name, without its folder, that `is_wanted`.
@@ -106,18 +203,11 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *
 
 /// A hash of where in the file the segments are, how long, and where they are mapped.
 fn layout(headers: &[libc::Elf64_Phdr]) -> u32 {
-    let words = headers.iter().flat_map(|header| {
+    mpisee_profile::site::layout(headers.iter().map(|header| {
         let kind = u64::from(header.p_type) << 32 | u64::from(header.p_flags);
         [kind, header.p_offset, header.p_vaddr, header.p_filesz, header.p_memsz]
-    });
-    let bytes = words.flat_map(u64::to_ne_bytes);
-    let hash = bytes.fold(FNV_BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
-    (hash ^ hash >> 32) as u32
+    }))
 }
-
-/// Of the hash FNV-1a.
-const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// Replaces what is in a vector by as much as there is room for.
 fn fill(to: &mut Vec<u8>, from: &[u8]) {
@@ -162,6 +252,10 @@ pub fn with_tables(address: usize) -> Option<(Object, Option<Tables>)> {
         c_int::from(is_there)
     }
     let object = object_at(address)?;
+    if let Some(mapping) = mapping::at(address) {
+        let places = places(object.bias as u64, &mapping.headers());
+        return Some((object, places.and_then(|places| tables(&places))));
+    }
     let mut looking = Looking { address, places: None };
     // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `looking` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut looking).cast()) };
@@ -293,8 +387,15 @@ impl Loaded {
 const BUILD_ID: u32 = 3;
 const NOTE_HEADER: usize = 12;
 
-/// The build ID among the notes of an object.
-fn build_id(bias: u64, headers: &[libc::Elf64_Phdr]) -> Option<&[u8]> {
+/// A segment of notes in memory.
+struct Notes {
+    start: usize,
+    bytes: usize,
+    align: usize,
+}
+
+/// The notes of an object that are mapped.
+fn notes(bias: u64, headers: &[libc::Elf64_Phdr]) -> impl Iterator<Item = Notes> {
     let is_mapped = |note: &libc::Elf64_Phdr| {
         headers.iter().any(|header| {
             header.p_type == libc::PT_LOAD
@@ -302,17 +403,21 @@ fn build_id(bias: u64, headers: &[libc::Elf64_Phdr]) -> Option<&[u8]> {
                 && note.p_vaddr.saturating_add(note.p_memsz) <= header.p_vaddr.saturating_add(header.p_filesz)
         })
     };
-    let notes = headers.iter().filter(|header| header.p_type == libc::PT_NOTE && is_mapped(header));
-    notes
-        .filter_map(|note| {
-            let start = bias.wrapping_add(note.p_vaddr) as usize as *const u8;
-            // SAFETY: the notes are in a segment that the loader has mapped.
-            build_id_among(
-                unsafe { slice::from_raw_parts(start, note.p_memsz as usize) },
-                note.p_align as usize,
-            )
-        })
-        .next()
+    let notes = headers.iter().filter(move |header| header.p_type == libc::PT_NOTE && is_mapped(header));
+    notes.map(move |note| Notes {
+        start: bias.wrapping_add(note.p_vaddr) as usize,
+        bytes: note.p_memsz as usize,
+        align: note.p_align as usize,
+    })
+}
+
+/// The build ID among the notes of an object.
+fn build_id(bias: u64, headers: &[libc::Elf64_Phdr]) -> Option<&[u8]> {
+    notes(bias, headers).find_map(|note| {
+        // SAFETY: the notes are in a segment that the loader has mapped.
+        let bytes = unsafe { slice::from_raw_parts(note.start as *const u8, note.bytes) };
+        build_id_among(bytes, note.align)
+    })
 }
 
 fn build_id_among(mut notes: &[u8], align: usize) -> Option<&[u8]> {

@@ -5,8 +5,9 @@
 
 use crate::state::bindings::BINDINGS;
 use crate::state::buffers;
-use crate::state::objects::{self, Changes, Loaded, Object};
+use crate::state::objects::{self, Loaded, Object, Stamp};
 use crate::state::python::Line;
+use crate::state::stack;
 use crate::state::world::World;
 use crate::storage::frame::{self, ExportFrame};
 use crate::storage::hot::HOT;
@@ -32,10 +33,10 @@ pub static SITES: Sites = Sites {
     loaded: PatientMutex::new(None),
     known: PatientMutex::new(Known {
         modules: Vec::new(),
-        sites: 0,
-        codes: Vec::new(),
+        count: 0,
+        sites: Vec::new(),
+        is_reloaded: false,
         mapped: Vec::new(),
-        unloaded: 0,
     }),
 };
 
@@ -56,18 +57,26 @@ struct Known {
     /// The binaries and functions, in the order of their numbers.
     modules: Vec<Module>,
     /// The number of sites.
-    sites: u32,
-    /// The places of sites by number. There is room from the begin, so that nothing is allocated for a new one.
-    codes: Vec<Code>,
-    /// The binaries that have sites, while none is unloaded.
+    count: u32,
+    /// The sites by number. There is room from the begin, so that nothing is allocated for a new one.
+    sites: Vec<Site>,
+    /// True once a binary was found at other addresses than before, whose sites may have numbers.
+    is_reloaded: bool,
+    /// The binaries that have sites, where they were last.
     mapped: Vec<Mapped>,
-    /// How many had been unloaded then.
-    unloaded: u64,
+}
+
+/// A site in the log.
+#[derive(Clone, Copy, PartialEq)]
+struct Site {
+    operation: Operation,
+    code: Code,
 }
 
 /// A binary where it is loaded.
 struct Mapped {
     range: Range<usize>,
+    stamp: Stamp,
     bias: usize,
     /// Its number.
     module: u32,
@@ -103,6 +112,11 @@ const BEYOND: u32 = u32::MAX;
 /// Addresses of programs have fewer bits on all machines whose kernel gives out 47 bits unless asked for more.
 const ADDRESS_BITS: u32 = 48;
 
+/// The key of an operation's site in the table of numbers.
+fn key_of(operation: Operation, caller: u64) -> u64 {
+    caller | (operation as u64) << ADDRESS_BITS
+}
+
 impl Sites {
     /// Several threads call MPI at the same time.
     pub fn share(&self) {
@@ -115,32 +129,36 @@ impl Sites {
         if caller == 0 || caller >> ADDRESS_BITS != 0 {
             return OperationAtSite::of(operation);
         }
-        let key = caller | (operation as u64) << ADDRESS_BITS;
+        let key = key_of(operation, caller);
         let number = self.numbers.get(key).unwrap_or_else(|| self.first_seen(world, key, operation, caller));
         if number == BEYOND { OperationAtSite::of(operation) } else { OperationAtSite::site(number) }
     }
 
-    /// Notes that the code at an address is another than when its site got a number, as a library was loaded where another one had been
-    /// unloaded: calls that return there get a number of their own from now on. False if it is the same.
+    /// Notes what code is at an address now: `None` if it is in no binary. Where it is another than when sites there got their numbers,
+    /// as a library was loaded where another one had been unloaded, calls that return there count at the site of the new code from now on,
+    /// whatever their operation. Returns whether that is so of this operation.
     #[cold]
-    pub fn replace(&self, world: &World, operation: Operation, caller: u64, code: Code) -> bool {
+    pub fn replace(&self, world: &World, operation: Operation, caller: u64, code: Option<Code>) -> bool {
         if caller >> ADDRESS_BITS != 0 {
             return false;
         }
-        let key = caller | (operation as u64) << ADDRESS_BITS;
-        let Some(number) = self.numbers.get(key).filter(|&number| number != BEYOND) else { return false };
         let Some(mut known) = self.known.lock() else { return false };
-        if known.codes.get(number as usize).is_none_or(|&before| before == code) {
+        let mut is_replaced = false;
+        let mut is_any_replaced = false;
+        for other in Operation::all() {
+            let key = key_of(other, caller);
+            let Some(number) = self.numbers.get(key) else { continue };
+            let Some(new) = self.number_of_other_code(world, &mut known, other, number, code) else {
+                continue;
+            };
+            self.numbers.insert(key, new);
+            is_any_replaced = true;
+            is_replaced |= other == operation;
+        }
+        drop(known);
+        if !is_any_replaced {
             return false;
         }
-        let new = if known.sites < world.options.sites {
-            known.add_site(&world.segment, operation, Found::Known(code))
-        } else {
-            self.beyond.fetch_add(1, Ordering::Relaxed);
-            None
-        };
-        self.numbers.insert(key, new.unwrap_or(BEYOND));
-        drop(known);
         // Slots recognise the site by its address, until they have it no more.
         world.segment.each_slot(|slot| {
             if matches!(Key(slot.key.load(Ordering::Relaxed)).meaning(), Some(Meaning::Call(_))) {
@@ -149,7 +167,33 @@ impl Sites {
                 let _ = returns_to.compare_exchange(caller, NO_ADDRESS, Ordering::Relaxed, Ordering::Relaxed);
             }
         });
-        true
+        is_replaced
+    }
+
+    /// The number that calls of an operation have from now on at a site that had another number; `None` if it keeps that.
+    fn number_of_other_code(
+        &self,
+        world: &World,
+        known: &mut Known,
+        operation: Operation,
+        number: u32,
+        code: Option<Code>,
+    ) -> Option<u32> {
+        let before = if number == BEYOND { None } else { Some(known.sites.get(number as usize)?.code) };
+        if before == code {
+            return None;
+        }
+        let Some(code) = code else {
+            self.outside.fetch_add(1, Ordering::Relaxed);
+            return Some(BEYOND);
+        };
+        let site = Site { operation, code };
+        known.is_reloaded |= number != BEYOND;
+        let new = known.number_before(site).or_else(|| known.number_of(world, site));
+        if new.is_none() && number != BEYOND {
+            self.beyond.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(new.unwrap_or(BEYOND)).filter(|&new| new != number)
     }
 
     #[cold]
@@ -163,12 +207,11 @@ impl Sites {
         if let Some(number) = self.numbers.get(key) {
             return number;
         }
-        let number = if known.sites < world.options.sites {
-            found.and_then(|found| known.add_site(&world.segment, operation, found))
-        } else {
+        let code = found.and_then(|found| known.code(&world.segment, found));
+        let number = code.and_then(|code| known.number_of(world, Site { operation, code }));
+        if code.is_some() && number.is_none() {
             self.beyond.fetch_add(1, Ordering::Relaxed);
-            None
-        };
+        }
         // A program that makes code as it runs has new sites as long as it runs. They are not to fill the table: above a limit, those
         // without a number are looked for at each call.
         let without_number =
@@ -187,17 +230,20 @@ impl Sites {
         let address = caller as usize - 1;
         // PERF: most places are in few binaries. Nothing is allocated for these, so that the handler of a signal that leaves from here
         // leaves nothing undone.
-        let changes = objects::changes();
-        if let Some(code) = self.known.lock()?.code_at(address, changes) {
+        let Some(stamp) = Stamp::at(address) else {
+            self.outside.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        if let Some(code) = self.known.lock()?.code_at(address, &stamp) {
             return Some(Found::Known(code));
         }
         // PERF: of code that is made as the program runs each place is new, and binaries are many.
-        let loaded = self.loaded.lock()?;
-        if loaded.as_ref().is_some_and(|loaded| loaded.is_outside(address, changes)) {
+        if let Stamp::Changes(changes) = stamp
+            && self.loaded.lock()?.as_ref().is_some_and(|loaded| loaded.is_outside(address, changes))
+        {
             self.outside.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        drop(loaded);
         if !memory::is_left_to_all(BYTES_TO_FIND_A_SITE) {
             return None;
         }
@@ -210,7 +256,7 @@ impl Sites {
         if own_range().contains(&address) {
             return None;
         }
-        Some(Found::New { object, address, changes })
+        Some(Found::New { object, address, stamp })
     }
 
     /// The number of sites that came after the limit.
@@ -247,46 +293,64 @@ enum Found {
     /// In one that has sites.
     Known(Code),
     /// In another one, with the address of the call's last byte.
-    New { object: Object, address: usize, changes: Changes },
+    New { object: Object, address: usize, stamp: Stamp },
 }
 
 impl Known {
-    /// Logs a site; `None` if there is no room.
-    fn add_site(&mut self, segment: &Segment, operation: Operation, found: Found) -> Option<u32> {
-        let code = match found {
-            Found::Known(code) => code,
-            Found::New { object, address, changes } => {
-                if self.unloaded != changes.unloaded {
-                    self.mapped.clear();
-                    self.unloaded = changes.unloaded;
-                }
-                let (range, bias) = (object.range.clone(), object.bias);
-                let mapped = Mapped { range, bias, module: self.module(segment, object)? };
-                let code = mapped.code_at(address);
-                if self.mapped.try_reserve(1).is_ok() {
-                    self.mapped.push(mapped);
-                }
-                code
-            }
+    /// The place of a call, whose binary is logged if it has no number yet; `None` if there is no room for it.
+    fn code(&mut self, segment: &Segment, found: Found) -> Option<Code> {
+        let (object, address, stamp) = match found {
+            Found::Known(code) => return Some(code),
+            Found::New { object, address, stamp } => (object, address, stamp),
         };
-        if !segment.log(&Record::Site { operation: operation as u16, code }) {
+        let (range, bias) = (object.range.clone(), object.bias);
+        let module = self.module(segment, object)?;
+        // What was there, and where the binary was before, is not loaded any more.
+        let before = self.mapped.len();
+        self.mapped.retain(|other| {
+            let is_apart = other.range.end <= range.start || range.end <= other.range.start;
+            is_apart && other.module != module && stamp.agrees_with(&other.stamp)
+        });
+        self.is_reloaded |= self.mapped.len() < before;
+        let mapped = Mapped { range, stamp, bias, module };
+        let code = mapped.code_at(address);
+        if self.mapped.try_reserve(1).is_ok() {
+            self.mapped.push(mapped);
+        }
+        Some(code)
+    }
+
+    /// The number that a site has, wherever its binary was.
+    fn number_before(&self, site: Site) -> Option<u32> {
+        self.sites.iter().position(|&known| known == site).map(|number| number as u32)
+    }
+
+    /// The number of a site, which is logged if it has none yet; `None` if there is no room, or no more sites are kept.
+    fn number_of(&mut self, world: &World, site: Site) -> Option<u32> {
+        // PERF: without this a site has one address, and no number if that has none.
+        if self.is_reloaded
+            && let Some(number) = self.number_before(site)
+        {
+            return Some(number);
+        }
+        let Site { operation, code } = site;
+        let is_logged = self.count < world.options.sites
+            && world.segment.log(&Record::Site { operation: operation as u16, code });
+        if !is_logged {
             return None;
         }
-        let number = self.sites;
-        if self.codes.len() == number as usize && self.codes.len() < self.codes.capacity() {
-            self.codes.push(code);
+        let number = self.count;
+        if self.sites.len() == number as usize && self.sites.len() < self.sites.capacity() {
+            self.sites.push(site);
         }
-        self.sites += 1;
+        self.count += 1;
         Some(number)
     }
 
-    /// The place of the call before an address, if that is in a binary with a site, and none was unloaded since.
-    fn code_at(&self, address: usize, changes: Changes) -> Option<Code> {
-        let mapped = self.mapped.iter().filter(|_| self.unloaded == changes.unloaded);
-        mapped
-            .into_iter()
-            .find(|mapped| mapped.range.contains(&address))
-            .map(|mapped| mapped.code_at(address))
+    /// The place of the call before an address, if that is in a binary with a site that still is there.
+    fn code_at(&self, address: usize, stamp: &Stamp) -> Option<Code> {
+        let mapped = self.mapped.iter().find(|mapped| mapped.range.contains(&address))?;
+        mapped.stamp.is_same(stamp).then(|| mapped.code_at(address))
     }
 
     /// The number of a binary; `None` if there is no room for it.
@@ -320,13 +384,14 @@ const MOST_BYTES_OF_LIBRARY: u64 = 4 << 20;
 /// Prepares to keep calls apart by their sites, before the first call is counted.
 pub fn prepare(world: &World) {
     own_range();
+    stack::prepare();
     if world.options.sites > 0 {
         let sites = world.options.sites as usize;
-        if memory::is_left_to_all(sites * size_of::<Code>())
+        if memory::is_left_to_all(sites * size_of::<Site>())
             && let Some(mut known) = SITES.known.lock()
         {
             // Without room, calls from a library at the place of another one stay at the site of that.
-            let _ = known.codes.try_reserve_exact(sites);
+            let _ = known.sites.try_reserve_exact(sites);
         }
         HOT.keep_sites(BINDINGS.find());
     }

@@ -5,13 +5,15 @@
 //! Only such calls come here, so that it may take microseconds.
 
 use crate::mpi::symbol;
-use crate::state::objects::object_at;
+use crate::state::mapping;
+use crate::state::objects::{MOST_NAME_BYTES, object_at};
 use crate::state::sites::own_range;
 use crate::state::unwinder::{Unwinder, WalkEnd};
 use crate::state::world;
 use crate::storage::frame::{self, ExportFrame};
-use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The relation between a call that begins and the one that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,10 +53,36 @@ pub fn nesting() -> Nesting {
 }
 
 /// Returns whether the code at `address` is the MPI library's: its main object, or one of those that come with it.
+///
+/// Each call after one that was left by a jump comes here, so that nothing is allocated and no lock is taken: what a jump out of here would
+/// leave undone, such as a lock of `malloc`'s, would be so for good.
 fn is_of_library(address: usize) -> bool {
-    let Some(object) = object_at(address) else { return false };
-    let has = |function: *mut c_void| object.range.contains(&function.addr());
-    is_named_as_library(&object.name) || symbol::function(c"PMPI_Wait").is_some_and(has)
+    let is = |range: &Range<usize>, name: &[u8]| {
+        is_named_as_library(name) || function_of_library().is_some_and(|function| range.contains(&function))
+    };
+    if !mapping::is_known() {
+        return object_at(address).is_some_and(|object| is(&object.range, &object.name));
+    }
+    let Some(mapping) = mapping::at(address) else { return false };
+    is(&mapping.range, mapping.name(&mut [0; MOST_NAME_BYTES]).unwrap_or_default())
+}
+
+/// The address of a function in the MPI's main object.
+fn function_of_library() -> Option<usize> {
+    static FUNCTION: AtomicUsize = AtomicUsize::new(0);
+    let known = FUNCTION.load(Ordering::Relaxed);
+    if known != 0 {
+        return Some(known);
+    }
+    let address = symbol::function(c"PMPI_Wait")?.addr();
+    FUNCTION.store(address, Ordering::Relaxed);
+    Some(address)
+}
+
+/// Looks up, when MPI starts, what takes the loader's lock.
+pub fn prepare() {
+    mapping::prepare();
+    function_of_library();
 }
 
 fn is_named_as_library(path: &[u8]) -> bool {

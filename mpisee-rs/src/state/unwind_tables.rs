@@ -23,6 +23,17 @@ impl Deref for Bytes {
     }
 }
 
+/// What a table has for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// Rules with an expression that jumps back, and may not end.
+    Endless,
+    /// Rules that end.
+    Ending,
+    /// Nothing, or what cannot be parsed: the frame is left by its frame pointer, if there is one.
+    Missing,
+}
+
 /// `.eh_frame_hdr` and `.eh_frame`.
 pub struct UnwindTables {
     header: Bytes,
@@ -76,10 +87,13 @@ impl UnwindTables {
         EhFrameHdr::new(&self.header, LittleEndian).parse(&self.bases(), BYTES_OF_ADDRESS).ok()
     }
 
-    /// Returns whether the rules at an address in memory end when they are evaluated: no expression in them jumps back. What cannot
-    /// be parsed is not evaluated, either.
-    pub fn has_end(&self, address: u64) -> bool {
-        self.jumps_back(address.wrapping_sub(self.bias)) != Some(true)
+    /// The rules at an address in memory.
+    pub fn rules(&self, address: u64) -> Rules {
+        match self.jumps_back(address.wrapping_sub(self.bias)) {
+            Some(true) => Rules::Endless,
+            Some(false) => Rules::Ending,
+            None => Rules::Missing,
+        }
     }
 
     fn jumps_back(&self, address: u64) -> Option<bool> {
@@ -90,6 +104,10 @@ impl UnwindTables {
         let mut section = EhFrame::new(&self.frames, LittleEndian);
         section.set_address_size(BYTES_OF_ADDRESS);
         let row = section.fde_from_offset(&bases, offset, EhFrame::cie_from_offset).ok()?;
+        // Of an address without rules of its own the table has those before.
+        if !row.contains(address) {
+            return None;
+        }
         let cie = row.cie();
         let all = [cie.instructions(&section, &bases), row.instructions(&section, &bases)];
         let is_endless = all.into_iter().any(|mut instructions| {

@@ -3,8 +3,8 @@
 //! Nothing that it reads can end the program: the kernel copies the stack, page by page, and fails where nothing is mapped; unwind tables are copies, too, since a library may be unloaded. Return addresses are found by these tables, and by frame pointers
 //! where a binary has none.
 
-use crate::state::objects;
-use crate::state::unwind_tables::{Bytes, UnwindTables};
+use crate::state::objects::{self, Stamp};
+use crate::state::unwind_tables::{Bytes, Rules, UnwindTables};
 use crate::storage::frame::ExportFrame;
 use crate::storage::memory;
 use framehop::{
@@ -32,6 +32,8 @@ pub enum WalkEnd {
 /// A binary on the stacks so far.
 struct Binary {
     range: Range<usize>,
+    /// As it was when its tables were copied.
+    stamp: Stamp,
     /// Without tables it is walked by frame pointers.
     tables: Option<UnwindTables>,
 }
@@ -47,8 +49,6 @@ pub struct Unwinder {
     known: Vec<Binary>,
     /// Addresses whose rules end when they are evaluated, each at the place that its number gives it.
     ending: Vec<u64>,
-    /// How many binaries had been unloaded when they were looked at.
-    unloaded: u64,
 }
 
 impl Unwinder {
@@ -58,16 +58,15 @@ impl Unwinder {
             cache: CacheNative::new(),
             known: Vec::new(),
             ending: Vec::new(),
-            unloaded: objects::changes().unloaded,
         }
     }
 
     /// Forgets all binaries if one was unloaded, whose addresses another may have by now; true if it did.
     pub fn refresh(&mut self) -> bool {
-        let unloaded = objects::changes().unloaded;
-        let is_stale = unloaded != self.unloaded;
+        // PERF: the program and the C library, most of what is on stacks, are known by their addresses alone.
+        let is_stale = self.known.iter().any(|binary| !binary.stamp.is_current());
         if is_stale {
-            *self = Unwinder { unloaded, ..Unwinder::new() };
+            *self = Unwinder::new();
         }
         is_stale
     }
@@ -107,13 +106,22 @@ impl Unwinder {
             if !goes_on(address as usize) {
                 return WalkEnd::Stopped;
             }
-            if !self.learn(address as usize - 1) || !self.has_end(next.address_for_lookup()) {
+            if !self.learn(address as usize - 1) {
+                return WalkEnd::Lost;
+            }
+            let rules = self.rules(next.address_for_lookup());
+            if rules == Rules::Endless {
                 return WalkEnd::Lost;
             }
             let stack = registers.sp();
             match self.unwinder.unwind_frame(next, &mut registers, &mut self.cache, &mut read) {
                 // Each frame is above the last one, so that the walk ends.
-                Ok(Some(outer)) if registers.sp() > stack => address = outer,
+                // Without rules it is by a register that is the frame pointer, or may be anything.
+                Ok(Some(outer))
+                    if registers.sp() > stack && (rules == Rules::Ending || may_be_return(outer)) =>
+                {
+                    address = outer;
+                }
                 Ok(Some(_)) | Err(_) => return WalkEnd::Lost,
                 Ok(None) => break,
             }
@@ -135,7 +143,7 @@ impl Unwinder {
             return None;
         }
         let address = FrameAddress::from_return_address(caller.returns_to)?;
-        if !self.has_end(address.address_for_lookup()) {
+        if self.rules(address.address_for_lookup()) == Rules::Endless {
             return None;
         }
         let mut page = Page::new(caller.stack as usize);
@@ -152,6 +160,7 @@ impl Unwinder {
         if !memory::is_left_to_all(BYTES_PER_BINARY) {
             return false;
         }
+        let Some(stamp) = Stamp::at(address) else { return false };
         let Some((object, tables)) = objects::with_tables(address) else { return false };
         let tables = tables.and_then(|tables| UnwindTables::new(tables, object.bias));
         if let Some(tables) = &tables {
@@ -165,26 +174,70 @@ impl Unwinder {
             let addresses = object.range.start as u64..object.range.end as u64;
             self.unwinder.add_module(Module::new(String::new(), addresses, object.bias as u64, sections));
         }
-        self.known.push(Binary { range: object.range, tables });
+        self.known.push(Binary { range: object.range, stamp, tables });
         true
     }
 
-    /// Returns whether the rules by which the frame at an address is left end when they are evaluated.
-    fn has_end(&mut self, address: u64) -> bool {
+    /// By which rules the frame at an address is left.
+    fn rules(&mut self, address: u64) -> Rules {
         // PERF: programs have few places from which they call, and a walk passes many.
         self.ending.resize(MOST_ENDING, 0);
         let place = (address ^ address >> 10) as usize % MOST_ENDING;
         if self.ending[place] == address {
-            return true;
+            return Rules::Ending;
         }
         let binary = self.known.iter().find(|binary| binary.range.contains(&(address as usize)));
         let tables = binary.and_then(|binary| binary.tables.as_ref());
-        let has_end = tables.is_none_or(|tables| tables.has_end(address));
-        if has_end {
+        let rules = tables.map_or(Rules::Missing, |tables| tables.rules(address));
+        if rules == Rules::Ending {
             self.ending[place] = address;
         }
-        has_end
+        rules
     }
+}
+
+/// The longest call of a machine that is known here.
+const MOST_BYTES_OF_CALL: usize = 7;
+
+/// Returns whether a call may return to an address: there is one before it, or the begin of a thread's stack.
+fn may_be_return(address: u64) -> bool {
+    let mut before = [0; MOST_BYTES_OF_CALL];
+    let from = (address as usize).wrapping_sub(before.len());
+    address == 0 || objects::read_memory(from, &mut before) == before.len() && ends_in_call(&before)
+}
+
+/// Returns whether the last instruction is a call: `call rel32`, or `call` through a register or memory.
+#[cfg(target_arch = "x86_64")]
+fn ends_in_call(code: &[u8; MOST_BYTES_OF_CALL]) -> bool {
+    let through = |bytes: usize| {
+        let instruction = &code[MOST_BYTES_OF_CALL - bytes..];
+        let (mode, operation, base) = (instruction[1] >> 6, instruction[1] >> 3 & 7, instruction[1] & 7);
+        let has_index = mode != 3 && base == 4;
+        let is_without_base =
+            mode == 0 && (base == 5 || has_index && instruction.get(2).is_some_and(|index| index & 7 == 5));
+        let displacement = match mode {
+            1 => 1,
+            2 => 4,
+            _ if is_without_base => 4,
+            _ => 0,
+        };
+        instruction[0] == 0xff && operation == 2 && bytes == 2 + usize::from(has_index) + displacement
+    };
+    code[MOST_BYTES_OF_CALL - 5] == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(through)
+}
+
+/// Returns whether the last instruction is `bl`, or `blr` in one of its kinds.
+#[cfg(target_arch = "aarch64")]
+fn ends_in_call(code: &[u8; MOST_BYTES_OF_CALL]) -> bool {
+    let [.., a, b, c, d] = *code;
+    let instruction = u32::from_le_bytes([a, b, c, d]);
+    instruction >> 26 == 0b10_0101 || instruction & 0xfeff_f000 == 0xd63f_0000
+}
+
+/// Of other machines nothing is known.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn ends_in_call(_code: &[u8; MOST_BYTES_OF_CALL]) -> bool {
+    true
 }
 
 /// Bytes that are copied at once; a page is mapped as a whole or not at all.
@@ -247,6 +300,42 @@ mod tests {
         assert!(deep.len() > 2, "{deep:x?}");
         let own = walk_from_here as *const () as usize;
         assert!(deep[0].abs_diff(own) < 1 << 30, "in this program");
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn addresses_after_calls_are_told_from_others() {
+        let calls: [&[u8]; 8] = [
+            &[0xe8, 1, 2, 3, 4],             // call rel32
+            &[0xff, 0xd0],                   // call rax
+            &[0xff, 0x55, 8],                // call [rbp + 8]
+            &[0xff, 0x15, 1, 2, 3, 4],       // call [rip + n]
+            &[0xff, 0x14, 0xc3],             // call [rbx + rax * 8]
+            &[0xff, 0x54, 0x24, 8],          // call [rsp + 8]
+            &[0xff, 0x94, 0x24, 1, 2, 3, 4], // call [rsp + n]
+            &[0xff, 0x14, 0xc5, 1, 2, 3, 4], // call [rax * 8 + n]
+        ];
+        let others: [&[u8]; 5] = [
+            &[],
+            &[0x55],             // push rbp
+            &[0xff, 0xe0],       // jmp rax
+            &[0xff, 0x30],       // push [rax]
+            &[0x48, 0x89, 0xe5], // mov rbp, rsp
+        ];
+        let ends = |instruction: &[u8]| {
+            let mut code = [0x90; MOST_BYTES_OF_CALL];
+            code[MOST_BYTES_OF_CALL - instruction.len()..].copy_from_slice(instruction);
+            ends_in_call(&code)
+        };
+        for call in calls {
+            assert!(ends(call), "{call:x?}");
+        }
+        for other in others {
+            assert!(!ends(other), "{other:x?}");
+        }
+        assert!(may_be_return(0));
+        assert!(walk_from_here().iter().all(|&address| may_be_return(address as u64)));
+        assert!(!may_be_return(1 << 12), "where nothing is mapped");
     }
 
     #[test]

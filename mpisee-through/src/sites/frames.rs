@@ -102,22 +102,23 @@ pub fn of_row(row: &SiteRow, binaries: &mut Binaries) -> (Vec<SiteFrame>, Option
         offset: if row.function.is_empty() { offset.unwrap_or(0) } else { 0 },
     };
     let (Some(offset), false) = (offset, row.module.is_empty()) else { return (vec![written], None) };
-    let (found, unresolved) = match binaries.find(&row.module, std::slice::from_ref(&row.build_id)) {
-        Err(problem) if problem.is_missing => (Vec::new(), Some(Unresolved::Missing)),
-        Err(_) => (Vec::new(), Some(Unresolved::Changed)),
-        Ok(binary) => {
-            let found = binary.frames(offset);
-            let why = match (binary.has_lines, binary.has_symbols) {
-                _ if found.first().is_some_and(|frame| frame.line.is_some()) => None,
-                // The compiler's own, in every program.
-                (true, _) if found.first().is_some_and(|frame| frame.function == "_start") => None,
-                (true, _) => Some(Unresolved::Partly),
-                (false, true) => Some(Unresolved::WithoutLines),
-                (false, false) => Some(Unresolved::Stripped),
-            };
-            (found, why)
-        }
-    };
+    let (found, unresolved) =
+        match binaries.find_with_layout(&row.module, std::slice::from_ref(&row.build_id), &row.layout) {
+            Err(problem) if problem.is_missing => (Vec::new(), Some(Unresolved::Missing)),
+            Err(_) => (Vec::new(), Some(Unresolved::Changed)),
+            Ok(binary) => {
+                let found = binary.frames(offset);
+                let why = match (binary.has_lines, binary.has_symbols) {
+                    _ if found.first().is_some_and(|frame| frame.line.is_some()) => None,
+                    // The compiler's own, in every program.
+                    (true, _) if found.first().is_some_and(|frame| frame.function == "_start") => None,
+                    (true, _) => Some(Unresolved::Partly),
+                    (false, true) => Some(Unresolved::WithoutLines),
+                    (false, false) => Some(Unresolved::Stripped),
+                };
+                (found, why)
+            }
+        };
     let of = |frame: Frame| SiteFrame {
         offset: frame.offset.unwrap_or(0),
         function: frame.function,

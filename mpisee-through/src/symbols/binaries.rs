@@ -2,7 +2,7 @@
 
 use super::binary::Binary;
 use super::debug_files::DebugFiles;
-use super::object_file::{build_id, cached};
+use super::object_file::{build_id, cached, layout};
 use mpisee_profile::run::rfc3339;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -45,8 +45,8 @@ pub struct Binaries {
     debug: DebugFiles,
     /// When the run ended, as in run.json: files that are newer are not what ran.
     end: String,
-    /// By path and the build IDs that it may have.
-    loaded: HashMap<(String, Vec<String>), Result<Binary, Problem>>,
+    /// By path, the build IDs that it may have, and the layout.
+    loaded: HashMap<(String, Vec<String>, String), Result<Binary, Problem>>,
 }
 
 impl Binaries {
@@ -60,15 +60,28 @@ impl Binaries {
     /// # Errors
     /// Why it cannot be read.
     pub fn find(&mut self, file: &str, build_ids: &[String]) -> Result<&Binary, &Problem> {
-        let key = (file.to_owned(), build_ids.to_vec());
+        self.find_with_layout(file, build_ids, "")
+    }
+
+    /// The same of a binary with this layout, as `sites.csv` has it; any if that is empty.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn find_with_layout(
+        &mut self,
+        file: &str,
+        build_ids: &[String],
+        layout: &str,
+    ) -> Result<&Binary, &Problem> {
+        let key = (file.to_owned(), build_ids.to_vec(), layout.to_owned());
         if !self.loaded.contains_key(&key) {
-            let loaded = self.load(file, build_ids);
+            let loaded = self.load(file, build_ids, layout);
             self.loaded.insert(key.clone(), loaded);
         }
         self.loaded[&key].as_ref()
     }
 
-    fn load(&self, file: &str, build_ids: &[String]) -> Result<Binary, Problem> {
+    fn load(&self, file: &str, build_ids: &[String], layout: &str) -> Result<Binary, Problem> {
         let problem = |is_missing: bool, said: String| Problem { said, is_missing };
         let instead = || {
             let known = build_ids.iter().filter(|id| !id.is_empty());
@@ -81,7 +94,7 @@ impl Binaries {
         };
         let shown = path.display();
         let unreadable = |why: String| problem(false, format!("'{shown}' cannot be read: {why}"));
-        if let Some(changed) = self.changed(build_ids, &path).map_err(unreadable)? {
+        if let Some(changed) = self.changed(build_ids, layout, &path).map_err(unreadable)? {
             let said = format!("'{shown}' is not what ran: {changed}");
             return instead().ok_or_else(|| problem(false, said));
         }
@@ -89,12 +102,23 @@ impl Binaries {
     }
 
     /// Why it is another file than the one that ran.
-    fn changed(&self, were: &[String], path: &Path) -> Result<Option<String>, String> {
-        if let Some(was) = were.iter().find(|was| !was.is_empty()) {
-            let cache = cached(path)?;
-            let is = build_id(&object::File::parse(&cache).map_err(|error| error.to_string())?);
-            let is_same = were.contains(&is);
-            return Ok((!is_same).then(|| format!("its build ID was {was} and is {}", or_none(&is))));
+    fn changed(&self, were: &[String], had: &str, path: &Path) -> Result<Option<String>, String> {
+        let cache = cached(path)?;
+        let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
+        let was = were.iter().find(|was| !was.is_empty());
+        if let Some(was) = was {
+            let is = build_id(&file);
+            if !were.contains(&is) {
+                return Ok(Some(format!("its build ID was {was} and is {}", or_none(&is))));
+            }
+        }
+        // Linkers are also told to give all files one build ID.
+        let has = layout(&file);
+        if !had.is_empty() && !has.is_empty() && has != had {
+            return Ok(Some("its segments are others, whatever its build ID".to_owned()));
+        }
+        if was.is_some() {
+            return Ok(None);
         }
         let is_newer = written(path).is_some_and(|written| written > self.end);
         Ok(is_newer.then(|| "it was written after the run".to_owned()))
@@ -115,6 +139,22 @@ fn or_none(build_id: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_file_of_the_same_name_is_told_by_its_layout() {
+        let own = std::env::current_exe().unwrap();
+        let own_name = own.to_str().unwrap();
+        let cache = cached(&own).unwrap();
+        let file = object::File::parse(&cache).unwrap();
+        let (id, has) = (build_id(&file), layout(&file));
+        let debug = DebugFiles::from_environment(false);
+        let mut binaries = Binaries::new(SearchDirs::default(), debug, "9999-12-31T00:00:00Z");
+        for layout in ["", has.as_str()] {
+            assert!(binaries.find_with_layout(own_name, &[id.clone()], layout).is_ok(), "{layout}");
+        }
+        let problem = binaries.find_with_layout(own_name, &[id], "00000001").err().unwrap();
+        assert!(problem.said.contains("is not what ran") && problem.said.contains("segments"), "{problem:?}");
+    }
 
     #[test]
     fn files_are_found_with_as_much_of_their_path_as_is_there() {

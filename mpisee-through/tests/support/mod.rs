@@ -171,6 +171,7 @@ impl Builder {
             site,
             module: module.to_owned(),
             build_id: build_id.to_owned(),
+            layout: String::new(),
             offset: format!("{offset:#x}"),
             function: String::new(),
             file: String::new(),
@@ -191,8 +192,8 @@ impl Builder {
     pub fn line_of_python(&mut self, function: &str, file: &str, line: u32) -> SiteId {
         let site = SiteId::of_line(file, function, line.into());
         let (function, file) = (function.to_owned(), file.to_owned());
-        let [module, build_id, offset] = [const { String::new() }; 3];
-        self.sites.push(SiteRow { site, module, build_id, offset, function, file, line: Some(line) });
+        let [module, build_id, layout, offset] = [const { String::new() }; 4];
+        self.sites.push(SiteRow { site, module, build_id, layout, offset, function, file, line: Some(line) });
         site
     }
 

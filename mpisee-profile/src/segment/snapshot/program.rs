@@ -23,6 +23,8 @@ pub struct Program {
     pub job: Option<String>,
     /// Sentences for `run.json`.
     pub notes: Vec<String>,
+    /// The same on this rank: those of `notes` are taken of one rank alone.
+    pub notes_of_rank: Vec<String>,
     /// The number of ranks above which the profile was to be aggregated; `None` if it is not logged.
     pub fold: Option<u32>,
     /// The absolute path wanted for the profile, and the working directory; known once the process has arrived.
@@ -47,6 +49,7 @@ impl Program {
             which if which == Fact::Flavour as u32 => self.flavour = text,
             which if which == Fact::ThreadLevel as u32 => self.thread_level = text,
             which if which == Fact::Note as u32 => self.notes.push(text),
+            which if which == Fact::NoteOfRank as u32 => self.notes_of_rank.push(text),
             which if which == Fact::Fold as u32 => self.fold = text.parse().ok(),
             which if which == Fact::Job as u32 => self.job = Some(text),
             which if which == Fact::Control as u32 => {

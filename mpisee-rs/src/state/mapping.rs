@@ -1,0 +1,203 @@
+//! Where the loader has mapped the object around an address, found without a lock and without allocating.
+//!
+//! The handler of a signal may leave a call by `siglongjmp`. A lock of the loader's would be held for good then, and the next thread that
+//! loads a library would wait for ever. `_dl_find_object` of glibc 2.35 and later takes none; with an older one, and another C library,
+//! [`is_known`] is false and objects are looked for under the loader's lock.
+
+use crate::state::objects::{self, read_memory};
+use rustc_hash::FxHasher;
+use std::ffi::{c_int, c_void};
+use std::hash::Hasher;
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// `struct dl_find_object` of `dlfcn.h`, with more room at its end than any machine's has.
+#[repr(C)]
+struct FoundObject {
+    flags: u64,
+    start: usize,
+    end: usize,
+    link_map: usize,
+    more: [u64; 16],
+}
+
+type FindObject = unsafe extern "C" fn(*const c_void, *mut FoundObject) -> c_int;
+
+/// The begin of `struct link_map` of `link.h`.
+#[repr(C)]
+struct LinkMap {
+    bias: usize,
+    name: usize,
+    dynamic: usize,
+    next: usize,
+    previous: usize,
+}
+
+/// Bytes of an object that tell whether it is another one: the file's header, the program headers, and as a rule the build ID.
+const HEAD_BYTES: usize = 1 << 10;
+/// Libraries that are looked through at most.
+const MOST_LIBRARIES: usize = 1 << 16;
+/// Program headers that are read; files have about a dozen.
+const MOST_HEADERS: usize = 32;
+
+/// An object that the loader has mapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    pub range: Range<usize>,
+    /// The address of the loader's description.
+    link_map: usize,
+}
+
+fn find_object() -> Option<FindObject> {
+    static FIND_OBJECT: OnceLock<Option<FindObject>> = OnceLock::new();
+    *FIND_OBJECT.get_or_init(|| {
+        let found = mpisee_symbols::first(c"_dl_find_object")?;
+        // SAFETY: the function has this type in dlfcn.h.
+        Some(unsafe { std::mem::transmute::<*mut c_void, FindObject>(found.as_ptr()) })
+    })
+}
+
+/// Returns whether mappings can be looked for.
+pub fn is_known() -> bool {
+    find_object().is_some()
+}
+
+/// The mapping around an address; `None` where there is no object, or that cannot be told.
+pub fn at(address: usize) -> Option<Mapping> {
+    let mut found = FoundObject { flags: 0, start: 0, end: 0, link_map: 0, more: [0; 16] };
+    // SAFETY: any address may be asked about, and there is room for the answer.
+    let status = unsafe { find_object()?(std::ptr::without_provenance(address), &raw mut found) };
+    (status == 0).then_some(Mapping { range: found.start..found.end, link_map: found.link_map })
+}
+
+impl Mapping {
+    /// The load bias: added to addresses in the file, it gives those in memory.
+    pub fn bias(&self) -> Option<usize> {
+        Some(link_map(self.link_map)?.bias)
+    }
+
+    /// The file's name as the loader has it, as far as there is room for it; empty for the program itself.
+    pub fn name<'n>(&self, room: &'n mut [u8]) -> Option<&'n [u8]> {
+        let bytes = read_memory(link_map(self.link_map)?.name, room);
+        room[..bytes].split(|&byte| byte == 0).next()
+    }
+
+    /// The program headers; none if the file's header is not mapped where the object begins.
+    pub fn headers(&self) -> Vec<libc::Elf64_Phdr> {
+        let mut bytes = [0; size_of::<libc::Elf64_Ehdr>()];
+        if read_memory(self.range.start, &mut bytes) != bytes.len() || !bytes.starts_with(b"\x7fELF") {
+            return Vec::new();
+        }
+        // SAFETY: the header consists of numbers, for which all bytes are valid, and need not be aligned to be read.
+        let file: libc::Elf64_Ehdr = unsafe { bytes.as_ptr().cast::<libc::Elf64_Ehdr>().read_unaligned() };
+        let count = usize::from(file.e_phnum);
+        let mut table = [0; MOST_HEADERS * size_of::<libc::Elf64_Phdr>()];
+        let Some(table) = table.get_mut(..count * size_of::<libc::Elf64_Phdr>()) else { return Vec::new() };
+        let from = self.range.start.wrapping_add(file.e_phoff as usize);
+        if usize::from(file.e_phentsize) != size_of::<libc::Elf64_Phdr>()
+            || read_memory(from, table) != table.len()
+        {
+            return Vec::new();
+        }
+        let headers = table.chunks_exact(size_of::<libc::Elf64_Phdr>());
+        // SAFETY: as above, of a program header, of which each piece has the size.
+        headers.map(|header| unsafe { header.as_ptr().cast::<libc::Elf64_Phdr>().read_unaligned() }).collect()
+    }
+
+    /// A number that changes if the loader has put another file there; 0 of what is never unloaded.
+    pub fn head(&self) -> u64 {
+        if lasting().contains(&self.link_map) {
+            return 0;
+        }
+        let mut head = [0; HEAD_BYTES];
+        let bytes = read_memory(self.range.start, &mut head);
+        let mut hasher = FxHasher::default();
+        hasher.write(&head[..bytes]);
+        hasher.finish()
+    }
+}
+
+/// The loader's description at an address.
+fn link_map(address: usize) -> Option<LinkMap> {
+    let mut bytes = [0; size_of::<LinkMap>()];
+    if read_memory(address, &mut bytes) != bytes.len() {
+        return None;
+    }
+    // SAFETY: it consists of numbers, for which all bytes are valid, and need not be aligned to be read.
+    Some(unsafe { bytes.as_ptr().cast::<LinkMap>().read_unaligned() })
+}
+
+/// The descriptions of the program and the C library, which are never unloaded.
+fn lasting() -> &'static [usize; 2] {
+    static LASTING: OnceLock<[usize; 2]> = OnceLock::new();
+    LASTING.get_or_init(|| {
+        let c_library = libc::dl_iterate_phdr as *const () as usize;
+        [objects::program_start(), c_library].map(|address| at(address).map_or(0, |mapping| mapping.link_map))
+    })
+}
+
+/// Does what takes the loader's lock, once.
+pub fn prepare() {
+    lasting();
+}
+
+/// Returns whether something was loaded since the last time that this was asked, or has appeared again, whose file's name begins in one of
+/// these ways: the loader appends what it loads to a list. `None` if that cannot be told.
+pub fn has_loaded(names: &[&[u8]]) -> Option<bool> {
+    /// The end of the list at the last look, and an address in that object.
+    static LAST: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+    let [last, within] = LAST.each_ref().map(|word| word.load(Ordering::Relaxed));
+    let is_loaded = last != 0 && at(within).is_some_and(|mapping| mapping.link_map == last);
+    let mut address = if is_loaded { last } else { lasting()[0] };
+    let mut map = link_map(address).filter(|_| is_known())?;
+    let mut is_found = false;
+    for _ in 0..MOST_LIBRARIES {
+        // Another thread may unload it meanwhile.
+        let Some(next) = link_map(map.next).filter(|_| map.next != 0) else { break };
+        (address, map) = (map.next, next);
+        let mut room = [0; objects::MOST_NAME_BYTES];
+        let bytes = read_memory(map.name, &mut room);
+        let path = room[..bytes].split(|&byte| byte == 0).next().unwrap_or_default();
+        let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        is_found |= names.iter().any(|name| file.starts_with(name));
+    }
+    LAST[0].store(address, Ordering::Relaxed);
+    LAST[1].store(map.dynamic, Ordering::Relaxed);
+    Some(is_found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_found_as_the_loader_has_it() {
+        let address = the_program_is_found_as_the_loader_has_it as *const () as usize;
+        if !is_known() {
+            return;
+        }
+        let mapping = at(address).expect("it is loaded");
+        assert!(mapping.range.contains(&address));
+        assert_eq!(mapping.name(&mut [0; 64]), Some(&b""[..]));
+        assert!(mapping.headers().iter().any(|header| header.p_type == libc::PT_LOAD));
+        assert_eq!(mapping.head(), 0, "it is never unloaded");
+        assert_eq!(at(1), None);
+    }
+
+    #[test]
+    fn a_library_that_is_loaded_is_noticed() {
+        if !is_known() {
+            return;
+        }
+        let names = [&b"libBrokenLocale."[..], b"libnothing."];
+        assert!(has_loaded(&names).is_some());
+        assert_eq!(has_loaded(&names), Some(false));
+        // SAFETY: the name ends in a zero; the library has no constructor that matters.
+        let library = unsafe { libc::dlopen(c"libBrokenLocale.so.1".as_ptr(), libc::RTLD_NOW) };
+        if !library.is_null() {
+            assert_eq!(has_loaded(&names), Some(true));
+            assert_eq!(has_loaded(&names), Some(false), "it was told");
+        }
+    }
+}
