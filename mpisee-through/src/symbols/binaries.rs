@@ -150,7 +150,10 @@ mod tests {
         let debug = DebugFiles::from_environment(false);
         let mut binaries = Binaries::new(SearchDirs::default(), debug, "9999-12-31T00:00:00Z");
         for layout in ["", has.as_str()] {
-            assert!(binaries.find_with_layout(own_name, std::slice::from_ref(&id), layout).is_ok(), "{layout}");
+            assert!(
+                binaries.find_with_layout(own_name, std::slice::from_ref(&id), layout).is_ok(),
+                "{layout}"
+            );
         }
         let problem = binaries.find_with_layout(own_name, &[id], "00000001").err().unwrap();
         assert!(problem.said.contains("is not what ran") && problem.said.contains("segments"), "{problem:?}");
