@@ -77,7 +77,6 @@ impl Agents {
             while let Some(at) = rest.iter().position(|&byte| byte == b'\n') {
                 line.extend_from_slice(&rest[..at]);
                 rest = &rest[at + 1..];
-                held.less(held.1);
                 let whole = std::mem::take(&mut line);
                 if whole.len() > MOST_LINE_BYTES {
                     return too_long();
@@ -85,6 +84,7 @@ impl Agents {
                 if let Err((status, why)) = take(whole, jobs).await {
                     return text(status, &format!("{why}\n"));
                 }
+                held.less(held.1);
             }
             line.extend_from_slice(rest);
             if line.len() > MOST_LINE_BYTES {

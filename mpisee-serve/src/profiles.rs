@@ -120,19 +120,26 @@ impl Profiles {
         Ok(path)
     }
 
-    /// Fails if something in the profile is a link that leads out of the folder: its text would be in a page.
+    /// Fails if something in the profile is a link that leads out of the folder, whose text would be in a page, or no file, which
+    /// may never be read to its end.
     fn inside(&self, profile: &Path) -> Result<()> {
         const MOST_FILES: usize = 1000;
         let whole = profile.canonicalize()?;
         if !whole.starts_with(&self.root) {
             bail!("it is not in the folder that is served");
         }
-        for entry in std::fs::read_dir(&whole)?.take(MOST_FILES) {
+        for (count, entry) in std::fs::read_dir(&whole)?.enumerate() {
             let entry = entry?;
+            if count == MOST_FILES {
+                bail!("it has more than {MOST_FILES} files");
+            }
             let is_inside =
                 |path: PathBuf| path.canonicalize().is_ok_and(|file| file.starts_with(&self.root));
             if entry.file_type()?.is_symlink() && !is_inside(entry.path()) {
                 bail!("'{}' leads out of the folder that is served", entry.file_name().to_string_lossy());
+            }
+            if !std::fs::metadata(entry.path()).is_ok_and(|kind| kind.is_file() || kind.is_dir()) {
+                bail!("'{}' is no file", entry.file_name().to_string_lossy());
             }
         }
         Ok(())

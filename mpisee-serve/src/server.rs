@@ -104,9 +104,11 @@ impl Server {
         }
         // `/TOKEN/…`
         let path = request.uri().path().to_owned();
-        let (token, below) = match path[1..].split_once('/') {
+        // Requests without a path, such as CONNECT, have no token either.
+        let whole = path.strip_prefix('/').unwrap_or_default();
+        let (token, below) = match whole.split_once('/') {
             Some((token, below)) => (token, Some(below)),
-            None => (&path[1..], None),
+            None => (whole, None),
         };
         if !self.token.is(token) {
             return text(

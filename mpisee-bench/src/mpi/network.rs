@@ -15,7 +15,7 @@ use mpisee_bench::model::{self, interface};
 use mpisee_bench::network::{self, now};
 use mpisee_bench::output::Format;
 use mpisee_bench::statistics::Summary;
-use mpisee_profile::network::{InterfaceModel, NETWORK_VERSION, Network, PairClass, PairModel, PairPoint};
+use mpisee_profile::network::{InterfaceModel, NETWORK_VERSION, Network, PairClass, PairModel, PairPoint, Replay};
 use std::collections::BTreeMap;
 use std::os::raw::c_int;
 use std::path::Path;
@@ -56,7 +56,7 @@ pub fn measure(
         memory: memory_of(settings, backend),
         pairs,
         interfaces: interfaces(world, setting, backend, effort)?,
-        replays: Vec::new(),
+        replays: if world.rank() == 0 { kept_replays(setting, settings, backend) } else { Vec::new() },
     };
     let written = if world.rank() == 0 { write(&network, setting, settings) } else { Ok(()) };
     agree(world, written)
@@ -69,8 +69,19 @@ fn memory_of(settings: &Settings, backend: Backend) -> Option<String> {
     (kind != MemoryKind::Host).then(|| kind.name().to_owned())
 }
 
+/// The replays that are in the file already, if it is of this MPI and this kind of memory; models go beside them.
+fn kept_replays(setting: &Setting, settings: &Settings, backend: Backend) -> Vec<Replay> {
+    let found = Network::read(output(settings)).ok();
+    let found = found.filter(|it| it.mpi == setting.mpi && it.memory == memory_of(settings, backend));
+    found.map_or_else(Vec::new, |found| found.replays)
+}
+
+fn output(settings: &Settings) -> &Path {
+    settings.output.as_deref().unwrap_or(Path::new("network.json"))
+}
+
 fn write(network: &Network, setting: &Setting, settings: &Settings) -> Result<(), String> {
-    let path = settings.output.as_deref().unwrap_or(Path::new("network.json"));
+    let path = output(settings);
     std::fs::write(path, network.text()).map_err(|why| format!("writing {}: {why}", path.display()))?;
     match settings.format {
         Format::Table => {

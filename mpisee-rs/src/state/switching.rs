@@ -14,7 +14,7 @@ use crate::storage::clock;
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::request::{FollowedRequest, Request};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The last request that a thread took upon itself.
@@ -28,8 +28,12 @@ pub fn at_switch(run: fn(&World, bool)) {
     let _ = AT_SWITCH.set(run);
 }
 
+/// Held while recording is switched: what is kept at a switch counts each once.
+static SWITCHING: Mutex<()> = Mutex::new(());
+
 /// Switches recording on or off.
 pub fn switch(world: &World, on: bool) {
+    let _one_at_a_time = SWITCHING.lock().unwrap_or_else(PoisonError::into_inner);
     if process::is_recording() != on
         && let Some(run) = AT_SWITCH.get()
     {

@@ -98,6 +98,10 @@ fn nothing_is_answered_without_the_token() {
             assert!(!answer.body.contains(token) && !answer.body.contains("profiles"), "{}", answer.body);
         }
     }
+    for line in ["CONNECT a:1 HTTP/1.1", "OPTIONS * HTTP/1.1"] {
+        let answer = server.sent(format!("{line}\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes());
+        assert_eq!(answer.status, 403, "{line}");
+    }
     let elsewhere = server.asked(&format!("/{token}"));
     assert!(
         elsewhere.status == 308 && elsewhere.head.contains(&format!("location: {base}")),
