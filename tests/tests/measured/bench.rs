@@ -398,6 +398,11 @@ fn a_profile_is_replayed_and_compared() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let row = text.lines().find(|line| line.contains(",MPI_Alltoall,")).expect("it is compared");
         assert!(row.contains(&format!(",3011,4096,8191,{},", replay.calls)), "{text}");
+        // Models that are measured later leave the replays.
+        let words = format!("network --sizes 64,1k,16k --output {network}");
+        bench(mpi, &words).plain();
+        let both = Network::read(std::path::Path::new(&network)).unwrap();
+        assert!(!both.pairs.is_empty() && both.replays == read.replays, "{both:?}");
         let words = format!("--like {profile} --output few.json");
         let few = bench(mpi, &words).ranks(2).exits_with(2).plain();
         assert!(
