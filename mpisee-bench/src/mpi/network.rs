@@ -15,7 +15,9 @@ use mpisee_bench::model::{self, interface};
 use mpisee_bench::network::{self, now};
 use mpisee_bench::output::Format;
 use mpisee_bench::statistics::Summary;
-use mpisee_profile::network::{InterfaceModel, NETWORK_VERSION, Network, PairClass, PairModel, PairPoint, Replay};
+use mpisee_profile::network::{
+    InterfaceModel, NETWORK_VERSION, Network, PairClass, PairModel, PairPoint, Replay,
+};
 use std::collections::BTreeMap;
 use std::os::raw::c_int;
 use std::path::Path;

@@ -14,8 +14,8 @@ use crate::storage::clock;
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::request::{FollowedRequest, Request};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The last request that a thread took upon itself.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
