@@ -15,8 +15,8 @@ pub type Answer = Response<Full<Bytes>>;
 const OWN_PAGE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                         base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /// A report has everything in it, and must not reach the rest: it is shown as of an origin of its own.
-const REPORT: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
-                      sandbox allow-scripts allow-downloads allow-popups; frame-ancestors 'none'";
+const REPORT: &str = "sandbox allow-scripts allow-downloads allow-popups; default-src 'none'; script-src 'unsafe-inline'; \
+                      style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'";
 
 fn answer(status: StatusCode, kind: &'static str, policy: &'static str, body: Bytes) -> Answer {
     let mut answer = Response::new(Full::new(body));
