@@ -37,10 +37,6 @@ pub struct Overhead {
     pub samples: u64,
 }
 
-/// What is hidden at most, by the time of the lines that are measured in its place. A call touches up to 24 lines, code and data, and these are ten; they
-/// are loaded together, while code is fetched line after line: up to five times as long, in pairs of runs with all caches cold.
-const HIDDEN_AT_MOST: f64 = 5.0 * 24.0 / 10.0;
-
 impl Overhead {
     /// Of the calls in a snapshot.
     pub fn of(snapshot: &Snapshot, seconds: impl Fn(Ticks) -> Seconds) -> Overhead {
@@ -54,7 +50,7 @@ impl Overhead {
         let mean = signed(sampled::TICKS) / stand_for;
         let hidden = (signed(sampled::HIDDEN_TICKS) / stand_for).max(0.0);
         // Their squares are not kept: misses of caches vary by as much as they take on average.
-        let hidden_at_most = HIDDEN_AT_MOST * hidden * (1.0 + ERRORS / (samples as f64).sqrt());
+        let hidden_at_most = hidden * (1.0 + ERRORS / (samples as f64).sqrt());
         let variance = f64::from_bits(snapshot.sampled[sampled::SQUARES]) / stand_for - mean * mean;
         let error = ERRORS * (variance.max(0.0) / samples as f64).sqrt();
         let in_loop = snapshot.overhead[overhead::THOUSAND_CALLS] as f64 / 1e3;
