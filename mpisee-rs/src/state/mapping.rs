@@ -4,11 +4,11 @@
 //! loads a library would wait for ever. `_dl_find_object` of glibc 2.35 and later takes none; with an older one, and another C library,
 //! [`is_known`] is false and objects are looked for under the loader's lock.
 
-use crate::state::objects::{self, read_memory};
 use rustc_hash::FxHasher;
 use std::ffi::{c_int, c_void};
 use std::hash::Hasher;
 use std::ops::Range;
+use std::slice;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -34,6 +34,8 @@ struct LinkMap {
     previous: usize,
 }
 
+/// The longest name of a file that is read.
+pub const MOST_NAME_BYTES: usize = 1 << 10;
 /// Bytes of an object that tell whether it is another one: the file's header, the program headers, and as a rule the build ID.
 const HEAD_BYTES: usize = 1 << 10;
 /// Libraries that are looked through at most.
@@ -128,12 +130,28 @@ fn link_map(address: usize) -> Option<LinkMap> {
     Some(unsafe { bytes.as_ptr().cast::<LinkMap>().read_unaligned() })
 }
 
+/// The first address of the program itself.
+fn program_start() -> usize {
+    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, start: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given; the array has that many headers.
+        let (info, start) = unsafe { (&*info, &mut *start.cast::<usize>()) };
+        // SAFETY: as above.
+        let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+        *start = mapped(info.dlpi_addr, headers).start;
+        1
+    }
+    let mut start = 0usize;
+    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `start` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut start).cast()) };
+    start
+}
+
 /// The descriptions of the program and the C library, which are never unloaded.
 fn lasting() -> &'static [usize; 2] {
     static LASTING: OnceLock<[usize; 2]> = OnceLock::new();
     LASTING.get_or_init(|| {
         let c_library = libc::dl_iterate_phdr as *const () as usize;
-        [objects::program_start(), c_library].map(|address| at(address).map_or(0, |mapping| mapping.link_map))
+        [program_start(), c_library].map(|address| at(address).map_or(0, |mapping| mapping.link_map))
     })
 }
 
@@ -156,7 +174,7 @@ pub fn has_loaded(names: &[&[u8]]) -> Option<bool> {
         // Another thread may unload it meanwhile.
         let Some(next) = link_map(map.next).filter(|_| map.next != 0) else { break };
         (address, map) = (map.next, next);
-        let mut room = [0; objects::MOST_NAME_BYTES];
+        let mut room = [0; MOST_NAME_BYTES];
         let bytes = read_memory(map.name, &mut room);
         let path = room[..bytes].split(|&byte| byte == 0).next().unwrap_or_default();
         let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
@@ -165,6 +183,24 @@ pub fn has_loaded(names: &[&[u8]]) -> Option<bool> {
     LAST[0].store(address, Ordering::Relaxed);
     LAST[1].store(map.dynamic, Ordering::Relaxed);
     Some(is_found)
+}
+
+/// From the first to the last address of what the loader maps.
+pub fn mapped(bias: u64, headers: &[libc::Elf64_Phdr]) -> Range<usize> {
+    let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let start = loaded().map(|header| bias.wrapping_add(header.p_vaddr)).min().unwrap_or(0);
+    let end = loaded().map(|header| bias.wrapping_add(header.p_vaddr + header.p_memsz)).max().unwrap_or(0);
+    start as usize..end as usize
+}
+
+/// Reads memory of this process, which need not be mapped; returns how many bytes could be read.
+pub fn read_memory(from: usize, to: &mut [u8]) -> usize {
+    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let remote = libc::iovec { iov_base: from as *mut c_void, iov_len: to.len() };
+    // SAFETY: the kernel writes to the slice alone, and fails where it cannot read.
+    let read =
+        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    usize::try_from(read).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The program and the libraries that are loaded into the process.
 
-use crate::state::mapping::{self, Mapping};
+use crate::state::mapping::{self, MOST_NAME_BYTES, Mapping, mapped, read_memory};
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ops::Range;
 use std::slice;
+use std::sync::OnceLock;
 
 /// An object that the loader has mapped.
 #[derive(Clone)]
@@ -20,8 +21,7 @@ pub struct Object {
     pub layout: u32,
 }
 
-/// The longest name that is kept, and the longest build ID.
-pub const MOST_NAME_BYTES: usize = 1 << 10;
+/// The longest build ID that is kept.
 const MOST_BUILD_ID_BYTES: usize = 64;
 
 /// The objects that are mapped around these addresses.
@@ -63,6 +63,13 @@ pub fn object_at(address: usize) -> Option<Object> {
     locked_objects_at(&[address]).pop().flatten()
 }
 
+/// The addresses of this library's code.
+pub fn own_range() -> &'static Range<usize> {
+    static OWN: OnceLock<Range<usize>> = OnceLock::new();
+    let find = || object_at(own_range as *const () as usize).map_or(0..0, |object| object.range);
+    OWN.get_or_init(find)
+}
+
 /// The object of a mapping; `None` if its headers are not mapped, or memory cannot be read by the kernel.
 fn described(mapping: &Mapping) -> Option<Object> {
     let (headers, bias) = (mapping.headers(), mapping.bias()?);
@@ -75,22 +82,6 @@ fn described(mapping: &Mapping) -> Option<Object> {
     let object =
         Object { range, bias, name, build_id: build_id.unwrap_or_default(), layout: layout(&headers) };
     Some(object).filter(|object| !object.range.is_empty())
-}
-
-/// The first address of the program itself.
-pub fn program_start() -> usize {
-    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, start: *mut c_void) -> c_int {
-        // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given; the array has that many headers.
-        let (info, start) = unsafe { (&*info, &mut *start.cast::<usize>()) };
-        // SAFETY: as above.
-        let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-        *start = mapped(info.dlpi_addr, headers).start;
-        1
-    }
-    let mut start = 0usize;
-    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `start` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut start).cast()) };
-    start
 }
 
 /// What tells whether the object at an address still is the one that was there before.
@@ -215,14 +206,6 @@ fn fill(to: &mut Vec<u8>, from: &[u8]) {
     to.extend_from_slice(&from[..from.len().min(to.capacity())]);
 }
 
-/// From the first to the last address of what the loader maps.
-fn mapped(bias: u64, headers: &[libc::Elf64_Phdr]) -> Range<usize> {
-    let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
-    let start = loaded().map(|header| bias.wrapping_add(header.p_vaddr)).min().unwrap_or(0);
-    let end = loaded().map(|header| bias.wrapping_add(header.p_vaddr + header.p_memsz)).max().unwrap_or(0);
-    start as usize..end as usize
-}
-
 /// Copies of an object's unwind tables.
 pub struct Tables {
     /// The address of `.eh_frame_hdr`.
@@ -309,16 +292,6 @@ fn copied(from: usize, bytes: usize) -> Option<Vec<u8>> {
     copy.try_reserve_exact(bytes).ok()?;
     copy.resize(bytes, 0);
     (read_memory(from, &mut copy) == bytes).then_some(copy)
-}
-
-/// Reads memory of this process, which need not be mapped; returns how many bytes could be read.
-pub fn read_memory(from: usize, to: &mut [u8]) -> usize {
-    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
-    let remote = libc::iovec { iov_base: from as *mut c_void, iov_len: to.len() };
-    // SAFETY: the kernel writes to the slice alone, and fails where it cannot read.
-    let read =
-        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
-    usize::try_from(read).unwrap_or(0)
 }
 
 /// How many objects were loaded and unloaded so far.

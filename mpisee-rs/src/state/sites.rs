@@ -5,7 +5,7 @@
 
 use crate::state::bindings::BINDINGS;
 use crate::state::buffers;
-use crate::state::objects::{self, Loaded, Object, Stamp};
+use crate::state::objects::{self, Loaded, Object, Stamp, own_range};
 use crate::state::python::Line;
 use crate::state::stack;
 use crate::state::world::World;
@@ -427,13 +427,6 @@ pub fn caller_of(frame: &ExportFrame) -> u64 {
 #[inline]
 pub fn export_frame(pointer: u64) -> Option<ExportFrame> {
     if HOT.keeps_sites() { ExportFrame::beyond(pointer, own_range()) } else { None }
-}
-
-/// The addresses of this library's code.
-pub fn own_range() -> &'static Range<usize> {
-    static OWN: OnceLock<Range<usize>> = OnceLock::new();
-    let find = || objects::object_at(own_range as *const () as usize).map_or(0..0, |object| object.range);
-    OWN.get_or_init(find)
 }
 
 /// The file of the program.

@@ -5,9 +5,8 @@
 //! Only such calls come here, so that it may take microseconds.
 
 use crate::mpi::symbol;
-use crate::state::mapping;
-use crate::state::objects::{MOST_NAME_BYTES, object_at};
-use crate::state::sites::own_range;
+use crate::state::mapping::{self, MOST_NAME_BYTES};
+use crate::state::objects::{object_at, own_range};
 use crate::state::unwinder::{Unwinder, WalkEnd};
 use crate::state::world;
 use crate::storage::frame::{self, ExportFrame};

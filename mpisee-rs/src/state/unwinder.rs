@@ -3,6 +3,7 @@
 //! Nothing that it reads can end the program: the kernel copies the stack, page by page, and fails where nothing is mapped; unwind tables are copies, too, since a library may be unloaded. Return addresses are found by these tables, and by frame pointers
 //! where a binary has none.
 
+use crate::state::mapping::read_memory;
 use crate::state::objects::{self, Stamp};
 use crate::state::unwind_tables::{Bytes, Rules, UnwindTables};
 use crate::storage::frame::ExportFrame;
@@ -203,7 +204,7 @@ const MOST_BYTES_OF_CALL: usize = 7;
 fn may_be_return(address: u64) -> bool {
     let mut before = [0; MOST_BYTES_OF_CALL];
     let from = (address as usize).wrapping_sub(before.len());
-    address == 0 || objects::read_memory(from, &mut before) == before.len() && ends_in_call(&before)
+    address == 0 || read_memory(from, &mut before) == before.len() && ends_in_call(&before)
 }
 
 /// Returns whether the last instruction is a call: `call rel32`, or `call` through a register or memory.
@@ -265,7 +266,7 @@ impl Page {
         let page = at & !(PAGE_BYTES - 1);
         if page != self.at {
             self.at = 0;
-            if objects::read_memory(page, &mut self.bytes) != PAGE_BYTES {
+            if read_memory(page, &mut self.bytes) != PAGE_BYTES {
                 return Err(());
             }
             self.at = page;
