@@ -22,7 +22,6 @@ use mpisee_profile::segment::log::{Code, Record};
 use mpisee_profile::segment::{Key, OperationAtSite};
 use std::fmt::Write;
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The numbers of sites, by operation and address.
