@@ -150,6 +150,7 @@ pub fn calibrate(active_call: &Slot, ticks: u64, mut call: impl FnMut()) {
     const TRIES: usize = 65;
     let relaxed = Ordering::Relaxed;
     let Some(world) = world::world() else { return };
+    stand_in::prepare();
     let sums = &world.segment.header().sampled;
     let none = || sums.iter().for_each(|sum| sum.store(0, relaxed));
     let mut tries = [[0; 2]; TRIES];
@@ -176,41 +177,44 @@ pub fn calibrate(active_call: &Slot, ticks: u64, mut call: impl FnMut()) {
 /// Memory in place of that which a call touches where no clock sees it: ten cache lines on four pages. Of the lines of a common
 /// call ten at most are touched before the first reading or after the one with which the call to MPI begins
 /// (docs/cost.md).
+///
+/// The code, the thread's words, its cached calls and the segment lie far from each other, so that each page has an entry of the page
+/// table that shares no cache line with another one's. So have the pages here.
 mod stand_in {
-    use std::ptr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     const PAGES: usize = 4;
     const LINES: usize = 10;
-    /// In words.
-    const PAGE: usize = 4096 / size_of::<usize>();
-    const LINE: usize = 64 / size_of::<usize>();
+    /// Bytes from one page to the next: a line of the page table has the entries of half as many, and what lies between is never touched.
+    const SPREAD: usize = 16 * 4096;
+    const LINE: usize = 64;
+    const WORDS: usize = PAGES * SPREAD / size_of::<usize>();
 
     #[repr(align(4096))]
-    struct Memory([usize; PAGES * PAGE]);
+    struct Memory([AtomicUsize; WORDS]);
 
     /// The first word of each line that is touched has the place of the next one, so that the processor cannot ask for them
     /// all at once.
-    static MEMORY: Memory = {
-        let mut words = [0; PAGES * PAGE];
-        let mut line = 0;
-        while line + 1 < LINES {
-            words[place(line)] = place(line + 1);
-            line += 1;
-        }
-        Memory(words)
-    };
+    static MEMORY: Memory = Memory([const { AtomicUsize::new(0) }; WORDS]);
 
     /// Lines follow one another on different pages, and no line is behind another's: processors fetch ahead.
     const fn place(line: usize) -> usize {
-        line % PAGES * PAGE + line * 5 * LINE
+        (line % PAGES * SPREAD + line * 5 * LINE) / size_of::<usize>()
+    }
+
+    /// Links the lines.
+    pub fn prepare() {
+        for line in 0..LINES - 1 {
+            MEMORY.0[place(line)].store(place(line + 1), Ordering::Relaxed);
+        }
     }
 
     #[inline(always)]
     pub fn touch() {
         let mut at = place(0);
         for _ in 0..LINES {
-            // SAFETY: the word is a valid reference's; the places in the table are within it.
-            at = unsafe { ptr::read_volatile(&raw const MEMORY.0[at % MEMORY.0.len()]) };
+            at = MEMORY.0[at % WORDS].load(Ordering::Relaxed);
         }
+        std::hint::black_box(at);
     }
 }
