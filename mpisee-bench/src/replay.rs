@@ -260,6 +260,14 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
         .into_iter()
         .map(|((family, call, why), time_s)| LeftOut { family, call, reason: why.to_owned(), time_s })
         .collect();
+    let kept = keep(items, time_s, &mut left_out);
+    left_out.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
+    let run = profile.run();
+    Ok(Plan { command: run.command.clone(), ranks: run.ranks, items: kept, left_out, time_s })
+}
+
+/// The items that are replayed of all, which come by falling time; the others are left out, with the reason.
+fn keep(items: Vec<Item>, time_s: f64, left_out: &mut Vec<LeftOut>) -> Vec<Item> {
     let mut covered_s = 0.0;
     let mut kept = Vec::new();
     for item in items {
@@ -267,17 +275,15 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
         if kept.len() < MOST_ITEMS && !is_enough {
             covered_s += item.time_s;
             kept.push(item);
-        } else {
-            let reason = match is_enough {
-                true => "it takes little time".to_owned(),
-                false => format!("{MOST_ITEMS} operations are replayed at the most"),
-            };
-            left_out.push(LeftOut { family: item.family, call: item.call, reason, time_s: item.time_s });
+            continue;
         }
+        let reason = match is_enough {
+            true => "it takes little time".to_owned(),
+            false => format!("{MOST_ITEMS} operations are replayed at the most"),
+        };
+        left_out.push(LeftOut { family: item.family, call: item.call, reason, time_s: item.time_s });
     }
-    left_out.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
-    let run = profile.run();
-    Ok(Plan { command: run.command.clone(), ranks: run.ranks, items: kept, left_out, time_s })
+    kept
 }
 
 /// The name of the communicators that are replayed at the same time.

@@ -239,6 +239,9 @@ impl Drop for Persistent {
 }
 
 /// The messages of a step by `MPI_Put` or `MPI_Get`, in an epoch of post, start, complete and wait.
+///
+/// The windows of all steps are of one arena, so that a step reads by its window what was put by another one's. That needs the unified memory
+/// model (MPI 4.1, 12.4), which Open MPI, MPICH and Intel MPI have; with the separate one the verification would find other bytes.
 pub struct OneSided {
     window: ffi::MPI_Win,
     /// What this rank puts or gets, with the address in its arena.

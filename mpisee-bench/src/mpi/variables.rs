@@ -41,6 +41,8 @@ pub fn selection() -> Option<String> {
     built_in(&std::fs::read(Path::new(OsStr::from_bytes(name.to_bytes()))).ok()?)
 }
 
+/// `MPI_T_BIND_NO_OBJECT` of Open MPI, and of MPICH and what comes from it; the other's is no binding of either.
+const NO_OBJECT: [c_int; 2] = [0, 9700];
 /// Characters of a name or description at the most.
 const LONGEST: usize = 8192;
 
@@ -68,7 +70,7 @@ fn variable(index: c_int, is_wanted: impl Fn(&str) -> bool) -> Option<Variable> 
         (code, kind, names)
     };
     let name = text(&name);
-    if code != ffi::MPI_SUCCESS as c_int || !is_wanted(&name) {
+    if code != ffi::MPI_SUCCESS as c_int || !NO_OBJECT.contains(&bind) || !is_wanted(&name) {
         return None;
     }
     // Of its variables that are texts, MPICH has the default here, whatever is set; it takes the value from the environment alone.

@@ -9,6 +9,7 @@ use crate::trial::{Report, Trial};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -201,13 +202,15 @@ pub fn run_within(command: &mut Command, said: &Path, limit: Duration) -> Result
     let failed = |why: std::io::Error| format!("writing {}: {why}", said.display());
     let file = File::create(said).map_err(failed)?;
     command.stdin(Stdio::null()).stdout(file.try_clone().map_err(failed)?).stderr(file);
+    // All that a shell has started is ended with it.
+    command.process_group(0);
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().map_err(|why| format!("'{name}' cannot be started: {why}"))?;
     let begin = Instant::now();
     loop {
         match child.try_wait().map_err(|why| format!("waiting for '{name}': {why}"))? {
             Some(status) if status.success() => return Ok(Ended::Well),
-            // A terminal interrupts the launcher, too.
+            // It may have been interrupted, too.
             Some(_) if interrupt::came() => {
                 return Err(INTERRUPTED.to_owned());
             }
@@ -225,11 +228,12 @@ pub fn run_within(command: &mut Command, said: &Path, limit: Duration) -> Result
     }
 }
 
-/// Ends a launcher, which ends its ranks when it is asked to.
+/// Ends a launcher, which ends its ranks when it is asked to, and all that has started it.
 fn end(child: &mut Child) {
     const GRACE: Duration = Duration::from_secs(5);
-    // SAFETY: the process is a child that has not been waited for, so that its number is its own.
-    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    // SAFETY: the process is a child that has not been waited for, so that its number, which is its group's, is its own.
+    let signal = |child: &Child, signal| unsafe { libc::kill(-(child.id() as libc::pid_t), signal) };
+    signal(child, libc::SIGTERM);
     let begin = Instant::now();
     while begin.elapsed() < GRACE {
         if !matches!(child.try_wait(), Ok(None)) {
@@ -237,7 +241,7 @@ fn end(child: &mut Child) {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    let _ = child.kill();
+    signal(child, libc::SIGKILL);
     let _ = child.wait();
 }
 

@@ -66,6 +66,8 @@ pub enum Kind {
     Info,
     /// A sum since the begin of the job.
     Counter,
+    /// A sum since the agent began.
+    CounterOfAgent,
     /// Of the last reading.
     Gauge,
 }
@@ -232,8 +234,8 @@ impl State {
         [
             metric("mpisee_gpu_busy_ratio", Kind::Gauge, "Part of the time in which a kernel ran.", busy),
             metric("mpisee_gpu_memory_used_bytes", Kind::Gauge, "Memory in use.", used),
-            metric("mpisee_gpu_received_bytes", Kind::Counter, received, of_links(0)),
-            metric("mpisee_gpu_sent_bytes", Kind::Counter, sent, of_links(1)),
+            metric("mpisee_gpu_received_bytes", Kind::CounterOfAgent, received, of_links(0)),
+            metric("mpisee_gpu_sent_bytes", Kind::CounterOfAgent, sent, of_links(1)),
         ]
     }
 
@@ -266,7 +268,7 @@ impl Kind {
     fn in_text(self) -> (&'static str, &'static str) {
         match self {
             Kind::Info => ("info", "_info"),
-            Kind::Counter => ("counter", "_total"),
+            Kind::Counter | Kind::CounterOfAgent => ("counter", "_total"),
             Kind::Gauge => ("gauge", ""),
         }
     }

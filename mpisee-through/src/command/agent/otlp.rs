@@ -139,8 +139,10 @@ struct Outcome {
 /// What is sent, and about whom.
 pub struct Source {
     pub metrics: Metrics,
-    /// Nanoseconds since 1970 from which on sums count.
+    /// Nanoseconds since 1970 from which on sums of the job count.
     pub since_ns: u64,
+    /// The same for those of the agent.
+    pub agent_since_ns: u64,
     /// Attributes of the job and the node.
     pub attributes: BTreeMap<String, String>,
 }
@@ -241,7 +243,8 @@ fn send(client: &ureq::Agent, target: &Target, source: &Source) -> Result<(), St
     }
 }
 
-fn now_ns() -> u64 {
+/// Nanoseconds since 1970.
+pub fn now_ns() -> u64 {
     let passed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -253,7 +256,7 @@ fn request(metrics: &[Metric], source: &Source, of_user: &BTreeMap<String, Strin
     let attributes: Vec<Value> = attributes.iter().map(|(name, value)| attribute(name, value)).collect();
     // What the metric of the job has in its labels, the resource has in its attributes.
     let numbers = metrics.iter().filter(|metric| metric.kind != Kind::Info && !metric.points.is_empty());
-    let numbers: Vec<Value> = numbers.map(|it| metric(it, source.since_ns, now_ns)).collect();
+    let numbers: Vec<Value> = numbers.map(|it| metric(it, source, now_ns)).collect();
     json!({ "resourceMetrics": [{
         "resource": { "attributes": attributes },
         "scopeMetrics": [{
@@ -267,13 +270,18 @@ fn attribute(name: &str, value: &str) -> Value {
     json!({ "key": name, "value": { "stringValue": value } })
 }
 
-fn metric(metric: &Metric, since_ns: u64, now_ns: u64) -> Value {
+fn metric(metric: &Metric, source: &Source, now_ns: u64) -> Value {
     /// Sums from the same moment on, not since the last export.
     const CUMULATIVE: u32 = 2;
+    let since_ns = match metric.kind {
+        Kind::Counter => Some(source.since_ns),
+        Kind::CounterOfAgent => Some(source.agent_since_ns),
+        Kind::Info | Kind::Gauge => None,
+    };
     let point = |(labels, number): &Point| {
         let attributes: Vec<Value> = labels.iter().map(|(name, value)| attribute(name, value)).collect();
         let mut point = json!({ "attributes": attributes, "timeUnixNano": now_ns.to_string() });
-        if metric.kind == Kind::Counter {
+        if let Some(since_ns) = since_ns {
             point["startTimeUnixNano"] = since_ns.to_string().into();
         }
         match number {
@@ -290,12 +298,12 @@ fn metric(metric: &Metric, since_ns: u64, now_ns: u64) -> Value {
         _ => "",
     };
     let mut all = json!({ "name": metric.name, "description": metric.help, "unit": unit });
-    match metric.kind {
-        Kind::Counter => {
+    match since_ns {
+        Some(_) => {
             all["sum"] =
                 json!({ "aggregationTemporality": CUMULATIVE, "isMonotonic": true, "dataPoints": points });
         }
-        _ => all["gauge"] = json!({ "dataPoints": points }),
+        None => all["gauge"] = json!({ "dataPoints": points }),
     }
     all
 }
@@ -356,7 +364,7 @@ mod tests {
 
     fn source() -> Source {
         let attributes = BTreeMap::from([("host.name".to_owned(), "n1".to_owned())]);
-        Source { metrics: Metrics::default(), since_ns: 5, attributes }
+        Source { metrics: Metrics::default(), since_ns: 5, agent_since_ns: 7, attributes }
     }
 
     #[test]
@@ -376,6 +384,12 @@ mod tests {
                 points: vec![(labels, Number::Whole(u64::MAX))],
             },
             Metric {
+                name: "gpu_bytes",
+                kind: Kind::CounterOfAgent,
+                help: "",
+                points: vec![(Vec::new(), Number::Whole(3))],
+            },
+            Metric {
                 name: "w_seconds",
                 kind: Kind::Gauge,
                 help: "",
@@ -391,6 +405,10 @@ mod tests {
             { "name": "mpisee_bytes", "description": "Bytes.", "unit": "By", "sum": {
                 "aggregationTemporality": 2, "isMonotonic": true, "dataPoints": [{
                     "attributes": family, "timeUnixNano": "9", "startTimeUnixNano": "5", "asInt": "18446744073709551615",
+                }] } },
+            { "name": "gpu_bytes", "description": "", "unit": "By", "sum": {
+                "aggregationTemporality": 2, "isMonotonic": true, "dataPoints": [{
+                    "attributes": [], "timeUnixNano": "9", "startTimeUnixNano": "7", "asInt": "3",
                 }] } },
             { "name": "w_seconds", "description": "", "unit": "s", "gauge": {
                 "dataPoints": [{ "attributes": [], "timeUnixNano": "9", "asDouble": 0.5 }] } },

@@ -155,7 +155,8 @@ pub fn links(nvml: &Nvml, gpus: &[Gpu<'_>], host: &str) -> Vec<GpuLinkRow> {
         let remotes: Vec<String> = (0..MOST_LINKS)
             .map(|link| gpu.device.link_wrapper_for(link))
             .filter(|link| link.is_active().unwrap_or(false))
-            .map(|link| link.remote_pci_info().map_or(String::new(), |pci| address(&pci.bus_id)))
+            // Of a link whose end the driver does not tell, it is not said that a switch is there.
+            .filter_map(|link| Some(address(&link.remote_pci_info().ok()?.bus_id)))
             .collect();
         let to = |address: &str| remotes.iter().filter(|remote| *remote == address).count() as u32;
         let link = |peer: &str, nvlinks: u32, path: &str| GpuLinkRow {
