@@ -86,7 +86,7 @@ pub enum Builtin {
     Stripe {
         /// The ranks of a group.
         size: u32,
-        /// What carries out the steps within a group.
+        /// The backend of the steps within a group.
         within: Backend,
     },
     /// A collective operation on each of these lists of ranks at the same time; on all ranks if there is none.

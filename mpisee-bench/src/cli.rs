@@ -59,16 +59,16 @@ struct Line {
     settings: Settings,
 }
 
-/// What the command line asks for.
+/// The command line.
 #[derive(Debug)]
 pub struct Cli {
-    /// What to do.
+    /// The task of this run.
     pub task: Task,
     /// How to measure and show it.
     pub settings: Settings,
 }
 
-/// What to do.
+/// A task.
 #[derive(Debug)]
 pub enum Task {
     /// Measure a pattern, or models.
@@ -128,10 +128,10 @@ pub struct Settings {
     pub flavour: Option<String>,
 }
 
-/// What carries out messages.
+/// The backend and memory of messages.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct With {
-    /// What carries out the messages
+    /// Backend of the messages
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Backend::Isend)]
     pub backend: Backend,
 }
@@ -194,7 +194,7 @@ pub enum Library {
     Nccl,
 }
 
-/// What to measure.
+/// A measurement.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Two ranks: a message there and back, or streams of messages
@@ -208,7 +208,7 @@ pub enum Command {
         /// Messages in a window of a stream
         #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
         window: u32,
-        /// What carries out the messages.
+        /// The backend of the messages.
         #[command(flatten)]
         with: With,
     },
@@ -223,7 +223,7 @@ pub enum Command {
         /// Also to the one before
         #[arg(long, value_enum, default_value_t = Direction::Uni)]
         direction: Direction,
-        /// What carries out the messages.
+        /// The backend of the messages.
         #[command(flatten)]
         with: With,
     },
@@ -238,7 +238,7 @@ pub enum Command {
         /// The ends are neighbours
         #[arg(long)]
         periodic: bool,
-        /// What carries out the messages.
+        /// The backend of the messages.
         #[command(flatten)]
         with: With,
     },
@@ -251,10 +251,10 @@ pub enum Command {
         /// Ranks of a group (default: half of all)
         #[arg(long, value_name = "N")]
         group_size: Option<u32>,
-        /// What carries out the steps within groups (default: as --backend, which is for the one between groups)
+        /// Backend of the steps within groups (default: as --backend, which is for the one between groups)
         #[arg(long, value_name = "NAME", value_enum)]
         within: Option<Backend>,
-        /// What carries out the messages.
+        /// The backend of the messages.
         #[command(flatten)]
         with: With,
     },
@@ -269,7 +269,7 @@ pub enum Command {
         /// Position of the root among the members
         #[arg(long, value_name = "N", default_value_t = 0)]
         root: u32,
-        /// What carries it out
+        /// Library that carries it out
         #[arg(long, value_name = "NAME", value_enum, default_value_t = Library::Mpi)]
         backend: Library,
     },
@@ -294,7 +294,7 @@ pub enum Command {
     /// One run of tune.
     #[command(hide = true)]
     Trial {
-        /// What to do
+        /// File with the trial
         trial: PathBuf,
         /// Where the report goes
         report: PathBuf,

@@ -101,7 +101,7 @@ pub enum Token {
     Symbol(&'static str),
 }
 
-/// What is no word and no number; longer ones first, so that `->` is not `-` and `>`.
+/// Symbols besides words and numbers; longer ones first, so that `->` is not `-` and `>`.
 const SYMBOLS: [&str; 12] = ["->", "..", ":", ",", "(", ")", "+", "-", "*", "/", "%", "="];
 
 /// The tokens of a line, up to a `#`.

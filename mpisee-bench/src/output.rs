@@ -22,7 +22,7 @@ pub enum Format {
 pub struct Measurement {
     /// The pattern.
     pub pattern: String,
-    /// What carried it out.
+    /// The backend that carried it out.
     pub backend: String,
     /// The kind of memory of its buffers.
     pub memory: MemoryKind,

@@ -22,7 +22,7 @@ pub struct Pattern {
 pub struct Step {
     /// A name for messages about it.
     pub name: String,
-    /// What carries out its messages.
+    /// The backend that carries out its messages.
     pub backend: Backend,
     /// The messages.
     pub messages: Vec<Message>,
@@ -81,12 +81,12 @@ impl Message {
 }
 
 impl Step {
-    /// What the step reads of a rank's arena.
+    /// The bytes of a rank's arena that the step reads.
     pub fn reads(&self, rank: u32) -> impl Iterator<Item = Span> {
         self.messages.iter().filter(move |it| it.source == rank).map(Message::source_span)
     }
 
-    /// What the step writes to a rank's arena.
+    /// The bytes of a rank's arena that the step writes.
     pub fn writes(&self, rank: u32) -> impl Iterator<Item = Span> {
         self.messages.iter().filter(move |it| it.destination == rank).map(Message::destination_span)
     }
@@ -156,7 +156,7 @@ pub struct Fault {
     pub step: usize,
     /// The message of the step, if it is one message's.
     pub message: Option<usize>,
-    /// What was seen, and what to do.
+    /// The fault, and what to do.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! What the arenas hold after a pattern: for each byte, whose byte of which offset it was before.
+//! The arenas after a pattern: for each byte, whose byte of which offset it was before.
 
 use crate::pattern::{Pattern, Span};
 use std::collections::BTreeMap;

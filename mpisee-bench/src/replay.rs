@@ -1,4 +1,4 @@
-//! What a profile has to be replayed: for each family of communicators its collective operations by size class, and its
+//! The plan by which a profile is replayed: for each family of communicators its collective operations by size class, and its
 //! messages, on the same ranks and as long as in the program on average.
 
 use crate::backend::Backend;
@@ -20,9 +20,9 @@ pub struct Plan {
     pub command: Vec<String>,
     /// The number of ranks.
     pub ranks: u32,
-    /// What is replayed, what takes most time first.
+    /// The operations that are replayed, by falling time.
     pub items: Vec<Item>,
-    /// What is not, with the reason and the time of all ranks in it.
+    /// Those that are not, with the reason and the time of all ranks in them.
     pub left_out: Vec<LeftOut>,
     /// The time of all ranks in communication, in seconds.
     pub time_s: f64,

@@ -1,4 +1,4 @@
-//! What one rank does in which order: it starts each step as soon as the data allow.
+//! The order of one rank's actions: it starts each step as soon as the data allow.
 //!
 //! A rank waits for a step of its own only where a later one touches the same bytes of its arena, and at the end; there is
 //! no barrier between steps. With `put` and `get`, others wait for a rank, too: `MPI_Win_wait` of a target returns when the origins have

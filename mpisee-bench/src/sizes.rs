@@ -48,7 +48,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("'{text}' is not a size like 512, 64k, 4M or 1G (k is 1024)"))
 }
 
-/// What a suffix multiplies by.
+/// The factor of a suffix.
 pub fn factor(suffix: &str) -> Option<u64> {
     match suffix {
         "" => Some(1),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What repetitions of a measurement say.
+/// The times of repetitions of a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// The shortest time.

@@ -83,7 +83,7 @@ impl View {
         (given * self.bytes, got * self.bytes)
     }
 
-    /// What the member hands over.
+    /// The data that the member hands over.
     pub fn given(&self) -> Vec<u8> {
         let (bytes, _) = self.buffers();
         if !self.collective.reduces() {
@@ -95,7 +95,7 @@ impl View {
         buffer
     }
 
-    /// What is in the member's buffer for results before: of a broadcast the root's data.
+    /// The member's buffer for results before: of a broadcast the root's data.
     pub fn before(&self) -> Vec<u8> {
         let (_, bytes) = self.buffers();
         match self.collective {

@@ -37,11 +37,11 @@ pub struct Roll {
     pub entries: BTreeMap<WorldRank, Entry>,
     /// Ranks whose process ended without coming to the end of MPI.
     pub ended: BTreeSet<WorldRank>,
-    /// Whether processes of another namespace, as in a container, may be of this world.
+    /// True if processes of another namespace, as in a container, may be of this world.
     pub has_foreign: bool,
     /// Why some segments could not be read, for lack of descriptors or memory: then ranks may be missing here.
     pub failure: Option<String>,
-    /// Whether processes of this job are still in `MPI_Init`.
+    /// True if processes of this job are still in `MPI_Init`.
     has_starting: bool,
     /// Ranks of this job's worlds of the own size, in the order in which they were found.
     candidates: Vec<Entry>,
@@ -61,7 +61,7 @@ impl Roll {
         }
     }
 
-    /// Whether ranks are to be expected beyond those found. Without the own segment another rank has written the profile.
+    /// Returns whether ranks are to be expected beyond those found. Without the own segment another rank has written the profile.
     fn awaits(&self, own: &Snapshot, least: u32) -> bool {
         let is_short = || {
             let found = self.entries.len() + self.ended.len();
@@ -120,12 +120,12 @@ impl Roll {
         self.headers().map(|header| header.local_size).max().unwrap_or(0)
     }
 
-    /// Whether any rank is to collect the profile by messages.
+    /// Returns whether any rank is to collect the profile by messages.
     pub fn wants_messages(&self) -> bool {
         self.headers().any(|header| header.by_messages)
     }
 
-    /// Whether every rank on the roll is at the end of MPI.
+    /// Returns whether every rank on the roll is at the end of MPI.
     pub fn has_arrived(&self) -> bool {
         !self.has_starting && self.headers().all(|header| header.state == ARRIVED)
     }
@@ -160,7 +160,7 @@ fn want(error: &std::io::Error) -> Option<String> {
     error.raw_os_error().filter(|code| wants.contains(code)).map(|_| error.to_string())
 }
 
-/// Whether the process of a segment runs, as far as can be seen from here.
+/// Returns whether the process of a segment runs, as far as can be seen from here.
 fn is_alive(header: &Snapshot) -> bool {
     process::look_at(header.pid).is_some_and(|seen| !seen.ended && seen.start == header.process_start)
 }

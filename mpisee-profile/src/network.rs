@@ -254,7 +254,7 @@ impl Network {
         }
     }
 
-    /// What no measurement can have: a time or a spread that is negative or longer than a day.
+    /// A value that no measurement can have: a time or a spread that is negative or longer than a day.
     fn absurd(&self) -> Option<String> {
         const DAY_S: f64 = 86_400.0;
         let of_replays = self.replays.iter().flat_map(|it| {

@@ -1,4 +1,4 @@
-//! What completions complete: the time of `MPI_Wait` is that of messages only where nothing but messages was begun.
+//! The requests behind completions: the time of `MPI_Wait` is that of messages only where nothing but messages was begun.
 
 use crate::error::ProfileError;
 use crate::operation::{Kind, Operation};
@@ -6,7 +6,7 @@ use crate::reader::Profile;
 use crate::rows::CallRow;
 use std::collections::HashMap;
 
-/// What the requests are that a rank completes on a communicator.
+/// The kinds of requests that a rank completes on a communicator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     /// Messages are among them.

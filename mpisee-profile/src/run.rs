@@ -30,7 +30,7 @@ pub struct VariableInfo {
     pub class: String,
     /// True if it is of a communicator, and was read for `MPI_COMM_WORLD`.
     pub of_world: bool,
-    /// What the library says about it.
+    /// The library's description of it.
     pub description: String,
 }
 

@@ -1,4 +1,4 @@
-//! What agents send: lines of JSON, in the body of one long request each.
+//! The messages of agents: lines of JSON, in the body of one long request each.
 
 use crate::answers::{Answer, text};
 use crate::jobs::Jobs;

@@ -8,7 +8,7 @@ use hyper::header::{
 use hyper::header::{REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use hyper::{Response, StatusCode};
 
-/// What is sent.
+/// An answer to a request.
 pub type Answer = Response<Full<Bytes>>;
 
 /// The live page loads its script and its style, and asks this server alone.

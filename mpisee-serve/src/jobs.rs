@@ -49,11 +49,11 @@ struct Entry {
     /// As it was when more of its ranks were seen: at its end they go one after the other.
     fuller: Option<LiveJob>,
     samples: Samples,
-    /// What is sent of it.
+    /// Its page.
     page: Bytes,
 }
 
-/// What is sent of a job in the list.
+/// A job in the list.
 #[derive(Serialize)]
 struct Brief<'a> {
     key: &'a str,
@@ -233,7 +233,7 @@ impl State {
         }
     }
 
-    /// What all readers see, each rank once.
+    /// The looks of all readers, each rank once.
     fn looks(&self, local: Option<Look>) -> Vec<Look> {
         let mut looks: Vec<Look> = self.sources.iter().map(|source| (*source.look).clone()).collect();
         looks.sort_by(|one, other| one.host.cmp(&other.host));

@@ -66,7 +66,7 @@ impl Profiles {
         Ok(Profiles { root, known: Mutex::default() })
     }
 
-    /// What there is now, or was a moment ago.
+    /// The profiles of now, or of a moment ago.
     pub fn list(&self) -> List {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.at.is_none_or(|at| at.elapsed() >= FRESH) {

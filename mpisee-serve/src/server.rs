@@ -134,7 +134,7 @@ impl Server {
         }
     }
 
-    /// What takes a while.
+    /// The answer that takes a while to make.
     fn made(&self, asked: &Asked) -> Answer {
         let made = match asked {
             Asked::Profiles => {
@@ -181,7 +181,7 @@ impl Server {
     }
 }
 
-/// What a request is about.
+/// The subject of a request.
 enum Asked {
     File(&'static str, &'static str),
     Profiles,

@@ -51,7 +51,7 @@ mod waits;
 #[doc(hidden)]
 pub use waits::measured;
 
-/// What `mpisee-serve` is made of.
+/// The parts that `mpisee-serve` is made of.
 pub mod library {
     pub use crate::command::agent::send::is_token;
     pub use crate::command::report::html;

@@ -1,4 +1,4 @@
-//! Whether NCCL's functions are interposed: by a library of its own, for programs that need NCCL alone. A program may look for
+//! Chooses whether NCCL's functions are interposed: by a library of its own, for programs that need NCCL alone. A program may look for
 //! NCCL by its symbols, and would find those of that library.
 
 use crate::program::Kind;

@@ -19,12 +19,12 @@ use crate::collective::Collective;
 use crate::expression::{Expression, Reader, Token, tokens};
 use std::fmt;
 
-/// What is wrong with a pattern file, and in which line.
+/// A fault of a pattern file, and in which line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// The line, from 1.
     pub line: usize,
-    /// What was seen, and what to do.
+    /// The fault, and what to do.
     pub what: String,
 }
 

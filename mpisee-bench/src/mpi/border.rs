@@ -244,7 +244,7 @@ impl Drop for Persistent {
 /// model (MPI 4.1, 12.4), which Open MPI, MPICH and Intel MPI have; with the separate one the verification would find other bytes.
 pub struct OneSided {
     window: ffi::MPI_Win,
-    /// What this rank puts or gets, with the address in its arena.
+    /// The messages that this rank puts or gets, with the address in its arena.
     parts: Vec<(Part, *mut c_void)>,
     is_put: bool,
     /// The ranks that put to this one or get from it; null if there are none.

@@ -15,9 +15,9 @@ use std::rc::Rc;
 pub struct Buffers {
     /// The operation as this rank sees it.
     pub view: View,
-    /// What it hands over.
+    /// The buffer that it hands over.
     pub given: Memory,
-    /// What it gets.
+    /// The buffer that it gets.
     pub got: Memory,
 }
 

@@ -149,7 +149,7 @@ fn prepare(world: &SimpleCommunicator, pattern: &Pattern, effort: Effort) -> Res
     Ok(kind)
 }
 
-/// What is at fault if the bytes of a pattern are wrong.
+/// The parts at fault if the bytes of a pattern are wrong.
 fn broken(pattern: &Pattern) -> String {
     match pattern.steps.iter().any(|step| step.backend.is_of_gpus()) {
         true => format!("what carries {} between these GPUs is broken", pattern.backends()),

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::os::raw::c_int;
 use std::rc::Rc;
 
-/// What carries out a step's messages.
+/// The means by which a step's messages are carried out.
 enum Carrier {
     TwoSided(TwoSided),
     Persistent(Persistent),
@@ -29,7 +29,7 @@ enum Carrier {
     None,
 }
 
-/// What carries out a step's collective operation.
+/// The means by which a step's collective operation is carried out.
 enum Collected {
     Mpi(Operation),
     Nccl(NcclOperation),
@@ -172,7 +172,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What carries out the messages of a step, together with all ranks.
+    /// Makes the carrier of a step's messages, together with all ranks.
     fn carrier(
         &self,
         world: &SimpleCommunicator,
@@ -219,7 +219,7 @@ impl Plan {
 /// By membership, the communicator of which this rank is a member.
 type Communicators<'p> = HashMap<Vec<(&'p [u32], bool)>, Option<Rc<Members>>>;
 
-/// What carries out the collective operation of a step that this rank is a member of, together with all ranks.
+/// Makes the collective operation of a step that this rank is a member of, together with all ranks.
 fn operation<'p>(
     world: &SimpleCommunicator,
     pattern: &Pattern,

@@ -64,7 +64,7 @@ fn read(path: &Path) -> Result<Plan, String> {
     }
 }
 
-/// What is in the file already, if it is of this MPI; replays go beside the models.
+/// The content of the file so far, if it is of this MPI; replays go beside the models.
 fn before(output: &Path, setting: &Setting, memory: Option<MemoryKind>) -> Result<Network, String> {
     let fresh = Network {
         network_version: NETWORK_VERSION,

@@ -1,18 +1,9 @@
-//! What is replayed of profiles, and what is left out of it.
+//! The plans of profiles, and what they leave out.
 
 use super::*;
 use std::path::Path;
 
-const RUN: &str = r#"{
-  "format_version": 5, "mpisee_version": "0.1.0",
-  "mpi": { "library": "Some MPI", "flavour": "openmpi-4.1", "thread_level": "single" },
-  "command": ["./app"], "job": null, "start": "2026-11-25T16:10:12Z", "end": "2026-11-25T16:10:12Z",
-  "ranks": 2, "nodes": 1, "folded": false, "complete": true, "incomplete_because": null, "clock": "tsc",
-  "recording_was_off": false, "not_seen": {}, "names_agree": true,
-  "profiler": { "call_ns": 33.1, "init_s": 0.02, "finalize_s": 0.001, "time_s": 0.001, "low_s": 0.001, "high_s": 0.002,
-    "sampled_calls": 173, "share_of_wall": 0.01, "collected": "node" },
-  "notes": []
-}"#;
+const RUN: &str = include_str!("../../tests/profile/run.json");
 const COMMS: &str = "comm,parent,created_by,size,count,members,label,topology,reorder,nodes,freed,between\n";
 const CALLS: &str = "comm,rank,region,call,size_min,size_max,memory,site,calls,bytes,time_s,min_s,max_s\n";
 const PEERS: &str = "comm,rank,peer,sent_messages,sent_bytes,received_messages,received_bytes\n";

@@ -89,18 +89,18 @@ fn patterns() -> impl Strategy<Value = Pattern> {
     })
 }
 
-/// What a rank has done for a step.
+/// The progress of a rank in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Done {
     /// Its memory is open to others, and its messages that do not block are under way.
     posted: bool,
     /// It has come to the collective operation.
     came: bool,
-    /// What it puts or gets is completed.
+    /// Its own puts or gets are completed.
     completed: bool,
 }
 
-/// What a rank does, in parts each of which happens at once or blocks.
+/// An action of a rank, in parts each of which happens at once or blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part {
     Post(usize),

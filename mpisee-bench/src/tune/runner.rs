@@ -194,7 +194,7 @@ pub enum Ended {
     Late,
 }
 
-/// What is said of a search that a signal has ended.
+/// The sentence about a search that a signal has ended.
 const INTERRUPTED: &str = "interrupted; files of an earlier result are as they were";
 
 /// Runs a command with its output in a file.

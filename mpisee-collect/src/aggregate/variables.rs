@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Rows that are kept: those with the first names, which are the same in whatever order ranks are merged.
 const MOST_ROWS: usize = 1 << 16;
 
-/// What the variables of some ranks counted.
+/// Counts of MPI's variables, summed over some ranks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VariableSums {
     /// By region and variable.

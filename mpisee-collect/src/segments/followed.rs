@@ -37,7 +37,7 @@ pub struct CallSums {
     pub longest: u64,
 }
 
-/// What a variable of MPI's has counted in a region so far.
+/// The count of a variable of MPI's in a region so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VariableReading {
     /// The variable, as in [`mpisee_profile::segment::snapshot::Program::variables`].
@@ -202,7 +202,7 @@ impl Followed {
         &self.sums
     }
 
-    /// What each of MPI's variables has counted, at the last reading; with `--mpi-t`.
+    /// The counts of MPI's variables at the last reading; with `--mpi-t`.
     pub fn variables(&self) -> &[VariableReading] {
         &self.variables
     }

@@ -204,7 +204,7 @@ pub enum Record {
         class: String,
         /// Its name.
         name: String,
-        /// What MPI says about it.
+        /// MPI's description of it.
         description: String,
     },
     /// A region began for the first time.

@@ -84,7 +84,7 @@ fn described(mapping: &Mapping) -> Option<Object> {
     Some(object).filter(|object| !object.range.is_empty())
 }
 
-/// What tells whether the object at an address still is the one that was there before.
+/// The identity of the object at an address, by which another one in its place is noticed.
 #[derive(Clone, Debug)]
 pub enum Stamp {
     /// Its mapping, and a number of what is in it.

@@ -23,7 +23,7 @@ impl Deref for Bytes {
     }
 }
 
-/// What a table has for an address.
+/// A table's entry for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// Rules with an expression that jumps back, and may not end.

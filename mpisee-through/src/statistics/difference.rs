@@ -1,4 +1,4 @@
-//! Whether two sets of runs differ by more than runs of one set do.
+//! Compares the difference between two sets of runs with the differences within a set.
 
 use super::{CONFIDENCE, deviation, mean, student, student_chance};
 

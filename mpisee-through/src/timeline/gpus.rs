@@ -25,9 +25,9 @@ pub struct GpuRow {
     pub mig: Option<u8>,
     /// Active NVLinks.
     pub nvlinks: Option<u32>,
-    /// What these carry together in one direction.
+    /// Rate that these links carry together in one direction at most.
     pub nvlink_bytes_per_s: Option<f64>,
-    /// What the PCIe slot carries in one direction.
+    /// The same of the PCIe slot.
     pub pcie_bytes_per_s: Option<f64>,
 }
 

@@ -22,7 +22,7 @@ impl TimeLine {
         line
     }
 
-    /// What all ranks of the node did in an interval.
+    /// Adds the calls of all ranks of the node in an interval.
     pub fn rate(&mut self, second: u32, family: &str, call: &str, bytes: u64, time_s: f64) {
         self.rates.push(RateRow {
             host: "node0".to_owned(),
@@ -38,7 +38,7 @@ impl TimeLine {
         });
     }
 
-    /// What the node counted in an interval.
+    /// Adds a count of the node in an interval.
     pub fn node(&mut self, second: u32, [source, device, quantity]: [&str; 3], value: f64) {
         self.node_rates.push(NodeRateRow {
             host: "node0".to_owned(),

@@ -73,7 +73,7 @@ fn assert_verified(finished: &Finished, sizes: usize, backend: &str, memory: &st
     }
 }
 
-/// What `mpisee-bench` says on standard error: one sentence.
+/// The one sentence of `mpisee-bench` on standard error.
 fn sentence(finished: &Finished) -> &str {
     assert_eq!(finished.stderr.matches("mpisee-bench: ").count(), 1, "{}", finished.stderr);
     let said = finished.stderr.split_once("mpisee-bench: ").expect("it is there").1;
@@ -241,7 +241,7 @@ fn wrong_data_are_found() {
     });
 }
 
-/// What cannot be measured is said in one sentence, and nothing hangs.
+/// A measurement that cannot be made ends with one sentence, and nothing hangs.
 #[test]
 fn what_gpus_lack_is_said_once() {
     on_each(|mpi| {

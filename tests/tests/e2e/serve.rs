@@ -26,7 +26,7 @@ struct Server {
     base: String,
 }
 
-/// What a server answered.
+/// An answer of a server.
 struct Answer {
     status: u32,
     head: String,
@@ -87,7 +87,7 @@ impl Server {
         stream
     }
 
-    /// What is answered to these bytes, which end a request.
+    /// The answer to these bytes, which end a request.
     fn sent(&self, request: &[u8]) -> Answer {
         let mut stream = self.connect();
         let mut answer = Vec::new();
@@ -97,12 +97,12 @@ impl Server {
         Answer::of(&answer)
     }
 
-    /// What is answered at a path below the token, which stays as it is.
+    /// The answer at a path below the token, which stays as it is.
     fn get(&self, path: &str) -> Answer {
         self.asked(&format!("{}{path}", self.base))
     }
 
-    /// What is answered at a path.
+    /// The answer at a path.
     fn asked(&self, path: &str) -> Answer {
         self.sent(
             format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address).as_bytes(),

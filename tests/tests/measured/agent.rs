@@ -50,7 +50,7 @@ pub fn json(path: PathBuf) -> Value {
     std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// What is said of the only node.
+/// The file about the only node.
 pub fn node(line: &Path) -> Value {
     let files = std::fs::read_dir(line).into_iter().flatten().flatten();
     let names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());

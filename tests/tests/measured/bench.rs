@@ -235,7 +235,7 @@ fn a_pattern_file_is_carried_out_with_its_steps() {
     });
 }
 
-/// What cannot be measured is said in one sentence, and nothing hangs.
+/// A measurement that cannot be made ends with one sentence, and nothing hangs.
 #[test]
 fn what_cannot_be_measured_is_said_once() {
     alone(|mpi| {

@@ -66,7 +66,7 @@ pub struct Allocation {
     kind: MemoryKind,
 }
 
-/// What device memory is allocated in, so that other processes get nothing but this by its IPC handle: the driver takes smaller
+/// The unit of allocations of device memory, so that other processes get nothing but this by its IPC handle: the driver takes smaller
 /// allocations from a common block.
 const BLOCK: u64 = 2 << 20;
 

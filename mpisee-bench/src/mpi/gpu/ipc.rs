@@ -20,7 +20,7 @@ use std::collections::btree_map::Entry;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// What the ranks of a node have of each other.
+/// The handles by which the ranks of a node reach each other's memory.
 pub struct Ipc {
     /// Arenas of other ranks with which this one has messages.
     arenas: BTreeMap<u32, Imported>,

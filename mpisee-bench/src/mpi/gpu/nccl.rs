@@ -109,7 +109,7 @@ fn load() -> Result<(), String> {
     Ok(())
 }
 
-/// What the dynamic linker says of a library, or of a function of it.
+/// The dynamic linker's words about a library, or a function of it.
 fn reason(why: &libloading::Error) -> String {
     why.source().map_or_else(|| why.to_string(), ToString::to_string)
 }

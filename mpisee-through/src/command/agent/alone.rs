@@ -1,4 +1,4 @@
-//! What makes an agent a good neighbour: one for each job, away from the cores of the ranks, and its own cost known.
+//! Keeps an agent a good neighbour: one for each job, away from the cores of the ranks, and its own cost known.
 
 use anyhow::{Result, bail};
 use mpisee_profile::rows::Cpus;

@@ -1,4 +1,4 @@
-//! What the agent has read, as metrics; and `--metrics`, which serves them as OpenMetrics over HTTP, for Prometheus and its like.
+//! The agent's readings as metrics; and `--metrics`, which serves them as OpenMetrics over HTTP, for Prometheus and its like.
 //!
 //! The readings only add numbers; the text is made when somebody asks for it, by a thread of its own.
 
@@ -23,7 +23,7 @@ const OTHERS: &str = "(others)";
 const MOST_REQUEST_BYTES: usize = 8192;
 const MOST_TIME: Duration = Duration::from_secs(2);
 
-/// What is told of a pair of family and operation.
+/// The sums of a pair of family and operation.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Series {
     family: String,
@@ -38,7 +38,7 @@ struct Series {
     longest_s: f64,
 }
 
-/// What is told.
+/// The state that all threads share.
 #[derive(Debug, Default)]
 pub struct State {
     /// Labels of the job.
@@ -59,7 +59,7 @@ pub struct Metric {
     pub points: Vec<Point>,
 }
 
-/// What a number of a metric is.
+/// The kind of a metric's numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// 1, for its labels.
@@ -125,7 +125,7 @@ impl Metrics {
         lock(&self.0).add(names, rates, ranks, length_s);
     }
 
-    /// What the GPUs did so far.
+    /// Takes the sums of the GPUs so far.
     pub fn set_gpus(&self, gpus: &[GpuState]) {
         if !gpus.is_empty() {
             lock(&self.0).gpus = gpus.to_vec();

@@ -201,7 +201,8 @@ impl<'a> Agent<'a> {
             let since_ns = named.start_ns + (agent.history.end_s() * 1e9) as u64;
             let agent_since_ns = otlp::now_ns();
             let attributes = attributes(&named, &host, batch_job);
-            agent.exporter = Some(Exporter::start(target, Source { metrics, since_ns, agent_since_ns, attributes })?);
+            agent.exporter =
+                Some(Exporter::start(target, Source { metrics, since_ns, agent_since_ns, attributes })?);
         }
         Ok(agent)
     }

@@ -1,4 +1,4 @@
-//! What the node's kernel counts, readable without being root: interfaces, InfiniBand ports, pressure, free memory.
+//! Counters of the node's kernel, readable without being root: interfaces, InfiniBand ports, pressure, free memory.
 //!
 //! Files stay open and are read again from their begin, which has the kernel write them anew.
 
@@ -35,7 +35,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// What there is below a folder, which is `/` but for tests.
+    /// Looks for counters below a folder, which is `/` but for tests.
     pub fn below(root: &Path, history: &mut History) -> Node {
         let mut node = Node { sources: Vec::new(), links: BTreeMap::new() };
         node.add_interfaces(&root.join("sys/class/net"), history);

@@ -126,7 +126,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What became of the exports.
+/// The outcome of the exports so far.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
     tried: u64,
@@ -136,7 +136,7 @@ struct Outcome {
     last_error: String,
 }
 
-/// What is sent, and about whom.
+/// The metrics that are sent, and their resource.
 pub struct Source {
     pub metrics: Metrics,
     /// Nanoseconds since 1970 from which on sums of the job count.
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(resource["scopeMetrics"][0]["metrics"], expected);
     }
 
-    /// What an exporter says at its end whose collector answers so, and how long that took.
+    /// Ends an exporter whose collector answers so; returns its last words, and how long that took.
     fn ends_with(answer: Option<&'static str>) -> (Option<String>, Duration) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

@@ -53,7 +53,7 @@ pub struct Ranks {
     pub notes: Vec<String>,
     /// By number of a name, in the interval.
     rates: Vec<Rate>,
-    /// What MPI's variables counted in it, by the number of the quantity.
+    /// Counts of MPI's variables in it, by the number of the quantity.
     counted: HashMap<u32, f64>,
 }
 
@@ -130,7 +130,7 @@ impl Ranks {
         }
     }
 
-    /// What MPI's variables counted in the interval that was read last.
+    /// Counts of MPI's variables in the interval that was read last.
     pub fn variables(&mut self) -> Vec<NodeRate> {
         variables::rates(std::mem::take(&mut self.counted))
     }

@@ -27,7 +27,7 @@ const FEWEST_LETTERS: usize = 16;
 pub struct Target {
     /// `HOST:PORT`.
     pub to: String,
-    /// What the server asks of its clients.
+    /// The secret that the server wants from its clients.
     pub token: String,
 }
 

@@ -19,7 +19,7 @@ pub struct Variables {
     asking: Option<Asking>,
     /// The number of the series, by the variable; `None` of those that are in none.
     series: Vec<Option<Series>>,
-    /// What was seen of each variable in each region.
+    /// The readings of each variable in each region so far.
     seen: HashMap<(u16, RegionId), Seen>,
     /// The last value of each variable that is a level.
     levels: HashMap<u16, f64>,

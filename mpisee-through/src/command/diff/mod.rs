@@ -74,7 +74,7 @@ pub struct DiffArgs {
     #[arg(long, value_name = "BOUND")]
     fail_if: Vec<Bound>,
 
-    /// What is compared: operations on communicators, or the places in the program that call MPI, by function and line
+    /// Rows to compare: operations on communicators, or the places in the program that call MPI, by function and line
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Compared::Comm)]
     by: Compared,
 

@@ -22,7 +22,7 @@ const MOST_FAMILIES: usize = 16;
 /// Devices and directions at most.
 const MOST_DEVICES: usize = 12;
 
-/// What agents read while the program ran, in parts of the time of equal length.
+/// Readings of the agents while the program ran, in parts of the time of equal length.
 #[derive(Debug, Serialize)]
 pub struct OverTime {
     /// The length of a part, in seconds.

@@ -1,4 +1,4 @@
-//! What `top` sees, look after look: of this node, as it is sent, and of many nodes joined.
+//! The looks of `top`: of this node, as they are sent, and of many nodes joined.
 
 use super::job::Job;
 use super::part::{self, Part};
@@ -22,7 +22,7 @@ const MOST_COMMS: usize = 1000;
 /// Longer stays in a collective, while members are missing, are shown; as `top --hang` has it by default.
 const HANG_S: f64 = 5.0;
 
-/// What a reader sends: one line of JSON each.
+/// A message of a reader: one line of JSON each.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
@@ -38,11 +38,11 @@ pub struct Look {
     /// The node.
     pub host: String,
     part: Part,
-    /// What its kernel counted.
+    /// Loads of its devices, by its kernel's counters.
     pub loads: Vec<Load>,
 }
 
-/// What a node's kernel counted of a device since the look before.
+/// The load of a device since the look before, by the kernel's counters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// `network`, `infiniband`, `pressure`, `memory`.
@@ -53,7 +53,7 @@ pub struct Load {
     pub quantity: String,
     /// Per second; of `available_bytes` the level.
     pub value: f64,
-    /// What the link can carry, bytes per second in one direction.
+    /// Rate of the link, bytes per second in one direction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
 }
@@ -186,7 +186,7 @@ impl Reader {
 }
 
 impl Reader {
-    /// What was counted in that time; links are there also where nothing went over them.
+    /// The loads in that time; links are there also where nothing went over them.
     fn loads(&self, rates: &[NodeRate], length_s: f64) -> Vec<Load> {
         let load = |(number, name): (usize, &QuantityName)| {
             let (source, device, quantity) = name.clone();

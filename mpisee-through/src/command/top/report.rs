@@ -28,7 +28,7 @@ pub enum SortKey {
 }
 
 /// Calls of a stack that are shown; JSON has all.
-const MOST_FRAMES: usize = 16;
+const MOST_SHOWN_FRAMES: usize = 16;
 
 /// A job at one moment, and what happened since an earlier one.
 pub struct Report {
@@ -215,9 +215,9 @@ fn place(ranks: &Collected, width: usize) -> String {
     };
     let mut text = indented(&line(ranks), 0, 2);
     let stack: Vec<&str> = ranks.call.iter().flat_map(frames).collect();
-    text.extend(stack.iter().take(MOST_FRAMES).map(|frame| indented(frame, 4, 6)));
-    if stack.len() > MOST_FRAMES {
-        text += &format!("    and {} more\n", stack.len() - MOST_FRAMES);
+    text.extend(stack.iter().take(MOST_SHOWN_FRAMES).map(|frame| indented(frame, 4, 6)));
+    if stack.len() > MOST_SHOWN_FRAMES {
+        text += &format!("    and {} more\n", stack.len() - MOST_SHOWN_FRAMES);
     }
     text
 }

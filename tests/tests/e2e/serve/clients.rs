@@ -25,7 +25,7 @@ impl Played {
         self.0.write_all(format!("{:x}\r\n{line}\r\n", line.len()).as_bytes())
     }
 
-    /// What is answered at the end.
+    /// Ends the request, and waits for the answer.
     fn end(mut self) -> Answer {
         let mut answer = Vec::new();
         let _ = self.0.write_all(b"0\r\n\r\n");
@@ -37,7 +37,7 @@ impl Played {
 /// Ranks of each node.
 const RANKS: u32 = 4;
 
-/// What an agent of a node sends of a job: `calls` on W so far.
+/// A look of a node's agent at a job: `calls` on W so far.
 fn look(node: u32, nodes: u32, calls: u64) -> Value {
     let host = format!("n{node}");
     let members = format!("0-{}", RANKS * nodes - 1);

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// After this time without an answer a note says so.
 const SILENT: Duration = Duration::from_secs(10);
 
-/// What the thread answers.
+/// An answer of the thread.
 enum Answer {
     /// Once, before all samples.
     Found(Topology),
@@ -44,7 +44,7 @@ impl Topology {
     }
 }
 
-/// What a GPU did so far, for those who ask for sums.
+/// The sums of a GPU so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuState {
     pub device: String,
@@ -72,7 +72,7 @@ pub struct Gpus {
     /// When a sample was asked for that has not come.
     asked: Option<Instant>,
     is_silent: bool,
-    /// What there is, until somebody takes it.
+    /// The GPUs and their links, until somebody takes them.
     pub topology: Option<Topology>,
     followed: Vec<Followed>,
     pub states: Vec<GpuState>,

@@ -29,7 +29,7 @@ pub enum Reading {
     Rate(f64),
 }
 
-/// What a GPU says at a moment; nothing of what it cannot say.
+/// A reading of a GPU; `None` where it has no such counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// The part of the time in which a kernel ran, over the library's last period (up to a second).
