@@ -215,6 +215,7 @@ impl Writing {
         let fold = fold.or(first.program.fold).unwrap_or(Options::default().fold);
         let run = FirstRank {
             program: first.program.clone(),
+            world_id: first.job,
             start_realtime_ns: first.start_realtime_ns,
             ticks_are_tsc: first.ticks_are_tsc,
             call_ns: call_ns(first, first.last_known()),

@@ -15,6 +15,8 @@ use std::time::SystemTime;
 pub struct FirstRank {
     /// The program.
     pub program: Program,
+    /// The number that the processes of the world share.
+    pub world_id: u64,
     /// When recording began, nanoseconds since 1970, UTC.
     pub start_realtime_ns: u64,
     /// True if ticks are those of the time-stamp counter.
@@ -34,6 +36,7 @@ impl FirstRank {
             mpi: MpiInfo { library, flavour, thread_level, variables, control },
             command,
             job,
+            world_id: Some(format!("{:x}", self.world_id)),
             start: rfc3339(self.start_realtime_ns),
             ranks,
             nodes,

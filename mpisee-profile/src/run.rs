@@ -224,6 +224,10 @@ pub struct RunInfo {
     /// The batch system's job: `Slurm 4711.0`, `PBS 4711.server`, `LSF 4711[3]`.
     #[serde(default)]
     pub job: Option<String>,
+    /// The number that the processes of this `MPI_COMM_WORLD` share, and no others, in hexadecimal: its time line has the same. None in
+    /// profiles of earlier versions and of other tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub world_id: Option<String>,
     /// When rank 0 left `MPI_Init`, UTC, RFC 3339.
     pub start: String,
     /// When rank 0 entered `MPI_Finalize`, UTC, RFC 3339.

@@ -16,6 +16,7 @@ use mpisee_profile::RankSet;
 use mpisee_profile::run::{RunInfo, rfc3339};
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::snapshot::Program;
+use std::sync::atomic::Ordering;
 
 /// `run.json`; `missing` states why it is incomplete.
 pub fn run_info(
@@ -27,6 +28,7 @@ pub fn run_info(
 ) -> RunInfo {
     let first = FirstRank {
         program: program(world),
+        world_id: world.segment.header().job.load(Ordering::Relaxed),
         start_realtime_ns: world.start_realtime_ns,
         ticks_are_tsc: world.ticks_are_tsc,
         call_ns: own.call_ns,

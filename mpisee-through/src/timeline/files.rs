@@ -1,8 +1,8 @@
 //! The files of a node in a time line: CSV, compressed by Zstandard in frames that are appended.
 
-use super::NodeFile;
 use super::gpus::{self, GpuLinkRow, GpuRow};
 use super::history::History;
+use super::{NodeFile, open};
 use anyhow::{Context, Result};
 use mpisee_profile::rows::{NodeRateRow, RateRow, Row};
 use std::fs::{File, OpenOptions};
@@ -109,7 +109,7 @@ fn frame<R: Row>(rows: impl Iterator<Item = R>, with_header: bool) -> Result<Vec
 /// The rows of a table, and whether its end was cut off; then the rows before that are read.
 pub fn read<R: Row>(path: &Path) -> Result<(Vec<R>, bool)> {
     let cannot = || format!("cannot read '{}'", path.display());
-    let file = File::open(path).with_context(cannot)?;
+    let file = open(path)?;
     let mut text = Vec::new();
     let whole = zstd::Decoder::new(file).and_then(|mut decoder| decoder.read_to_end(&mut text));
     if whole.is_err() {

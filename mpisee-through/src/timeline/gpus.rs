@@ -70,7 +70,7 @@ pub fn read<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>> {
     }
     let cannot = || format!("cannot read '{}'", path.display());
     let rows: Result<Vec<R>, csv::Error> =
-        csv::Reader::from_path(path).with_context(cannot)?.deserialize().collect();
+        csv::Reader::from_reader(super::open(path)?).deserialize().collect();
     rows.with_context(cannot)
 }
 

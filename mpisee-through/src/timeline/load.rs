@@ -2,7 +2,7 @@
 
 use super::files::{read, table_path};
 use super::gpus::{self, GpuRow};
-use super::{ENDING, JOB_FILE, JobFile, NodeFile, read_job};
+use super::{ENDING, JOB_FILE, JobFile, NodeFile, open, read_job};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::rows::{NodeRateRow, RateRow, Row};
 use mpisee_profile::run::rfc3339;
@@ -77,9 +77,8 @@ impl TimeLine {
 
     fn add_node(&mut self, folder: &Path, host: &str, later_s: f64) -> Result<()> {
         let path = folder.join(format!("{host}.json"));
-        let text = std::fs::read(&path).with_context(|| format!("cannot read '{}'", path.display()))?;
         let node: NodeFile =
-            serde_json::from_slice(&text).with_context(|| format!("in '{}'", path.display()))?;
+            serde_json::from_reader(open(&path)?).with_context(|| format!("in '{}'", path.display()))?;
         let (mut rates, is_cut) = rows::<RateRow>(folder, host)?;
         let (mut node_rates, is_cut_too) = rows::<NodeRateRow>(folder, host)?;
         rates.iter_mut().for_each(|row| row.begin_s.0 = (row.begin_s.0 + later_s).max(0.0));
@@ -134,14 +133,17 @@ fn folder_of(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The folder with the time line of a profile's run, beside the profile; `None` if there is none.
+/// The folder with the time line of a profile's run, beside the profile; `None` if there is none, and for profiles that do not
+/// say which world they are of. Links are not followed.
 fn beside(profile: &Path, run: &RunInfo) -> Result<Option<PathBuf>> {
+    let Some(world) = &run.world_id else { return Ok(None) };
     let path = std::path::absolute(profile)?;
     let beside = path.parent().unwrap_or(Path::new("/"));
     let entries = std::fs::read_dir(beside).with_context(|| format!("cannot read '{}'", beside.display()))?;
+    let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let is_line = |path: &PathBuf| path.extension().is_some_and(|extension| extension == ENDING);
-    let folders = entries.flatten().map(|entry| entry.path()).filter(is_line);
-    // Of a command that ran again and again the one that began at about the same time: ranks begin one after the other.
+    // Launchers give the number of a world again after a while: of those the one that began at about the same time. Ranks begin one
+    // after the other.
     const MOST_APART_S: i64 = 60;
     let apart_s = |start_ns: u64| {
         let second = |apart: i64| start_ns.saturating_add_signed(apart * 1_000_000_000);
@@ -150,9 +152,10 @@ fn beside(profile: &Path, run: &RunInfo) -> Result<Option<PathBuf>> {
     };
     let apart_from_run = |folder: &PathBuf| {
         let job = read_job(folder).ok()?;
-        let is_like = job.command == run.command && job.ranks == run.ranks;
-        apart_s(job.start_ns).filter(|_| is_like)
+        let is_of_run = job.job == *world && job.command == run.command && job.ranks == run.ranks;
+        apart_s(job.start_ns).filter(|_| is_of_run)
     };
+    let folders = folders.map(|entry| entry.path()).filter(is_line);
     let mut found: Vec<(i64, PathBuf)> =
         folders.filter_map(|folder| Some((apart_from_run(&folder)?, folder))).collect();
     found.sort();

@@ -16,7 +16,9 @@ pub mod phases;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The version of the files.
@@ -113,11 +115,23 @@ pub fn make_folder(wanted: &Path, job: &JobFile) -> Result<(PathBuf, JobFile)> {
     bail!("there are {MOST_TRIES} time lines '{}'; --output DIR names another folder", wanted.display())
 }
 
+/// Opens a file of a time line. A link may lead anywhere, and a pipe may never be read to its end: neither is opened.
+pub fn open(path: &Path) -> Result<BufReader<File>> {
+    let cannot = || format!("cannot read '{}'", path.display());
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = options.open(path).with_context(cannot)?;
+    if !file.metadata().with_context(cannot)?.is_file() {
+        bail!("'{}' is no file", path.display());
+    }
+    Ok(BufReader::new(file))
+}
+
 /// The job of a folder.
 pub fn read_job(folder: &Path) -> Result<JobFile> {
     let path = folder.join(JOB_FILE);
-    let text = std::fs::read(&path).with_context(|| format!("cannot read '{}'", path.display()))?;
-    let job: JobFile = serde_json::from_slice(&text).with_context(|| format!("in '{}'", path.display()))?;
+    let job: JobFile =
+        serde_json::from_reader(open(&path)?).with_context(|| format!("in '{}'", path.display()))?;
     if job.format_version > FORMAT_VERSION {
         bail!(
             "'{}' has version {} of the format, this program reads up to {FORMAT_VERSION}; take a newer mpisee-through",

@@ -62,6 +62,7 @@ impl Builder {
                 ..MpiInfo::default()
             },
             command: vec!["./splatt".to_owned(), "cpd".to_owned(), "my tensor.tns".to_owned()],
+            world_id: Some("1a2b".to_owned()),
             start: "2025-06-01T12:00:00Z".to_owned(),
             end: "2025-06-01T12:00:10Z".to_owned(),
             ranks,
