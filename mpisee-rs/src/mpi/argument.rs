@@ -195,7 +195,7 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
 }
 
 /// Returns whether a system call is not to be had here, as in some containers.
-fn is_forbidden(error: &std::io::Error) -> bool {
+pub fn is_forbidden(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
 

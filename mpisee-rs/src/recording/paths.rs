@@ -32,6 +32,8 @@ const BYTES_PER_PATH: usize = 1 << 15;
 const BYTES_PER_PATH_OF_PYTHON: usize = 1 << 18;
 /// A walk counts in the mean as N times the mean at most.
 const MOST_TIMES_THE_MEAN: u64 = 4;
+/// Ticks that copying a byte of unwind tables takes at most, as a rule: memory that is new to the process, and the table from the file.
+const TICKS_PER_TABLE_BYTE: u64 = 16;
 /// The share of the last walk in the mean of all.
 const WEIGHT: u64 = 8;
 
@@ -73,8 +75,9 @@ struct Found {
     number: Option<u16>,
     /// True if it came for the first time.
     is_new: bool,
-    /// True if the call was counted at the site of a library that is no longer loaded, so that it is on no path.
-    is_misplaced: bool,
+    /// True if the call is on no path: it was counted at the site of a library that is no longer loaded, or the tables of a binary on
+    /// its stack have to wait.
+    is_on_none: bool,
 }
 
 /// Prepares to take paths: finds out what a walk takes on this machine.
@@ -133,11 +136,13 @@ pub fn slow_call(
     let Ok(mut paths) = PATHS.try_lock() else { return };
     let Some(paths) = &mut *paths else { return };
     paths.earned = paths.earned.saturating_add(ticks.get());
-    if paths.spent.saturating_add(paths.walk) > paths.earned / TIMES {
+    let left = (paths.earned / TIMES).saturating_sub(paths.spent.saturating_add(paths.walk));
+    if left == 0 {
         return;
     }
+    paths.unwinder.limit_tables(usize::try_from(left / TICKS_PER_TABLE_BYTE).unwrap_or(usize::MAX));
     let start = clock::ticks();
-    let Found { number, is_new, is_misplaced } = paths.find(recorder, operation, caller);
+    let Found { number, is_new, is_on_none } = paths.find(recorder, operation, caller);
     let took = clock::since(start).get();
     paths.spent = paths.spent.saturating_add(took);
     // What is done once says nothing of the next walk, nor does one during which the thread lost its core.
@@ -151,7 +156,7 @@ pub fn slow_call(
     header.overhead[overhead::PATHS].store(paths.spent, Ordering::Relaxed);
     recorder.thread.active_call.values[active_call::SAMPLED_SINCE].store(u64::MAX, Ordering::Relaxed);
     let Some(path) = number else {
-        paths.without_number += u64::from(!is_misplaced);
+        paths.without_number += u64::from(!is_on_none);
         return;
     };
     let key = PathKey { path, communicator, operation: operation as u16 }.pack();
@@ -166,26 +171,29 @@ impl Paths {
         }
         let mut key = [0; MOST_KEY];
         let Walked { frames, lines } = self.walk(caller, &mut key);
+        if self.unwinder.was_limited() {
+            return Found { number: None, is_new: true, is_on_none: true };
+        }
         // What lies between the program and the library is the MPI's.
         let bindings = key[..frames].iter().take_while(|&&address| BINDINGS.contain(address)).count();
         let (path, key) = (&key[bindings..frames], &key[bindings..frames + lines]);
         let known = self.numbers.get(key).copied();
         if let Some(number) = known.filter(|number| number.is_some() || !self.may_have_number(path)) {
-            return Found { number, is_new: false, is_misplaced: false };
+            return Found { number, is_new: false, is_on_none: false };
         }
         let bytes = if lines > 0 { BYTES_PER_PATH_OF_PYTHON } else { BYTES_PER_PATH };
         if self.numbers.len() >= 2 * MOST_PATHS || !memory::is_left_to_all(bytes) {
-            return Found { number: None, is_new: true, is_misplaced: false };
+            return Found { number: None, is_new: true, is_on_none: false };
         }
         let frames = self.codes(recorder, path);
         // Of all operations at once: once the path has a number nobody asks again.
-        let is_misplaced = path.first().is_some_and(|&address| {
+        let is_on_none = path.first().is_some_and(|&address| {
             SITES.replace(recorder.world, operation, address as u64, frames.first().copied())
         });
         let number = self.log(recorder, frames);
         self.numbers.insert(key.into(), number);
         // The call itself was counted at the old site already.
-        Found { number: number.filter(|_| !is_misplaced), is_new: true, is_misplaced }
+        Found { number: number.filter(|_| !is_on_none), is_new: true, is_on_none }
     }
 
     /// Returns whether a path that had no number may have one by now: there is a binary where its call's code was in none.

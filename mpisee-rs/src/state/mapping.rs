@@ -4,13 +4,15 @@
 //! loads a library would wait for ever. `_dl_find_object` of glibc 2.35 and later takes none; with an older one, and another C library,
 //! [`is_known`] is false and objects are looked for under the loader's lock.
 
+use crate::mpi::argument::is_forbidden;
 use rustc_hash::FxHasher;
 use std::ffi::{c_int, c_void};
 use std::hash::Hasher;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::slice;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// `struct dl_find_object` of `dlfcn.h`, with more room at its end than any machine's has.
 #[repr(C)]
@@ -195,12 +197,27 @@ pub fn mapped(bias: u64, headers: &[libc::Elf64_Phdr]) -> Range<usize> {
 
 /// Reads memory of this process, which need not be mapped; returns how many bytes could be read.
 pub fn read_memory(from: usize, to: &mut [u8]) -> usize {
+    static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
+    if IS_FORBIDDEN.load(Ordering::Relaxed) {
+        return read_by_file(from, to);
+    }
     let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     let remote = libc::iovec { iov_base: from as *mut c_void, iov_len: to.len() };
     // SAFETY: the kernel writes to the slice alone, and fails where it cannot read.
     let read =
         unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    if read < 0 && is_forbidden(&std::io::Error::last_os_error()) {
+        IS_FORBIDDEN.store(true, Ordering::Relaxed);
+        return read_by_file(from, to);
+    }
     usize::try_from(read).unwrap_or(0)
+}
+
+/// The same where that system call is not to be had, as in some containers. The file is opened each time: one that was opened before a
+/// fork is of the other process.
+fn read_by_file(from: usize, to: &mut [u8]) -> usize {
+    let Ok(file) = std::fs::File::open("/proc/self/mem") else { return 0 };
+    file.read_at(to, from as u64).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -219,6 +236,16 @@ mod tests {
         assert!(mapping.headers().iter().any(|header| header.p_type == libc::PT_LOAD));
         assert_eq!(mapping.head(), 0, "it is never unloaded");
         assert_eq!(at(1), None);
+    }
+
+    #[test]
+    fn memory_is_read_by_the_file_as_by_the_system_call() {
+        let bytes: Vec<u8> = (0..100).collect();
+        let mut copies = [[0; 100]; 2];
+        let from = bytes.as_ptr() as usize;
+        assert_eq!((read_memory(from, &mut copies[0]), read_by_file(from, &mut copies[1])), (100, 100));
+        assert_eq!(copies.map(|copy| copy.to_vec()), [bytes.clone(), bytes.clone()]);
+        assert_eq!((read_memory(1, &mut copies[0]), read_by_file(1, &mut copies[1])), (0, 0));
     }
 
     #[test]

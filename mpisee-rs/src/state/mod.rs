@@ -5,6 +5,7 @@ pub mod buffers;
 pub mod cached_call;
 pub mod call_sample;
 pub mod communicator;
+pub mod components;
 pub mod cpu;
 pub mod datatype;
 pub mod gpu;

@@ -1,8 +1,9 @@
 //! The program and the libraries that are loaded into the process.
 
 use crate::state::mapping::{self, MOST_NAME_BYTES, Mapping, mapped, read_memory};
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString, OsString, c_int, c_void};
 use std::ops::Range;
+use std::os::unix::ffi::OsStringExt;
 use std::slice;
 use std::sync::OnceLock;
 
@@ -82,6 +83,32 @@ fn described(mapping: &Mapping) -> Option<Object> {
     let object =
         Object { range, bias, name, build_id: build_id.unwrap_or_default(), layout: layout(&headers) };
     Some(object).filter(|object| !object.range.is_empty())
+}
+
+/// The files of all objects as the loader has their names; `None` if there is no room for them.
+pub fn file_names() -> Option<Vec<OsString>> {
+    const MOST_BYTES: usize = 1 << 20;
+    unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
+        let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<u8>>()) };
+        if info.dlpi_name.is_null() {
+            return 0;
+        }
+        // SAFETY: the loader's names end in a zero.
+        let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes_with_nul();
+        // The loader's lock is held: there is room, or none is made.
+        if names.capacity() - names.len() < name.len() {
+            return 1;
+        }
+        names.extend_from_slice(name);
+        0
+    }
+    let mut names: Vec<u8> = Vec::new();
+    names.try_reserve_exact(MOST_BYTES).ok()?;
+    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `names` outlives the call.
+    let is_cut_off = unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut names).cast()) } != 0;
+    let each = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
+    (!is_cut_off).then(|| each.map(|name| OsString::from_vec(name.to_vec())).collect())
 }
 
 /// The identity of the object at an address, by which another one in its place is noticed.
@@ -217,8 +244,26 @@ pub struct Tables {
     pub frames: Vec<u8>,
 }
 
-/// The object that is mapped around `address`, with its unwind tables if it has any and there is memory for them.
-pub fn with_tables(address: usize) -> Option<(Object, Option<Tables>)> {
+/// An object and its unwind tables.
+pub enum WithTables {
+    /// The tables are copied, if there are any and there is memory for them.
+    Copied(Object, Option<Tables>),
+    /// They have too many bytes.
+    TooLarge,
+}
+
+/// The object that is mapped around `address`, with its unwind tables if they have `most` bytes or fewer.
+pub fn with_tables(address: usize, most: usize) -> Option<WithTables> {
+    let (object, places) = tables_at(address)?;
+    let bytes = places.as_ref().and_then(Places::bytes).unwrap_or(0);
+    if bytes > most {
+        return Some(WithTables::TooLarge);
+    }
+    Some(WithTables::Copied(object, places.and_then(|places| tables(&places))))
+}
+
+/// The object that is mapped around `address`, and where it has its unwind tables.
+fn tables_at(address: usize) -> Option<(Object, Option<Places>)> {
     struct Looking {
         address: usize,
         places: Option<Places>,
@@ -235,14 +280,20 @@ pub fn with_tables(address: usize) -> Option<(Object, Option<Tables>)> {
         c_int::from(is_there)
     }
     let object = object_at(address)?;
-    if let Some(mapping) = mapping::at(address) {
-        let places = places(object.bias as u64, &mapping.headers());
-        return Some((object, places.and_then(|places| tables(&places))));
+    // The headers need not be where the file begins.
+    if let Some(headers) = mapping::at(address).map(|mapping| mapping.headers()).filter(|it| is_whole(it)) {
+        let places = places(object.bias as u64, &headers);
+        return Some((object, places));
     }
     let mut looking = Looking { address, places: None };
     // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `looking` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut looking).cast()) };
-    Some((object, looking.places.and_then(|places| tables(&places))))
+    Some((object, looking.places))
+}
+
+/// Returns whether these are program headers, and not what else lies there.
+fn is_whole(headers: &[libc::Elf64_Phdr]) -> bool {
+    headers.iter().any(|header| header.p_type == libc::PT_LOAD)
 }
 
 /// Where an object has its unwind tables.
@@ -251,6 +302,32 @@ struct Places {
     header: Range<usize>,
     /// The mapped segments, one of which has `.eh_frame`.
     segments: [Range<usize>; MOST_SEGMENTS],
+}
+
+impl Places {
+    /// The end of the segment around an address.
+    fn end_of_segment(&self, at: usize) -> Option<usize> {
+        self.segments.iter().find(|range| range.contains(&at)).map(|range| range.end)
+    }
+
+    /// Where `.eh_frame` is; `None` unless the header is of a kind that is understood.
+    fn frames(&self) -> Option<Range<usize>> {
+        const HEADER_BYTES: usize = 8;
+        let start = self.header.start;
+        if self.header.len() < HEADER_BYTES || self.end_of_segment(start)? < self.header.end {
+            return None;
+        }
+        let &[1, PCREL_SDATA4, _, _, a, b, c, d] = copied(start, HEADER_BYTES)?.as_slice() else {
+            return None;
+        };
+        let at = (start + 4).wrapping_add_signed(i32::from_ne_bytes([a, b, c, d]) as isize);
+        Some(at..self.end_of_segment(at)?)
+    }
+
+    /// Bytes of the tables.
+    fn bytes(&self) -> Option<usize> {
+        Some(self.header.len().saturating_add(self.frames()?.len()))
+    }
 }
 
 /// Mapped pieces of an object that are looked at; most have four.
@@ -273,17 +350,11 @@ fn places(bias: u64, headers: &[libc::Elf64_Phdr]) -> Option<Places> {
 /// Encodings of the pointers in `.eh_frame_hdr`: relative to their own address, with four bytes and a sign.
 const PCREL_SDATA4: u8 = 0x1b;
 
-fn tables(Places { header, segments }: &Places) -> Option<Tables> {
-    let end_of_segment = |at: usize| segments.iter().find(|range| range.contains(&at)).map(|range| range.end);
-    let header_at = header.start;
-    if header.len() < 8 || end_of_segment(header_at)? < header.end {
-        return None;
-    }
-    let header = copied(header_at, header.len())?;
-    let &[1, PCREL_SDATA4, _, _, a, b, c, d, ..] = header.as_slice() else { return None };
-    let frames_at = (header_at + 4).wrapping_add_signed(i32::from_ne_bytes([a, b, c, d]) as isize);
-    let frames = copied(frames_at, end_of_segment(frames_at)? - frames_at)?;
-    Some(Tables { header_at, header, frames_at, frames })
+fn tables(places: &Places) -> Option<Tables> {
+    let range = places.frames()?;
+    let header = copied(places.header.start, places.header.len())?;
+    let frames = copied(range.start, range.len())?;
+    Some(Tables { header_at: places.header.start, header, frames_at: range.start, frames })
 }
 
 /// Copies memory; `None` where it cannot be read, or there is no room for it.

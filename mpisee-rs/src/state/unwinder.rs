@@ -4,7 +4,7 @@
 //! where a binary has none.
 
 use crate::state::mapping::read_memory;
-use crate::state::objects::{self, Stamp};
+use crate::state::objects::{self, Stamp, WithTables};
 use crate::state::unwind_tables::{Bytes, Rules, UnwindTables};
 use crate::storage::frame::ExportFrame;
 use crate::storage::memory;
@@ -50,6 +50,10 @@ pub struct Unwinder {
     known: Vec<Binary>,
     /// Addresses whose rules end when they are evaluated, each at the place that its number gives it.
     ending: Vec<u64>,
+    /// Bytes of tables that may be copied at once.
+    most_table_bytes: usize,
+    /// True if a walk ended since the last limit was set where tables had more.
+    was_limited: bool,
 }
 
 impl Unwinder {
@@ -59,7 +63,19 @@ impl Unwinder {
             cache: CacheNative::new(),
             known: Vec::new(),
             ending: Vec::new(),
+            most_table_bytes: usize::MAX,
+            was_limited: false,
         }
+    }
+
+    /// From now on, a walk ends at a binary whose tables are not known and have more bytes: to copy them takes time.
+    pub fn limit_tables(&mut self, most_bytes: usize) {
+        (self.most_table_bytes, self.was_limited) = (most_bytes, false);
+    }
+
+    /// Returns whether a walk ended there since.
+    pub fn was_limited(&self) -> bool {
+        self.was_limited
     }
 
     /// Forgets all binaries if one was unloaded, whose addresses another may have by now; true if it did.
@@ -67,7 +83,7 @@ impl Unwinder {
         // PERF: the program and the C library, most of what is on stacks, are known by their addresses alone.
         let is_stale = self.known.iter().any(|binary| !binary.stamp.is_current());
         if is_stale {
-            *self = Unwinder::new();
+            *self = Unwinder { most_table_bytes: self.most_table_bytes, ..Unwinder::new() };
         }
         is_stale
     }
@@ -162,7 +178,14 @@ impl Unwinder {
             return false;
         }
         let Some(stamp) = Stamp::at(address) else { return false };
-        let Some((object, tables)) = objects::with_tables(address) else { return false };
+        let (object, tables) = match objects::with_tables(address, self.most_table_bytes) {
+            Some(WithTables::Copied(object, tables)) => (object, tables),
+            Some(WithTables::TooLarge) => {
+                self.was_limited = true;
+                return false;
+            }
+            None => return false,
+        };
         let tables = tables.and_then(|tables| UnwindTables::new(tables, object.bias));
         if let Some(tables) = &tables {
             let sections = ExplicitModuleSectionInfo {

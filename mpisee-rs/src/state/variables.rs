@@ -5,6 +5,7 @@
 
 use crate::mpi::abi::{Element, constant, settings_of, variables_in_use};
 use crate::mpi::tool::{self, Binding, Control, Number, Performance, Session, Started};
+use crate::state::components::Components;
 use crate::state::process;
 use crate::state::world::{self, World};
 use crate::storage::counters::{Counters, update};
@@ -183,6 +184,10 @@ impl Watched {
     /// Starts the variables that have appeared since the last look.
     fn look_for_new(&mut self) {
         let (is_first, count) = (self.looked_at == 0, tool::performance_count());
+        if self.looked_at >= count {
+            return;
+        }
+        let components = Components::now();
         for index in self.looked_at..count {
             let chosen = tool::performance(index)
                 .filter(|variable| self.patterns.iter().any(|pattern| pattern.matches(&variable.name)));
@@ -191,12 +196,12 @@ impl Watched {
                 in_use.get(index as usize).copied().unwrap_or(false)
             });
             if let Some(variable) = chosen
-                && !(is_in_use && self.start(&variable))
+                && !(is_in_use && can_be_read(components.as_ref(), &variable.name) && self.start(&variable))
             {
                 world::not_seen(NotSeen::UnreadVariable);
             }
         }
-        self.looked_at = self.looked_at.max(count);
+        self.looked_at = count;
     }
 
     /// Starts a variable; false if it cannot be read.
@@ -318,10 +323,17 @@ fn note(counters: &Counters, segment: &Segment, variable: &Variable, region: Reg
 
 /// The control variables with their values, by name.
 fn control_values() -> BTreeMap<String, String> {
+    let components = Components::now();
     let all = (0..tool::control_count()).filter_map(tool::control);
+    let all = all.filter(|control| can_be_read(components.as_ref(), &control.name));
     all.filter_map(|control: Control| Some((control.value()?, control.name)))
         .map(|(value, name)| (name, value))
         .collect()
+}
+
+/// Returns whether the memory behind a variable is there; not known without the components.
+fn can_be_read(components: Option<&Components>, name: &str) -> bool {
+    components.is_some_and(|components| !components.are_without(name))
 }
 
 /// The control variables that the environment or a file of parameters sets. MPI tells neither defaults nor where a value is from.

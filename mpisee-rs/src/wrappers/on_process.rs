@@ -42,7 +42,7 @@ pub unsafe fn start_on_process(
         |recorder, made| {
             let sample = made.count(recorder, 0, 0);
             // SAFETY: the caller's promise.
-            unsafe { made.add_request(request, Kind::Collective, sample, 0) };
+            unsafe { made.add_request(request, Kind::Local, sample, 0) };
         },
     )
 }

@@ -3,7 +3,7 @@
 use crate::state::gpu;
 use crate::state::process;
 use crate::state::region::REGIONS;
-use crate::state::switching::switch;
+use crate::state::switching::{follow, switch};
 use crate::state::world;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::{CStr, c_char, c_int};
@@ -37,8 +37,11 @@ mod level {
 pub unsafe fn pcontrol(level: c_int, extra: *const c_char, make: impl FnOnce() -> c_int) -> c_int {
     if let Some(world) = world::world().filter(|_| process::is_tracking()) {
         let done = catch_unwind(|| match level {
-            level::OFF => switch(world, false),
-            level::ON => switch(world, true),
+            // An earlier request from outside comes first: the last word holds.
+            level::OFF | level::ON => {
+                follow();
+                switch(world, level == level::ON);
+            }
             level::BEGIN if !extra.is_null() => {
                 // SAFETY: mpisee.h passes a C string with this level, and nothing else uses it.
                 let name = unsafe { CStr::from_ptr(extra) }.to_string_lossy();

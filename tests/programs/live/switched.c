@@ -1,6 +1,6 @@
 /* Parts between which nobody calls MPI: switched [KIND]. On 4 ranks, three parts of 100 Allreduce each, of 101, 211 and 223 bytes. After the first and
  * the second each rank says that it has arrived and waits for a file, go.1 and go.2. The first call of a part is another one on each rank, unless KIND is
- * "alike". */
+ * "alike"; with "on" or "off" it is an MPI_Pcontrol that switches recording. */
 #include "meet.h"
 #include <string.h>
 
@@ -32,15 +32,18 @@ static void await(int number) {
 }
 
 int main(int argc, char **argv) {
-    int is_alike = argc == 2 && strcmp(argv[1], "alike") == 0;
+    const char *kind = argc == 2 ? argv[1] : "different";
+    int is_different = strcmp(kind, "different") == 0;
     begin(&argc, &argv);
     EXPECT(size == 4);
     part(101);
     await(1);
-    if (!is_alike) first_call(rank);
+    if (strcmp(kind, "on") == 0) MPI_Pcontrol(1);
+    if (strcmp(kind, "off") == 0) MPI_Pcontrol(0);
+    if (is_different) first_call(rank);
     part(211);
     await(2);
-    if (!is_alike) first_call(rank);
+    if (is_different) first_call(rank);
     part(223);
     MPI_Finalize();
     return 0;

@@ -53,6 +53,30 @@ fn check(place: &Place) {
     }
 }
 
+/// The last word holds: what the program says after a request from outside, which no call has followed yet.
+#[test]
+fn the_program_overrides_an_earlier_request() {
+    on_each_mpi(|mpi| {
+        for (options, asked, says, calls) in
+            [(&[][..], "off", "on", 4 * 300), (&["--record", "off"], "on", "off", 0)]
+        {
+            let running = Running::start(mpi, 4, options, "live/switched", &[says]);
+            running.until_part(1);
+            running.record(asked, "100ms");
+            running.go("go.1");
+            running.until_part(2);
+            running.go("go.2");
+            let (place, tables) = running.ended();
+            assert_eq!(
+                tables.sum_where(|row| row.call == "MPI_Allreduce").calls,
+                calls,
+                "{asked}, then {says}"
+            );
+            check(&place);
+        }
+    });
+}
+
 #[test]
 fn what_is_called_while_recording_is_off_is_not_recorded() {
     on_each_mpi(|mpi| {

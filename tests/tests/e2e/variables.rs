@@ -148,6 +148,27 @@ fn mpi_is_not_asked_without_the_option() {
     });
 }
 
+/// Open MPI offers variables of components that it has closed, and whose memory is gone: where the user selects components, and where
+/// the program has initialised MPI_T before MPI.
+#[test]
+fn variables_of_closed_components_are_not_read() {
+    const COMPONENTS: [[&str; 2]; 3] = [["coll", "tuned,libnbc,basic"], ["osc", "rdma"], ["pml", "ob1"]];
+    on_each_mpi(|mpi| {
+        for [framework, components] in COMPONENTS {
+            let variable = format!("OMPI_MCA_{framework}");
+            let run = Run::new(mpi, "smoke/allreduce").ranks(2).variable(&variable, components);
+            let finished = run.options(&["--mpi-t", "*"]).profiled();
+            finished.check();
+        }
+        let early = || Run::new(mpi, "variables/early").ranks(2);
+        for pattern in ["*", "nothing_*"] {
+            let finished = early().options(&["--mpi-t", pattern]).profiled();
+            assert_eq!(sorted(&finished.stdout), sorted(&early().plain().stdout));
+            finished.check();
+        }
+    });
+}
+
 #[test]
 fn variables_of_an_mpi_are_listed() {
     on_each_mpi(|mpi| {

@@ -21,6 +21,8 @@ pub enum Kind {
     Transfer,
     /// An `MPI_Comm_idup`.
     Duplication,
+    /// A generalized request, or a flush of a buffer: no other process takes part.
+    Local,
 }
 
 impl Kind {
@@ -33,7 +35,7 @@ impl Kind {
     /// Returns whether the completion has more to record than its own time.
     #[inline]
     pub fn has_more_to_record(self) -> bool {
-        !matches!(self, Kind::Send | Kind::Collective | Kind::Access)
+        !matches!(self, Kind::Send | Kind::Collective | Kind::Access | Kind::Local)
     }
 
     /// The sends, receives and collective operations that it is; a message to or from `peer`.
@@ -42,7 +44,7 @@ impl Kind {
             Kind::Send | Kind::Receive if peer == constant::PROC_NULL => 0,
             Kind::Send | Kind::Receive | Kind::Collective => 1,
             Kind::SendReceive => 2,
-            Kind::Access | Kind::Transfer | Kind::Duplication => 0,
+            Kind::Access | Kind::Transfer | Kind::Duplication | Kind::Local => 0,
         }
     }
 

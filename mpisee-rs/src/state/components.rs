@@ -1,0 +1,109 @@
+//! Plugins of Open MPI that are not loaded: a component that was not selected is closed, and the code and the data behind its variables
+//! are gone. Open MPI offers some of these variables all the same, and crashes when they are read.
+
+use crate::state::objects;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// The components that have a file, by the names that begin those of their variables: `coll_tuned`.
+#[derive(Debug, Default)]
+pub struct Components {
+    loaded: BTreeSet<String>,
+    not_loaded: BTreeSet<String>,
+}
+
+impl Components {
+    /// As they are now; `None` if it cannot be known which files are loaded. An MPI without plugins has none.
+    pub fn now() -> Option<Components> {
+        let files = objects::file_names()?;
+        let files: Vec<&Path> = files.iter().map(|file| Path::new(file.as_os_str())).collect();
+        let loaded: BTreeSet<String> = files.iter().filter_map(|file| component(file)).collect();
+        let is_plugin = |file: &&&Path| name_of(file).starts_with(PLUGIN);
+        let plugins: BTreeSet<&Path> =
+            files.iter().filter(is_plugin).filter_map(|file| file.parent()).collect();
+        // What several plugins share lies beside their folder.
+        let folders = plugins.iter().flat_map(|folder| [Some(*folder), folder.parent()]).flatten();
+        let there = folders.flat_map(files_in).filter_map(|file| component(&file));
+        Some(Components { not_loaded: there.filter(|name| !loaded.contains(name)).collect(), loaded })
+    }
+
+    /// Returns whether a variable is of a component that is not loaded.
+    pub fn are_without(&self, variable: &str) -> bool {
+        let longest = |names: &BTreeSet<String>| {
+            let is_of = |name: &&String| {
+                variable.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('_'))
+            };
+            names.iter().filter(is_of).map(String::len).max()
+        };
+        // `fcoll_dynamic` is a component, and `fcoll_dynamic_gen2` another.
+        longest(&self.not_loaded) > longest(&self.loaded)
+    }
+}
+
+const PLUGIN: &str = "mca_";
+const SHARED: &str = "libmca_";
+
+fn name_of(file: &Path) -> &str {
+    file.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// The component in a file, as its variables begin: `coll_tuned` of `mca_coll_tuned.so`, `opal_common_ucx` of
+/// `libmca_common_ucx.so.40`. None of other files.
+fn component(file: &Path) -> Option<String> {
+    let (name, ending) = name_of(file).split_once('.')?;
+    let is_library = ending == "so" || ending.starts_with("so.");
+    match name.strip_prefix(PLUGIN) {
+        Some(plugin) => Some(plugin.to_owned()),
+        None => name.strip_prefix(SHARED).map(|shared| format!("opal_{shared}")),
+    }
+    .filter(|_| is_library)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_of_the_longest_component_that_begins_them() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let components = Components {
+            loaded: names(&["coll_tuned", "fcoll_dynamic_gen2"]),
+            not_loaded: names(&["coll_monitoring", "fcoll_dynamic", "opal_common_ucx"]),
+        };
+        for (variable, expected) in [
+            ("coll_tuned_bcast_algorithm", false),
+            ("coll_monitoring_messages_count", true),
+            ("fcoll_dynamic_priority", true),
+            ("fcoll_dynamic_gen2_priority", false),
+            ("opal_common_ucx_tls", true),
+            ("coll_base_verbose", false),
+            ("coll_monitoringx", false),
+            ("MPIR_CVAR_BCAST_INTRA_ALGORITHM", false),
+        ] {
+            assert_eq!(components.are_without(variable), expected, "{variable}");
+        }
+    }
+
+    #[test]
+    fn files_are_of_components_by_their_names() {
+        for (file, expected) in [
+            ("/usr/lib/openmpi/mca_coll_tuned.so", Some("coll_tuned")),
+            ("/usr/lib/libmca_common_ucx.so.40.30.3", Some("opal_common_ucx")),
+            ("/usr/lib/openmpi/mca_coll_tuned.la", None),
+            ("/usr/lib/libmpi.so.40", None),
+            ("", None),
+        ] {
+            assert_eq!(component(Path::new(file)).as_deref(), expected, "{file}");
+        }
+    }
+
+    #[test]
+    fn an_mpi_without_plugins_has_no_components() {
+        let components = Components::now().expect("objects can be listed");
+        assert!(!components.are_without("coll_tuned_bcast_algorithm"), "{components:?}");
+    }
+}
