@@ -72,8 +72,6 @@ type CollectiveCall<'j> = (Call, &'j str, Option<u64>);
 enum Wait<'j> {
     /// For a rank.
     Rank(WorldRank),
-    /// For all of these.
-    All(Vec<WorldRank>),
     /// For any member of a communicator.
     AnyOf(&'j str),
     /// For the others of a collective call.
@@ -119,7 +117,6 @@ impl Links<'_> {
             let Some(waiting) = node(rank) else { continue };
             match wait {
                 Wait::Rank(other) => graph.set(waiting, Needs::All, nodes(&[*other])),
-                Wait::All(others) => graph.set(waiting, Needs::All, nodes(others)),
                 Wait::AnyOf(comm) => {
                     let members = self.all_members(comm).unwrap_or_default();
                     links += members.len();
@@ -182,7 +179,8 @@ impl Links<'_> {
             let is_certain = synchronises(current.call)
                 && !runs_callbacks(current.call)
                 && (current.number.is_some() || current.call == Call::Finalize)
-                && self.comm(name).is_some();
+                // Between two groups a member may wait for the other group alone.
+                && self.comm(name).is_some_and(|comm| !comm.is_inter);
             let link = if is_certain { Link::Certain } else { Link::Possible };
             let number = current.number.filter(|_| !self.job.recording_was_off);
             let call = (current.call, name.as_str(), number);
@@ -204,13 +202,10 @@ impl Links<'_> {
                 let to = to.in_world()?;
                 self.suffices(self.send(rank, to, name, tag)).then_some(Wait::Rank(to))
             }
-            (With::Both { to, from }, Op::Sendrecv | Op::SendrecvReplace) => {
-                let from =
-                    from.in_world().filter(|&from| self.suffices(self.receive(rank, from, name, None)));
-                let to = to.in_world().filter(|&to| self.suffices(self.send(rank, to, name, None)));
-                let awaited: Vec<WorldRank> = from.into_iter().chain(to).collect();
-                (!awaited.is_empty()).then_some(Wait::All(awaited))
-            }
+            (With::Both { to, from }, Op::Sendrecv | Op::SendrecvReplace) => self
+                .exchange(rank, to, from, name)
+                .filter(|(_, link)| self.suffices(*link))
+                .map(|(other, _)| Wait::Rank(other)),
             (With::Requests { count, first }, Op::Wait | Op::Waitall | Op::Waitany | Op::Waitsome) => {
                 let waits_for_first = count == 1 || matches!(operation, Op::Wait | Op::Waitall);
                 self.first_request(rank, name, count, first).filter(|_| waits_for_first).map(Wait::Rank)
@@ -219,11 +214,38 @@ impl Links<'_> {
         }
     }
 
+    /// For whom a rank waits that sends and receives in one call. The message that it sends may have left long since, as one that MPI buffers
+    /// does: that it waits for the receiver can only be where the message which it receives is on its way, and is never certain.
+    fn exchange(&self, rank: WorldRank, to: Partner, from: Partner, comm: &str) -> Option<(WorldRank, Link)> {
+        let receives = match from {
+            Partner::Nobody => None,
+            // It may come from anybody.
+            Partner::Any => return None,
+            Partner::Rank { .. } => Some(from.in_world()?),
+        };
+        if let Some(from) = receives {
+            let link = self.receive(rank, from, comm, None);
+            if link != Link::No {
+                return Some((from, link));
+            }
+        }
+        let to = to.in_world()?;
+        let link = match self.send(rank, to, comm, None) {
+            Link::Certain if receives.is_some() => Link::Possible,
+            link => link,
+        };
+        Some((to, link))
+    }
+
     fn first_request(&self, rank: WorldRank, comm: &str, count: u32, first: First) -> Option<WorldRank> {
         let (other, link) = match first {
             First::ReceiveFrom(from) => {
                 let from = from.in_world()?;
-                (from, self.receive(rank, from, comm, None))
+                let link = match self.receive(rank, from, comm, None) {
+                    Link::Possible if self.all_were_sent(rank, from, comm) => Link::No,
+                    link => link,
+                };
+                (from, link)
             }
             First::SendTo(to) => {
                 let to = to.in_world()?;
@@ -261,6 +283,19 @@ impl Links<'_> {
             (Some(_), Some(_)) => Link::No,
             _ => Link::Possible,
         }
+    }
+
+    /// Returns whether `from` has begun to send a message for each receive that `rank` has posted for it, by tag.
+    fn all_were_sent(&self, rank: WorldRank, from: WorldRank, comm: &str) -> bool {
+        let (Some(receiver), Some(sender)) = (self.job.ranks.get(&rank), self.job.ranks.get(&from)) else {
+            return false;
+        };
+        let [own, other] = [key(comm, rank), key(comm, from)];
+        let mut posted = receiver.traffic.posted_for(&other).peekable();
+        let was_sent = |(tag, posted): (i32, Option<u64>)| {
+            posted.zip(sender.traffic.of_tag(&own, true, tag)).is_some_and(|(posted, sent)| sent >= posted)
+        };
+        self.comm(comm).is_some() && posted.peek().is_some() && posted.all(was_sent)
     }
 
     /// Returns whether a send of `rank` waits for `to`: whether that has posted no receive which could get the message.
@@ -332,11 +367,16 @@ fn sends_to(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<Tag>) -
                 (Some(own), Some(Tag::Is(tag))) => own == tag,
                 _ => true,
             };
-            may_match && to.in_world().is_none_or(|to| to == rank)
+            may_match && may_be(to, rank)
         }
-        Some(With::Both { to, .. }) => to.in_world().is_none_or(|to| to == rank),
+        Some(With::Both { to, .. }) => may_be(to, rank),
         _ => false,
     }
+}
+
+/// Returns whether a partner is that rank, as far as is known.
+fn may_be(partner: Partner, rank: WorldRank) -> bool {
+    partner != Partner::Nobody && partner.in_world().is_none_or(|partner| partner == rank)
 }
 
 /// Returns whether a call receives a message from `rank` on that communicator with this tag, or may.
@@ -344,7 +384,7 @@ fn receives_from(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<i3
     if call.comm.as_ref().is_none_or(|(_, name)| name != comm) {
         return false;
     }
-    let is_from = |from: Partner| from.in_world().is_none_or(|from| from == rank);
+    let is_from = |from: Partner| may_be(from, rank);
     match call.with {
         Some(With::From(from, Tag::Is(own))) => is_from(from) && tag.is_none_or(|tag| tag == own),
         Some(With::From(from, Tag::Any)) => is_from(from),

@@ -99,6 +99,8 @@ pub struct Comm {
     pub elided: u64,
     /// Members whose segments are here.
     pub here: u64,
+    /// True if it is an intercommunicator.
+    pub is_inter: bool,
     /// True if several communicators may have this name, so that members do not belong together.
     pub ambiguous: bool,
     pub calls: u64,
@@ -169,6 +171,7 @@ impl Job {
             let comm = self.comms.entry(name.clone()).or_default();
             comm.here += 1;
             comm.size = created.group.len() + created.remote.as_ref().map_or(0, Runs::len);
+            comm.is_inter |= created.remote.is_some();
             comm.ambiguous |= is_one_per_process(name)
                 || communicator.shared_row.is_some()
                 || created.letter != 0 && created.n == NONE;

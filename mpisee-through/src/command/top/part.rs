@@ -63,6 +63,8 @@ struct PartComm {
     elided: u64,
     here: u64,
     ambiguous: bool,
+    #[serde(default)]
+    is_inter: bool,
     now: (u64, u64, f64),
     before: (u64, u64, f64),
 }
@@ -213,6 +215,7 @@ impl PartJob {
             elided: comm.elided,
             here: comm.here,
             ambiguous: comm.ambiguous,
+            is_inter: comm.is_inter,
             now: sums(comm),
             before: before.comms.get(name).map_or_else(|| sums(&Comm::default()), sums),
         };
@@ -300,6 +303,7 @@ impl PartComm {
             elided: self.elided,
             here: self.here,
             ambiguous: self.ambiguous,
+            is_inter: self.is_inter,
             calls,
             bytes,
             time_s,
@@ -434,6 +438,7 @@ impl Job {
 
 impl Comm {
     fn join(&mut self, other: &Comm) {
+        self.is_inter |= other.is_inter;
         self.ambiguous |= other.ambiguous || self.size != other.size;
         self.here += other.here;
         self.calls = self.calls.wrapping_add(other.calls);

@@ -156,7 +156,7 @@ impl Report {
         if ended > 0 {
             ranks += &format!(" ({ended} ended)");
         }
-        vec![
+        let mut lines = vec![
             ("Command", printable(&program.command.join(" "))),
             (
                 "MPI",
@@ -173,7 +173,12 @@ impl Report {
                     short_seconds(self.interval_s)
                 ),
             ),
-        ]
+        ];
+        if job.recording_was_off {
+            let what = "was off for a time, or is: a rank that does not record is in no MPI call as far as can be seen";
+            lines.push(("Recording", what.to_owned()));
+        }
+        lines
     }
 
     /// Everything as lines.

@@ -83,6 +83,12 @@ impl Traffic {
         *self.streams.get(&(key.clone(), is_sent, tag))?
     }
 
+    /// Tags with which receives were posted for a peer, and how many; `None` where their order is not known.
+    pub fn posted_for<'t>(&'t self, key: &'t PeerKey) -> impl Iterator<Item = (i32, Option<u64>)> + 't {
+        let of_peer = self.streams.iter().filter(move |((other, is_sent, _), _)| other == key && !is_sent);
+        of_peer.map(|((_, _, tag), posted)| (*tag, *posted))
+    }
+
     /// Returns whether no receive is open on a communicator but one in a call in progress: as many messages came as receives were posted.
     pub fn has_no_open_receive(&self, comm: &str) -> bool {
         let of_comm = self.peers.iter().filter(|((name, _), _)| &**name == comm);

@@ -131,6 +131,21 @@ fn sends_wait_for_who_has_no_receive() {
 }
 
 #[test]
+fn who_sends_and_receives_in_one_waits_for_what_he_receives() {
+    let both = |to, from| rank(Sendrecv, Some(With::Both { to: partner(to), from: partner(from) }));
+    // The message to 2 has left; rank 0 is late.
+    let shift = job(vec![computing(), both(2, 0), rank(Barrier, None)]);
+    assert_eq!(found(&shift), []);
+    // The message from 0 is there: then it may be the message to 2.
+    let sends = job(vec![rank(Send, to(1)), both(2, 0), rank(Send, to(1))]);
+    assert_eq!(found(&sends), possible(&[1, 2], ""));
+    let nobody = With::Both { to: partner(1), from: Partner::Nobody };
+    assert_eq!(found(&job(vec![rank(Sendrecv, Some(nobody)), rank(Send, to(0))])), certain(&[0, 1], ""));
+    let anybody = With::Both { to: partner(1), from: Partner::Any };
+    assert_eq!(found(&job(vec![rank(Sendrecv, Some(anybody)), rank(Send, to(0))])), []);
+}
+
+#[test]
 fn who_sends_to_himself_does_not_wait() {
     let to_oneself = || rank(Sendrecv, Some(With::Both { to: partner(0), from: partner(0) }));
     assert_eq!(found(&job(vec![to_oneself()])), []);
@@ -156,6 +171,9 @@ fn collectives_wait_for_who_is_yet_to_come() {
     assert_eq!(found(&job_of(Barrier)), certain(&[0, 1], "2"));
     assert_eq!(found(&job_of(Allreduce)), certain(&[0, 1], "2"));
     assert_eq!(found(&job_of(Bcast)), possible(&[0, 1], "2"), "it may not need rank 0");
+    let mut between = job_of(Barrier);
+    between.comms.get_mut(W).unwrap().is_inter = true;
+    assert_eq!(found(&between), possible(&[0, 1], "2"), "the other group may be there");
     let mut left = job_of(Barrier);
     let completed = ((W.to_owned(), Barrier), 1);
     left.ranks.get_mut(&WorldRank::new(0)).unwrap().completed.extend([completed]);
@@ -190,6 +208,20 @@ fn threads_and_requests_may_be_one() {
     let sends = |count, to| rank(Waitall, requests(count, First::SendTo(partner(to))));
     assert_eq!(found(&job(vec![sends(4, 1), sends(4, 0)])), possible(&[0, 1], ""));
     assert_eq!(found(&job(vec![sends(1, 1), sends(1, 0)])), certain(&[0, 1], ""));
+    // Messages of all tags for which 0 has posted a receive are sent, and one more.
+    let mut halo = job(vec![receives(1), rank(Barrier, None)]);
+    count(&mut halo, 0, 1, [0, 2]);
+    count(&mut halo, 1, 0, [4, 0]);
+    let tagged = |job: &mut Job, rank: u32, is_sent: bool, tag: i32, messages: u64| {
+        let state = job.ranks.get_mut(&WorldRank::new(rank)).unwrap();
+        state.traffic.streams.insert((key(W, WorldRank::new(1 - rank)), is_sent, tag), Some(messages));
+    };
+    tagged(&mut halo, 0, false, 5, 2);
+    tagged(&mut halo, 0, false, 6, 1);
+    tagged(&mut halo, 1, true, 5, 3);
+    assert_eq!(found(&halo), possible(&[0, 1], ""), "that of tag 6 is not sent");
+    tagged(&mut halo, 1, true, 6, 1);
+    assert_eq!(found(&halo), []);
     let collective = || rank(Waitall, requests(1, First::Collective));
     assert_eq!(found(&job(vec![collective(), collective()])), []);
 }
