@@ -1,6 +1,7 @@
 //! A profile beside the replay of its communication (`network.json` of `mpisee-bench --like`): what is waiting, what the network, what
 //! communicators in each other's way.
 
+use crate::cores;
 use crate::filter::CallFilter;
 use crate::units::{count, human_bytes, time};
 use crate::view::ProfileView;
@@ -29,6 +30,8 @@ pub struct NetworkArgs {
 pub struct Comparison {
     /// When and where the replay was measured.
     pub heading: String,
+    /// The ranks of the program that had no core for a part of their time, in a sentence.
+    pub lack: Option<String>,
     /// The operations, those with most time first.
     pub operations: Vec<Compared>,
 }
@@ -71,22 +74,24 @@ impl Comparison {
     fn of(view: &ProfileView, network: &Network, replays: &[&Replay]) -> Result<Comparison> {
         let recorded = recorded(view, replays)?;
         let waiting = waiting(view);
+        let lack = cores::lack(view.processes(), |_| true).map(|lack| lack.sentence());
         let mut operations: Vec<Compared> = replays
             .iter()
             .zip(recorded)
             .filter(|(_, recorded)| recorded.calls > 0)
             .map(|(replay, recorded)| {
-                let calls = recorded.calls as f64;
                 let share = waiting_of(replay, &waiting);
-                // Of blocks that may have been of other lengths, the replay says nothing.
-                let calls = if replay.assumes_equal_blocks() { 0.0 } else { calls };
+                let transfer_s = recorded.time_s * (1.0 - share.unwrap_or(0.0));
+                let doubt = Doubt::of(replay, replay.together_s * recorded.calls as f64, transfer_s);
+                let calls = if doubt.is_some() { 0.0 } else { recorded.calls as f64 };
                 let parts =
                     Parts::of(recorded.time_s, share, replay.alone_s * calls, replay.together_s * calls);
-                Compared { replay: (*replay).clone(), recorded, parts }
+                let had_cores = lack.is_none();
+                Compared { replay: (*replay).clone(), recorded, parts, doubt, had_cores }
             })
             .collect();
         operations.sort_by(|one, other| other.recorded.time_s.total_cmp(&one.recorded.time_s));
-        Ok(Comparison { heading: self::heading(network), operations })
+        Ok(Comparison { heading: self::heading(network), lack, operations })
     }
 }
 
@@ -108,7 +113,7 @@ pub struct Parts {
     pub time_s: f64,
     /// Waiting for other ranks; none where it is not measured.
     pub waiting_s: Option<f64>,
-    /// The time that a communicator takes alone; nothing, like that beside siblings, where the replay [has other blocks](Replay::assumes_equal_blocks).
+    /// The time that a communicator takes alone; nothing, like that beside siblings, where the replay is in [`Doubt`].
     pub network_s: f64,
     /// The time that it takes longer beside its siblings.
     pub siblings_s: f64,
@@ -133,6 +138,32 @@ impl Parts {
     }
 }
 
+/// Why a replay does not tell what the network takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// Its blocks are equally long, and the program's may have been of other lengths.
+    Blocks,
+    /// It took longer than the program, by more than its own spread.
+    Longer,
+    /// Its repetitions took times that differ too much.
+    Disturbed,
+}
+
+impl Doubt {
+    /// The spread from which on a replay was disturbed.
+    const SPREAD: f64 = 0.5;
+
+    fn of(replay: &Replay, replayed_s: f64, transfer_s: f64) -> Option<Doubt> {
+        if replay.assumes_equal_blocks() {
+            return Some(Doubt::Blocks);
+        }
+        if replay.together_spread > Doubt::SPREAD {
+            return Some(Doubt::Disturbed);
+        }
+        (replayed_s > (1.1 + replay.together_spread) * transfer_s).then_some(Doubt::Longer)
+    }
+}
+
 /// A replayed operation with what the profile has of it.
 pub struct Compared {
     /// The replay.
@@ -141,6 +172,10 @@ pub struct Compared {
     pub recorded: Recorded,
     /// Its time, divided.
     pub parts: Parts,
+    /// Why the network's part of it is not known; `None` if it is.
+    pub doubt: Option<Doubt>,
+    /// False if ranks of the program had no core for a part of their time, which they may have shared with their siblings.
+    had_cores: bool,
 }
 
 impl Compared {
@@ -150,12 +185,6 @@ impl Compared {
         let transfer_s = self.parts.transfer_s() / self.recorded.calls.max(1) as f64;
         [transfer_s, self.replay.together_s, self.replay.alone_s]
             .map(|time_s| if time_s > 0.0 { per_call / time_s } else { 0.0 })
-    }
-
-    /// Returns whether the replay took longer than the program, by more than its own spread.
-    fn is_slower_replayed(&self) -> bool {
-        let replayed_s = self.replay.together_s * self.recorded.calls as f64;
-        replayed_s > (1.1 + self.replay.together_spread) * self.parts.transfer_s()
     }
 }
 
@@ -272,7 +301,8 @@ impl Compared {
         };
         let mut causes = Vec::new();
         if share(parts.siblings_s) >= NAMED {
-            causes.push(format!("the siblings share the network ({})", percent(parts.siblings_s)));
+            let shared = if self.had_cores { "the network" } else { "the network or the cores" };
+            causes.push(format!("the siblings share {shared} ({})", percent(parts.siblings_s)));
         }
         match parts.waiting_s {
             Some(waiting_s) if share(waiting_s) >= NAMED => {
@@ -281,20 +311,23 @@ impl Compared {
             Some(_) => {}
             None => causes.push("waiting was not measured".to_owned()),
         }
-        if replay.assumes_equal_blocks() {
-            causes.push(
+        match self.doubt {
+            Some(Doubt::Blocks) => causes.push(
                 "the replay has equally long blocks, and the program may have had others, so what the network takes is not known".to_owned(),
-            );
-        } else if self.is_slower_replayed() {
-            causes.push(
+            ),
+            Some(Doubt::Disturbed) => causes.push(format!(
+                "the replay was disturbed (its middle half spreads over {:.0} % of the median), so measure it again on cores that nobody else uses",
+                100.0 * replay.together_spread
+            )),
+            Some(Doubt::Longer) => causes.push(
                 match replay.call == MESSAGES {
-                    true => "the replay, in which all messages between two ranks are of their mean length, took longer than the program",
+                    true => "the replay, in which all messages between two ranks are of their mean length, took longer than the program, so what the network takes is not known",
                     false => "the replay took longer than the program, so measure it again on cores that nobody else uses",
                 }
                 .to_owned(),
-            );
-        } else if share(parts.rest_s) >= NAMED {
-            causes.push(format!("{} are not explained", percent(parts.rest_s)));
+            ),
+            None if share(parts.rest_s) >= NAMED => causes.push(format!("{} are not explained", percent(parts.rest_s))),
+            None => {}
         }
         if causes.is_empty() {
             causes.push("the program gets what the network gives".to_owned());

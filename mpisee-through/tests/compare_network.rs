@@ -125,9 +125,27 @@ fn time_is_divided_into_parts_that_add_up() {
     let [waiting, network, siblings, rest] = parts(allreduce);
     assert!((waiting - 12.0).abs() < 1e-6 && (network - 0.64).abs() < 1e-9, "{allreduce:?}");
     assert!(siblings == 0.0 && (rest - 0.16).abs() < 1e-6, "{allreduce:?}");
-    // 40 messages, whose replay would take longer than the 80 ms of the program.
+    // 40 messages, whose replay took longer than the 80 ms of the program: nobody knows what the network takes of these.
     assert_eq!((value(messages, "calls"), value(messages, "bytes")), (40.0, 40_000.0));
-    assert_eq!(parts(messages), [0.0, 0.08, 0.0, 0.0]);
+    assert_eq!(parts(messages), [0.0, 0.0, 0.0, 0.08]);
+}
+
+/// Repetitions of a replay that took times which differ much say nothing of the network.
+#[test]
+fn a_disturbed_replay_accuses_nobody() {
+    let mut disturbed = network();
+    disturbed.replays.iter_mut().for_each(|replay| replay.together_spread = 2.14);
+    let profile = written(&disturbed);
+    let ran = profile.run(&COMMAND);
+    let said = ran.exits(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("the replay was disturbed (its middle half spreads over 214 % of the median)"),
+        "{said}"
+    );
+    assert!(!said.contains("share the network"), "{said}");
+    let advice = profile.run(&["advise", "app.mpisee", "--network", "network.json"]);
+    let advice = &advice.exits(0).stdout;
+    assert!(!advice.contains("[network]") && !advice.contains("[shared-network]"), "{advice}");
 }
 
 #[test]

@@ -63,14 +63,14 @@ const EXACT: [&str; 4] = ["size_min", "size_max", "together_s", "alone_s"];
 /// Runs the command.
 pub fn run(args: &CompareNetworkArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    let Comparison { heading, mut operations } = Comparison::with(&view, &args.network)?;
+    let Comparison { heading, lack, mut operations } = Comparison::with(&view, &args.network)?;
     let is_table = args.output.format() == Format::Table;
     let mut sheet = sheet("operations", &operations, is_table);
     let cut = args.shown.cut(&args.output, &mut sheet.rows, "No operation of the replay is in the profile.");
     operations.truncate(sheet.rows.len());
     let mut answer = Answer::new(view.profile(), sheet, None);
     if is_table {
-        answer.lead = heading;
+        answer.lead = heading + &lack.map_or(String::new(), |lack| format!("{lack}.\n"));
         answer.closing =
             if cut.is_empty() { String::new() } else { format!("{cut}\n") } + &verdicts(operations.iter());
     }
@@ -92,9 +92,9 @@ pub fn verdicts<'c>(operations: impl Iterator<Item = &'c Compared>) -> String {
 }
 
 fn row(it: &Compared) -> Vec<Value> {
-    let Compared { replay, recorded, parts } = it;
+    let Compared { replay, recorded, parts, doubt, .. } = it;
     let seconds = |time_s: f64| Value::Seconds(time_s);
-    let told = |time_s| if replay.assumes_equal_blocks() { Value::Nothing } else { Value::Seconds(time_s) };
+    let told = |time_s| if doubt.is_some() { Value::Nothing } else { Value::Seconds(time_s) };
     let [rate, together, alone] = it.rates().map(Value::BytesPerSecond);
     vec![
         replay.family.as_str().into(),

@@ -253,7 +253,7 @@ fn beside(
     all: &Efficiency,
     form: Form,
 ) -> String {
-    let Comparison { heading, mut operations } = comparison;
+    let Comparison { heading, mut operations, .. } = comparison;
     if !form.table {
         answer.sheets.push(compare_network::sheet("transfer", &operations, false));
         return closing;

@@ -9,8 +9,12 @@ use mpisee_profile::network::MESSAGES;
 /// The least part of the run that is a finding.
 const OF_RUN: f64 = 0.05;
 
-/// Operations that are slowed down by their siblings, or that take long with the network to themselves.
+/// Operations that are slowed down by their siblings, or that take long with the network to themselves. Where ranks had no core, nobody knows
+/// what the network takes.
 pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
+    if facts.lack.is_some() {
+        return Vec::new();
+    }
     let Some(comparison) = &facts.network else { return Vec::new() };
     let is_chosen = |it: &&Compared| it.replay.comms.iter().any(|comm| facts.is_chosen_name(comm));
     comparison
