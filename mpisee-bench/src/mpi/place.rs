@@ -39,7 +39,7 @@ impl Setting {
         let library = mpi::environment::library_version().unwrap_or_default();
         Setting {
             mpi: NetworkMpi {
-                library: library.lines().next().unwrap_or_default().to_owned(),
+                library: first_line(&library),
                 flavour: env!("MPISEE_FLAVOUR").to_owned(),
                 settings: settings(),
             },
@@ -150,4 +150,10 @@ fn settings() -> BTreeMap<String, String> {
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
     variables.filter(|(name, _)| is_one(name)).collect()
+}
+
+/// The first line with one space between words: MPICH has tabs there, and Open MPI's text ends in a zero.
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default().trim_end_matches('\0');
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
