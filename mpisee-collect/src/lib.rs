@@ -23,7 +23,7 @@ pub mod roll;
 pub mod run;
 pub mod segments;
 pub mod site_tables;
-mod ticks;
+pub mod ticks;
 pub mod wire;
 
 pub use aggregate::Aggregate;

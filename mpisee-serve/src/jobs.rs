@@ -86,6 +86,8 @@ struct State {
     bytes: usize,
     entries: Vec<Entry>,
     list: Bytes,
+    /// Ended jobs that the store did not take, as while somebody else has locked it.
+    unkept: Vec<Record>,
 }
 
 impl Jobs {
@@ -180,12 +182,23 @@ impl Jobs {
         self.keep(entries.into_iter().map(|entry| entry.record(None)).collect());
     }
 
+    /// Puts jobs into the history, and those that it did not take before.
     fn keep(&self, records: Vec<Record>) {
-        for record in records {
-            if let Err(why) = self.store.add(&record) {
-                crate::say(&format!("the history does not take a job: {why:#}"));
+        const MOST_UNKEPT: usize = 1000;
+        let mut all = std::mem::take(&mut self.state().unkept);
+        all.extend(records);
+        let mut unkept = Vec::new();
+        for record in all {
+            // One that it does not take says enough of the others.
+            if !unkept.is_empty() {
+                unkept.push(record);
+            } else if let Err(why) = self.store.add(&record) {
+                crate::say(&format!("the history does not take a job, which is tried again: {why:#}"));
+                unkept.push(record);
             }
         }
+        unkept.truncate(MOST_UNKEPT);
+        self.state().unkept = unkept;
     }
 }
 

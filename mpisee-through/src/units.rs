@@ -143,7 +143,7 @@ pub fn typed_time(seconds: f64) -> String {
     time(seconds).replace(' ', "").replace('µ', "u")
 }
 
-/// Reads a time: `0.5`, `0.5s`, `10ms`, `20us`, `300ns`.
+/// Reads a time: `0.5`, `0.5s`, `10ms`, `20us`, `300ns`, `5m`, `1h`.
 pub fn parse_seconds(text: &str) -> Result<f64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
@@ -151,12 +151,14 @@ pub fn parse_seconds(text: &str) -> Result<f64, String> {
         "ms" => Some(1e-3),
         "us" => Some(1e-6),
         "ns" => Some(1e-9),
+        "m" => Some(60.0),
+        "h" => Some(3600.0),
         _ => None,
     };
     let seconds = digits.parse::<f64>().ok().and_then(|number| Some(number * factor?));
     seconds
         .filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
-        .ok_or_else(|| format!("'{text}' is not a time like 0.5, 10ms or 20us"))
+        .ok_or_else(|| format!("'{text}' is not a time like 0.5, 10ms, 20us or 5m"))
 }
 
 /// Orders names as people count: `W_s2.0` before `W_s10.0`.
@@ -238,7 +240,8 @@ mod tests {
         assert_eq!(parse_seconds("0.5"), Ok(0.5));
         assert_eq!(parse_seconds("10ms"), Ok(0.01));
         assert_eq!(parse_seconds("2s"), Ok(2.0));
-        for wrong in ["", "ms", "-1", "inf", "nan", "1h"] {
+        assert_eq!((parse_seconds("5m"), parse_seconds("1h")), (Ok(300.0), Ok(3600.0)));
+        for wrong in ["", "ms", "-1", "inf", "nan", "1d"] {
             assert!(parse_seconds(wrong).is_err(), "{wrong}");
         }
     }

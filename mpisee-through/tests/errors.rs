@@ -203,7 +203,7 @@ fn wrong_usage_is_one_line() {
     profile.run(&["app.mpisee", "--sort", "weight"]).fails_with(&["'weight'", "--sort", "time, volume"]);
     profile.run(&["app.mpisee", "--ranks", "5-x"]).fails_with(&["--ranks", "'5-x' is not a rank"]);
     profile.run(&["app.mpisee", "--size", "big"]).fails_with(&["--size", "'big' is not a size"]);
-    profile.run(&["app.mpisee", "--time-min", "1h"]).fails_with(&["--time-min", "'1h' is not a time"]);
+    profile.run(&["app.mpisee", "--time-min", "1d"]).fails_with(&["--time-min", "'1d' is not a time"]);
     profile.run(&["app.mpisee", "--top", "3", "--all"]).fails_with(&["--top", "--all"]);
     profile.run(&["app.mpisee", "--kind", "rma2"]).fails_with(&["'rma2'", "collective"]);
 }

@@ -48,6 +48,11 @@ impl Asking {
         Ok(())
     }
 
+    /// The request that is there now, as a word: another one may have taken the place of ours.
+    pub fn requested(&self) -> Result<u64> {
+        Ok(self.word(offset_of!(Header, request))?.load(Ordering::Acquire))
+    }
+
     /// The request that the process has followed last, as a word.
     pub fn followed(&self) -> Result<u64> {
         Ok(self.word(offset_of!(Header, followed_request))?.load(Ordering::Acquire))

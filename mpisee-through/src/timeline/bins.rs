@@ -43,6 +43,8 @@ pub struct Bins {
     pub calls: Vec<CallSeries>,
     pub nodes: Vec<NodeSeries>,
     pub ranks: u32,
+    /// By bin, the time of all ranks whose nodes were read in it, in seconds.
+    pub rank_s: Vec<f64>,
 }
 
 /// Bins at most, whatever there are of intervals.
@@ -62,10 +64,24 @@ impl Bins {
             calls: Vec::new(),
             nodes: Vec::new(),
             ranks: line.ranks(),
+            rank_s: vec![0.0; count],
         };
+        bins.add_ranks(line);
         bins.add_calls(line);
         bins.add_nodes(line);
         bins
+    }
+
+    /// An agent that ended before the job did has no rows from then on.
+    fn add_ranks(&mut self, line: &TimeLine) {
+        let ranks: HashMap<&str, u32> =
+            line.nodes.iter().map(|node| (node.host.as_str(), node.ranks)).collect();
+        for row in line.node_rates.iter().filter(|row| row.source == "job" && row.quantity == "ranks") {
+            let ranks = ranks.get(row.host.as_str()).copied().unwrap_or(0);
+            for (bin, share) in overlaps((self.length_s, self.count), row.begin_s.0, row.length_s.0) {
+                self.rank_s[bin] += share * row.length_s.0 * f64::from(ranks);
+            }
+        }
     }
 
     fn add_calls(&mut self, line: &TimeLine) {
@@ -141,9 +157,14 @@ impl Bins {
         });
     }
 
-    /// The time of all ranks in a bin, in seconds.
-    pub fn rank_s(&self) -> f64 {
-        f64::from(self.ranks.max(1)) * self.length_s
+    /// The part of the ranks' time in a bin.
+    pub fn share(&self, bin: usize, time_s: f64) -> f64 {
+        if self.rank_s[bin] > 0.0 { time_s / self.rank_s[bin] } else { 0.0 }
+    }
+
+    /// The same of each bin.
+    pub fn shares(&self, times_s: &[f64]) -> Vec<f64> {
+        times_s.iter().enumerate().map(|(bin, &time_s)| self.share(bin, time_s)).collect()
     }
 
     /// The begin of a bin.

@@ -2,13 +2,16 @@
 
 use super::gpus::{self, GpuLinkRow, GpuRow};
 use super::history::History;
-use super::{NodeFile, open};
-use anyhow::{Context, Result};
+use super::{NodeFile, fresh, open};
+use anyhow::{Context, Result, bail};
 use mpisee_profile::rows::{NodeRateRow, RateRow, Row};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+/// Bytes of a table at most: a small file may unpack to any size.
+const MOST_BYTES: u64 = 512 << 20;
 /// Strong enough for digits, and cheap.
 const LEVEL: i32 = 1;
 
@@ -78,17 +81,19 @@ impl NodeFiles {
         let path = table_path::<R>(&self.folder, &self.host);
         let cannot = || format!("cannot write '{}'", path.display());
         let frame = frame(rows, !self.begun)?;
-        let mut file = OpenOptions::new().create(true).append(true).open(&path).with_context(cannot)?;
+        let mut options = OpenOptions::new();
+        options.create(true).append(true).custom_flags(libc::O_NOFOLLOW);
+        let mut file = options.open(&path).with_context(cannot)?;
         file.write_all(&frame).with_context(cannot)
     }
 
     fn replace(&self, path: &Path, content: &[u8]) -> Result<()> {
         let cannot = || format!("cannot write '{}'", path.display());
-        let fresh = self.folder.join(format!(".{}.{}", self.host, std::process::id()));
-        let written = File::create(&fresh).and_then(|mut file| file.write_all(content));
-        let renamed = written.and_then(|()| std::fs::rename(&fresh, path));
+        let whole = self.folder.join(format!(".{}.{}", self.host, std::process::id()));
+        let written = fresh(&whole).and_then(|mut file| file.write_all(content));
+        let renamed = written.and_then(|()| std::fs::rename(&whole, path));
         if renamed.is_err() {
-            let _ = std::fs::remove_file(&fresh);
+            let _ = std::fs::remove_file(&whole);
         }
         renamed.with_context(cannot)
     }
@@ -111,7 +116,11 @@ pub fn read<R: Row>(path: &Path) -> Result<(Vec<R>, bool)> {
     let cannot = || format!("cannot read '{}'", path.display());
     let file = open(path)?;
     let mut text = Vec::new();
-    let whole = zstd::Decoder::new(file).and_then(|mut decoder| decoder.read_to_end(&mut text));
+    let whole =
+        zstd::Decoder::with_buffer(file).and_then(|decoder| decoder.take(MOST_BYTES).read_to_end(&mut text));
+    if text.len() as u64 == MOST_BYTES {
+        bail!("'{}' has more than {} MiB of rows", path.display(), MOST_BYTES >> 20);
+    }
     if whole.is_err() {
         // An agent that was killed may have left a part of a row.
         let end = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use mpisee_profile::rows::{NodeRateRow, RateRow, Row};
 use mpisee_profile::run::rfc3339;
 use mpisee_profile::{Profile, RunInfo};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// A time line.
@@ -25,8 +26,13 @@ impl TimeLine {
     /// Of the folders of a job, or of its profile.
     pub fn read(paths: &[PathBuf]) -> Result<TimeLine> {
         let folders: Result<Vec<PathBuf>> = paths.iter().map(|path| folder_of(path)).collect();
+        let mut read = HashSet::new();
         let mut line: Option<TimeLine> = None;
         for folder in folders? {
+            // A profile and its time line may both be named.
+            if !read.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
+                continue;
+            }
             let job = read_job(&folder)?;
             let line = line.get_or_insert_with(|| TimeLine::of(job.clone()));
             if job.job != line.job.job {
@@ -89,6 +95,12 @@ impl TimeLine {
         if node.ended.starts_with("signal") {
             self.notes.push(format!("The agent on {host} ended before the job did, by {}.", node.ended));
         }
+        if node.ended.is_empty() && is_stale(&table_path::<NodeRateRow>(folder, host), &node) {
+            let last_s = node_rates.iter().map(|row| row.begin_s.0 + row.length_s.0).fold(0.0, f64::max);
+            self.notes.push(format!(
+                "The agent on {host} has written nothing for a while, and has not ended: it was killed, as it seems, {last_s:.0} s after the begin."
+            ));
+        }
         self.notes.extend(node.notes.iter().map(|note| format!("On {host} {note}.")));
         self.gpus.append(&mut gpus::read(&gpus::gpus_path(folder, host))?);
         self.nodes.push(node);
@@ -106,6 +118,15 @@ impl TimeLine {
     pub fn ranks(&self) -> u32 {
         self.nodes.iter().map(|node| node.ranks).sum()
     }
+}
+
+/// Returns whether an agent that runs would have written to a file since.
+fn is_stale(file: &Path, node: &NodeFile) -> bool {
+    const LEAST_S: f64 = 60.0;
+    let interval_s = node.interval_s * 2f64.powi(node.joined.min(20) as i32);
+    let written = std::fs::metadata(file).and_then(|file| file.modified()).ok();
+    let since = written.and_then(|written| written.elapsed().ok());
+    since.is_some_and(|since| since.as_secs_f64() > LEAST_S.max(5.0 * interval_s))
 }
 
 fn rows<R: Row>(folder: &Path, host: &str) -> Result<(Vec<R>, bool)> {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The version of the files.
@@ -83,7 +83,7 @@ pub const JOB_FILE: &str = "job.json";
 pub const ENDING: &str = "timeline";
 
 /// The folder for the time line of a job, beside its profile; made, if it is not there. A folder of that name with another job is left alone,
-/// and a number added. Agents of several nodes agree on it without a word, since the file that names the job appears whole or not at all.
+/// and a number added; so is one of another user, who could have put links into it. Agents of several nodes agree on it without a word, since the file that names the job appears whole or not at all.
 pub fn make_folder(wanted: &Path, job: &JobFile) -> Result<(PathBuf, JobFile)> {
     const MOST_TRIES: u32 = 10_000;
     let stem = wanted.with_extension("");
@@ -95,9 +95,12 @@ pub fn make_folder(wanted: &Path, job: &JobFile) -> Result<(PathBuf, JobFile)> {
         };
         let cannot = || format!("cannot make '{}'", folder.display());
         std::fs::create_dir_all(&folder).with_context(cannot)?;
+        if !is_own(&folder).with_context(cannot)? {
+            continue;
+        }
         let whole = folder.join(format!(".job.{}", std::process::id()));
         let text = serde_json::to_vec_pretty(job)?;
-        std::fs::File::create(&whole).and_then(|mut file| file.write_all(&text)).with_context(cannot)?;
+        fresh(&whole).and_then(|mut file| file.write_all(&text)).with_context(cannot)?;
         // Fails if another agent was first.
         let linked = std::fs::hard_link(&whole, folder.join(JOB_FILE));
         let _ = std::fs::remove_file(&whole);
@@ -113,6 +116,26 @@ pub fn make_folder(wanted: &Path, job: &JobFile) -> Result<(PathBuf, JobFile)> {
         }
     }
     bail!("there are {MOST_TRIES} time lines '{}'; --output DIR names another folder", wanted.display())
+}
+
+/// Returns whether a folder is this user's, and no link.
+fn is_own(folder: &Path) -> std::io::Result<bool> {
+    let metadata = std::fs::symlink_metadata(folder)?;
+    // SAFETY: the function has no precondition.
+    Ok(metadata.is_dir() && metadata.uid() == unsafe { libc::geteuid() })
+}
+
+/// A new file, whatever had its name.
+pub fn fresh(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    options.open(path).or_else(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            std::fs::remove_file(path)?;
+            options.open(path)
+        }
+        _ => Err(error),
+    })
 }
 
 /// Opens a file of a time line. A link may lead anywhere, and a pipe may never be read to its end: neither is opened.

@@ -52,12 +52,13 @@ fn phase(bins: &Bins, range: std::ops::Range<usize>, begin_s: f64, end_s: f64) -
     // Bins at the ends may be of two phases in part.
     let inner = if range.len() > 2 { range.start + 1..range.end - 1 } else { range };
     let length_s = inner.len() as f64 * bins.length_s;
-    let rank_s = inner.len() as f64 * bins.rank_s();
     let sum = |values: &[f64]| values[inner.clone()].iter().sum::<f64>();
     let times: Vec<f64> = bins.calls.iter().map(|series| sum(&series.time_s)).collect();
-    let mpi_s: f64 = times.iter().sum();
+    // Without operations the sum is -0.
+    let mpi_s = times.iter().sum::<f64>().abs();
     let bytes: f64 = bins.calls.iter().map(|series| sum(&series.bytes)).sum();
-    let mpi_share = (mpi_s / rank_s).min(1.0);
+    let rank_s = sum(&bins.rank_s);
+    let mpi_share = if rank_s > 0.0 { (mpi_s / rank_s).min(1.0) } else { 0.0 };
     let mut order: Vec<usize> = (0..times.len()).collect();
     order.sort_by(|&one, &other| times[other].total_cmp(&times[one]));
     let name = match order[..] {
@@ -84,7 +85,7 @@ fn points(bins: &Bins) -> Vec<Vec<f64>> {
         (0..bins.count).map(|bin| bins.calls.iter().map(|series| series.bytes[bin]).sum()).collect();
     let most = bytes.iter().copied().fold(0.0, f64::max).max(1.0);
     let point = |bin: usize| {
-        let share = |series: &CallSeries| series.time_s[bin] / bins.rank_s();
+        let share = |series: &CallSeries| bins.share(bin, series.time_s[bin]);
         let mut point: Vec<f64> = bins.calls[..parts].iter().map(share).collect();
         point.push(bins.calls[parts..].iter().map(share).sum());
         // Less weight than time, since rates of short messages vary more.
@@ -209,6 +210,7 @@ mod tests {
             calls: times.iter().enumerate().map(series).collect(),
             nodes: Vec::new(),
             ranks: 1,
+            rank_s: vec![1.0; times[0].len()],
         }
     }
 

@@ -5,6 +5,7 @@ use crate::support::Written;
 use crate::support::time_line::TimeLine;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// A profile with a time line of three phases: on the pools, outside of MPI, and on `W` with the network at 40 % of its link.
 pub fn with_time_line() -> Written {
@@ -133,4 +134,30 @@ fn a_long_run_does_not_make_a_large_page() {
         * over_time["bin_s"].as_f64().unwrap();
     let theirs = whole(&command["rates"]);
     assert!((mine / theirs - 1.0).abs() < 1e-6, "{mine} {theirs}");
+}
+
+/// A folder beside the profile that is of another run, is a link, or has what never ends, is none of its.
+#[test]
+fn time_lines_of_others_are_left_alone() {
+    let with = |change: fn(&Path)| {
+        let profile = full().write();
+        write_time_line(&profile);
+        change(&profile.beside().join("app.timeline"));
+        data_of(&page_of(&profile))["over_time"].is_null()
+    };
+    assert!(!with(|_| ()));
+    assert!(with(|line| {
+        let job = std::fs::read_to_string(line.join("job.json")).unwrap();
+        std::fs::write(line.join("job.json"), job.replace("\"1a2b\"", "\"1a2c\"")).unwrap();
+    }));
+    assert!(with(|line| {
+        let elsewhere = line.with_extension("elsewhere");
+        std::fs::rename(line, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, line).unwrap();
+    }));
+    assert!(with(|line| {
+        std::fs::remove_file(line.join("job.json")).unwrap();
+        let pipe = std::process::Command::new("mkfifo").arg(line.join("job.json")).status();
+        assert!(pipe.is_ok_and(|status| status.success()));
+    }));
 }

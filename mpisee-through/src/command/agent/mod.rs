@@ -25,6 +25,7 @@ use clap::Args;
 use gpus::Gpus;
 use metrics::Metrics;
 use mpisee_collect::segments::WorldSegments;
+use mpisee_collect::ticks;
 use mpisee_profile::options::{Options, SERVER, TOKEN};
 use mpisee_profile::rows::{NodeRateRow, RateRow};
 use mpisee_profile::run::rfc3339;
@@ -38,7 +39,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -64,7 +65,7 @@ EXAMPLES:
 #[command(after_help = EXAMPLES)]
 pub struct AgentArgs {
     /// A process of the job or above it, the name of its profile (app), its number in the batch system, or where the segments
-    /// are (default: all jobs in the directory in MPISEE_SEGMENTS, else /dev/shm)
+    /// are (default: the only job in the directory in MPISEE_SEGMENTS, else /dev/shm)
     #[arg(value_name = "PID|NAME|JOB|DIR")]
     which: Option<String>,
 
@@ -157,7 +158,7 @@ impl<'a> Agent<'a> {
         // The log of a segment has the program's name.
         ranks.read(&mut history);
         let program = ranks.program().context("no rank of the job can be read")?.clone();
-        let start_ns = ranks.start_ns().unwrap_or_default();
+        let (start_ns, start_monotonic_ns) = ranks.start_ns().unwrap_or_default();
         let named = job_file(job, &program, world.size(), start_ns);
         let wanted = args.output.clone().unwrap_or_else(|| beside_profile(&named.profile));
         let (folder, named) = make_folder(&wanted, &named)?;
@@ -173,7 +174,11 @@ impl<'a> Agent<'a> {
             search,
             job,
             start_ns,
-            start: instant_of(named.start_ns),
+            // Times of all nodes count from the begin that the first agent saw.
+            start: instant_of(
+                start_monotonic_ns
+                    .saturating_add_signed(named.start_ns.cast_signed() - start_ns.cast_signed()),
+            ),
             interval_s: args.interval,
             about: NodeFile {
                 host: host.clone(),
@@ -259,7 +264,7 @@ impl<'a> Agent<'a> {
     /// Reads until the job ends, and says how that went.
     fn run(mut self) -> Result<String> {
         let begin = Instant::now();
-        self.node.read(&mut Vec::new());
+        self.node.read(&mut Vec::new(), &mut self.history);
         self.files.describe(&self.about)?;
         let mut scanned = None;
         let mut written = Instant::now();
@@ -282,8 +287,11 @@ impl<'a> Agent<'a> {
             }
             self.read();
             self.describe_gpus()?;
-            if self.about.ranks != self.ranks.len() as u32 {
+            let has_new_links =
+                self.node.links.keys().any(|link| !self.about.link_bytes_per_s.contains_key(link));
+            if has_new_links || self.about.ranks != self.ranks.len() as u32 {
                 self.about.ranks = self.ranks.len() as u32;
+                self.about.link_bytes_per_s.extend(self.node.links.clone());
                 self.files.describe(&self.about)?;
             }
             if self.history.is_too_large() {
@@ -332,7 +340,7 @@ impl<'a> Agent<'a> {
         let name = self.history.quantities.number(ranks);
         node_rates.push(NodeRate { name, value: self.ranks.running() as f64 });
         node_rates.extend(self.ranks.variables());
-        self.node.read(&mut node_rates);
+        self.node.read(&mut node_rates, &mut self.history);
         self.gpus.read(&mut self.history, length_s, &mut node_rates);
         if let Some(metrics) = &self.metrics {
             metrics.add(self.history.calls.all(), &rates, self.ranks.running(), length_s);
@@ -370,6 +378,7 @@ impl<'a> Agent<'a> {
             self.ranks.notes.extend(notes);
         }
         self.about.notes = std::mem::take(&mut self.ranks.notes);
+        self.about.notes.append(&mut self.node.notes);
         self.about.notes.append(&mut self.gpus.notes);
         self.about.notes.extend(self.exporter.take().and_then(Exporter::end));
         self.about.cpu_s = alone::cpu_s();
@@ -444,9 +453,9 @@ fn beside_profile(profile: &str) -> PathBuf {
     }
 }
 
-/// A moment in nanoseconds since 1970 on the clock of this process.
-fn instant_of(ns: u64) -> Instant {
+/// A moment of the monotonic clock, which all processes of the node share and nobody sets, on the clock of this process.
+fn instant_of(monotonic_ns: u64) -> Instant {
     let now = Instant::now();
-    let passed = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_nanos(ns));
-    now.checked_sub(passed.unwrap_or_default()).unwrap_or(now)
+    let passed = Duration::from_nanos(ticks::monotonic_ns().saturating_sub(monotonic_ns));
+    now.checked_sub(passed).unwrap_or(now)
 }

@@ -3,13 +3,18 @@
 //! Files stay open and are read again from their begin, which has the kernel write them anew.
 
 use crate::timeline::history::{History, NodeRate};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Files are looked for again after so many readings: interfaces come and go.
+const READINGS_PER_LOOK: u32 = 10;
 
 /// A file with numbers, what they are called, and the values at the last reading.
 struct Source {
+    /// The folder of the device; empty of what is there always.
+    device: PathBuf,
     file: File,
     kind: Kind,
     names: u32,
@@ -29,7 +34,13 @@ enum Kind {
 
 /// The sources of a node.
 pub struct Node {
+    root: PathBuf,
     sources: Vec<Source>,
+    /// The devices that are read.
+    devices: BTreeSet<PathBuf>,
+    readings: u32,
+    /// Devices that came or went, one sentence each.
+    pub notes: Vec<String>,
     /// Bytes per second of links, by device.
     pub links: BTreeMap<String, f64>,
 }
@@ -37,70 +48,113 @@ pub struct Node {
 impl Node {
     /// Looks for counters below a folder, which is `/` but for tests.
     pub fn below(root: &Path, history: &mut History) -> Node {
-        let mut node = Node { sources: Vec::new(), links: BTreeMap::new() };
-        node.add_interfaces(&root.join("sys/class/net"), history);
-        node.add_ports(&root.join("sys/class/infiniband"), history);
+        let mut node = Node {
+            root: root.to_owned(),
+            sources: Vec::new(),
+            devices: BTreeSet::new(),
+            readings: 0,
+            notes: Vec::new(),
+            links: BTreeMap::new(),
+        };
+        node.add_devices(history);
+        let always = Path::new("");
         for what in ["cpu", "memory", "io"] {
             let path = root.join("proc/pressure").join(what);
-            node.add(&path, Kind::Pressure, ["pressure", what, "stalled_s"], history);
+            node.add(always, &path, Kind::Pressure, ["pressure", what, "stalled_s"], history);
         }
         let path = root.join("proc/meminfo");
-        node.add(&path, Kind::Memory, ["memory", "", "available_bytes"], history);
+        node.add(always, &path, Kind::Memory, ["memory", "", "available_bytes"], history);
         node
     }
 
-    fn add(&mut self, path: &Path, kind: Kind, name: [&str; 3], history: &mut History) {
-        let Ok(file) = File::open(path) else { return };
-        let names = history.quantities.number(name.map(str::to_owned).into());
-        self.sources.push(Source { file, kind, names, before: None });
+    /// Adds the devices that are not read yet; returns their names.
+    fn add_devices(&mut self, history: &mut History) -> Vec<String> {
+        let mut added = Vec::new();
+        for (folder, add) in [
+            ("sys/class/net", Node::add_interface as fn(&mut Node, &Path, &str, &mut History)),
+            ("sys/class/infiniband", Node::add_ports),
+        ] {
+            let folder = self.root.join(folder);
+            for name in entries(&folder) {
+                let device = folder.join(&name);
+                if self.devices.insert(device.clone()) {
+                    add(self, &device, &name, history);
+                    added.push(name);
+                }
+            }
+        }
+        added
     }
 
-    fn add_interfaces(&mut self, folder: &Path, history: &mut History) {
-        for device in entries(folder) {
-            let of = folder.join(&device);
-            for (file, quantity) in [("rx_bytes", "received_bytes"), ("tx_bytes", "sent_bytes")] {
-                let path = of.join("statistics").join(file);
-                self.add(&path, Kind::Counter { unit: 1.0 }, ["network", &device, quantity], history);
-            }
-            // In Mbit/s; interfaces that have no speed say -1, or nothing.
-            let speed = std::fs::read_to_string(of.join("speed")).ok();
-            if let Some(speed) = speed.and_then(|text| text.trim().parse::<f64>().ok()).filter(|it| *it > 0.0)
-            {
-                self.links.insert(device, speed * 1e6 / 8.0);
-            }
+    /// Forgets devices that are gone, which the kernel may have made anew, and adds what is there now.
+    fn look_for_devices(&mut self, gone: BTreeSet<PathBuf>, history: &mut History) {
+        self.sources.retain(|source| !gone.contains(&source.device));
+        self.devices.retain(|device| !gone.contains(device));
+        let name = |device: &PathBuf| device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut notes: Vec<String> =
+            gone.iter().map(|device| name(device) + " went while the job ran").collect();
+        let added = self.add_devices(history).into_iter();
+        notes.extend(
+            added.map(|name| {
+                name + " came while the job ran; what it carried at first is not in the time line"
+            }),
+        );
+        const MOST_NOTES: usize = 20;
+        let is_new = |note: &String| !self.notes.contains(note);
+        let notes: Vec<String> =
+            notes.into_iter().filter(is_new).take(MOST_NOTES - self.notes.len()).collect();
+        self.notes.extend(notes);
+    }
+
+    fn add(&mut self, device: &Path, path: &Path, kind: Kind, name: [&str; 3], history: &mut History) {
+        let Ok(file) = File::open(path) else { return };
+        let names = history.quantities.number(name.map(str::to_owned).into());
+        self.sources.push(Source { device: device.to_owned(), file, kind, names, before: None });
+    }
+
+    fn add_interface(&mut self, device: &Path, name: &str, history: &mut History) {
+        for (file, quantity) in [("rx_bytes", "received_bytes"), ("tx_bytes", "sent_bytes")] {
+            let path = device.join("statistics").join(file);
+            self.add(device, &path, Kind::Counter { unit: 1.0 }, ["network", name, quantity], history);
+        }
+        // In Mbit/s; interfaces that have no speed say -1, or nothing.
+        let speed = std::fs::read_to_string(device.join("speed")).ok();
+        if let Some(speed) = speed.and_then(|text| text.trim().parse::<f64>().ok()).filter(|it| *it > 0.0) {
+            self.links.insert(name.to_owned(), speed * 1e6 / 8.0);
         }
     }
 
-    fn add_ports(&mut self, folder: &Path, history: &mut History) {
-        for device in entries(folder) {
-            let ports = folder.join(&device).join("ports");
-            for port in entries(&ports) {
-                let of = ports.join(&port);
-                let name = format!("{device}/{port}");
-                // Data is counted in words of four bytes.
-                for (file, quantity, unit) in [
-                    ("port_rcv_data", "received_bytes", 4.0),
-                    ("port_xmit_data", "sent_bytes", 4.0),
-                    ("port_xmit_wait", "sent_wait_ticks", 1.0),
-                ] {
-                    let path = of.join("counters").join(file);
-                    self.add(&path, Kind::Counter { unit }, ["infiniband", &name, quantity], history);
-                }
-                // `100 Gb/sec (4X EDR)`
-                let rate = std::fs::read_to_string(of.join("rate")).unwrap_or_default();
-                let gigabits = rate.split_whitespace().next().and_then(|number| number.parse::<f64>().ok());
-                if let Some(gigabits) = gigabits {
-                    self.links.insert(name, gigabits * 1e9 / 8.0);
-                }
+    fn add_ports(&mut self, device: &Path, name: &str, history: &mut History) {
+        let ports = device.join("ports");
+        for port in entries(&ports) {
+            let of = ports.join(&port);
+            let name = format!("{name}/{port}");
+            // Data is counted in words of four bytes.
+            for (file, quantity, unit) in [
+                ("port_rcv_data", "received_bytes", 4.0),
+                ("port_xmit_data", "sent_bytes", 4.0),
+                ("port_xmit_wait", "sent_wait_ticks", 1.0),
+            ] {
+                let path = of.join("counters").join(file);
+                self.add(device, &path, Kind::Counter { unit }, ["infiniband", &name, quantity], history);
+            }
+            // `100 Gb/sec (4X EDR)`
+            let rate = std::fs::read_to_string(of.join("rate")).unwrap_or_default();
+            let gigabits = rate.split_whitespace().next().and_then(|number| number.parse::<f64>().ok());
+            if let Some(gigabits) = gigabits {
+                self.links.insert(name, gigabits * 1e9 / 8.0);
             }
         }
     }
 
     /// Reads everything; appends what there was since the last reading, which the first one has not.
-    pub fn read(&mut self, rates: &mut Vec<NodeRate>) {
+    pub fn read(&mut self, rates: &mut Vec<NodeRate>, history: &mut History) {
+        let mut gone = BTreeSet::new();
         for source in &mut self.sources {
-            // A device may be gone.
-            let Some(value) = source.value() else { continue };
+            let Some(value) = source.value() else {
+                gone.insert(source.device.clone());
+                continue;
+            };
             let before = source.before.replace(value);
             let value = match (source.kind, before) {
                 (Kind::Memory, _) => value,
@@ -108,6 +162,11 @@ impl Node {
                 _ => continue,
             };
             rates.push(NodeRate { name: source.names, value });
+        }
+        gone.remove(Path::new(""));
+        self.readings += 1;
+        if !gone.is_empty() || self.readings.is_multiple_of(READINGS_PER_LOOK) {
+            self.look_for_devices(gone, history);
         }
     }
 }
@@ -174,7 +233,7 @@ mod tests {
         assert!(node.links.iter().map(|(name, rate)| (name.as_str(), *rate)).eq(links));
         let mut read = |node: &mut Node| {
             let mut rates = Vec::new();
-            node.read(&mut rates);
+            node.read(&mut rates, &mut history);
             let from = history.len();
             history.push(Interval { begin_s: from as f64, length_s: 1.0 }, &[], &rates);
             let rows = history.node_rows(from);

@@ -68,9 +68,10 @@ impl Ranks {
         self.ranks.iter().filter(|rank| !rank.has_ended).count()
     }
 
-    /// The begin of recording of the rank that began first, nanoseconds since 1970.
-    pub fn start_ns(&self) -> Option<u64> {
-        self.ranks.iter().map(|rank| rank.followed.process().start_realtime_ns).min()
+    /// The begin of recording of the rank that began first, nanoseconds since 1970, and on the monotonic clock.
+    pub fn start_ns(&self) -> Option<(u64, u64)> {
+        let starts = self.ranks.iter().map(|rank| rank.followed.process());
+        starts.map(|process| (process.start_realtime_ns, process.start_monotonic_ns)).min()
     }
 
     /// The program of the first rank that is read.

@@ -33,6 +33,10 @@ impl Search {
         const SHORT: Duration = Duration::from_millis(100);
         const LONG: Duration = Duration::from_secs(1);
         let begin = Instant::now();
+        // The ranks of a batch script's process may be of one job after the other; else others' jobs begin beside this one.
+        if !self.done.is_empty() && self.wanted.pid().is_none() {
+            return Ok(None);
+        }
         loop {
             if let Some(world) = self.running()? {
                 self.done.extend(job_of(&world));
@@ -40,7 +44,7 @@ impl Search {
             }
             let is_over = match self.wanted.pid() {
                 Some(pid) => process::look_at(pid).is_none_or(|seen| seen.ended),
-                None => begin.elapsed().as_secs_f64() >= most_s || !self.done.is_empty(),
+                None => begin.elapsed().as_secs_f64() >= most_s,
             };
             if is_over || signals::caught().is_some() {
                 return Ok(None);

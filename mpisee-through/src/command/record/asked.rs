@@ -23,6 +23,8 @@ pub enum State {
     },
     /// None of its threads has made a call yet.
     Unmarked,
+    /// Another request came after this one.
+    Overridden,
     /// It is at the end of MPI.
     Ended,
     /// Its segment cannot be read.
@@ -32,7 +34,7 @@ pub enum State {
 impl State {
     /// Returns whether nothing more is to be expected of it.
     pub fn is_settled(&self) -> bool {
-        matches!(self, State::Switched | State::Ended | State::Unreadable(_))
+        matches!(self, State::Switched | State::Overridden | State::Ended | State::Unreadable(_))
     }
 }
 
@@ -74,6 +76,9 @@ impl Asked {
         }
         if self.followed.has_arrived() {
             return Ok(State::Ended);
+        }
+        if self.asking.requested()? != self.request {
+            return Ok(State::Overridden);
         }
         let mut state = State::Unmarked;
         for slot in self.followed.active_calls() {

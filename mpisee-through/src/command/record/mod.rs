@@ -134,6 +134,7 @@ fn reason(request: Request, state: &State) -> Option<String> {
             )
         }
         State::Unmarked => format!("has not called MPI yet, and switches at its {next}"),
+        State::Overridden => "follows another request, which came later".to_owned(),
         State::Ended => "has come to its end".to_owned(),
         State::Unreadable(why) => format!("cannot be read any more: {why}"),
     })

@@ -131,12 +131,11 @@ fn by_family(bins: &Bins, numbers: &HashMap<String, u32>) -> Vec<FamilyOverTime>
     let mut places: HashMap<&str, usize> = HashMap::new();
     let mut families: Vec<FamilyOverTime> = Vec::new();
     for series in &bins.calls {
-        let of_bin = |values: &[f64], whole: f64| values.iter().map(|value| value / whole).collect();
         let more = FamilyOverTime {
             name: series.family.clone(),
             comm: numbers.get(&series.family).copied(),
-            bytes_per_s: of_bin(&series.bytes, bins.length_s),
-            time_share: of_bin(&series.time_s, bins.rank_s()),
+            bytes_per_s: series.bytes.iter().map(|bytes| bytes / bins.length_s).collect(),
+            time_share: bins.shares(&series.time_s),
         };
         match places.get(series.family.as_str()) {
             Some(&place) => families[place].add(&more),

@@ -61,7 +61,7 @@ fn is_traffic(quantity: &str) -> bool {
 
 /// The operations with most time, and one layer for the others.
 fn layers(bins: &Bins) -> Vec<Layer> {
-    let shares = |times: &[f64]| times.iter().map(|time_s| time_s / bins.rank_s()).collect::<Vec<f64>>();
+    let shares = |times: &[f64]| bins.shares(times);
     let mut layers: Vec<Layer> = bins
         .calls
         .iter()

@@ -151,7 +151,7 @@ fn rate_sheet(bins: &Bins) -> Sheet {
                     Value::Text(series.call.clone()),
                     Value::Number(calls / bins.length_s),
                     Value::BytesPerSecond(bytes / bins.length_s),
-                    Value::Share(time_s / bins.rank_s()),
+                    Value::Share(bins.share(bin, time_s)),
                 ]);
             }
         }

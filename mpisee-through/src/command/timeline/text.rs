@@ -76,7 +76,7 @@ fn gpus(line: &TimeLine) -> Option<String> {
 
 fn call_sheet(bins: &Bins, limit: usize) -> Sheet {
     let row = |series: &CallSeries| {
-        let shares: Vec<f64> = series.time_s.iter().map(|time_s| time_s / bins.rank_s()).collect();
+        let shares = bins.shares(&series.time_s);
         let bytes: f64 = series.bytes.iter().sum();
         let calls: f64 = series.calls.iter().sum();
         let all_s = bins.begin_s(bins.count);

@@ -158,7 +158,7 @@ impl Reader {
         let host = gather::host();
         let mut names = History::new(&host, 0);
         let mut node = Node::below(Path::new("/"), &mut names);
-        node.read(&mut Vec::new());
+        node.read(&mut Vec::new(), &mut names);
         Ok(Reader { watch, only, host, before: None, before_at: Instant::now(), node, names })
     }
 
@@ -177,7 +177,7 @@ impl Reader {
         let part = Part::new(0, self.host.clone(), now.end_ns, between_ns, jobs, Vec::new());
         let length_s = self.before_at.elapsed().as_secs_f64().max(1e-3);
         let mut rates = Vec::new();
-        self.node.read(&mut rates);
+        self.node.read(&mut rates, &mut self.names);
         let loads = self.loads(&rates, length_s);
         self.before = Some(now);
         self.before_at = Instant::now();
