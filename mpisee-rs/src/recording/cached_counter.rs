@@ -132,9 +132,9 @@ impl CachedCounter {
             self.0.slot.set(slot);
             self.0.key.set(key);
             add_call(slot, bytes, ticks);
-        }
-        if HOT.is_slow(ticks) {
-            self.keep_path(ticks, pointer);
+            if HOT.is_slow(ticks) {
+                self.keep_path(ticks, pointer);
+            }
         }
         key
     }

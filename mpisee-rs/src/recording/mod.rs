@@ -324,8 +324,10 @@ impl Recorder {
         ticks: Ticks,
     ) -> CallSample {
         let sample = self.sample(communicator, operation, message, bytes, ticks);
-        self.count_call(&sample);
-        if let Some(export) = self.export.filter(|_| HOT.is_slow(ticks)) {
+        // Without room for its row a call is on no path either.
+        if self.count_call(&sample)
+            && let Some(export) = self.export.filter(|_| HOT.is_slow(ticks))
+        {
             paths::slow_call(self, communicator, operation, ticks, &export);
         }
         sample
@@ -361,12 +363,14 @@ impl Recorder {
         SITES.at_site(self.world, operation, self.export.map_or(0, |frame| sites::caller_of(&frame)))
     }
 
-    /// Counts a call.
+    /// Counts a call; false if there is no room for its row.
     #[inline]
-    pub fn count_call(&self, sample: &CallSample) {
-        if let Some(slot) = self.slot(sample.key) {
+    pub fn count_call(&self, sample: &CallSample) -> bool {
+        let slot = self.slot(sample.key);
+        if let Some(slot) = slot {
             add_call(slot, sample.bytes, sample.ticks);
         }
+        slot.is_some()
     }
 
     /// Subtracts a call that was counted before its message was known. The shortest and longest times stay.

@@ -168,6 +168,7 @@ impl Paths {
     fn find(&mut self, recorder: &Recorder, operation: Operation, caller: &ExportFrame) -> Found {
         if self.unwinder.refresh() {
             self.numbers.clear();
+            self.binaries = 0;
         }
         let mut key = [0; MOST_KEY];
         let Walked { frames, lines } = self.walk(caller, &mut key);

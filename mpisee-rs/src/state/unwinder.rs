@@ -78,14 +78,23 @@ impl Unwinder {
         self.was_limited
     }
 
-    /// Forgets all binaries if one was unloaded, whose addresses another may have by now; true if it did.
+    /// Forgets binaries that were unloaded, whose addresses others may have by now; true if there are any.
     pub fn refresh(&mut self) -> bool {
         // PERF: the program and the C library, most of what is on stacks, are known by their addresses alone.
-        let is_stale = self.known.iter().any(|binary| !binary.stamp.is_current());
-        if is_stale {
-            *self = Unwinder { most_table_bytes: self.most_table_bytes, ..Unwinder::new() };
+        if self.known.iter().all(|binary| binary.stamp.is_current()) {
+            return false;
         }
-        is_stale
+        let unwinder = &mut self.unwinder;
+        self.known.retain(|binary| {
+            let is_current = binary.stamp.is_current();
+            if !is_current {
+                unwinder.remove_module(binary.range.start as u64);
+            }
+            is_current
+        });
+        self.cache = CacheNative::new();
+        self.ending.clear();
+        true
     }
 
     /// The number of binaries whose tables are known.

@@ -72,7 +72,8 @@ fn the_program_overrides_an_earlier_request() {
                 calls,
                 "{asked}, then {says}"
             );
-            check(&place);
+            let checked = place.through(&["check", "app.mpisee"]);
+            assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
         }
     });
 }
