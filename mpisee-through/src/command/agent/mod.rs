@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -174,11 +174,7 @@ impl<'a> Agent<'a> {
             search,
             job,
             start_ns,
-            // Times of all nodes count from the begin that the first agent saw.
-            start: instant_of(
-                start_monotonic_ns
-                    .saturating_add_signed(named.start_ns.cast_signed() - start_ns.cast_signed()),
-            ),
+            start: begin_of(&named, (start_ns, start_monotonic_ns)),
             interval_s: args.interval,
             about: NodeFile {
                 host: host.clone(),
@@ -453,9 +449,24 @@ fn beside_profile(profile: &str) -> PathBuf {
     }
 }
 
-/// A moment of the monotonic clock, which all processes of the node share and nobody sets, on the clock of this process.
-fn instant_of(monotonic_ns: u64) -> Instant {
+/// The begin of the job on the clock of this process. Times of all nodes count from the begin that the first agent saw.
+fn begin_of(job: &JobFile, (start_ns, start_monotonic_ns): (u64, u64)) -> Instant {
     let now = Instant::now();
-    let passed = Duration::from_nanos(ticks::monotonic_ns().saturating_sub(monotonic_ns));
-    now.checked_sub(passed).unwrap_or(now)
+    let began = now.checked_sub(passed(start_ns, start_monotonic_ns)).unwrap_or(now);
+    let apart = Duration::from_nanos(start_ns.abs_diff(job.start_ns));
+    if job.start_ns > start_ns { began + apart } else { began.checked_sub(apart).unwrap_or(began) }
+}
+
+/// The time since a rank of this node began. The clock of the day may have been set meanwhile: then the monotonic one tells, which the rank
+/// has read a bit later.
+fn passed(start_ns: u64, start_monotonic_ns: u64) -> Duration {
+    const MOST_APART: Duration = Duration::from_secs(5);
+    let by_day = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_nanos(start_ns)).ok();
+    let monotonic = Duration::from_nanos(ticks::monotonic_ns().saturating_sub(start_monotonic_ns));
+    let is_right = |by_day: &Duration| start_monotonic_ns == 0 || by_day.abs_diff(monotonic) < MOST_APART;
+    match by_day.filter(is_right) {
+        Some(by_day) => by_day,
+        None if start_monotonic_ns == 0 => Duration::ZERO,
+        None => monotonic,
+    }
 }
