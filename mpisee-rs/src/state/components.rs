@@ -21,7 +21,7 @@ impl Components {
         let is_plugin = |file: &&&Path| name_of(file).starts_with(PLUGIN);
         let plugins: BTreeSet<&Path> =
             files.iter().filter(is_plugin).filter_map(|file| file.parent()).collect();
-        // What several plugins share lies beside their folder.
+        // Libraries that several plugins share lie beside their folder.
         let folders = plugins.iter().flat_map(|folder| [Some(*folder), folder.parent()]).flatten();
         let there = folders.flat_map(files_in).filter_map(|file| component(&file));
         Some(Components { not_loaded: there.filter(|name| !loaded.contains(name)).collect(), loaded })

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Files are looked for again after so many readings: interfaces come and go.
+/// Readings from one look for files to the next: interfaces come and go.
 const READINGS_PER_LOOK: u32 = 10;
 
 /// A file with numbers, what they are called, and the values at the last reading.
