@@ -1,6 +1,7 @@
 //! Finds Python in the process.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use mpisee_symbols::find_object;
+use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
 
 /// The library that has Python, or the program.
@@ -11,11 +12,11 @@ pub fn library() -> Option<*mut c_void> {
     }
     // Loaded by a program, or a module of one, for itself alone.
     let mut name: Name = [0; NAME_BYTES];
-    // SAFETY: the function has the type that dl_iterate_phdr documents, and its data outlives the call.
-    let found = unsafe { libc::dl_iterate_phdr(Some(is_python), (&raw mut name).cast()) };
-    if found == 0 {
-        return None;
-    }
+    find_object(|object| {
+        let bytes = object.name().to_bytes();
+        let is_python = object.file_name().starts_with(b"libpython3.") && bytes.len() < NAME_BYTES;
+        is_python.then(|| name[..bytes.len()].copy_from_slice(bytes))
+    })?;
     // SAFETY: the name ends in a zero; nothing new is loaded.
     let library = unsafe { libc::dlopen(name.as_ptr().cast(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     (!library.is_null()).then_some(library)
@@ -43,30 +44,8 @@ fn keep(address: *mut c_void) {
 }
 
 /// The name of a library, which ends in a zero.
-///
-/// The loader's lock is held while a name is taken, and the program's own `malloc` may want it, so that nothing is allocated.
 type Name = [u8; NAME_BYTES];
 const NAME_BYTES: usize = libc::PATH_MAX as usize;
-
-/// Copies the name of a library that is Python's.
-unsafe extern "C" fn is_python(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: the loader's, valid during the call.
-    let name = unsafe { (*info).dlpi_name };
-    if name.is_null() {
-        return 0;
-    }
-    // SAFETY: the loader's, too, and ends in a zero.
-    let name = unsafe { CStr::from_ptr(name) };
-    let bytes = name.to_bytes();
-    let is_python = bytes.rsplit(|&it| it == b'/').next().is_some_and(|it| it.starts_with(b"libpython3."));
-    if !is_python || bytes.len() >= size_of::<Name>() {
-        return 0;
-    }
-    // SAFETY: the array that `library` gave.
-    let copy = unsafe { &mut *data.cast::<Name>() };
-    copy[..bytes.len()].copy_from_slice(bytes);
-    1
-}
 
 /// `3.11.2`, and the address of the function that says so.
 pub fn version(library: *mut c_void) -> Option<(String, usize)> {

@@ -4,7 +4,11 @@
 //! The libraries that are looked through are left as they are: not one is loaded, and only that in which a symbol was found is kept
 //! from being unloaded.
 
-use std::ffi::{CStr, c_int, c_void};
+mod loaded;
+
+pub use loaded::{LoadedObject, find_object};
+
+use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
 /// The address of a symbol.
@@ -72,16 +76,12 @@ pub fn base(address: usize) -> usize {
 }
 
 /// The names of the loaded libraries, each with a zero at its end; fewer if very many are loaded meanwhile.
-///
-/// The loader's lock is held while they are listed. An allocator of the program's may list them as well, with its own lock held, so
-/// nothing is allocated below the loader's.
 fn loaded_names() -> Vec<u8> {
     const TRIES: usize = 4;
     let mut names = Names { text: Vec::with_capacity(1 << 14), bytes: 0 };
     for _ in 0..TRIES {
         (names.bytes, names.text) = (0, Vec::with_capacity(names.text.capacity().max(2 * names.bytes)));
-        // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `names` outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(add_name), (&raw mut names).cast()) };
+        names.fill();
         if names.bytes == names.text.len() {
             break;
         }
@@ -95,23 +95,21 @@ struct Names {
     bytes: usize,
 }
 
-unsafe extern "C" fn add_name(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
-    let (info, names) = unsafe { (&*info, &mut *names.cast::<Names>()) };
-    if info.dlpi_name.is_null() {
-        return 0;
+impl Names {
+    /// Appends as many names as there is room for.
+    fn fill(&mut self) {
+        find_object::<(), _>(|object| {
+            // The program itself has an empty name, and is in the search order.
+            if !object.name().is_empty() {
+                let name = object.name().to_bytes_with_nul();
+                self.bytes += name.len();
+                if self.text.capacity() - self.text.len() >= name.len() {
+                    self.text.extend_from_slice(name);
+                }
+            }
+            None
+        });
     }
-    // SAFETY: the loader's names end in a zero.
-    let name = unsafe { CStr::from_ptr(info.dlpi_name) };
-    // The program itself has an empty name, and is in the search order.
-    if !name.is_empty() {
-        let name = name.to_bytes_with_nul();
-        names.bytes += name.len();
-        if names.text.capacity() - names.text.len() >= name.len() {
-            names.text.extend_from_slice(name);
-        }
-    }
-    0
 }
 
 #[cfg(test)]
@@ -133,8 +131,7 @@ mod tests {
         assert!(names.windows(7).any(|part| part == b"libc.so"));
         assert_eq!(names.last(), Some(&0));
         let mut full = Names { text: Vec::with_capacity(1), bytes: 0 };
-        // SAFETY: as in `loaded_names`.
-        unsafe { libc::dl_iterate_phdr(Some(add_name), (&raw mut full).cast()) };
+        full.fill();
         assert_eq!((full.bytes, full.text.len()), (names.len(), 0));
     }
 }

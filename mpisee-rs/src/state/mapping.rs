@@ -2,15 +2,15 @@
 //!
 //! The handler of a signal may leave a call by `siglongjmp`. A lock of the loader's would be held for good then, and the next thread that
 //! loads a library would wait for ever. `_dl_find_object` of glibc 2.35 and later takes none; with an older one, and another C library,
-//! [`is_known`] is false and objects are looked for under the loader's lock.
+//! [`is_known`] is false and objects are looked for under the loader's lock, while signals wait.
 
 use crate::mpi::argument::is_forbidden;
+use mpisee_symbols::find_object;
 use rustc_hash::FxHasher;
 use std::ffi::{c_int, c_void};
 use std::hash::Hasher;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::slice;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -53,7 +53,8 @@ pub struct Mapping {
     link_map: usize,
 }
 
-fn find_object() -> Option<FindObject> {
+/// The C library's function that finds objects, if it has one.
+fn finder() -> Option<FindObject> {
     static FIND_OBJECT: OnceLock<Option<FindObject>> = OnceLock::new();
     *FIND_OBJECT.get_or_init(|| {
         let found = mpisee_symbols::first(c"_dl_find_object")?;
@@ -64,14 +65,14 @@ fn find_object() -> Option<FindObject> {
 
 /// Returns whether mappings can be looked for.
 pub fn is_known() -> bool {
-    find_object().is_some()
+    finder().is_some()
 }
 
 /// The mapping around an address; `None` where there is no object, or that cannot be told.
 pub fn at(address: usize) -> Option<Mapping> {
     let mut found = FoundObject { flags: 0, start: 0, end: 0, link_map: 0, more: [0; 16] };
     // SAFETY: any address may be asked about, and there is room for the answer.
-    let status = unsafe { find_object()?(std::ptr::without_provenance(address), &raw mut found) };
+    let status = unsafe { finder()?(std::ptr::without_provenance(address), &raw mut found) };
     (status == 0).then_some(Mapping { range: found.start..found.end, link_map: found.link_map })
 }
 
@@ -134,18 +135,7 @@ fn link_map(address: usize) -> Option<LinkMap> {
 
 /// The first address of the program itself.
 fn program_start() -> usize {
-    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, start: *mut c_void) -> c_int {
-        // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given; the array has that many headers.
-        let (info, start) = unsafe { (&*info, &mut *start.cast::<usize>()) };
-        // SAFETY: as above.
-        let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-        *start = mapped(info.dlpi_addr, headers).start;
-        1
-    }
-    let mut start = 0usize;
-    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `start` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut start).cast()) };
-    start
+    find_object(|program| Some(mapped(program.bias(), program.headers()).start)).unwrap_or(0)
 }
 
 /// The descriptions of the program and the C library, which are never unloaded.

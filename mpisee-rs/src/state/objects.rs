@@ -1,7 +1,8 @@
 //! The program and the libraries that are loaded into the process.
 
 use crate::state::mapping::{self, MOST_NAME_BYTES, Mapping, mapped, read_memory};
-use std::ffi::{CStr, CString, OsString, c_int, c_void};
+use mpisee_symbols::{LoadedObject, find_object};
+use std::ffi::{CString, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::slice;
@@ -39,18 +40,24 @@ pub fn objects_at(addresses: &[usize]) -> Vec<Option<Object>> {
 }
 
 /// The same by what every C library has.
-///
-/// The loader's lock is held while it calls back, and a program's own `malloc` may want it: nothing is allocated meanwhile.
 fn locked_objects_at(addresses: &[usize]) -> Vec<Option<Object>> {
     let empty = |_: &usize| {
         let (name, build_id) = (Vec::with_capacity(MOST_NAME_BYTES), Vec::with_capacity(MOST_BUILD_ID_BYTES));
         Object { range: 0..0, bias: 0, name, build_id, layout: 0 }
     };
-    let mut search = Search { addresses, found: addresses.iter().map(empty).collect() };
-    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `search` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
-    let found = search.found.into_iter();
-    found.map(|object| Some(object).filter(|object| !object.range.is_empty())).collect()
+    let mut objects: Vec<Object> = addresses.iter().map(empty).collect();
+    find_object::<(), _>(|loaded| {
+        let (headers, bias) = (loaded.headers(), loaded.bias());
+        let range = mapped(bias, headers);
+        for (_, found) in addresses.iter().zip(&mut objects).filter(|(address, _)| range.contains(address)) {
+            (found.range, found.bias) = (range.clone(), bias as usize);
+            fill(&mut found.name, loaded.name().to_bytes());
+            fill(&mut found.build_id, build_id(bias, headers).unwrap_or_default());
+            found.layout = layout(headers);
+        }
+        None
+    });
+    objects.into_iter().map(|object| Some(object).filter(|object| !object.range.is_empty())).collect()
 }
 
 /// The object that is mapped around `address`.
@@ -88,27 +95,18 @@ fn described(mapping: &Mapping) -> Option<Object> {
 /// The files of all objects as the loader has their names; `None` if there is no room for them.
 pub fn file_names() -> Option<Vec<OsString>> {
     const MOST_BYTES: usize = 1 << 20;
-    unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> c_int {
-        // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
-        let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<u8>>()) };
-        if info.dlpi_name.is_null() {
-            return 0;
-        }
-        // SAFETY: the loader's names end in a zero.
-        let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes_with_nul();
-        // The loader's lock is held: there is room, or none is made.
-        if names.capacity() - names.len() < name.len() {
-            return 1;
-        }
-        names.extend_from_slice(name);
-        0
-    }
     let mut names: Vec<u8> = Vec::new();
     names.try_reserve_exact(MOST_BYTES).ok()?;
-    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `names` outlives the call.
-    let is_cut_off = unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut names).cast()) } != 0;
+    let no_room = find_object(|object| {
+        let name = object.name().to_bytes_with_nul();
+        if names.capacity() - names.len() < name.len() {
+            return Some(());
+        }
+        names.extend_from_slice(name);
+        None
+    });
     let each = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
-    (!is_cut_off).then(|| each.map(|name| OsString::from_vec(name.to_vec())).collect())
+    no_room.is_none().then(|| each.map(|name| OsString::from_vec(name.to_vec())).collect())
 }
 
 /// The identity of the object at an address, by which another one in its place is noticed.
@@ -159,30 +157,10 @@ impl Stamp {
 
 /// The first object whose file has a name, without its folder, that `is_wanted`.
 pub fn named(is_wanted: fn(&[u8]) -> bool) -> Option<Object> {
-    struct Looking {
-        is_wanted: fn(&[u8]) -> bool,
-        address: Option<usize>,
-    }
-    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, looking: *mut c_void) -> c_int {
-        // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
-        let (info, looking) = unsafe { (&*info, &mut *looking.cast::<Looking>()) };
-        if info.dlpi_name.is_null() {
-            return 0;
-        }
-        // SAFETY: the loader's names end in a zero, and its array has that many headers.
-        let (name, headers) = unsafe {
-            let headers = slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
-            (CStr::from_ptr(info.dlpi_name).to_bytes(), headers)
-        };
-        let file = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        let is_wanted = (looking.is_wanted)(file);
-        looking.address = is_wanted.then(|| mapped(info.dlpi_addr, headers).start);
-        c_int::from(is_wanted)
-    }
-    let mut looking = Looking { is_wanted, address: None };
-    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `looking` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut looking).cast()) };
-    object_at(looking.address?)
+    let address = find_object(|object| {
+        is_wanted(object.file_name()).then(|| mapped(object.bias(), object.headers()).start)
+    });
+    object_at(address?)
 }
 
 /// Keeps an object loaded, whatever the program closes; false if that cannot be done.
@@ -192,31 +170,6 @@ pub fn keep_loaded(object: &Object) -> bool {
     let kept =
         unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
     !kept.is_null()
-}
-
-struct Search<'a> {
-    addresses: &'a [usize],
-    /// With an empty range where there is none.
-    found: Vec<Object>,
-}
-
-unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that `objects_at` gave it.
-    let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
-    // SAFETY: the loader's array has that many headers.
-    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let range = mapped(info.dlpi_addr, headers);
-    for (address, found) in search.addresses.iter().zip(&mut search.found) {
-        if range.contains(address) {
-            // SAFETY: the loader's names end in a zero.
-            let name = (!info.dlpi_name.is_null()).then(|| unsafe { CStr::from_ptr(info.dlpi_name) });
-            (found.range, found.bias) = (range.clone(), info.dlpi_addr as usize);
-            fill(&mut found.name, name.unwrap_or_default().to_bytes());
-            fill(&mut found.build_id, build_id(info.dlpi_addr, headers).unwrap_or_default());
-            found.layout = layout(headers);
-        }
-    }
-    0
 }
 
 /// A hash of where in the file the segments are, how long, and where they are mapped.
@@ -264,31 +217,17 @@ pub fn with_tables(address: usize, most: usize) -> Option<WithTables> {
 
 /// The object that is mapped around `address`, and where it has its unwind tables.
 fn tables_at(address: usize) -> Option<(Object, Option<Places>)> {
-    struct Looking {
-        address: usize,
-        places: Option<Places>,
-    }
-    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, looking: *mut c_void) -> c_int {
-        // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
-        let (info, looking) = unsafe { (&*info, &mut *looking.cast::<Looking>()) };
-        // SAFETY: the loader's array has that many headers.
-        let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-        let is_there = mapped(info.dlpi_addr, headers).contains(&looking.address);
-        if is_there {
-            looking.places = places(info.dlpi_addr, headers);
-        }
-        c_int::from(is_there)
-    }
     let object = object_at(address)?;
     // The headers need not be where the file begins.
     if let Some(headers) = mapping::at(address).map(|mapping| mapping.headers()).filter(|it| is_whole(it)) {
         let places = places(object.bias as u64, &headers);
         return Some((object, places));
     }
-    let mut looking = Looking { address, places: None };
-    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `looking` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut looking).cast()) };
-    Some((object, looking.places))
+    let places = find_object(|loaded| {
+        let (bias, headers) = (loaded.bias(), loaded.headers());
+        mapped(bias, headers).contains(&address).then(|| places(bias, headers))
+    });
+    Some((object, places.flatten()))
 }
 
 /// Returns whether these are program headers, and not what else lies there.
@@ -374,16 +313,14 @@ pub struct Changes {
 
 /// The changes so far.
 pub fn changes() -> Changes {
-    unsafe extern "C" fn read(info: *mut libc::dl_phdr_info, _size: usize, changes: *mut c_void) -> c_int {
-        // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
-        let (info, changes) = unsafe { (&*info, &mut *changes.cast::<Changes>()) };
-        *changes = Changes { loaded: info.dlpi_adds, unloaded: info.dlpi_subs };
-        1
+    find_object(|object| Some(Changes::by(object))).unwrap_or_default()
+}
+
+impl Changes {
+    fn by(object: LoadedObject) -> Changes {
+        let (loaded, unloaded) = object.changes();
+        Changes { loaded, unloaded }
     }
-    let mut changes = Changes::default();
-    // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `changes` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(read), (&raw mut changes).cast()) };
-    changes
 }
 
 /// The addresses of all objects that are loaded.
@@ -399,24 +336,17 @@ const MOST_OBJECTS: usize = 1 << 12;
 impl Loaded {
     /// Those of now; `None` if there are too many.
     pub fn now() -> Option<Loaded> {
-        unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, loaded: *mut c_void) -> c_int {
-            // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that it was given.
-            let (info, loaded) = unsafe { (&*info, &mut *loaded.cast::<Loaded>()) };
-            // SAFETY: the loader's array has that many headers.
-            let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-            // The loader's lock is held: there is room, or none is made.
-            if loaded.ranges.len() == loaded.ranges.capacity() {
-                return 1;
-            }
-            loaded.ranges.push(mapped(info.dlpi_addr, headers));
-            loaded.changes = Changes { loaded: info.dlpi_adds, unloaded: info.dlpi_subs };
-            0
-        }
         let mut loaded = Loaded::default();
         loaded.ranges.try_reserve_exact(MOST_OBJECTS).ok()?;
-        // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `loaded` outlives the call.
-        let is_cut_off = unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut loaded).cast()) } != 0;
-        (!is_cut_off).then_some(loaded)
+        let no_room = find_object(|object| {
+            if loaded.ranges.len() == loaded.ranges.capacity() {
+                return Some(());
+            }
+            loaded.ranges.push(mapped(object.bias(), object.headers()));
+            loaded.changes = Changes::by(object);
+            None
+        });
+        no_room.is_none().then_some(loaded)
     }
 
     /// Returns whether no object is mapped around an address, if these are still the objects.

@@ -70,6 +70,10 @@ pub enum Unresolved {
     WithoutLines,
     /// With debug information, which says nothing of some site.
     Partly,
+    /// The file that the binary names for its debug information is missing, or another binary's.
+    WithoutNamedFile,
+    /// Lines are known, the functions around them are in files (`-gsplit-dwarf`) that are missing.
+    WithoutFunctions,
 }
 
 impl Unresolved {
@@ -81,6 +85,10 @@ impl Unresolved {
             Unresolved::Stripped => "stripped",
             Unresolved::WithoutLines => "built without -g",
             Unresolved::Partly => "in part built without -g",
+            Unresolved::WithoutNamedFile => {
+                "the file with its debug information is missing, or another build's"
+            }
+            Unresolved::WithoutFunctions => "its .dwo files are missing",
         }
     }
 
@@ -109,10 +117,12 @@ pub fn of_row(row: &SiteRow, binaries: &mut Binaries) -> (Vec<SiteFrame>, Option
             Ok(binary) => {
                 let found = binary.frames(offset);
                 let why = match (binary.has_lines, binary.has_symbols) {
+                    _ if binary.lacks_functions(offset) => Some(Unresolved::WithoutFunctions),
                     _ if found.first().is_some_and(|frame| frame.line.is_some()) => None,
                     // The compiler's own, in every program.
                     (true, _) if found.first().is_some_and(|frame| frame.function == "_start") => None,
                     (true, _) => Some(Unresolved::Partly),
+                    (false, _) if binary.lacks_named_file => Some(Unresolved::WithoutNamedFile),
                     (false, true) => Some(Unresolved::WithoutLines),
                     (false, false) => Some(Unresolved::Stripped),
                 };

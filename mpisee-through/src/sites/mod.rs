@@ -132,26 +132,42 @@ impl Sites {
         frames
     }
 
-    /// The binaries whose lines are not known, and what to do; none if all that were asked for are.
+    /// The binaries whose lines or functions are not known, and what to do; none if all that were asked for are.
     pub fn note(&self) -> Option<String> {
-        let is_ours = |module: &&String| !self.wrappers.is_library(module);
-        let mut named: Vec<&String> = self.unresolved.keys().filter(is_ours).collect();
-        if named.is_empty() {
-            return None;
-        }
-        named.sort();
-        let each = named
+        let is_ours = |(module, _): &(&String, &Unresolved)| !self.wrappers.is_library(module);
+        let (split, without_lines): (Vec<_>, Vec<_>) = self
+            .unresolved
             .iter()
-            .map(|module| format!("{} ({})", frames::file_name(module), self.unresolved[*module].text()));
-        let each: Vec<String> = each.collect();
-        let is_stripped = named.iter().any(|module| self.unresolved[*module].is_for_debug_files());
-        let debug = match is_stripped {
-            true => format!(
-                " Build with -g, install the debug symbols of the package (NAME-dbgsym, NAME-dbg or NAME-debuginfo), name a folder that has \
-                 them by {DEBUG_DIRS}=DIR, or where DEBUGINFOD_URLS is set use mpisee-through sites --resolve --debuginfod."
-            ),
-            false => format!(" {DEBUG_DIRS}=DIR names a folder that has it as it ran."),
-        };
-        Some(format!("No lines are known of {}.{debug}", each.join(", ")))
+            .filter(is_ours)
+            .partition(|(_, why)| **why == Unresolved::WithoutFunctions);
+        let notes = [note_on_lines(&without_lines), note_on_functions(&split)];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        (!notes.is_empty()).then(|| notes.join(" "))
     }
+}
+
+/// What is said of binaries whose lines are not known.
+fn note_on_lines(modules: &[(&String, &Unresolved)]) -> Option<String> {
+    let each = modules.iter().map(|(module, why)| format!("{} ({})", frames::file_name(module), why.text()));
+    let each: Vec<String> = each.collect();
+    let what_to_do = match modules.iter().any(|(_, why)| why.is_for_debug_files()) {
+        true => format!(
+            "Build with -g, install the debug symbols of the package (NAME-dbgsym, NAME-dbg or NAME-debuginfo), name a folder that has \
+             them by {DEBUG_DIRS}=DIR, or where DEBUGINFOD_URLS is set use mpisee-through sites --resolve --debuginfod."
+        ),
+        false => format!("{DEBUG_DIRS}=DIR names a folder that has it as it ran."),
+    };
+    (!each.is_empty()).then(|| format!("No lines are known of {}. {what_to_do}", each.join(", ")))
+}
+
+/// What is said of binaries of which lines are known, but not the functions that these are of.
+fn note_on_functions(modules: &[(&String, &Unresolved)]) -> Option<String> {
+    let each: Vec<&str> = modules.iter().map(|(module, _)| frames::file_name(module)).collect();
+    (!each.is_empty()).then(|| {
+        format!(
+            "The functions of {} are described in .dwo files (-gsplit-dwarf) that are missing here: a line may be of a function that \
+             was inlined into the one beside it.",
+            each.join(", ")
+        )
+    })
 }

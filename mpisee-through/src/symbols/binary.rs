@@ -4,7 +4,9 @@ use super::debug_files::DebugFiles;
 use super::object_file::cached;
 use crate::names::short;
 use addr2line::Loader;
-use object::{Object, ObjectSymbol, ReadRef};
+use addr2line::gimli::{self, EndianSlice, RunTimeEndian, SectionId};
+use object::{Object, ObjectSection, ObjectSymbol, ReadRef};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// A function that a call is in.
@@ -37,6 +39,10 @@ pub struct Binary {
     pub has_lines: bool,
     /// True if the binary, and what was found of it elsewhere, has a table of all symbols.
     pub has_symbols: bool,
+    /// True if functions, other than lines, are described in files of their own (`-gsplit-dwarf`).
+    is_split: bool,
+    /// True if the binary names a file with its debug information, and none was found that fits.
+    pub lacks_named_file: bool,
 }
 
 impl Binary {
@@ -49,10 +55,11 @@ impl Binary {
         let parsed = object::File::parse(&cache).map_err(|error| error.to_string())?;
         let apart = if has_lines(&parsed) { None } else { debug.of_binary(path, &parsed) };
         let own = functions(&parsed);
-        match apart {
-            Some(apart) => Binary::with(&apart, debug, own, has_symbols(&parsed)),
-            None => Binary::with(path, debug, own, has_symbols(&parsed)),
-        }
+        let names_file = parsed.gnu_debuglink().is_ok_and(|link| link.is_some());
+        let lacks_named_file = names_file && !has_lines(&parsed) && apart.is_none();
+        let lines_from = apart.as_deref().unwrap_or(path);
+        let binary = Binary::with(lines_from, debug, own, has_symbols(&parsed))?;
+        Ok(Binary { lacks_named_file, ..binary })
     }
 
     /// Reads debug information of a binary that is not there.
@@ -82,7 +89,16 @@ impl Binary {
             functions: known,
             has_lines: has_lines(&parsed),
             has_symbols: has_symbols_already || has_symbols(&parsed),
+            is_split: is_split(&parsed),
+            lacks_named_file: false,
         })
+    }
+
+    /// Returns whether the file with the functions around the call before a return address is missing. Which of them were inlined there
+    /// is not known then: a line may be of one, and the function that around it.
+    pub fn lacks_functions(&self, address: u64) -> bool {
+        let first = |address| self.loader.find_frames(address).ok()?.next().ok()?;
+        self.is_split && first(address.saturating_sub(1)).is_some_and(|frame| frame.function.is_none())
     }
 
     /// The functions that the call before a return address is in: the innermost of inlined ones first.
@@ -133,6 +149,29 @@ fn has_lines<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> bool {
 
 fn has_symbols<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> bool {
     file.symbol_table().is_some()
+}
+
+/// Returns whether a unit of the debug information names a file that has the rest of it.
+fn is_split<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> bool {
+    // Units that are split, and few others, take their addresses from there.
+    if file.section_by_name(".debug_addr").is_none() {
+        return false;
+    }
+    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let section = |id: SectionId| -> Result<Cow<'d, [u8]>, gimli::Error> {
+        let found = file.section_by_name(id.name()).and_then(|section| section.uncompressed_data().ok());
+        Ok(found.unwrap_or_default())
+    };
+    let Ok(sections) = gimli::DwarfSections::load(section) else { return false };
+    let dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        let unit = dwarf.unit(header);
+        if unit.is_ok_and(|unit| unit.dwo_name().is_ok_and(|name| name.is_some())) {
+            return true;
+        }
+    }
+    false
 }
 
 fn functions<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> Vec<(u64, u64, String)> {

@@ -169,7 +169,24 @@ fn lines_come_from_the_file_that_the_binary_names() {
         std::fs::copy(&other.app, debug).unwrap();
         let (found, notes) = places(&profile, &folder, &[]);
         assert!(found.iter().all(|place| place.starts_with("app+0x")), "{found:?}");
-        assert!(notes.starts_with("No lines are known of app (stripped). Build with -g, install"), "{notes}");
+        let expected = "No lines are known of app (the file with its debug information is missing, or another build's). Build with";
+        assert!(notes.starts_with(expected), "{notes}");
+    }
+}
+
+#[test]
+fn where_files_with_functions_are_missing_that_is_said() {
+    for version in ["-gdwarf-5", "-gdwarf-4"] {
+        let built = Built::new(&["-gsplit-dwarf", version]);
+        let profile = built.profile(&built.build_id);
+        let (found, notes) = places(&profile, Path::new(""), &[]);
+        assert_eq!((found, notes), (LINES.map(str::to_owned).to_vec(), String::new()), "{version}");
+        let files = std::fs::read_dir(built.scratch.path()).unwrap().map(|entry| entry.unwrap().path());
+        let apart = files.filter(|path| path.extension().is_some_and(|it| it == "dwo"));
+        apart.for_each(|path| std::fs::remove_file(path).unwrap());
+        let (found, notes) = places(&profile, Path::new(""), &[]);
+        assert_eq!(found, ["main at solver.c:13", "step at solver.c:3"], "{version}");
+        assert!(notes.starts_with("The functions of app are described in .dwo files"), "{version}: {notes}");
     }
 }
 
