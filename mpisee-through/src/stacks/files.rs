@@ -1,7 +1,10 @@
 //! The files that a process has mapped, and their unwind tables.
 
+use super::memory::Memory;
 use framehop::ExplicitModuleSectionInfo;
-use object::{Object, ObjectSection, ObjectSegment, SegmentFlags};
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, Object, ObjectSection, ObjectSegment, SegmentFlags};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,6 +40,11 @@ impl Mapping {
         self.path.starts_with('/')
     }
 
+    /// Returns whether the file that was mapped is at its path no more.
+    pub fn is_deleted(&self) -> bool {
+        self.path.ends_with(" (deleted)")
+    }
+
     pub fn file_name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
@@ -47,7 +55,19 @@ pub fn mappings(text: &str) -> Vec<Mapping> {
     text.lines().filter_map(Mapping::parse).collect()
 }
 
+/// Of a file in memory, the bytes with its program headers, and of a table, that are read at most.
+const MOST_HEAD_BYTES: usize = 1 << 16;
+const MOST_TABLE_BYTES: usize = 1 << 28;
+
+/// The address of `.eh_frame`, from the begin of `.eh_frame_hdr` at its address; `None` unless that is written as linkers do.
+fn table_of_index(address: u64, index: &[u8]) -> Option<u64> {
+    // Version 1, and a distance from the pointer itself, with four bytes and a sign.
+    let &[1, 0x1b, _, _, a, b, c, d, ..] = index else { return None };
+    Some(address.wrapping_add(4).wrapping_add_signed(i64::from(i32::from_ne_bytes([a, b, c, d]))))
+}
+
 /// An executable or library: its code and symbols, as far as stacks need them.
+#[derive(Default)]
 pub struct File {
     /// The segments with code: their place in the file, and the address there.
     segments: Vec<(Range<u64>, u64)>,
@@ -106,6 +126,44 @@ impl File {
             eh_frame_hdr: section(".eh_frame_hdr"),
             got: section(".got"),
             debug_frame: section(".debug_frame"),
+        })
+    }
+
+    /// The same of a file that is gone, from what a process has of it in its memory.
+    pub fn in_memory(memory: &Memory, mappings: &[Mapping], path: &str) -> Option<File> {
+        let first = mappings.iter().find(|mapping| mapping.path == path && mapping.offset == 0)?;
+        let head_bytes = usize::try_from(first.end - first.begin).ok()?.min(MOST_HEAD_BYTES);
+        let head = memory.bytes(first.begin, head_bytes).ok()?;
+        let elf = FileHeader64::<Endianness>::parse(&*head).ok()?;
+        let endian = elf.endian().ok()?;
+        let headers = elf.program_headers(endian, &*head).ok()?;
+        let loaded = || headers.iter().filter(|header| header.p_type(endian) == object::elf::PT_LOAD);
+        let begins = loaded().find(|header| header.p_offset(endian) == 0)?;
+        let bias = first.begin.wrapping_sub(begins.p_vaddr(endian));
+        let code = loaded().filter(|header| header.p_flags(endian) & object::elf::PF_X != 0);
+        let segments = code.map(|header| {
+            let begin = header.p_offset(endian);
+            (begin..begin.saturating_add(header.p_filesz(endian)), header.p_vaddr(endian))
+        });
+        let section = |addresses: Range<u64>| {
+            let bytes = usize::try_from(addresses.end.checked_sub(addresses.start)?).ok()?;
+            let data = memory.bytes(bias.wrapping_add(addresses.start), bytes.min(MOST_TABLE_BYTES)).ok()?;
+            Some((addresses, Arc::<[u8]>::from(data)))
+        };
+        let index = headers.iter().find(|header| header.p_type(endian) == object::elf::PT_GNU_EH_FRAME)?;
+        let begin = index.p_vaddr(endian);
+        let index = section(begin..begin.checked_add(index.p_memsz(endian))?)?;
+        let table = table_of_index(begin, &index.1)?;
+        let ends = loaded().map(|header| {
+            let begin = header.p_vaddr(endian);
+            begin..begin.saturating_add(header.p_filesz(endian))
+        });
+        let end = ends.into_iter().find(|range| range.contains(&table))?.end;
+        Some(File {
+            segments: segments.collect(),
+            eh_frame: Section(section(table..end)),
+            eh_frame_hdr: Section(Some(index)),
+            ..File::default()
         })
     }
 
@@ -174,5 +232,29 @@ mod tests {
             .filter_map(|symbol| object::ObjectSymbol::name(&symbol).ok().map(str::to_owned))
             .find(|name| name.contains("addresses_of_a_process"));
         assert!(name.is_some(), "{address:#x}");
+    }
+
+    #[test]
+    fn what_is_deleted_is_read_in_memory() {
+        let maps = || mappings(&std::fs::read_to_string("/proc/self/maps").unwrap());
+        let original = maps().into_iter().find(|it| it.file_name().starts_with("libm.so")).unwrap().path;
+        let scratch = tempfile::tempdir().unwrap();
+        let copy = scratch.path().join("libmcopy.so");
+        std::fs::copy(&original, &copy).unwrap();
+        // SAFETY: the library's constructors are those of the C library's own.
+        let library = unsafe { libloading::Library::new(&copy) }.unwrap();
+        let expected = File::read(copy.to_str().unwrap()).unwrap();
+        std::fs::remove_file(&copy).unwrap();
+        let maps = maps();
+        let mapping = maps.iter().find(|it| it.path.contains("libmcopy.so") && it.is_code).unwrap();
+        assert!(mapping.is_deleted() && mapping.is_file());
+        let found = File::in_memory(&Memory::new(std::process::id()), &maps, &mapping.path).unwrap();
+        assert_eq!(found.bias(mapping), expected.bias(mapping));
+        let table = |section: &Section| section.0.clone().unwrap();
+        assert_eq!(table(&found.eh_frame_hdr), table(&expected.eh_frame_hdr));
+        let (frames, expected) = (table(&found.eh_frame), table(&expected.eh_frame));
+        assert_eq!(frames.0.start, expected.0.start);
+        assert!(frames.1.starts_with(&expected.1));
+        drop(library);
     }
 }

@@ -32,18 +32,35 @@ impl Memory {
         let bytes = page.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
         bytes.map(u64::from_ne_bytes).ok_or_else(|| format!("{address:#x} is at the end of a page"))
     }
+
+    /// The bytes from an address on.
+    ///
+    /// # Errors
+    /// Why they cannot be read.
+    pub fn bytes(&self, from: u64, count: usize) -> Result<Vec<u8>, String> {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(count).map_err(|error| error.to_string())?;
+        bytes.resize(count, 0);
+        read(self.pid, from, &mut bytes)?;
+        Ok(bytes)
+    }
 }
 
 fn read_page(pid: u32, begin: u64) -> Result<Box<[u8; PAGE_BYTES]>, String> {
     let mut page = Box::new([0; PAGE_BYTES]);
-    let here = libc::iovec { iov_base: page.as_mut_ptr().cast(), iov_len: PAGE_BYTES };
-    let there =
-        libc::iovec { iov_base: std::ptr::without_provenance_mut(begin as usize), iov_len: PAGE_BYTES };
+    read(pid, begin, page.as_mut_slice())?;
+    Ok(page)
+}
+
+/// Fills `to` with what a process has from an address on.
+fn read(pid: u32, from: u64, to: &mut [u8]) -> Result<(), String> {
+    let here = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let there = libc::iovec { iov_base: std::ptr::without_provenance_mut(from as usize), iov_len: to.len() };
     let pid_there = libc::pid_t::try_from(pid).map_err(|_| format!("{pid} is no process"))?;
-    // SAFETY: `here` is `page`, which has as many bytes; memory of the other process is only read.
-    let read = unsafe { libc::process_vm_readv(pid_there, &raw const here, 1, &raw const there, 1, 0) };
-    if read == PAGE_BYTES.cast_signed() {
-        return Ok(page);
+    // SAFETY: `here` is `to`, which has as many bytes; memory of the other process is only read.
+    let bytes = unsafe { libc::process_vm_readv(pid_there, &raw const here, 1, &raw const there, 1, 0) };
+    if bytes == to.len().cast_signed() {
+        return Ok(());
     }
     let error = std::io::Error::last_os_error();
     let hint = match error.raw_os_error() {

@@ -9,13 +9,13 @@
 mod files;
 mod memory;
 
-use files::{Files, Mapping, mappings};
+use files::{File, Files, Mapping, mappings};
 use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, UnwindRegsNative,
     Unwinder, UnwinderNative,
 };
 use memory::Memory;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Limits on the frames of mpisee's library, and on all.
@@ -40,6 +40,8 @@ pub struct Stacks<'r> {
     cache: CacheNative<MayAllocateDuringUnwind>,
     /// The begins of the modules that the unwinder has.
     known: BTreeSet<u64>,
+    /// Files that are gone, as the process has them in memory.
+    gone: HashMap<String, Option<Arc<File>>>,
 }
 
 impl StackReader {
@@ -58,6 +60,7 @@ impl StackReader {
             unwinder: UnwinderNative::new(),
             cache: CacheNative::new(),
             known: BTreeSet::new(),
+            gone: HashMap::new(),
         })
     }
 }
@@ -112,12 +115,25 @@ impl Stacks<'_> {
         self.mappings.get(after.checked_sub(1)?).filter(|mapping| address < mapping.end)
     }
 
+    /// The file that is mapped there; `None` as of [`Files::find`].
+    fn file(&mut self, mapping: &Mapping) -> Option<Arc<File>> {
+        if !mapping.is_deleted() {
+            return self.files.find(mapping);
+        }
+        if let Some(known) = self.gone.get(&mapping.path) {
+            return known.clone();
+        }
+        let read = File::in_memory(&self.memory, &self.mappings, &mapping.path).map(Arc::new);
+        self.gone.insert(mapping.path.clone(), read.clone());
+        read
+    }
+
     /// `file+0xaddress`, the address as the file has it; where that cannot be read, the offset in it.
     fn place(&mut self, address: u64) -> String {
         let Some(mapping) = self.mapping(address).filter(|mapping| mapping.is_file()).cloned() else {
             return format!("{address:#x}");
         };
-        let bias = self.files.find(&mapping).and_then(|file| file.bias(&mapping));
+        let bias = self.file(&mapping).and_then(|file| file.bias(&mapping));
         let bias = bias.unwrap_or_else(|| mapping.begin.wrapping_sub(mapping.offset));
         format!("{}+{:#x}", mapping.path, address.wrapping_sub(bias))
     }
@@ -128,7 +144,7 @@ impl Stacks<'_> {
         if !self.known.insert(mapping.begin) {
             return;
         }
-        let Some(file) = self.files.find(&mapping) else { return };
+        let Some(file) = self.file(&mapping) else { return };
         let Some(bias) = file.bias(&mapping) else { return };
         let sections: ExplicitModuleSectionInfo<Arc<[u8]>> = file.sections();
         self.unwinder.add_module(Module::new(

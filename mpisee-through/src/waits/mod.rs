@@ -20,6 +20,7 @@ mod pattern;
 mod pools;
 #[cfg(test)]
 mod programs;
+mod root;
 pub mod sentence;
 mod totals;
 

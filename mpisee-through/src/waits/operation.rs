@@ -3,6 +3,7 @@
 use super::dependence::Dependence;
 use super::estimate::{self, Auxiliary, Estimate, FEWEST, Known};
 use super::instance::{Hosts, Instance, Waits};
+use super::root::PossibleWaits;
 use mpisee_profile::segment::instances::hash;
 use std::ops::Range;
 
@@ -141,7 +142,7 @@ impl SampledCalls {
     }
 
     /// The instances one after the other.
-    pub fn instances(&self) -> impl Iterator<Item = Instance<'_>> {
+    pub fn instances(&self) -> impl ExactSizeIterator<Item = Instance<'_>> {
         let members = self.members().max(1);
         let times = self.arrivals.chunks_exact(members).zip(self.departures.chunks_exact(members));
         times.zip(&self.roots).enumerate().map(move |(at, ((arrivals, departures), &root))| {
@@ -255,7 +256,11 @@ pub fn estimate(
         (Dependence::All, &[one, other]) if awaited.len() == 2 => vec![other, one],
         _ => estimator.caused(waiting)?,
     };
-    Some(Estimated { waiting, suffered, caused })
+    let estimated = Estimated { waiting, suffered, caused };
+    match dependence {
+        Dependence::AllOnRoot => estimator.with_possible(estimated),
+        _ => Some(estimated),
+    }
 }
 
 /// By member, how much later it arrives than those who are awaited on average.
@@ -393,6 +398,28 @@ impl Estimator<'_> {
         let time: Vec<Auxiliary> = self.time_of_all(1.0).into_iter().collect();
         let found = self.total(&sums, &time, &below(&sums, self.floors(None)))?;
         Some(found.clamped(0.0, whole_s.max(sums.iter().sum())))
+    }
+
+    /// The same with intervals that contain what roots may have waited.
+    fn with_possible(&self, mut found: Estimated) -> Option<Estimated> {
+        let possible = PossibleWaits::of(self.sample.instances(), &self.sample.hosts);
+        if possible.are_none() {
+            return Some(found);
+        }
+        let mut of_all_s = 0.0;
+        for member in 0..self.sample.members() {
+            let whole_s = self.whole_s(member..member + 1);
+            let time: Vec<Auxiliary> = self.time(member, 1.0).into_iter().collect();
+            let waited_s = self.total(&possible.waited[member], &time, &[])?.high;
+            let suffered = &mut found.suffered[member];
+            let high_s = (suffered.high + waited_s).min(whole_s).max(suffered.high);
+            of_all_s += high_s - suffered.high;
+            suffered.high = high_s;
+            found.caused[member].high += self.total(&possible.caused[member], &[], &[])?.high;
+        }
+        found.waiting.high += of_all_s;
+        found.caused.iter_mut().for_each(|caused| caused.high = caused.high.min(found.waiting.high));
+        Some(found)
     }
 
     /// By member, with the sum of the waiting.

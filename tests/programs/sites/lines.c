@@ -77,7 +77,7 @@ static NOT_INLINED void arrive(MPI_Comm comm) {
 
 static NOT_INLINED void arrive_late(MPI_Comm comm) {
     if (rank == 1)
-        usleep(200 * 1000);
+        usleep(600 * 1000);
     arrive(comm);
     STAYS;
 }

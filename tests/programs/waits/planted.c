@@ -6,6 +6,7 @@
  *   growing       rank 1, ever later
  *   root          the root of MPI_Bcast, rank 1
  *   leaf          rank 2 of MPI_Reduce, to rank 0
+ *   long          rank 1 to MPI_Bcast of 4 MiB, for which the root, rank 0, waits
  *   rows          on the two rows of a grid, rank 1 in one and, half as late, rank 3 in the other
  *   sound         nobody; each computes for as long before every call */
 #include "program.h"
@@ -27,7 +28,7 @@ static double now(void) {
 }
 
 static int late_us(int call, int calls) {
-    if (is("one") || is("root")) return rank == 1 ? us : 0;
+    if (is("one") || is("root") || is("long")) return rank == 1 ? us : 0;
     if (is("two")) return rank == 1 || rank == 2 ? us : 0;
     if (is("alternating")) return rank == (size > 2) + call % 2 ? us : 0;
     if (is("growing")) return rank == 1 ? 3 * us * call / calls : 0;
@@ -38,7 +39,9 @@ static int late_us(int call, int calls) {
 
 static void communicate(MPI_Comm comm) {
     double one = 1, all = 0;
-    if (is("root")) MPI_Bcast(&one, 1, MPI_DOUBLE, 1, comm);
+    static char block[4 << 20];
+    if (is("long")) MPI_Bcast(block, sizeof block, MPI_CHAR, 0, comm);
+    else if (is("root")) MPI_Bcast(&one, 1, MPI_DOUBLE, 1, comm);
     else if (is("leaf")) MPI_Reduce(&one, &all, 1, MPI_DOUBLE, MPI_SUM, 0, comm);
     else MPI_Allreduce(&one, &all, 1, MPI_DOUBLE, MPI_SUM, comm);
 }
@@ -87,7 +90,7 @@ static void tell(MPI_Comm comm, int calls, const double *entered, const double *
             b[member] = out[member * calls + call];
         }
         if (is("root")) add(a, b, members, ON_ROOT, 1, caused, suffered);
-        else if (is("leaf")) add(a, b, members, OF_ROOT, 0, caused, suffered);
+        else if (is("leaf") || is("long")) add(a, b, members, OF_ROOT, 0, caused, suffered);
         else add(a, b, members, ON_ALL, 0, caused, suffered);
     }
     for (int member = 0; member < members; member++)

@@ -30,11 +30,16 @@ impl Running {
 
     /// The stacks of the ranks that are in a call, by rank, once as many are as stay in one.
     fn stacks(&self) -> BTreeMap<u64, Vec<String>> {
+        self.stacks_where(|problems| problems.is_null())
+    }
+
+    /// The same where this is so of what is said of files.
+    fn stacks_where(&self, is_right: impl Fn(&Value) -> bool) -> BTreeMap<u64, Vec<String>> {
         let mut found = BTreeMap::new();
         until("ranks are in calls", || {
             let document: Value = serde_json::from_str(&self.top(&["--format", "json"])).expect("it is JSON");
             let job = &document["jobs"][0];
-            assert_eq!(job["stack_problems"], Value::Null, "{job}");
+            assert!(is_right(&job["stack_problems"]), "{job}");
             found = job["processes"].as_array().expect("a list").iter().filter_map(of_process).collect();
             found.len() + 1 == self.ranks as usize
         });
@@ -102,6 +107,30 @@ fn a_library_that_was_opened_is_named() {
         let found = running.stacks();
         let made = at("reduce_in_library", "lifecycle/stacks_library.c", "the library calls");
         assert_eq!(found[&0][..2], [made, at("step", C, "reduce(&out, &in)")], "{found:?}");
+        running.end();
+    });
+}
+
+#[test]
+fn the_way_leads_through_a_library_that_was_replaced() {
+    on_each_mpi(|mpi| {
+        let library = mpi.compile_variant("lifecycle/stacks_library", "shared", &["-O2", "-shared", "-fPIC"]);
+        let program = mpi.compile_variant("lifecycle/stacks", "opening", &["-O2", "-ldl"]);
+        let scratch = tempfile::tempdir().expect("a folder can be made");
+        let copy = scratch.path().join("libreplaced.so");
+        std::fs::copy(&library, &copy).expect("it is there");
+        let running = Running::start(mpi, 4, &program, &[&copy]);
+        std::fs::remove_file(&copy).expect("it is there");
+        std::fs::copy(&program, &copy).expect("it is gone");
+        let gone = format!("'{} (deleted)' is not there", copy.display());
+        let found = running.stacks_where(|problems| {
+            problems
+                .as_array()
+                .is_none_or(|said| said.iter().all(|it| it.as_str().is_some_and(|it| it.starts_with(&gone))))
+        });
+        let address = format!("{} (deleted)+0x", copy.display());
+        assert!(found[&0][0].starts_with(&address), "{found:?}");
+        assert_eq!(found[&0][1], at("step", C, "reduce(&out, &in)"), "{found:?}");
         running.end();
     });
 }

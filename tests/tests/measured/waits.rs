@@ -121,6 +121,21 @@ fn a_late_root() {
 }
 
 #[test]
+fn a_root_that_may_have_waited_has_that_in_its_interval() {
+    alone(|mpi| {
+        let finished = run(mpi, "long", 60, 20_000, 2);
+        let (answer, findings) = answer(&finished, "MPI_Bcast");
+        let truth = true_waits(&finished);
+        let (suffered_s, caused_s) = (truth[&0][1], truth[&1][0]);
+        assert!(suffered_s > 60.0 * 0.01, "the program's books: {truth:?}");
+        for ([low, high], truth_s) in [(answer[&0][1], suffered_s), (answer[&1][0], caused_s)] {
+            assert!(low < 0.1 * truth_s && truth_s < 1.1 * high, "{answer:?} instead of {truth:?}");
+        }
+        assert!(findings.is_empty(), "nobody is accused of what was not measured: {findings:?}");
+    });
+}
+
+#[test]
 fn a_rank_for_which_the_root_waits() {
     finds("leaf", [100, 5000], 3, "MPI_Reduce", &[2], &[("late rank", "2")]);
 }
