@@ -1,7 +1,7 @@
 //! The models of a `network.json` for people, and its points for programs.
 
 use crate::output::{aligned, digits, size};
-use mpisee_profile::network::{InterfaceScheme, Network, PairModel, Segment};
+use mpisee_profile::network::{InterfaceScheme, LACKING_FROM, Network, PairModel, Segment};
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -30,10 +30,23 @@ pub fn text(network: &Network, nodes: usize) -> String {
             100.0 * it.error_other
         );
     }
+    text += &network.no_core.map_or_else(String::new, without_core_text);
     if nodes == 1 {
         text += "All ranks are on one node, so nothing was measured across nodes; ranks on two nodes show that.\n";
     }
     text
+}
+
+/// What is to be said of the time in which a rank had no core; nothing if it is short.
+pub fn without_core_text(share: f64) -> String {
+    if share < LACKING_FROM {
+        return String::new();
+    }
+    format!(
+        "A rank had no core for {:.0} % of the time: the times are those of a machine that is shared, with other processes or with more \
+         ranks than cores.\n",
+        100.0 * share
+    )
 }
 
 fn of_pair(pair: &PairModel, memory: Option<&str>) -> String {

@@ -8,6 +8,9 @@ use std::path::Path;
 /// Version of the file's format. Every version ever written stays readable.
 pub const NETWORK_VERSION: u32 = 1;
 
+/// The part of its time from which on a rank lacked a core.
+pub const LACKING_FROM: f64 = 0.05;
+
 /// The contents of a `network.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Network {
@@ -24,6 +27,10 @@ pub struct Network {
     /// The kind of memory of all buffers, as in `calls.csv`; none if it is that of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
+    /// While the models were measured, the part of its time that the rank with most of it was ready to run and had no core; none if
+    /// that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_core: Option<f64>,
     /// Models of pairs of ranks, one for each class of pairs.
     #[serde(default)]
     pub pairs: Vec<PairModel>,
@@ -201,6 +208,9 @@ pub struct Replay {
     pub alone_s: f64,
     /// See `together_spread`.
     pub alone_spread: f64,
+    /// As [`Network::no_core`], of the replay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_core: Option<f64>,
 }
 
 /// Operations whose blocks may have different lengths, which no profile has one by one, so that a replay has them equally long.

@@ -7,7 +7,7 @@ use crate::units::{count, human_bytes, time};
 use crate::view::ProfileView;
 use crate::waits::{self, Waiting};
 use anyhow::{Result, bail};
-use mpisee_profile::network::{MESSAGES, Network, Replay};
+use mpisee_profile::network::{LACKING_FROM, MESSAGES, Network, Replay};
 use mpisee_profile::requests::Requests;
 use mpisee_profile::rows::{CallRow, PeerRow};
 use mpisee_profile::{Kind, Operation};
@@ -147,6 +147,8 @@ pub enum Doubt {
     Longer,
     /// Its repetitions took times that differ too much.
     Disturbed,
+    /// A rank of it had no core for a part of its time.
+    NoCore,
 }
 
 impl Doubt {
@@ -156,6 +158,9 @@ impl Doubt {
     fn of(replay: &Replay, replayed_s: f64, transfer_s: f64) -> Option<Doubt> {
         if replay.assumes_equal_blocks() {
             return Some(Doubt::Blocks);
+        }
+        if replay.no_core.is_some_and(|share| share >= LACKING_FROM) {
+            return Some(Doubt::NoCore);
         }
         if replay.together_spread > Doubt::SPREAD {
             return Some(Doubt::Disturbed);
@@ -318,6 +323,10 @@ impl Compared {
             Some(Doubt::Disturbed) => causes.push(format!(
                 "the replay was disturbed (its middle half spreads over {:.0} % of the median), so measure it again on cores that nobody else uses",
                 100.0 * replay.together_spread
+            )),
+            Some(Doubt::NoCore) => causes.push(format!(
+                "a rank of the replay had no core for {:.0} % of its time, so measure it again with a core for each rank",
+                100.0 * replay.no_core.unwrap_or_default()
             )),
             Some(Doubt::Longer) => causes.push(
                 match replay.call == MESSAGES {

@@ -3,11 +3,10 @@
 use crate::processes::{ProcessRows, Processes};
 use mpisee_collect::aggregate::node_rows;
 use mpisee_profile::RankSet;
+use mpisee_profile::network::LACKING_FROM;
 use mpisee_profile::rows::{Cpus, NodeRow, RankRow};
 use std::collections::BTreeMap;
 
-/// The share of its wall time from which on a rank lacked a core.
-pub const LACKING_FROM: f64 = 0.05;
 /// The least time without a core, in seconds: a run may be so short that its start is a good part of it.
 pub const LEAST_WAIT_S: f64 = 0.01;
 /// Cores that were wanted beyond those allowed, by those allowed, before they are said to be more: clocks differ a bit.

@@ -65,6 +65,7 @@ fn replay(family: &str, comms: &[&str], call: &str, size: [u64; 2], bytes: u64, 
         together_spread: 0.02,
         alone_s: times_s[1],
         alone_spread: 0.01,
+        no_core: None,
     }
 }
 
@@ -130,22 +131,29 @@ fn time_is_divided_into_parts_that_add_up() {
     assert_eq!(parts(messages), [0.0, 0.0, 0.0, 0.08]);
 }
 
-/// Repetitions of a replay that took times which differ much say nothing of the network.
+/// Repetitions of a replay that took times which differ much, or without a core for each rank, say nothing of the network.
 #[test]
 fn a_disturbed_replay_accuses_nobody() {
-    let mut disturbed = network();
-    disturbed.replays.iter_mut().for_each(|replay| replay.together_spread = 2.14);
-    let profile = written(&disturbed);
-    let ran = profile.run(&COMMAND);
-    let said = ran.exits(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        said.contains("the replay was disturbed (its middle half spreads over 214 % of the median)"),
-        "{said}"
-    );
-    assert!(!said.contains("share the network"), "{said}");
-    let advice = profile.run(&["advise", "app.mpisee", "--network", "network.json"]);
-    let advice = &advice.exits(0).stdout;
-    assert!(!advice.contains("[network]") && !advice.contains("[shared-network]"), "{advice}");
+    let spread = |replay: &mut Replay| replay.together_spread = 2.14;
+    let no_core = |replay: &mut Replay| replay.no_core = Some(0.31);
+    for (change, expected) in [
+        (
+            spread as fn(&mut Replay),
+            "the replay was disturbed (its middle half spreads over 214 % of the median)",
+        ),
+        (no_core, "a rank of the replay had no core for 31 % of its time"),
+    ] {
+        let mut disturbed = network();
+        disturbed.replays.iter_mut().for_each(change);
+        let profile = written(&disturbed);
+        let ran = profile.run(&COMMAND);
+        let said = ran.exits(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(expected), "{said}");
+        assert!(!said.contains("share the network"), "{said}");
+        let advice = profile.run(&["advise", "app.mpisee", "--network", "network.json"]);
+        let advice = &advice.exits(0).stdout;
+        assert!(!advice.contains("[network]") && !advice.contains("[shared-network]"), "{advice}");
+    }
 }
 
 #[test]

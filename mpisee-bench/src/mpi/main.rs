@@ -3,6 +3,7 @@
 mod agree;
 mod border;
 mod collective;
+mod cores;
 mod gpu;
 mod measure;
 mod memory;

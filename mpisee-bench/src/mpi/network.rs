@@ -2,6 +2,7 @@
 
 use super::agree::{Failed, agree};
 use super::border::{Memory, Pending, begin_send, done};
+use super::cores::Watch;
 use super::measure::{self, Effort};
 use super::place::Setting;
 use mpi::ffi;
@@ -45,10 +46,13 @@ pub fn measure(
         _ => Ok(()),
     };
     agree(world, enough)?;
+    let watch = Watch::start();
     let mut pairs = Vec::new();
     for (class, ranks) in pairs_of_classes(setting) {
         pairs.push(pair(world, class, ranks, backend, &sizes, effort)?);
     }
+    let interfaces = interfaces(world, setting, backend, effort)?;
+    let no_core = watch.end(world);
     let network = Network {
         network_version: NETWORK_VERSION,
         measured: now(),
@@ -56,8 +60,9 @@ pub fn measure(
         hosts: setting.hosts.clone(),
         ranks: world.size() as u32,
         memory: memory_of(settings, backend),
+        no_core,
         pairs,
-        interfaces: interfaces(world, setting, backend, effort)?,
+        interfaces,
         replays: if world.rank() == 0 { kept_replays(setting, settings, backend) } else { Vec::new() },
     };
     let written = if world.rank() == 0 { write(&network, setting, settings) } else { Ok(()) };

@@ -1,13 +1,14 @@
 //! `mpisee-bench --like app.mpisee`: the profile's communication without the computation, in `network.json`.
 
 use super::agree::{Failed, agree};
+use super::cores::Watch;
 use super::measure::{self, Effort};
 use super::place::Setting;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use mpisee_bench::cli::Settings;
 use mpisee_bench::memory::MemoryKind;
-use mpisee_bench::network::now;
+use mpisee_bench::network::{self, now};
 use mpisee_bench::output::{Format, aligned, digits, size};
 use mpisee_bench::replay::{Item, Plan, Weighted, plan};
 use mpisee_bench::statistics::Summary;
@@ -86,7 +87,13 @@ fn before(output: &Path, setting: &Setting, memory: Option<MemoryKind>) -> Resul
             found.mpi.library.split(',').next().unwrap_or_default()
         ));
     }
-    Ok(Network { pairs: found.pairs, interfaces: found.interfaces, replays: found.replays, ..fresh })
+    Ok(Network {
+        no_core: found.no_core,
+        pairs: found.pairs,
+        interfaces: found.interfaces,
+        replays: found.replays,
+        ..fresh
+    })
 }
 
 /// The value of rank 0, on all ranks.
@@ -102,6 +109,7 @@ pub fn shared<T: Serialize + DeserializeOwned>(world: &SimpleCommunicator, own: 
 }
 
 fn replay(world: &SimpleCommunicator, plan: &Plan, item: &Item, effort: Effort) -> Result<Replay, Failed> {
+    let watch = Watch::start();
     let (together_s, together_spread) = per_call(world, item, None, effort)?;
     let (alone_s, alone_spread) = match item.comms.len() {
         1 => (together_s, together_spread),
@@ -121,6 +129,7 @@ fn replay(world: &SimpleCommunicator, plan: &Plan, item: &Item, effort: Effort) 
         together_spread,
         alone_s,
         alone_spread,
+        no_core: watch.end(world),
     })
 }
 
@@ -159,6 +168,9 @@ fn write(
     }
     println!("{}", setting.text());
     print!("{}", table(plan, &replays));
+    if let Some(share) = replays.iter().filter_map(|it| it.no_core).reduce(f64::max) {
+        print!("{}", network::without_core_text(share));
+    }
     println!("The replay covers {:.1} % of the time in communication.", 100.0 * plan.covered());
     print!("{}", plan.left_out_text());
     println!("Read it with: mpisee-through compare-network {} {}", profile.display(), output.display());

@@ -4,8 +4,9 @@
 use super::facts::Facts;
 use super::finding::{Finding, percent};
 use super::waiting;
-use crate::cores::{Crowd, LACKING_FROM, LEAST_WAIT_S, NodeLack, Reason};
+use crate::cores::{Crowd, LEAST_WAIT_S, NodeLack, Reason};
 use crate::units::{count, time};
+use mpisee_profile::network::LACKING_FROM;
 use mpisee_profile::{RankSet, WorldRank};
 
 /// The rule's name.
