@@ -334,6 +334,7 @@ mod tests {
             together_spread: 0.1,
             alone_s,
             alone_spread: 0.1,
+            no_core: None,
         };
         let read = |together_s, alone_s| {
             let replays = vec![replay(together_s, alone_s)];

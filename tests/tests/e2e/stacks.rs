@@ -121,7 +121,7 @@ fn the_way_leads_through_a_library_that_was_replaced() {
         std::fs::copy(&library, &copy).expect("it is there");
         let running = Running::start(mpi, 4, &program, &[&copy]);
         std::fs::remove_file(&copy).expect("it is there");
-        std::fs::copy(&program, &copy).expect("it is gone");
+        std::fs::copy(&library, &copy).expect("it is gone");
         let gone = format!("'{} (deleted)' is not there", copy.display());
         let found = running.stacks_where(|problems| {
             problems
