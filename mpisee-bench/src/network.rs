@@ -37,7 +37,7 @@ pub fn text(network: &Network, nodes: usize) -> String {
     text
 }
 
-/// What is to be said of the time in which a rank had no core; nothing if it is short.
+/// A sentence on the time in which a rank had no core; nothing if it is short.
 pub fn without_core_text(share: f64) -> String {
     if share < LACKING_FROM {
         return String::new();

@@ -6,7 +6,7 @@ use mpi::traits::*;
 use mpisee_collect::process::cpu;
 use std::time::Instant;
 
-/// From a moment on.
+/// Watches, from a moment on, for how long this rank has no core.
 pub struct Watch {
     began: Instant,
     waited_ns: Option<u64>,

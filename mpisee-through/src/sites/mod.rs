@@ -146,7 +146,7 @@ impl Sites {
     }
 }
 
-/// What is said of binaries whose lines are not known.
+/// The binaries whose lines are not known, and how these can be had.
 fn note_on_lines(modules: &[(&String, &Unresolved)]) -> Option<String> {
     let each = modules.iter().map(|(module, why)| format!("{} ({})", frames::file_name(module), why.text()));
     let each: Vec<String> = each.collect();
@@ -160,7 +160,7 @@ fn note_on_lines(modules: &[(&String, &Unresolved)]) -> Option<String> {
     (!each.is_empty()).then(|| format!("No lines are known of {}. {what_to_do}", each.join(", ")))
 }
 
-/// What is said of binaries of which lines are known, but not the functions that these are of.
+/// The binaries of which lines are known, but not the functions that these are of.
 fn note_on_functions(modules: &[(&String, &Unresolved)]) -> Option<String> {
     let each: Vec<&str> = modules.iter().map(|(module, _)| frames::file_name(module)).collect();
     (!each.is_empty()).then(|| {
