@@ -38,7 +38,8 @@ struct mp_counter {
 struct mp_table {
     uint64_t slots; /* a power of two */
     uint64_t lost;  /* accesses for which there was no room */
-    uint64_t spare[2];
+    uint64_t mark;  /* the host's: tells the table from what was in its memory before */
+    uint64_t spare;
 };
 
 /* Addresses, by the MiB: those of which the number less `first`, in 32 bits, is below `count`. Ranges are in them; of what is
@@ -78,6 +79,7 @@ struct mp_records {
     uint64_t capacity;
     uint64_t dropped;     /* records for which there was no room */
     uint64_t reserved[2]; /* of a half; where it is as many as fit, or more, the half takes no more */
+    uint64_t emptied[2];  /* the host's: how often it has emptied a half */
 };
 
 /* Kinds of access. */

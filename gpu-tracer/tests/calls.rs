@@ -15,6 +15,12 @@ fn run(back_end: BackEnd, what: &str) -> (String, Vec<GpuRow>) {
 
 /// The same of kernels of a pattern.
 fn run_of(back_end: BackEnd, what: &str, kernels: &str) -> (String, Vec<GpuRow>) {
+    let (said, rows, notes) = run_with_notes(back_end, what, kernels);
+    assert_eq!(notes, Vec::<String>::new());
+    (said, rows)
+}
+
+fn run_with_notes(back_end: BackEnd, what: &str, kernels: &str) -> (String, Vec<GpuRow>, Vec<String>) {
     let stage = Stage::without_program(back_end);
     stage.build(&["tests/fake/calls.c"], "calls", &["-pthread"]);
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/lines.cubin");
@@ -28,8 +34,7 @@ fn run_of(back_end: BackEnd, what: &str, kernels: &str) -> (String, Vec<GpuRow>)
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{back_end:?} {what}: {said}");
     let (rows, notes) = stage.rows();
-    assert_eq!(notes, Vec::<String>::new());
-    (String::from_utf8(output.stdout).unwrap(), rows)
+    (String::from_utf8(output.stdout).unwrap(), rows, notes)
 }
 
 /// Kernel, source, accesses, sorted; of one kind.
@@ -92,6 +97,15 @@ fn kernels_of_a_graph_count_though_memory_came_after_their_last_launch() {
         let (_, rows) = run(back_end, "late");
         assert_eq!(seen(&rows, Access::Atomic).iter().map(|it| it.2).sum::<u64>(), 32 * 3, "{back_end:?}");
     }
+}
+
+#[test]
+fn launches_before_the_device_has_its_counters_are_reported() {
+    // NVBit's writes are done when a launch is made.
+    let (_, rows, notes) = run_with_notes(BackEnd::Sanitizer, "behind", "*");
+    assert_eq!(seen(&rows, Access::Atomic).iter().map(|it| it.2).sum::<u64>(), 32 * (2 + 5));
+    let [note] = &notes[..] else { panic!("{notes:?}") };
+    assert!(note.contains("before the device had its counters"), "{note}");
 }
 
 #[test]

@@ -38,6 +38,9 @@ impl Backend for Memory {
         }
         true
     }
+    fn wait(&self, _: Queue) -> bool {
+        true
+    }
     fn function(&self, _: u64, _: &str) -> Option<(u64, u64)> {
         None
     }

@@ -2,11 +2,13 @@
 //!
 //! The parameters of a launch do not change while it may run; memory is reused once no launch can need it.
 
+use crate::counting::arrival::Arrival;
 use crate::counting::patience::Patience;
 use crate::counting::records::Buffer;
 use crate::device::backend::{Backend, Queue};
 use crate::device::layout::{Counter, Launch, Range, Table, Window, bytes_of, bytes_of_mut, threshold};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
 
 /// Launches that get their memory together.
@@ -28,8 +30,12 @@ pub struct Context {
     pub has_launched: bool,
     /// Records on the device, if they are wanted.
     pub records: Buffer,
-    /// Address of the counters on the device.
-    pub table: u64,
+    /// Address of the counters on the device; 0 if there are none.
+    table: u64,
+    /// What the table says when it is there.
+    mark: u64,
+    /// Whether it, and the records, are there.
+    arrival: Option<Arrival>,
     /// Values of the counters when they were last read.
     pub before: Vec<Counter>,
     /// Accesses that had no counter, as last seen.
@@ -78,6 +84,8 @@ impl Context {
             has_launched: false,
             records: Buffer::default(),
             table: 0,
+            mark: new_mark(),
+            arrival: None,
             before: Vec::new(),
             lost_before: 0,
             has_failed: false,
@@ -89,27 +97,45 @@ impl Context {
         }
     }
 
-    /// Makes the counters, once. Other streams may use them right after, so this waits until they are clear.
-    pub fn make_table(&mut self, backend: &dyn Backend, queue: Queue, slots: usize) -> bool {
+    /// Makes the counters, once, and before them room for records. False if the device has no memory for counters.
+    pub fn make_table(&mut self, backend: &dyn Backend, queue: Queue, slots: usize, records: usize) -> bool {
         if self.table != 0 || self.has_failed {
             return !self.has_failed;
         }
-        let Some(table) = backend.allocate(queue.context, Table::bytes(slots)) else {
-            self.has_failed = true;
-            return false;
-        };
-        let mut seen = [Table::default()];
-        let is_made = backend.clear(queue, table, Table::bytes(slots))
-            && backend.write(queue, table, bytes_of(&[Table::new(slots)]))
-            && backend.read(queue, table, bytes_of_mut(&mut seen))
-            && seen[0].slots == slots as u64;
-        if is_made {
+        self.has_failed = true;
+        if records > 0 {
+            self.records = Buffer::make(backend, queue, records).unwrap_or_default();
+        }
+        let Some(table) = backend.allocate(queue.context, Table::bytes(slots)) else { return false };
+        // What is written last is there last. The stream may still write to a table that fails, so that is not freed.
+        self.has_failed = !backend.clear(queue, table, Table::bytes(slots))
+            || !backend.write(queue, table, bytes_of(&[Table::new(slots, self.mark)]));
+        if !self.has_failed {
             self.table = table;
             self.before = vec![Counter::default(); slots];
+            self.arrival = Some(Arrival::in_order_of(queue.stream));
         }
-        // The stream may still write to the memory, so it is not freed.
-        self.has_failed = !is_made;
-        is_made
+        !self.has_failed
+    }
+
+    /// The address of the counters, if the device has them by now.
+    pub fn counters(&mut self, backend: &dyn Backend, queue: Queue) -> Option<u64> {
+        let (table, mark) = (self.table, self.mark);
+        self.arrival.as_mut()?.is_there(|| has_table(backend, queue, table, mark)).then_some(table)
+    }
+
+    /// Returns whether a kernel that is put into the stream now finds the counters.
+    pub fn finds_counters(&mut self, backend: &dyn Backend, queue: Queue) -> bool {
+        let (table, mark) = (self.table, self.mark);
+        let look = || has_table(backend, queue, table, mark);
+        self.arrival.as_mut().is_some_and(|it| it.is_for(queue.stream, look))
+    }
+
+    /// The program has waited for a stream, or, without one, for all of the context.
+    pub fn waited(&mut self, stream: Option<u64>) {
+        if let Some(arrival) = &mut self.arrival {
+            arrival.waited(stream);
+        }
     }
 
     /// Puts ranges into memory of their own; what the stream had before is retired.
@@ -151,7 +177,7 @@ impl Context {
     /// Waits for a stream for which the program has not waited for long, so that its blocks can be used again.
     fn make_place(&mut self, backend: &dyn Backend, queue: Queue) {
         let of_stream = self.streams.entry(queue.stream).or_default();
-        if of_stream.retired.len() > MOST_RETIRED && backend.wait(queue, self.table) {
+        if of_stream.retired.len() > MOST_RETIRED && backend.wait(queue) {
             let done = of_stream.retired.drain(..).chain(of_stream.older.drain(..));
             done.for_each(|(address, bytes)| self.free.entry(bytes).or_default().push(address));
         }
@@ -193,10 +219,13 @@ impl Context {
     /// A stream is about to go, and another may get its handle, in which nothing waits for what is still in this one. So
     /// what it has is not for that one; it can be used again after a wait for the whole context.
     pub fn forget_stream(&mut self, backend: &dyn Backend, queue: Queue) {
+        if let Some(arrival) = &mut self.arrival {
+            arrival.stream_gone(queue.stream);
+        }
         let Some(old) = self.streams.remove(&queue.stream) else { return };
         let memory = old.blocks.into_iter().chain(old.retired).chain(old.older);
         let waiting = self.streams.get(&GONE).map_or(0, |it| it.retired.len());
-        if old.is_busy && !(waiting > MOST_RETIRED && backend.wait(queue, self.table)) {
+        if old.is_busy && !(waiting > MOST_RETIRED && backend.wait(queue)) {
             self.streams.entry(GONE).or_default().retired.extend(memory);
         } else {
             memory.for_each(|(address, bytes)| self.free.entry(bytes).or_default().push(address));
@@ -211,6 +240,17 @@ impl Context {
         let size = class(bytes);
         self.free.get_mut(&size).and_then(Vec::pop).or_else(|| backend.allocate(context, size))
     }
+}
+
+/// Returns whether the device has the table; also if it cannot be read, which who reads the counters finds out.
+fn has_table(backend: &dyn Backend, queue: Queue, table: u64, mark: u64) -> bool {
+    let mut seen = [Table::default()];
+    !backend.read(queue, table, bytes_of_mut(&mut seen)) || seen[0].mark == mark
+}
+
+/// A mark that no table had: memory may still have that of a context that is gone, or another process's.
+fn new_mark() -> u64 {
+    RandomState::new().hash_one(Instant::now())
 }
 
 /// Sizes are few, so that what was freed can be used again.

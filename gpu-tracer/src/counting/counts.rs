@@ -287,6 +287,9 @@ mod tests {
             fn read(&self, _: Queue, _: u64, _: &mut [u8]) -> bool {
                 false
             }
+            fn wait(&self, _: Queue) -> bool {
+                false
+            }
             fn function(&self, _: u64, _: &str) -> Option<(u64, u64)> {
                 None
             }

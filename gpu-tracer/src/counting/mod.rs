@@ -1,5 +1,6 @@
 //! From what a device counted to the tracer's files.
 
+pub(crate) mod arrival;
 pub(crate) mod context;
 pub(crate) mod counts;
 pub mod file;

@@ -14,6 +14,7 @@ use mpisee_profile::gpu::{Access, Handle};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::mem::offset_of;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -30,20 +31,19 @@ pub struct Buffer {
     capacity: usize,
     /// Records that were taken, of each half.
     taken: [usize; 2],
+    /// How often each half was emptied; the device may not have the last time yet.
+    emptied: [u64; 2],
     dropped: u64,
 }
 
 impl Buffer {
-    /// Makes the buffer. Other streams may use it right after, so this waits until it is clear.
+    /// Makes the buffer, in the order of the stream.
     pub fn make(backend: &dyn Backend, queue: Queue, capacity: usize) -> Option<Buffer> {
         let address = backend.allocate(queue.context, Records::bytes(capacity))?;
         let header = Records { capacity: capacity as u64, ..Records::default() };
-        let mut seen = [Records::default()];
         let is_made = backend.clear(queue, address, Records::bytes(capacity))
-            && backend.write(queue, address, bytes_of(&[header]))
-            && backend.read(queue, address, bytes_of_mut(&mut seen))
-            && seen[0].capacity == header.capacity;
-        is_made.then_some(Buffer { address, capacity, taken: [0; 2], dropped: 0 })
+            && backend.write(queue, address, bytes_of(&[header]));
+        is_made.then_some(Buffer { address, capacity, ..Buffer::default() })
     }
 
     /// Takes what is whole, and empties halves that are full; also how many records were dropped since this was last done.
@@ -54,7 +54,9 @@ impl Buffer {
             return None;
         }
         let mut found = Vec::new();
-        for half in 0..2 {
+        // A half that is not empty yet has what was taken.
+        let is_old = [0, 1].map(|half| header[0].emptied[half] != self.emptied[half]);
+        for half in (0..2).filter(|&half| !is_old[half]) {
             let begun = (header[0].reserved[half].min(self.capacity as u64)) as usize;
             let first = self.taken[half];
             if begun > first {
@@ -63,7 +65,7 @@ impl Buffer {
                 found.extend(whole);
             }
             if self.taken[half] == self.capacity {
-                self.empty(backend, queue, half)?;
+                self.empty(backend, queue, half).then_some(())?;
             }
         }
         let dropped = header[0].dropped.saturating_sub(self.dropped);
@@ -89,18 +91,17 @@ impl Buffer {
         (records.is_empty() || backend.read(queue, address, bytes_of_mut(&mut records))).then_some(records)
     }
 
-    /// Empties a half of which every record was taken. Nobody writes there until `reserved` is 0 again, which is last.
-    fn empty(&mut self, backend: &dyn Backend, queue: Queue, half: usize) -> Option<()> {
+    /// Empties a half of which every record was taken. Nobody writes there until `reserved` is 0 again.
+    fn empty(&mut self, backend: &dyn Backend, queue: Queue, half: usize) -> bool {
         let begin = self.address + Records::offset(self.capacity, half, 0);
-        let reserved = self.address + (std::mem::offset_of!(Records, reserved) + 8 * half) as u64;
-        let mut seen = [Record::default()];
-        // Reading a record back shows that it is done.
-        let is_empty = backend.clear(queue, begin, self.capacity * size_of::<Record>())
-            && backend.read(queue, begin, bytes_of_mut(&mut seen))
-            && seen[0].pc == 0
+        let word = |field: usize| self.address + (field + 8 * half) as u64;
+        let [reserved, emptied] = [offset_of!(Records, reserved), offset_of!(Records, emptied)].map(word);
+        self.taken[half] = 0;
+        self.emptied[half] += 1;
+        // In this order on the device.
+        backend.clear(queue, begin, self.capacity * size_of::<Record>())
             && backend.write(queue, reserved, bytes_of(&[0u64]))
-            && backend.read(queue, reserved, bytes_of_mut(&mut [0u64]));
-        is_empty.then(|| self.taken[half] = 0)
+            && backend.write(queue, emptied, bytes_of(&[self.emptied[half]]))
     }
 }
 

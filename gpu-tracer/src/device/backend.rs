@@ -1,8 +1,6 @@
 //! Interface of a back end to the tracer. The back end reports events in turn; docs/gpu.md lists
 //! them.
 
-use crate::device::layout::{Table, bytes_of_mut};
-
 /// A stream of a context.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
@@ -23,13 +21,10 @@ pub trait Backend: Send {
     fn write(&self, queue: Queue, address: u64, bytes: &[u8]) -> bool;
     /// Sets device memory to zero, in the order of [`Backend::write`].
     fn clear(&self, queue: Queue, address: u64, bytes: usize) -> bool;
-    /// Reads device memory, after what was written there. Kernels may go on counting meanwhile.
+    /// Reads device memory as it is now: what was written may not be there yet, and kernels go on counting meanwhile.
     fn read(&self, queue: Queue, address: u64, bytes: &mut [u8]) -> bool;
-    /// Waits until all that is in the stream has run; `table` is memory that may be read for it.
-    fn wait(&self, queue: Queue, table: u64) -> bool {
-        // Where reading is in the order of the stream.
-        self.read(queue, table, bytes_of_mut(&mut [Table::default()]))
-    }
+    /// Waits until all that is in the stream has run.
+    fn wait(&self, queue: Queue) -> bool;
     /// Waits for kernels of a context that still run, but not for long, before counts are taken for the last time.
     fn settle(&self, _context: u64) {}
     /// Functions of a module whose code is known, besides those of its line table.

@@ -34,13 +34,15 @@ pub struct Table {
     pub slots: u64,
     /// Accesses for which there was none.
     pub lost: u64,
-    spare: [u64; 2],
+    /// Tells the table from what was in its memory before.
+    pub mark: u64,
+    spare: u64,
 }
 
 impl Table {
     /// The begin of a table of N counters, N a power of two.
-    pub fn new(slots: usize) -> Self {
-        Table { slots: slots as u64, lost: 0, spare: [0; 2] }
+    pub fn new(slots: usize, mark: u64) -> Self {
+        Table { slots: slots as u64, lost: 0, mark, spare: 0 }
     }
 
     /// Bytes of a table of N counters.
@@ -129,6 +131,8 @@ pub struct Records {
     pub dropped: u64,
     /// Those of each half that were begun.
     pub reserved: [u64; 2],
+    /// How often each half was emptied.
+    pub emptied: [u64; 2],
 }
 
 impl Records {
@@ -206,7 +210,7 @@ unsafe impl Plain for Table {}
 unsafe impl Plain for Launch {}
 // SAFETY: u64, u64, u32, u32 and 32 u64, without a gap, see below.
 unsafe impl Plain for Record {}
-// SAFETY: four u64.
+// SAFETY: six u64.
 unsafe impl Plain for Records {}
 // SAFETY: an integer.
 unsafe impl Plain for u64 {}

@@ -11,7 +11,7 @@ use crate::counting::context::Context;
 use crate::counting::counts::{Counts, Kernel};
 use crate::counting::file::Output;
 use crate::counting::lines::Lines;
-use crate::counting::records::{self, Buffer, Known, Recorder};
+use crate::counting::records::{self, Known, Recorder};
 use crate::device::backend::{Backend, Queue};
 use crate::device::layout::{Counter, Table, bytes_of_mut};
 use crate::memory::registry::{Registry, Where};
@@ -29,6 +29,9 @@ use std::time::{Duration, Instant};
 
 /// Counts are taken from a device not more often than this, unless they would be lost.
 const BETWEEN_COLLECTIONS: Duration = Duration::from_millis(20);
+
+const BEFORE_COUNTERS: &str = "kernels were not counted that were launched before the device had its counters, which waited for \
+                              kernels of another stream";
 
 /// Options of the user.
 #[derive(Clone, Debug)]
@@ -277,13 +280,18 @@ impl Tracer {
         if self.settings.is_empty {
             return Some(0);
         }
+        let queue = Queue { context, stream };
+        if !self.contexts.get_mut(&context)?.finds_counters(&*self.backend, queue) {
+            self.counts.note(BEFORE_COUNTERS);
+            return None;
+        }
         let kernel = self.kernel(module, kernel);
         let number = self.counts.launch(kernel, python::line());
         let known = self.contexts.get_mut(&context)?;
         let of_stream = known.streams.get_mut(&stream)?;
         (of_stream.is_open, of_stream.is_busy) = (true, true);
         let launch = self.recorder.as_mut().map_or(0, Recorder::launch);
-        known.launch(&*self.backend, Queue { context, stream }, number, launch)
+        known.launch(&*self.backend, queue, number, launch)
     }
 
     /// Gives a stream the ranges that there are now. False if that cannot be done.
@@ -291,18 +299,14 @@ impl Tracer {
         let queue = Queue { context, stream };
         let known = self.contexts.get_mut(&context)?;
         let ranges = self.registry.table(known.device);
-        if !ranges.is_empty() && !known.make_table(&*self.backend, queue, self.settings.slots) {
+        let room = if self.recorder.is_some() { records::CAPACITY } else { 0 };
+        if !ranges.is_empty() && !known.make_table(&*self.backend, queue, self.settings.slots, room) {
             self.counts.note("the device had no memory for counters");
             return Some(false);
         }
         if !ranges.is_empty() && self.recorder.is_some() && known.records.address == 0 {
-            match Buffer::make(&*self.backend, queue, records::CAPACITY) {
-                Some(buffer) => known.records = buffer,
-                None => {
-                    self.counts.note("the device had no memory for records of accesses");
-                    self.recorder = None;
-                }
-            }
+            self.counts.note("the device had no memory for records of accesses");
+            self.recorder = None;
         }
         trace!(
             "ranges context={context:#x} stream={stream:#x} count={} of [{:#x}, {:#x})",
@@ -332,6 +336,9 @@ impl Tracer {
     /// The program has waited for a stream, or, without one, for all of a context.
     pub fn synchronized(&mut self, context: u64, stream: Option<u64>) {
         self.ask_for_pe();
+        if let Some(known) = self.contexts.get_mut(&context) {
+            known.waited(stream);
+        }
         let is_collected = self.collect(context, stream.unwrap_or(0), false);
         let Some(known) = self.contexts.get_mut(&context) else { return };
         let free = &mut known.free;
@@ -402,10 +409,14 @@ impl Tracer {
         let (Some(recorder), Some(known)) = (&mut self.recorder, self.contexts.get_mut(&context)) else {
             return;
         };
-        if known.records.address == 0 || known.streams.values().all(|it| !it.is_open) {
+        let queue = Queue { context, stream };
+        if known.records.address == 0
+            || known.streams.values().all(|it| !it.is_open)
+            || known.counters(&*self.backend, queue).is_none()
+        {
             return;
         }
-        let Some(taken) = known.records.take(&*self.backend, Queue { context, stream }) else {
+        let Some(taken) = known.records.take(&*self.backend, queue) else {
             self.counts.note("records of accesses could not be read from the device");
             return;
         };
@@ -425,21 +436,22 @@ impl Tracer {
         if known.has_launched {
             self.counts.device(known.device, || self.backend.device_name(known.device));
         }
-        if known.table == 0 || known.streams.values().all(|it| !it.is_open) {
+        if known.streams.values().all(|it| !it.is_open) {
             self.flush();
             return true;
         }
+        let queue = Queue { context, stream };
+        let Some(table) = known.counters(&*self.backend, queue) else { return false };
         if !at_once && known.collected.is_some_and(|last| last.elapsed() < BETWEEN_COLLECTIONS) {
             return false;
         }
         let mut header = [Table::default()];
         let mut now = vec![Counter::default(); known.before.len()];
-        let first = known.table + size_of::<Table>() as u64;
-        let queue = Queue { context, stream };
-        if !self.backend.read(queue, known.table, bytes_of_mut(&mut header))
+        let first = table + size_of::<Table>() as u64;
+        if !self.backend.read(queue, table, bytes_of_mut(&mut header))
             || !self.backend.read(queue, first, bytes_of_mut(&mut now))
         {
-            self.counts.note("counters could not be read from the device");
+            self.note("counters could not be read from the device");
             return false;
         }
         let device = self.backend.device_name(known.device);

@@ -181,6 +181,19 @@ static void late(void) {
     fake_free(pinned);
 }
 
+/* Something remote comes while a stream has a kernel in it. What its launches count with is written behind that: until then
+ * a launch in another stream finds nothing. */
+static void behind(void) {
+    launch(1, "copy", 0x50, own, 8, FAKE_LOAD, 1);
+    uint64_t pinned = fake_host_alloc(CONTEXT, 4096);
+    launch(1, "count", 0x40, pinned, 4, FAKE_ATOMIC, 2);
+    launch(2, "count", 0x40, pinned, 4, FAKE_ATOMIC, 3);
+    fake_stream_wait(CONTEXT, 2);
+    fake_stream_wait(CONTEXT, 1);
+    launch(2, "count", 0x40, pinned, 4, FAKE_ATOMIC, 5);
+    fake_context_wait(CONTEXT);
+}
+
 /* Streams that go before what is in them has run; the next has the same number, and waits for nothing of them. */
 static void streams(void) {
     uint64_t pinned = fake_host_alloc(CONTEXT, 4096);
@@ -216,7 +229,7 @@ static void memory(void) {
 int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } known[] = {
         {"idle", idle}, {"threads", threads}, {"graph", graph}, {"unchosen", unchosen}, {"functions", functions},
-        {"late", late}, {"streams", streams}, {"memory", memory}};
+        {"late", late}, {"behind", behind}, {"streams", streams}, {"memory", memory}};
     FILE *file = count == 3 ? fopen(arguments[1], "rb") : NULL;
     image_bytes = file ? fread(image, 1, sizeof image, file) : 0;
     cuInit(0);

@@ -139,7 +139,7 @@ impl Backend for Back {
         self.0.at_once(queue.context, |driver, stream| driver.read(bytes, address, stream))
     }
 
-    fn wait(&self, queue: Queue, _: u64) -> bool {
+    fn wait(&self, queue: Queue) -> bool {
         let Back(nvbit) = self;
         nvbit.driver.within(queue.context, || nvbit.driver.wait(events::stream_of(queue.stream)))
             == Some(true)

@@ -39,6 +39,7 @@ functions! {
     set_launch_data = c"sanitizerSetLaunchCallbackData": fn(Handle, Handle, Handle, *const c_void);
     function = c"sanitizerGetFunctionPcAndSize": fn(Handle, *const c_char, *mut u64, *mut u64);
     stream_handle = c"sanitizerGetStreamHandle": fn(Handle, Handle, *mut Handle);
+    stream_wait = c"sanitizerStreamSynchronize": fn(Handle);
     alloc = c"sanitizerAlloc": fn(Handle, *mut *mut c_void, usize);
     write = c"sanitizerMemcpyHostToDeviceAsync": fn(*mut c_void, *const c_void, usize, Handle);
     read = c"sanitizerMemcpyDeviceToHost": fn(*mut c_void, *const c_void, usize, Handle);

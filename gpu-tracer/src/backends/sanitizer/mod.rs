@@ -136,6 +136,11 @@ impl Backend for Sanitizer {
         })
     }
 
+    fn wait(&self, queue: Queue) -> bool {
+        // SAFETY: the stream is one of the context's.
+        succeeds("waiting", unsafe { (self.functions.stream_wait)(self.stream(queue)) })
+    }
+
     fn function(&self, module: u64, name: &str) -> Option<(u64, u64)> {
         let name = CString::new(name).ok()?;
         let (mut pc, mut bytes) = (0, 0);

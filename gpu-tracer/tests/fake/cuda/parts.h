@@ -84,6 +84,8 @@ int write_in(uint64_t stream, void *target, const void *source, size_t bytes);
 int clear_in(uint64_t stream, void *target, size_t bytes);
 /* Waits for the stream first. CUDA's error. */
 int read_after(uint64_t stream, void *target, const void *source, size_t bytes);
+/* Waits for nothing, as the Sanitizer's reads: what is written may be there the next time. CUDA's error. */
+int read_now(void *target, const void *source, size_t bytes);
 
 #pragma GCC visibility pop
 

@@ -189,7 +189,13 @@ int sanitizerMemcpyHostToDeviceAsync(void *target, void *source, size_t bytes, v
 }
 
 int sanitizerMemcpyDeviceToHost(void *target, void *source, size_t bytes, void *stream) {
-    return read_after(stream_for(source, stream), target, source, bytes);
+    stream_for(source, stream);
+    return read_now(target, source, bytes);
+}
+
+int sanitizerStreamSynchronize(void *stream) {
+    drain((uintptr_t)stream);
+    return 0;
 }
 
 int sanitizerMemset(void *target, int value, size_t bytes, void *stream) {

@@ -160,6 +160,34 @@ static void run_access(const struct operation *kernel, const struct fake_access 
     }
 }
 
+/* Runs what waits first in a stream. */
+static void run_first(size_t at) {
+    struct operation *operation = streams[at].first;
+    streams[at].first = operation->next;
+    if (!operation->next) {
+        streams[at].last = &streams[at].first;
+    }
+    switch (operation->kind) {
+    case WRITE:
+        memcpy(operation->target, operation->bytes, operation->length);
+        break;
+    case CLEAR:
+        memset(operation->target, 0, operation->length);
+        break;
+    case KERNEL:
+        patched_launches += hooks ? operation->has_calls : modules[operation->module % MOST].is_patched;
+        for (size_t access = 0; access < operation->count; access++) {
+            if (!hooks) {
+                run_access(operation, &operation->accesses[access]);
+            } else if (operation->has_call[access]) {
+                run_call(&operation->calls[access], &operation->accesses[access]);
+            }
+        }
+    }
+    free(operation->bytes);
+    free(operation);
+}
+
 void drain(uint64_t stream) {
     int is_all = 0;
     for (size_t at = 0; at < sizeof contexts / sizeof *contexts; at++) {
@@ -173,30 +201,7 @@ void drain(uint64_t stream) {
             continue;
         }
         while (streams[at].first) {
-            struct operation *operation = streams[at].first;
-            streams[at].first = operation->next;
-            if (!operation->next) {
-                streams[at].last = &streams[at].first;
-            }
-            switch (operation->kind) {
-            case WRITE:
-                memcpy(operation->target, operation->bytes, operation->length);
-                break;
-            case CLEAR:
-                memset(operation->target, 0, operation->length);
-                break;
-            case KERNEL:
-                patched_launches += hooks ? operation->has_calls : modules[operation->module % MOST].is_patched;
-                for (size_t access = 0; access < operation->count; access++) {
-                    if (!hooks) {
-                        run_access(operation, &operation->accesses[access]);
-                    } else if (operation->has_call[access]) {
-                        run_call(&operation->calls[access], &operation->accesses[access]);
-                    }
-                }
-            }
-            free(operation->bytes);
-            free(operation);
+            run_first(at);
         }
     }
 }
@@ -417,5 +422,19 @@ int read_after(uint64_t stream, void *target, const void *source, size_t bytes) 
     }
     drain(stream);
     memcpy(target, source, bytes);
+    return 0;
+}
+
+int read_now(void *target, const void *source, size_t bytes) {
+    if (fails("read")) {
+        return 999;
+    }
+    memcpy(target, source, bytes);
+    /* Meanwhile the device does what waits for no kernel. */
+    for (size_t at = 0; at < MOST && streams[at].last; at++) {
+        while (streams[at].first && streams[at].first->kind != KERNEL) {
+            run_first(at);
+        }
+    }
     return 0;
 }
