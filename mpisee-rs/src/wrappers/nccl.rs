@@ -6,6 +6,7 @@
 
 use crate::naming::nccl as naming;
 use crate::recording::{Call, Recorder, buffers};
+use crate::state::buffers::look_for_driver;
 use crate::state::nccl::{Creation, NCCL, NcclComm};
 use crate::state::world::{self, World};
 use crate::state::{process, thread};
@@ -183,6 +184,8 @@ fn create(call: &NcclCall, operation: Operation, meaning: &Meaning, make: impl F
         return recorded.make_uncounted(operation, make);
     };
     let (code, ticks) = recorded.time(operation, on.unwrap_or(CommId::NONE), make);
+    // NCCL has the driver, and the buffers that follow are likely in a GPU's memory.
+    look_for_driver();
     record(&recorded, |recorder| {
         if let Some(parent) = on {
             recorder.count_time(parent, operation, ticks);

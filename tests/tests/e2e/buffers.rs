@@ -21,7 +21,7 @@ fn compiled(source: &str, soname: &str) -> PathBuf {
 }
 
 /// CUDA's.
-fn driver() -> PathBuf {
+pub fn driver() -> PathBuf {
     static DRIVER: OnceLock<PathBuf> = OnceLock::new();
     DRIVER.get_or_init(|| compiled("pretended_driver.c", "libcuda.so.1")).clone()
 }

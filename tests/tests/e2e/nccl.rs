@@ -1,6 +1,8 @@
 //! Communicators of NCCL beside those of MPI, by a library that is pretended: it makes communicators and moves nothing.
 
+use crate::buffers::driver;
 use crate::exact::assert_all_seen;
+use mpisee_profile::rows::Memory;
 use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi, root, through};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -148,6 +150,21 @@ fn every_communicator_has_its_calls_and_bytes() {
         assert_all_seen(tables);
         let freed = tables.comms.iter().filter(|row| row.comm.starts_with('N')).map(|row| row.freed);
         assert_eq!(BTreeSet::from_iter(freed), [1].into(), "{}", mpi.name);
+    });
+}
+
+#[test]
+fn the_memory_of_the_first_call_after_a_communicator_was_made_is_known() {
+    on_each_mpi(|mpi| {
+        let linked = linked();
+        let options = [&linked[0], &linked[1], &linked[2], "-ldl"];
+        let program = mpi.compile_with("gpu/nccl_memory", &options);
+        let run = Run::of(mpi, program).ranks(1).argument(driver().display());
+        // Where each call's place is looked up, the driver is found with a new place.
+        let finished = checked(run.options(&["--sites", "0"]));
+        let rows = finished.tables().calls.iter().filter(|row| row.call == "ncclAllReduce");
+        let kinds: Vec<_> = rows.map(|row| (row.memory, row.calls, row.bytes)).collect();
+        assert_eq!(kinds, [(Memory::Device, 1, 67)], "{}", mpi.name);
     });
 }
 
