@@ -29,25 +29,29 @@
 static int rank, ranks;
 static FILE *expected;
 
-// The first argument is the folder for what is expected.
-static inline void begin(int *count, char ***arguments) {
-    MPI_Init(count, arguments);
+// After MPI has begun: takes a GPU, and writes down what is expected in the folder that is the first argument.
+static inline void begin_cuda(int count, char **arguments, const char *columns) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (*count < 2) {
+    if (count < 2) {
         fprintf(stderr, "the first argument is the folder for what is expected\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    std::string path = std::string((*arguments)[1]) + "/" + std::to_string(rank) + ".csv";
+    std::string path = std::string(arguments[1]) + "/" + std::to_string(rank) + ".csv";
     expected = fopen(path.c_str(), "w");
     if (!expected) {
         perror(path.c_str());
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    fprintf(expected, "rank,peer_rank,memory,kernel,access,width,object,line,accesses,bytes\n");
+    fprintf(expected, "%s\n", columns);
     int devices = 0;
     CHECK(cudaGetDeviceCount(&devices));
     CHECK(cudaSetDevice(rank % devices));
+}
+
+static inline void begin(int *count, char ***arguments) {
+    MPI_Init(count, arguments);
+    begin_cuda(*count, *arguments, "rank,peer_rank,memory,kernel,access,width,object,line,accesses,bytes");
 }
 
 static inline void end() {

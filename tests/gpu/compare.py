@@ -11,6 +11,7 @@ import subprocess
 import sys
 import traceback
 from collections import defaultdict
+from fnmatch import fnmatch
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -177,6 +178,79 @@ def traced(arguments):
         print(f"         and {len(kinds) - arguments.most} more kinds of lines")
 
 
+def calls(arguments):
+    """Calls and bytes of calls.csv, of the communicators that something is expected of."""
+    key = ["rank", "comm", "call", "memory"]
+    wanted = [row for file in sorted(arguments.expected.glob("*.csv")) for row in table(file)]
+    comms = {(row["rank"], row["comm"]) for row in wanted}
+    counted = defaultdict(lambda: [0, 0])
+    for row in table(arguments.profile / "calls.csv"):
+        pattern = [comm for rank, comm in comms if rank == row["rank"] and fnmatch(row["comm"], comm)]
+        if pattern:
+            # The longest pattern is that of a part: `N1-*` fits its name, too.
+            sums = counted[row["rank"], max(pattern, key=len), row["call"], row["memory"]]
+            sums[0] += int(row["calls"])
+            sums[1] += int(row["bytes"])
+    verdict(bool(wanted), "something is expected", "yes", len(wanted))
+    for row in wanted:
+        wanted_key = tuple(row[name] for name in key)
+        found = next((it for it in counted if fits(it, wanted_key)), None)
+        sums = tuple(counted.pop(found, (0, 0)))
+        expected = int(row["calls"]), int(row["bytes"])
+        kinds = f" of {found[3]} memory" if found else ""
+        verdict(sums == expected, f"rank {row['rank']} {row['comm']} {row['call']}{kinds}, calls and bytes", expected, sums)
+    for found, sums in counted.items():
+        verdict(False, " ".join(found), (0, 0), tuple(sums))
+
+
+def price(arguments):
+    """What a call costs by the kind of its buffer, without and with the profiler: medians over runs."""
+    costs = defaultdict(list)
+    for file in sorted(arguments.runs.glob("*.csv")):
+        for row in csv.DictReader(line for line in file.read_text().splitlines() if "," in line):
+            costs[row["kind"], file.name.split(".")[0]].append(float(row["call_ns"]))
+    print("| buffer | without, ns | with, ns | difference, ns |")
+    print("| --- | ---: | ---: | ---: |")
+    for kind in dict.fromkeys(key[0] for key in costs):
+        without, profiled = (statistics.median(costs[kind, mode]) for mode in ("without", "profiled"))
+        print(f"| {kind} | {without:.0f} | {profiled:.0f} | {profiled - without:.0f} |")
+    verdict(len(costs) >= 2, "costs were measured", "yes", len(costs))
+
+
+def agent(arguments):
+    """What the agent read of the GPUs, beside what nvidia-smi says of them."""
+    files = {name: sorted(arguments.timeline.glob(f"*.{name}.csv")) for name in ("gpus", "gpu-links")}
+    read = [row for file in files["gpus"] for row in table(file)]
+    for line in arguments.gpus.splitlines():
+        index, uuid, bus, mebibytes, mig = (it.strip() for it in line.split(","))
+        row = next((it for it in read if it["uuid"] == uuid), {})
+        verdict(row.get("device") == f"gpu{index}", f"device of {uuid}", f"gpu{index}", row.get("device"))
+        # The domain has four or eight digits.
+        told = row.get("pci_address", "").lower()
+        verdict(told.lstrip("0") == bus.lower().lstrip("0"), "PCI address", bus, told)
+        verdict(int(row.get("memory_bytes", 0)) >> 20 == int(mebibytes), "MiB", mebibytes, int(row.get("memory_bytes", 0)) >> 20)
+        expected = {"Enabled": "1", "Disabled": "0"}.get(mig, "")
+        verdict(row.get("mig") == expected, "divided by MIG", expected, row.get("mig"))
+    command = [arguments.through, "timeline", arguments.timeline, "--format", "csv", "--table", "nodes"]
+    text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    rates = [row for row in csv.DictReader(text.splitlines()) if row["source"] == "gpu"]
+    busy = [float(row["value_per_s"]) for row in rates if row["quantity"] == "busy_s"]
+    used = [float(row["value_per_s"]) for row in rates if row["quantity"] == "used_bytes"]
+    print("read of the GPU:", *sorted({f"{row['device']} {row['quantity']}" for row in rates}), sep="\n  ")
+    verdict(bool(busy) and 0.8 < max(busy) <= 1.0001, "largest part of an interval in which a kernel ran", "nearly 1", busy)
+    verdict(bool(used) and max(used) > 2 << 30, "memory in use, of two ranks with 1 GiB each", "over 2 GiB", used)
+
+
+def bench(arguments):
+    """That all bytes of a pattern arrived."""
+    lines = [line for line in arguments.log.read_text().splitlines() if line.count(",") > 5]
+    read = list(csv.DictReader(lines))
+    verified = [row["verified"] for row in read]
+    verdict(bool(read) and set(verified) == {"true"}, f"all bytes arrive: {arguments.words}", "true", verified)
+    for row in read:
+        print("  ", *(f"{name} {value}" for name, value in row.items() if value), sep=" ")
+
+
 MODES = ["untraced", "empty", "aggregated", "sampled", "records"]
 
 
@@ -234,6 +308,22 @@ def main():
     command.set_defaults(act=traced)
     command.add_argument("--most", type=int, default=60)
     command.add_argument("traces", type=Path, nargs="+")
+    command = commands.add_parser("calls")
+    command.set_defaults(act=calls)
+    command.add_argument("--expected", type=Path, required=True)
+    command.add_argument("profile", type=Path)
+    command = commands.add_parser("agent")
+    command.set_defaults(act=agent)
+    command.add_argument("--through", required=True)
+    command.add_argument("timeline", type=Path)
+    command.add_argument("gpus")
+    command = commands.add_parser("bench")
+    command.set_defaults(act=bench)
+    command.add_argument("words")
+    command.add_argument("log", type=Path)
+    command = commands.add_parser("price")
+    command.set_defaults(act=price)
+    command.add_argument("runs", type=Path)
     command = commands.add_parser("cost")
     command.set_defaults(act=cost)
     command.add_argument("runs", type=Path)

@@ -36,10 +36,14 @@ fn the_programs_compile() {
     sources.retain(|it| it.extension().is_some_and(|it| it == "cu"));
     assert!(sources.len() > 8, "{sources:?}");
     let headers = ["check.h", "driver.h"].map(|it| programs.join(it));
-    let nvshmem = std::env::var_os("NVSHMEM_HOME").map(PathBuf::from);
-    if nvshmem.is_none() {
-        eprintln!("NVSHMEM_HOME is not set, so nvshmem.cu is not compiled");
-    }
+    let home = |library: &str| {
+        let named = std::env::var_os(format!("{}_HOME", library.to_uppercase())).map(PathBuf::from);
+        if named.is_none() {
+            eprintln!("{}_HOME is not set, so {library}.cu is not compiled", library.to_uppercase());
+        }
+        named
+    };
+    let libraries = ["nvshmem", "nccl"].map(|it| (it, home(it)));
     for source in &sources {
         let object = folder.join(source.file_name().expect("a file")).with_extension("o");
         if is_newer(&object, &[source, &headers[0], &headers[1], &nvcc]) {
@@ -49,8 +53,9 @@ fn the_programs_compile() {
         compiler.args(["-std=c++17", "-O2", "-g", "-lineinfo", "-arch=sm_90", "-c"]);
         compiler.args(["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Werror"]);
         compiler.arg("-I").arg(root().join("include")).args(Mpi::all()[0].include_flags());
-        if source.ends_with("nvshmem.cu") {
-            let Some(home) = &nvshmem else { continue };
+        let name = source.file_stem().expect("a file");
+        if let Some((_, home)) = libraries.iter().find(|(library, _)| name == *library) {
+            let Some(home) = home else { continue };
             compiler.args(["-rdc=true", "-isystem"]).arg(home.join("include"));
         }
         let output = within(LIMIT, compiler.arg(source).arg("-o").arg(&object));
