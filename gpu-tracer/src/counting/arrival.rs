@@ -1,6 +1,6 @@
 //! Device memory that was written in the order of one stream, until it is known to be there.
 //!
-//! What is put into that stream later finds it written. Other streams must not use it yet, nor may it be read: the Sanitizer's
+//! A kernel in that stream finds it written. Kernels in other streams must not use it yet, nor may it be read: the Sanitizer's
 //! reads wait for nothing (docs/gpu.md).
 
 use std::time::{Duration, Instant};

@@ -32,9 +32,9 @@ pub struct Context {
     pub records: Buffer,
     /// Address of the counters on the device; 0 if there are none.
     table: u64,
-    /// What the table says when it is there.
+    /// The mark of the table.
     mark: u64,
-    /// Whether it, and the records, are there.
+    /// The table and the records, until they are there; none if none were made.
     arrival: Option<Arrival>,
     /// Values of the counters when they were last read.
     pub before: Vec<Counter>,

@@ -8,6 +8,7 @@ use crate::process::stacks::Stacks;
 use crate::trace::trace;
 use mpisee_profile::gpu::{Access, Record, Values};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The most launching lines that a kernel has rows for; launches by further lines share one, so that there is room for kernels.
@@ -21,13 +22,16 @@ pub struct Kernel {
     /// Addresses of its code and that of the functions that it may call, as far as they were needed.
     code: Vec<(u64, u64, String)>,
     knows_all_functions: bool,
+    /// Addresses of its own code; empty once they may be another's.
+    own: Range<u64>,
 }
 
 impl Kernel {
     /// A kernel, and where its code is.
     pub fn new(name: &str, module: u64, code: Option<(u64, u64)>, lines: Arc<Lines>) -> Self {
+        let own = code.map_or(0..0, |(pc, bytes)| pc..pc + bytes);
         let code = code.into_iter().map(|(pc, bytes)| (pc, bytes, name.to_owned())).collect();
-        Kernel { name: name.to_owned(), module, lines, code, knows_all_functions: false }
+        Kernel { name: name.to_owned(), module, lines, code, knows_all_functions: false, own }
     }
 
     /// `file:line` of an instruction, or `function+0x120`.
@@ -116,6 +120,19 @@ impl Counts {
         self.kernels.len() as u32 - 1
     }
 
+    /// The code of a module is gone, and other code may be at its addresses.
+    pub fn code_gone(&mut self, module: u64) {
+        self.kernels.iter_mut().filter(|it| it.module == module).for_each(|it| it.own = 0..0);
+    }
+
+    /// The kernel of an instruction in a launch of `kernel`. Kernels of a graph may have what another of the same graph got,
+    /// but only a kernel itself runs its code.
+    fn kernel_at(&self, kernel: u32, pc: u64) -> usize {
+        let launched = kernel as usize;
+        let has = |at: usize| self.kernels.get(at).is_some_and(|it| it.own.contains(&pc));
+        if has(launched) { launched } else { (0..self.kernels.len()).find(|&it| has(it)).unwrap_or(launched) }
+    }
+
     /// Numbers a kernel that is launched by a line of Python, or not by one.
     pub fn launch(&mut self, kernel: u32, line: String) -> u32 {
         let key = (kernel, line);
@@ -180,7 +197,8 @@ impl Counts {
     /// Names of an instruction; `launch` is the device's number of the launch.
     pub fn origin(&mut self, launch: u32, pc: u64, backend: &dyn Backend) -> Origin {
         let launch = self.launches.get(launch as usize);
-        let kernel = launch.and_then(|(kernel, _)| self.kernels.get_mut(*kernel as usize));
+        let kernel = launch.map(|&(kernel, _)| self.kernel_at(kernel, pc));
+        let kernel = kernel.and_then(|it| self.kernels.get_mut(it));
         Origin {
             launched: launch.map_or_else(String::new, |(_, line)| line.clone()),
             kernel: kernel.as_ref().map_or_else(|| "?".to_owned(), |it| it.name.clone()),
@@ -271,36 +289,37 @@ mod tests {
     use super::*;
     use crate::device::backend::Queue;
 
+    struct Nothing;
+    impl Backend for Nothing {
+        fn allocate(&self, _: u64, _: usize) -> Option<u64> {
+            None
+        }
+        fn write(&self, _: Queue, _: u64, _: &[u8]) -> bool {
+            false
+        }
+        fn clear(&self, _: Queue, _: u64, _: usize) -> bool {
+            false
+        }
+        fn read(&self, _: Queue, _: u64, _: &mut [u8]) -> bool {
+            false
+        }
+        fn wait(&self, _: Queue) -> bool {
+            false
+        }
+        fn function(&self, _: u64, _: &str) -> Option<(u64, u64)> {
+            None
+        }
+        fn patch(&self, _: u64, _: u64) -> bool {
+            false
+        }
+        fn context_gone(&self, _: u64) {}
+        fn device_name(&self, _: i32) -> String {
+            String::new()
+        }
+    }
+
     #[test]
     fn copy_read_before_its_bytes_is_counted_whole() {
-        struct Nothing;
-        impl Backend for Nothing {
-            fn allocate(&self, _: u64, _: usize) -> Option<u64> {
-                None
-            }
-            fn write(&self, _: Queue, _: u64, _: &[u8]) -> bool {
-                false
-            }
-            fn clear(&self, _: Queue, _: u64, _: usize) -> bool {
-                false
-            }
-            fn read(&self, _: Queue, _: u64, _: &mut [u8]) -> bool {
-                false
-            }
-            fn wait(&self, _: Queue) -> bool {
-                false
-            }
-            fn function(&self, _: u64, _: &str) -> Option<(u64, u64)> {
-                None
-            }
-            fn patch(&self, _: u64, _: u64) -> bool {
-                false
-            }
-            fn context_gone(&self, _: u64) {}
-            fn device_name(&self, _: i32) -> String {
-                String::new()
-            }
-        }
         let mut counts = Counts::new(1);
         let [none, begun, whole] = [(0, 0), (1, 0), (1, 512)].map(|(accesses, extra)| Counter {
             pc: 17,
@@ -311,6 +330,22 @@ mod tests {
         counts.add("GPU-a", &begun, &none, &Nothing);
         counts.add("GPU-a", &whole, &begun, &Nothing);
         assert_eq!(counts.take_changed(), [(0, Values { accesses: 1, extra: 512 })]);
+    }
+
+    #[test]
+    fn an_instruction_is_of_the_kernel_that_has_it() {
+        let mut counts = Counts::new(1);
+        let kernel = |name: &str, code| Kernel::new(name, 3, code, Arc::default());
+        let first = counts.kernel(kernel("first", Some((0x100, 0x40))));
+        let second = counts.kernel(kernel("second", Some((0x200, 0x40))));
+        let launches = [first, second].map(|it| counts.launch(it, String::new()));
+        let names = |counts: &mut Counts, pc| launches.map(|it| counts.origin(it, pc, &Nothing).kernel);
+        assert_eq!(names(&mut counts, 0x110), ["first", "first"]);
+        assert_eq!(names(&mut counts, 0x200), ["second", "second"]);
+        // A function that both may call.
+        assert_eq!(names(&mut counts, 0x340), ["first", "second"]);
+        counts.code_gone(3);
+        assert_eq!(names(&mut counts, 0x110), ["first", "second"]);
     }
 
     #[test]

@@ -153,7 +153,8 @@ impl Tracer {
         self.collect(context, 0, true);
         self.backend.context_gone(context);
         self.contexts.remove(&context);
-        self.modules.retain(|_, module| module.context != context);
+        let modules = self.modules.extract_if(|_, module| module.context == context);
+        modules.for_each(|(module, _)| self.counts.code_gone(module));
     }
 
     /// Code was loaded.
@@ -172,6 +173,7 @@ impl Tracer {
         let Some(known) = self.modules.get(&module) else { return };
         self.collect(known.context, 0, true);
         self.modules.remove(&module);
+        self.counts.code_gone(module);
         self.kernels.retain(|(of, _), _| *of != module);
     }
 
