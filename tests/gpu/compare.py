@@ -219,8 +219,7 @@ def price(arguments):
 
 def agent(arguments):
     """What the agent read of the GPUs, beside what nvidia-smi says of them."""
-    files = {name: sorted(arguments.timeline.glob(f"*.{name}.csv")) for name in ("gpus", "gpu-links")}
-    read = [row for file in files["gpus"] for row in table(file)]
+    read = [row for file in sorted(arguments.timeline.glob("*.gpus.csv")) for row in table(file)]
     for line in arguments.gpus.splitlines():
         index, uuid, bus, mebibytes, mig = (it.strip() for it in line.split(","))
         row = next((it for it in read if it["uuid"] == uuid), {})

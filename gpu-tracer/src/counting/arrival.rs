@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 /// written may have a kernel in it that waits for what the program does next.
 const PATIENCE: Duration = Duration::from_millis(200);
 const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
-/// Stands for a stream that is gone: no handle is this.
-const GONE: u64 = u64::MAX;
+/// Stands for all streams that are gone: no handle is this.
+pub const GONE: u64 = u64::MAX;
 
 /// The state of such memory.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! The parameters of a launch do not change while it may run; memory is reused once no launch can need it.
 
-use crate::counting::arrival::Arrival;
+use crate::counting::arrival::{Arrival, GONE};
 use crate::counting::patience::Patience;
 use crate::counting::records::Buffer;
 use crate::device::backend::{Backend, Queue};
@@ -17,8 +17,6 @@ const LAUNCH_BYTES: usize = size_of::<Launch>();
 /// Pieces of memory of a stream that wait until nobody can use them. A program that never waits for its stream is made to
 /// at so many.
 const MOST_RETIRED: usize = 512;
-/// Stands for all streams that are gone: no handle is this.
-const GONE: u64 = u64::MAX;
 /// The smallest piece of device memory that is allocated.
 const LEAST_BYTES: usize = LAUNCHES_PER_BLOCK * LAUNCH_BYTES;
 
