@@ -250,6 +250,11 @@ impl Mpi {
     /// Compiles `tests/programs/NAME.F90` with one of the interfaces to Fortran: `MPIF_H`, `USE_MPI` or
     /// `USE_MPI_F08`. `None` where the MPI comes without Fortran.
     pub fn compile_fortran(&self, name: &str, interface: &str) -> Option<PathBuf> {
+        self.compile_fortran_with(name, interface, &[])
+    }
+
+    /// The same with further arguments; those of one program are always the same.
+    pub fn compile_fortran_with(&self, name: &str, interface: &str, arguments: &[&str]) -> Option<PathBuf> {
         let mut compiler = Command::new(self.wrapper("mpifort")?);
         // gfortran reports a false mismatch, because mpif.h declares untyped buffers.
         compiler.args(["-O1", "-g", "-ffree-line-length-none", "-fallow-argument-mismatch", "-w"]);
@@ -263,7 +268,7 @@ impl Mpi {
             }
         }
         let program = format!("{name}-{interface}");
-        Some(self.compile_by(compiler, &format!("{name}.F90"), &program, &[]))
+        Some(self.compile_by(compiler, &format!("{name}.F90"), &program, arguments))
     }
 
     fn compile_by(&self, mut compiler: Command, source: &str, name: &str, arguments: &[&str]) -> PathBuf {

@@ -118,7 +118,7 @@ pub fn note() -> Option<String> {
     let paths = paths.as_ref()?;
     let limit = (paths.without_number > 0).then(|| {
         format!(
-            "the paths of {} slow calls are not kept: there are {MOST_PATHS} at most, and none through code without a file",
+            "the paths of {} slow calls are not kept: there are {MOST_PATHS} at most, and none of calls from code that is in no file, as a JIT compiler makes it",
             paths.without_number
         )
     });

@@ -3,7 +3,7 @@
 //! The place in the program is then what the binding returns to. A binding has one call to the function in C, at which its frame
 //! has one size, so that the unwinder is asked once for each, and what follows is an addition.
 
-use crate::state::objects;
+use crate::state::objects::{self, Object};
 use crate::state::unwinder::Unwinder;
 use crate::state::world;
 use crate::storage::frame::ExportFrame;
@@ -35,6 +35,13 @@ impl Bindings {
     pub fn find(&self) -> bool {
         let Some(object) = objects::named(is_bindings) else { return false };
         objects::keep_loaded(&object) && self.range.set(object.range).is_ok()
+    }
+
+    /// Returns whether an object is the bindings, which came after MPI had begun, as with a module of Python that is written in Fortran.
+    /// They are kept loaded from then on.
+    pub fn came_late(&self, object: &Object) -> bool {
+        let file = object.name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        is_bindings(file) && objects::keep_loaded(object) && self.range.set(object.range.clone()).is_ok()
     }
 
     /// Several threads call MPI at the same time.

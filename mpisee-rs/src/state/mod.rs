@@ -11,6 +11,7 @@ pub mod datatype;
 pub mod gpu;
 pub mod handles;
 pub mod hip;
+pub mod library_files;
 pub mod mapping;
 pub mod nccl;
 pub mod objects;

@@ -9,7 +9,7 @@ use std::slice;
 use std::sync::OnceLock;
 
 /// An object that the loader has mapped.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Object {
     /// The addresses at which it is mapped.
     pub range: Range<usize>,

@@ -5,6 +5,7 @@
 
 use crate::state::bindings::BINDINGS;
 use crate::state::buffers;
+use crate::state::library_files::LibraryFiles;
 use crate::state::objects::{self, Loaded, Object, Stamp, own_range};
 use crate::state::python::Line;
 use crate::state::stack;
@@ -32,6 +33,7 @@ pub static SITES: Sites = Sites {
     loaded: PatientMutex::new(None),
     known: PatientMutex::new(Known {
         modules: Vec::new(),
+        files: LibraryFiles::new(),
         count: 0,
         sites: Vec::new(),
         is_reloaded: false,
@@ -55,6 +57,7 @@ pub struct Sites {
 struct Known {
     /// The binaries and functions, in the order of their numbers.
     modules: Vec<Module>,
+    files: LibraryFiles,
     /// The number of sites.
     count: u32,
     /// The sites by number. There is room from the begin, so that nothing is allocated for a new one.
@@ -255,6 +258,10 @@ impl Sites {
         if own_range().contains(&address) {
             return None;
         }
+        // This call is at its place in the bindings, later ones are where the program calls these.
+        if BINDINGS.came_late(&object) {
+            HOT.keep_sites(true);
+        }
         Some(Found::New { object, address, stamp })
     }
 
@@ -354,7 +361,7 @@ impl Known {
 
     /// The number of a binary; `None` if there is no room for it.
     fn module(&mut self, segment: &Segment, object: Object) -> Option<u32> {
-        let path = if object.name.is_empty() { program() } else { absolute(&object.name) };
+        let path = self.files.path(&object);
         let (build_id, layout) = (hexadecimal(&object.build_id), object.layout);
         self.number(segment, Module::Binary { path, build_id, layout })
     }
@@ -426,22 +433,6 @@ pub fn caller_of(frame: &ExportFrame) -> u64 {
 #[inline]
 pub fn export_frame(pointer: u64) -> Option<ExportFrame> {
     if HOT.keeps_sites() { ExportFrame::beyond(pointer, own_range()) } else { None }
-}
-
-/// The file of the program.
-fn program() -> String {
-    std::fs::read_link("/proc/self/exe")
-        .map_or_else(|_| String::new(), |path| path.to_string_lossy().into_owned())
-}
-
-/// The path of a library: the loader keeps what it was opened by, which may depend on the working directory.
-fn absolute(name: &[u8]) -> String {
-    let name = String::from_utf8_lossy(name);
-    match std::path::absolute(name.as_ref()) {
-        Ok(path) if name.contains('/') => path.to_string_lossy().into_owned(),
-        // The kernel's own, which is in no file.
-        _ => name.into_owned(),
-    }
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
