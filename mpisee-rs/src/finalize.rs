@@ -59,7 +59,7 @@ pub fn write_profile() {
     if let Some(note) = report::open_sessions() {
         world.segment.log(&Fact::Note.record(note));
     }
-    for note in report::sites_beyond(world).into_iter().chain(report::paths_left_out(world)) {
+    for note in report::sites_without_number(world).into_iter().chain(report::paths_left_out(world)) {
         world.segment.log(&Fact::NoteOfRank.record(&note));
     }
     let end = end_of(world);

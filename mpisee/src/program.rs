@@ -38,6 +38,8 @@ pub enum Kind {
     Foreign,
     /// Run by an interpreter.
     Script,
+    /// A dynamic loader, which starts the program that its arguments name, as in bundles that bring their C library.
+    Loader,
     /// A file that may be executed, but not read.
     Unreadable,
 }
@@ -135,8 +137,15 @@ fn kind(path: &Path, file: File) -> Kind {
     let segments = header.program_headers(endian, &data).unwrap_or_default();
     match segments.iter().find_map(|segment| segment.interpreter(endian, &data).ok().flatten()) {
         Some(loader) => Kind::Dynamic(needed(OsStr::from_bytes(loader), path)),
+        None if is_loader(path) => Kind::Loader,
         None => Kind::Static,
     }
+}
+
+/// Decides by the name: `ld-linux-x86-64.so.2`, `ld-2.31.so`, `ld-musl-x86_64.so.1`, `ld64.so.2`.
+fn is_loader(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.contains(".so") && ["ld-", "ld.", "ld64."].iter().any(|begin| name.starts_with(begin))
 }
 
 fn object_machine_is_ours(machine: u16) -> bool {
@@ -209,6 +218,18 @@ mod tests {
         let libc = needed.iter().find(|library| library.soname.starts_with("libc.so")).unwrap();
         assert!(libc.path.as_ref().unwrap().exists());
         assert!(!program.privileged);
+    }
+
+    #[test]
+    fn the_loader_starts_programs_and_is_not_linked_statically() {
+        let Kind::Dynamic(needed) = Program::find(std::env::current_exe().unwrap().as_os_str()).unwrap().kind
+        else {
+            panic!("this test is dynamic")
+        };
+        let loader = needed.iter().find(|library| library.soname.starts_with("ld-")).unwrap();
+        let loader = loader.path.as_ref().unwrap();
+        assert_eq!(Program::find(loader.as_os_str()).unwrap().kind, Kind::Loader);
+        assert!(!is_loader(Path::new("/opt/ld-analysis")));
     }
 
     #[test]

@@ -5,8 +5,10 @@
 //! from being unloaded.
 
 mod loaded;
+mod mapped;
 
 pub use loaded::{LoadedObject, find_object};
+pub use mapped::{Mapped, can_find_mapped, mapped_at};
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
@@ -66,6 +68,9 @@ pub fn loaded_with(name: &CStr) -> Option<(Library, Address)> {
 
 /// The begin of the object that contains an address; 0 if none does.
 pub fn base(address: usize) -> usize {
+    if can_find_mapped() {
+        return mapped_at(address).map_or(0, |mapped| mapped.range.start);
+    }
     // SAFETY: all that a `Dl_info` consists of may be zero; dladdr fills it, or leaves it alone.
     let info = unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();

@@ -112,16 +112,21 @@ pub fn log_facts(world: &World) {
     });
 }
 
-/// The sentence on call sites that were not told apart, if there are any.
-pub fn sites_beyond(world: &World) -> Option<String> {
-    let beyond = SITES.beyond();
-    (beyond > 0).then(|| {
+/// Sentences on call sites that were not told apart, if there are any.
+pub fn sites_without_number(world: &World) -> Vec<String> {
+    let [over_limit, without_room] = SITES.without_number();
+    let (rank, most) = (world.rank.get(), world.options.sites);
+    let over_limit = (over_limit > 0).then(|| {
         format!(
-            "rank {} called MPI at {beyond} more places than the {} that --sites tells apart: their calls have no site",
-            world.rank.get(),
-            world.options.sites
+            "rank {rank} called MPI at {over_limit} more places than the {most} that --sites tells apart: their calls have no site"
         )
-    })
+    });
+    let without_room = (without_room > 0).then(|| {
+        format!(
+            "rank {rank} had {without_room} times no room for the place of a call: such calls have no site"
+        )
+    });
+    over_limit.into_iter().chain(without_room).collect()
 }
 
 /// The sentence on what call paths lack, if anything.

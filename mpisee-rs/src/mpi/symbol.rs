@@ -13,11 +13,17 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A function of the MPI library, of type `F`.
 pub struct Symbol<F> {
+    place: Place,
+    function: PhantomData<F>,
+}
+
+/// Where a function is.
+pub struct Place {
     name: &'static CStr,
     /// The name that it has in another MPI.
     or: Option<&'static CStr>,
+    /// Null until it was looked up.
     address: AtomicPtr<c_void>,
-    function: PhantomData<F>,
 }
 
 // SAFETY: it holds the address of a function, which every thread may call.
@@ -26,13 +32,20 @@ unsafe impl<F> Sync for Symbol<F> {}
 impl<F: Copy> Symbol<F> {
     /// The function called `name`.
     pub const fn new(name: &'static CStr) -> Self {
-        Symbol { name, or: None, address: AtomicPtr::new(ptr::null_mut()), function: PhantomData }
+        let place = Place { name, or: None, address: AtomicPtr::new(ptr::null_mut()) };
+        Symbol { place, function: PhantomData }
     }
 
     /// The function called `name` in one MPI, `or` in another.
     #[allow(dead_code, reason = "an MPI may come without Fortran")]
     pub const fn either(name: &'static CStr, or: &'static CStr) -> Self {
-        Symbol { or: Some(or), ..Symbol::new(name) }
+        let place = Place { name, or: Some(or), address: AtomicPtr::new(ptr::null_mut()) };
+        Symbol { place, function: PhantomData }
+    }
+
+    /// Where it is, whatever its type.
+    pub const fn place(&self) -> &Place {
+        &self.place
     }
 
     /// The function: the `PMPI` twin; without a twin, the function that the program would call without the profiler;
@@ -40,9 +53,9 @@ impl<F: Copy> Symbol<F> {
     #[inline]
     pub fn get(&self) -> F {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-        let mut address = self.address.load(Ordering::Relaxed);
+        let mut address = self.place.address.load(Ordering::Relaxed);
         if address.is_null() {
-            address = self.look_up();
+            address = self.place.look_up();
         }
         // SAFETY: `F` is the type that the spec gives the function of this name, or, for a function that is
         // missing, one that takes any arguments: with the C calling convention the caller clears them.
@@ -55,9 +68,11 @@ impl<F: Copy> Symbol<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         // SAFETY: `F` is the type of a function, whose address has this size.
         let address = unsafe { std::mem::transmute_copy(&function) };
-        self.address.store(address, Ordering::Relaxed);
+        self.place.address.store(address, Ordering::Relaxed);
     }
+}
 
+impl Place {
     #[cold]
     fn look_up(&self) -> *mut c_void {
         let found = function(self.name).or_else(|| function(self.or?)).or_else(|| without_twin(self.name));
@@ -65,6 +80,26 @@ impl<F: Copy> Symbol<F> {
         self.address.store(found, Ordering::Relaxed);
         found
     }
+
+    /// Looks for the function where it is in most programs, unless it was looked up before.
+    fn look_ahead(&self, library: Option<Library>) {
+        if self.address.load(Ordering::Relaxed).is_null()
+            && let Some(found) =
+                library.map_or_else(|| mpisee_symbols::next(self.name), |it| it.symbol(self.name))
+        {
+            self.address.store(found.as_ptr(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Looks functions up before they are called. The loader's lock is taken for that, and a program may hold it for as long as a library's
+/// constructor or destructor waits for a thread, whose call would have to wait in turn.
+pub fn look_ahead(places: &[&Place]) {
+    let library = match mpisee_symbols::next(c"PMPI_Init") {
+        Some(_) => None,
+        None => private_library(),
+    };
+    places.iter().for_each(|place| place.look_ahead(library));
 }
 
 extern "C-unwind" fn missing() -> c_int {
@@ -101,13 +136,15 @@ pub fn data(name: &CStr) -> Option<*mut c_void> {
 }
 
 fn in_private_library(name: &CStr) -> Option<Address> {
-    static LIBRARY: OnceLock<Library> = OnceLock::new();
-    let mut library = LIBRARY.get().copied();
-    if library.is_none() {
-        // Until it is loaded there is nothing to remember.
-        library =
-            mpisee_symbols::loaded_with(c"PMPI_Init_thread").map(|(found, _)| *LIBRARY.get_or_init(|| found));
-    }
     // MPI's Fortran is in a library of its own.
-    library?.symbol(name).or_else(|| Some(mpisee_symbols::loaded_with(name)?.1))
+    private_library()?.symbol(name).or_else(|| Some(mpisee_symbols::loaded_with(name)?.1))
+}
+
+/// The MPI that the program loaded for itself.
+fn private_library() -> Option<Library> {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    // Until it is loaded there is nothing to remember.
+    LIBRARY.get().copied().or_else(|| {
+        mpisee_symbols::loaded_with(c"PMPI_Init_thread").map(|(found, _)| *LIBRARY.get_or_init(|| found))
+    })
 }

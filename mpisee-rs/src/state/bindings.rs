@@ -3,6 +3,7 @@
 //! The place in the program is then what the binding returns to. A binding has one call to the function in C, at which its frame
 //! has one size, so that the unwinder is asked once for each, and what follows is an addition.
 
+use crate::state::mapping::{self, Mapping};
 use crate::state::objects::{self, Object};
 use crate::state::unwinder::Unwinder;
 use crate::state::world;
@@ -14,7 +15,7 @@ use std::sync::OnceLock;
 
 /// The bindings of the program's MPI.
 pub static BINDINGS: Bindings =
-    Bindings { range: OnceLock::new(), distances: Table::new(), unwinder: PatientMutex::new(None) };
+    Bindings { place: OnceLock::new(), distances: Table::new(), unwinder: PatientMutex::new(None) };
 
 /// Functions of the bindings at most between the program and the library.
 const MOST_FRAMES: usize = 4;
@@ -22,26 +23,36 @@ const MOST_FRAMES: usize = 4;
 const UNKNOWN: u32 = u32::MAX;
 
 pub struct Bindings {
-    /// The addresses of their code.
-    range: OnceLock<Range<usize>>,
+    place: OnceLock<Place>,
     /// By the address to which the library returns, the bytes from the stack pointer there to the address to which the binding
     /// returns.
     distances: Table<u32>,
     unwinder: PatientMutex<Option<Unwinder>>,
 }
 
+/// Where they are.
+struct Place {
+    range: Range<usize>,
+    /// By which it is noticed that they were unloaded; `None` if they are kept loaded.
+    mapping: Option<Mapping>,
+}
+
 impl Bindings {
     /// Finds them among the libraries that are loaded, and keeps them loaded; false if there are none.
     pub fn find(&self) -> bool {
         let Some(object) = objects::named(is_bindings) else { return false };
-        objects::keep_loaded(&object) && self.range.set(object.range).is_ok()
+        objects::keep_loaded(&object) && self.place.set(Place { range: object.range, mapping: None }).is_ok()
     }
 
     /// Returns whether an object is the bindings, which came after MPI had begun, as with a module of Python that is written in Fortran.
-    /// They are kept loaded from then on.
+    ///
+    /// They are not kept loaded: this is found in a call, in which the loader's lock is not to be taken.
     pub fn came_late(&self, object: &Object) -> bool {
         let file = object.name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        is_bindings(file) && objects::keep_loaded(object) && self.range.set(object.range.clone()).is_ok()
+        let Some(mapping) = mapping::at(object.range.start).filter(|_| is_bindings(file)) else {
+            return false;
+        };
+        self.place.set(Place { range: object.range.clone(), mapping: Some(mapping) }).is_ok()
     }
 
     /// Several threads call MPI at the same time.
@@ -51,7 +62,10 @@ impl Bindings {
 
     /// Returns whether an address is in their code.
     pub fn contain(&self, address: usize) -> bool {
-        self.range.get().is_some_and(|range| range.contains(&address))
+        self.place.get().is_some_and(|Place { range, mapping }| {
+            range.contains(&address)
+                && mapping.as_ref().is_none_or(|mapping| mapping::at(address).as_ref() == Some(mapping))
+        })
     }
 
     /// The address in the program to which a call returns. Where the frame of a binding is not understood it is that in the binding.
@@ -63,8 +77,8 @@ impl Bindings {
             }
             let Some(distance) = self.distance(&outer) else { break };
             let slot = outer.stack + u64::from(distance);
-            // SAFETY: the unwinder has found the return address there, in a frame of this size that is on the stack; the code that
-            // it asked about stays loaded, see `find`.
+            // SAFETY: the frame of the binding is on the stack. Its size was found at another call, but does not depend on that: it is
+            // counted from the stack pointer by the unwind rules of the same return address, in code that is still loaded (`contain`).
             let returns_to = unsafe { (slot as usize as *const u64).read() };
             // The unwinder needs the frame pointer of no binding, as sizes of their frames are known from the stack pointer.
             outer = ExportFrame { returns_to, stack: slot + 8, ..outer };
@@ -93,7 +107,40 @@ impl Bindings {
 
 /// Returns whether the file is that of MPICH's bindings, or of an MPI that descends from it.
 fn is_bindings(file: &[u8]) -> bool {
-    [&b"libmpichfort."[..], b"libmpichf90.", b"libmpifort.", b"libmpifort_"]
-        .iter()
-        .any(|begin| file.starts_with(begin))
+    // Cray has one for each compiler.
+    const NAMES: [&[u8]; 10] = [
+        b"libmpichfort",
+        b"libmpichf90",
+        b"libmpifort",
+        b"libmpifort_amd",
+        b"libmpifort_aocc",
+        b"libmpifort_cray",
+        b"libmpifort_gnu",
+        b"libmpifort_intel",
+        b"libmpifort_nvidia",
+        b"libmpifort_pgi",
+    ];
+    let is_of_mpich = !cfg!(mpi_family = "openmpi");
+    is_of_mpich
+        && NAMES.iter().any(|name| {
+            let Some(rest) = file.strip_prefix(*name) else { return false };
+            // As in libmpifort_gnu_91.so.12.
+            let version = rest.iter().take_while(|byte| **byte == b'_' || byte.is_ascii_digit()).count();
+            rest[version..].starts_with(b".so")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bindings_are_the_mpi_s_own() {
+        for file in [&b"libmpichfort.so.12"[..], b"libmpifort.so", b"libmpifort_gnu_91.so.12"] {
+            assert_eq!(is_bindings(file), !cfg!(mpi_family = "openmpi"), "{file:?}");
+        }
+        for file in [&b"libmpifort_wrappers.so"[..], b"libmpifortune.so", b"libmpi.so.12", b"libmpifort"] {
+            assert!(!is_bindings(file), "{file:?}");
+        }
+    }
 }

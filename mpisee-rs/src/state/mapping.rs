@@ -2,29 +2,17 @@
 //!
 //! The handler of a signal may leave a call by `siglongjmp`. A lock of the loader's would be held for good then, and the next thread that
 //! loads a library would wait for ever. `_dl_find_object` of glibc 2.35 and later takes none; with an older one, and another C library,
-//! [`is_known`] is false and objects are looked for under the loader's lock, while signals wait.
+//! [`has_finder`] is false and objects are looked for under the loader's lock, while signals wait.
 
 use crate::mpi::argument::is_forbidden;
-use mpisee_symbols::find_object;
+use mpisee_symbols::{Mapped, find_object};
 use rustc_hash::FxHasher;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::hash::Hasher;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// `struct dl_find_object` of `dlfcn.h`, with more room at its end than any machine's has.
-#[repr(C)]
-struct FoundObject {
-    flags: u64,
-    start: usize,
-    end: usize,
-    link_map: usize,
-    more: [u64; 16],
-}
-
-type FindObject = unsafe extern "C" fn(*const c_void, *mut FoundObject) -> c_int;
 
 /// The begin of `struct link_map` of `link.h`.
 #[repr(C)]
@@ -53,27 +41,15 @@ pub struct Mapping {
     link_map: usize,
 }
 
-/// The C library's function that finds objects, if it has one.
-fn finder() -> Option<FindObject> {
-    static FIND_OBJECT: OnceLock<Option<FindObject>> = OnceLock::new();
-    *FIND_OBJECT.get_or_init(|| {
-        let found = mpisee_symbols::first(c"_dl_find_object")?;
-        // SAFETY: the function has this type in dlfcn.h.
-        Some(unsafe { std::mem::transmute::<*mut c_void, FindObject>(found.as_ptr()) })
-    })
-}
-
-/// Returns whether mappings can be looked for.
-pub fn is_known() -> bool {
-    finder().is_some()
+/// Returns whether mappings can be found.
+pub fn has_finder() -> bool {
+    mpisee_symbols::can_find_mapped()
 }
 
 /// The mapping around an address; `None` where there is no object, or that cannot be told.
 pub fn at(address: usize) -> Option<Mapping> {
-    let mut found = FoundObject { flags: 0, start: 0, end: 0, link_map: 0, more: [0; 16] };
-    // SAFETY: any address may be asked about, and there is room for the answer.
-    let status = unsafe { finder()?(std::ptr::without_provenance(address), &raw mut found) };
-    (status == 0).then_some(Mapping { range: found.start..found.end, link_map: found.link_map })
+    let Mapped { range, link_map } = mpisee_symbols::mapped_at(address)?;
+    Some(Mapping { range, link_map })
 }
 
 impl Mapping {
@@ -160,7 +136,7 @@ pub fn has_loaded(names: &[&[u8]]) -> Option<bool> {
     let [last, within] = LAST.each_ref().map(|word| word.load(Ordering::Relaxed));
     let is_loaded = last != 0 && at(within).is_some_and(|mapping| mapping.link_map == last);
     let mut address = if is_loaded { last } else { lasting()[0] };
-    let mut map = link_map(address).filter(|_| is_known())?;
+    let mut map = link_map(address).filter(|_| has_finder())?;
     let mut is_found = false;
     for _ in 0..MOST_LIBRARIES {
         // Another thread may unload it meanwhile.
@@ -217,7 +193,7 @@ mod tests {
     #[test]
     fn the_program_is_found_as_the_loader_has_it() {
         let address = the_program_is_found_as_the_loader_has_it as *const () as usize;
-        if !is_known() {
+        if !has_finder() {
             return;
         }
         let mapping = at(address).expect("it is loaded");
@@ -240,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_library_that_is_loaded_is_noticed() {
-        if !is_known() {
+        if !has_finder() {
             return;
         }
         let names = [&b"libBrokenLocale."[..], b"libnothing."];

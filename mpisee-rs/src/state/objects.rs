@@ -28,7 +28,7 @@ const MOST_BUILD_ID_BYTES: usize = 64;
 
 /// The objects that are mapped around these addresses.
 pub fn objects_at(addresses: &[usize]) -> Vec<Option<Object>> {
-    if !mapping::is_known() {
+    if !mapping::has_finder() {
         return locked_objects_at(addresses);
     }
     let mut found: Vec<Option<Object>> = Vec::with_capacity(addresses.len());
@@ -62,7 +62,7 @@ fn locked_objects_at(addresses: &[usize]) -> Vec<Option<Object>> {
 
 /// The object that is mapped around `address`.
 pub fn object_at(address: usize) -> Option<Object> {
-    if mapping::is_known() {
+    if mapping::has_finder() {
         let mapping = mapping::at(address)?;
         if let Some(object) = described(&mapping) {
             return Some(object);
@@ -121,7 +121,7 @@ pub enum Stamp {
 impl Stamp {
     /// That of the object at an address; `None` where there is none.
     pub fn at(address: usize) -> Option<Stamp> {
-        if !mapping::is_known() {
+        if !mapping::has_finder() {
             return Some(Stamp::Changes(changes()));
         }
         let mapping = mapping::at(address)?;

@@ -28,7 +28,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The numbers of sites, by operation and address.
 pub static SITES: Sites = Sites {
     numbers: Table::new(),
-    beyond: AtomicU32::new(0),
+    over_limit: AtomicU32::new(0),
+    without_room: AtomicU32::new(0),
     outside: AtomicU32::new(0),
     loaded: PatientMutex::new(None),
     known: PatientMutex::new(Known {
@@ -45,10 +46,12 @@ pub static SITES: Sites = Sites {
 pub struct Sites {
     numbers: Table<u32>,
     /// Sites that came after the limit on their number.
-    beyond: AtomicU32,
+    over_limit: AtomicU32,
+    /// Calls and sites for which there was no memory, no room in the segment, or no lock.
+    without_room: AtomicU32,
     /// Addresses in no binary.
     outside: AtomicU32,
-    /// The binaries when one of these was looked for.
+    /// All objects when an address was in none of them for the last time.
     loaded: PatientMutex<Option<Loaded>>,
     known: PatientMutex<Known>,
 }
@@ -85,9 +88,9 @@ struct Mapped {
 }
 
 impl Mapped {
-    /// The place to which the call returns whose last byte is at an address.
-    fn code_at(&self, address: usize) -> Code {
-        Code { module: self.module, offset: (address + 1).wrapping_sub(self.bias) as u64 }
+    /// The place to which a call returns whose last byte is at `call_end`.
+    fn code_at(&self, call_end: usize) -> Code {
+        Code { module: self.module, offset: (call_end + 1).wrapping_sub(self.bias) as u64 }
     }
 }
 
@@ -110,7 +113,7 @@ const BYTES_TO_FIND_A_SITE: usize = 1 << 15;
 /// An address to which no call returns.
 const NO_ADDRESS: u64 = u64::MAX;
 /// In place of the number of a site that has none.
-const BEYOND: u32 = u32::MAX;
+const NO_NUMBER: u32 = u32::MAX;
 /// Addresses of programs have fewer bits on all machines whose kernel gives out 47 bits unless asked for more.
 const ADDRESS_BITS: u32 = 48;
 
@@ -120,7 +123,7 @@ fn key_of(operation: Operation, caller: u64) -> u64 {
 }
 
 impl Sites {
-    /// Several threads call MPI at the same time.
+    /// Lets several threads use the tables (`MPI_THREAD_MULTIPLE`).
     pub fn share(&self) {
         self.numbers.share();
         BINDINGS.share();
@@ -133,7 +136,7 @@ impl Sites {
         }
         let key = key_of(operation, caller);
         let number = self.numbers.get(key).unwrap_or_else(|| self.first_seen(world, key, operation, caller));
-        if number == BEYOND { OperationAtSite::of(operation) } else { OperationAtSite::site(number) }
+        if number == NO_NUMBER { OperationAtSite::of(operation) } else { OperationAtSite::site(number) }
     }
 
     /// Notes what code is at an address now: `None` if it is in no binary. Where it is another than when sites there got their numbers,
@@ -181,21 +184,21 @@ impl Sites {
         number: u32,
         code: Option<Code>,
     ) -> Option<u32> {
-        let before = if number == BEYOND { None } else { Some(known.sites.get(number as usize)?.code) };
+        let before = if number == NO_NUMBER { None } else { Some(known.sites.get(number as usize)?.code) };
         if before == code {
             return None;
         }
         let Some(code) = code else {
             self.outside.fetch_add(1, Ordering::Relaxed);
-            return Some(BEYOND);
+            return Some(NO_NUMBER);
         };
         let site = Site { operation, code };
-        known.is_reloaded |= number != BEYOND;
+        known.is_reloaded |= number != NO_NUMBER;
         let new = known.number_before(site).or_else(|| known.number_of(world, site));
-        if new.is_none() && number != BEYOND {
-            self.beyond.fetch_add(1, Ordering::Relaxed);
+        if new.is_none() && number != NO_NUMBER {
+            self.note_without_number(world, known);
         }
-        Some(new.unwrap_or(BEYOND)).filter(|&new| new != number)
+        Some(new.unwrap_or(NO_NUMBER)).filter(|&new| new != number)
     }
 
     #[cold]
@@ -204,70 +207,94 @@ impl Sites {
         let found = self.find(caller);
         // New sites are often those of a library that was just loaded, and that may have brought the driver.
         buffers::look_for_driver();
-        let Some(mut known) = self.known.lock() else { return BEYOND };
+        let Some(mut known) = self.known.lock() else { return self.note_no_room() };
         // Another thread may have come first.
         if let Some(number) = self.numbers.get(key) {
             return number;
         }
-        let code = found.and_then(|found| known.code(&world.segment, found));
-        let number = code.and_then(|code| known.number_of(world, Site { operation, code }));
-        if code.is_some() && number.is_none() {
-            self.beyond.fetch_add(1, Ordering::Relaxed);
-        }
+        let number = match found {
+            Found::Outside => None,
+            Found::NoRoom => return self.note_no_room(),
+            found => {
+                let code = known.code(&world.segment, found);
+                let number = code.and_then(|code| known.number_of(world, Site { operation, code }));
+                if number.is_none() {
+                    self.note_without_number(world, &known);
+                }
+                number
+            }
+        };
         // A program that makes code as it runs has new sites as long as it runs. They are not to fill the table: above a limit, those
         // without a number are looked for at each call.
-        let without_number =
-            self.beyond.load(Ordering::Relaxed).saturating_add(self.outside.load(Ordering::Relaxed));
-        let may_remember = number.is_some() || without_number <= OperationAtSite::MOST_SITES;
-        let number = number.unwrap_or(BEYOND);
+        let counts = [&self.over_limit, &self.without_room, &self.outside];
+        let without_number = counts.map(|count| u64::from(count.load(Ordering::Relaxed))).iter().sum::<u64>();
+        let may_remember = number.is_some() || without_number <= u64::from(OperationAtSite::MOST_SITES);
+        let number = number.unwrap_or(NO_NUMBER);
         if may_remember {
             self.numbers.insert(key, number);
         }
         number
     }
 
-    /// The place of a return address; `None` if the code is in no binary of the program, or there is no memory to look.
-    fn find(&self, caller: u64) -> Option<Found> {
+    /// Notes a call whose site is not found now, and may be at the next one.
+    fn note_no_room(&self) -> u32 {
+        self.without_room.fetch_add(1, Ordering::Relaxed);
+        NO_NUMBER
+    }
+
+    /// Notes a site that gets no number.
+    fn note_without_number(&self, world: &World, known: &Known) {
+        let count = if known.count < world.options.sites { &self.without_room } else { &self.over_limit };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The place of a return address.
+    fn find(&self, caller: u64) -> Found {
         // The call may be the last instruction of its function, and of its binary.
-        let address = caller as usize - 1;
+        let call_end = caller as usize - 1;
         // PERF: most places are in few binaries. Nothing is allocated for these, so that the handler of a signal that leaves from here
         // leaves nothing undone.
-        let Some(stamp) = Stamp::at(address) else {
-            self.outside.fetch_add(1, Ordering::Relaxed);
-            return None;
-        };
-        if let Some(code) = self.known.lock()?.code_at(address, &stamp) {
-            return Some(Found::Known(code));
+        let Some(stamp) = Stamp::at(call_end) else { return self.outside() };
+        let Some(known) = self.known.lock() else { return Found::NoRoom };
+        if let Some(code) = known.code_at(call_end, &stamp) {
+            return Found::Known(code);
         }
+        drop(known);
         // PERF: of code that is made as the program runs each place is new, and binaries are many.
-        if let Stamp::Changes(changes) = stamp
-            && self.loaded.lock()?.as_ref().is_some_and(|loaded| loaded.is_outside(address, changes))
-        {
-            self.outside.fetch_add(1, Ordering::Relaxed);
-            return None;
+        if let Stamp::Changes(changes) = stamp {
+            let Some(loaded) = self.loaded.lock() else { return Found::NoRoom };
+            if loaded.as_ref().is_some_and(|loaded| loaded.is_outside(call_end, changes)) {
+                return self.outside();
+            }
         }
         if !memory::is_left_to_all(BYTES_TO_FIND_A_SITE) {
-            return None;
+            return Found::NoRoom;
         }
-        let Some(object) = objects::object_at(address) else {
+        let Some(object) = objects::object_at(call_end) else {
             let now = Loaded::now();
-            *self.loaded.lock()? = now;
-            self.outside.fetch_add(1, Ordering::Relaxed);
-            return None;
+            if let Some(mut loaded) = self.loaded.lock() {
+                *loaded = now;
+            }
+            return self.outside();
         };
-        if own_range().contains(&address) {
-            return None;
+        if own_range().contains(&call_end) {
+            return Found::Outside;
         }
         // This call is at its place in the bindings, later ones are where the program calls these.
         if BINDINGS.came_late(&object) {
             HOT.keep_sites(true);
         }
-        Some(Found::New { object, address, stamp })
+        Found::New { object, call_end, stamp }
     }
 
-    /// The number of sites that came after the limit.
-    pub fn beyond(&self) -> u32 {
-        self.beyond.load(Ordering::Relaxed)
+    fn outside(&self) -> Found {
+        self.outside.fetch_add(1, Ordering::Relaxed);
+        Found::Outside
+    }
+
+    /// Sites that came after the limit on their number, and calls and sites for which there was no room.
+    pub fn without_number(&self) -> [u32; 2] {
+        [&self.over_limit, &self.without_room].map(|count| count.load(Ordering::Relaxed))
     }
 
     /// The places in binaries of return addresses, from the MPI call outwards; what lies in no binary ends them.
@@ -294,20 +321,25 @@ impl Sites {
     }
 }
 
-/// A call in a binary.
+/// Where a call is.
 enum Found {
-    /// In one that has sites.
+    /// In a binary that has sites.
     Known(Code),
-    /// In another one, with the address of the call's last byte.
-    New { object: Object, address: usize, stamp: Stamp },
+    /// In another one; the address is that of the call's last byte.
+    New { object: Object, call_end: usize, stamp: Stamp },
+    /// In no binary of the program.
+    Outside,
+    /// That cannot be told now.
+    NoRoom,
 }
 
 impl Known {
     /// The place of a call, whose binary is logged if it has no number yet; `None` if there is no room for it.
     fn code(&mut self, segment: &Segment, found: Found) -> Option<Code> {
-        let (object, address, stamp) = match found {
+        let (object, call_end, stamp) = match found {
             Found::Known(code) => return Some(code),
-            Found::New { object, address, stamp } => (object, address, stamp),
+            Found::New { object, call_end, stamp } => (object, call_end, stamp),
+            Found::Outside | Found::NoRoom => return None,
         };
         let (range, bias) = (object.range.clone(), object.bias);
         let module = self.module(segment, object)?;
@@ -319,7 +351,7 @@ impl Known {
         });
         self.is_reloaded |= self.mapped.len() < before;
         let mapped = Mapped { range, stamp, bias, module };
-        let code = mapped.code_at(address);
+        let code = mapped.code_at(call_end);
         if self.mapped.try_reserve(1).is_ok() {
             self.mapped.push(mapped);
         }
@@ -353,10 +385,10 @@ impl Known {
         Some(number)
     }
 
-    /// The place of the call before an address, if that is in a binary with a site that still is there.
-    fn code_at(&self, address: usize, stamp: &Stamp) -> Option<Code> {
-        let mapped = self.mapped.iter().find(|mapped| mapped.range.contains(&address))?;
-        mapped.stamp.is_same(stamp).then(|| mapped.code_at(address))
+    /// The place to which a call returns whose last byte is at `call_end`, if that is in a binary with a site that still is there.
+    fn code_at(&self, call_end: usize, stamp: &Stamp) -> Option<Code> {
+        let mapped = self.mapped.iter().find(|mapped| mapped.range.contains(&call_end))?;
+        mapped.stamp.is_same(stamp).then(|| mapped.code_at(call_end))
     }
 
     /// The number of a binary; `None` if there is no room for it.

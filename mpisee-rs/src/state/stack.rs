@@ -59,7 +59,7 @@ fn is_of_library(address: usize) -> bool {
     let is = |range: &Range<usize>, name: &[u8]| {
         is_named_as_library(name) || function_of_library().is_some_and(|function| range.contains(&function))
     };
-    if !mapping::is_known() {
+    if !mapping::has_finder() {
         return object_at(address).is_some_and(|object| is(&object.range, &object.name));
     }
     let Some(mapping) = mapping::at(address) else { return false };

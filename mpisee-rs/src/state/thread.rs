@@ -20,11 +20,12 @@ use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{Key, NotSeen, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A thread's own state. It outlives the thread: the next thread that begins takes it over.
 #[repr(C, align(64))]
@@ -39,14 +40,7 @@ pub struct Thread {
     scratch: Cell<Option<Box<Scratch>>>,
 }
 
-thread_local! {
-    static LEASE: Lease = const { Lease(Cell::new(None)) };
-}
-
-/// Returns the state to [`IDLE`] when the thread ends.
-struct Lease(Cell<Option<&'static Thread>>);
-
-/// More than Rust's library and the C library take to note what they call when a thread ends.
+/// More than the C library takes to note what it calls when a thread ends.
 const LEASE_BYTES: usize = 1 << 12;
 
 /// States of ended threads, for reuse.
@@ -58,13 +52,26 @@ unsafe impl Sync for Thread {}
 // SAFETY: as above.
 unsafe impl Send for Thread {}
 
-impl Drop for Lease {
-    fn drop(&mut self) {
-        current::set(ended(), ptr::null());
-        if let Some(thread) = self.0.take() {
-            keep_idle(thread);
-        }
-    }
+/// Has the calling thread return its state to [`IDLE`] when it ends; false if that cannot be arranged.
+///
+/// A `thread_local!` with a destructor would take the loader's lock, and a program may hold that for as long as a library's constructor
+/// waits for this thread.
+fn return_at_end(thread: &'static Thread) -> bool {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    let key = KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: there is room for the key, and the function stays, as this library is never unloaded.
+        (unsafe { libc::pthread_key_create(&raw mut key, Some(at_end)) } == 0).then_some(key)
+    });
+    // SAFETY: the key was made, and is never deleted.
+    key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, ptr::from_ref(thread).cast()) } == 0)
+}
+
+/// Called when a thread ends, with its state.
+unsafe extern "C" fn at_end(thread: *mut c_void) {
+    current::set(ended(), ptr::null());
+    // SAFETY: as `return_at_end` has stored it; a state is never freed.
+    keep_idle(unsafe { &*thread.cast::<Thread>() });
 }
 
 /// Keeps the state of a thread that has ended, if there is memory for that.
@@ -398,11 +405,10 @@ impl Inside {
             world::not_seen(NotSeen::NoRoom);
             return None;
         };
-        if ends && LEASE.try_with(|lease| lease.0.set(Some(thread))).is_err() {
+        if ends && !return_at_end(thread) {
             process::note_untracked_call();
-            world::not_seen(NotSeen::EndingThread);
+            world::not_seen(NotSeen::NoRoom);
             keep_idle(thread);
-            current::set(ended(), ptr::null());
             return None;
         }
         current::set(thread, thread.active_call);

@@ -6,6 +6,7 @@ use crate::generated::pmpi;
 use crate::mpi::abi::{self, Group, Raw, Status, constant};
 use crate::mpi::compatibility::{self, FLAVOUR};
 use crate::mpi::query;
+use crate::mpi::symbol;
 use crate::naming;
 use crate::recording::{overhead, paths, streams};
 use crate::state::buffers;
@@ -236,6 +237,7 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
     let Some(predefined) = predefined else {
         return tell_misfit(&version);
     };
+    symbol::look_ahead(pmpi::ALL);
     let group = sessions_alone.unwrap_or_else(|| query::group_of(predefined.world, false));
     let (rank, size) = query::rank_in(group);
     if rank == 0 {

@@ -160,6 +160,7 @@ fn is_mpi(soname: &str) -> bool {
 fn undecided(kind: &Kind) -> &'static str {
     match kind {
         Kind::Script => "is a script",
+        Kind::Loader => "is a dynamic loader",
         Kind::Unreadable => "cannot be read",
         Kind::Dynamic(_) | Kind::Static | Kind::Foreign => "is not linked with MPI",
     }

@@ -4,7 +4,7 @@
 use crate::exact::{assert_all_seen, assert_calls};
 use crate::hostile::{Case, case, created_by, ranks, sorted};
 use mpisee_profile::segment::NotSeen;
-use mpisee_tests::{ADDRESS_SANITIZER, Mpi, Place, Tables, dist, on_each_mpi, within};
+use mpisee_tests::{ADDRESS_SANITIZER, Mpi, Place, Run, Tables, dist, on_each_mpi, within};
 use std::collections::BTreeSet;
 use std::io::{PipeWriter, Write};
 use std::os::fd::AsRawFd;
@@ -38,6 +38,24 @@ fn own_environment() {
         for rank in 0..2 {
             assert_calls(finished.tables(), "W", rank, &[("MPI_Comm_dup", 1, 0)]);
             assert_calls(finished.tables(), "W_d1", rank, &[("MPI_Barrier", 1, 0), ("MPI_Comm_free", 1, 0)]);
+        }
+    });
+}
+
+#[test]
+fn loader_waits() {
+    on_each_mpi(|mpi| {
+        let shared = ["-shared", "-fPIC", "-pthread", "-DLIBRARY"];
+        let library = mpi.compile_variant("hostile/loader_waits", "library", &shared);
+        let program = mpi.compile_variant("hostile/loader_waits", "program", &["-ldl"]);
+        for how in ["begin", "end"] {
+            let run = || Run::of(mpi, program.clone()).ranks(2).argument(how).argument(library.display());
+            let finished = run().profiled();
+            assert_eq!(finished.stdout, run().plain().stdout);
+            for rank in 0..2 {
+                assert_calls(finished.tables(), "W", rank, &[("MPI_Barrier", 2, 0)]);
+                assert_calls(finished.tables(), "S_d1", rank, &[("MPI_Comm_free", 1, 0)]);
+            }
         }
     });
 }

@@ -6,15 +6,18 @@ use anyhow::{Context, Result};
 use std::fmt::Write;
 
 pub fn emit(functions: &[Function]) -> Result<String> {
-    let mut out = banner("Every function of MPI under its `PMPI_` name, looked up when first used.");
+    let mut out = banner("Every function of MPI under its `PMPI_` name.");
     out.push_str("#![allow(non_upper_case_globals, missing_docs, dead_code, unused_imports, clippy::type_complexity)]\n\n");
     out.push_str(
         "use crate::mpi::abi::{Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message,\n",
     );
     out.push_str("Offset, Op, Raw, Request, Session, Status, Win};\n");
-    out.push_str("use crate::mpi::symbol::Symbol;\nuse std::ffi::{c_char, c_double, c_int, c_void};\n\n");
+    out.push_str(
+        "use crate::mpi::symbol::{Place, Symbol};\nuse std::ffi::{c_char, c_double, c_int, c_void};\n\n",
+    );
     // The tool information interface is another API of its own, of which `mpi/tool.rs` has what is called.
     let is_ours = |function: &&Function| !function.name.starts_with("MPI_T_") || function.meaning.is_some();
+    let mut names = Vec::new();
     for function in functions.iter().filter(is_ours) {
         for large in [false, true] {
             if large && !function.has_large_variant() {
@@ -25,8 +28,14 @@ pub fn emit(functions: &[Function]) -> Result<String> {
             let section = section(function, ".data.hot");
             let _ =
                 writeln!(out, "{section}pub static {name}: Symbol<{signature}> = Symbol::new(c\"P{name}\");");
+            names.push(name);
         }
     }
+    out.push_str("\n/// Those that this MPI has.\npub static ALL: &[&Place] = &[");
+    for name in names {
+        let _ = writeln!(out, "#[cfg(mpi = \"{name}\")] {name}.place(),");
+    }
+    out.push_str("];\n");
     Ok(out)
 }
 

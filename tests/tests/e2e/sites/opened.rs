@@ -34,7 +34,7 @@ fn gathered(finished: &Finished) -> BTreeMap<String, u64> {
 fn a_library_has_its_path_however_it_was_opened() {
     on_each_mpi(|mpi| {
         let library = mpi.compile_variant("sites/resolved_library", "opened", &["-O2", "-shared", "-fPIC"]);
-        for how in ["path", "relative", "descriptor"] {
+        for how in ["path", "relative", "descriptor", "replaced"] {
             let calls = gathered(&run(mpi, how, &library));
             assert_eq!(calls, BTreeMap::from([(library.display().to_string(), CALLS)]), "{how}");
         }
