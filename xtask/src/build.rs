@@ -28,6 +28,11 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// The library alone.
+    pub fn library(mpicc: Vec<PathBuf>) -> Wanted {
+        Wanted { mpicc, without_bench: true, without_serve: true }
+    }
+
     /// The compiler wrappers that were named; none is all that are found.
     pub fn mpicc(&self) -> &[PathBuf] {
         &self.mpicc
@@ -109,13 +114,9 @@ impl Programs {
         eprintln!(
             "building mpisee, mpisee-through, mpisee-bench's starter, and the libraries for GPUs and NCCL"
         );
-        let target = root().join("target");
-        let target_dir = target.to_str().context("the path of the workspace is not UTF-8")?;
         let serve = with_serve.then_some("mpisee-serve");
-        let packages = PACKAGES.iter().copied().chain(serve).flat_map(|package| ["--package", package]);
-        let arguments = ["build", "--release", "--target-dir", target_dir].into_iter().chain(packages);
-        cargo(&arguments.collect::<Vec<_>>(), None)?;
-        let there = |name: &str| target.join("release").join(name);
+        let built = packages("release", PACKAGES.into_iter().chain(serve))?;
+        let there = |name: &str| built.join(name);
         Ok(Programs {
             commands: ["mpisee", "mpisee-through", "mpisee-bench"]
                 .into_iter()
@@ -135,6 +136,24 @@ impl Programs {
         ensure!(status.success(), "{} did not succeed; its message is above", self.manuals.display());
         Ok(())
     }
+}
+
+/// Builds `mpisee` and `mpisee-through` without optimisation.
+pub fn quick_commands() -> Result<Vec<PathBuf>> {
+    const COMMANDS: [&str; 2] = ["mpisee", "mpisee-through"];
+    eprintln!("building mpisee and mpisee-through, without optimisation");
+    let built = packages("quick", COMMANDS)?;
+    Ok(COMMANDS.iter().map(|command| built.join(command)).collect())
+}
+
+/// Builds packages by a profile of cargo's, and returns the folder that has their programs.
+fn packages(profile: &str, packages: impl IntoIterator<Item = &'static str>) -> Result<PathBuf> {
+    let target = root().join("target");
+    let target_dir = target.to_str().context("the path of the workspace is not UTF-8")?;
+    let packages = packages.into_iter().flat_map(|package| ["--package", package]);
+    let arguments = ["build", "--profile", profile, "--target-dir", target_dir].into_iter().chain(packages);
+    cargo(&arguments.collect::<Vec<_>>(), None)?;
+    Ok(target.join(profile))
 }
 
 /// Runs clippy over everything; over the library as built for every MPI wanted.

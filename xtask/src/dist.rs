@@ -46,8 +46,23 @@ fn put_together(wanted: &Wanted, shared: impl FnOnce() -> Result<(Programs, Trac
     })
 }
 
-fn lay_out(folder: &Path, built: &[Built], programs: &Programs, tracer: &Tracer) -> Result<()> {
-    for command in &programs.commands {
+/// Puts together in `target/try` what a first look takes: the libraries as they are, and the commands as they are built soonest.
+pub fn to_be_tried(wanted: &Wanted) -> Result<()> {
+    thread::scope(|scope| {
+        let commands = scope.spawn(build::quick_commands);
+        build::flavours(wanted, |built| {
+            let commands = commands.join().map_err(|_| anyhow!("building the commands panicked"))??;
+            if built.is_empty() {
+                return Ok(());
+            }
+            replace(&root().join("target/try"), |new| lay_out_commands(new, built, &commands))
+        })
+    })
+}
+
+/// The commands, and what they need for each MPI.
+fn lay_out_commands(folder: &Path, built: &[Built], commands: &[PathBuf]) -> Result<()> {
+    for command in commands {
         copy_into(command, &folder.join("bin"))?;
     }
     for it in built {
@@ -58,6 +73,11 @@ fn lay_out(folder: &Path, built: &[Built], programs: &Programs, tracer: &Tracer)
             copy_into_as(bench, &flavour, "mpisee-bench")?;
         }
     }
+    Ok(())
+}
+
+fn lay_out(folder: &Path, built: &[Built], programs: &Programs, tracer: &Tracer) -> Result<()> {
+    lay_out_commands(folder, built, &programs.commands)?;
     for file in tracer.files() {
         copy_into(file, &folder.join("lib/mpisee/gpu"))?;
     }

@@ -27,6 +27,12 @@ enum Task {
         #[arg(long)]
         fetch: bool,
     },
+    /// Build what a first look takes, in target/try: the libraries, and mpisee and mpisee-through without optimisation
+    Try {
+        /// Build for the MPI of this compiler wrapper, rather than for every MPI in PATH (repeatable)
+        #[arg(long, value_name = "PATH")]
+        mpicc: Vec<PathBuf>,
+    },
     /// Build the GPU tracer; what of it runs on a GPU needs CUDA's compiler
     Gpu {
         /// Get the compiler from Python's package index, 110 MB, if there is none
@@ -67,6 +73,7 @@ fn run(task: Task) -> Result<()> {
             Ok(())
         }),
         Task::Dist { wanted, fetch } => dist::dist(&wanted, fetch),
+        Task::Try { mpicc } => dist::to_be_tried(&Wanted::library(mpicc)),
         Task::Gpu { fetch } => gpu::build(&Programs::build(false)?, fetch).map(|tracer| {
             tracer.files().for_each(|it| println!("{}", it.display()));
         }),
