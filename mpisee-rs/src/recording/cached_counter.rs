@@ -86,7 +86,7 @@ impl CachedCounter {
     #[inline(always)]
     pub fn arrived(self, source: c_int, bytes: u64) {
         if self.0.has_peer(source) {
-            // SAFETY: just looked at.
+            // SAFETY: the slot of the peer whom it has is there.
             add_received(unsafe { self.0.peer_slot() }, bytes);
         } else {
             self.arrived_from_another(source, bytes);
@@ -97,7 +97,7 @@ impl CachedCounter {
     #[inline(always)]
     fn slots(self, ends: Ends, end: End) -> Option<(&'static Slot, &'static Slot)> {
         if self.0.has_ends(ends) {
-            // SAFETY: just looked at.
+            // SAFETY: `set_ends` has stored both slots before it has the ends.
             return Some(unsafe { (self.0.peer_slot(), self.0.stream()) });
         }
         self.find_ends(ends, end)

@@ -32,8 +32,6 @@ const BYTES_PER_PATH: usize = 1 << 15;
 const BYTES_PER_PATH_OF_PYTHON: usize = 1 << 18;
 /// A walk counts in the mean as N times the mean at most.
 const MOST_TIMES_THE_MEAN: u64 = 4;
-/// Ticks that copying a byte of unwind tables takes at most, as a rule: memory that is new to the process, and the table from the file.
-const TICKS_PER_TABLE_BYTE: u64 = 16;
 /// The share of the last walk in the mean of all.
 const WEIGHT: u64 = 8;
 
@@ -53,9 +51,9 @@ struct Paths {
     /// Ticks that a walk takes, as a mean of the last ones.
     walk: u64,
     /// Ticks of all walks.
-    spent: u64,
+    walk_ticks: u64,
     /// Ticks of the calls that were long enough for a walk.
-    earned: u64,
+    slow_ticks: u64,
 }
 
 /// Numbers that tell a path apart, at most.
@@ -71,13 +69,13 @@ struct Walked {
 
 /// A path that was looked for.
 struct Found {
-    /// Its number in the log; `None` beyond the limit.
+    /// Its number in the log; `None` over the limit.
     number: Option<u16>,
     /// True if it came for the first time.
     is_new: bool,
     /// True if the call is on no path: it was counted at the site of a library that is no longer loaded, or the tables of a binary on
     /// its stack have to wait.
-    is_on_none: bool,
+    is_unattributed: bool,
 }
 
 /// Prepares to take paths: finds out what a walk takes on this machine.
@@ -93,11 +91,11 @@ pub fn prepare() {
         by_codes: FxHashMap::default(),
         without_number: 0,
         walk: 0,
-        spent: 0,
-        earned: 0,
+        walk_ticks: 0,
+        slow_ticks: 0,
     };
     // Any stack will do: that of this function.
-    let Some(caller) = ExportFrame::beyond(frame::pointer(), &(0..0)) else { return };
+    let Some(caller) = ExportFrame::leaving(frame::pointer(), &(0..0)) else { return };
     let mut walk = || {
         let start = clock::ticks();
         paths.walk(&caller, &mut [0; MOST_KEY]);
@@ -138,28 +136,28 @@ pub fn slow_call(
     // A handler that led away from here by `siglongjmp` would leave it locked for good. Nor does one thread wait for another here.
     let Ok(mut paths) = PATHS.try_lock() else { return };
     let Some(paths) = &mut *paths else { return };
-    paths.earned = paths.earned.saturating_add(ticks.get());
-    let left = (paths.earned / TIMES).saturating_sub(paths.spent.saturating_add(paths.walk));
+    paths.slow_ticks = paths.slow_ticks.saturating_add(ticks.get());
+    let left = (paths.slow_ticks / TIMES).saturating_sub(paths.walk_ticks.saturating_add(paths.walk));
     if left == 0 {
         return;
     }
-    paths.unwinder.limit_tables(usize::try_from(left / TICKS_PER_TABLE_BYTE).unwrap_or(usize::MAX));
+    paths.unwinder.limit_copying(left);
     let start = clock::ticks();
-    let Found { number, is_new, is_on_none } = paths.find(recorder, operation, caller);
+    let Found { number, is_new, is_unattributed } = paths.find(recorder, operation, caller);
     let took = clock::since(start).get();
-    paths.spent = paths.spent.saturating_add(took);
+    paths.walk_ticks = paths.walk_ticks.saturating_add(took);
     // What is done once says nothing of the next walk, nor does one during which the thread lost its core.
     if !is_new {
         paths.walk =
             (paths.walk * (WEIGHT - 1) + took.min(MOST_TIMES_THE_MEAN * paths.walk)).div_ceil(WEIGHT);
         paths.announce();
     }
-    // The overhead of this call is known, and it stands for no others.
+    // The walk is in the overhead of paths, so that this call is no sample of what other calls cost.
     let header = recorder.world.segment.header();
-    header.overhead[overhead::PATHS].store(paths.spent, Ordering::Relaxed);
+    header.overhead[overhead::PATHS].store(paths.walk_ticks, Ordering::Relaxed);
     recorder.thread.active_call.values[active_call::SAMPLED_SINCE].store(u64::MAX, Ordering::Relaxed);
     let Some(path) = number else {
-        paths.without_number += u64::from(!is_on_none);
+        paths.without_number += u64::from(!is_unattributed);
         return;
     };
     let key = PathKey { path, communicator, operation: operation as u16 }.pack();
@@ -176,28 +174,28 @@ impl Paths {
         let mut key = [0; MOST_KEY];
         let Walked { frames, lines } = self.walk(caller, &mut key);
         if self.unwinder.was_limited() {
-            return Found { number: None, is_new: true, is_on_none: true };
+            return Found { number: None, is_new: true, is_unattributed: true };
         }
         // What lies between the program and the library is the MPI's.
         let bindings = key[..frames].iter().take_while(|&&address| BINDINGS.contain(address)).count();
         let (path, key) = (&key[bindings..frames], &key[bindings..frames + lines]);
         let known = self.numbers.get(key).copied();
         if let Some(number) = known.filter(|number| number.is_some() || !self.may_have_number(path)) {
-            return Found { number, is_new: false, is_on_none: false };
+            return Found { number, is_new: false, is_unattributed: false };
         }
         let bytes = if lines > 0 { BYTES_PER_PATH_OF_PYTHON } else { BYTES_PER_PATH };
         if self.numbers.len() >= 2 * MOST_PATHS || !memory::is_left_to_all(bytes) {
-            return Found { number: None, is_new: true, is_on_none: false };
+            return Found { number: None, is_new: true, is_unattributed: false };
         }
         let frames = self.codes(recorder, path);
-        // Of all operations at once: once the path has a number nobody asks again.
-        let is_on_none = path.first().is_some_and(|&address| {
+        // The sites of all operations are replaced now: a path that has a number does not come here again.
+        let is_unattributed = path.first().is_some_and(|&address| {
             SITES.replace(recorder.world, operation, address as u64, frames.first().copied())
         });
         let number = self.log(recorder, frames);
         self.numbers.insert(key.into(), number);
         // The call itself was counted at the old site already.
-        Found { number: number.filter(|_| !is_on_none), is_new: true, is_on_none }
+        Found { number: number.filter(|_| !is_unattributed), is_new: true, is_unattributed }
     }
 
     /// Returns whether a path that had no number may have one by now: there is a binary where its call's code was in none.

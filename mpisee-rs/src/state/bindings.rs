@@ -55,7 +55,7 @@ impl Bindings {
         self.place.set(Place { range: object.range.clone(), mapping: Some(mapping) }).is_ok()
     }
 
-    /// Several threads call MPI at the same time.
+    /// Lets several threads use the table (`MPI_THREAD_MULTIPLE`).
     pub fn share(&self) {
         self.distances.share();
     }
@@ -69,7 +69,7 @@ impl Bindings {
     }
 
     /// The address in the program to which a call returns. Where the frame of a binding is not understood it is that in the binding.
-    pub fn caller_beyond(&self, frame: &ExportFrame) -> u64 {
+    pub fn caller_outside(&self, frame: &ExportFrame) -> u64 {
         let mut outer = *frame;
         for _ in 0..MOST_FRAMES {
             if !self.contain(outer.returns_to as usize) {

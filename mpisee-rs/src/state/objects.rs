@@ -197,6 +197,13 @@ pub struct Tables {
     pub frames: Vec<u8>,
 }
 
+impl Tables {
+    /// Bytes that were copied.
+    pub fn bytes(&self) -> usize {
+        self.header.len() + self.frames.len()
+    }
+}
+
 /// An object and its unwind tables.
 pub enum WithTables {
     /// The tables are copied, if there are any and there is memory for them.
@@ -373,6 +380,7 @@ fn notes(bias: u64, headers: &[libc::Elf64_Phdr]) -> impl Iterator<Item = Notes>
     let is_mapped = |note: &libc::Elf64_Phdr| {
         headers.iter().any(|header| {
             header.p_type == libc::PT_LOAD
+                && header.p_flags & libc::PF_R != 0
                 && header.p_vaddr <= note.p_vaddr
                 && note.p_vaddr.saturating_add(note.p_memsz) <= header.p_vaddr.saturating_add(header.p_filesz)
         })
@@ -388,7 +396,7 @@ fn notes(bias: u64, headers: &[libc::Elf64_Phdr]) -> impl Iterator<Item = Notes>
 /// The build ID among the notes of an object.
 fn build_id(bias: u64, headers: &[libc::Elf64_Phdr]) -> Option<&[u8]> {
     notes(bias, headers).find_map(|note| {
-        // SAFETY: the notes are in a segment that the loader has mapped.
+        // SAFETY: the notes are in a segment that may be read, and that the loader does not unmap while it shows the object.
         let bytes = unsafe { slice::from_raw_parts(note.start as *const u8, note.bytes) };
         build_id_among(bytes, note.align)
     })

@@ -11,7 +11,7 @@ use crate::state::python::Line;
 use crate::state::stack;
 use crate::state::world::World;
 use crate::storage::frame::{self, ExportFrame};
-use crate::storage::hot::HOT;
+use crate::storage::hot::{self, HOT};
 use crate::storage::memory;
 use crate::storage::patience::PatientMutex;
 use crate::storage::segment::Segment;
@@ -129,7 +129,7 @@ impl Sites {
         BINDINGS.share();
     }
 
-    /// The operation at the site that is left at `caller`; at no known site where that is 0, and beyond the limit on sites.
+    /// The operation at the site that is left at `caller`; without a site where that is 0, and over the limit on sites.
     pub fn at_site(&self, world: &World, operation: Operation, caller: u64) -> OperationAtSite {
         if caller == 0 || caller >> ADDRESS_BITS != 0 {
             return OperationAtSite::of(operation);
@@ -282,7 +282,7 @@ impl Sites {
         }
         // This call is at its place in the bindings, later ones are where the program calls these.
         if BINDINGS.came_late(&object) {
-            HOT.keep_sites(true);
+            HOT.set_sites(hot::Sites::BeyondBindings);
         }
         Found::New { object, call_end, stamp }
     }
@@ -431,7 +431,8 @@ pub fn prepare(world: &World) {
             // Without room, calls from a library at the place of another one stay at the site of that.
             let _ = known.sites.try_reserve_exact(sites);
         }
-        HOT.keep_sites(BINDINGS.find());
+        let has_bindings = BINDINGS.find();
+        HOT.set_sites(if has_bindings { hot::Sites::BeyondBindings } else { hot::Sites::OfProgram });
     }
 }
 
@@ -458,13 +459,13 @@ fn caller_further_out(pointer: u64) -> u64 {
 /// The address in the program to which a call returns that came to the library by this frame.
 #[inline]
 pub fn caller_of(frame: &ExportFrame) -> u64 {
-    if HOT.has_bindings() { BINDINGS.caller_beyond(frame) } else { frame.returns_to }
+    if HOT.has_bindings() { BINDINGS.caller_outside(frame) } else { frame.returns_to }
 }
 
 /// The frame of the export, from the frame pointer of any function that it calls; `None` if sites are not kept apart.
 #[inline]
 pub fn export_frame(pointer: u64) -> Option<ExportFrame> {
-    if HOT.keeps_sites() { ExportFrame::beyond(pointer, own_range()) } else { None }
+    if HOT.keeps_sites() { ExportFrame::leaving(pointer, own_range()) } else { None }
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

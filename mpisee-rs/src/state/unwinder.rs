@@ -6,6 +6,7 @@
 use crate::state::mapping::read_memory;
 use crate::state::objects::{self, Stamp, WithTables};
 use crate::state::unwind_tables::{Bytes, Rules, UnwindTables};
+use crate::storage::clock;
 use crate::storage::frame::ExportFrame;
 use crate::storage::memory;
 use framehop::{
@@ -54,7 +55,17 @@ pub struct Unwinder {
     most_table_bytes: usize,
     /// True if a walk ended since the last limit was set where tables had more.
     was_limited: bool,
+    /// Bytes of tables that were copied, and the ticks that this took.
+    copied_bytes: u64,
+    copy_ticks: u64,
 }
+
+/// Ticks that copying a byte of unwind tables takes at most, as a rule: memory that is new to the process, and the table from the file.
+const MOST_TICKS_PER_BYTE: u64 = 16;
+/// Bytes of which copying tells how long it takes here.
+const TELLING_BYTES: u64 = 1 << 15;
+/// By how much a copy may take longer than those before.
+const MARGIN: u64 = 2;
 
 impl Unwinder {
     pub fn new() -> Unwinder {
@@ -65,12 +76,25 @@ impl Unwinder {
             ending: Vec::new(),
             most_table_bytes: usize::MAX,
             was_limited: false,
+            copied_bytes: 0,
+            copy_ticks: 0,
         }
     }
 
-    /// From now on, a walk ends at a binary whose tables are not known and have more bytes: to copy them takes time.
-    pub fn limit_tables(&mut self, most_bytes: usize) {
-        (self.most_table_bytes, self.was_limited) = (most_bytes, false);
+    /// From now on, a walk ends at a binary whose tables are not known and would take longer to copy.
+    pub fn limit_copying(&mut self, ticks: u64) {
+        let most_bytes = ticks / self.ticks_per_byte();
+        (self.most_table_bytes, self.was_limited) =
+            (usize::try_from(most_bytes).unwrap_or(usize::MAX), false);
+    }
+
+    /// Ticks that copying a byte of tables takes, as far as is known from those that were copied.
+    fn ticks_per_byte(&self) -> u64 {
+        if self.copied_bytes < TELLING_BYTES {
+            return MOST_TICKS_PER_BYTE;
+        }
+        let measured = self.copy_ticks.saturating_mul(MARGIN).div_ceil(self.copied_bytes);
+        measured.clamp(1, MOST_TICKS_PER_BYTE)
     }
 
     /// Returns whether a walk ended there since.
@@ -141,8 +165,8 @@ impl Unwinder {
             }
             let stack = registers.sp();
             match self.unwinder.unwind_frame(next, &mut registers, &mut self.cache, &mut read) {
-                // Each frame is above the last one, so that the walk ends.
-                // Without rules it is by a register that is the frame pointer, or may be anything.
+                // The stack pointer must grow, so that the walk ends. Without unwind rules framehop goes by the frame pointer, whose
+                // register may hold anything: what is found counts if a call instruction is before it.
                 Ok(Some(outer))
                     if registers.sp() > stack && (rules == Rules::Ending || may_be_return(outer)) =>
                 {
@@ -187,6 +211,7 @@ impl Unwinder {
             return false;
         }
         let Some(stamp) = Stamp::at(address) else { return false };
+        let start = clock::ticks();
         let (object, tables) = match objects::with_tables(address, self.most_table_bytes) {
             Some(WithTables::Copied(object, tables)) => (object, tables),
             Some(WithTables::TooLarge) => {
@@ -195,6 +220,10 @@ impl Unwinder {
             }
             None => return false,
         };
+        if let Some(tables) = &tables {
+            self.copied_bytes += tables.bytes() as u64;
+            self.copy_ticks += clock::since(start).get();
+        }
         let tables = tables.and_then(|tables| UnwindTables::new(tables, object.bias));
         if let Some(tables) = &tables {
             let sections = ExplicitModuleSectionInfo {
@@ -211,7 +240,7 @@ impl Unwinder {
         true
     }
 
-    /// By which rules the frame at an address is left.
+    /// Returns by what the frame at an address is left, and remembers addresses whose rules end.
     fn rules(&mut self, address: u64) -> Rules {
         // PERF: programs have few places from which they call, and a walk passes many.
         self.ending.resize(MOST_ENDING, 0);

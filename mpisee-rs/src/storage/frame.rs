@@ -96,7 +96,7 @@ pub struct ExportFrame {
 impl ExportFrame {
     /// From the frame pointer of a function of the library on, whose code is at the addresses `own`; `None` where that leads nowhere.
     #[inline]
-    pub fn beyond(pointer: u64, own: &Range<usize>) -> Option<ExportFrame> {
+    pub fn leaving(pointer: u64, own: &Range<usize>) -> Option<ExportFrame> {
         let mut frame = pointer as usize as *const [usize; 2];
         for _ in 0..MOST_FRAMES {
             if frame.is_null() || !frame.is_aligned() {

@@ -17,7 +17,7 @@ pub struct Hot {
     pub mode: AtomicU8,
     /// See `storage::clock`.
     pub use_counter: AtomicBool,
-    /// True if calls are counted by their sites: [`TOGETHER`], [`BY_SITE`] or [`THROUGH_BINDINGS`].
+    /// How calls are kept apart by their sites: a [`Sites`].
     sites: AtomicU8,
     /// See [`Hot::is_slow`].
     slow_bits: AtomicU8,
@@ -30,10 +30,17 @@ pub struct Hot {
 /// Datatypes whose sizes are in it.
 pub const DATATYPES: usize = 4;
 
-/// Values of [`Hot::sites`].
-const TOGETHER: u8 = 0;
-const BY_SITE: u8 = 1;
-const THROUGH_BINDINGS: u8 = 2;
+/// How calls are kept apart by the places that make them.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub enum Sites {
+    /// They are counted together.
+    Together,
+    /// By the address to which a call returns, which is the program's.
+    OfProgram,
+    /// By that address, or where it is in the MPI's own Fortran bindings by the one to which these return.
+    BeyondBindings,
+}
 
 /// Set beside the region if buffers may lie in a GPU's memory: where a call reads the region, it reads this.
 const ASKS_DRIVER: u32 = 1 << 31;
@@ -56,7 +63,7 @@ pub static HOT: Hot = Hot {
     region: AtomicU32::new(0),
     mode: AtomicU8::new(0),
     use_counter: AtomicBool::new(false),
-    sites: AtomicU8::new(TOGETHER),
+    sites: AtomicU8::new(Sites::Together as u8),
     slow_bits: AtomicU8::new(NEVER_SLOW),
     request_null: AtomicU64::new(0),
     datatypes: [const { AtomicU64::new(0) }; DATATYPES],
@@ -93,24 +100,24 @@ impl Hot {
     /// Returns whether calls are counted by their sites.
     #[inline(always)]
     pub fn keeps_sites(&self) -> bool {
-        self.sites.load(Ordering::Relaxed) != TOGETHER
+        self.sites.load(Ordering::Relaxed) != Sites::Together as u8
     }
 
     /// Returns whether calls are counted by their sites, and come from the program itself.
     #[inline(always)]
     pub fn is_called_by_program(&self) -> bool {
-        self.sites.load(Ordering::Relaxed) == BY_SITE
+        self.sites.load(Ordering::Relaxed) == Sites::OfProgram as u8
     }
 
     /// Returns whether calls that are counted by their sites may come through the MPI's own bindings.
     #[inline(always)]
     pub fn has_bindings(&self) -> bool {
-        self.sites.load(Ordering::Relaxed) == THROUGH_BINDINGS
+        self.sites.load(Ordering::Relaxed) == Sites::BeyondBindings as u8
     }
 
-    /// Calls are to be counted by their sites, and may come through the MPI's own bindings.
-    pub fn keep_sites(&self, through_bindings: bool) {
-        self.sites.store(if through_bindings { THROUGH_BINDINGS } else { BY_SITE }, Ordering::Relaxed);
+    /// From now on calls are kept apart like this.
+    pub fn set_sites(&self, sites: Sites) {
+        self.sites.store(sites as u8, Ordering::Relaxed);
     }
 
     /// Returns whether a call took so long that its call path is taken.

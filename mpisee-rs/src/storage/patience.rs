@@ -1,4 +1,4 @@
-//! A lock that nobody waits for without end.
+//! A lock whose waiters give up.
 //!
 //! The handler of a signal may leave a call by `siglongjmp` while this library holds a lock, which then is never given back. Signals
 //! are not blocked against that: one for the process would come to another thread instead, to whose stack the handler must not jump.
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// A mutex that may not be had.
+/// A mutex whose waiters give up after [`PATIENCE`].
 pub struct PatientMutex<T> {
     mutex: Mutex<T>,
     /// True if the lock was waited for in vain: nobody does so again, until it has been given back.

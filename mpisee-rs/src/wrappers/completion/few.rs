@@ -162,7 +162,7 @@ impl Few {
 
     #[inline(always)]
     fn found(&self) -> &[RequestRef] {
-        // SAFETY: so many are written.
+        // SAFETY: `count` is 0, or set by `look_up` after it has written as many.
         unsafe { std::slice::from_raw_parts(self.found.as_ptr().cast(), self.count) }
     }
 }
