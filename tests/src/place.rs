@@ -77,9 +77,14 @@ impl Place {
 
     /// Runs `mpisee-through` here, where it finds the segments.
     pub fn through(&self, arguments: &[&str]) -> Output {
+        self.through_within(LIMIT, arguments)
+    }
+
+    /// The same, which ends within that time.
+    pub fn through_within(&self, limit: Duration, arguments: &[&str]) -> Output {
         let mut command = Command::new(dist().join("bin/mpisee-through"));
         command.args(arguments).current_dir(self.folder()).env("MPISEE_SEGMENTS", self.segments());
-        within(LIMIT, command.stdin(Stdio::null()))
+        within(limit, command.stdin(Stdio::null()))
     }
 
     /// Recovers what is left, with success; what is said of it.

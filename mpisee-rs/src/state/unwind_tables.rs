@@ -1,13 +1,7 @@
-//! Unwind tables of a binary, and whether evaluating one of their rules ends.
-//!
-//! A rule may be a program of its own, a DWARF expression, which compilers write for the table of jumps into libraries alone.
-//! One that was written by hand may jump back, and never end. The unwinder evaluates whatever there is.
+//! Copies of the unwind tables of a binary.
 
 use crate::state::objects::Tables;
-use gimli::{
-    BaseAddresses, CallFrameInstruction, CommonInformationEntry, EhFrame, EhFrameHdr, EndianSlice,
-    Expression, LittleEndian, Operation, ParsedEhFrameHdr, Reader, UnwindExpression, UnwindSection,
-};
+use mpisee_symbols::unwind_rules::{IndexedTables, Rules, Section};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
@@ -23,17 +17,6 @@ impl Deref for Bytes {
     }
 }
 
-/// A table's entry for an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rules {
-    /// Rules with an expression that jumps back, and may not end.
-    Endless,
-    /// Rules that end.
-    Ending,
-    /// Nothing, or what cannot be parsed: the frame is left by its frame pointer, if there is one.
-    Missing,
-}
-
 /// `.eh_frame_hdr` and `.eh_frame`.
 pub struct UnwindTables {
     header: Bytes,
@@ -43,9 +26,6 @@ pub struct UnwindTables {
     frames_at: u64,
     bias: u64,
 }
-
-type Part<'t> = EndianSlice<'t, LittleEndian>;
-const BYTES_OF_ADDRESS: u8 = 8;
 
 impl UnwindTables {
     /// The tables of a binary that is loaded at `bias`; `None` if they cannot be searched.
@@ -59,8 +39,7 @@ impl UnwindTables {
             frames_at: in_file(frames_at),
             bias: bias as u64,
         };
-        tables.parsed()?.table()?;
-        Some(tables)
+        tables.indexed().can_be_searched().then_some(tables)
     }
 
     pub fn header(&self) -> Bytes {
@@ -79,58 +58,17 @@ impl UnwindTables {
         self.frames_at..self.frames_at + self.frames.len() as u64
     }
 
-    fn bases(&self) -> BaseAddresses {
-        BaseAddresses::default().set_eh_frame(self.frames_at).set_eh_frame_hdr(self.header_at)
-    }
-
-    fn parsed(&self) -> Option<ParsedEhFrameHdr<Part<'_>>> {
-        EhFrameHdr::new(&self.header, LittleEndian).parse(&self.bases(), BYTES_OF_ADDRESS).ok()
+    fn indexed(&self) -> IndexedTables<'_> {
+        IndexedTables {
+            header: Section { address: self.header_at, bytes: &self.header },
+            frames: Section { address: self.frames_at, bytes: &self.frames },
+            text: 0,
+            got: 0,
+        }
     }
 
     /// The rules at an address in memory.
     pub fn rules(&self, address: u64) -> Rules {
-        match self.jumps_back(address.wrapping_sub(self.bias)) {
-            Some(true) => Rules::Endless,
-            Some(false) => Rules::Ending,
-            None => Rules::Missing,
-        }
+        self.indexed().rules(address.wrapping_sub(self.bias))
     }
-
-    fn jumps_back(&self, address: u64) -> Option<bool> {
-        let bases = self.bases();
-        let parsed = self.parsed()?;
-        let table = parsed.table()?;
-        let offset = table.pointer_to_offset(table.lookup(address, &bases).ok()?).ok()?;
-        let mut section = EhFrame::new(&self.frames, LittleEndian);
-        section.set_address_size(BYTES_OF_ADDRESS);
-        let row = section.fde_from_offset(&bases, offset, EhFrame::cie_from_offset).ok()?;
-        // Of an address without rules of its own the table has those before.
-        if !row.contains(address) {
-            return None;
-        }
-        let cie = row.cie();
-        let all = [cie.instructions(&section, &bases), row.instructions(&section, &bases)];
-        let is_endless = all.into_iter().any(|mut instructions| {
-            std::iter::from_fn(|| instructions.next().ok().flatten())
-                .filter_map(expression)
-                .any(|expression| expression.get(&section).is_ok_and(|it| has_jump_back(it, cie)))
-        });
-        Some(is_endless)
-    }
-}
-
-fn expression(instruction: CallFrameInstruction<usize>) -> Option<UnwindExpression<usize>> {
-    match instruction {
-        CallFrameInstruction::DefCfaExpression { expression }
-        | CallFrameInstruction::Expression { expression, .. }
-        | CallFrameInstruction::ValExpression { expression, .. } => Some(expression),
-        _ => None,
-    }
-}
-
-fn has_jump_back<R: Reader>(expression: Expression<R>, cie: &CommonInformationEntry<R>) -> bool {
-    let mut operations = expression.operations(cie.encoding());
-    std::iter::from_fn(|| operations.next().ok().flatten()).any(
-        |operation| matches!(operation, Operation::Bra { target } | Operation::Skip { target } if target < 0),
-    )
 }

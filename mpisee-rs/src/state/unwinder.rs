@@ -5,7 +5,7 @@
 
 use crate::state::mapping::read_memory;
 use crate::state::objects::{self, Stamp, WithTables};
-use crate::state::unwind_tables::{Bytes, Rules, UnwindTables};
+use crate::state::unwind_tables::{Bytes, UnwindTables};
 use crate::storage::clock;
 use crate::storage::frame::ExportFrame;
 use crate::storage::memory;
@@ -13,6 +13,7 @@ use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, UnwindRegsNative,
     Unwinder as _, UnwinderNative,
 };
+use mpisee_symbols::unwind_rules::Rules;
 use std::ops::Range;
 
 /// Frames of a path at most; of a deeper one those nearest to the call are kept.
@@ -258,48 +259,9 @@ impl Unwinder {
     }
 }
 
-/// The longest call of a machine that is known here.
-const MOST_BYTES_OF_CALL: usize = 7;
-
-/// Returns whether a call may return to an address: there is one before it, or the begin of a thread's stack.
+/// Returns whether a call may return to an address of this process.
 fn may_be_return(address: u64) -> bool {
-    let mut before = [0; MOST_BYTES_OF_CALL];
-    let from = (address as usize).wrapping_sub(before.len());
-    address == 0 || read_memory(from, &mut before) == before.len() && ends_in_call(&before)
-}
-
-/// Returns whether the last instruction is a call: `call rel32`, or `call` through a register or memory.
-#[cfg(target_arch = "x86_64")]
-fn ends_in_call(code: &[u8; MOST_BYTES_OF_CALL]) -> bool {
-    let through = |bytes: usize| {
-        let instruction = &code[MOST_BYTES_OF_CALL - bytes..];
-        let (mode, operation, base) = (instruction[1] >> 6, instruction[1] >> 3 & 7, instruction[1] & 7);
-        let has_index = mode != 3 && base == 4;
-        let is_without_base =
-            mode == 0 && (base == 5 || has_index && instruction.get(2).is_some_and(|index| index & 7 == 5));
-        let displacement = match mode {
-            1 => 1,
-            2 => 4,
-            _ if is_without_base => 4,
-            _ => 0,
-        };
-        instruction[0] == 0xff && operation == 2 && bytes == 2 + usize::from(has_index) + displacement
-    };
-    code[MOST_BYTES_OF_CALL - 5] == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(through)
-}
-
-/// Returns whether the last instruction is `bl`, or `blr` in one of its kinds.
-#[cfg(target_arch = "aarch64")]
-fn ends_in_call(code: &[u8; MOST_BYTES_OF_CALL]) -> bool {
-    let [.., a, b, c, d] = *code;
-    let instruction = u32::from_le_bytes([a, b, c, d]);
-    instruction >> 26 == 0b10_0101 || instruction & 0xfeff_f000 == 0xd63f_0000
-}
-
-/// Of other machines nothing is known.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn ends_in_call(_code: &[u8; MOST_BYTES_OF_CALL]) -> bool {
-    true
+    mpisee_symbols::may_be_return(address, |from, bytes| read_memory(from as usize, bytes) == bytes.len())
 }
 
 /// Bytes that are copied at once; a page is mapped as a whole or not at all.
@@ -364,37 +326,8 @@ mod tests {
         assert!(deep[0].abs_diff(own) < 1 << 30, "in this program");
     }
 
-    #[cfg(target_arch = "x86_64")]
     #[test]
     fn addresses_after_calls_are_told_from_others() {
-        let calls: [&[u8]; 8] = [
-            &[0xe8, 1, 2, 3, 4],             // call rel32
-            &[0xff, 0xd0],                   // call rax
-            &[0xff, 0x55, 8],                // call [rbp + 8]
-            &[0xff, 0x15, 1, 2, 3, 4],       // call [rip + n]
-            &[0xff, 0x14, 0xc3],             // call [rbx + rax * 8]
-            &[0xff, 0x54, 0x24, 8],          // call [rsp + 8]
-            &[0xff, 0x94, 0x24, 1, 2, 3, 4], // call [rsp + n]
-            &[0xff, 0x14, 0xc5, 1, 2, 3, 4], // call [rax * 8 + n]
-        ];
-        let others: [&[u8]; 5] = [
-            &[],
-            &[0x55],             // push rbp
-            &[0xff, 0xe0],       // jmp rax
-            &[0xff, 0x30],       // push [rax]
-            &[0x48, 0x89, 0xe5], // mov rbp, rsp
-        ];
-        let ends = |instruction: &[u8]| {
-            let mut code = [0x90; MOST_BYTES_OF_CALL];
-            code[MOST_BYTES_OF_CALL - instruction.len()..].copy_from_slice(instruction);
-            ends_in_call(&code)
-        };
-        for call in calls {
-            assert!(ends(call), "{call:x?}");
-        }
-        for other in others {
-            assert!(!ends(other), "{other:x?}");
-        }
         assert!(may_be_return(0));
         assert!(walk_from_here().iter().all(|&address| may_be_return(address as u64)));
         assert!(!may_be_return(1 << 12), "where nothing is mapped");

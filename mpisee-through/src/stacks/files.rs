@@ -2,6 +2,9 @@
 
 use super::memory::Memory;
 use framehop::ExplicitModuleSectionInfo;
+use mpisee_symbols::unwind_rules::{
+    self, IndexedTables, Rules, may_debug_frame_be_endless, may_eh_frame_be_endless,
+};
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ObjectSegment, SegmentFlags};
@@ -82,6 +85,18 @@ pub struct File {
 #[derive(Clone, Default)]
 struct Section(Option<(Range<u64>, Arc<[u8]>)>);
 
+impl Section {
+    fn get(&self) -> Option<unwind_rules::Section<'_>> {
+        let (addresses, bytes) = self.0.as_ref()?;
+        Some(unwind_rules::Section { address: addresses.start, bytes })
+    }
+
+    /// Its address as the unwinder has it.
+    fn begin(&self) -> u64 {
+        self.0.as_ref().map_or(0, |(addresses, _)| addresses.start)
+    }
+}
+
 /// Files that were read, by path; `None` for those that cannot be.
 #[derive(Default)]
 pub struct Files {
@@ -119,14 +134,15 @@ impl File {
             });
             Section(found)
         };
-        Some(File {
+        let file = File {
             segments: segments.collect(),
             text: section(".text"),
             eh_frame: section(".eh_frame"),
             eh_frame_hdr: section(".eh_frame_hdr"),
             got: section(".got"),
             debug_frame: section(".debug_frame"),
-        })
+        };
+        Some(file.without_endless_tables())
     }
 
     /// The same of a file that is gone, from what a process has of it in its memory.
@@ -173,6 +189,30 @@ impl File {
         let is_mapped = |range: &Range<u64>| mapping.offset < range.end && range.start < mapped_end;
         let (range, address) = self.segments.iter().find(|(range, _)| is_mapped(range))?;
         Some(mapping.begin.wrapping_sub(mapping.offset).wrapping_add(range.start).wrapping_sub(*address))
+    }
+
+    /// Leaves out tables that the unwinder would take without an index, if evaluating one of their rules may not end: [`File::rules`]
+    /// finds rules by the index.
+    fn without_endless_tables(mut self) -> File {
+        let (text, got) = (self.text.begin(), self.got.begin());
+        let has_index = self.eh_frame_hdr.0.is_some();
+        if !has_index && self.eh_frame.get().is_some_and(|table| may_eh_frame_be_endless(table, text, got)) {
+            self.eh_frame = Section(None);
+        }
+        let is_used = self.eh_frame.0.is_none();
+        if is_used && self.debug_frame.get().is_some_and(|table| may_debug_frame_be_endless(table.bytes)) {
+            self.debug_frame = Section(None);
+        }
+        self
+    }
+
+    /// The rules at an address in the file, of tables with an index.
+    pub fn rules(&self, address: u64) -> Rules {
+        let (Some(header), Some(frames)) = (self.eh_frame_hdr.get(), self.eh_frame.get()) else {
+            return Rules::Missing;
+        };
+        let (text, got) = (self.text.begin(), self.got.begin());
+        IndexedTables { header, frames, text, got }.rules(address)
     }
 
     /// Its sections, for the unwinder.

@@ -4,7 +4,8 @@
 //! to MPI. What that function was called from is on the stack behind it, where the process goes on running but does not
 //! return before the call does: so nothing has to be stopped, and who reads only has to look again whether the thread is still in the
 //! same call. From the program's first frame on, frames are found by the unwind tables of the files that are mapped, and by
-//! frame pointers where these have none.
+//! frame pointers where these have none. The walk ends where the recorder's own would: before rules whose evaluation may not
+//! end, and at a frame that cannot be the caller's.
 
 mod files;
 mod memory;
@@ -15,6 +16,8 @@ use framehop::{
     Unwinder, UnwinderNative,
 };
 use memory::Memory;
+use mpisee_symbols::may_be_return;
+use mpisee_symbols::unwind_rules::Rules;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -77,12 +80,23 @@ impl Stacks<'_> {
         while found.len() < MOST {
             found.push(self.place(address));
             let Some(next) = FrameAddress::from_return_address(address) else { break };
-            self.know(address);
+            let rules = self.know(next.address_for_lookup());
+            if rules == Rules::Endless {
+                break;
+            }
+            let stack = registers.sp();
             let memory = &mut self.memory;
             let mut word = |at| memory.word(at).map_err(drop);
             match self.unwinder.unwind_frame(next, &mut registers, &mut self.cache, &mut word) {
-                // Without unwind tables a guess may lead astray.
-                Ok(Some(caller)) if self.mapping(caller).is_some_and(|it| it.is_code) => address = caller,
+                // The stack pointer must grow, so that the walk ends. Without unwind rules framehop follows the frame pointer, which
+                // may hold anything.
+                Ok(Some(caller))
+                    if registers.sp() > stack
+                        && self.mapping(caller).is_some_and(|it| it.is_code)
+                        && (rules == Rules::Ending || self.may_be_return(caller)) =>
+                {
+                    address = caller;
+                }
                 _ => break,
             }
         }
@@ -97,7 +111,7 @@ impl Stacks<'_> {
                 None => break,
                 Some(mapping) if mapping.is_code && mapping.file_name() == OWN_LIBRARY => {}
                 Some(mapping) if mapping.is_code => {
-                    return Ok((address, registers(address, frame.wrapping_add(16), outer)));
+                    return Ok((address, UnwindRegsNative::new(address, frame.wrapping_add(16), outer)));
                 }
                 Some(_) => break,
             }
@@ -138,30 +152,27 @@ impl Stacks<'_> {
         format!("{}+{:#x}", mapping.path, address.wrapping_sub(bias))
     }
 
-    /// Tells the unwinder of the file that is mapped there.
-    fn know(&mut self, address: u64) {
-        let Some(mapping) = self.mapping(address).filter(|mapping| mapping.is_code).cloned() else { return };
-        if !self.known.insert(mapping.begin) {
-            return;
+    /// Adds the file that is mapped there to the unwinder, and returns the rules that it has for the address.
+    fn know(&mut self, address: u64) -> Rules {
+        let Some(mapping) = self.mapping(address).filter(|mapping| mapping.is_code).cloned() else {
+            return Rules::Missing;
+        };
+        let Some(file) = self.file(&mapping) else { return Rules::Missing };
+        let Some(bias) = file.bias(&mapping) else { return Rules::Missing };
+        if self.known.insert(mapping.begin) {
+            let sections: ExplicitModuleSectionInfo<Arc<[u8]>> = file.sections();
+            let addresses = mapping.begin..mapping.end;
+            self.unwinder.add_module(Module::new(mapping.path, addresses, bias, sections));
         }
-        let Some(file) = self.file(&mapping) else { return };
-        let Some(bias) = file.bias(&mapping) else { return };
-        let sections: ExplicitModuleSectionInfo<Arc<[u8]>> = file.sections();
-        self.unwinder.add_module(Module::new(
-            mapping.path.clone(),
-            mapping.begin..mapping.end,
-            bias,
-            sections,
-        ));
+        file.rules(address.wrapping_sub(bias))
     }
-}
 
-#[cfg(target_arch = "x86_64")]
-fn registers(address: u64, stack: u64, frame: u64) -> UnwindRegsNative {
-    UnwindRegsNative::new(address, stack, frame)
-}
-
-#[cfg(target_arch = "aarch64")]
-fn registers(address: u64, stack: u64, frame: u64) -> UnwindRegsNative {
-    UnwindRegsNative::new(address, stack, frame)
+    fn may_be_return(&self, address: u64) -> bool {
+        may_be_return(address, |from, bytes| {
+            self.memory.bytes(from, bytes.len()).is_ok_and(|read| {
+                bytes.copy_from_slice(&read);
+                true
+            })
+        })
+    }
 }

@@ -1,6 +1,7 @@
 /* A function whose unwind table, written by hand, has an expression that never ends is on the path of slow calls, and of the call
  * after one that an error handler left by longjmp. Nobody unwinds there but a profiler. */
 #include "../program.h"
+#include "by_table.h"
 #include <setjmp.h>
 #include <unistd.h>
 
@@ -11,25 +12,6 @@ static void slow(void) {
     MPI_Barrier(MPI_COMM_WORLD);
     __asm__ volatile("");
 }
-
-#if defined(__x86_64__)
-void by_table(void (*function)(void));
-/* DW_CFA_def_cfa_expression with DW_OP_skip -3, which jumps to itself. */
-__asm__(".text\n"
-        ".globl by_table\n"
-        ".type by_table, @function\n"
-        "by_table:\n"
-        ".cfi_startproc\n"
-        ".cfi_escape 0x0f, 3, 0x2f, 0xfd, 0xff\n"
-        "sub $8, %rsp\n"
-        "call *%rdi\n"
-        "add $8, %rsp\n"
-        "ret\n"
-        ".cfi_endproc\n"
-        ".size by_table, . - by_table\n");
-#else
-static void by_table(void (*function)(void)) { function(); }
-#endif
 
 static jmp_buf before_the_error;
 

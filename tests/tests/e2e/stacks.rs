@@ -5,6 +5,7 @@ use mpisee_tests::{Mpi, Place, on_each_mpi};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 /// A program that stays where it is until there is a file `go`.
 struct Running {
@@ -168,6 +169,22 @@ fn fortran_and_templates_are_named() {
             assert!(found[&0].len() >= 3, "{found:?}");
             running.end();
         }
+    });
+}
+
+#[test]
+fn an_endless_expression_in_an_unwind_table_ends_the_walk() {
+    on_each_mpi(|mpi| {
+        let running = Running::start(mpi, 2, &mpi.compile("sites/endless_table_stays"), &[]);
+        let arguments = ["top", "--stacks", "--interval", "100ms", "--once"];
+        let output = running.place.through_within(Duration::from_secs(10), &arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let found = running.stacks();
+        assert_eq!(found[&1][0], at("stay", "sites/endless_table_stays.c", "stay calls"), "{found:?}");
+        if cfg!(target_arch = "x86_64") {
+            assert!(found[&1].len() == 2 && found[&1][1].starts_with("by_table "), "{found:?}");
+        }
+        running.end();
     });
 }
 
