@@ -266,7 +266,7 @@ impl Writing {
         let clock = Clock::of_ended(snapshot, snapshot.last_known().ticks);
         self.last.push(Last {
             rank: snapshot.world_rank,
-            calls: of_snapshot(snapshot, &names(snapshot), &clock, |_| String::new()),
+            calls: of_snapshot(snapshot, &names(snapshot), &clock, |_| (String::new(), 0)),
             clock,
             clocked_by: (snapshot.boot, snapshot.ticks_are_tsc),
         });

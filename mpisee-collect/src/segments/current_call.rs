@@ -27,24 +27,30 @@ pub struct CurrentCall {
     pub for_s: f64,
     /// Where in the program it is made; empty if nobody has looked.
     pub stack: String,
+    /// The frame of `stack` that stands for it, counted from 0: the first one outside of libraries that call MPI for programs.
+    pub outside: usize,
 }
 
 /// The current calls of a process's threads, that of the longest stay first. `names` are those of its communicators.
-/// `stack` says where in the program one is made.
+/// `stack` says where in the program one is made, and which frame of that stands for it.
 pub fn of_snapshot(
     snapshot: &Snapshot,
     names: &[String],
     clock: &Clock,
-    mut stack: impl FnMut(&ActiveCall) -> String,
+    mut stack: impl FnMut(&ActiveCall) -> (String, usize),
 ) -> Vec<CurrentCall> {
-    let current = |active: &ActiveCall| CurrentCall {
-        call: active.call,
-        comm: active.communicator.and_then(|id| Some((id, names.get(id.index())?.clone()))),
-        number: number_of(snapshot, active),
-        with: active.awaited.map(|awaited| With::of(snapshot, active.communicator, awaited)),
-        since: active.since,
-        for_s: clock.since(active.since),
-        stack: stack(active),
+    let current = |active: &ActiveCall| {
+        let (stack, outside) = stack(active);
+        CurrentCall {
+            call: active.call,
+            comm: active.communicator.and_then(|id| Some((id, names.get(id.index())?.clone()))),
+            number: number_of(snapshot, active),
+            with: active.awaited.map(|awaited| With::of(snapshot, active.communicator, awaited)),
+            since: active.since,
+            for_s: clock.since(active.since),
+            stack,
+            outside,
+        }
     };
     let mut calls: Vec<CurrentCall> = snapshot.active_calls.iter().map(current).collect();
     calls.sort_by(|left, right| right.for_s.total_cmp(&left.for_s));
@@ -235,6 +241,7 @@ mod tests {
             since: Ticks::ZERO,
             for_s,
             stack: String::new(),
+            outside: 0,
         }
     }
 

@@ -113,6 +113,28 @@ fn a_library_that_was_opened_is_named() {
 }
 
 #[test]
+fn the_roll_call_looks_past_a_library_with_lines() {
+    on_each_mpi(|mpi| {
+        let library =
+            mpi.compile_variant("lifecycle/stacks_library", "wrapper", &["-O2", "-shared", "-fPIC"]);
+        let program = mpi.compile_variant("lifecycle/stacks", "opening", &["-O2", "-ldl"]);
+        let scratch = tempfile::tempdir().expect("a folder can be made");
+        let wrapper = scratch.path().join("libhdf5_stacks.so");
+        std::fs::copy(&library, &wrapper).expect("it is there");
+        let running = Running::start(mpi, 4, &program, &[&wrapper]);
+        let found = running.stacks();
+        let made = at("reduce_in_library", "lifecycle/stacks_library.c", "the library calls");
+        let outside = at("step", C, "reduce(&out, &in)");
+        assert_eq!(found[&0][..2], [made, outside.clone()], "{found:?}");
+        let text = running.top(&[]);
+        let (_, line) = outside.rsplit_once(" at ").expect("it has a line");
+        let expected = format!("2 in MPI_Allreduce on W (call 1) at {line}");
+        assert!(text.contains(&expected), "{expected}: {text}");
+        running.end();
+    });
+}
+
+#[test]
 fn the_way_leads_through_a_library_that_was_replaced() {
     on_each_mpi(|mpi| {
         let library = mpi.compile_variant("lifecycle/stacks_library", "shared", &["-O2", "-shared", "-fPIC"]);

@@ -31,6 +31,7 @@ fn rank(number: u32, elapsed_s: f64, call: Option<(Operation, &str, u64, f64)>) 
         since: Ticks::ZERO,
         for_s,
         stack: String::new(),
+        outside: 0,
     });
     let calls = call.into_iter().collect();
     (

@@ -148,6 +148,7 @@ mod tests {
             since: Ticks::ZERO,
             for_s,
             stack: String::new(),
+            outside: 0,
         }]
     }
 

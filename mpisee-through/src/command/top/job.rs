@@ -144,7 +144,7 @@ impl Job {
         self.stack_problems.extend(stacks.problems);
         let stack = |active: &ActiveCall| {
             let known = stacks.calls.iter().find(|(call, _)| call == active);
-            known.map(|(_, stack)| stack.clone()).unwrap_or_default()
+            known.map(|(_, stack)| (stack.text.clone(), stack.outside)).unwrap_or_default()
         };
         let names = names(snapshot);
         let mut rank = Rank {

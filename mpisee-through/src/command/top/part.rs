@@ -100,6 +100,9 @@ struct PartCall {
     with: Option<With>,
     for_s: f64,
     stack: String,
+    /// Older versions lack it.
+    #[serde(default)]
+    outside: usize,
 }
 
 /// Names by number.
@@ -321,6 +324,7 @@ impl PartRank {
             with: current.with,
             for_s: current.for_s,
             stack: current.stack.clone(),
+            outside: current.outside,
         };
         let none = Traffic::default();
         let traffic = if is_still { &state.traffic } else { &none };
@@ -409,6 +413,7 @@ impl PartCall {
             since: Ticks::ZERO,
             for_s: self.for_s,
             stack: self.stack,
+            outside: self.outside,
         })
     }
 }

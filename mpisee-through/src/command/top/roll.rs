@@ -1,7 +1,6 @@
 //! The roll call: where all ranks of a job are, in one sentence.
 
 use super::job::Job;
-use crate::sites::Wrappers;
 use crate::symbols::BETWEEN;
 use mpisee_collect::segments::{Collected, CurrentCall, missing};
 use mpisee_profile::RankSet;
@@ -58,14 +57,8 @@ pub fn not_seen(job: &Job) -> RankSet {
 /// `MPI_Recv from 12 tag 5 on W at io.c:88`, and `by step in app` where the line is not known: the innermost function outside of
 /// libraries that call MPI for programs.
 pub fn call_text(call: &CurrentCall) -> String {
-    let wrappers = Wrappers::new(&[]);
-    let is_wrapper = |frame: &&str| {
-        let binary = frame.rsplit_once(" in ").map(|(_, binary)| binary);
-        let binary = binary.or_else(|| frame.rsplit_once("+0x").map(|(binary, _)| binary));
-        binary.is_some_and(|binary| wrappers.is_library(binary))
-    };
-    let outside = frames(call).find(|frame| !is_wrapper(frame));
-    let place = outside.or_else(|| frames(call).next()).map_or_else(String::new, |frame| {
+    let place = frames(call).nth(call.outside).or_else(|| frames(call).next());
+    let place = place.map_or_else(String::new, |frame| {
         frame.rsplit_once(" at ").map_or_else(|| format!(" by {frame}"), |(_, line)| format!(" at {line}"))
     });
     call.name() + &place

@@ -20,7 +20,7 @@ fn rank(operation: Operation, with: Option<With>) -> Rank {
     let number = with.is_none().then_some(1);
     let comm = Some((CommId::WORLD, W.to_owned()));
     let (call, since, stack) = (Call::Counted(operation), Ticks::ZERO, String::new());
-    let call = CurrentCall { call, comm, number, with, since, for_s: 2.0, stack };
+    let call = CurrentCall { call, comm, number, with, since, for_s: 2.0, stack, outside: 0 };
     Rank { calls: vec![call], is_still: true, ..Rank::default() }
 }
 
