@@ -4,15 +4,18 @@
 //! The libraries that are looked through are left as they are: not one is loaded, and only that in which a symbol was found is kept
 //! from being unloaded.
 //!
-//! What readers of this process's stacks and of another's share is here, too: [`unwind_rules`] and [`may_be_return`].
+//! What readers of this process's stacks and of another's share is here, too: [`unwind_rules`], [`may_be_return`] and
+//! [`is_mpi_library`].
 
 mod loaded;
 mod mapped;
+mod mpi_libraries;
 mod return_address;
 pub mod unwind_rules;
 
 pub use loaded::{LoadedObject, find_object};
 pub use mapped::{Mapped, can_find_mapped, mapped_at};
+pub use mpi_libraries::is_mpi_library;
 pub use return_address::may_be_return;
 
 use std::ffi::{CStr, c_void};

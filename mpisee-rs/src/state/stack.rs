@@ -10,6 +10,7 @@ use crate::state::objects::{object_at, own_range};
 use crate::state::unwinder::{Unwinder, WalkEnd};
 use crate::state::world;
 use crate::storage::frame::{self, ExportFrame};
+use mpisee_symbols::is_mpi_library;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,7 +58,7 @@ pub fn nesting() -> Nesting {
 /// leave undone, such as a lock of `malloc`'s, would be so for good.
 fn is_of_library(address: usize) -> bool {
     let is = |range: &Range<usize>, name: &[u8]| {
-        is_named_as_library(name) || function_of_library().is_some_and(|function| range.contains(&function))
+        is_mpi_library(name) || function_of_library().is_some_and(|function| range.contains(&function))
     };
     if !mapping::has_finder() {
         return object_at(address).is_some_and(|object| is(&object.range, &object.name));
@@ -84,40 +85,9 @@ pub fn prepare() {
     function_of_library();
 }
 
-fn is_named_as_library(path: &[u8]) -> bool {
-    let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let starts = [
-        &b"libmpi."[..],
-        b"libmpi_",
-        b"libmpich",
-        b"libmpifort",
-        b"libmpicxx",
-        b"libpmpi",
-        b"libopen-",
-        b"mca_",
-        b"libmca_",
-        b"libromio",
-    ];
-    starts.iter().any(|start| file.starts_with(start))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parts_of_mpi_libraries_are_known_by_their_names() {
-        for (path, expected) in [
-            ("/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3/mca_io_romio321.so", true),
-            ("/usr/lib/x86_64-linux-gnu/libmpichfort.so.12", true),
-            ("/opt/intel/oneapi/mpi/2021.13/lib/libmpi.so.12", true),
-            ("/usr/lib/x86_64-linux-gnu/libpetsc.so.3", false),
-            ("/home/user/lib/libmpitools.so", false),
-            ("", false),
-        ] {
-            assert_eq!(is_named_as_library(path.as_bytes()), expected, "{path}");
-        }
-    }
 
     #[test]
     fn own_code_is_in_the_own_range() {

@@ -2,13 +2,15 @@
 
 use super::frames::{SiteFrame, file_name};
 use mpisee_profile::glob::Glob;
+use mpisee_symbols::is_mpi_library;
 
-/// File names of libraries: MPI's own with their bindings, mpisee, and those that communicate for programs. Python's
-/// interpreter and the C library, too: between mpi4py and the program their frames tell nothing.
-const LIBRARIES: [&str; 30] = [
-    "libmpi*.so*",
-    "libpmpi*.so*",
-    "libopen-*.so*",
+/// File names of libraries beside MPI's own: mpisee, other profilers that stand before MPI, and libraries that communicate for
+/// programs. Python's interpreter and the C library, too: between mpi4py and the program their frames tell nothing.
+const LIBRARIES: [&str; 37] = [
+    "libmpisee.so*",
+    "libmpisee_*.so*",
+    "libmpiP.so*",
+    "libmpitrace*.so*",
     "libabi_mpi*.so*",
     "MPI.*.so",
     "libpython*.so*",
@@ -35,7 +37,14 @@ const LIBRARIES: [&str; 30] = [
     "lib?mumps*.so*",
     "libparmetis*.so*",
     "libptscotch*.so*",
-    "libsci_*.so*",
+    // Cray's.
+    "libsci_amd*_mpi*.so*",
+    "libsci_aocc*_mpi*.so*",
+    "libsci_cray*_mpi*.so*",
+    "libsci_gnu*_mpi*.so*",
+    "libsci_intel*_mpi*.so*",
+    "libsci_nvidia*_mpi*.so*",
+    "libsci_pgi*_mpi*.so*",
 ];
 
 /// Packages of Python that communicate for programs.
@@ -97,7 +106,7 @@ impl Wrappers {
     /// Returns whether a binary is a known library.
     pub fn is_library(&self, module: &str) -> bool {
         let name = file_name(module);
-        self.libraries.iter().any(|library| library.matches(name))
+        is_mpi_library(name.as_bytes()) || self.libraries.iter().any(|library| library.matches(name))
     }
 
     /// Returns whether the user names the function, or its library.
@@ -137,7 +146,9 @@ mod tests {
             "/usr/bin/python3.11",
             "/usr/lib/libpython3.11.so.1.0",
             "libdmumps-5.6.so",
+            "/usr/lib/libmpi_mpifh.so.40",
             "/opt/lib/mpisee/openmpi-4.1/libmpisee.so",
+            "/opt/cray/pe/lib64/libsci_gnu_123_mpi.so.6",
         ] {
             assert!(wrappers.is_library(library), "{library}");
         }
@@ -154,7 +165,16 @@ mod tests {
         ] {
             assert_eq!(package_of(file), expected, "{file}");
         }
-        for own in ["/usr/bin/lmp", "/home/me/libsolver.so", "libmpich", "/usr/lib/libm.so.6", ""] {
+        for own in [
+            "/usr/bin/lmp",
+            "/home/me/libsolver.so",
+            "/home/me/libmpimesh.so",
+            "/home/me/libmpi_solver.so",
+            "/home/me/libsci_model.so",
+            "libmpich",
+            "/usr/lib/libm.so.6",
+            "",
+        ] {
             assert!(!wrappers.is_library(own), "{own}");
         }
     }
