@@ -7,6 +7,11 @@ mod runs;
 use crate::{CommId, CommRank, RegionId};
 pub use runs::{Run, Runs};
 
+/// Return addresses of a call path at most; of a deeper stack those nearest to the call are kept.
+pub const MOST_PATH_FRAMES: usize = 64;
+/// Lines of an interpreted language on a call path at most, likewise.
+pub const MOST_PATH_LINES: usize = 64;
+
 /// The creation of a communicator, as seen by this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
@@ -193,7 +198,7 @@ pub enum Record {
     },
     /// A call came by a path for the first time; paths are numbered in the order of their records.
     Path {
-        /// The return addresses, from the MPI call outwards.
+        /// The return addresses, from the MPI call outwards, without those in MPI's bindings; then lines of an interpreted language.
         frames: Vec<Code>,
     },
     /// One of MPI's variables is read; variables are numbered in the order of their records.

@@ -13,11 +13,12 @@ use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, UnwindRegsNative,
     Unwinder as _, UnwinderNative,
 };
+use mpisee_profile::segment::log::MOST_PATH_FRAMES;
 use mpisee_symbols::unwind_rules::Rules;
 use std::ops::Range;
 
-/// Frames of a path at most; of a deeper one those nearest to the call are kept.
-pub const MOST_FRAMES: usize = 64;
+/// Frames of a path at most.
+pub const MOST_FRAMES: usize = MOST_PATH_FRAMES;
 /// More than is taken for a binary beside its tables.
 const BYTES_PER_BINARY: usize = 1 << 16;
 

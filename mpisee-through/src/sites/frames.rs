@@ -22,8 +22,18 @@ pub struct SiteFrame {
 impl SiteFrame {
     /// That of a site which `sites.csv` lacks.
     pub fn unlisted(site: SiteId) -> Self {
-        let function = format!("site {site}");
+        SiteFrame::of_name(&format!("site {site}"))
+    }
+
+    /// One of which nothing is known but a name.
+    pub fn of_name(function: &str) -> Self {
+        let function = function.to_owned();
         SiteFrame { function, file: String::new(), line: None, module: String::new(), offset: 0 }
+    }
+
+    /// Returns whether it is a line of an interpreted language, which is in no binary.
+    pub fn is_of_interpreter(&self) -> bool {
+        self.module.is_empty() && !self.file.is_empty()
     }
 
     /// `step at solver.c:301`; without lines `step+0x1f in app`, without functions `app+0x11c5`.

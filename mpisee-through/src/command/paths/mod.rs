@@ -17,6 +17,7 @@ use anyhow::Result;
 use clap::Args;
 use mpisee_profile::PathId;
 use mpisee_profile::glob::Glob;
+use mpisee_profile::segment::log::{MOST_PATH_FRAMES, MOST_PATH_LINES};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -214,8 +215,11 @@ fn on_paths(sums: Vec<PathSum>, sites: &mut Sites) -> Vec<OnPath> {
 fn frames(path: PathId, sites: &mut Sites) -> Vec<SiteFrame> {
     let mut frames = Vec::new();
     let mut has_main = false;
-    'sites: for site in sites.stack(path).to_vec() {
+    let stack = sites.stack(path).to_vec();
+    let mut lines = 0;
+    'sites: for &site in &stack {
         for frame in sites.frames(site).iter() {
+            lines += usize::from(frame.is_of_interpreter());
             if !sites.is_skipped(frame) {
                 frames.push(frame.clone());
             }
@@ -227,10 +231,37 @@ fn frames(path: PathId, sites: &mut Sites) -> Vec<SiteFrame> {
         }
     }
     if !has_main {
-        frames.truncate(without_start(&frames));
+        let outermost = stack.last().and_then(|&site| sites.frames(site).last().cloned());
+        let is_cut_off = is_cut_off(stack.len() - lines, lines, outermost.as_ref());
+        end(&mut frames, is_cut_off);
     }
     frames.reverse();
     frames
+}
+
+/// Stands for the functions of a stack that is deeper than what is kept of it.
+const NOT_KEPT: &str = "(outer functions not kept)";
+/// Return addresses in MPI's bindings at most, which the recorder has taken off a path.
+const MOST_IN_BINDINGS: usize = 4;
+
+/// Returns whether a stack may have been deeper: it has as many return addresses as are kept, or lines of Python without its
+/// outermost function.
+fn is_cut_off(addresses: usize, lines: usize, outermost: Option<&SiteFrame>) -> bool {
+    match lines {
+        0 => addresses + MOST_IN_BINDINGS >= MOST_PATH_FRAMES,
+        _ => lines >= MOST_PATH_LINES && outermost.is_none_or(|frame| frame.function != "<module>"),
+    }
+}
+
+/// Ends functions from the innermost on, without `main`, before those that start the program or a thread. Where these are not on a stack
+/// that is cut off, others are missing.
+fn end(frames: &mut Vec<SiteFrame>, is_cut_off: bool) {
+    let kept = without_start(frames);
+    if kept < frames.len() {
+        frames.truncate(kept);
+    } else if is_cut_off {
+        frames.push(SiteFrame::of_name(NOT_KEPT));
+    }
 }
 
 /// The functions of the C library, and `_start`, below which that calls `main`.
@@ -271,6 +302,41 @@ fn rows(paths: &[OnPath], times: Times) -> Sheet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stack_of_as_many_frames_as_are_kept_has_others_around_it() {
+        let of_binary = |function: &str| SiteFrame { module: "app".into(), ..SiteFrame::of_name(function) };
+        assert!(is_cut_off(MOST_PATH_FRAMES, 0, Some(&of_binary("down"))));
+        assert!(!is_cut_off(MOST_PATH_FRAMES / 2, 0, Some(&of_binary("down"))));
+        assert!(is_cut_off(3, MOST_PATH_LINES, Some(&SiteFrame::of_name("down"))));
+        assert!(!is_cut_off(3, MOST_PATH_LINES, Some(&SiteFrame::of_name("<module>"))));
+        assert!(!is_cut_off(3, MOST_PATH_LINES - 1, Some(&SiteFrame::of_name("down"))));
+        let ended = |outermost: SiteFrame, is_cut_off: bool| {
+            let mut frames = vec![of_binary("wait"), of_binary("down"), of_binary("down"), outermost];
+            end(&mut frames, is_cut_off);
+            frames.last().map(SiteFrame::text)
+        };
+        assert_eq!(ended(of_binary("solve"), true), Some(NOT_KEPT.to_owned()));
+        assert_eq!(ended(of_binary("solve"), false), Some("solve in app".to_owned()));
+        assert_eq!(ended(of_binary("_start"), true), Some("down in app".to_owned()));
+    }
+
+    #[test]
+    fn outer_functions_that_are_not_kept_are_the_root_of_the_tree() {
+        let on_path = |functions: &[&str], time_ns: u128| OnPath {
+            path: PathId::new([]),
+            call: "MPI_Barrier".to_owned(),
+            frames: functions.iter().map(|&function| SiteFrame::of_name(function)).collect(),
+            calls: 1,
+            time_ns,
+            comms: BTreeMap::new(),
+        };
+        let paths = [on_path(&["main", "down"], 3), on_path(&[NOT_KEPT, "down"], 2)];
+        let sheet = tree::sheet(&paths, paths.len(), Times { all: 5, on_paths: 5 });
+        let functions: Vec<&Value> = sheet.rows.iter().filter_map(|row| row.last()).collect();
+        let expected = ["main", "└─ down", "   └─ MPI_Barrier", NOT_KEPT, "└─ down", "   └─ MPI_Barrier"];
+        assert_eq!(functions, expected.map(Value::from).each_ref());
+    }
 
     #[test]
     fn what_starts_the_program_is_no_part_of_a_path() {

@@ -3,6 +3,7 @@
 
 use super::all;
 use mpisee_profile::rows::{CallRow, SiteRow};
+use mpisee_profile::segment::log::MOST_PATH_FRAMES;
 use mpisee_tests::{Finished, Mpi, Run, dist, on_each_mpi, root, within};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -63,6 +64,23 @@ fn paths(finished: &Finished, call: &str) -> Vec<String> {
     let document: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     let rows = document["paths"].as_array().expect("a list").iter();
     rows.map(|row| row["frames"].as_str().expect("a text").to_owned()).collect()
+}
+
+#[test]
+fn outer_functions_of_deep_stacks_are_named_as_not_kept() {
+    on_each_mpi(|mpi| {
+        let finished = Run::of(mpi, mpi.compile("sites/deep")).ranks(2).profiled();
+        let directory = finished.directory().display().to_string();
+        let output = mpisee_tests::through(&["paths", &directory, "--call", "barrier", "--folded", "-"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("it is text");
+        let stacks: Vec<&str> = text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
+        let whole = format!("main;{}MPI_Barrier", "down;".repeat(41));
+        let deep = format!("(outer functions not kept);{}MPI_Barrier", "down;".repeat(MOST_PATH_FRAMES));
+        assert!(stacks.contains(&whole.as_str()) && stacks.contains(&deep.as_str()), "{text}");
+        assert!(!stacks.iter().any(|stack| stack.starts_with("down;")), "{text}");
+        finished.check();
+    });
 }
 
 const RANKS: u32 = 2;
