@@ -8,6 +8,7 @@ use crate::filter::{CallFilter, CommFilter, parse_lowercase};
 use crate::group::{By, seconds};
 use crate::matched;
 use crate::output::{Format, OutputArgs};
+use crate::several_comms;
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::sites::{PathSum, SiteArgs, SiteFrame, Sites, path_sums};
 use crate::symbols::BETWEEN;
@@ -156,11 +157,13 @@ impl Found {
         paths.truncate(shown);
         let mut answer = Answer::new(view.profile(), sheet, groups.cut_off.take());
         answer.lead = times.sentence();
-        let note = sites.note();
+        let mut notes = Vec::from_iter(sites.note());
         if args.folded.is_none() {
             answer.closing = closing;
+            let on_comms = paths.iter().map(|path| (path.call.as_str(), path.comms.len()));
+            notes.extend(several_comms::note(view, &filter, on_comms)?);
         }
-        answer.closing.extend(note.iter().map(|note| format!("{note}\n")));
+        answer.closing.extend(notes.iter().map(|note| format!("{note}\n")));
         if args.folded.as_deref().is_some_and(folded::is_stdout) {
             // Who reads the stacks there wants nothing else.
             eprint!("{}{}", std::mem::take(&mut answer.lead), std::mem::take(&mut answer.closing));
@@ -169,7 +172,10 @@ impl Found {
             ("mpi_time_s", Value::Seconds(seconds(times.all))),
             ("on_paths_s", Value::Seconds(seconds(times.on_paths))),
             ("not_on_paths_s", Value::Seconds(seconds(times.not_on_paths()))),
-            ("note", note.as_deref().map_or(Value::Nothing, Value::from)),
+            (
+                "note",
+                Some(notes.join(" ")).filter(|note| !note.is_empty()).map_or(Value::Nothing, Value::Text),
+            ),
         ];
         Ok(Found { answer, paths })
     }

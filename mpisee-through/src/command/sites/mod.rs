@@ -7,7 +7,6 @@ mod waiting;
 
 use super::Outcome;
 use crate::filter::CallFilter;
-use crate::group::By;
 use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::several_comms;
@@ -122,7 +121,8 @@ impl Found {
         let mut closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
         let shown = &found.sums[..rows.len()];
         let mut notes = notes(&found.sums, &sites);
-        notes.extend(note_on_calls(view, &filter, shown)?);
+        let on_comms = shown.iter().map(|sum| (sum.call.as_str(), sum.comms.len()));
+        notes.extend(several_comms::note(view, &filter, on_comms)?);
         closing.extend(notes.iter().map(|note| format!("{note}\n")));
         closing.extend(resolved);
         let mut sheet = Sheet { name: "sites", heads: rows::heads(is_table), rows };
@@ -152,17 +152,6 @@ fn sort(sums: &mut [PlaceSum], key: SortKey) {
         };
         order.then_with(|| natural_order(&text(left), &text(right))).then_with(|| left.call.cmp(&right.call))
     });
-}
-
-/// A sentence about operations of which one call counts on several communicators.
-fn note_on_calls(view: &ProfileView, filter: &CallFilter, shown: &[PlaceSum]) -> Result<Option<String>> {
-    if !shown.iter().any(|sum| sum.comms.len() > 1) {
-        return Ok(None);
-    }
-    let groups = view.group(filter, By { comm: true, call: true, ..By::default() })?;
-    let on_each = several_comms::counted_on_each(&groups);
-    let is_shown = |call: &&String| shown.iter().any(|sum| sum.call == **call && sum.comms.len() > 1);
-    Ok(several_comms::sentence(on_each.iter().filter(is_shown).map(String::as_str)))
 }
 
 fn longest_ns(sum: &PlaceSum) -> u64 {
