@@ -92,6 +92,8 @@ int main(int argc, char **argv) {
     persistent(comm);
     char word[24] = {0};
     HERE("MPI_Bcast"), MPI_Bcast(word, 24, MPI_BYTE, 0, comm);
+    if (argc > 1 && strcmp(argv[1], "addresses") == 0)
+        fprintf(stderr, "main at %p\n", (void *)main);
     if (argc > 1 && strcmp(argv[1], "slow") == 0)
         arrive_late(comm);
     HERE("MPI_Comm_free"), MPI_Comm_free(&comm);

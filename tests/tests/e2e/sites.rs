@@ -9,7 +9,7 @@ use mpisee_profile::Profile;
 use mpisee_profile::SiteId;
 use mpisee_profile::rows::{CallRow, PathRow, Row, SiteRow, StackRow};
 use mpisee_tests::{Finished, Mpi, Run, on_each_mpi};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -84,16 +84,24 @@ fn each_call_is_counted_at_its_line() {
 fn sites_of_ranks_are_joined_wherever_their_binaries_are_loaded() {
     on_each_mpi(|mpi| {
         let program = lines(mpi, "-O2 -pie");
-        let finished = Run::of(mpi, program).ranks(3).variable("MPISEE_COLLECT", "tree").profiled();
+        let run = Run::of(mpi, program).ranks(3).argument("addresses");
+        let finished = run.variable("MPISEE_COLLECT", "tree").profiled();
+        let addresses = finished.stderr.lines().filter_map(|line| line.split_once("main at ")).map(|it| it.1);
+        let addresses: BTreeSet<&str> = addresses.collect();
+        let is_random = std::fs::read_to_string("/proc/sys/kernel/randomize_va_space");
+        let expected = if is_random.is_ok_and(|it| it.trim() != "0") { 3 } else { 1 };
+        assert_eq!(addresses.len(), expected, "{addresses:?}");
         let sites_of = |rank: u32| {
             let rows = all::<CallRow>(&finished.directory());
+            let site = |row: &CallRow| row.site.unwrap_or_else(|| panic!("{} has no site", row.call));
             let mut sites: Vec<_> =
-                rows.iter().filter(|row| row.rank == rank).map(|row| (row.site, row.calls)).collect();
+                rows.iter().filter(|row| row.rank == rank).map(|row| (site(row), row.calls)).collect();
             sites.sort_unstable();
             sites
         };
         assert_eq!(sites_of(0), sites_of(2));
         let sites = all::<SiteRow>(&finished.directory());
+        assert!(!sites.is_empty());
         let mut distinct: Vec<SiteId> = sites.iter().map(|row| row.site).collect();
         distinct.sort_unstable();
         distinct.dedup();
