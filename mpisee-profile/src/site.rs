@@ -66,7 +66,7 @@ const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// A step of the hash FNV-1a, by words.
 fn fnv(hash: u64, word: u64) -> u64 {
-    let mixed = (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+    let mixed = (hash ^ word).wrapping_mul(FNV_PRIME);
     // A word changes only what is above it: rotation lets the next step spread it downwards.
     mixed.rotate_left(29)
 }
