@@ -1,8 +1,11 @@
 //! Names of MPI's own libraries.
 
 /// Libraries of Open MPI, MPICH and their kin, of Intel's and Cray's MPI, and those that stand before an MPI. Older releases included.
-const NAMES: [&[u8]; 23] = [
+const NAMES: [&[u8]; 26] = [
     b"libmpi",
+    b"libmpi_dbg",
+    b"libmpi_dbg_mt",
+    b"libmpi_mt",
     b"libmpi_cxx",
     b"libmpi_f77",
     b"libmpi_f90",
@@ -28,8 +31,9 @@ const NAMES: [&[u8]; 23] = [
 ];
 
 /// Begins of names, where a compiler, a version or a component follows.
-const BEGINS: [&[u8]; 15] = [
+const BEGINS: [&[u8]; 16] = [
     b"libmpi_abi",
+    b"libmpi_ibm",
     b"libmpi_mpifh",
     b"libmpi_usempi",
     b"libmpi_gnu_",
@@ -71,6 +75,7 @@ mod tests {
             ("/usr/lib/x86_64-linux-gnu/libmpichfort.so.12", true),
             ("/opt/mpich/lib/libmpi_abi.so.0", true),
             ("/opt/intel/oneapi/mpi/2021.13/lib/libmpi.so.12", true),
+            ("/opt/ibm/spectrum_mpi/lib/libmpi_ibm_mpifh.so.3", true),
             ("/opt/cray/pe/lib64/libmpi_gnu_123.so.12", true),
             ("/opt/cray/pe/lib64/libmpifort_cray.so.12", true),
             ("/opt/cray/pe/lib64/libmpi_gtl_cuda.so.0", true),
