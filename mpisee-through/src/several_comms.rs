@@ -4,10 +4,7 @@
 //! more and shorter calls than the program made. A profile has no count of the program's own calls, so that
 //! commands say it instead.
 
-use crate::filter::CallFilter;
-use crate::group::{By, Groups};
-use crate::view::ProfileView;
-use anyhow::Result;
+use crate::group::Groups;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 const ON_LISTS: [&str; 10] = [
@@ -43,26 +40,6 @@ pub fn counted_on_each(groups: &Groups) -> BTreeSet<String> {
         *is_on_other = true;
     }
     found
-}
-
-/// A sentence about the operations among `shown` of which one call counts on several communicators. Each of `shown` is an operation,
-/// and the number of communicators over which its calls are added up.
-///
-/// # Errors
-/// As [`ProfileView::group`].
-pub fn note<'s>(
-    view: &ProfileView,
-    filter: &CallFilter,
-    shown: impl IntoIterator<Item = (&'s str, usize)>,
-) -> Result<Option<String>> {
-    let of_several = shown.into_iter().filter(|&(_, comms)| comms > 1).map(|(call, _)| call);
-    let of_several: HashSet<&str> = of_several.collect();
-    if of_several.is_empty() {
-        return Ok(None);
-    }
-    let groups = view.group(filter, By { comm: true, call: true, ..By::default() })?;
-    let on_each = counted_on_each(&groups);
-    Ok(sentence(on_each.iter().map(String::as_str).filter(|call| of_several.contains(call))))
 }
 
 /// A sentence for readers of numbers of calls; none without such operations.

@@ -175,6 +175,27 @@ impl ProfileView {
         }
     }
 
+    /// A sentence about the operations among `shown` of which one call counts on several communicators. Each of `shown` is an operation, and
+    /// the number of communicators over which its calls are added up.
+    ///
+    /// # Errors
+    /// As [`ProfileView::group`].
+    pub fn note_on_calls<'s>(
+        &self,
+        filter: &CallFilter,
+        shown: impl IntoIterator<Item = (&'s str, usize)>,
+    ) -> Result<Option<String>> {
+        let of_several = shown.into_iter().filter(|&(_, comms)| comms > 1).map(|(call, _)| call);
+        let of_several: HashSet<&str> = of_several.collect();
+        if of_several.is_empty() {
+            return Ok(None);
+        }
+        let groups = self.group(filter, By { comm: true, call: true, ..By::default() })?;
+        let on_each = several_comms::counted_on_each(&groups);
+        let named = on_each.iter().map(String::as_str).filter(|call| of_several.contains(call));
+        Ok(several_comms::sentence(named))
+    }
+
     fn need_no_choice_of_ranks(&self, filter: &CommFilter) -> Result<(), Unanswerable> {
         if filter.names_ranks() { self.ranks("to choose ranks").map(drop) } else { Ok(()) }
     }

@@ -168,7 +168,7 @@ mod tests {
         let common = entry([&[0; 4][..], &[1], b"zR\0", &[1, 0x78, 16, 1, 0x1b]].concat());
         let back = u32::try_from(common.len() + 4).unwrap();
         let from = TABLE_AT + u64::from(back) + 4;
-        let begin = u32::try_from(FUNCTION_AT as i64 - from as i64 & 0xffff_ffff).unwrap();
+        let begin = FUNCTION_AT.wrapping_sub(from) as u32;
         let words = [back, begin, FUNCTION_BYTES].map(u32::to_le_bytes).concat();
         [common, entry([&words[..], &[0], rules].concat()), vec![0; 4]].concat()
     }

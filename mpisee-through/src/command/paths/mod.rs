@@ -8,7 +8,6 @@ use crate::filter::{CallFilter, CommFilter, parse_lowercase};
 use crate::group::{By, seconds};
 use crate::matched;
 use crate::output::{Format, OutputArgs};
-use crate::several_comms;
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::sites::{PathSum, SiteArgs, SiteFrame, Sites, path_sums};
 use crate::symbols::BETWEEN;
@@ -161,7 +160,7 @@ impl Found {
         if args.folded.is_none() {
             answer.closing = closing;
             let on_comms = paths.iter().map(|path| (path.call.as_str(), path.comms.len()));
-            notes.extend(several_comms::note(view, &filter, on_comms)?);
+            notes.extend(view.note_on_calls(&filter, on_comms)?);
         }
         answer.closing.extend(notes.iter().map(|note| format!("{note}\n")));
         if args.folded.as_deref().is_some_and(folded::is_stdout) {

@@ -9,7 +9,6 @@ use super::Outcome;
 use crate::filter::CallFilter;
 use crate::matched;
 use crate::output::{Format, OutputArgs};
-use crate::several_comms;
 use crate::sheet::{Answer, Sheet, Shown, Value};
 use crate::sites::{How, PlaceSum, SiteArgs, Sites, place_sums};
 use crate::units::natural_order;
@@ -122,7 +121,7 @@ impl Found {
         let shown = &found.sums[..rows.len()];
         let mut notes = notes(&found.sums, &sites);
         let on_comms = shown.iter().map(|sum| (sum.call.as_str(), sum.comms.len()));
-        notes.extend(several_comms::note(view, &filter, on_comms)?);
+        notes.extend(view.note_on_calls(&filter, on_comms)?);
         closing.extend(notes.iter().map(|note| format!("{note}\n")));
         closing.extend(resolved);
         let mut sheet = Sheet { name: "sites", heads: rows::heads(is_table), rows };
