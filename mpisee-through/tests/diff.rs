@@ -477,13 +477,62 @@ fn calls_of_a_place_are_expected() {
         profile.run(&["expect", "app.expect", "app.mpisee", "--format", "csv"])
     };
     let holds = "calls of MPI_Waitall at halo.c = 6000\ncalls at exchange = 4000\ncalls at halo.c:93 on W = 2000\n\
-                 calls at write_results >= 36\ncalls at nowhere = 0\n";
+                 calls at write_results >= 36\ncalls of MPI_Waitall at nowhere = 0\n";
     check(holds).exits(0);
-    let ran = check("calls at exchange* on W_s1.* <= 3999\ncalls at nowhere <= 3\n");
+    let ran = check("calls at exchange* on W_s1.* <= 3999\ncalls of MPI_Waitall at nowhere <= 3\n");
     let rows: Vec<&str> = ran.exits(1).stdout.lines().skip(1).collect();
     assert_eq!(rows[0], "FAILED,1,calls at exchange* on W_s1.* <= 3999,4000");
-    assert_eq!(rows[1], "NOT CHECKED,2,calls at nowhere <= 3,0 (no such call there)");
+    assert_eq!(rows[1], "NOT CHECKED,2,calls of MPI_Waitall at nowhere <= 3,0 (no such call there)");
     let without = splatt().write();
     std::fs::write(without.beside().join("app.expect"), holds).unwrap();
     without.run(&["expect", "app.expect", "app.mpisee"]).fails_with(&["'app.mpisee' has no call sites"]);
+}
+
+#[test]
+fn calls_that_may_be_at_the_place_are_neither_there_nor_missing() {
+    let profile = support::solver().write();
+    // 12 calls of MPI_Barrier are in a library without lines, 4 of MPI_Comm_split at no site, and of 4 of 40 calls to write nobody
+    // knows who called HDF5.
+    let without_line = "0 (at least: of 12 calls no line is known)";
+    for (line, outcome, found) in [
+        ("calls of MPI_Barrier at solver.c:310 = 12", "NOT CHECKED", without_line),
+        ("calls of MPI_Barrier at solver.c:310 >= 12", "NOT CHECKED", without_line),
+        ("calls of MPI_Barrier at solver.c:310 = 0", "NOT CHECKED", without_line),
+        ("calls of MPI_Barrier at solver.c:310 <= 3", "NOT CHECKED", without_line),
+        ("calls of MPI_Barrier at solver.c:310 <= 12", "ok", "0"),
+        ("calls of MPI_Barrier at solver.c:310 = 13", "FAILED", without_line),
+        ("calls of MPI_Barrier at solver.c:310 on W_s1.* = 3", "FAILED", "0 (no such call)"),
+        (
+            "calls of MPI_Comm_split at main = 4",
+            "NOT CHECKED",
+            "0 (at least: of 4 calls no call site is known)",
+        ),
+        (
+            "calls at write_results = 40",
+            "NOT CHECKED",
+            "36 (at least: of 4 calls no caller outside of its library is known)",
+        ),
+        (
+            "calls at write_results = 41",
+            "FAILED",
+            "36 (at least: of 4 calls no caller outside of its library is known)",
+        ),
+        (
+            "calls at nowhere = 0",
+            "NOT CHECKED",
+            "0 (at least: of 12 calls no line, of 4 calls no caller outside of its library, of 4 calls no call site is known)",
+        ),
+    ] {
+        std::fs::write(profile.beside().join("app.expect"), format!("{line}\n")).unwrap();
+        let ran = profile.run(&["expect", "app.expect", "app.mpisee", "--format", "json"]);
+        let answer: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let row = &answer["expectations"][0];
+        assert_eq!((row["outcome"].as_str(), row["found"].as_str()), (Some(outcome), Some(found)), "{line}");
+        assert_eq!(ran.code, Some(i32::from(outcome != "ok")), "{line}");
+    }
+    let ran = expecting(&profile, "calls of MPI_Barrier at solver.c:310 = 12\n");
+    let note = "\n\nNo lines are known of libtools.so (not on this machine). MPISEE_DEBUGINFO=DIR names a folder that has it as it ran.\n";
+    assert!(ran.exits(1).stdout.ends_with(note), "{}", ran.stdout);
+    let ran = expecting(&profile, "calls of MPI_Waitall at halo.c = 5\n");
+    assert!(!ran.exits(1).stdout.contains("No lines"), "{}", ran.stdout);
 }

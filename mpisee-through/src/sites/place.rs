@@ -60,11 +60,18 @@ impl Place {
         self.frames.iter().map(SiteFrame::text).collect::<Vec<_>>().join(BETWEEN)
     }
 
-    /// Returns whether the function, its file, or file and line is called so.
+    /// Returns whether the function, its file, or file and line is called so, or those of a function into which it is inlined: which
+    /// functions are inlined differs between builds.
     pub fn is_called(&self, glob: &Glob) -> bool {
-        let Some(frame) = self.frames.first() else { return false };
-        let of_line = frame.line_text().is_some_and(|line| glob.matches(&line));
-        of_line || glob.matches(&frame.function) || glob.matches(super::frames::file_name(&frame.file))
+        self.frames.iter().any(|frame| {
+            let of_line = frame.line_text().is_some_and(|line| glob.matches(&line));
+            of_line || glob.matches(&frame.function) || glob.matches(super::frames::file_name(&frame.file))
+        })
+    }
+
+    /// Returns whether the line is known.
+    pub fn has_line(&self) -> bool {
+        self.frames.first().is_some_and(|frame| frame.line_text().is_some())
     }
 
     /// The same without lines and offsets, which differ between builds. Of frames whose function is not known there is the

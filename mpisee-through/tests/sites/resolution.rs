@@ -292,3 +292,20 @@ fn servers_are_asked_by_their_client_and_its_cache_is_read() {
     std::fs::rename(&debug, cached.join("debuginfo")).unwrap();
     assert_eq!(places_with(&profile, &[], &[("HOME", built.scratch.path())]).0, LINES);
 }
+
+#[test]
+fn calls_are_expected_at_each_function_of_an_inlined_chain() {
+    let built = Built::new(&["-g"]);
+    let profile = built.profile(&built.build_id);
+    let expecting = |text: &str| {
+        std::fs::write(profile.beside().join("app.expect"), text).unwrap();
+        profile.run(&["expect", "app.expect", "app.mpisee"])
+    };
+    let text = "calls at exchange = 10\ncalls at step = 10\ncalls at solver.c:3 = 10\ncalls at solver.c:7 = 10\n\
+                calls at solver.c = 20\n";
+    expecting(text).exits(0);
+    run(Command::new("strip").arg(&built.app));
+    let ran = expecting(text);
+    assert_eq!(ran.exits(1).stdout.matches("NOT CHECKED").count(), 5, "{}", ran.stdout);
+    assert!(ran.stdout.contains("No lines are known of app (stripped)."), "{}", ran.stdout);
+}

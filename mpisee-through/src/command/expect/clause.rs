@@ -3,6 +3,7 @@
 use crate::comm_pattern::CommPattern;
 use crate::siblings::FamilyMembers;
 use crate::similar::similar_calls;
+use crate::units::count;
 use mpisee_profile::Operation;
 use mpisee_profile::glob::Glob;
 use std::str::FromStr;
@@ -67,21 +68,57 @@ pub enum Missing {
     Communicator,
     Call,
     Place,
-    /// Of a place that calls MPI through a library only the calls whose path was taken are known.
-    ShortCalls,
+    /// Some calls may be at the place that the clause names, or elsewhere.
+    Lines(Unplaced),
 }
 
 impl Missing {
     /// For the reader of the outcome.
-    pub fn text(self) -> &'static str {
+    pub fn text(self) -> String {
         match self {
-            Missing::Communicator => "no such communicator",
-            Missing::Call => "no such call",
-            Missing::Place => "no such call there",
-            Missing::ShortCalls => {
-                "at least: of calls through a library, short ones are not known to be there"
-            }
+            Missing::Communicator => "no such communicator".to_owned(),
+            Missing::Call => "no such call".to_owned(),
+            Missing::Place => "no such call there".to_owned(),
+            Missing::Lines(unplaced) => unplaced.text(),
         }
+    }
+
+    /// The calls that may be at the place as well.
+    pub fn unplaced(self) -> Unplaced {
+        match self {
+            Missing::Lines(unplaced) => unplaced,
+            _ => Unplaced::default(),
+        }
+    }
+}
+
+/// Numbers of calls of which the profile does not say where they were made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unplaced {
+    /// The binary has no debug information here: neither the line is known nor the functions that were inlined there.
+    pub without_line: u64,
+    /// A library made them, and no path says who called that.
+    pub without_caller: u64,
+    /// They are at no call site.
+    pub without_site: u64,
+}
+
+impl Unplaced {
+    /// All of them.
+    pub fn calls(self) -> u64 {
+        self.without_line.saturating_add(self.without_caller).saturating_add(self.without_site)
+    }
+
+    fn text(self) -> String {
+        let each = [
+            ("line", self.without_line),
+            ("caller outside of its library", self.without_caller),
+            ("call site", self.without_site),
+        ];
+        let each = each.into_iter().filter(|&(_, calls)| calls > 0);
+        let parts: Vec<String> =
+            each.map(|(what, calls)| format!("of {} no {what}", count(calls, "call"))).collect();
+        format!("at least: {} is known", parts.join(", "))
     }
 }
 
@@ -161,12 +198,12 @@ impl Clause {
 
     /// Returns whether the number found says nothing, since the profile lacks what the clause names: a limit on nothing holds
     /// always. That there are no such communicators, or calls, is an expectation of its own: `= 0`.
-    pub fn is_void(&self, missing: Missing) -> bool {
+    pub fn is_void(&self, missing: Missing, found: f64) -> bool {
         let is_limit = self.relation == Relation::AtMost;
         match missing {
             Missing::Communicator => self.metric != Metric::Communicators || is_limit,
             Missing::Call | Missing::Place => is_limit && self.number != 0.0,
-            Missing::ShortCalls => self.relation != Relation::AtLeast,
+            Missing::Lines(unplaced) => !self.holds(found + unplaced.calls() as f64),
         }
     }
 
@@ -175,13 +212,13 @@ impl Clause {
         match missing {
             Missing::Communicator => self.comm.is_some(),
             Missing::Call => self.call.is_some(),
-            Missing::Place | Missing::ShortCalls => self.place.is_some(),
+            Missing::Place | Missing::Lines(_) => self.place.is_some(),
         }
     }
 
-    /// Returns whether more than what was found could be as expected.
-    pub fn may_hold_above(&self, found: f64) -> bool {
-        self.relation != Relation::AtMost && found < self.number
+    /// Returns whether a number from `found` up to `most` is as expected.
+    pub fn may_hold_between(&self, found: f64, most: f64) -> bool {
+        self.relation != Relation::AtMost && found < self.number && self.number <= most
     }
 
     /// Returns whether the number found is as expected.

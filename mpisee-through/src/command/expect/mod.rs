@@ -10,13 +10,13 @@ use crate::load;
 use crate::output::OutputArgs;
 use crate::run_set;
 use crate::sheet::{self, Answer, Head, Sheet, Value, caveats};
-use crate::sites::{PlaceSum, SiteArgs, Sites, place_sums};
+use crate::sites::{How, PlaceSum, SiteArgs, Sites, place_sums};
 use crate::statistics::median;
 use crate::units::natural_order;
 use crate::view::ProfileView;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use clause::{Clause, Metric, Missing};
+use clause::{Clause, Metric, Missing, Unplaced};
 use mpisee_profile::comm_name::derived;
 use mpisee_profile::{Kind, Operation};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,14 +43,15 @@ A FILE OF EXPECTATIONS:
   efficiency >= 0.5";
 
 /// Check a profile against a file of expectations. Exit code 1 if one of them fails, or is NOT
-/// CHECKED: a limit (<=) on calls that the profile does not have, or anything but the number of
-/// communicators where the profile has none of that name. Operations match with or without MPI_, in
-/// capitals or not.
+/// CHECKED: a limit (<=) on calls that the profile does not have, anything but the number of
+/// communicators where the profile has none of that name, or calls at a place where it takes lines that
+/// are not known. Operations match with or without MPI_, in capitals or not.
 ///
 /// calls, bytes: sums over the operations and communicators whose names match (* is any text). The
 /// name of a family of like communicators with its size, W_s2.*@4, stands for its members alone.
 /// calls ... at NAME: those that are made in functions, files (halo.c) or lines (halo.c:57) that match, as
-/// mpisee-through sites has them.
+/// mpisee-through sites has them. Of functions that are inlined into others any of them may match. Calls whose
+/// line is not known, such as in a stripped binary, may be there or elsewhere: NOT CHECKED if that matters.
 /// operations: how many different ones are used; a new one, or one on a new communicator, shows here.
 /// imbalance: the time of the slowest rank by the mean over ranks.
 /// communicators: how many there are, S and its descendants left out; alive: how many of them were
@@ -95,6 +96,8 @@ struct Facts<'v> {
     cells: BTreeMap<(String, String), Cell>,
     /// The places in the program that call MPI, if an expectation is about them.
     places: Vec<PlaceSum>,
+    /// The binaries whose lines are not known, and what to do.
+    note: Option<String>,
     efficiency: Option<f64>,
 }
 
@@ -110,14 +113,14 @@ impl<'v> Facts<'v> {
         let name = |key: &group::Key| (groups.comm(key).to_owned(), groups.call(key).to_owned());
         let cells = cells.iter().map(|(key, cell)| (name(key), cell.clone())).collect();
         let efficiency = Efficiency::of_run(view).parallel();
-        let places = match needs_places {
+        let (places, note) = match needs_places {
             true => {
                 let mut sites = Sites::needed(view, &SiteArgs::default(), &[])?;
-                place_sums(view, &mut sites, &CallFilter::default())?.sums
+                (place_sums(view, &mut sites, &CallFilter::default())?.sums, sites.note())
             }
-            false => Vec::new(),
+            false => (Vec::new(), None),
         };
-        Ok(Facts { view, cells, places, efficiency })
+        Ok(Facts { view, cells, places, note, efficiency })
     }
 
     fn takes_comm(&self, clause: &Clause, comm: &str) -> bool {
@@ -133,20 +136,49 @@ impl<'v> Facts<'v> {
         match (has_comm, has_call) {
             (false, _) if clause.names(Missing::Communicator) => Some(Missing::Communicator),
             (_, false) if clause.names(Missing::Call) => Some(Missing::Call),
-            _ if clause.names(Missing::Place) && self.calls_at_place(clause) == Some(0) => {
-                Some(Missing::Place)
-            }
-            _ if self.places_of(clause).any(|sum| !sum.is_whole) => Some(Missing::ShortCalls),
-            _ => None,
+            _ => match (self.calls_at_place(clause), self.unplaced(clause)) {
+                (None, _) => None,
+                (Some(_), unplaced) if unplaced.calls() > 0 => Some(Missing::Lines(unplaced)),
+                (Some(0), _) => Some(Missing::Place),
+                (Some(_), _) => None,
+            },
         }
+    }
+
+    /// The calls that may be at the place that a clause names, or elsewhere: the profile does not say.
+    fn unplaced(&self, clause: &Clause) -> Unplaced {
+        let mut unplaced = Unplaced::default();
+        let Some(glob) = clause.place() else { return unplaced };
+        // A place whose lines are known calls what is known to be called there: another operation of a library without lines says
+        // nothing against it.
+        let there: BTreeSet<&str> = self.places_of(clause).map(|sum| sum.call.as_str()).collect();
+        let may_be_there = |sum: &&PlaceSum| {
+            clause.takes_call(&sum.call) && (there.is_empty() || there.contains(&*sum.call))
+        };
+        for sum in self.places.iter().filter(may_be_there) {
+            let calls_without = match &sum.place {
+                None => &mut unplaced.without_site,
+                Some(place) if place.is_called(glob) => continue,
+                Some(place) if place.how == How::InWrapper => &mut unplaced.without_caller,
+                Some(place) if !place.has_line() => &mut unplaced.without_line,
+                Some(_) => continue,
+            };
+            *calls_without = calls_without.saturating_add(self.calls_of(clause, sum));
+        }
+        unplaced
+    }
+
+    /// The calls at a place on the communicators that a clause names.
+    fn calls_of(&self, clause: &Clause, sum: &PlaceSum) -> u64 {
+        let chosen = sum.comms.iter().filter(|(comm, _)| self.takes_comm(clause, comm));
+        chosen.map(|(_, (calls, _))| *calls).fold(0, u64::saturating_add)
     }
 
     /// The calls at the places that a clause names; none if it names none.
     fn calls_at_place(&self, clause: &Clause) -> Option<u64> {
         clause.place()?;
-        let comms = self.places_of(clause).flat_map(|sum| &sum.comms);
-        let chosen = comms.filter(|(comm, _)| self.takes_comm(clause, comm));
-        Some(chosen.map(|(_, (calls, _))| *calls).fold(0, u64::saturating_add))
+        let calls = self.places_of(clause).map(|sum| self.calls_of(clause, sum));
+        Some(calls.fold(0, u64::saturating_add))
     }
 
     /// The places that a clause names; none if it names none.
@@ -208,11 +240,12 @@ pub fn run(args: &ExpectArgs) -> Result<Outcome> {
     }
     let clauses = read(&args.expectations)?;
     let facts = gather(clauses.iter().any(|(_, clause)| clause.place().is_some()))?;
-    let mut holds = true;
+    let (mut holds, mut lacks_lines) = (true, false);
     let mut rows = Vec::new();
     for (line, clause) in &clauses {
-        let (verdict, found) = judge_all(clause, &facts);
+        let (verdict, found, missing) = judge_all(clause, &facts);
         holds &= verdict == Verdict::Holds;
+        lacks_lines |= missing.is_some_and(|missing| missing.unplaced().without_line > 0);
         rows.push(vec![verdict.text().into(), Value::Count(*line), clause.text.as_str().into(), found]);
     }
     let sheet = Sheet { name: "expectations", heads: HEADS.to_vec(), rows };
@@ -225,6 +258,11 @@ pub fn run(args: &ExpectArgs) -> Result<Outcome> {
         answer.caveats = views.iter().flat_map(named).collect();
     }
     answer.caveats.splice(0..0, found.note());
+    // Runs of one binary have one note.
+    let notes: BTreeSet<&str> = facts.iter().filter_map(|facts| facts.note.as_deref()).collect();
+    if lacks_lines {
+        answer.closing = notes.into_iter().map(|note| format!("{note}\n")).collect();
+    }
     let outcome = answer.write(&args.output)?;
     Ok(if holds { outcome } else { Outcome::Differs })
 }
@@ -248,17 +286,19 @@ impl Verdict {
 }
 
 fn judge(clause: &Clause, found: Option<f64>, missing: Option<Missing>) -> Verdict {
-    let is_least = missing == Some(Missing::ShortCalls);
-    match found.is_some_and(|found| clause.holds(found)) {
-        true if missing.is_some_and(|missing| clause.is_void(missing)) => Verdict::NotChecked,
+    let Some(found) = found else { return Verdict::Fails };
+    let most = missing.map_or(found, |missing| found + missing.unplaced().calls() as f64);
+    match clause.holds(found) {
+        true if missing.is_some_and(|missing| clause.is_void(missing, found)) => Verdict::NotChecked,
         true => Verdict::Holds,
-        false if is_least && found.is_some_and(|found| clause.may_hold_above(found)) => Verdict::NotChecked,
+        false if clause.may_hold_between(found, most) => Verdict::NotChecked,
         false => Verdict::Fails,
     }
 }
 
-/// The verdict over all runs, and what was found: of what is measured by the median, else the worst of them.
-fn judge_all(clause: &Clause, facts: &[Facts<'_>]) -> (Verdict, Value) {
+/// The verdict over all runs, what was found, and what is missing where the clause does not hold: of what is measured by the median,
+/// else the worst of the runs.
+fn judge_all(clause: &Clause, facts: &[Facts<'_>]) -> (Verdict, Value, Option<Missing>) {
     let values: Vec<Option<f64>> = facts.iter().map(|facts| facts.value(clause)).collect();
     let missing: Vec<Option<Missing>> = facts.iter().map(|facts| facts.missing(clause)).collect();
     let known: Option<Vec<f64>> = values.iter().copied().collect();
@@ -266,7 +306,8 @@ fn judge_all(clause: &Clause, facts: &[Facts<'_>]) -> (Verdict, Value) {
     if clause.metric.is_measured() {
         let found = known.map(|known| median(&known));
         let verdict = judge(clause, found, lacking);
-        return (verdict, shown(found.map(clause::shown), verdict, lacking));
+        let missing = lacking.filter(|_| verdict != Verdict::Holds);
+        return (verdict, shown(found.map(clause::shown), missing), missing);
     }
     let verdicts: Vec<Verdict> =
         values.iter().zip(&missing).map(|(value, missing)| judge(clause, *value, *missing)).collect();
@@ -284,15 +325,15 @@ fn judge_all(clause: &Clause, facts: &[Facts<'_>]) -> (Verdict, Value) {
         true => format!(", {} in {bad} of {} runs", worst.text(), verdicts.len()),
         false => String::new(),
     };
-    (worst, shown(range.map(|range| range + &some), worst, lacking))
+    let missing = lacking.filter(|_| worst != Verdict::Holds);
+    (worst, shown(range.map(|range| range + &some), missing), missing)
 }
 
-/// The number found, for the reader, with what is missing where the clause does not hold.
-fn shown(found: Option<String>, verdict: Verdict, missing: Option<Missing>) -> Value {
-    let why = missing.filter(|_| verdict != Verdict::Holds).map(Missing::text);
-    match (found, why) {
+/// The number found, for the reader, with what is missing.
+fn shown(found: Option<String>, missing: Option<Missing>) -> Value {
+    match (found, missing.map(Missing::text)) {
         (Some(found), Some(why)) => Value::Text(format!("{found} ({why})")),
-        (found, why) => found.as_deref().or(why).map_or(Value::Nothing, Value::from),
+        (found, why) => found.or(why).map_or(Value::Nothing, Value::Text),
     }
 }
 
