@@ -86,6 +86,12 @@ impl Place {
         self.frames.iter().map(name).collect::<Vec<_>>().join(BETWEEN)
     }
 
+    /// `sync at halo.cpp:25`: the innermost function with its line; none if that is not known.
+    pub fn innermost_line(&self) -> Option<String> {
+        let frame = self.frames.first()?;
+        frame.line_text().map(|_| frame.text())
+    }
+
     /// Returns whether all functions are known.
     pub fn has_functions(&self) -> bool {
         self.frames.iter().all(|frame| !frame.function.is_empty())

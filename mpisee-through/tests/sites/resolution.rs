@@ -29,7 +29,7 @@ struct Built {
     scratch: TempDir,
     app: PathBuf,
     build_id: String,
-    /// The return addresses of calls of MPI: in `step`, in `main`, and that of `main`'s call of `step`.
+    /// The return addresses of calls of MPI: in `step` with `exchange` inlined, in `main`, and that of `main`'s call of `step`.
     calls: [u64; 3],
 }
 
@@ -41,6 +41,11 @@ fn run(command: &mut Command) -> String {
 
 impl Built {
     fn new(flags: &[&str]) -> Built {
+        Built::with_call_in("step", flags)
+    }
+
+    /// The same where the first call of MPI is in another function.
+    fn with_call_in(caller: &str, flags: &[&str]) -> Built {
         let scratch = tempfile::tempdir().unwrap();
         let (source, app) = (scratch.path().join("solver.c"), scratch.path().join("app"));
         std::fs::write(&source, PROGRAM).unwrap();
@@ -51,7 +56,7 @@ impl Built {
         let notes = run(Command::new("readelf").arg("-n").arg(&app));
         let build_id = notes.lines().find_map(|line| line.trim().strip_prefix("Build ID: "));
         let build_id = build_id.unwrap_or_default().to_owned();
-        let calls = ["step", "main", "main"].into_iter().zip(["MPI_Wait", "MPI_Wait", "step"]);
+        let calls = [caller, "main", "main"].into_iter().zip(["MPI_Wait", "MPI_Wait", "step"]);
         let calls: Vec<u64> = calls.map(|(caller, called)| after_call(&listing, caller, called)).collect();
         Built { scratch, app, build_id, calls: calls.try_into().unwrap() }
     }
@@ -308,4 +313,21 @@ fn calls_are_expected_at_each_function_of_an_inlined_chain() {
     let ran = expecting(text);
     assert_eq!(ran.exits(1).stdout.matches("NOT CHECKED").count(), 5, "{}", ran.stdout);
     assert!(ran.stdout.contains("No lines are known of app (stripped)."), "{}", ran.stdout);
+}
+
+#[test]
+fn places_are_paired_where_a_function_is_inlined_in_one_build_alone() {
+    let (inlined, apart) =
+        (Built::new(&["-g"]), Built::with_call_in("exchange", &["-g", "-Dalways_inline=noipa"]));
+    let (before, after) = (inlined.profile(&inlined.build_id), apart.profile(&apart.build_id));
+    let after = after.directory.to_str().unwrap();
+    let ran = before.run(&["diff", "app.mpisee", after, "--by", "site", "--format", "csv"]);
+    let mut rows: Vec<&str> = ran.exits(0).stdout.lines().skip(1).collect();
+    rows.sort_unstable();
+    let paired = ",MPI_Wait,10,10,1.000000000,1.000000000,0.000000000,0.000000000,1.000000000,1.000000000,,";
+    let expected = [
+        format!("exchange at solver.c:3 < step at solver.c:7,exchange at solver.c:3{paired}"),
+        format!("main at solver.c:13,{paired}"),
+    ];
+    assert_eq!(rows, expected);
 }

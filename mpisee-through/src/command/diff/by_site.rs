@@ -2,7 +2,8 @@
 //!
 //! Between builds lines move and addresses change: places that are left over are paired by function and file, where both sides
 //! have as many of these, in the order of their lines; where functions are not known, by the binary, if each side has one place
-//! in it that calls the operation.
+//! in it that calls the operation. What is left over then is paired by the innermost function and line alone, since it depends on
+//! the build which functions are inlined.
 
 use super::DiffArgs;
 use super::sets::{self, Opened};
@@ -258,13 +259,14 @@ fn paired<'s>(sets: [&'s [Run]; 2]) -> Vec<Pair<'s>> {
             None => pairs.push(one_sided(name, side, sums)),
         }
     }
+    let mut left_over: (Vec<Named<'s>>, Vec<Named<'s>>) = Default::default();
     for (_, [mut before, mut after]) in by_functions {
         // Without functions, the order of several is a guess.
         let has_functions = |(_, sums): &Named<'_>| place_of(sums).is_some_and(Place::has_functions);
         let is_clear = before.len() == 1 || before.iter().all(has_functions);
         if before.len() != after.len() || !is_clear {
-            pairs.extend(before.into_iter().map(|(name, sums)| one_sided(name, 0, sums)));
-            pairs.extend(after.into_iter().map(|(name, sums)| one_sided(name, 1, sums)));
+            left_over.0.extend(before);
+            left_over.1.extend(after);
             continue;
         }
         let order = |(_, sums): &Named<'s>| place_of(sums).map(Place::order);
@@ -277,11 +279,97 @@ fn paired<'s>(sets: [&'s [Run]; 2]) -> Vec<Pair<'s>> {
                 .map(|((name, one), (other, another))| Pair::new(name, Some(other.0), [one, another])),
         );
     }
+    pairs.extend(paired_by_line(left_over.into()));
     pairs
+}
+
+/// Places of both sets that have one innermost function and line, whatever that is inlined into: all of them on each side together,
+/// since a function that is inlined into several is one place in another build.
+fn paired_by_line<'s>(left_over: [Vec<Named<'s>>; 2]) -> Vec<Pair<'s>> {
+    let mut pairs = Vec::new();
+    let mut by_line: BTreeMap<Name, [Vec<Named<'s>>; 2]> = BTreeMap::new();
+    for (side, places) in left_over.into_iter().enumerate() {
+        for (name, sums) in places {
+            match place_of(&sums).and_then(Place::innermost_line) {
+                Some(line) => {
+                    by_line.entry((line, name.1.clone())).or_default()[side].push((name, sums));
+                }
+                None => pairs.push(one_sided(name, side, sums)),
+            }
+        }
+    }
+    for ((line, _), sides) in by_line {
+        if sides.iter().any(Vec::is_empty) {
+            let [before, after] = sides;
+            pairs.extend(before.into_iter().map(|(name, sums)| one_sided(name, 0, sums)));
+            pairs.extend(after.into_iter().map(|(name, sums)| one_sided(name, 1, sums)));
+            continue;
+        }
+        let [(name, one), (other, another)] = sides.map(|places| together(&line, places));
+        pairs.push(Pair::new(name, Some(other.0), [one, another]));
+    }
+    pairs
+}
+
+/// Places with one innermost line as one, with the name of the only one, or else that line.
+fn together<'s>(line: &str, places: Vec<Named<'s>>) -> Named<'s> {
+    let is_single = places.len() == 1;
+    let mut named: Named<'s> = Default::default();
+    for ((place, call), sums) in places {
+        named.0 = (if is_single { place } else { line.to_owned() }, call);
+        named.1.extend(sums);
+    }
+    named
 }
 
 fn one_sided(name: Name, side: usize, sums: Sums<'_>) -> Pair<'_> {
     let mut sides = [Vec::new(), Vec::new()];
     sides[side] = sums;
     Pair::new(name, None, sides)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::Cell;
+    use crate::sites::{How, SiteFrame};
+
+    /// The barrier of `sync`, inlined into functions at these lines.
+    fn barrier(line: u32, inlined_into: &[u32]) -> PlaceSum {
+        let frame = |(function, line): (&str, u32)| SiteFrame {
+            function: function.to_owned(),
+            file: "/src/halo.cpp".to_owned(),
+            line: Some(line),
+            module: "app".to_owned(),
+            offset: 0,
+        };
+        let outer = inlined_into.iter().map(|&line| ("step", line));
+        let frames = [("sync", line)].into_iter().chain(outer).map(frame).collect();
+        PlaceSum {
+            place: Some(Place { frames, how: How::Innermost }),
+            call: "MPI_Barrier".to_owned(),
+            cell: Cell::EMPTY,
+            is_whole: true,
+            comms: BTreeMap::new(),
+            sites: BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_inlined_into_several_functions_is_one_place_of_another_build() {
+        let before = [barrier(25, &[32]), barrier(25, &[40]), barrier(26, &[41])];
+        let after = [barrier(25, &[]), barrier(27, &[])];
+        let named = |sums: &'static [PlaceSum]| sums.iter().map(|sum| (name(sum), vec![(0, sum)])).collect();
+        let pairs = paired_by_line([named(before.to_vec().leak()), named(after.to_vec().leak())]);
+        let found: Vec<(&str, Option<&str>, [usize; 2])> = pairs
+            .iter()
+            .map(|pair| (pair.name.0.as_str(), pair.other.as_deref(), pair.sides.each_ref().map(Vec::len)))
+            .collect();
+        let expected = [
+            ("sync at halo.cpp:25", Some("sync at halo.cpp:25"), [2, 1]),
+            ("sync at halo.cpp:26 < step at halo.cpp:41", None, [1, 0]),
+            ("sync at halo.cpp:27", None, [0, 1]),
+        ];
+        assert_eq!(found, expected);
+    }
 }

@@ -52,7 +52,8 @@ EXAMPLES:
 ///
 /// With --by site a row is a place in the program and the operation that is called there, as mpisee-through sites has them. Places
 /// are paired by function and line, and what is left over by function and file, where both sides have as many of these, in the order
-/// of their lines. Max is the time of the slowest rank, of sets in any run.
+/// of their lines; then by the innermost function and line alone, as other functions may be inlined in another build. Max is the time
+/// of the slowest rank, of sets in any run.
 ///
 /// With --fail-if the exit code is 1 if a bound is exceeded, of sets by their means.
 #[derive(Debug, Args)]
