@@ -44,6 +44,18 @@ fn callers_of_named_functions_are_shown_where_they_are_known() {
 }
 
 #[test]
+fn reasons_for_unknown_callers_are_given() {
+    let profile = solver().write();
+    let ran = profile.run(&["sites", "app.mpisee", "--call", "*write*"]);
+    let said = "the caller is not known, since the path was not taken (the call was too short, or walks had used up their 2 % of the time \
+                of slow calls) or ends in the library: the innermost function is shown.\n";
+    assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
+    let ran = profile.run(&["sites", "app.mpisee", "--call", "*write*", "--memory", "host"]);
+    let said = "the caller is not known, since paths have no regions, sizes and kinds of memory: the innermost function is shown.\n";
+    assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
+}
+
+#[test]
 fn times_of_places_add_up_to_those_of_calls() {
     let profile = solver().write();
     let sum = |arguments: &[&str], column: &str| -> u64 {

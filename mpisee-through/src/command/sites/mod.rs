@@ -31,8 +31,9 @@ EXAMPLES:
 ///
 /// A place is the function and line of the call, with those into which it is inlined (inner < outer), and the operation that
 /// is called there. Where a library that communicates for programs calls MPI (MPI's own bindings, HDF5, PETSc, mpi4py, ...),
-/// or a function that --skip-frames names, its caller is shown, with the library in parentheses; of calls that were too short
-/// for their path to be taken, the library's own function, with (caller not known). All times add up to that of the calls.
+/// or a function that --skip-frames names, its caller is shown, with the library in parentheses; of calls whose path was not
+/// taken, the library's own function, with (caller not known). That is so of short calls, and at times of long ones: walks of the
+/// stack together take 2 % of the time of slow calls at most. All times add up to that of the calls.
 ///
 /// Mean and Max are over all ranks of the run (or those of --ranks); a rank that makes no such call counts as 0 s. % of MPI is
 /// the mean by the mean MPI time of these ranks. Waiting and Transfer are means over ranks, too, and are there where they are
@@ -119,7 +120,7 @@ impl Found {
         let mut rows: Vec<Vec<Value>> = found.sums.iter().map(row).collect();
         let mut closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
         let shown = &found.sums[..rows.len()];
-        let mut notes = notes(&found.sums, &sites);
+        let mut notes = notes(&found.sums, &sites, &filter);
         let on_comms = shown.iter().map(|sum| (sum.call.as_str(), sum.comms.len()));
         notes.extend(view.note_on_calls(&filter, on_comms)?);
         closing.extend(notes.iter().map(|note| format!("{note}\n")));
@@ -163,7 +164,7 @@ fn text(sum: &PlaceSum) -> String {
 }
 
 /// Notes on the places: which were chosen how, how much is at none, and where lines are missing.
-fn notes(sums: &[PlaceSum], sites: &Sites) -> Vec<String> {
+fn notes(sums: &[PlaceSum], sites: &Sites, filter: &CallFilter) -> Vec<String> {
     let all_ns: u128 = sums.iter().map(|sum| sum.cell.time_ns).sum();
     let share = |is_it: &dyn Fn(&PlaceSum) -> bool| {
         let of: u128 = sums.iter().filter(|sum| is_it(sum)).map(|sum| sum.cell.time_ns).sum();
@@ -179,14 +180,19 @@ fn notes(sums: &[PlaceSum], sites: &Sites) -> Vec<String> {
     // An inlined wrapper is looked past without a path.
     let needs_paths = |sum: &PlaceSum| !sum.is_whole && matches!(how(sum), Some(How::Outside(_)));
     let of_paths = match sums.iter().any(needs_paths) {
-        true => ", with the calls whose path was taken; how many shorter ones it made is not known",
+        true => ", with the calls whose path was taken; how many others it made is not known",
         false => "",
     };
     notes.extend(outside.map(|outside| format!("Of {outside} {of_wrappers} shown{of_paths}.")));
+    let why_not = match filter.names_parts_of_operations() {
+        true => "since paths have no regions, sizes and kinds of memory",
+        false => {
+            "since the path was not taken (the call was too short, or walks had used up their 2 % of the time of slow calls) or ends in \
+             the library"
+        }
+    };
     notes.extend(inside.map(|inside| {
-        format!(
-            "Of {inside} {of_wrappers} not known, since no path leads to it: the innermost function is shown."
-        )
+        format!("Of {inside} {of_wrappers} not known, {why_not}: the innermost function is shown.")
     }));
     notes.extend(unknown.map(|unknown| {
         format!("Of {unknown} of this time the call site is not known, or beyond the limit on sites (MPISEE_SITES).")
