@@ -209,7 +209,7 @@ pub fn need_access<'k>(kernels: impl Iterator<Item = &'k str>, ranks: &RankSet) 
 }
 
 /// The names of largest weight, and how many others there are.
-fn listed(names: &BTreeMap<&str, u128>) -> String {
+pub fn listed(names: &BTreeMap<&str, u128>) -> String {
     let mut names: Vec<(&str, u128)> = names.iter().map(|(&name, &weight)| (name, weight)).collect();
     names.sort_by(|(one, weight), (other, least)| least.cmp(weight).then_with(|| natural_order(one, other)));
     let shown: Vec<&str> = names.iter().take(LISTED).map(|&(name, _)| name).collect();

@@ -56,6 +56,45 @@ fn reasons_for_unknown_callers_are_given() {
 }
 
 #[test]
+fn patterns_that_match_no_frame_are_refused() {
+    let profile = solver().write();
+    let there_is = "the profile has Comm::sum, exchange, exchange_corners, main, step, write_results in app, libhdf5_openmpi.so.103, \
+                    libtools.so";
+    for (pattern, meant) in
+        [("Comm", "did you mean Comm::sum? "), ("halo.c", ""), ("stepp", "did you mean step? ")]
+    {
+        let said = format!("no function or library matches --skip-frames '{pattern}'; {meant}{there_is}");
+        for command in ["sites", "paths"] {
+            profile
+                .run(&[command, "app.mpisee", "--skip-frames", "step", "--skip-frames", pattern])
+                .fails_with(&[&said]);
+        }
+        profile.run(&["diff", "app.mpisee", "app.mpisee", "--by", "site", "--skip-frames", pattern]).exits(2);
+    }
+    profile
+        .run(&["sites", "app.mpisee", "--skip-frames", ""])
+        .fails_with(&["is empty, and matches no function"]);
+    // A function on paths alone, and a library.
+    for pattern in ["main", "libtools.so"] {
+        profile.run(&["sites", "app.mpisee", "--skip-frames", pattern]).exits(0);
+    }
+}
+
+#[test]
+fn paths_whose_functions_all_match_are_not_missing() {
+    let profile = solver().write();
+    let ran = profile.run(&["sites", "app.mpisee", "--skip-frames", "*", "--call", "allreduce"]);
+    let said = "Of 25.0 % of this time all functions on the path match --skip-frames, or are of libraries that call MPI for others: the \
+                innermost function is shown.\n";
+    assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
+    let said = "Of 75.0 % of this time, in libraries or functions that call MPI for others, the caller is not known, since the path was \
+                not taken (the call was too short, or walks had used up their 2 % of the time of slow calls) or ends in the library: the \
+                innermost function is shown.\n";
+    assert!(ran.stdout.contains(said), "{}", ran.stdout);
+    assert!(ran.stdout.contains("Comm::sum at comm.cpp:12 (all callers skipped)"), "{}", ran.stdout);
+}
+
+#[test]
 fn times_of_places_add_up_to_those_of_calls() {
     let profile = solver().write();
     let sum = |arguments: &[&str], column: &str| -> u64 {

@@ -2,17 +2,19 @@
 //!
 //! `sites.csv` has the addresses, [`crate::symbols`] resolves them. [`frames`] has the frames of a site, [`wrappers`] says which of
 //! them are of libraries that call MPI for the program, [`place`] which frame is shown, [`sums`] adds up the calls of each
-//! place, and [`paths`] reads call paths.
+//! place, [`paths`] reads call paths, and [`skipped`] reports patterns for frames that match none.
 
 mod frames;
 mod paths;
 mod place;
+mod skipped;
 mod sums;
 mod wrappers;
 
 pub use frames::SiteFrame;
 pub use paths::{PathSum, path_sums};
 pub use place::{How, Place};
+pub use skipped::need_frames;
 pub use sums::{PlaceSum, PlaceSums, place_sums};
 pub use wrappers::{Wrappers, is_start};
 
@@ -42,8 +44,8 @@ pub struct SiteArgs {
     debuginfod: bool,
 }
 
-fn parse_pattern(text: &str) -> Result<Glob, std::convert::Infallible> {
-    Ok(Glob::new(text))
+fn parse_pattern(text: &str) -> Result<Glob, &'static str> {
+    if text.is_empty() { Err("is empty, and matches no function") } else { Ok(Glob::new(text)) }
 }
 
 /// The call sites of a profile.

@@ -1,7 +1,7 @@
 //! The place that stands for a call: the first frame outside of libraries and functions that call MPI for the program.
 
-use super::Sites;
 use super::frames::SiteFrame;
+use super::{Sites, is_start};
 use crate::symbols::BETWEEN;
 use mpisee_profile::glob::Glob;
 use mpisee_profile::{PathId, SiteId};
@@ -15,6 +15,8 @@ pub enum How {
     Outside(String),
     /// It is the innermost frame, of a wrapper; no path says who called that.
     InWrapper,
+    /// It is the innermost frame, and the path has none outside of wrappers, of which the user named some.
+    AllSkipped,
 }
 
 impl How {
@@ -24,6 +26,7 @@ impl How {
             How::Innermost => "innermost",
             How::Outside(_) => "outside of wrappers",
             How::InWrapper => "in a wrapper",
+            How::AllSkipped => "all callers skipped",
         }
     }
 }
@@ -52,6 +55,7 @@ impl Place {
             How::Innermost => frames,
             How::Outside(wrapper) => format!("{frames} (by {wrapper})"),
             How::InWrapper => format!("{frames} (caller not known)"),
+            How::AllSkipped => format!("{frames} (all callers skipped)"),
         }
     }
 
@@ -118,10 +122,14 @@ impl Sites {
         if self.first_outside(std::slice::from_ref(first)).is_some() {
             return None;
         }
-        self.first_outside(&sites)
+        self.first_outside(&sites).or_else(|| {
+            // A path that ends in a library says nothing of the caller.
+            let names_some = sites.iter().any(|&site| self.frames(site).iter().any(|it| self.is_skipped(it)));
+            names_some.then(|| Place { frames: self.frames(*first).to_vec(), how: How::AllSkipped })
+        })
     }
 
-    /// The first frame that is not of a wrapper.
+    /// The first frame that is not of a wrapper, and is of the program: not of what starts it.
     fn first_outside(&mut self, sites: &[SiteId]) -> Option<Place> {
         let mut wrapper: Option<String> = None;
         for &site in sites {
@@ -129,6 +137,7 @@ impl Sites {
             for (place, frame) in frames.iter().enumerate() {
                 match self.wrappers.name(frame) {
                     Some(name) => drop(wrapper.get_or_insert_with(|| name.to_owned())),
+                    None if is_start(&frame.function) => {}
                     None => {
                         let how = wrapper.map_or(How::Innermost, How::Outside);
                         return Some(Place { frames: frames[place..].to_vec(), how });

@@ -11,7 +11,7 @@ use super::{NOISE, noise_unknown, unlike};
 use crate::filter::CallFilter;
 use crate::output::{Format, printable};
 use crate::sheet::{self, Answer, Head, Sheet, Value, caveats, headed};
-use crate::sites::{Place, PlaceSum, SiteArgs, Sites, place_sums};
+use crate::sites::{Place, PlaceSum, SiteArgs, Sites, need_frames, place_sums};
 use crate::statistics::{Difference, difference, holm, mean};
 use crate::units::natural_order;
 use crate::view::ProfileView;
@@ -67,6 +67,7 @@ pub fn answer(args: &DiffArgs) -> Result<Answer> {
     let paths = super::paths(args)?;
     let Opened { views, notes } = Opened::open(paths)?;
     let filter = super::filtered(views.iter().flatten(), &args.filter)?;
+    need_frames(views.iter().flatten(), &args.sites, &[])?;
     let read = |views: Vec<ProfileView>| -> Result<Vec<Run>> {
         views.into_iter().map(|view| Run::new(view, &args.sites, &filter)).collect()
     };

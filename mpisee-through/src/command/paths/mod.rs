@@ -9,7 +9,7 @@ use crate::group::{By, seconds};
 use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
-use crate::sites::{PathSum, SiteArgs, SiteFrame, Sites, path_sums};
+use crate::sites::{PathSum, SiteArgs, SiteFrame, Sites, need_frames, path_sums};
 use crate::symbols::BETWEEN;
 use crate::units::time;
 use crate::view::ProfileView;
@@ -127,8 +127,9 @@ impl Found {
     /// Of the profile.
     ///
     /// # Errors
-    /// As [`Sites::needed`] and [`path_sums`].
+    /// As [`need_frames`], [`Sites::needed`] and [`path_sums`].
     pub fn of(args: &PathsArgs, view: &ProfileView) -> Result<Self> {
+        need_frames([view], &args.sites, &args.source)?;
         let mut sites = Sites::needed(view, &args.sites, &args.source)?;
         let filter = CallFilter::of_calls(args.comms.clone(), &args.call);
         let mut groups = view.group(&filter, By { call: true, without_times: true, ..By::default() })?;

@@ -10,7 +10,7 @@ use crate::filter::CallFilter;
 use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{Answer, Sheet, Shown, Value};
-use crate::sites::{How, PlaceSum, SiteArgs, Sites, place_sums};
+use crate::sites::{How, PlaceSum, SiteArgs, Sites, need_frames, place_sums};
 use crate::units::natural_order;
 use crate::view::ProfileView;
 use anyhow::Result;
@@ -105,8 +105,9 @@ impl Found {
     /// Of the profile.
     ///
     /// # Errors
-    /// As [`Sites::needed`] and [`place_sums`].
+    /// As [`need_frames`], [`Sites::needed`] and [`place_sums`].
     pub fn of(args: &SitesArgs, view: &ProfileView) -> Result<Self> {
+        need_frames([view], &args.sites, &args.source)?;
         let mut sites = Sites::needed(view, &args.sites, &args.source)?;
         let resolved = args.resolve.then(|| resolve::write(view, &mut sites)).transpose()?;
         let filter = view.with_times_as_operations(&args.filter)?;
@@ -174,6 +175,7 @@ fn notes(sums: &[PlaceSum], sites: &Sites, filter: &CallFilter) -> Vec<String> {
     let how = |sum: &PlaceSum| sum.place.as_ref().map(|place| place.how.clone());
     let outside = share(&|sum| matches!(how(sum), Some(How::Outside(_))));
     let inside = share(&|sum| how(sum) == Some(How::InWrapper));
+    let skipped = share(&|sum| how(sum) == Some(How::AllSkipped));
     let unknown = share(&|sum| sum.place.is_none());
     let mut notes = Vec::new();
     let of_wrappers = "of this time, in libraries or functions that call MPI for others, the caller is";
@@ -193,6 +195,12 @@ fn notes(sums: &[PlaceSum], sites: &Sites, filter: &CallFilter) -> Vec<String> {
     };
     notes.extend(inside.map(|inside| {
         format!("Of {inside} {of_wrappers} not known, {why_not}: the innermost function is shown.")
+    }));
+    notes.extend(skipped.map(|skipped| {
+        format!(
+            "Of {skipped} of this time all functions on the path match --skip-frames, or are of libraries that call MPI for others: the \
+             innermost function is shown."
+        )
     }));
     notes.extend(unknown.map(|unknown| {
         format!("Of {unknown} of this time the call site is not known, or beyond the limit on sites (MPISEE_SITES).")
