@@ -9,11 +9,12 @@ pub fn library_version(library: &str) -> &str {
 }
 
 /// A C++ or Rust function without its parameters, which are long and mostly tell nothing; a procedure of a Fortran module with the module,
-/// `solver::exchange`; any other name as it is.
+/// `solver::exchange`; a function of Cython as Python has it, `mpi4py.MPI.Comm.allgather`; any other name as it is.
 pub fn short(mangled: &str) -> String {
     rust(mangled)
         .or_else(|| cpp(mangled, false))
         .or_else(|| fortran(mangled))
+        .or_else(|| cython(mangled))
         .unwrap_or_else(|| mangled.to_owned())
 }
 
@@ -21,6 +22,7 @@ fn full(mangled: &str) -> String {
     rust(mangled)
         .or_else(|| cpp(mangled, true))
         .or_else(|| fortran(mangled))
+        .or_else(|| cython(mangled))
         .unwrap_or_else(|| mangled.to_owned())
 }
 
@@ -34,6 +36,45 @@ fn fortran(mangled: &str) -> Option<String> {
     // What the compiler makes of a procedure has more after a full stop.
     let name = procedure.split('.').next().unwrap_or_default();
     (is_name(module) && is_name(name)).then(|| format!("{module}::{procedure}"))
+}
+
+/// A function as Cython calls it, `__pyx_pw_6mpi4py_3MPI_4Comm_287allgather`: the lengths and names of packages, modules and classes, and
+/// the function, of Python's functions after its number. What the compiler makes of it has more after a full stop.
+fn cython(mangled: &str) -> Option<String> {
+    let mangled = mangled.split('.').next().unwrap_or_default();
+    let of_python = mangled.strip_prefix("__pyx_pw_").or_else(|| mangled.strip_prefix("__pyx_pf_"));
+    let is_numbered = of_python.is_some();
+    let mut rest = of_python.or_else(|| mangled.strip_prefix("__pyx_f_"))?;
+    let mut parts = Vec::new();
+    while let Some((part, after)) = part_of_cython(rest) {
+        // `3Get_rank` may be part 3, or the third function: only what has a number is a function of Python's.
+        if is_numbered && numbered(after).is_none() {
+            break;
+        }
+        parts.push(part);
+        rest = after;
+    }
+    let function = if is_numbered { numbered(rest)? } else { rest };
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    if parts.is_empty() || function.is_empty() || !function.chars().all(is_name) {
+        return None;
+    }
+    parts.push(function);
+    Some(parts.join("."))
+}
+
+/// `MPI` and `4Comm_287allgather` of `3MPI_4Comm_287allgather`.
+fn part_of_cython(text: &str) -> Option<(&str, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let length: usize = text[..digits].parse().ok().filter(|&length| length > 0)?;
+    let (name, rest) = text[digits..].split_at_checked(length)?;
+    Some((name, rest.strip_prefix('_')?))
+}
+
+/// `allgather` of `287allgather`.
+fn numbered(text: &str) -> Option<&str> {
+    let name = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    (name.len() < text.len() && !name.is_empty()).then_some(name)
 }
 
 /// Older names of Rust are also names of C++, but for the hash at their end.
@@ -97,6 +138,15 @@ mod tests {
             ("__solver_MOD___copy_solver_Grid", "__solver_MOD___copy_solver_Grid"),
             ("solver_MOD_step", "solver_MOD_step"),
             ("halo_kernel", "halo_kernel"),
+            ("__pyx_pw_6mpi4py_3MPI_4Comm_287allgather", "mpi4py.MPI.Comm.allgather"),
+            ("__pyx_pw_6mpi4py_3MPI_4Comm_3Get_rank", "mpi4py.MPI.Comm.Get_rank"),
+            ("__pyx_pf_6mpi4py_3MPI_9Intracomm_42Scan.isra.0", "mpi4py.MPI.Intracomm.Scan"),
+            ("__pyx_f_6mpi4py_3MPI_PyMPI_bcast_p2p.constprop.0", "mpi4py.MPI.PyMPI_bcast_p2p"),
+            ("__pyx_f_6mpi4py_3MPI_10_p_msg_cco_for_bcast", "mpi4py.MPI._p_msg_cco.for_bcast"),
+            ("__pyx_pw_6solver_1step", "solver.step"),
+            ("__pyx_pw_6mpi4py_3MPI_4Comm_", "__pyx_pw_6mpi4py_3MPI_4Comm_"),
+            ("__pyx_f_9mpi4py", "__pyx_f_9mpi4py"),
+            ("__pyx_module_is_main", "__pyx_module_is_main"),
             ("_Znonsense", "_Znonsense"),
             ("ghost cells", "ghost cells"),
         ] {

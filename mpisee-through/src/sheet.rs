@@ -167,6 +167,11 @@ pub const fn fixed(name: &'static str, heading: &'static str) -> Head {
     Head { name, heading, column: Column::Fixed(0), hidden_at: None, large_from: None }
 }
 
+/// A column of text that may be long: it is cut before other columns are hidden.
+pub const fn long(name: &'static str, heading: &'static str) -> Head {
+    Head { name, heading, column: Column::Long(0), hidden_at: None, large_from: None }
+}
+
 /// A column of numbers.
 pub const fn number(name: &'static str, heading: &'static str) -> Head {
     Head { name, heading, column: Column::Number(0), hidden_at: None, large_from: None }

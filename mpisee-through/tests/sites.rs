@@ -20,6 +20,29 @@ fn places_come_by_time() {
 }
 
 #[test]
+fn long_places_hide_no_communicator_and_no_calls() {
+    let mut profile = Builder::new(2);
+    let long = profile.line(
+        "Grid<double, Layout<3, Periodic>, Halo<2>>::exchange_all_of_the_faces_and_corners",
+        "grid.hpp",
+        411,
+    );
+    for rank in 0..2 {
+        profile = profile.call_with("W", rank, "MPI_Allgatherv", 9, 72, 1.0, |row| row.site = Some(long));
+    }
+    let written = profile.write();
+    for (width, hidden) in [("80", "Ranks, Longest, Per call, Max."), ("120", "Ranks."), ("150", "")] {
+        let ran = written.run(&["sites", "app.mpisee", "--width", width]);
+        let heading = ran.exits(0).stdout.lines().next().unwrap();
+        for column in ["AT", "CALL", "COMM", "Mean", "% of MPI", "Calls"] {
+            assert!(heading.contains(column), "{width} {column}: {}", ran.stdout);
+        }
+        let said = ran.stdout.lines().find_map(|line| line.strip_prefix("Hidden (terminal too narrow): "));
+        assert_eq!(said.unwrap_or_default(), hidden, "{}", ran.stdout);
+    }
+}
+
+#[test]
 fn all_orders_are_by_their_key() {
     let profile = solver().write();
     let calls = |key: &str| -> Vec<String> {

@@ -25,6 +25,8 @@ pub enum Column {
     Text,
     /// Text that stays on one line, at least this wide; cut in its middle where nothing else helps.
     Fixed(usize),
+    /// The same of text that may be long: it is cut to a third of the page before other columns are hidden.
+    Long(usize),
     /// A number, on the right, at least this wide.
     Number(usize),
 }
@@ -68,6 +70,8 @@ impl From<String> for Text {
 const TEXT_AT_LEAST: usize = 12;
 /// The smallest width to which text is cut.
 const CUT_AT_LEAST: usize = 8;
+/// The part of the page that long text may take while columns are hidden for it, as a divisor.
+const LONG_TEXT_OF_PAGE: usize = 3;
 /// The blanks between columns.
 const BETWEEN: usize = 2;
 
@@ -97,7 +101,7 @@ impl Page {
             column.set_padding((0, BETWEEN as u16));
             match kind {
                 Column::Text => {}
-                Column::Fixed(width) => {
+                Column::Fixed(width) | Column::Long(width) => {
                     column.set_constraint(at_least(*width));
                 }
                 Column::Number(width) => {
@@ -108,8 +112,8 @@ impl Page {
         table.lines().map(|line| line.trim_end().to_owned()).collect()
     }
 
-    /// A table in which no number is wrapped. If the page is too narrow, the `optional` columns are hidden in this
-    /// order, with a line that names them, and then text is cut.
+    /// A table in which no number is wrapped. If the page is too narrow, long text is cut first, as far as [`Column::Long`] says. Then
+    /// the `optional` columns are hidden in this order, with a line that names them, and then text is cut further.
     pub fn fitted_table<T: Into<Text>>(
         &self,
         columns: &[(&str, Column)],
@@ -133,7 +137,7 @@ impl Page {
         let mut hidden = Vec::new();
         let Some(width) = self.width.map(usize::from) else { return (self.lines(&columns, rows), hidden) };
         for &name in optional {
-            if least(&columns) <= width {
+            if least(&columns, width / LONG_TEXT_OF_PAGE) <= width {
                 break;
             }
             if let Some(index) = columns.iter().position(|(heading, _)| *heading == name) {
@@ -213,36 +217,45 @@ fn with_widths<'h>(columns: &[(&'h str, Column)], rows: &[Vec<Text>]) -> Vec<(&'
     let fitted = |(index, &(heading, column)): (usize, &(&'h str, Column))| match column {
         Column::Text => (heading, Column::Text),
         Column::Fixed(_) => (heading, Column::Fixed(content(index, heading))),
+        Column::Long(_) => (heading, Column::Long(content(index, heading))),
         Column::Number(_) => (heading, Column::Number(content(index, heading))),
     };
     columns.iter().enumerate().map(fitted).collect()
 }
 
-/// The least width of a table.
-fn least(columns: &[(&str, Column)]) -> usize {
+/// The least width of a table whose long text is cut to `most_of_long`.
+fn least(columns: &[(&str, Column)], most_of_long: usize) -> usize {
     let width = |(_, column): &(&str, Column)| match column {
         Column::Text => TEXT_AT_LEAST + BETWEEN,
+        Column::Long(width) => *width.min(&most_of_long) + BETWEEN,
         Column::Fixed(width) | Column::Number(width) => width + BETWEEN,
     };
     columns.iter().map(width).sum::<usize>().saturating_sub(BETWEEN)
 }
 
-/// Cuts text in columns of one line, the widest first, until the table fits or no text is left to cut.
+/// Cuts text in columns of one line, the widest first, until the table fits or no text is left to cut; long text first of all, as far
+/// as columns are hidden for it.
 fn cut(columns: &mut [(&str, Column)], rows: &mut [Vec<Text>], width: usize) {
+    let long = width / LONG_TEXT_OF_PAGE;
     loop {
-        let excess = least(columns).saturating_sub(width);
+        let excess = least(columns, usize::MAX).saturating_sub(width);
         let widest = columns.iter().enumerate().filter_map(|(index, (heading, column))| match column {
-            Column::Fixed(width) => {
-                Some((*width, index)).filter(|_| *width > CUT_AT_LEAST.max(heading.chars().count()))
+            Column::Fixed(width) | Column::Long(width) => {
+                let is_too_long = matches!(column, Column::Long(_)) && *width > long;
+                Some((is_too_long, *width, index))
+                    .filter(|_| *width > CUT_AT_LEAST.max(heading.chars().count()))
             }
             Column::Text | Column::Number(_) => None,
         });
-        let Some((most, index)) = widest.max_by_key(|&(width, _)| width).filter(|_| excess > 0) else {
-            return;
-        };
+        let widest = widest.max_by_key(|&(is_too_long, width, _)| (is_too_long, width));
+        let Some((is_too_long, most, index)) = widest.filter(|_| excess > 0) else { return };
         let (heading, column) = &mut columns[index];
-        let room = most.saturating_sub(excess).max(CUT_AT_LEAST).max(heading.chars().count());
-        *column = Column::Fixed(room);
+        let least = if is_too_long { long } else { 0 };
+        let room = most.saturating_sub(excess).max(least).max(CUT_AT_LEAST).max(heading.chars().count());
+        *column = match column {
+            Column::Long(_) => Column::Long(room),
+            _ => Column::Fixed(room),
+        };
         for cell in rows.iter_mut().filter_map(|row| row.get_mut(index)) {
             cell.text = shortened(&cell.text, room);
         }
@@ -326,6 +339,19 @@ mod tests {
         );
         assert_eq!(shortened("│  ├─ W_s1.0_s2.0_s3.0", 16), "│  ├─ W_s1…_s3.0");
         assert_eq!(shortened("W_s1.0", 6), "W_s1.0");
+    }
+
+    #[test]
+    fn long_text_is_cut_before_columns_are_hidden() {
+        let columns = [("AT", Column::Long(0)), ("CALLS", Column::Number(0)), ("MAX", Column::Number(0))];
+        let rows = || {
+            vec![vec!["exchange_corners at halo.cpp:93".to_owned(), "4000".to_owned(), "1.00 s".to_owned()]]
+        };
+        let all = "AT                     CALLS     MAX\nexchange_c…alo.cpp:93   4000  1.00 s\n";
+        assert_eq!(page(Some(36)).fitted_table(&columns, rows(), &["MAX"]), all);
+        // Below a third of the page a column gives way, and the text has its room.
+        let narrow = "AT             CALLS\nexchan…cpp:93   4000\nHidden (terminal too\nnarrow): MAX.\n";
+        assert_eq!(page(Some(20)).fitted_table(&columns, rows(), &["MAX"]), narrow);
     }
 
     #[test]

@@ -20,17 +20,17 @@ pub const ONLY_IF_MEASURED: [&str; 3] = ["waiting_s", "transfer_s", "ranks"];
 const NAMED: usize = 2;
 
 const HEADS: [Head; 12] = [
-    sheet::fixed("at", "AT"),
+    sheet::long("at", "AT"),
     sheet::fixed("call", "CALL"),
-    sheet::fixed("comms", "COMM").hidden_at(3),
+    sheet::fixed("comms", "COMM"),
     sheet::number("ranks", "Ranks").hidden_at(0),
     sheet::number("mean_s", "Mean"),
-    sheet::number("share_of_mpi", "% of MPI").of_whole(),
-    sheet::number("max_s", "Max").hidden_at(5),
-    sheet::number("waiting_s", "Waiting").hidden_at(6),
+    sheet::number("share_of_mpi", "% of MPI").of_whole().hidden_at(6),
+    sheet::number("max_s", "Max").hidden_at(4),
+    sheet::number("waiting_s", "Waiting").hidden_at(5),
     sheet::number("transfer_s", "Transfer").hidden_at(2),
-    sheet::number("calls", "Calls").hidden_at(7),
-    sheet::number("per_call_s", "Per call").hidden_at(4),
+    sheet::number("calls", "Calls"),
+    sheet::number("per_call_s", "Per call").hidden_at(3),
     sheet::number("longest_s", "Longest").hidden_at(1),
 ];
 
