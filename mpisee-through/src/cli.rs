@@ -248,7 +248,17 @@ fn sentence(error: &clap::Error) -> String {
         sentence.push_str(separator);
         sentence.push_str(line.trim_start_matches("error: ").trim_start_matches("tip: "));
     }
+    if is_grouping(error) {
+        sentence += "; mpisee-through sites shows the calls of each place in the program";
+    }
     sentence + "; --help lists the options"
+}
+
+/// Returns whether rows are to be grouped by `--by`, which few commands have.
+fn is_grouping(error: &clap::Error) -> bool {
+    let unknown = error.get(ContextKind::InvalidArg);
+    error.kind() == ErrorKind::UnknownArgument
+        && matches!(unknown, Some(ContextValue::String(argument)) if argument == "--by")
 }
 
 #[cfg(test)]

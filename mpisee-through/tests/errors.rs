@@ -356,3 +356,12 @@ fn filters_that_match_nothing_are_told_what_there_is() {
     let regions = named.run(&["regions", "app.mpisee", "--region", "solver"]);
     regions.fails_with(&["no region matches --region solver; the profile has halo"]);
 }
+
+#[test]
+fn grouping_by_place_leads_to_sites() {
+    let profile = splatt().write();
+    for arguments in [&["summary", "--by", "site", "app.mpisee"][..], &["app.mpisee", "--by=site"]] {
+        let said = "; mpisee-through sites shows the calls of each place in the program; --help lists";
+        profile.run(arguments).fails_with(&["unexpected argument '--by", said]);
+    }
+}
