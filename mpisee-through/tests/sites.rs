@@ -278,8 +278,11 @@ fn waiting_is_of_a_place_that_has_all_calls() {
 
 #[test]
 fn a_profile_without_sites_says_so() {
+    let without_calls = Builder::new(2).write();
+    let said = "'app.mpisee' has no call sites: no rank made an MPI call that is recorded";
+    without_calls.run(&["sites", "app.mpisee"]).fails_with(&[said]);
     let profile = splatt().write();
-    profile.run(&["sites", "app.mpisee"]).fails_with(&["'app.mpisee' has no call sites"]);
+    profile.run(&["sites", "app.mpisee"]).fails_with(&["'app.mpisee' has no call sites: they were left out"]);
     profile.run(&["paths", "app.mpisee"]).fails_with(&["'app.mpisee' has no call sites"]);
     let before = profile.run(&["summary", "app.mpisee"]);
     profile.remove_column("calls.csv", "site");
@@ -325,4 +328,17 @@ fn servers_are_asked_only_where_the_user_has_named_some() {
         said.contains("--debuginfod asks the servers that DEBUGINFOD_URLS names, and it names none"),
         "{said}"
     );
+}
+
+#[test]
+fn options_without_effect_are_refused() {
+    let profile = solver().write();
+    for output in [&["--format", "csv"][..], &["--format", "json"], &["-o", "sites.csv"]] {
+        let ran = profile.run(&[&["sites", "app.mpisee", "--annotate"], output].concat());
+        ran.fails_with(&["--annotate adds lines of source to a table, and CSV and JSON have none"]);
+    }
+    for command in ["sites", "paths"] {
+        let ran = profile.run(&[command, "app.mpisee", "--source", ".", "--source", "/nowhere"]);
+        ran.fails_with(&["'/nowhere', which --source names, is no folder"]);
+    }
 }

@@ -18,6 +18,8 @@ pub use skipped::need_frames;
 pub use sums::{PlaceSum, PlaceSums, place_sums};
 pub use wrappers::{Wrappers, is_start};
 
+use crate::filter::CallFilter;
+use crate::group::By;
 use crate::symbols::{Binaries, DebugFiles, SearchDirs};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
@@ -64,12 +66,15 @@ impl Sites {
     /// Those of the profile, `None` if it has none; nothing is resolved yet. Binaries are looked for below `dirs` first.
     ///
     /// # Errors
-    /// Of a table that cannot be read, and of servers that cannot be asked.
+    /// Of a table that cannot be read, of servers that cannot be asked, and of `dirs` that are no folders.
     pub fn of(view: &ProfileView, args: &SiteArgs, dirs: &[PathBuf]) -> Result<Option<Self>> {
         if args.debuginfod
             && let Some(problem) = DebugFiles::servers_problem()
         {
             bail!(problem);
+        }
+        if let Some(dir) = dirs.iter().find(|dir| !dir.is_dir()) {
+            bail!("'{}', which --source names, is no folder", dir.display());
         }
         let profile = view.profile();
         let rows = profile.rows_if_any::<SiteRow>()?.collect::<Result<Vec<_>, ProfileError>>()?;
@@ -102,6 +107,12 @@ impl Sites {
             Some(sites) => Ok(sites),
             None if view.run().imported.is_some() => {
                 bail!("'{}' is imported, and has no call sites", view.profile().directory().display())
+            }
+            None if has_no_calls(view)? => {
+                bail!(
+                    "'{}' has no call sites: no rank made an MPI call that is recorded",
+                    view.profile().directory().display()
+                )
             }
             None => bail!(
                 "'{}' has no call sites: they were left out (MPISEE_SITES=0), or a version of mpisee wrote it that did not keep them",
@@ -146,6 +157,12 @@ impl Sites {
         let notes: Vec<String> = notes.into_iter().flatten().collect();
         (!notes.is_empty()).then(|| notes.join(" "))
     }
+}
+
+/// Returns whether no rank made a call.
+fn has_no_calls(view: &ProfileView) -> Result<bool> {
+    let all = view.group(&CallFilter::default(), By { call: true, without_times: true, ..By::default() })?;
+    Ok(all.cells.is_empty() && all.cut_off.is_none())
 }
 
 /// The binaries whose lines are not known, and how these can be had.

@@ -13,7 +13,7 @@ use crate::sheet::{Answer, Sheet, Shown, Value};
 use crate::sites::{How, PlaceSum, SiteArgs, Sites, need_frames, place_sums};
 use crate::units::natural_order;
 use crate::view::ProfileView;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use rows::Families;
 use std::path::PathBuf;
@@ -107,6 +107,12 @@ impl Found {
     /// # Errors
     /// As [`need_frames`], [`Sites::needed`] and [`place_sums`].
     pub fn of(args: &SitesArgs, view: &ProfileView) -> Result<Self> {
+        let is_table = args.output.format() == Format::Table;
+        if args.annotate && !is_table {
+            bail!(
+                "--annotate adds lines of source to a table, and CSV and JSON have none: leave one of them out"
+            );
+        }
         need_frames([view], &args.sites, &args.source)?;
         let mut sites = Sites::needed(view, &args.sites, &args.source)?;
         let resolved = args.resolve.then(|| resolve::write(view, &mut sites)).transpose()?;
@@ -116,7 +122,6 @@ impl Found {
         sort(&mut found.sums, args.sort);
         let waiting = waiting::of(view, &args.filter, &found)?;
         let families = Families::of(view);
-        let is_table = args.output.format() == Format::Table;
         let row = |sum: &PlaceSum| rows::row(sum, view, &args.filter, &families, &waiting, is_table);
         let mut rows: Vec<Vec<Value>> = found.sums.iter().map(row).collect();
         let mut closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
