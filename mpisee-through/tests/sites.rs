@@ -342,3 +342,27 @@ fn options_without_effect_are_refused() {
         ran.fails_with(&["'/nowhere', which --source names, is no folder"]);
     }
 }
+
+#[test]
+fn damaged_tables_of_sites_and_stacks_are_named_with_their_line() {
+    let profile = solver().write();
+    profile.replace("sites.csv", "0x1a2b0", "zz");
+    let line = 1 + solver().sites.iter().position(|row| row.offset == "0x1a2b0").unwrap() + 1;
+    let said =
+        format!("app.mpisee/sites.csv', line {line}: column 'offset': 'zz' is no address like 0x4011c5");
+    for command in ["sites", "paths"] {
+        profile.run(&[command, "app.mpisee"]).fails_with(&[&said]);
+    }
+
+    let profile = solver().write();
+    std::fs::remove_file(profile.directory.join("stacks.csv")).unwrap();
+    profile.run(&["paths", "app.mpisee"]).fails_with(&["cannot read 'app.mpisee/stacks.csv'"]);
+
+    let profile = solver().write();
+    let stacks = std::fs::read_to_string(profile.directory.join("stacks.csv")).unwrap();
+    let first = stacks.lines().nth(1).unwrap().split([',', ' ']).nth(1).unwrap().to_owned();
+    profile.replace("stacks.csv", &first, &vec![first.as_str(); 200_000].join(" "));
+    let said =
+        "app.mpisee/stacks.csv', line 2: column 'sites': 200002 call sites are more than a path has (1024)";
+    profile.run(&["paths", "app.mpisee"]).fails_with(&[said]);
+}

@@ -1,6 +1,6 @@
 //! Call sites: the places in the program that call MPI, as functions and lines.
 //!
-//! `sites.csv` has the addresses, [`crate::symbols`] resolves them. [`frames`] has the frames of a site, [`wrappers`] says which of
+//! `sites.csv` has the addresses, [`tables`] reads it, [`crate::symbols`] resolves them. [`frames`] has the frames of a site, [`wrappers`] says which of
 //! them are of libraries that call MPI for the program, [`place`] which frame is shown, [`sums`] adds up the calls of each
 //! place, [`paths`] reads call paths, and [`skipped`] reports patterns for frames that match none.
 
@@ -9,6 +9,7 @@ mod paths;
 mod place;
 mod skipped;
 mod sums;
+mod tables;
 mod wrappers;
 
 pub use frames::SiteFrame;
@@ -26,8 +27,8 @@ use anyhow::{Result, bail};
 use frames::Unresolved;
 use mpisee_profile::glob::Glob;
 use mpisee_profile::options::DEBUG_DIRS;
-use mpisee_profile::rows::{SiteRow, StackRow};
-use mpisee_profile::{PathId, ProfileError, SiteId};
+use mpisee_profile::rows::SiteRow;
+use mpisee_profile::{PathId, SiteId};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -76,17 +77,11 @@ impl Sites {
         if let Some(dir) = dirs.iter().find(|dir| !dir.is_dir()) {
             bail!("'{}', which --source names, is no folder", dir.display());
         }
-        let profile = view.profile();
-        let rows = profile.rows_if_any::<SiteRow>()?.collect::<Result<Vec<_>, ProfileError>>()?;
+        let rows = tables::sites(view.profile())?;
         if rows.is_empty() {
             return Ok(None);
         }
-        let mut stacks = HashMap::new();
-        for row in profile.rows_if_any::<StackRow>()? {
-            let row = row?;
-            // What is no site is one that `check` reports.
-            stacks.insert(row.path, row.sites.split(' ').filter_map(|site| site.parse().ok()).collect());
-        }
+        let stacks = tables::stacks(view.profile())?;
         let debug = DebugFiles::from_environment(args.debuginfod);
         Ok(Some(Sites {
             rows: rows.into_iter().map(|row| (row.site, row)).collect(),
