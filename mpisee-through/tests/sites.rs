@@ -366,3 +366,19 @@ fn damaged_tables_of_sites_and_stacks_are_named_with_their_line() {
         "app.mpisee/stacks.csv', line 2: column 'sites': 200002 call sites are more than a path has (1024)";
     profile.run(&["paths", "app.mpisee"]).fails_with(&[said]);
 }
+
+#[test]
+fn libraries_that_are_linked_into_the_program_are_named() {
+    let mut profile = Builder::new(1);
+    let write = profile.line("H5FD__mpio_write", "H5FDmpio.c", 1800);
+    let main = profile.line("write_results", "h5.c", 6);
+    profile.path("W", 0, "MPI_File_write_at_all", 3, 0.75, &[write, main]);
+    let written =
+        profile.call_with("W", 0, "MPI_File_write_at_all", 3, 32, 0.75, |row| row.site = Some(write)).write();
+    let said = "H5FD__mpio_write seems to be of a library that is linked into app: --skip-frames 'H5*' shows who calls that.\n";
+    let ran = written.run(&["sites", "app.mpisee"]);
+    assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
+    let ran = written.run(&["sites", "app.mpisee", "--skip-frames", "H5*"]);
+    assert!(ran.exits(0).stdout.contains("write_results at h5.c:6 (by H5FD__mpio_write)"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("seems to be"), "{}", ran.stdout);
+}

@@ -1,5 +1,6 @@
 //! `sites`: the places in the program that call MPI.
 
+mod linked;
 mod resolve;
 mod rows;
 mod source;
@@ -207,6 +208,7 @@ fn notes(sums: &[PlaceSum], sites: &Sites, filter: &CallFilter) -> Vec<String> {
              innermost function is shown."
         )
     }));
+    notes.extend(linked::note(sums));
     notes.extend(unknown.map(|unknown| {
         format!("Of {unknown} of this time the call site is not known, or beyond the limit on sites (MPISEE_SITES).")
     }));
