@@ -8,6 +8,7 @@
  * any        rank 0 receives from anybody, and all others from rank 0
  * itself     rank 0 receives from itself, others from rank 0
  * astray     rank 5 receives from rank 2, all others are in an Allreduce
+ * exchange   each sends to the next one and receives another tag from the one before, in one call
  * tags       rank 0 sends to rank 1, which receives another tag from it; others receive from rank 0
  *
  * These only look so, and go on with "go":
@@ -61,6 +62,8 @@ static void hang(const char *mode, int next, int before) {
     if (is(mode, "itself")) receive(0, 5, 8);
     if (is(mode, "astray") && rank == 5) read_header();
     if (is(mode, "astray")) MPI_Allreduce(out, in, 16, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD); /* hang calls */
+    if (is(mode, "exchange"))
+        MPI_Sendrecv(out, 8, MPI_BYTE, next, 5, in, 8, MPI_BYTE, before, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (is(mode, "tags") && rank == 0) MPI_Ssend(out, 8, MPI_BYTE, 1, 6, MPI_COMM_WORLD);
     if (is(mode, "tags")) receive(0, 5, 8);
 }

@@ -129,6 +129,18 @@ fn requests_have_their_number_and_the_first_peer() {
 }
 
 #[test]
+fn exchanges_of_other_tags_may_be_a_deadlock() {
+    on_each_mpi(|mpi| {
+        let running = Running::start(mpi, 3, "exchange");
+        assert_eq!(circle(&running.deadlocked()), (vec![0, 2, 1], String::new(), false));
+        let line = running.line("Deadlock?");
+        let begin = "ranks 0 -> 2 -> 1 -> 0 may wait for each other: rank 0 in MPI_Sendrecv to 1, from 2 on W; rank 2 in ";
+        assert!(line.starts_with(begin), "{line}");
+        running.go();
+    });
+}
+
+#[test]
 fn who_only_waits_is_in_no_deadlock() {
     on_each_mpi(|mpi| {
         for mode in ["chain", "early"] {

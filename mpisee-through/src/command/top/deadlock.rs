@@ -55,7 +55,18 @@ enum Demands {
 enum Link {
     Certain,
     Possible,
+    /// The other rank sends or receives the message now if the tags match, and they are not known.
+    ByTagAlone,
     No,
+}
+
+/// The message of a call and that of another: whether they belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Match {
+    No,
+    /// If their tags are equal, of which one is not known, as those of `MPI_Sendrecv` are not.
+    ByTagAlone,
+    Yes,
 }
 
 struct Links<'j> {
@@ -215,7 +226,8 @@ impl Links<'_> {
     }
 
     /// For whom a rank waits that sends and receives in one call. The message that it sends may have left long since, as one that MPI buffers
-    /// does: that it waits for the receiver can only be where the message which it receives is on its way, and is never certain.
+    /// does: that it waits for the receiver can only be where the message which it receives is on its way, and is never certain. Where both may be
+    /// on their way, but for tags that do not match, it may wait for the sender.
     fn exchange(&self, rank: WorldRank, to: Partner, from: Partner, comm: &str) -> Option<(WorldRank, Link)> {
         let receives = match from {
             Partner::Nobody => None,
@@ -223,18 +235,19 @@ impl Links<'_> {
             Partner::Any => return None,
             Partner::Rank { .. } => Some(from.in_world()?),
         };
-        if let Some(from) = receives {
-            let link = self.receive(rank, from, comm, None);
-            if link != Link::No {
-                return Some((from, link));
-            }
+        let received = receives.map(|from| (from, self.receive(rank, from, comm, None)));
+        if let Some((from, link @ (Link::Certain | Link::Possible))) = received {
+            return Some((from, link));
         }
-        let to = to.in_world()?;
-        let link = match self.send(rank, to, comm, None) {
-            Link::Certain if receives.is_some() => Link::Possible,
-            link => link,
-        };
-        Some((to, link))
+        let sent = to.in_world().map(|to| match self.send(rank, to, comm, None) {
+            Link::Certain if receives.is_some() => (to, Link::Possible),
+            link => (to, link),
+        });
+        let by_tag_alone = received.filter(|(_, link)| *link == Link::ByTagAlone);
+        match sent {
+            Some((_, Link::ByTagAlone | Link::No)) | None => by_tag_alone.or(sent),
+            sent => sent,
+        }
     }
 
     fn first_request(&self, rank: WorldRank, comm: &str, count: u32, first: First) -> Option<WorldRank> {
@@ -242,7 +255,7 @@ impl Links<'_> {
             First::ReceiveFrom(from) => {
                 let from = from.in_world()?;
                 let link = match self.receive(rank, from, comm, None) {
-                    Link::Possible if self.all_were_sent(rank, from, comm) => Link::No,
+                    Link::Possible | Link::ByTagAlone if self.all_were_sent(rank, from, comm) => Link::No,
                     link => link,
                 };
                 (from, link)
@@ -267,8 +280,10 @@ impl Links<'_> {
         let (Some(receiver), Some(sender)) = (self.job.ranks.get(&rank), self.job.ranks.get(&from)) else {
             return Link::No;
         };
-        if sender.calls.iter().any(|call| sends_to(call, rank, comm, tag)) {
-            return Link::No;
+        match sender.calls.iter().map(|call| sends_to(call, rank, comm, tag)).max() {
+            Some(Match::Yes) => return Link::No,
+            Some(Match::ByTagAlone) => return Link::ByTagAlone,
+            Some(Match::No) | None => {}
         }
         if self.comm(comm).is_none() && from != rank {
             return Link::Possible;
@@ -303,8 +318,10 @@ impl Links<'_> {
         let (Some(sender), Some(receiver)) = (self.job.ranks.get(&rank), self.job.ranks.get(&to)) else {
             return Link::No;
         };
-        if receiver.calls.iter().any(|call| receives_from(call, rank, comm, tag)) {
-            return Link::No;
+        match receiver.calls.iter().map(|call| receives_from(call, rank, comm, tag)).max() {
+            Some(Match::Yes) => return Link::No,
+            Some(Match::ByTagAlone) => return Link::ByTagAlone,
+            Some(Match::No) | None => {}
         }
         if self.comm(comm).is_none() && to != rank {
             return Link::Possible;
@@ -357,20 +374,17 @@ fn key(comm: &str, rank: WorldRank) -> PeerKey {
 }
 
 /// Returns whether a call sends a message to `rank` on that communicator that a receive with this tag could get.
-fn sends_to(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<Tag>) -> bool {
+fn sends_to(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<Tag>) -> Match {
     if call.comm.as_ref().is_none_or(|(_, name)| name != comm) {
-        return false;
+        return Match::No;
     }
     match call.with {
-        Some(With::To(to, own)) => {
-            let may_match = match (own, tag) {
-                (Some(own), Some(Tag::Is(tag))) => own == tag,
-                _ => true,
-            };
-            may_match && may_be(to, rank)
-        }
-        Some(With::Both { to, .. }) => may_be(to, rank),
-        _ => false,
+        Some(With::To(to, own)) if may_be(to, rank) => match (own, tag) {
+            (Some(own), Some(Tag::Is(tag))) if own != tag => Match::No,
+            _ => Match::Yes,
+        },
+        Some(With::Both { to, .. }) if may_be(to, rank) => Match::ByTagAlone,
+        _ => Match::No,
     }
 }
 
@@ -380,16 +394,17 @@ fn may_be(partner: Partner, rank: WorldRank) -> bool {
 }
 
 /// Returns whether a call receives a message from `rank` on that communicator with this tag, or may.
-fn receives_from(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<i32>) -> bool {
+fn receives_from(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<i32>) -> Match {
     if call.comm.as_ref().is_none_or(|(_, name)| name != comm) {
-        return false;
+        return Match::No;
     }
-    let is_from = |from: Partner| may_be(from, rank);
     match call.with {
-        Some(With::From(from, Tag::Is(own))) => is_from(from) && tag.is_none_or(|tag| tag == own),
-        Some(With::From(from, Tag::Any)) => is_from(from),
-        Some(With::Both { from, .. }) => is_from(from),
-        _ => false,
+        Some(With::From(from, own)) if may_be(from, rank) => match (own, tag) {
+            (Tag::Is(own), Some(tag)) if own != tag => Match::No,
+            _ => Match::Yes,
+        },
+        Some(With::Both { from, .. }) if may_be(from, rank) => Match::ByTagAlone,
+        _ => Match::No,
     }
 }
 
