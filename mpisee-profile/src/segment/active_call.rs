@@ -170,6 +170,14 @@ pub fn call_of(word: u64) -> Option<Call> {
     Call::from_number((word >> 32) as u16 & (u16::MAX >> 1))
 }
 
+/// When the last call of a thread returned; `None` for a thread that is in a call, or has made none. Within that `None` where nobody noted
+/// the time, as of calls that cannot be recorded.
+pub(crate) fn last_return(values: &[u64]) -> Option<Option<Ticks>> {
+    let word = values[RETURNED];
+    let is_idle = is_outside(values[CALL]) && word != 0;
+    is_idle.then(|| (word & IS_FRAME == 0).then(|| Ticks::new(word)))
+}
+
 impl ActiveCall {
     /// From a slot's values; `None` where the thread is in no call, or in one that no writer knows.
     pub(crate) fn from_values(values: &[u64], wildcards: &Wildcards) -> Option<ActiveCall> {
@@ -206,6 +214,16 @@ mod tests {
         assert_eq!(read(ABOUT_TO_SAY), None);
         assert_eq!(read(ASKED), None);
         assert_eq!(read(IN_CALL | 0x3fff << 32), None);
+    }
+
+    #[test]
+    fn the_last_return_is_that_of_a_measured_call() {
+        let of = |place, returned| last_return(&[place, 5, returned, 0, 0, 0]);
+        assert_eq!(of(NOWHERE, 9), Some(Some(Ticks::new(9))));
+        assert_eq!(of(ASKED, 9), Some(Some(Ticks::new(9))));
+        assert_eq!(of(NOWHERE, frame(0x7ffd_1234_5670)), Some(None));
+        assert_eq!(of(NOWHERE, 0), None);
+        assert_eq!(of(pack(Call::Finalize, CommId::WORLD), 9), None);
     }
 
     #[test]

@@ -186,6 +186,8 @@ pub struct Snapshot {
     pub samples: HashMap<Key, Vec<Sample>>,
     /// The recorded calls in progress, one entry per thread that is in one.
     pub active_calls: Vec<ActiveCall>,
+    /// When the last recorded call of each thread that has made one, and is in none, returned; `None` where that is not known.
+    pub last_returns: Vec<Option<Ticks>>,
 }
 
 impl Snapshot {
@@ -262,6 +264,7 @@ impl Snapshot {
             counters: HashMap::new(),
             samples: HashMap::new(),
             active_calls: Vec::new(),
+            last_returns: Vec::new(),
         };
         Ok((snapshot, field(offset_of!(Header, used))))
     }
@@ -352,6 +355,7 @@ impl Snapshot {
             self.calls_since_sample =
                 self.calls_since_sample.saturating_add(active_call::calls_since_sample(values));
             self.active_calls.extend(ActiveCall::from_values(values, &self.wildcards));
+            self.last_returns.extend(active_call::last_return(values));
             return;
         }
         let Some(meaning) = key.meaning() else { return };

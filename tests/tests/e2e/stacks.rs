@@ -23,7 +23,12 @@ impl Running {
     }
 
     fn top(&self, arguments: &[&str]) -> String {
-        let often = ["top", "--stacks", "--interval", "100ms", "--once"];
+        self.top_over("100ms", arguments)
+    }
+
+    /// The same with that time between the two looks.
+    fn top_over(&self, interval: &str, arguments: &[&str]) -> String {
+        let often = ["top", "--stacks", "--interval", interval, "--once"];
         let output = self.place.through(&[&often, arguments].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("it is text")
@@ -221,6 +226,55 @@ fn a_program_that_was_built_anew_is_not_resolved() {
         std::fs::remove_file(&program).expect("it is there");
         let text = running.top(&[]);
         assert!(text.contains("Note ") && text.contains("calls are shown as addresses"), "{text}");
+        running.end();
+    });
+}
+
+const ASTRAY: &str = "lifecycle/astray.c";
+
+/// The number before ` s` that follows a text.
+fn seconds_after(text: &str, before: &str) -> f64 {
+    let rest = text.split_once(before).unwrap_or_else(|| panic!("no '{before}': {text}")).1;
+    rest.split_once(" s")
+        .and_then(|(number, _)| number.parse().ok())
+        .unwrap_or_else(|| panic!("no time: {text}"))
+}
+
+#[test]
+fn ranks_in_short_calls_and_outside_of_mpi_are_named_with_what_is_known() {
+    on_each_mpi(|mpi| {
+        let program = mpi.compile("lifecycle/astray");
+        let running = Running::start(mpi, 3, &program, &[]);
+        std::thread::sleep(std::time::Duration::from_millis(600));
+        let polls = at("poll_for_message", ASTRAY, "poll_for_message calls");
+        let line = polls.rsplit_once(' ').expect("it has a line").1.to_owned();
+        let check = |text: &str| {
+            // Where a call lasted until its stack was read it has that instead.
+            if !text.contains(&format!("    {polls}\n")) {
+                let calls = text.split_once("since the last look it called MPI_Test ").expect(text).1;
+                let (number, rest) = calls.split_once(" times ").expect(text);
+                assert!(
+                    number.parse::<f64>().is_ok_and(|number| number > 1.0) || number.ends_with('M'),
+                    "{text}"
+                );
+                assert!(rest.starts_with(&format!("at {line}")), "{text}");
+            }
+            assert!(seconds_after(text, "rank 2 in no MPI call for ") >= 0.6, "{text}");
+            assert!(seconds_after(text, " 2 (in no MPI call for ") >= 0.6, "{text}");
+        };
+        check(&running.top_over("500ms", &["--hang", "300ms"]));
+        let check = |document: &[u8]| {
+            let document: Value = serde_json::from_slice(document).expect("it is JSON");
+            let processes = document["jobs"][0]["processes"].clone();
+            let most = &processes[1]["most_called"];
+            assert_eq!((&most["call"], &most["stack"]), (&"MPI_Test".into(), &serde_json::json!([polls])));
+            assert!(most["at_one_place"] == true && most["least_calls"].as_u64() > Some(1), "{most}");
+            assert!(processes[2]["idle_s"].as_f64() >= Some(0.6), "{processes}");
+            assert_eq!(processes[0]["most_called"], Value::Null);
+        };
+        check(running.top_over("500ms", &["--format", "json"]).as_bytes());
+        check(running.top_over("500ms", &["--to", "roll", "--format", "json"]).as_bytes());
+        check(&running.place.through(&["top", "--from", "roll", "--format", "json"]).stdout);
         running.end();
     });
 }

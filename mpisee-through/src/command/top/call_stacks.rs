@@ -1,14 +1,21 @@
 //! Where in the program the calls are made in which ranks are.
 
+use super::most_called::MostCalled;
 use crate::sites::{Wrappers, is_start};
 use crate::stacks::StackReader;
 use crate::symbols::{BETWEEN, SearchDirs, Symbols};
 use mpisee_collect::process;
 use mpisee_collect::segments::Segment;
+use mpisee_profile::Operation;
 use mpisee_profile::run::rfc3339;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::active_call::ActiveCall;
-use std::collections::{BTreeSet, HashMap};
+use mpisee_profile::segment::key::{Meaning, OperationAtSite};
+use mpisee_profile::segment::layout::call::CALLS;
+use mpisee_profile::segment::log::Code;
+use mpisee_profile::segment::snapshot::Module;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 
 /// Reads and resolves the stacks of running ranks.
 pub struct CallStacks {
@@ -17,7 +24,12 @@ pub struct CallStacks {
     /// By the start of the job: files that are newer are not those that run.
     symbols: HashMap<String, Symbols>,
     wrappers: Wrappers,
+    /// Calls of each process so far, as the last look found them.
+    counts: HashMap<PathBuf, CallCounts>,
 }
+
+/// Calls of a process by operation and call site.
+type CallCounts = HashMap<OperationAtSite, u64>;
 
 /// The stacks of a process.
 #[derive(Default)]
@@ -26,6 +38,19 @@ pub struct Known {
     pub calls: Vec<(ActiveCall, ProgramStack)>,
     /// Why some are not known, or not resolved.
     pub problems: BTreeSet<String>,
+    /// True if one of these is that its memory cannot be read.
+    is_unreadable: bool,
+    /// What the process called most since the last look; `None` at the first one, and if it made no call.
+    pub most_called: Option<MostCalled>,
+}
+
+impl Known {
+    /// Returns whether another look may find more: whether the process made calls since the last one, but was in none that lasted until
+    /// its stack was read.
+    pub fn may_grow(&self, snapshot: &Snapshot) -> bool {
+        let of_frames = snapshot.active_calls.iter().filter(|call| call.frame.is_some()).count();
+        !self.is_unreadable && (self.calls.len() < of_frames || of_frames == 0 && self.most_called.is_some())
+    }
 }
 
 /// Where in the program a call is made.
@@ -44,7 +69,20 @@ impl CallStacks {
             reader: StackReader::default(),
             symbols: HashMap::new(),
             wrappers: Wrappers::new(&[]),
+            counts: HashMap::new(),
         }
+    }
+
+    /// What a process called most since the last look, of which the counts are kept for the next one.
+    pub fn most_called(&mut self, segment: &Segment, snapshot: &Snapshot) -> Option<MostCalled> {
+        let counts = call_counts(snapshot);
+        let before = self.counts.insert(segment.path.clone(), counts.clone())?;
+        let (operation, calls, at, calls_there) = most_called(snapshot, &before, &counts)?;
+        let address = at.site_number().and_then(|number| snapshot.sites.get(number as usize));
+        let address = address.and_then(|site| address_of(snapshot, site.code));
+        let symbols = symbols_of(&mut self.symbols, &self.dirs, snapshot);
+        let stack = address.map(|address| symbols.stack(&address)).unwrap_or_default();
+        Some(MostCalled { operation, calls, calls_there, stack })
     }
 
     /// Those of a process whose segment was just read. Of a call that ends meanwhile none is known.
@@ -58,6 +96,7 @@ impl CallStacks {
         let elsewhere = || Err("it runs in another container; ask inside of that".to_owned());
         match if is_here { self.reader.of(snapshot.pid) } else { elsewhere() } {
             Err(why) => {
+                known.is_unreadable = true;
                 known.problems.insert(format!("rank {} has no stack: {why}", snapshot.world_rank));
             }
             Ok(mut stacks) => {
@@ -69,9 +108,7 @@ impl CallStacks {
         }
         let still = segment.read_now().map(|now| now.active_calls).unwrap_or_default();
         read.retain(|(call, _)| still.contains(call));
-        let began = rfc3339(snapshot.start_realtime_ns);
-        let symbols = self.symbols.entry(began.clone());
-        let symbols = symbols.or_insert_with(|| Symbols::of_running(self.dirs.clone(), &began));
+        let symbols = symbols_of(&mut self.symbols, &self.dirs, snapshot);
         for (call, stack) in read {
             match stack {
                 Ok(addresses) => {
@@ -79,11 +116,63 @@ impl CallStacks {
                     known.calls.push((call, stack));
                 }
                 Err(why) => {
+                    known.is_unreadable = true;
                     known.problems.insert(format!("rank {} has no stack: {why}", snapshot.world_rank));
                 }
             }
         }
         known
+    }
+}
+
+/// The reader of the job's symbols: files that are newer than its begin are not those that run.
+fn symbols_of<'s>(
+    symbols: &'s mut HashMap<String, Symbols>,
+    dirs: &SearchDirs,
+    snapshot: &Snapshot,
+) -> &'s mut Symbols {
+    let began = rfc3339(snapshot.start_realtime_ns);
+    symbols.entry(began.clone()).or_insert_with(|| Symbols::of_running(dirs.clone(), &began))
+}
+
+fn call_counts(snapshot: &Snapshot) -> CallCounts {
+    let mut counts = CallCounts::new();
+    for (key, values) in &snapshot.counters {
+        if let Some(Meaning::Call(key)) = key.meaning() {
+            let calls = counts.entry(key.operation).or_default();
+            *calls = calls.wrapping_add(values[CALLS]);
+        }
+    }
+    counts
+}
+
+/// The operation with most calls between two looks, how many they are, the site with most of them, and how many these are.
+fn most_called(
+    snapshot: &Snapshot,
+    before: &CallCounts,
+    now: &CallCounts,
+) -> Option<(Operation, u64, OperationAtSite, u64)> {
+    let mut sums: BTreeMap<Operation, (u64, OperationAtSite, u64)> = BTreeMap::new();
+    for (&at, &calls) in now {
+        let more = calls.saturating_sub(before.get(&at).copied().unwrap_or(0));
+        let Some((operation, _)) = snapshot.operation_at(at).filter(|_| more > 0) else { continue };
+        let (sum, most_at, most) = sums.entry(operation).or_insert((0, at, 0));
+        *sum += more;
+        // Of equal ones the first, whatever the order of the map is.
+        if (more, *most_at) > (*most, at) {
+            (*most_at, *most) = (at, more);
+        }
+    }
+    let (operation, (sum, at, calls)) = sums.into_iter().max_by_key(|(_, (sum, ..))| *sum)?;
+    Some((operation, sum, at, calls))
+}
+
+/// `app+0x1a2b`; `None` for code of no file.
+fn address_of(snapshot: &Snapshot, code: Code) -> Option<String> {
+    match snapshot.modules.get(code.module as usize)? {
+        Module::Binary { path, .. } if path.is_empty() => None,
+        Module::Binary { path, .. } => Some(format!("{path}+{:#x}", code.offset)),
+        Module::Function { file, name } => Some(format!("{name} at {file}:{}", code.offset)),
     }
 }
 

@@ -4,8 +4,9 @@
 //! k-th of an operation is the same call on each. A member that has completed more than k-1 of them has left it, as a
 //! root may; one that has not is yet to come.
 
+use super::astray::{Place, places};
 use super::job::{Job, Rank};
-use mpisee_collect::segments::{Collected, CurrentCall, collected, is_collective, short_seconds};
+use mpisee_collect::segments::{CurrentCall, is_collective, short_seconds};
 use mpisee_profile::segment::active_call::Call;
 use mpisee_profile::{RankSet, WorldRank};
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ pub struct Hang {
     /// Who has left it already.
     pub left: RankSet,
     /// Who is yet to come, and where they are.
-    pub missing: Vec<Collected>,
+    pub missing: Vec<Place>,
     /// Members without a segment on this node.
     pub elsewhere: RankSet,
     /// Members of which not even the rank is known here.
@@ -31,8 +32,9 @@ pub struct Hang {
     where_from: &'static str,
 }
 
-/// The calls in which somebody has been for `threshold_s` seconds or more while others are missing; the longest first.
-pub fn hangs(job: &Job, threshold_s: f64) -> Vec<Hang> {
+/// The calls in which somebody has been for `threshold_s` seconds or more while others are missing; the longest first. The look before was
+/// `interval_s` seconds ago.
+pub fn hangs(job: &Job, threshold_s: f64, interval_s: f64) -> Vec<Hang> {
     type Key<'j> = (Call, &'j str, Option<u64>);
     let mut groups: BTreeMap<Key, (Vec<WorldRank>, &CurrentCall)> = BTreeMap::new();
     for (&rank, state) in &job.ranks {
@@ -51,7 +53,7 @@ pub fn hangs(job: &Job, threshold_s: f64) -> Vec<Hang> {
     let mut found: Vec<Hang> = long
         .filter_map(|((call, comm, number), (ranks, longest))| {
             let longest = CurrentCall { number, ..longest.clone() };
-            hang(job, call, comm, longest, ranks.into_iter().collect())
+            hang(job, call, comm, longest, ranks.into_iter().collect(), interval_s)
         })
         .collect();
     found.sort_by(|left, right| right.longest.for_s.total_cmp(&left.longest.for_s));
@@ -59,7 +61,14 @@ pub fn hangs(job: &Job, threshold_s: f64) -> Vec<Hang> {
 }
 
 /// `None` if nobody is missing, or nobody can know.
-fn hang(job: &Job, call: Call, name: &str, longest: CurrentCall, inside: RankSet) -> Option<Hang> {
+fn hang(
+    job: &Job,
+    call: Call,
+    name: &str,
+    longest: CurrentCall,
+    inside: RankSet,
+    interval_s: f64,
+) -> Option<Hang> {
     let comm = job.comms.get(name).filter(|comm| !comm.ambiguous)?;
     let has_left = |state: &Rank| match (call, longest.number) {
         (Call::Counted(operation), Some(number)) => state.has_completed(name, operation, number),
@@ -81,7 +90,7 @@ fn hang(job: &Job, call: Call, name: &str, longest: CurrentCall, inside: RankSet
         comm: name.to_owned(),
         inside,
         left: left.into_iter().collect(),
-        missing: collected(missing),
+        missing: places(job, missing, interval_s),
         elsewhere: elsewhere.into_iter().collect(),
         elided: comm.elided,
         where_from: if job.is_joined { "not seen" } else { "not on this node" },
@@ -101,7 +110,7 @@ impl Hang {
             text += &format!("; through it {}", self.left);
         }
         let missing: Vec<String> =
-            self.missing.iter().map(|one| format!("{} ({})", one.ranks, whereabouts(one))).collect();
+            self.missing.iter().map(|one| format!("{} ({})", one.at.ranks, missing_text(one))).collect();
         if !missing.is_empty() {
             text += &format!("; missing {}", missing.join(", "));
         }
@@ -118,18 +127,26 @@ impl Hang {
 }
 
 /// `in MPI_Recv on W for 12 s`, `in no MPI call`, `ended in MPI_Recv on W`.
-pub fn whereabouts(ranks: &Collected) -> String {
-    match (&ranks.call, ranks.ended) {
+fn whereabouts(place: &Place) -> String {
+    match (&place.at.call, place.at.ended) {
         (Some(call), false) => format!("in {} for {}", call.name(), short_seconds(call.for_s)),
-        (None, false) => "in no MPI call".to_owned(),
+        (None, false) => format!("in no MPI call{}", place.idle_text()),
         (Some(call), true) => format!("ended in {}", call.name()),
         (None, true) => "ended, in no MPI call".to_owned(),
     }
 }
 
+/// The same, with what the ranks called since the look before.
+fn missing_text(place: &Place) -> String {
+    match place.most_called_text() {
+        Some(text) => format!("{}; {text}", whereabouts(place)),
+        None => whereabouts(place),
+    }
+}
+
 /// `ranks 0-2 in MPI_Allreduce on W (call 18) for 12 s`.
-pub fn line(ranks: &Collected) -> String {
-    format!("{} {}", ranks.ranks.named(), whereabouts(ranks))
+pub fn line(place: &Place) -> String {
+    format!("{} {}", place.at.ranks.named(), whereabouts(place))
 }
 
 #[cfg(test)]
@@ -170,7 +187,7 @@ mod tests {
     }
 
     fn sentences(job: &Job, threshold_s: f64) -> Vec<String> {
-        hangs(job, threshold_s).iter().map(Hang::sentence).collect()
+        hangs(job, threshold_s, 1.0).iter().map(Hang::sentence).collect()
     }
 
     #[test]

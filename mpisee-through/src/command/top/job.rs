@@ -1,6 +1,7 @@
 //! A job at one moment, read from the segments of its ranks on this node.
 
 use super::call_stacks::{CallStacks, Known};
+use super::most_called::MostCalled;
 use super::traffic::Traffic;
 use anyhow::Result;
 use mpisee_collect::process;
@@ -64,7 +65,14 @@ pub struct Rank {
     pub is_stopped: bool,
     /// True if it did nothing between two looks, as the reader of its node found.
     pub is_still: bool,
+    /// Of a rank in no call, seconds since its last one returned, if that is known.
+    pub idle_s: Option<f64>,
+    /// With `--stacks`, what it called most since the look before.
+    pub most_called: Option<MostCalled>,
 }
+
+/// Looks at a rank whose calls are too short for its stack to be read.
+const MOST_LOOKS: usize = 5;
 
 impl Rank {
     /// Returns whether it completed `number` calls of an operation on a communicator.
@@ -120,9 +128,12 @@ impl Job {
         let mut unreadable = Vec::new();
         for segment in world.segments() {
             match read(segment) {
-                Ok((snapshot, clock)) => {
-                    let known = stacks.as_deref_mut().map(|stacks| stacks.of(segment, &snapshot));
-                    job.add(segment, &snapshot, &clock, known.unwrap_or_default());
+                Ok(first) => {
+                    let (snapshot, clock, known) = match stacks.as_deref_mut() {
+                        Some(stacks) => with_stacks(segment, first, stacks),
+                        None => (first.0, first.1, Known::default()),
+                    };
+                    job.add(segment, &snapshot, &clock, known);
                 }
                 // One that is gone belongs to a rank that has left.
                 Err(_) if !segment.path.exists() => {}
@@ -159,6 +170,8 @@ impl Job {
             may_act_unseen: snapshot.program.thread_level == "multiple"
                 || snapshot.not_seen.iter().any(|&calls| calls > 0),
             is_still: false,
+            idle_s: idle_since(snapshot).map(|ticks| clock.since(ticks)).filter(|_| segment.is_running),
+            most_called: stacks.most_called.clone(),
         };
         if !rank.calls.is_empty() {
             rank.traffic = Traffic::of(snapshot, &names);
@@ -234,6 +247,40 @@ impl Job {
     pub fn is_over(&self) -> bool {
         self.ranks.values().all(|rank| rank.ended)
     }
+}
+
+/// The moment since which no thread of a process has been in a call, if it is known.
+fn idle_since(snapshot: &Snapshot) -> Option<Ticks> {
+    if !snapshot.active_calls.is_empty() || snapshot.recording_was_off {
+        return None;
+    }
+    let returns: Option<Vec<Ticks>> = snapshot.last_returns.iter().copied().collect();
+    returns?.into_iter().max()
+}
+
+/// The first look at a process, or a later one at which its stacks could be read, with these.
+fn with_stacks(
+    segment: &Segment,
+    first: (Snapshot, Clock),
+    stacks: &mut CallStacks,
+) -> (Snapshot, Clock, Known) {
+    let most_called = stacks.most_called(segment, &first.0);
+    let mut known = stacks.of(segment, &first.0);
+    known.most_called = most_called;
+    let (mut snapshot, mut clock) = first;
+    let mut looks = 1;
+    while looks < MOST_LOOKS && known.may_grow(&snapshot) {
+        looks += 1;
+        let Ok((later, now)) = read(segment) else { break };
+        let found = stacks.of(segment, &later);
+        if found.calls.len() > known.calls.len() {
+            let most_called = known.most_called.take();
+            known = found;
+            known.most_called = most_called;
+            (snapshot, clock) = (later, now);
+        }
+    }
+    (snapshot, clock, known)
 }
 
 /// Everything in a segment, and the clock of its process.

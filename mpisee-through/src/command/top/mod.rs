@@ -1,5 +1,6 @@
 //! `top`: where the ranks of a running job are, and what its communicators cost, from the segments of this node.
 
+mod astray;
 mod call_stacks;
 mod deadlock;
 mod gather;
@@ -9,6 +10,7 @@ mod graph;
 mod hang;
 mod job;
 pub mod live;
+mod most_called;
 mod part;
 mod report;
 mod roll;

@@ -1,6 +1,7 @@
 //! One node's part of a roll call, as a file for the reader that joins all of them.
 
 use super::job::{Comm, Job, Rank};
+use super::most_called::MostCalled;
 use super::traffic::Traffic;
 use anyhow::{Context, Result, bail};
 use mpisee_collect::segments::{CurrentCall, With};
@@ -89,6 +90,12 @@ struct PartRank {
     streams: Vec<(u32, u32, bool, i32, Option<u64>)>,
     /// Communicator, posted receives.
     posted: Vec<(u32, Option<u64>)>,
+    /// Parts that earlier versions wrote lack this and the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    idle_s: Option<f64>,
+    /// Operation, calls, calls at the site with most of them, the functions there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    most_called: Option<(String, u64, u64, String)>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -343,6 +350,10 @@ impl PartRank {
             peers: Vec::new(),
             streams: Vec::new(),
             posted: Vec::new(),
+            idle_s: state.idle_s,
+            most_called: state.most_called.as_ref().map(|most| {
+                (most.operation.name().to_owned(), most.calls, most.calls_there, most.stack.clone())
+            }),
         };
         for ((name, operation), &calls) in &state.completed {
             part.completed.push((names.number(name), operation.name().to_owned(), calls));
@@ -368,8 +379,13 @@ impl PartRank {
             may_act_unseen: self.may_act_unseen,
             is_stopped: self.is_stopped,
             is_still: self.is_still,
+            idle_s: self.idle_s,
             ..Rank::default()
         };
+        if let Some((operation, calls, calls_there, stack)) = self.most_called {
+            let operation = operation_of(&operation)?;
+            state.most_called = Some(MostCalled { operation, calls, calls_there, stack });
+        }
         for call in self.calls {
             state.calls.push(call.current(names)?);
         }
@@ -491,6 +507,31 @@ mod tests {
         assert_eq!(super::super::roll::nodes(now), 2);
         let twice = joined(vec![part(0, "n1"), part(0, "n1")]).unwrap();
         assert_eq!(twice.len(), 2, "two jobs, if ranks are there twice");
+    }
+
+    #[test]
+    fn ranks_astray_are_in_the_part() {
+        let mut now = golden::job(2.0);
+        let stack = "spin at hang.cpp:12".to_owned();
+        let most = MostCalled { operation: Operation::Test, calls: 9, calls_there: 8, stack };
+        let rank = now.ranks.get_mut(&WorldRank::new(1)).unwrap();
+        (rank.most_called, rank.idle_s) = (Some(most.clone()), Some(6.25));
+        let part = Part::new(7, "n1".to_owned(), 0, 0..1, [(&golden::job(0.0), &now)], Vec::new());
+        let mut document = serde_json::to_value(&part).unwrap();
+        let read = |document: &serde_json::Value| {
+            let part = Part::parse(&serde_json::to_vec(document).unwrap()).unwrap();
+            let rank = joined(vec![part]).unwrap().remove(0).1.ranks.remove(&WorldRank::new(1)).unwrap();
+            (rank.most_called, rank.idle_s)
+        };
+        assert_eq!(read(&document), (Some(most), Some(6.25)));
+        // As an earlier version writes it.
+        let rank = document["jobs"][0]["ranks"][1].as_object_mut().unwrap();
+        assert!(rank.remove("most_called").is_some() && rank.remove("idle_s").is_some());
+        assert_eq!(read(&document), (None, None));
+        document["jobs"][0]["ranks"][1]["most_called"] = serde_json::json!(["MPI_No", 1, 1, ""]);
+        let part = Part::parse(&serde_json::to_vec(&document).unwrap()).unwrap();
+        let said = format!("{:#}", joined(vec![part]).unwrap_err());
+        assert_eq!(said, "the part of n1: it has a call of 'MPI_No', which is not known");
     }
 
     #[test]

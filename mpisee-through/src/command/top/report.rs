@@ -1,5 +1,6 @@
 //! The report on a job: rates and times by communicator, current calls, hangs; as text and as JSON.
 
+use super::astray::{MostCalledBy, Place, places};
 use super::deadlock::{Deadlock, deadlocks};
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
@@ -10,7 +11,7 @@ use crate::output::{Page, printable};
 use crate::sheet::{self, Sheet, Value};
 use crate::units::{natural_order, to_nine_decimals};
 use clap::ValueEnum;
-use mpisee_collect::segments::{Collected, CurrentCall, First, Partner, Tag, With, collected, short_seconds};
+use mpisee_collect::segments::{CurrentCall, First, Partner, Tag, With, short_seconds};
 use mpisee_profile::run::rfc3339;
 use mpisee_profile::{RankSet, WorldRank};
 use serde::Serialize;
@@ -33,7 +34,7 @@ const MOST_SHOWN_FRAMES: usize = 16;
 /// A job at one moment, and what happened since an earlier one.
 pub struct Report {
     pub rows: Vec<Row>,
-    pub places: Vec<Collected>,
+    pub places: Vec<Place>,
     pub hangs: Vec<Hang>,
     pub deadlocks: Vec<Deadlock>,
     /// Seconds since the earlier moment.
@@ -100,12 +101,12 @@ impl Report {
             order.then_with(|| natural_order(&left.comm, &right.comm))
         });
         let ranks = now.ranks.iter().map(|(&rank, state)| (rank, state.ended, state.calls.as_slice()));
-        let places = collected(ranks);
+        let places = places(now, ranks, interval_s);
         let deadlocks = deadlocks(now, &now.still_since(before), hang_s);
         Report {
             rows,
             places,
-            hangs: hangs(now, hang_s),
+            hangs: hangs(now, hang_s, interval_s),
             deadlocks,
             interval_s,
             mpi_share,
@@ -212,14 +213,15 @@ impl Report {
 }
 
 /// Where some ranks are: a line, and one for each function from which they make the call.
-fn place(ranks: &Collected, width: usize) -> String {
+fn place(place: &Place, width: usize) -> String {
     let indented = |text: &str, first: usize, next: usize| {
         let broken = lines::broken(&printable(text), width.saturating_sub(next));
         let indents = std::iter::once(first).chain(std::iter::repeat(next));
         broken.iter().zip(indents).map(|(part, indent)| format!("{:indent$}{part}\n", "")).collect::<String>()
     };
-    let mut text = indented(&line(ranks), 0, 2);
-    let stack: Vec<&str> = ranks.call.iter().flat_map(frames).collect();
+    let mut text = indented(&line(place), 0, 2);
+    text.extend(place.most_called_text().map(|said| indented(&said, 4, 6)));
+    let stack: Vec<&str> = place.at.call.iter().flat_map(frames).collect();
     text.extend(stack.iter().take(MOST_SHOWN_FRAMES).map(|frame| indented(frame, 4, 6)));
     if stack.len() > MOST_SHOWN_FRAMES {
         text += &format!("    and {} more\n", stack.len() - MOST_SHOWN_FRAMES);
@@ -300,6 +302,25 @@ struct PlaceDocument {
     least_s: Option<f64>,
     /// With `--stacks` where in the program the call is made, from the innermost function; empty if that is not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    stack: Vec<String>,
+    /// Of ranks in no MPI call that made none since the look before: seconds since their last calls returned, the longest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle_s: Option<f64>,
+    /// With `--stacks`, where that of the current call is not known: what the ranks called most since the look before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    most_called: Option<MostCalledDocument>,
+}
+
+/// Calls since the look before; the ranks need not be there now.
+#[derive(Serialize)]
+struct MostCalledDocument {
+    call: &'static str,
+    /// The calls of the rank that made fewest, and of the one that made most.
+    least_calls: u64,
+    most_calls: u64,
+    /// True if all of them were made at one place.
+    at_one_place: bool,
+    /// The place with most of them, from the innermost function; empty if it is not known.
     stack: Vec<String>,
 }
 
@@ -405,11 +426,22 @@ struct ProcessDocument {
     host: String,
     ended: bool,
     places: Vec<PlaceDocument>,
+    /// Of a rank in no MPI call, seconds since its last one returned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle_s: Option<f64>,
+    /// With `--stacks`, what it called most since the look before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    most_called: Option<MostCalledDocument>,
 }
 
 impl PlaceDocument {
-    fn new(ranks: &Collected) -> Self {
-        PlaceDocument::of(ranks.ranks.to_string(), ranks.ended, ranks.call.as_ref(), ranks.least_s)
+    fn new(place: &Place) -> Self {
+        let at = &place.at;
+        PlaceDocument {
+            idle_s: place.idle_s.map(to_nine_decimals),
+            most_called: place.most_called.as_ref().map(MostCalledDocument::of),
+            ..PlaceDocument::of(at.ranks.to_string(), at.ended, at.call.as_ref(), at.least_s)
+        }
     }
 
     fn of(ranks: String, ended: bool, current: Option<&CurrentCall>, least_s: f64) -> Self {
@@ -423,6 +455,20 @@ impl PlaceDocument {
             for_s: current.map(|current| to_nine_decimals(current.for_s)),
             least_s: current.map(|_| to_nine_decimals(least_s)),
             stack: current.map(|current| frames(current).map(str::to_owned).collect()).unwrap_or_default(),
+            idle_s: None,
+            most_called: None,
+        }
+    }
+}
+
+impl MostCalledDocument {
+    fn of(most: &MostCalledBy) -> Self {
+        MostCalledDocument {
+            call: most.operation.name(),
+            least_calls: most.least,
+            most_calls: most.most,
+            at_one_place: most.is_at_one_place,
+            stack: most.frames().map(str::to_owned).collect(),
         }
     }
 }
@@ -469,6 +515,11 @@ impl JobDocument {
                 .iter()
                 .map(|current| PlaceDocument::of(rank.to_string(), state.ended, Some(current), current.for_s))
                 .collect(),
+            idle_s: state.idle_s.map(to_nine_decimals),
+            most_called: state
+                .most_called
+                .as_ref()
+                .map(|most| MostCalledDocument::of(&MostCalledBy::from(most))),
         };
         JobDocument {
             command: job.program.command.clone(),

@@ -1,8 +1,9 @@
 //! The roll call: where all ranks of a job are, in one sentence.
 
+use super::astray::Place;
 use super::job::Job;
 use crate::symbols::BETWEEN;
-use mpisee_collect::segments::{Collected, CurrentCall, missing};
+use mpisee_collect::segments::{CurrentCall, missing};
 use mpisee_profile::RankSet;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -12,12 +13,12 @@ const MOST_PLACES: usize = 6;
 
 /// `4 nodes, 512 ranks: 511 in MPI_Allreduce on W_s2.0 at solver.c:214; rank 37 in MPI_Recv from 12 tag 5 on W at io.c:88`. The places
 /// with the most ranks come first.
-pub fn sentence(job: &Job, places: &[Collected]) -> String {
+pub fn sentence(job: &Job, places: &[Place]) -> String {
     let count = |count: usize, noun: &str| crate::units::count(count as u64, noun);
     let mut text = format!("{}, {}: ", count(nodes(job), "node"), count(job.ranks.len(), "rank"));
-    let mut places: Vec<&Collected> = places.iter().collect();
-    let first = |place: &Collected| place.ranks.ranges().first().map(|range| range.first);
-    places.sort_by_key(|place| (Reverse(place.ranks.len()), first(place)));
+    let mut places: Vec<&Place> = places.iter().collect();
+    let first = |place: &Place| place.at.ranks.ranges().first().map(|range| range.first);
+    places.sort_by_key(|place| (Reverse(place.at.ranks.len()), first(place)));
     let mut parts: Vec<String> = places.iter().take(MOST_PLACES).map(|place| part(place)).collect();
     if places.len() > MOST_PLACES {
         parts.push(format!("and {} more", count(places.len() - MOST_PLACES, "place")));
@@ -31,16 +32,20 @@ pub fn sentence(job: &Job, places: &[Collected]) -> String {
     text
 }
 
-fn part(place: &Collected) -> String {
-    let who = match place.ranks.len() {
-        1 => place.ranks.named(),
+fn part(place: &Place) -> String {
+    let who = match place.at.ranks.len() {
+        1 => place.at.ranks.named(),
         several => several.to_string(),
     };
-    match (&place.call, place.ended) {
+    let what = match (&place.at.call, place.at.ended) {
         (Some(call), false) => format!("{who} in {}", call_text(call)),
-        (None, false) => format!("{who} in no MPI call"),
+        (None, false) => format!("{who} in no MPI call{}", place.idle_text()),
         (Some(call), true) => format!("{who} ended in {}", call_text(call)),
         (None, true) => format!("{who} ended"),
+    };
+    match place.most_called_text() {
+        Some(text) => format!("{what} ({text})"),
+        None => what,
     }
 }
 

@@ -1,0 +1,209 @@
+//! Ranks whose place in the program cannot be read from a stack: what they called since the look before, or how long ago their last call returned.
+
+use super::job::{Job, Rank};
+use super::most_called::MostCalled;
+use crate::symbols::BETWEEN;
+use crate::units::large_count;
+use mpisee_collect::segments::{Collected, CurrentCall, collected, short_seconds};
+use mpisee_profile::{Operation, RankSet, WorldRank};
+
+/// What several ranks called most between two looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MostCalledBy {
+    pub operation: Operation,
+    /// The calls of the rank that made fewest, and of the one that made most.
+    pub least: u64,
+    pub most: u64,
+    /// True if each rank made all of them at one place.
+    pub is_at_one_place: bool,
+    /// See [`MostCalled::stack`].
+    pub stack: String,
+}
+
+/// Where some ranks are.
+#[derive(Debug)]
+pub struct Place {
+    /// Their call.
+    pub at: Collected,
+    /// Of ranks in no call that made none since the look before, seconds since their last calls returned: the longest.
+    pub idle_s: Option<f64>,
+    /// Where the stack of their call is not known, what they called most since the look before.
+    pub most_called: Option<MostCalledBy>,
+}
+
+impl From<&MostCalled> for MostCalledBy {
+    fn from(one: &MostCalled) -> Self {
+        MostCalledBy {
+            operation: one.operation,
+            least: one.calls,
+            most: one.calls,
+            is_at_one_place: one.calls == one.calls_there,
+            stack: one.stack.clone(),
+        }
+    }
+}
+
+impl MostCalledBy {
+    /// The functions of the place, from the innermost; nothing if they are not known.
+    pub fn frames(&self) -> impl Iterator<Item = &str> {
+        self.stack.split(BETWEEN).filter(|frame| !frame.is_empty())
+    }
+
+    fn add(&mut self, one: &MostCalled) {
+        self.least = self.least.min(one.calls);
+        self.most = self.most.max(one.calls);
+        self.is_at_one_place &= one.calls == one.calls_there;
+    }
+}
+
+/// Groups ranks by their calls, as [`collected`] does, and those without a stack by what they called since the look before, which was
+/// `interval_s` seconds ago.
+pub fn places<'p>(
+    job: &Job,
+    ranks: impl IntoIterator<Item = (WorldRank, bool, &'p [CurrentCall])>,
+    interval_s: f64,
+) -> Vec<Place> {
+    collected(ranks).into_iter().flat_map(|at| split(job, at, interval_s)).collect()
+}
+
+fn split(job: &Job, at: Collected, interval_s: f64) -> Vec<Place> {
+    let has_stack = at.call.as_ref().is_some_and(|call| !call.stack.is_empty());
+    if at.ended || has_stack {
+        return vec![Place { at, idle_s: None, most_called: None }];
+    }
+    type Group = (Vec<WorldRank>, Option<f64>, Option<MostCalledBy>);
+    let mut groups: Vec<Group> = Vec::new();
+    for rank in at.ranks.iter().map(WorldRank::new) {
+        let state = job.ranks.get(&rank);
+        let most_called = state.and_then(|state| state.most_called.as_ref());
+        let idle = |state: &Rank| state.idle_s.filter(|&idle_s| interval_s > 0.0 && idle_s > interval_s);
+        let idle_s = state.filter(|_| at.call.is_none() && most_called.is_none()).and_then(idle);
+        let is_same = |(_, known_idle_s, known): &&mut Group| {
+            known_idle_s.is_some() == idle_s.is_some()
+                && match (known, most_called) {
+                    (None, None) => true,
+                    (Some(known), Some(one)) => {
+                        (known.operation, &known.stack) == (one.operation, &one.stack)
+                    }
+                    _ => false,
+                }
+        };
+        match groups.iter_mut().find(is_same) {
+            Some((ranks, longest_s, known)) => {
+                ranks.push(rank);
+                if let (Some(longest_s), Some(idle_s)) = (longest_s, idle_s) {
+                    *longest_s = longest_s.max(idle_s);
+                }
+                if let (Some(known), Some(one)) = (known, most_called) {
+                    known.add(one);
+                }
+            }
+            None => groups.push((vec![rank], idle_s, most_called.map(MostCalledBy::from))),
+        }
+    }
+    let place = |(ranks, idle_s, most_called): Group| {
+        let ranks: RankSet = ranks.into_iter().collect();
+        Place { at: Collected { ranks, ..at.clone() }, idle_s, most_called }
+    };
+    groups.into_iter().map(place).collect()
+}
+
+impl Place {
+    /// ` for 6.3 s`, of ranks in no call; nothing if that is not known, or they made calls since the look before.
+    pub fn idle_text(&self) -> String {
+        self.idle_s.map_or_else(String::new, |idle_s| format!(" for {}", short_seconds(idle_s)))
+    }
+
+    /// `since the last look it called MPI_Test 21000 times, most at hang.cpp:12`: the ranks need not be there now.
+    pub fn most_called_text(&self) -> Option<String> {
+        let most = self.most_called.as_ref()?;
+        let who = if self.at.ranks.len() == 1 { "it" } else { "each" };
+        let times = match (most.least, most.most) {
+            (1, 1) => "once".to_owned(),
+            (least, most) if least == most => format!("{} times", large_count(most)),
+            (least, most) => format!("{} to {} times", large_count(least), large_count(most)),
+        };
+        let mut text = format!("since the last look {who} called {} {times}", most.operation.name());
+        if let Some(frame) = most.frames().next() {
+            let share = if most.is_at_one_place { "" } else { ", most" };
+            let place = frame
+                .rsplit_once(" at ")
+                .map_or_else(|| format!("by {frame}"), |(_, line)| format!("at {line}"));
+            text += &format!("{share} {place}");
+        }
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpisee_profile::CommId;
+    use mpisee_profile::Ticks;
+    use mpisee_profile::segment::active_call::Call;
+
+    fn calling(calls: u64, calls_there: u64, stack: &str) -> Rank {
+        let most = MostCalled { operation: Operation::Test, calls, calls_there, stack: stack.to_owned() };
+        Rank { most_called: Some(most), ..Rank::default() }
+    }
+
+    fn texts(ranks: Vec<Rank>) -> Vec<String> {
+        let job = Job { ranks: (0..).map(WorldRank::new).zip(ranks).collect(), size: 8, ..Job::default() };
+        let states = job.ranks.iter().map(|(&rank, state)| (rank, state.ended, state.calls.as_slice()));
+        let text = |place: &Place| {
+            let said = place.most_called_text().map_or_else(String::new, |text| format!("; {text}"));
+            format!("{}{}{said}", place.at.ranks, place.idle_text())
+        };
+        places(&job, states, 1.0).iter().map(text).collect()
+    }
+
+    #[test]
+    fn short_calls_are_named_by_operation_and_site() {
+        let spin = "spin at hang.cpp:12 < main at hang.cpp:30";
+        let of = |rank: Rank| texts(vec![rank]).remove(0);
+        assert_eq!(
+            of(calling(21_000, 20_000, spin)),
+            "0; since the last look it called MPI_Test 21000 times, most at hang.cpp:12"
+        );
+        assert_eq!(
+            of(calling(2, 2, spin)),
+            "0; since the last look it called MPI_Test 2 times at hang.cpp:12"
+        );
+        assert_eq!(
+            of(calling(1, 1, "spin in app")),
+            "0; since the last look it called MPI_Test once by spin in app"
+        );
+        assert_eq!(of(calling(1, 1, "")), "0; since the last look it called MPI_Test once");
+        let several = vec![calling(5, 5, spin), calling(9, 9, spin), calling(3, 3, "step at a.c:7")];
+        let expected = [
+            "0-1; since the last look each called MPI_Test 5 to 9 times at hang.cpp:12",
+            "2; since the last look it called MPI_Test 3 times at a.c:7",
+        ];
+        assert_eq!(texts(several), expected);
+    }
+
+    #[test]
+    fn who_made_no_call_since_the_last_look_is_idle_for_a_time() {
+        let idle = |idle_s| Rank { idle_s, ..Rank::default() };
+        let expected = ["0-1 for 6.3 s", "2-3"];
+        assert_eq!(texts(vec![idle(Some(6.3)), idle(Some(5.0)), idle(Some(0.2)), idle(None)]), expected);
+        let called = Rank { idle_s: Some(6.3), ..calling(1, 1, "") };
+        assert_eq!(texts(vec![called]), ["0; since the last look it called MPI_Test once"]);
+    }
+
+    #[test]
+    fn a_stack_says_enough() {
+        let call = |stack: &str| CurrentCall {
+            call: Call::Counted(Operation::Recv),
+            comm: Some((CommId::WORLD, "W".to_owned())),
+            number: None,
+            with: None,
+            since: Ticks::ZERO,
+            for_s: 1.0,
+            stack: stack.to_owned(),
+        };
+        let rank = |stack| Rank { calls: vec![call(stack)], ..calling(3, 3, "step at a.c:7") };
+        let expected = ["0; since the last look it called MPI_Test 3 times at a.c:7", "1"];
+        assert_eq!(texts(vec![rank(""), rank("main at a.c:9")]), expected);
+    }
+}

@@ -1,0 +1,15 @@
+//! What a rank called most between two looks.
+
+use mpisee_profile::Operation;
+
+/// The operation that a rank called most between two looks, and where it did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MostCalled {
+    pub operation: Operation,
+    /// Calls of it.
+    pub calls: u64,
+    /// Those at the call site with most of them.
+    pub calls_there: u64,
+    /// The functions of that site as `step at solver.c:301 < main at main.c:88`; empty if they are not known.
+    pub stack: String,
+}
