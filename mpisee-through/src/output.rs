@@ -36,7 +36,7 @@ enum ColorWhen {
 }
 
 /// Format and file of the result.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
     /// Format of the result (default: by the ending of the file, .csv or .json, else a table)
@@ -96,6 +96,15 @@ impl OutputArgs {
             (None, Format::Table) => SHOWN_IN_TABLE,
             (None, Format::Csv | Format::Json) => usize::MAX,
         }
+    }
+
+    /// The same, with colours only for `--color always`.
+    pub fn without_colours_unless_asked(&self) -> Self {
+        let color = match self.color {
+            ColorWhen::Always => ColorWhen::Always,
+            ColorWhen::Auto | ColorWhen::Never => ColorWhen::Never,
+        };
+        OutputArgs { color, ..self.clone() }
     }
 
     /// The page that tables fit.

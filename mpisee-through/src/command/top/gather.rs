@@ -22,6 +22,7 @@ pub struct Reader {
     launch: u64,
     index: u32,
     count: u32,
+    is_launched: bool,
 }
 
 /// Variables in which launchers report a process's number and how many there are: of Open MPI, of MPICH and its like, of Slurm.
@@ -34,8 +35,15 @@ const VARIABLES: [[&str; 2]; 3] = [
 impl Reader {
     /// As the launcher reports; alone, where none does.
     pub fn own() -> Reader {
-        let (index, count) = placed(|name| std::env::var(name).ok()).unwrap_or((0, 1));
-        Reader { launch: if count > 1 { process::job(count) } else { 0 }, index, count }
+        let placed = placed(|name| std::env::var(name).ok());
+        let (index, count) = placed.unwrap_or((0, 1));
+        let launch = if count > 1 { process::job(count) } else { 0 };
+        Reader { launch, index, count, is_launched: placed.is_some() }
+    }
+
+    /// Returns whether a launcher started it.
+    pub fn is_launched(self) -> bool {
+        self.is_launched
     }
 
     /// Writes the part of this node; `make` gets the number of the launch, the host and the time. Returns the file.
@@ -124,7 +132,8 @@ fn files(folder: &Path, begin: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn read(path: &Path) -> Result<Part> {
+/// The part in a file.
+pub fn read(path: &Path) -> Result<Part> {
     let read = || -> Result<Part> {
         if std::fs::metadata(path)?.len() > MOST_BYTES {
             bail!("it has more than {MOST_BYTES} bytes");
@@ -190,7 +199,7 @@ mod tests {
     fn parts_of_the_last_launch_are_read() {
         let folder = tempfile::tempdir().unwrap();
         assert!(format!("{:#}", last(folder.path()).unwrap_err()).contains("has no part of a roll call"));
-        let reader = |launch, index| Reader { launch, index, count: 2 };
+        let reader = |launch, index| Reader { launch, index, count: 2, is_launched: true };
         for (launch, index) in [(5, 0), (5, 1), (3, 0), (3, 1)] {
             reader(launch, index).write(folder.path(), part(launch)).unwrap();
         }

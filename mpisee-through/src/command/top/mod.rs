@@ -19,7 +19,7 @@ mod traffic;
 
 use super::wanted::Wanted;
 use super::{Outcome, skipped};
-use crate::output::{self, Format, OutputArgs, printable};
+use crate::output::{Format, OutputArgs, printable};
 use crate::symbols::SearchDirs;
 use crate::units::parse_seconds;
 use anyhow::{Result, bail};
@@ -88,8 +88,9 @@ pub struct TopArgs {
     #[arg(long, value_name = "DIR", requires = "stacks")]
     source: Vec<PathBuf>,
 
-    /// Write what this node has to a file in DIR, a folder that all nodes see. Where a launcher started several readers, one per
-    /// node, the first joins all and shows the job
+    /// Write what this node has to a file in DIR, a folder that all nodes see, and show it. Where a launcher started several
+    /// readers, one per node, the first joins all and shows the job. Without colours where a launcher started it, but for --color
+    /// always
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
 
@@ -144,7 +145,7 @@ pub fn run(args: &TopArgs) -> Result<Outcome> {
     if let Some(folder) = &args.from {
         let (parts, remarks) = gather::last(folder)?;
         remarks.iter().for_each(|remark| tell(remark));
-        show_parts(args, folder, parts)?;
+        show_parts(args, &args.output, folder, parts)?;
         return Ok(Outcome::Done);
     }
     let watch = Watch::new(args)?;
@@ -171,11 +172,12 @@ pub fn run(args: &TopArgs) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let jobs: Vec<(&Job, &Job)> = second.jobs.iter().map(|job| (before(&first, job), job)).collect();
-    args.output.write(&written(args, &watch.wanted.directory, &jobs, &second.skipped)?)?;
+    let directory = &watch.wanted.directory;
+    args.output.write(&written(args, &args.output, directory, &jobs, &second.skipped)?)?;
     Ok(Outcome::Done)
 }
 
-/// Writes the part of this node; the first of several readers joins those of all.
+/// Writes the part of this node, and shows it, if that is all; the first of several readers joins those of all.
 fn gather(args: &TopArgs, folder: &Path, watch: &Watch, first: &Seen) -> Result<Outcome> {
     std::thread::sleep(Duration::from_secs_f64(args.interval));
     let second = watch.look()?;
@@ -186,19 +188,24 @@ fn gather(args: &TopArgs, folder: &Path, watch: &Watch, first: &Seen) -> Result<
     let between_ns = first.end_ns..second.begin_ns;
     let path = reader
         .write(folder, |launch, host, time| Part::new(launch, host, time, between_ns, jobs, skipped))?;
+    // Launchers give the programs that they start terminals, and write what these say to files as well.
+    let output =
+        if reader.is_launched() { args.output.without_colours_unless_asked() } else { args.output.clone() };
     if !reader.has_others() {
-        let said = format!(
+        tell(&format!(
             "wrote {}; mpisee-through top --from {} shows what all wrote",
             path.display(),
             folder.display()
-        );
-        writeln!(std::io::stdout(), "{}", printable(&said))?;
+        ));
+        if !second.jobs.is_empty() {
+            show_parts(args, &output, folder, vec![gather::read(&path)?])?;
+        }
     } else if reader.joins() {
         let (parts, remark) = reader.wait_for_all(folder)?;
         if let Some(remark) = remark {
             tell(&remark);
         }
-        show_parts(args, folder, parts)?;
+        show_parts(args, &output, folder, parts)?;
     }
     Ok(Outcome::Done)
 }
@@ -209,7 +216,7 @@ fn tell(remark: &str) {
 }
 
 /// Shows the jobs of which readers on several nodes wrote what they saw.
-fn show_parts(args: &TopArgs, folder: &Path, parts: Vec<Part>) -> Result<()> {
+fn show_parts(args: &TopArgs, output: &OutputArgs, folder: &Path, parts: Vec<Part>) -> Result<()> {
     let hosts: Vec<String> = parts.iter().map(|part| part.host.clone()).collect();
     let skipped = parts.iter().flat_map(|part| {
         part.skipped.iter().map(|(path, why)| (PathBuf::from(format!("{}:{path}", part.host)), why.clone()))
@@ -229,18 +236,24 @@ fn show_parts(args: &TopArgs, folder: &Path, parts: Vec<Part>) -> Result<()> {
         bail!("no program that mpisee records ran on {}", printable(&hosts.join(", ")));
     }
     let jobs: Vec<(&Job, &Job)> = jobs.iter().map(|(before, now)| (before, now)).collect();
-    args.output.write(&written(args, folder, &jobs, &skipped)?)
+    output.write(&written(args, output, folder, &jobs, &skipped)?)
 }
 
 /// Jobs, each as it was and as it is.
-fn written(args: &TopArgs, directory: &Path, jobs: &[(&Job, &Job)], skipped: &[Skipped]) -> Result<Vec<u8>> {
+fn written(
+    args: &TopArgs,
+    output: &OutputArgs,
+    directory: &Path,
+    jobs: &[(&Job, &Job)],
+    skipped: &[Skipped],
+) -> Result<Vec<u8>> {
     let report = |&(before, job): &(&Job, &Job)| Report::new(before, job, args.sort, args.hang);
-    match args.output.format() {
+    match output.format() {
         Format::Json => {
             let skipped = skipped
                 .iter()
                 .map(|(path, why)| SkippedDocument { path: path.display().to_string(), why: why.clone() });
-            output::json(&Document {
+            crate::output::json(&Document {
                 segments: directory.display().to_string(),
                 skipped: skipped.collect(),
                 jobs: jobs.iter().map(|job| JobDocument::new(job.1, report(job))).collect(),
@@ -257,7 +270,7 @@ fn written(args: &TopArgs, directory: &Path, jobs: &[(&Job, &Job)], skipped: &[S
         }
         Format::Table => {
             skipped::tell(skipped);
-            let page = args.output.page();
+            let page = output.page();
             let texts: Vec<String> = jobs.iter().map(|job| report(job).text(job.1, page)).collect();
             Ok(texts.join("\n").into_bytes())
         }
