@@ -200,6 +200,7 @@ mod tests {
             with: None,
             since: Ticks::ZERO,
             for_s: 1.0,
+            outside: 0,
             stack: stack.to_owned(),
         };
         let rank = |stack| Rank { calls: vec![call(stack)], ..calling(3, 3, "step at a.c:7") };
