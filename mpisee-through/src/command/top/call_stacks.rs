@@ -186,6 +186,10 @@ fn resolve(
     let mut frames: Vec<String> = Vec::new();
     let mut outside = None;
     for address in addresses {
+        // Further out are functions of the interpreter alone, which are the same for all lines of a script.
+        if !frames.is_empty() && is_interpreter(binary_of(address)) {
+            break;
+        }
         let found = symbols.stack(address);
         problems.extend(symbols.problems([address]));
         // Once there are lines, the frame's text does not have the binary.
@@ -197,8 +201,8 @@ fn resolve(
             break;
         }
     }
-    let is_of_program = |frame: &String| !frame.split(' ').next().is_some_and(is_start);
-    let outermost = frames.iter().rposition(is_of_program).map_or(0, |last| last + 1);
+    let starts = |frame: &String| frame.split([' ', '+']).next().is_some_and(is_start);
+    let outermost = frames.iter().position(starts).unwrap_or(frames.len());
     frames.truncate(outermost.max(1));
     ProgramStack { outside: outside.filter(|&at| at < frames.len()).unwrap_or(0), text: frames.join(BETWEEN) }
 }
@@ -206,6 +210,12 @@ fn resolve(
 /// The binary of `app+0x1a2b`; nothing for an address in none.
 fn binary_of(address: &str) -> &str {
     address.rsplit_once("+0x").map_or("", |(binary, _)| binary)
+}
+
+/// Returns whether a binary is Python's interpreter.
+fn is_interpreter(binary: &str) -> bool {
+    let file = binary.rsplit('/').next().unwrap_or_default();
+    ["python3", "libpython3"].iter().any(|begin| file.starts_with(begin))
 }
 
 #[cfg(test)]
@@ -216,6 +226,13 @@ mod tests {
         let addresses: Vec<String> = addresses.iter().map(|&address| address.to_owned()).collect();
         let mut symbols = Symbols::of_running(SearchDirs::default(), "");
         resolve(&addresses, &mut symbols, &Wrappers::new(&[]), &mut BTreeSet::new())
+    }
+
+    #[test]
+    fn frames_of_the_interpreter_and_further_out_are_left_out() {
+        let [mpi4py, python] = ["/no/MPI.cpython-311-x86_64-linux-gnu.so+0x1", "/no/bin/python3.11+0x2"];
+        assert_eq!(resolved(&[mpi4py, python, "/no/libc.so.6+0x3"]).text, mpi4py);
+        assert_eq!(resolved(&[python, "/no/libpython3.12.so.1.0+0x4"]).text, python);
     }
 
     #[test]
