@@ -136,6 +136,11 @@ pub fn slow_call(
     // A handler that led away from here by `siglongjmp` would leave it locked for good. Nor does one thread wait for another here.
     let Ok(mut paths) = PATHS.try_lock() else { return };
     let Some(paths) = &mut *paths else { return };
+    // A call that began before the bindings were found, or just then, is at its place in them, and its path would not be.
+    let just_before = clock::ticks().get().saturating_sub(ticks.get().saturating_add(paths.walk * TIMES));
+    if BINDINGS.came_after(just_before) {
+        return;
+    }
     paths.slow_ticks = paths.slow_ticks.saturating_add(ticks.get());
     let left = (paths.slow_ticks / TIMES).saturating_sub(paths.walk_ticks.saturating_add(paths.walk));
     if left == 0 {

@@ -7,15 +7,21 @@ use crate::state::mapping::{self, Mapping};
 use crate::state::objects::{self, Object};
 use crate::state::unwinder::Unwinder;
 use crate::state::world;
+use crate::storage::clock;
 use crate::storage::frame::ExportFrame;
 use crate::storage::patience::PatientMutex;
 use crate::storage::table::Table;
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The bindings of the program's MPI.
-pub static BINDINGS: Bindings =
-    Bindings { place: OnceLock::new(), distances: Table::new(), unwinder: PatientMutex::new(None) };
+pub static BINDINGS: Bindings = Bindings {
+    place: OnceLock::new(),
+    came_at: AtomicU64::new(0),
+    distances: Table::new(),
+    unwinder: PatientMutex::new(None),
+};
 
 /// Functions of the bindings at most between the program and the library.
 const MOST_FRAMES: usize = 4;
@@ -24,6 +30,8 @@ const UNKNOWN: u32 = u32::MAX;
 
 pub struct Bindings {
     place: OnceLock<Place>,
+    /// The clock's ticks when they came late; 0 if they did not.
+    came_at: AtomicU64,
     /// By the address to which the library returns, the bytes from the stack pointer there to the address to which the binding
     /// returns.
     distances: Table<u32>,
@@ -52,7 +60,16 @@ impl Bindings {
         let Some(mapping) = mapping::at(object.range.start).filter(|_| is_bindings(file)) else {
             return false;
         };
-        self.place.set(Place { range: object.range.clone(), mapping: Some(mapping) }).is_ok()
+        let is_first = self.place.set(Place { range: object.range.clone(), mapping: Some(mapping) }).is_ok();
+        if is_first {
+            self.came_at.store(clock::ticks().get(), Ordering::Relaxed);
+        }
+        is_first
+    }
+
+    /// Returns whether they came after that moment: a call that began before is counted at its place in them.
+    pub fn came_after(&self, moment: u64) -> bool {
+        self.came_at.load(Ordering::Relaxed) > moment
     }
 
     /// Lets several threads use the table (`MPI_THREAD_MULTIPLE`).
