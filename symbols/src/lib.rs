@@ -4,7 +4,7 @@
 //! The libraries that are looked through are left as they are: not one is loaded, and only that in which a symbol was found is kept
 //! from being unloaded.
 //!
-//! What readers of this process's stacks and of another's share is here, too: [`unwind_rules`], [`may_be_return`] and
+//! Shared by the readers of this process's stacks and of another's: [`unwind_rules`], [`may_be_return`] and
 //! [`is_mpi_library`].
 
 mod loaded;
@@ -15,7 +15,7 @@ pub mod unwind_rules;
 
 pub use loaded::{LoadedObject, find_object};
 pub use mapped::{Mapped, can_find_mapped, mapped_at};
-pub use mpi_libraries::is_mpi_library;
+pub use mpi_libraries::{is_mpi_library, is_mpich_fortran_bindings};
 pub use return_address::may_be_return;
 
 use std::ffi::{CStr, c_void};

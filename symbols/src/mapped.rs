@@ -41,7 +41,7 @@ pub fn can_find_mapped() -> bool {
     finder().is_some()
 }
 
-/// The object around an address; `None` where there is none, or that cannot be told.
+/// The object around an address; `None` where there is none, or [`can_find_mapped`] is false.
 pub fn mapped_at(address: usize) -> Option<Mapped> {
     let mut found = FoundObject { flags: 0, start: 0, end: 0, link_map: 0, more: [0; 16] };
     // SAFETY: any address may be asked about, and there is room for the answer.

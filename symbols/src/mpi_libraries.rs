@@ -1,7 +1,7 @@
 //! Names of MPI's own libraries.
 
 /// Libraries of Open MPI, MPICH and their kin, of Intel's and Cray's MPI, and those that stand before an MPI. Older releases included.
-const NAMES: [&[u8]; 26] = [
+const NAMES: [&[u8]; 23] = [
     b"libmpi",
     b"libmpi_dbg",
     b"libmpi_dbg_mt",
@@ -20,10 +20,7 @@ const NAMES: [&[u8]; 26] = [
     b"libmpi_pgi",
     b"libmpich",
     b"libmpichcxx",
-    b"libmpichfort",
-    b"libmpichf90",
     b"libmpicxx",
-    b"libmpifort",
     b"libmpijava",
     b"libmpigf",
     b"libmpitrampoline",
@@ -31,7 +28,7 @@ const NAMES: [&[u8]; 26] = [
 ];
 
 /// Begins of names, where a compiler, a version or a component follows.
-const BEGINS: [&[u8]; 16] = [
+const BEGINS: [&[u8]; 15] = [
     b"libmpi_abi",
     b"libmpi_ibm",
     b"libmpi_mpifh",
@@ -40,7 +37,6 @@ const BEGINS: [&[u8]; 16] = [
     b"libmpi_gtl_",
     b"libmpich_",
     b"libmpicxx_",
-    b"libmpifort_",
     b"libpmpi",
     b"libopen-pal",
     b"libopen-rte",
@@ -50,14 +46,44 @@ const BEGINS: [&[u8]; 16] = [
     b"libromio",
 ];
 
+/// MPICH's bindings for Fortran, and those of its descendants: Cray has one for each compiler.
+const FORTRAN_BINDINGS: [&[u8]; 10] = [
+    b"libmpichfort",
+    b"libmpichf90",
+    b"libmpifort",
+    b"libmpifort_amd",
+    b"libmpifort_aocc",
+    b"libmpifort_cray",
+    b"libmpifort_gnu",
+    b"libmpifort_intel",
+    b"libmpifort_nvidia",
+    b"libmpifort_pgi",
+];
+
 /// A version may follow.
 const ENDING: &[u8] = b".so";
 
 /// Returns whether a file of this path is a library of MPI's: what programs call `libmpi*.so` is none.
 pub fn is_mpi_library(path: &[u8]) -> bool {
-    let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let Some(end) = file.windows(ENDING.len()).position(|part| part == ENDING) else { return false };
-    NAMES.contains(&&file[..end]) || BEGINS.iter().any(|begin| file.starts_with(begin))
+    let Some(stem) = stem(path) else { return false };
+    NAMES.contains(&stem)
+        || BEGINS.iter().any(|begin| stem.starts_with(begin))
+        || is_mpich_fortran_bindings(path)
+}
+
+/// Returns whether a file of this path is MPICH's bindings for Fortran, or those of an MPI that descends from it.
+pub fn is_mpich_fortran_bindings(path: &[u8]) -> bool {
+    let Some(stem) = stem(path) else { return false };
+    // As in libmpifort_gnu_91.so.12.
+    let version = stem.iter().rev().take_while(|byte| **byte == b'_' || byte.is_ascii_digit()).count();
+    FORTRAN_BINDINGS.contains(&stem) || FORTRAN_BINDINGS.contains(&&stem[..stem.len() - version])
+}
+
+/// The name of a file without its ending; `None` if it is no shared library.
+fn stem(path: &[u8]) -> Option<&[u8]> {
+    let file = path.rsplit(|&byte| byte == b'/').next()?;
+    let end = file.windows(ENDING.len()).position(|part| part == ENDING)?;
+    Some(&file[..end])
 }
 
 #[cfg(test)]
@@ -83,12 +109,23 @@ mod tests {
             ("/home/me/lib/libmpitools.so", false),
             ("/home/me/lib/libmpimesh.so", false),
             ("/home/me/lib/libmpi_solver.so", false),
+            ("/home/me/lib/libmpifort_wrappers.so", false),
             ("/home/me/lib/libmpichem.so.1", false),
             ("/home/me/bin/libmpich", false),
             ("/opt/lib/mpisee/libmpisee.so", false),
             ("", false),
         ] {
             assert_eq!(is_mpi_library(path.as_bytes()), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn bindings_for_fortran_are_known_by_their_names() {
+        for file in ["libmpichfort.so.12", "/opt/mpi/libmpifort.so", "libmpifort_gnu_91.so.12"] {
+            assert!(is_mpich_fortran_bindings(file.as_bytes()), "{file}");
+        }
+        for file in ["libmpifort_wrappers.so", "libmpifortune.so", "libmpi.so.12", "libmpifort"] {
+            assert!(!is_mpich_fortran_bindings(file.as_bytes()), "{file}");
         }
     }
 }

@@ -112,7 +112,7 @@ pub fn log_facts(world: &World) {
     });
 }
 
-/// Sentences on call sites that were not told apart, if there are any.
+/// Sentences on call sites that got no number, if there are any.
 pub fn sites_without_number(world: &World) -> Vec<String> {
     let [over_limit, without_room] = SITES.without_number();
     let (rank, most) = (world.rank.get(), world.options.sites);

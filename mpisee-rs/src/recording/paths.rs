@@ -137,7 +137,8 @@ pub fn slow_call(
     let Ok(mut paths) = PATHS.try_lock() else { return };
     let Some(paths) = &mut *paths else { return };
     // A call that began before the bindings were found, or just then, is at its place in them, and its path would not be.
-    let just_before = clock::ticks().get().saturating_sub(ticks.get().saturating_add(paths.walk * TIMES));
+    let just_before =
+        clock::ticks().get().saturating_sub(ticks.get().saturating_add(paths.walk.saturating_mul(TIMES)));
     if BINDINGS.came_after(just_before) {
         return;
     }

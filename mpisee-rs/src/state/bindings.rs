@@ -11,6 +11,7 @@ use crate::storage::clock;
 use crate::storage::frame::ExportFrame;
 use crate::storage::patience::PatientMutex;
 use crate::storage::table::Table;
+use mpisee_symbols::is_mpich_fortran_bindings;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,8 +57,7 @@ impl Bindings {
     ///
     /// They are not kept loaded: this is found in a call, in which the loader's lock is not to be taken.
     pub fn came_late(&self, object: &Object) -> bool {
-        let file = object.name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        let Some(mapping) = mapping::at(object.range.start).filter(|_| is_bindings(file)) else {
+        let Some(mapping) = mapping::at(object.range.start).filter(|_| is_bindings(&object.name)) else {
             return false;
         };
         let is_first = self.place.set(Place { range: object.range.clone(), mapping: Some(mapping) }).is_ok();
@@ -122,42 +122,7 @@ impl Bindings {
     }
 }
 
-/// Returns whether the file is that of MPICH's bindings, or of an MPI that descends from it.
+/// Returns whether a file is the bindings of the program's MPI, if these call its functions in C by their exported names.
 fn is_bindings(file: &[u8]) -> bool {
-    // Cray has one for each compiler.
-    const NAMES: [&[u8]; 10] = [
-        b"libmpichfort",
-        b"libmpichf90",
-        b"libmpifort",
-        b"libmpifort_amd",
-        b"libmpifort_aocc",
-        b"libmpifort_cray",
-        b"libmpifort_gnu",
-        b"libmpifort_intel",
-        b"libmpifort_nvidia",
-        b"libmpifort_pgi",
-    ];
-    let is_of_mpich = !cfg!(mpi_family = "openmpi");
-    is_of_mpich
-        && NAMES.iter().any(|name| {
-            let Some(rest) = file.strip_prefix(*name) else { return false };
-            // As in libmpifort_gnu_91.so.12.
-            let version = rest.iter().take_while(|byte| **byte == b'_' || byte.is_ascii_digit()).count();
-            rest[version..].starts_with(b".so")
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bindings_are_the_mpi_s_own() {
-        for file in [&b"libmpichfort.so.12"[..], b"libmpifort.so", b"libmpifort_gnu_91.so.12"] {
-            assert_eq!(is_bindings(file), !cfg!(mpi_family = "openmpi"), "{file:?}");
-        }
-        for file in [&b"libmpifort_wrappers.so"[..], b"libmpifortune.so", b"libmpi.so.12", b"libmpifort"] {
-            assert!(!is_bindings(file), "{file:?}");
-        }
-    }
+    !cfg!(mpi_family = "openmpi") && is_mpich_fortran_bindings(file)
 }

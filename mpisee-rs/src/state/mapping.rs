@@ -46,7 +46,7 @@ pub fn has_finder() -> bool {
     mpisee_symbols::can_find_mapped()
 }
 
-/// The mapping around an address; `None` where there is no object, or that cannot be told.
+/// The mapping around an address; `None` where there is no object, or [`has_finder`] is false.
 pub fn at(address: usize) -> Option<Mapping> {
     let Mapped { range, link_map } = mpisee_symbols::mapped_at(address)?;
     Some(Mapping { range, link_map })

@@ -11,7 +11,7 @@ use crate::state::python::Line;
 use crate::state::stack;
 use crate::state::world::World;
 use crate::storage::frame::{self, ExportFrame};
-use crate::storage::hot::{self, HOT};
+use crate::storage::hot::{HOT, SiteMode};
 use crate::storage::memory;
 use crate::storage::patience::PatientMutex;
 use crate::storage::segment::Segment;
@@ -282,7 +282,7 @@ impl Sites {
         }
         // This call is at its place in the bindings, later ones are where the program calls these.
         if BINDINGS.came_late(&object) {
-            HOT.set_sites(hot::Sites::BeyondBindings);
+            HOT.set_sites(SiteMode::BeyondBindings);
         }
         Found::New { object, call_end, stamp }
     }
@@ -329,7 +329,7 @@ enum Found {
     New { object: Object, call_end: usize, stamp: Stamp },
     /// In no binary of the program.
     Outside,
-    /// That cannot be told now.
+    /// Not known now: there is no memory, or no lock.
     NoRoom,
 }
 
@@ -432,7 +432,7 @@ pub fn prepare(world: &World) {
             let _ = known.sites.try_reserve_exact(sites);
         }
         let has_bindings = BINDINGS.find();
-        HOT.set_sites(if has_bindings { hot::Sites::BeyondBindings } else { hot::Sites::OfProgram });
+        HOT.set_sites(if has_bindings { SiteMode::BeyondBindings } else { SiteMode::OfProgram });
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Hot {
     pub mode: AtomicU8,
     /// See `storage::clock`.
     pub use_counter: AtomicBool,
-    /// How calls are kept apart by their sites: a [`Sites`].
+    /// How calls are kept apart by their sites: a [`SiteMode`].
     sites: AtomicU8,
     /// See [`Hot::is_slow`].
     slow_bits: AtomicU8,
@@ -33,7 +33,7 @@ pub const DATATYPES: usize = 4;
 /// How calls are kept apart by the places that make them.
 #[derive(Clone, Copy)]
 #[repr(u8)]
-pub enum Sites {
+pub enum SiteMode {
     /// They are counted together.
     Together,
     /// By the address to which a call returns, which is the program's.
@@ -63,7 +63,7 @@ pub static HOT: Hot = Hot {
     region: AtomicU32::new(0),
     mode: AtomicU8::new(0),
     use_counter: AtomicBool::new(false),
-    sites: AtomicU8::new(Sites::Together as u8),
+    sites: AtomicU8::new(SiteMode::Together as u8),
     slow_bits: AtomicU8::new(NEVER_SLOW),
     request_null: AtomicU64::new(0),
     datatypes: [const { AtomicU64::new(0) }; DATATYPES],
@@ -100,24 +100,24 @@ impl Hot {
     /// Returns whether calls are counted by their sites.
     #[inline(always)]
     pub fn keeps_sites(&self) -> bool {
-        self.sites.load(Ordering::Relaxed) != Sites::Together as u8
+        self.sites.load(Ordering::Relaxed) != SiteMode::Together as u8
     }
 
     /// Returns whether calls are counted by their sites, and come from the program itself.
     #[inline(always)]
     pub fn is_called_by_program(&self) -> bool {
-        self.sites.load(Ordering::Relaxed) == Sites::OfProgram as u8
+        self.sites.load(Ordering::Relaxed) == SiteMode::OfProgram as u8
     }
 
     /// Returns whether calls that are counted by their sites may come through the MPI's own bindings.
     #[inline(always)]
     pub fn has_bindings(&self) -> bool {
-        self.sites.load(Ordering::Relaxed) == Sites::BeyondBindings as u8
+        self.sites.load(Ordering::Relaxed) == SiteMode::BeyondBindings as u8
     }
 
     /// From now on calls are kept apart like this.
-    pub fn set_sites(&self, sites: Sites) {
-        self.sites.store(sites as u8, Ordering::Relaxed);
+    pub fn set_sites(&self, mode: SiteMode) {
+        self.sites.store(mode as u8, Ordering::Relaxed);
     }
 
     /// Returns whether a call took so long that its call path is taken.

@@ -7,7 +7,7 @@ use crate::units::large_count;
 use mpisee_collect::segments::{Collected, CurrentCall, collected, short_seconds};
 use mpisee_profile::{Operation, RankSet, WorldRank};
 
-/// What several ranks called most between two looks.
+/// The operation that each of several ranks called most between two looks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MostCalledBy {
     pub operation: Operation,

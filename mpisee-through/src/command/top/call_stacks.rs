@@ -40,7 +40,7 @@ pub struct Known {
     pub problems: BTreeSet<String>,
     /// True if one of these is that its memory cannot be read.
     is_unreadable: bool,
-    /// What the process called most since the last look; `None` at the first one, and if it made no call.
+    /// The operation that the process called most since the last look; `None` at the first one, and if it made no call.
     pub most_called: Option<MostCalled>,
 }
 
@@ -73,7 +73,7 @@ impl CallStacks {
         }
     }
 
-    /// What a process called most since the last look, of which the counts are kept for the next one.
+    /// The operation that a process called most since the last look, of which the counts are kept for the next one.
     pub fn most_called(&mut self, segment: &Segment, snapshot: &Snapshot) -> Option<MostCalled> {
         let counts = call_counts(snapshot);
         let before = self.counts.insert(segment.path.clone(), counts.clone())?;

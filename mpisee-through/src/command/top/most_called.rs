@@ -1,4 +1,4 @@
-//! What a rank called most between two looks.
+//! The operation that a rank called most between two looks.
 
 use mpisee_profile::Operation;
 

@@ -144,7 +144,7 @@ fn who_sends_and_receives_in_one_waits_for_what_he_receives() {
     assert_eq!(found(&job(vec![rank(Sendrecv, Some(anybody)), rank(Send, to(0))])), []);
 }
 
-/// What is found before the ranks are in their calls for long.
+/// The cycles that are found before the ranks are in their calls for long.
 fn found_early(mut job: Job) -> Vec<(Vec<u32>, String, bool)> {
     job.ranks.values_mut().flat_map(|rank| &mut rank.calls).for_each(|call| call.for_s = 0.5);
     found(&job)
