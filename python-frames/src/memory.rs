@@ -122,7 +122,7 @@ fn copy_some(pages: &mut [Page]) -> usize {
     let count = pages.len() as libc::c_ulong;
     // SAFETY: each piece of `to` is a page that we own; of `from` the kernel checks what can be read.
     let copied =
-        unsafe { libc::process_vm_readv(libc::getpid(), to.as_ptr(), count, from.as_ptr(), count, 0) };
+        unsafe { libc::process_vm_readv(libc::gettid(), to.as_ptr(), count, from.as_ptr(), count, 0) };
     match usize::try_from(copied) {
         Ok(copied) => copied / PAGE_BYTES,
         // Some containers forbid the call.
@@ -138,7 +138,7 @@ fn is_forbidden() -> bool {
 
 /// The same by `/proc`; the file is opened each time, since the program may close descriptors that are kept.
 fn copy_from_file(pages: &mut [Page]) -> usize {
-    let Ok(file) = std::fs::File::open("/proc/self/mem") else { return 0 };
+    let Ok(file) = std::fs::File::open("/proc/thread-self/mem") else { return 0 };
     let unread = pages.iter_mut().position(|page| {
         let address = page.number.wrapping_mul(PAGE_BYTES as u64);
         file.read_exact_at(&mut page.bytes[..], address).is_err()

@@ -7,6 +7,7 @@
 //! Shared by the readers of this process's stacks and of another's: [`unwind_rules`], [`may_be_return`] and
 //! [`is_mpi_library`].
 
+pub mod computed_frame;
 mod loaded;
 mod mapped;
 mod mpi_libraries;

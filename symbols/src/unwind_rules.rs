@@ -1,8 +1,9 @@
 //! Unwind rules of a binary, and whether evaluating them ends.
 //!
-//! A rule may be a program of its own, a DWARF expression, which compilers write for the table of jumps into libraries alone.
-//! One that was written by hand may jump back, and never end. An unwinder evaluates any rule that it finds.
+//! A rule may be a program of its own, a DWARF expression. The usual ones are computed in [`super::computed_frame`]; one that was written by hand may
+//! jump back, and never end. An unwinder evaluates any rule that it finds.
 
+use crate::computed_frame::{Caller, ComputedFrame};
 use gimli::{
     BaseAddresses, CallFrameInstruction, CieOrFde, CommonInformationEntry, DebugFrame, EhFrame, EhFrameHdr,
     EndianSlice, Expression, FrameDescriptionEntry, LittleEndian, Operation, ParsedEhFrameHdr, Reader,
@@ -10,12 +11,15 @@ use gimli::{
 };
 
 /// A table's entry for an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a walk allocates nothing for it, and there is one at a time")]
 pub enum Rules {
-    /// Rules with an expression that jumps back, and may not end.
-    Endless,
+    /// Rules with an expression that jumps back, and may not end, or by which the caller cannot be found here.
+    Refused,
     /// Rules that end.
     Ending,
+    /// Rules by which the caller is computed.
+    Computed(ComputedFrame),
     /// No entry, or one that cannot be parsed: the frame is left by its frame pointer, if there is one.
     Missing,
 }
@@ -53,14 +57,10 @@ impl<'t> IndexedTables<'t> {
 
     /// The rules at an address in the file.
     pub fn rules(&self, address: u64) -> Rules {
-        match self.may_be_endless(address) {
-            Some(true) => Rules::Endless,
-            Some(false) => Rules::Ending,
-            None => Rules::Missing,
-        }
+        self.rules_of_entry(address).unwrap_or(Rules::Missing)
     }
 
-    fn may_be_endless(&self, address: u64) -> Option<bool> {
+    fn rules_of_entry(&self, address: u64) -> Option<Rules> {
         let bases = self.bases();
         let parsed = self.parsed()?;
         let table = parsed.table()?;
@@ -68,7 +68,12 @@ impl<'t> IndexedTables<'t> {
         let section = eh_frame(self.frames.bytes);
         let row = section.fde_from_offset(&bases, offset, EhFrame::cie_from_offset).ok()?;
         // Of an address without rules of its own the table has those before.
-        row.contains(address).then(|| jumps_back(&row, &section, &bases))
+        row.contains(address).then(|| match Caller::of(&row, &section, &bases, address) {
+            Caller::Computed(frame) => Rules::Computed(frame),
+            Caller::Unknown => Rules::Refused,
+            Caller::ByRegisters if jumps_back(&row, &section, &bases) => Rules::Refused,
+            Caller::ByRegisters => Rules::Ending,
+        })
     }
 
     fn bases(&self) -> BaseAddresses {
@@ -193,15 +198,49 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_jump_back_are_endless() {
+    fn rules_that_jump_are_refused() {
         let end = FUNCTION_AT + u64::from(FUNCTION_BYTES);
-        assert_eq!(rules_at(FUNCTION_AT, &BACK), Rules::Endless);
-        assert_eq!(rules_at(end - 1, &BACK), Rules::Endless);
+        assert_eq!(rules_at(FUNCTION_AT, &BACK), Rules::Refused);
+        assert_eq!(rules_at(end - 1, &BACK), Rules::Refused);
         assert_eq!(rules_at(end, &BACK), Rules::Missing);
         assert_eq!(rules_at(FUNCTION_AT - 1, &BACK), Rules::Missing);
-        for rules in [&ONWARD[..], &[]] {
-            assert_eq!(rules_at(FUNCTION_AT, rules), Rules::Ending, "{rules:x?}");
-        }
+        assert_eq!(rules_at(FUNCTION_AT, &ONWARD), Rules::Refused, "a jump is not computed");
+        assert_eq!(rules_at(FUNCTION_AT, &[0x0c, 7, 8]), Rules::Ending);
+    }
+
+    /// Those of a function that aligns its stack, as GCC writes them: the caller's stack pointer is stored at rbp - 8, the caller's rbp at rbp, and
+    /// the return address before the caller's stack.
+    const ALIGNED: [u8; 12] = [0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0, 0x90, 1];
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_caller_of_a_function_that_aligns_its_stack_is_computed() {
+        use crate::computed_frame::Registers;
+        let Rules::Computed(frame) = rules_at(FUNCTION_AT, &ALIGNED) else { panic!("it is computed") };
+        let own = Registers { address: FUNCTION_AT, stack: 0x7000, frame: 0x7100 };
+        let memory = [(0x70f8, 0x7208), (0x7100, 0x7300), (0x7200, 0x405)];
+        let read = |at| memory.iter().find(|&&(address, _)| address == at).map(|&(_, word)| word);
+        let caller = Registers { address: 0x405, stack: 0x7208, frame: 0x7300 };
+        assert_eq!(frame.caller(own, read), Some(caller));
+        assert_eq!(frame.caller(own, |_| None), None);
+        // By a register that is not followed, rbx.
+        assert_eq!(rules_at(FUNCTION_AT, &[0x0c, 3, 8, 0x90, 1]), Rules::Refused);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn entries_of_a_table_of_jumps_are_computed() {
+        use crate::computed_frame::Registers;
+        // rsp + 8 + ((rip & 15) >= 11) << 3, as linkers write it.
+        const JUMPS: [u8; 15] =
+            [0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22, 0x90, 1];
+        let Rules::Computed(frame) = rules_at(FUNCTION_AT, &JUMPS) else { panic!("it is computed") };
+        let stack_of_caller = |address| {
+            let own = Registers { address, stack: 0x7000, frame: 1 };
+            frame.caller(own, |at| Some(at + 1))
+        };
+        let caller = |stack: u64| Some(Registers { address: stack - 7, stack, frame: 1 });
+        assert_eq!([0x40a, 0x40b].map(stack_of_caller), [caller(0x7008), caller(0x7010)]);
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl<H: FromFortran> HandlePtr<H> {
         let remote = libc::iovec { iov_base: self.address.cast_mut().cast(), iov_len: size };
         // SAFETY: the copy has room for a handle; the kernel checks the other address.
         let read =
-            unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+            unsafe { libc::process_vm_readv(libc::gettid(), &raw const local, 1, &raw const remote, 1, 0) };
         if usize::try_from(read).is_ok_and(|read| read == size) {
             let copied = HandlePtr { address: copy.as_ptr().cast(), ..self };
             // SAFETY: a handle was copied there, of the kind that `self` has.

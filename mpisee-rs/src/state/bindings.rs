@@ -1,11 +1,11 @@
 //! Calls that reach the library through the MPI's own Fortran bindings: in MPICH and its descendants `mpi_send_` calls `MPI_Send`.
 //!
 //! The place in the program is then what the binding returns to. A binding has one call to the function in C, at which its frame
-//! has one size, so that the unwinder is asked once for each, and what follows is an addition.
+//! has one size: the unwinder finds it at the first call, and from then on the place is a sum.
 
 use crate::state::mapping::{self, Mapping};
 use crate::state::objects::{self, Object};
-use crate::state::unwinder::Unwinder;
+use crate::state::unwinder::{Unwinder, may_be_return};
 use crate::state::world;
 use crate::storage::clock;
 use crate::storage::frame::ExportFrame;
@@ -94,13 +94,24 @@ impl Bindings {
             }
             let Some(distance) = self.distance(&outer) else { break };
             let slot = outer.stack + u64::from(distance);
-            // SAFETY: the frame of the binding is on the stack. Its size was found at another call, but does not depend on that: it is
-            // counted from the stack pointer by the unwind rules of the same return address, in code that is still loaded (`contain`).
-            let returns_to = unsafe { (slot as usize as *const u64).read() };
+            let Some(returns_to) = self.return_address(slot) else { break };
             // The unwinder needs the frame pointer of no binding, as sizes of their frames are known from the stack pointer.
             outer = ExportFrame { returns_to, stack: slot + 8, ..outer };
         }
         frame.returns_to
+    }
+
+    /// The address to which a binding returns, from where its frame has it.
+    fn return_address(&self, slot: u64) -> Option<u64> {
+        if self.came_at.load(Ordering::Relaxed) == 0 {
+            // SAFETY: the frame of the binding is on the stack. Its size was found at another call, but does not depend on that: it is
+            // counted from the stack pointer by the unwind rules of the same return address, in code that is kept loaded (`find`).
+            return Some(unsafe { (slot as usize as *const u64).read() });
+        }
+        // Bindings that came late may have been unloaded since, and another library be where they were, with frames of other sizes.
+        let mut word = [0; size_of::<u64>()];
+        let is_read = mapping::read_memory(slot as usize, &mut word) == word.len();
+        Some(u64::from_ne_bytes(word)).filter(|&address| is_read && may_be_return(address))
     }
 
     fn distance(&self, frame: &ExportFrame) -> Option<u32> {

@@ -42,7 +42,8 @@ impl LibraryFiles {
         if let Some(known) = self.known.iter().find(is_it) {
             return known.path.clone();
         }
-        let path = mapped_file("/proc/self/maps", object.range.start).unwrap_or_else(|| without_list(&name));
+        let path =
+            mapped_file("/proc/thread-self/maps", object.range.start).unwrap_or_else(|| without_list(&name));
         let path = path.to_string_lossy().into_owned();
         if self.known.len() == MOST_KNOWN {
             self.known.clear();
@@ -59,7 +60,7 @@ impl LibraryFiles {
 /// The path of an object by its name alone.
 fn without_list(name: &str) -> PathBuf {
     if name.is_empty() {
-        return std::fs::read_link("/proc/self/exe").map(present).unwrap_or_default();
+        return std::fs::read_link("/proc/thread-self/exe").map(present).unwrap_or_default();
     }
     // Where the loader opened it, if the program has stayed there. The kernel's own has no folder.
     let opened = if name.contains('/') { std::path::absolute(name).ok() } else { None };

@@ -4,6 +4,8 @@
 //! loads a library would wait for ever. `_dl_find_object` of glibc 2.35 and later takes none; with an older one, and another C library,
 //! [`has_finder`] is false and objects are looked for under the loader's lock, while signals wait.
 
+mod lasting;
+
 use crate::mpi::argument::is_forbidden;
 use mpisee_symbols::{Mapped, find_object};
 use rustc_hash::FxHasher;
@@ -11,7 +13,6 @@ use std::ffi::c_void;
 use std::hash::Hasher;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The begin of `struct link_map` of `link.h`.
@@ -86,9 +87,14 @@ impl Mapping {
         headers.map(|header| unsafe { header.as_ptr().cast::<libc::Elf64_Phdr>().read_unaligned() }).collect()
     }
 
+    /// Returns whether the object stays there as long as the process runs.
+    pub fn is_lasting(&self) -> bool {
+        lasting::lasting().binary_search(&self.link_map).is_ok()
+    }
+
     /// A number that changes if the loader has put another file there; 0 of what is never unloaded.
     pub fn head(&self) -> u64 {
-        if lasting().contains(&self.link_map) {
+        if self.is_lasting() {
             return 0;
         }
         let mut head = [0; HEAD_BYTES];
@@ -114,18 +120,9 @@ fn program_start() -> usize {
     find_object(|program| Some(mapped(program.bias(), program.headers()).start)).unwrap_or(0)
 }
 
-/// The descriptions of the program and the C library, which are never unloaded.
-fn lasting() -> &'static [usize; 2] {
-    static LASTING: OnceLock<[usize; 2]> = OnceLock::new();
-    LASTING.get_or_init(|| {
-        let c_library = libc::dl_iterate_phdr as *const () as usize;
-        [program_start(), c_library].map(|address| at(address).map_or(0, |mapping| mapping.link_map))
-    })
-}
-
 /// Does what takes the loader's lock, once.
 pub fn prepare() {
-    lasting();
+    lasting::lasting();
 }
 
 /// Returns whether a library whose file name starts with one of `names` was appended to the loader's list since the last call, or all were
@@ -135,7 +132,7 @@ pub fn has_loaded(names: &[&[u8]]) -> Option<bool> {
     static LAST: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
     let [last, within] = LAST.each_ref().map(|word| word.load(Ordering::Relaxed));
     let is_loaded = last != 0 && at(within).is_some_and(|mapping| mapping.link_map == last);
-    let mut address = if is_loaded { last } else { lasting()[0] };
+    let mut address = if is_loaded { last } else { lasting::program() };
     let mut map = link_map(address).filter(|_| has_finder())?;
     let mut is_found = false;
     for _ in 0..MOST_LIBRARIES {
@@ -171,7 +168,7 @@ pub fn read_memory(from: usize, to: &mut [u8]) -> usize {
     let remote = libc::iovec { iov_base: from as *mut c_void, iov_len: to.len() };
     // SAFETY: the kernel writes to the slice alone, and fails where it cannot read.
     let read =
-        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+        unsafe { libc::process_vm_readv(libc::gettid(), &raw const local, 1, &raw const remote, 1, 0) };
     if read < 0 && is_forbidden(&std::io::Error::last_os_error()) {
         IS_FORBIDDEN.store(true, Ordering::Relaxed);
         return read_by_file(from, to);
@@ -182,7 +179,7 @@ pub fn read_memory(from: usize, to: &mut [u8]) -> usize {
 /// The same where that system call is not to be had, as in some containers. The file is opened each time: one that was opened before a
 /// fork is of the other process.
 fn read_by_file(from: usize, to: &mut [u8]) -> usize {
-    let Ok(file) = std::fs::File::open("/proc/self/mem") else { return 0 };
+    let Ok(file) = std::fs::File::open("/proc/thread-self/mem") else { return 0 };
     file.read_at(to, from as u64).unwrap_or(0)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::state::mapping::{self, MOST_NAME_BYTES, Mapping, mapped, read_memory};
 use mpisee_symbols::{LoadedObject, find_object};
+use std::borrow::Cow;
 use std::ffi::{CString, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
@@ -186,40 +187,42 @@ fn fill(to: &mut Vec<u8>, from: &[u8]) {
     to.extend_from_slice(&from[..from.len().min(to.capacity())]);
 }
 
-/// Copies of an object's unwind tables.
+/// An object's unwind tables: where it stays loaded as they are there, else copies.
 pub struct Tables {
     /// The address of `.eh_frame_hdr`.
     pub header_at: usize,
-    pub header: Vec<u8>,
+    pub header: Cow<'static, [u8]>,
     /// The address of `.eh_frame`.
     pub frames_at: usize,
     /// From there on, to the end of what is mapped with it.
-    pub frames: Vec<u8>,
+    pub frames: Cow<'static, [u8]>,
 }
 
 impl Tables {
     /// Bytes that were copied.
-    pub fn bytes(&self) -> usize {
-        self.header.len() + self.frames.len()
+    pub fn copied_bytes(&self) -> usize {
+        let bytes = |part: &Cow<'static, [u8]>| if matches!(part, Cow::Owned(_)) { part.len() } else { 0 };
+        bytes(&self.header) + bytes(&self.frames)
     }
 }
 
 /// An object and its unwind tables.
 pub enum WithTables {
-    /// The tables are copied, if there are any and there is memory for them.
-    Copied(Object, Option<Tables>),
-    /// They have too many bytes.
+    /// The tables, if there are any and there is memory for a copy where it takes one.
+    Found(Object, Option<Tables>),
+    /// They have too many bytes for a copy.
     TooLarge,
 }
 
-/// The object that is mapped around `address`, with its unwind tables if they have `most` bytes or fewer.
+/// The object that is mapped around `address`, with its unwind tables if they need not be copied, or have `most` bytes or fewer.
 pub fn with_tables(address: usize, most: usize) -> Option<WithTables> {
     let (object, places) = tables_at(address)?;
+    let stays = mapping::at(address).is_some_and(|mapping| mapping.is_lasting());
     let bytes = places.as_ref().and_then(Places::bytes).unwrap_or(0);
-    if bytes > most {
+    if !stays && bytes > most {
         return Some(WithTables::TooLarge);
     }
-    Some(WithTables::Copied(object, places.and_then(|places| tables(&places))))
+    Some(WithTables::Found(object, places.and_then(|places| tables(&places, stays))))
 }
 
 /// The object that is mapped around `address`, and where it has its unwind tables.
@@ -296,10 +299,17 @@ fn places(bias: u64, headers: &[libc::Elf64_Phdr]) -> Option<Places> {
 /// Encodings of the pointers in `.eh_frame_hdr`: relative to their own address, with four bytes and a sign.
 const PCREL_SDATA4: u8 = 0x1b;
 
-fn tables(places: &Places) -> Option<Tables> {
+/// The tables of an object, which `stays` loaded or may be unloaded.
+fn tables(places: &Places, stays: bool) -> Option<Tables> {
     let range = places.frames()?;
-    let header = copied(places.header.start, places.header.len())?;
-    let frames = copied(range.start, range.len())?;
+    let part = |range: &Range<usize>| {
+        if !stays {
+            return copied(range.start, range.len()).map(Cow::Owned);
+        }
+        // SAFETY: the range is in a segment of an object that is mapped, and never unloaded; the loader does not change its unwind tables.
+        Some(Cow::Borrowed(unsafe { slice::from_raw_parts(range.start as *const u8, range.len()) }))
+    };
+    let (header, frames) = (part(&places.header)?, part(&range)?);
     Some(Tables { header_at: places.header.start, header, frames_at: range.start, frames })
 }
 

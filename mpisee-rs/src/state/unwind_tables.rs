@@ -1,13 +1,14 @@
-//! Copies of the unwind tables of a binary.
+//! The unwind tables of a binary.
 
 use crate::state::objects::Tables;
 use mpisee_symbols::unwind_rules::{IndexedTables, Rules, Section};
+use std::borrow::Cow;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// A table that the unwinder has, too.
 #[derive(Clone, Default)]
-pub struct Bytes(Arc<Vec<u8>>);
+pub struct Bytes(Arc<Cow<'static, [u8]>>);
 
 impl Deref for Bytes {
     type Target = [u8];

@@ -1,7 +1,7 @@
 //! Walks up the calling thread's stack, from the library's caller on.
 //!
-//! Nothing that it reads can end the program: the kernel copies the stack, page by page, and fails where nothing is mapped; unwind tables are copies, too, since a library may be unloaded. Return addresses are found by these tables, and by frame pointers
-//! where a binary has none.
+//! Nothing that it reads can end the program: the kernel copies the stack, page by page, and fails where nothing is mapped; unwind tables of
+//! libraries that may be unloaded are copies, too. Return addresses are found by these tables, and by frame pointers where a binary has none.
 
 use crate::state::mapping::read_memory;
 use crate::state::objects::{self, Stamp, WithTables};
@@ -14,6 +14,7 @@ use framehop::{
     Unwinder as _, UnwinderNative,
 };
 use mpisee_profile::segment::log::MOST_PATH_FRAMES;
+use mpisee_symbols::computed_frame::{ComputedFrame, Registers};
 use mpisee_symbols::unwind_rules::Rules;
 use std::ops::Range;
 
@@ -36,7 +37,7 @@ pub enum WalkEnd {
 /// A binary on the stacks so far.
 struct Binary {
     range: Range<usize>,
-    /// As it was when its tables were copied.
+    /// As it was when its tables were found.
     stamp: Stamp,
     /// Without tables it is walked by frame pointers.
     tables: Option<UnwindTables>,
@@ -44,6 +45,9 @@ struct Binary {
 
 /// Addresses that are remembered as ending.
 const MOST_ENDING: usize = 1 << 10;
+
+/// The same of those whose callers are computed.
+const MOST_COMPUTED: usize = 1 << 6;
 
 /// Unwind tables of the binaries on the stacks so far.
 pub struct Unwinder {
@@ -53,6 +57,8 @@ pub struct Unwinder {
     known: Vec<Binary>,
     /// Addresses whose rules end when they are evaluated, each at the place that its number gives it.
     ending: Vec<u64>,
+    /// Addresses whose callers are computed.
+    computed: Vec<(u64, ComputedFrame)>,
     /// Bytes of tables that may be copied at once.
     most_table_bytes: usize,
     /// True if a walk ended since the last limit was set where tables had more.
@@ -76,6 +82,7 @@ impl Unwinder {
             cache: CacheNative::new(),
             known: Vec::new(),
             ending: Vec::new(),
+            computed: Vec::new(),
             most_table_bytes: usize::MAX,
             was_limited: false,
             copied_bytes: 0,
@@ -120,6 +127,7 @@ impl Unwinder {
         });
         self.cache = CacheNative::new();
         self.ending.clear();
+        self.computed.clear();
         true
     }
 
@@ -162,19 +170,16 @@ impl Unwinder {
                 return WalkEnd::Lost;
             }
             let rules = self.rules(next.address_for_lookup());
-            if rules == Rules::Endless {
-                return WalkEnd::Lost;
-            }
             let stack = registers.sp();
-            match self.unwinder.unwind_frame(next, &mut registers, &mut self.cache, &mut read) {
+            match self.leave_frame(next, &rules, &mut registers, &mut read) {
                 // The stack pointer must grow, so that the walk ends. Without unwind rules framehop goes by the frame pointer, whose
                 // register may hold anything: what is found counts if a call instruction is before it.
                 Ok(Some(outer))
-                    if registers.sp() > stack && (rules == Rules::Ending || may_be_return(outer)) =>
+                    if registers.sp() > stack && (rules != Rules::Missing || may_be_return(outer)) =>
                 {
                     address = outer;
                 }
-                Ok(Some(_)) | Err(_) => return WalkEnd::Lost,
+                Ok(Some(_)) | Err(()) => return WalkEnd::Lost,
                 Ok(None) => break,
             }
         }
@@ -195,13 +200,39 @@ impl Unwinder {
             return None;
         }
         let address = FrameAddress::from_return_address(caller.returns_to)?;
-        if self.rules(address.address_for_lookup()) == Rules::Endless {
-            return None;
-        }
+        let rules = self.rules(address.address_for_lookup());
         let mut page = Page::new(caller.stack as usize);
         let mut read = |at: u64| page.word(at as usize);
-        self.unwinder.unwind_frame(address, &mut registers, &mut self.cache, &mut read).ok()??;
+        self.leave_frame(address, &rules, &mut registers, &mut read).ok()??;
         Some(registers.sp())
+    }
+
+    /// Changes the registers from those of a function to those of its caller, and returns the address there; `None` at the begin of the
+    /// thread, an error where the rules do not say enough.
+    fn leave_frame(
+        &mut self,
+        at: FrameAddress,
+        rules: &Rules,
+        registers: &mut UnwindRegsNative,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Result<Option<u64>, ()> {
+        match rules {
+            Rules::Refused => Err(()),
+            Rules::Ending | Rules::Missing => {
+                self.unwinder.unwind_frame(at, registers, &mut self.cache, read).map_err(drop)
+            }
+            Rules::Computed(frame) => {
+                let own = Registers {
+                    address: at.address(),
+                    stack: registers.sp(),
+                    frame: frame_pointer(registers),
+                };
+                let Registers { address, stack, frame } =
+                    frame.caller(own, |word| read(word).ok()).ok_or(())?;
+                *registers = UnwindRegsNative::new(address, stack, frame);
+                Ok(Some(address))
+            }
+        }
     }
 
     /// Adds the binary at an address to those that are known; false if there is none.
@@ -215,7 +246,7 @@ impl Unwinder {
         let Some(stamp) = Stamp::at(address) else { return false };
         let start = clock::ticks();
         let (object, tables) = match objects::with_tables(address, self.most_table_bytes) {
-            Some(WithTables::Copied(object, tables)) => (object, tables),
+            Some(WithTables::Found(object, tables)) => (object, tables),
             Some(WithTables::TooLarge) => {
                 self.was_limited = true;
                 return false;
@@ -223,8 +254,9 @@ impl Unwinder {
             None => return false,
         };
         if let Some(tables) = &tables {
-            self.copied_bytes += tables.bytes() as u64;
-            self.copy_ticks += clock::since(start).get();
+            let bytes = tables.copied_bytes() as u64;
+            self.copied_bytes += bytes;
+            self.copy_ticks += if bytes > 0 { clock::since(start).get() } else { 0 };
         }
         let tables = tables.and_then(|tables| UnwindTables::new(tables, object.bias));
         if let Some(tables) = &tables {
@@ -250,18 +282,32 @@ impl Unwinder {
         if self.ending[place] == address {
             return Rules::Ending;
         }
+        if let Some(&(_, frame)) = self.computed.iter().find(|&&(known, _)| known == address) {
+            return Rules::Computed(frame);
+        }
         let binary = self.known.iter().find(|binary| binary.range.contains(&(address as usize)));
         let tables = binary.and_then(|binary| binary.tables.as_ref());
         let rules = tables.map_or(Rules::Missing, |tables| tables.rules(address));
-        if rules == Rules::Ending {
-            self.ending[place] = address;
+        match rules {
+            Rules::Ending => self.ending[place] = address,
+            Rules::Computed(frame) if self.computed.len() < MOST_COMPUTED => {
+                self.computed.push((address, frame))
+            }
+            Rules::Computed(_) | Rules::Refused | Rules::Missing => {}
         }
         rules
     }
 }
 
+fn frame_pointer(registers: &UnwindRegsNative) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    return registers.bp();
+    #[cfg(not(target_arch = "x86_64"))]
+    registers.fp()
+}
+
 /// Returns whether a call may return to an address of this process.
-fn may_be_return(address: u64) -> bool {
+pub fn may_be_return(address: u64) -> bool {
     mpisee_symbols::may_be_return(address, |from, bytes| read_memory(from as usize, bytes) == bytes.len())
 }
 

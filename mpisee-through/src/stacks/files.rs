@@ -25,6 +25,9 @@ pub struct Mapping {
     pub path: String,
 }
 
+/// What the kernel puts after the path of a file that is gone.
+const DELETED: &str = " (deleted)";
+
 impl Mapping {
     fn parse(line: &str) -> Option<Mapping> {
         // The path may contain blanks.
@@ -45,7 +48,12 @@ impl Mapping {
 
     /// Returns whether the file that was mapped is at its path no more.
     pub fn is_deleted(&self) -> bool {
-        self.path.ends_with(" (deleted)")
+        self.path.ends_with(DELETED)
+    }
+
+    /// The path that the file has or had.
+    pub fn path_when_mapped(&self) -> &str {
+        self.path.strip_suffix(DELETED).unwrap_or(&self.path)
     }
 
     pub fn file_name(&self) -> &str {
@@ -104,16 +112,39 @@ pub struct Files {
 }
 
 impl Files {
-    /// The file that is mapped there; `None` for memory without one, and for files that are no programs or not there any more.
-    pub fn find(&mut self, mapping: &Mapping) -> Option<Arc<File>> {
+    /// The file that a process has mapped there, whose `root` may be that of a container; `None` for memory without one, and for files that are
+    /// no programs or not there any more.
+    pub fn find(&mut self, root: &str, mapping: &Mapping) -> Option<Arc<File>> {
         if !mapping.is_file() {
             return None;
         }
-        self.read
-            .entry(mapping.path.clone())
-            .or_insert_with(|| File::read(&mapping.path).map(Arc::new))
-            .clone()
+        let read = || File::read(&format!("{root}{}", mapping.path)).or_else(|| File::read(&mapping.path));
+        self.read.entry(mapping.path.clone()).or_insert_with(|| read().map(Arc::new)).clone()
     }
+}
+
+/// The GNU build ID of a file in hexadecimal, as a process has it in its memory; `None` if it has none there.
+pub fn build_id_in_memory(memory: &Memory, mappings: &[Mapping], path: &str) -> Option<String> {
+    let head = head_in_memory(memory, mappings, path)?;
+    let elf = FileHeader64::<Endianness>::parse(&*head).ok()?;
+    let endian = elf.endian().ok()?;
+    for header in elf.program_headers(endian, &*head).ok()? {
+        // The first segment is as in the file, and has the notes as a rule.
+        let Some(mut notes) = header.notes(endian, &*head).ok().flatten() else { continue };
+        while let Some(note) = notes.next().ok().flatten() {
+            if note.n_type(endian) == object::elf::NT_GNU_BUILD_ID && note.name() == b"GNU" {
+                return Some(note.desc().iter().map(|byte| format!("{byte:02x}")).collect());
+            }
+        }
+    }
+    None
+}
+
+/// The begin of a file as a process has it in its memory.
+fn head_in_memory(memory: &Memory, mappings: &[Mapping], path: &str) -> Option<Vec<u8>> {
+    let first = mappings.iter().find(|mapping| mapping.path == path && mapping.offset == 0)?;
+    let bytes = usize::try_from(first.end - first.begin).ok()?.min(MOST_HEAD_BYTES);
+    memory.bytes(first.begin, bytes).ok()
 }
 
 impl File {
@@ -148,8 +179,7 @@ impl File {
     /// The same of a file that is gone, from what a process has of it in its memory.
     pub fn in_memory(memory: &Memory, mappings: &[Mapping], path: &str) -> Option<File> {
         let first = mappings.iter().find(|mapping| mapping.path == path && mapping.offset == 0)?;
-        let head_bytes = usize::try_from(first.end - first.begin).ok()?.min(MOST_HEAD_BYTES);
-        let head = memory.bytes(first.begin, head_bytes).ok()?;
+        let head = head_in_memory(memory, mappings, path)?;
         let elf = FileHeader64::<Endianness>::parse(&*head).ok()?;
         let endian = elf.endian().ok()?;
         let headers = elf.program_headers(endian, &*head).ok()?;
@@ -263,7 +293,7 @@ mod tests {
         let here = (addresses_of_a_process_lead_to_those_of_its_file as fn()) as usize as u64;
         let mapping = mappings(&maps).into_iter().find(|it| (it.begin..it.end).contains(&here)).unwrap();
         assert!(mapping.is_code);
-        let file = Files::default().find(&mapping).unwrap();
+        let file = Files::default().find("", &mapping).unwrap();
         let address = here - file.bias(&mapping).unwrap();
         let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let parsed = object::File::parse(&*bytes).unwrap();

@@ -6,12 +6,13 @@ const PAGE_BYTES: usize = 4096;
 
 /// Memory of a process, each page as it was when it was first read.
 pub struct Memory {
+    /// One of its threads.
     pid: u32,
     pages: HashMap<u64, Result<Box<[u8; PAGE_BYTES]>, String>>,
 }
 
 impl Memory {
-    /// That of this process; nothing is read yet.
+    /// That of the process of this thread; nothing is read yet.
     pub fn new(pid: u32) -> Memory {
         Memory { pid, pages: HashMap::new() }
     }

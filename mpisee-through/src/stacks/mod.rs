@@ -10,12 +10,13 @@
 mod files;
 mod memory;
 
-use files::{File, Files, Mapping, mappings};
+use files::{File, Files, Mapping, build_id_in_memory, mappings};
 use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, UnwindRegsNative,
     Unwinder, UnwinderNative,
 };
 use memory::Memory;
+use mpisee_symbols::computed_frame::Registers;
 use mpisee_symbols::may_be_return;
 use mpisee_symbols::unwind_rules::Rules;
 use std::collections::{BTreeSet, HashMap};
@@ -37,6 +38,8 @@ pub struct StackReader {
 /// A process whose stacks are read.
 pub struct Stacks<'r> {
     files: &'r mut Files,
+    /// The folder in which its root is seen.
+    root: String,
     memory: Memory,
     mappings: Vec<Mapping>,
     unwinder: UnwinderNative<Arc<[u8]>, MayAllocateDuringUnwind>,
@@ -45,6 +48,28 @@ pub struct Stacks<'r> {
     known: BTreeSet<u64>,
     /// Files that are gone, as the process has them in memory.
     gone: HashMap<String, Option<Arc<File>>>,
+    /// The build IDs of the files on its stacks, by their paths when they were mapped.
+    pub build_ids: HashMap<String, Option<String>>,
+}
+
+/// A thread by which the kernel shows the memory of its process: the first one may have ended, while others go on.
+fn living_thread(pid: u32) -> u32 {
+    let has_memory = |thread: &u32| {
+        std::fs::read(format!("/proc/{pid}/task/{thread}/maps")).is_ok_and(|maps| !maps.is_empty())
+    };
+    if has_memory(&pid) {
+        return pid;
+    }
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let numbers = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+    numbers.into_iter().find(has_memory).unwrap_or(pid)
+}
+
+fn frame_pointer(registers: &UnwindRegsNative) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    return registers.bp();
+    #[cfg(not(target_arch = "x86_64"))]
+    registers.fp()
 }
 
 impl StackReader {
@@ -53,17 +78,20 @@ impl StackReader {
     /// # Errors
     /// Why its memory cannot be read.
     pub fn of(&mut self, pid: u32) -> Result<Stacks<'_>, String> {
-        let path = format!("/proc/{pid}/maps");
+        let thread = living_thread(pid);
+        let path = format!("/proc/{pid}/task/{thread}/maps");
         let text =
             std::fs::read_to_string(&path).map_err(|error| format!("'{path}' cannot be read: {error}"))?;
         Ok(Stacks {
             files: &mut self.files,
-            memory: Memory::new(pid),
+            root: format!("/proc/{thread}/root"),
+            memory: Memory::new(thread),
             mappings: mappings(&text),
             unwinder: UnwinderNative::new(),
             cache: CacheNative::new(),
             known: BTreeSet::new(),
             gone: HashMap::new(),
+            build_ids: HashMap::new(),
         })
     }
 }
@@ -81,19 +109,30 @@ impl Stacks<'_> {
             found.push(self.place(address));
             let Some(next) = FrameAddress::from_return_address(address) else { break };
             let rules = self.know(next.address_for_lookup());
-            if rules == Rules::Endless {
-                break;
-            }
             let stack = registers.sp();
             let memory = &mut self.memory;
             let mut word = |at| memory.word(at).map_err(drop);
-            match self.unwinder.unwind_frame(next, &mut registers, &mut self.cache, &mut word) {
+            let caller = match &rules {
+                Rules::Refused => break,
+                Rules::Computed(frame) => {
+                    let own = Registers { address, stack, frame: frame_pointer(&registers) };
+                    let caller = frame.caller(own, |at| word(at).ok());
+                    if let Some(Registers { address, stack, frame }) = caller {
+                        registers = UnwindRegsNative::new(address, stack, frame);
+                    }
+                    Ok(caller.map(|caller| caller.address))
+                }
+                Rules::Ending | Rules::Missing => {
+                    self.unwinder.unwind_frame(next, &mut registers, &mut self.cache, &mut word)
+                }
+            };
+            match caller {
                 // The stack pointer must grow, so that the walk ends. Without unwind rules framehop follows the frame pointer, which
                 // may hold anything.
                 Ok(Some(caller))
                     if registers.sp() > stack
                         && self.mapping(caller).is_some_and(|it| it.is_code)
-                        && (rules == Rules::Ending || self.may_be_return(caller)) =>
+                        && (rules != Rules::Missing || self.may_be_return(caller)) =>
                 {
                     address = caller;
                 }
@@ -132,7 +171,7 @@ impl Stacks<'_> {
     /// The file that is mapped there; `None` as of [`Files::find`].
     fn file(&mut self, mapping: &Mapping) -> Option<Arc<File>> {
         if !mapping.is_deleted() {
-            return self.files.find(mapping);
+            return self.files.find(&self.root, mapping);
         }
         if let Some(known) = self.gone.get(&mapping.path) {
             return known.clone();
@@ -147,9 +186,12 @@ impl Stacks<'_> {
         let Some(mapping) = self.mapping(address).filter(|mapping| mapping.is_file()).cloned() else {
             return format!("{address:#x}");
         };
+        let path = mapping.path_when_mapped().to_owned();
+        let (memory, mappings) = (&self.memory, &self.mappings);
+        self.build_ids.entry(path).or_insert_with(|| build_id_in_memory(memory, mappings, &mapping.path));
         let bias = self.file(&mapping).and_then(|file| file.bias(&mapping));
         let bias = bias.unwrap_or_else(|| mapping.begin.wrapping_sub(mapping.offset));
-        format!("{}+{:#x}", mapping.path, address.wrapping_sub(bias))
+        format!("{}+{:#x}", mapping.path_when_mapped(), address.wrapping_sub(bias))
     }
 
     /// Adds the file that is mapped there to the unwinder, and returns the rules that it has for the address.

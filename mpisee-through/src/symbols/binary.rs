@@ -39,7 +39,8 @@ pub struct Binary {
     pub has_lines: bool,
     /// True if the binary, and what was found of it elsewhere, has a table of all symbols.
     pub has_symbols: bool,
-    /// True if functions, other than lines, are described in files of their own (`-gsplit-dwarf`).
+    /// True if functions, other than lines, are described in files of their own (`-gsplit-dwarf`), or in the file with what several debug
+    /// files have in common (dwz), which is missing.
     is_split: bool,
     /// True if the binary names a file with its debug information, and none was found that fits.
     pub lacks_named_file: bool,
@@ -83,13 +84,15 @@ impl Binary {
         known.sort_unstable();
         known.dedup();
         let supplement: Option<PathBuf> = debug.supplement(path, &parsed);
+        let names_common_file = parsed.gnu_debugaltlink().is_ok_and(|link| link.is_some());
+        let lacks_common_file = names_common_file && supplement.is_none();
         let loader = Loader::new_with_sup(path, supplement).map_err(|error| error.to_string())?;
         Ok(Binary {
             loader,
             functions: known,
             has_lines: has_lines(&parsed),
             has_symbols: has_symbols_already || has_symbols(&parsed),
-            is_split: is_split(&parsed),
+            is_split: is_split(&parsed) || lacks_common_file,
             lacks_named_file: false,
         })
     }
@@ -120,6 +123,9 @@ impl Binary {
                 }
             }
         }
+        if let Some(outermost) = frames.last_mut() {
+            self.complete_name(outermost, call);
+        }
         if let [frame] = &mut frames[..]
             && frame.line.is_none()
         {
@@ -133,6 +139,16 @@ impl Binary {
             }));
         }
         frames
+    }
+
+    /// Gives a function that is not inlined its namespace and class, which compilers leave out of the debug information of one that other
+    /// files do not see.
+    fn complete_name(&self, frame: &mut Frame, call: u64) {
+        let Some((whole, _)) = self.function(call) else { return };
+        let scope = whole.strip_suffix(&frame.function);
+        if scope.is_some_and(|scope| scope.ends_with("::")) {
+            frame.function = whole;
+        }
     }
 
     /// The function at an address, and how far that is behind its begin.

@@ -123,7 +123,7 @@ impl DebugFiles {
         let named = folder.parent()?.join(name);
         let in_dirs = self.dirs.iter().map(|dir| dir.join(".dwz").join(name.file_name().unwrap_or_default()));
         let found = [named].into_iter().chain(in_dirs).find(|path| path.is_file() && has_build_id(path, &id));
-        found.or_else(|| self.of_build_id(&id))
+        found.or_else(|| self.of_build_id(&id)).or_else(|| self.download(&id))
     }
 }
 

@@ -46,6 +46,16 @@ impl Symbols {
         Symbols::without(dirs, began)
     }
 
+    /// Notes the build ID of a binary of the program.
+    pub fn learn(&mut self, file: &str, build_id: &str) {
+        let known = self.build_ids.entry(file.to_owned()).or_default();
+        if !known.iter().any(|known| known == build_id) {
+            known.push(build_id.to_owned());
+            // What was resolved may be of another build.
+            self.resolved.clear();
+        }
+    }
+
     fn without(dirs: SearchDirs, end: &str) -> Self {
         Symbols {
             binaries: Binaries::new(dirs, DebugFiles::from_environment(false), end),

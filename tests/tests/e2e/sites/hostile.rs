@@ -1,6 +1,7 @@
 //! Programs that are hostile to finding places and paths.
 
 use super::all;
+use super::resolved::{at, paths};
 use mpisee_profile::rows::{CallRow, PathRow, StackRow};
 use mpisee_tests::{Run, on_each_mpi};
 
@@ -37,5 +38,30 @@ fn code_without_a_file_is_counted_without_a_place() {
             .sum();
         assert_eq!(with_site, 0);
         finished.check();
+    });
+}
+
+#[test]
+fn paths_lead_through_functions_that_align_their_stacks_for_vectors() {
+    on_each_mpi(|mpi| {
+        for (level, how) in [("-O1", "plain"), ("-O2", "left"), ("-O2", "ended")] {
+            if how == "ended"
+                && mpi.is_left_out(&["mpich"], "its UCX does not start once the first thread has ended")
+            {
+                continue;
+            }
+            let options = [level, "-g", "-lpthread"];
+            let program = mpi.compile_variant("sites/realigned", level.trim_start_matches('-'), &options);
+            let finished = Run::of(mpi, program).ranks(2).argument(how).profiled();
+            let tables = finished.tables();
+            assert_eq!([0, 1].map(|rank| tables.of_rank("W", "MPI_Barrier", rank).calls), [40, 40], "{how}");
+            let text = |function: &str, file: &str| at(function, file, &format!("{function} calls */"));
+            let file = "realigned.c";
+            let inner = ["leaf", "kernel", "advance", "all"].map(|function| text(function, file)).join(" < ");
+            let found = paths(&finished, "barrier");
+            assert!(!found.is_empty(), "{how}");
+            assert!(found.iter().all(|path| path.starts_with(&inner)), "{level} {how}: {found:?}");
+            finished.check();
+        }
     });
 }

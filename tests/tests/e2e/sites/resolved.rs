@@ -50,14 +50,14 @@ fn only<'p>(places: &'p [Place], call: &str) -> &'p Place {
 }
 
 /// `FUNCTION at FILE:LINE`, the line of `tests/programs/sites/FILE` that has this remark.
-fn at(function: &str, file: &str, remark: &str) -> String {
+pub fn at(function: &str, file: &str, remark: &str) -> String {
     let text = std::fs::read_to_string(root().join("tests/programs/sites").join(file)).expect("it is there");
     let line = text.lines().position(|line| line.contains(remark)).expect("the remark is there") + 1;
     format!("{function} at {file}:{line}")
 }
 
 /// The paths to an operation, each from its innermost function on.
-fn paths(finished: &Finished, call: &str) -> Vec<String> {
+pub fn paths(finished: &Finished, call: &str) -> Vec<String> {
     let directory = finished.directory().display().to_string();
     let output = mpisee_tests::through(&["paths", &directory, "--call", call, "--all", "--format", "json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
