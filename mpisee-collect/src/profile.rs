@@ -8,7 +8,7 @@ use crate::overhead::call_ns;
 use crate::rank_tables::{RankTables, is_merged};
 use crate::run::{FirstRank, RunSums, set_incomplete};
 use crate::segments::{
-    Clock, Collected, CurrentCall, Segment, WorldSegments, collected, missing, of_snapshot,
+    Clock, Collected, CurrentCall, Place, Segment, WorldSegments, collected, missing, of_snapshot,
 };
 use anyhow::{Context, Result, bail};
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
@@ -266,7 +266,10 @@ impl Writing {
         let clock = Clock::of_ended(snapshot, snapshot.last_known().ticks);
         self.last.push(Last {
             rank: snapshot.world_rank,
-            calls: of_snapshot(snapshot, &names(snapshot), &clock, |_| (String::new(), 0)),
+            calls: of_snapshot(snapshot, &names(snapshot), &clock, |active| Place {
+                site: snapshot.code_of(active).and_then(|code| snapshot.site_id(&code)),
+                ..Place::default()
+            }),
             clock,
             clocked_by: (snapshot.boot, snapshot.ticks_are_tsc),
         });
@@ -346,6 +349,7 @@ fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
         with: one.call.as_ref().and_then(CurrentCall::with_text),
         peer: one.call.as_ref().and_then(|current| Some(current.with?.peer()?.in_world()?.get())),
         tag: one.call.as_ref().and_then(|current| current.with?.tag()),
+        site: one.call.as_ref().and_then(|current| current.place.site),
         at_least_s: Seconds(one.call.as_ref().map_or(0.0, |current| current.for_s)).to_ns() as f64 / 1e9,
     };
     ranks_by_call.into_iter().map(told).collect()

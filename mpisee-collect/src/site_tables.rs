@@ -23,8 +23,9 @@ pub struct SiteTables {
 impl SiteTables {
     /// The rows of a process, with the names of communicators by number.
     pub fn new(snapshot: &Snapshot, names: &[String], seconds: &impl Fn(Ticks) -> Seconds) -> SiteTables {
-        let codes =
-            snapshot.sites.iter().map(|site| site.code).chain(snapshot.paths.iter().flatten().copied());
+        let of_active_calls = snapshot.active_calls.iter().filter_map(|active| snapshot.code_of(active));
+        let of_sites = snapshot.sites.iter().map(|site| site.code);
+        let codes = of_sites.chain(snapshot.paths.iter().flatten().copied()).chain(of_active_calls);
         let sites: BTreeMap<SiteId, SiteRow> = codes.filter_map(|code| site_row(snapshot, code)).collect();
         let ids: Vec<Option<PathId>> = snapshot.paths.iter().map(|frames| snapshot.path_id(frames)).collect();
         let stacks = snapshot.paths.iter().zip(&ids);
@@ -41,30 +42,13 @@ impl SiteTables {
 fn site_row(snapshot: &Snapshot, code: Code) -> Option<(SiteId, SiteRow)> {
     let module = snapshot.modules.get(code.module as usize)?;
     let site = snapshot.site_id(&code)?;
-    let unknown = SiteRow {
-        site,
-        module: String::new(),
-        build_id: String::new(),
-        layout: String::new(),
-        offset: String::new(),
-        function: String::new(),
-        file: String::new(),
-        line: None,
-    };
     let row = match module {
-        Module::Binary { path, build_id, layout } => SiteRow {
-            module: path.clone(),
-            build_id: build_id.clone(),
-            layout: layout_text(*layout),
-            offset: format!("{:#x}", code.offset),
-            ..unknown
-        },
-        Module::Function { file, name } => SiteRow {
-            function: name.clone(),
-            file: file.clone(),
-            line: u32::try_from(code.offset).ok(),
-            ..unknown
-        },
+        Module::Binary { path, build_id, layout } => {
+            SiteRow::unresolved(site, path, build_id, &layout_text(*layout), code.offset)
+        }
+        Module::Function { file, name } => {
+            SiteRow::of_line(site, name, file, u32::try_from(code.offset).ok())
+        }
     };
     Some((site, row))
 }

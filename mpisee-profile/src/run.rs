@@ -1,5 +1,6 @@
 //! `run.json`: the run as a whole.
 
+use crate::SiteId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,15 +101,18 @@ pub struct EndedIn {
     /// The tag of the message; none for `MPI_ANY_TAG`, and where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<i32>,
+    /// Where in the program the call was made, as in sites.csv; none where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<SiteId>,
     /// Seconds that the rank which was there longest had spent there, up to the last sign of life of any rank of its
     /// node: a lower bound.
     pub at_least_s: f64,
 }
 
 impl EndedIn {
-    /// `Ranks 0-2 were in MPI_Allreduce on W (call 18), for 12.0 s or longer`,
-    /// `Rank 2 was in MPI_Recv from 3 tag 4 on W, for 12.0 s or longer`.
-    pub fn sentence(&self) -> String {
+    /// `Ranks 0-2 were in MPI_Allreduce on W (call 18), called by step at solver.c:301, for 12.0 s or longer`,
+    /// `Rank 2 was in MPI_Recv from 3 tag 4 on W, for 12.0 s or longer`; `place` is where the call was made, if that is known.
+    pub fn sentence(&self, place: Option<&str>) -> String {
         let one = self.ranks.bytes().all(|byte| byte.is_ascii_digit());
         let (noun, verb) = if one { ("Rank", "was") } else { ("Ranks", "were") };
         let mut text = format!("{noun} {} {verb} in ", self.ranks);
@@ -122,6 +126,9 @@ impl EndedIn {
         }
         if let Some(number) = self.number {
             text += &format!(" (call {number})");
+        }
+        if let Some(place) = place {
+            text += &format!(", called by {place}");
         }
         if self.at_least_s >= SHORTEST_TOLD_S {
             text += &format!(", for {:.1} s or longer", self.at_least_s);
@@ -315,9 +322,12 @@ mod tests {
             at_least_s: 12.04,
             ..EndedIn::default()
         };
-        assert_eq!(place.sentence(), "Ranks 0-2 were in MPI_Allreduce on W (call 18), for 12.0 s or longer");
+        assert_eq!(
+            place.sentence(None),
+            "Ranks 0-2 were in MPI_Allreduce on W (call 18), for 12.0 s or longer"
+        );
         place = EndedIn { number: None, at_least_s: 0.0, comm: None, ..place };
-        assert_eq!(place.sentence(), "Ranks 0-2 were in MPI_Allreduce");
+        assert_eq!(place.sentence(None), "Ranks 0-2 were in MPI_Allreduce");
         let message = EndedIn {
             ranks: "3".to_owned(),
             call: Some("MPI_Recv".to_owned()),
@@ -325,9 +335,12 @@ mod tests {
             with: Some("from 3 tag 4".to_owned()),
             ..EndedIn::default()
         };
-        assert_eq!(message.sentence(), "Rank 3 was in MPI_Recv from 3 tag 4 on W");
+        assert_eq!(
+            message.sentence(Some("read at io.c:88")),
+            "Rank 3 was in MPI_Recv from 3 tag 4 on W, called by read at io.c:88"
+        );
         place = EndedIn { ranks: "3".to_owned(), call: None, ..place };
-        assert_eq!(place.sentence(), "Rank 3 was in no MPI call");
+        assert_eq!(place.sentence(None), "Rank 3 was in no MPI call");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Runs that ended without `MPI_Finalize`: where their ranks were, and what of their time is not counted.
 
+use crate::sites::{SiteArgs, Sites};
 use crate::view::ProfileView;
 use mpisee_profile::run::EndedIn;
 use mpisee_profile::{RankSet, RunInfo};
@@ -29,12 +30,22 @@ pub fn last_places(view: &ProfileView) -> Option<String> {
 
 /// A sentence for each of the first places, with a blank before it, and the number of others.
 fn listed(view: &ProfileView, is_meant: fn(&EndedIn) -> bool) -> String {
-    let places = || view.run().ended_in.iter().filter(|place| is_meant(place));
-    let sentences =
-        places().take(LISTED).map(|place| format!(" {}{}.", place.sentence(), absent(place, view)));
-    let more = places().count().saturating_sub(LISTED);
-    let more = (more > 0).then(|| format!(" {more} more places are in run.json."));
+    let places: Vec<&EndedIn> = view.run().ended_in.iter().filter(|place| is_meant(place)).collect();
+    let (listed, others) = places.split_at(places.len().min(LISTED));
+    let sentences = sentences(view, listed).into_iter().zip(listed);
+    let sentences = sentences.map(|(sentence, place)| format!(" {sentence}{}.", absent(place, view)));
+    let more = (!others.is_empty()).then(|| format!(" {} more places are in run.json.", others.len()));
     sentences.chain(more).collect()
+}
+
+/// A sentence for each of these places, with function and line as far as they are known.
+pub fn sentences(view: &ProfileView, places: &[&EndedIn]) -> Vec<String> {
+    let has_sites = places.iter().any(|place| place.site.is_some());
+    // What cannot be read is an error of the commands on sites.
+    let sites = || Sites::of(view, &SiteArgs::default(), &[]).ok().flatten();
+    let mut sites = if has_sites { sites() } else { None };
+    let mut line = |site| sites.as_mut().map(|sites| sites.place(site).short_text());
+    places.iter().map(|place| place.sentence(place.site.and_then(&mut line).as_deref())).collect()
 }
 
 /// The members of the communicator that were not in this call of a collective.

@@ -17,25 +17,13 @@ const MOST_PATHS: usize = 1 << 14;
 /// The call sites and call paths of some ranks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SiteSums {
-    sites: BTreeMap<SiteId, Site>,
+    sites: BTreeMap<SiteId, SiteRow>,
     stacks: BTreeMap<PathId, String>,
     paths: Vec<(PathKey, OverRanks)>,
     /// By site and operation.
     totals: Vec<((SiteId, u16), OverRanks)>,
     /// True if there were more.
     has_more: bool,
-}
-
-/// A call site.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Site {
-    module: String,
-    build_id: String,
-    layout: String,
-    offset: String,
-    function: String,
-    file: String,
-    line: Option<u32>,
 }
 
 /// A row of `path-totals.csv`.
@@ -84,10 +72,6 @@ impl SiteSums {
         numbers: &HashMap<String, u32>,
         cells: &[(CellKey, super::Own)],
     ) -> SiteSums {
-        let site = |row: &SiteRow| {
-            let SiteRow { site, module, build_id, layout, offset, function, file, line } = row.clone();
-            (site, Site { module, build_id, layout, offset, function, file, line })
-        };
         let path = |row: &mpisee_profile::rows::PathRow| {
             let comm = numbers.get(&row.comm).copied().unwrap_or(ALL);
             let operation = Operation::from_name(&row.call)? as u16;
@@ -102,7 +86,7 @@ impl SiteSums {
         let of_sites = merge_equal_keys(cells.iter().filter_map(at_site).collect());
         let sum = |Own { calls, time_ns }| OverRanks { ranks: 1, calls, time: Spread::of(rank, time_ns) };
         SiteSums {
-            sites: tables.sites.iter().map(site).collect(),
+            sites: tables.sites.iter().map(|row| (row.site, row.clone())).collect(),
             stacks: tables.stacks.iter().map(|row| (row.path, row.sites.clone())).collect(),
             paths: own.into_iter().map(|(key, own)| (key, sum(own))).collect(),
             totals: of_sites.into_iter().map(|(key, own)| (key, sum(own))).collect(),
@@ -156,11 +140,7 @@ impl SiteSums {
 
     /// The rows of `sites.csv`.
     pub(super) fn sites(&self) -> Vec<SiteRow> {
-        let row = |(id, site): (&SiteId, &Site)| {
-            let Site { module, build_id, layout, offset, function, file, line } = site.clone();
-            SiteRow { site: *id, module, build_id, layout, offset, function, file, line }
-        };
-        self.sites.iter().map(row).collect()
+        self.sites.values().cloned().collect()
     }
 
     /// The rows of `stacks.csv`.
@@ -197,7 +177,7 @@ impl SiteSums {
 }
 
 /// Returns whether all places of a stack are among these sites.
-fn goes_through(stack: &str, sites: &BTreeMap<SiteId, Site>) -> bool {
+fn goes_through(stack: &str, sites: &BTreeMap<SiteId, SiteRow>) -> bool {
     stack.split(' ').all(|site| site.parse().is_ok_and(|site: SiteId| sites.contains_key(&site)))
 }
 
@@ -228,19 +208,7 @@ mod tests {
     /// A rank whose sites are these numbers, with one path through the first and the last, which has all of its calls.
     fn of_rank(numbers: std::ops::Range<u64>) -> SiteSums {
         let id = |number: u64| SiteId::new("/app", "", 0, number);
-        let site = |number| {
-            let text = String::new;
-            let site = Site {
-                module: "/app".to_owned(),
-                build_id: text(),
-                layout: text(),
-                offset: format!("{number:#x}"),
-                function: text(),
-                file: text(),
-                line: None,
-            };
-            (id(number), site)
-        };
+        let site = |number| (id(number), SiteRow::unresolved(id(number), "/app", "", "", number));
         let (first, last) = (id(numbers.start), id(numbers.end - 1));
         let path = PathId::new([first, last]);
         let sum = OverRanks { ranks: 1, calls: 1, time: Spread::of(0, 1) };

@@ -20,11 +20,19 @@ pub struct Seen {
     pub ended: bool,
     /// True if it is stopped, by a signal or a debugger.
     pub stopped: bool,
+    /// True if its first thread is ready to run, or cannot be interrupted, as one that is frozen with its control group.
+    pub wants_core: bool,
 }
 
 /// The process with that number; `None` if there is none.
 pub fn look_at(pid: u32) -> Option<Seen> {
     parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// For how long its first thread has run, in nanoseconds, by `/proc/PID/schedstat`; `None` where the kernel does not say.
+pub fn ran_ns(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// From `/proc/PID/stat` (proc(5)). The second field is the program's name in parentheses, with any bytes in it.
@@ -39,6 +47,7 @@ fn parse_stat(stat: &[u8]) -> Option<Seen> {
         ended: ["Z", "X"].contains(fields.first()?)
             && fields.get(17)?.parse().is_ok_and(|threads: u32| threads < 2),
         stopped: ["T", "t"].contains(fields.first()?),
+        wants_core: ["R", "D"].contains(fields.first()?),
     })
 }
 
@@ -234,8 +243,13 @@ mod tests {
 
     #[test]
     fn a_name_may_look_like_fields() {
-        let stat = b"4711 (a) Z 9 (b) S 12 4711 4711 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 2";
-        assert_eq!(parse_stat(stat), Some(Seen { parent: 12, start: 987_654, ended: false, stopped: false }));
+        let stat = b"4711 (a) Z 9 (b) S 12 4711 4711 0 -1 4194560 1 0 0 0 33 9 0 0 20 0 1 0 987654 1 2";
+        assert_eq!(
+            parse_stat(stat),
+            Some(Seen { parent: 12, start: 987_654, ended: false, stopped: false, wants_core: false })
+        );
+        let waits = String::from_utf8_lossy(stat).replace(") S ", ") R ");
+        assert!(parse_stat(waits.as_bytes()).is_some_and(|seen| seen.wants_core));
         let stopped = String::from_utf8_lossy(stat).replace(") S ", ") T ");
         assert!(parse_stat(stopped.as_bytes()).is_some_and(|seen| seen.stopped));
         assert_eq!(parse_stat(b"4711 (cut) S 12"), None);

@@ -6,7 +6,7 @@ use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::active_call::{ActiveCall, Call};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call::CALLS;
-use mpisee_profile::{CommId, Kind, RankSet, Ticks, WorldRank};
+use mpisee_profile::{CommId, Kind, RankSet, SiteId, Ticks, WorldRank};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call in which a thread is.
@@ -25,32 +25,37 @@ pub struct CurrentCall {
     pub since: Ticks,
     /// Seconds since then.
     pub for_s: f64,
-    /// Where in the program it is made; empty if nobody has looked.
+    /// Where in the program it is made.
+    pub place: Place,
+}
+
+/// Where in the program a call is made, as far as somebody has looked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Its call stack; empty if nobody has looked.
     pub stack: String,
     /// The frame of `stack` that stands for it, counted from 0: the first one outside of libraries that call MPI for programs.
     pub outside: usize,
+    /// Its call site; `None` if nobody has looked.
+    pub site: Option<SiteId>,
 }
 
 /// The current calls of a process's threads, that of the longest stay first. `names` are those of its communicators.
-/// `stack` says where in the program one is made, and which frame of that stands for it.
+/// `place` says where in the program one is made.
 pub fn of_snapshot(
     snapshot: &Snapshot,
     names: &[String],
     clock: &Clock,
-    mut stack: impl FnMut(&ActiveCall) -> (String, usize),
+    mut place: impl FnMut(&ActiveCall) -> Place,
 ) -> Vec<CurrentCall> {
-    let current = |active: &ActiveCall| {
-        let (stack, outside) = stack(active);
-        CurrentCall {
-            call: active.call,
-            comm: active.communicator.and_then(|id| Some((id, names.get(id.index())?.clone()))),
-            number: number_of(snapshot, active),
-            with: active.awaited.map(|awaited| With::of(snapshot, active.communicator, awaited)),
-            since: active.since,
-            for_s: clock.since(active.since),
-            stack,
-            outside,
-        }
+    let current = |active: &ActiveCall| CurrentCall {
+        call: active.call,
+        comm: active.communicator.and_then(|id| Some((id, names.get(id.index())?.clone()))),
+        number: number_of(snapshot, active),
+        with: active.awaited.map(|awaited| With::of(snapshot, active.communicator, awaited)),
+        since: active.since,
+        for_s: clock.since(active.since),
+        place: place(active),
     };
     let mut calls: Vec<CurrentCall> = snapshot.active_calls.iter().map(current).collect();
     calls.sort_by(|left, right| right.for_s.total_cmp(&left.for_s));
@@ -127,12 +132,12 @@ pub struct Collected {
 const MOST_APART: usize = 8;
 
 /// Operation, communicator, number and place of a call.
-type Same<'p> = (Call, Option<&'p str>, Option<u64>, &'p str);
+type Same<'p> = (Call, Option<&'p str>, Option<u64>, &'p Place);
 
 fn same(current: &CurrentCall) -> Same<'_> {
     let name = current.comm.as_ref().map(|(_, name)| name.as_str());
     let number = current.number.filter(|_| is_collective(current.call));
-    (current.call, name, number, &current.stack)
+    (current.call, name, number, &current.place)
 }
 
 /// Groups ranks in the same call, those of the longest stay first; those in no call come last. A rank with several
@@ -240,8 +245,7 @@ mod tests {
             with: None,
             since: Ticks::ZERO,
             for_s,
-            stack: String::new(),
-            outside: 0,
+            place: Place::default(),
         }
     }
 
@@ -296,8 +300,10 @@ mod tests {
 
     #[test]
     fn ranks_in_different_places_of_the_program_are_apart() {
-        let at =
-            |stack: &str| [CurrentCall { stack: stack.to_owned(), ..call(Operation::Recv, "W", 3, 1.0) }];
+        let at = |stack: &str| {
+            let place = Place { stack: stack.to_owned(), ..Place::default() };
+            [CurrentCall { place, ..call(Operation::Recv, "W", 3, 1.0) }]
+        };
         let calls = [at("step at a.c:7"), at("main at a.c:9"), at("step at a.c:7")];
         let found =
             collected((0..).map(WorldRank::new).zip(&calls).map(|(rank, calls)| (rank, false, &calls[..])));

@@ -26,7 +26,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 pub use asking::{Asking, Mark};
-pub use current_call::{Collected, CurrentCall, collected, is_collective, of_snapshot, short_seconds};
+pub use current_call::{Collected, CurrentCall, Place, collected, is_collective, of_snapshot, short_seconds};
 pub use followed::{CallSums, Followed, VariableReading};
 pub use live::Clock;
 use live::{Twice, words_of};

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// `sites.csv`: one row per return address, of all ranks: of an MPI call, or of a frame on a call path. Where call sites are not kept
 /// there is no such file.
 ///
-/// The profiler writes the address alone; `function`, `file` and `line` are empty until they are resolved. Of a line of Python it
-/// writes these three, and no binary and address.
+/// The profiler writes the address alone; `function`, `file`, `line` and `inlined_into` are empty until they are resolved. Of a line
+/// of Python it writes the first three, and no binary and address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Columns)]
 pub struct SiteRow {
     /// The site: 12 hexadecimal digits, equal on all ranks that run the same binary.
@@ -34,11 +34,32 @@ pub struct SiteRow {
     /// The line in the source file.
     #[serde(default)]
     pub line: Option<u32>,
+    /// The functions into which that one is inlined, the innermost first: `step at /src/solver.c:301 < main at /src/main.c:88`. Line 0
+    /// is one that is not known.
+    #[serde(default)]
+    pub inlined_into: String,
+}
+
+impl SiteRow {
+    /// A return address that is not resolved, `offset` behind the begin of the binary.
+    pub fn unresolved(site: SiteId, module: &str, build_id: &str, layout: &str, offset: u64) -> Self {
+        let [module, build_id, layout] = [module, build_id, layout].map(str::to_owned);
+        let [function, file, inlined_into] = [const { String::new() }; 3];
+        let offset = format!("{offset:#x}");
+        SiteRow { site, module, build_id, layout, offset, function, file, line: None, inlined_into }
+    }
+
+    /// A line of an interpreted language.
+    pub fn of_line(site: SiteId, function: &str, file: &str, line: Option<u32>) -> Self {
+        let [module, build_id, layout, offset, inlined_into] = [const { String::new() }; 5];
+        let [function, file] = [function, file].map(str::to_owned);
+        SiteRow { site, module, build_id, layout, offset, function, file, line, inlined_into }
+    }
 }
 
 impl Row for SiteRow {
     const FILE: &'static str = "sites.csv";
-    const OPTIONAL: &'static [&'static str] = &["file", "function", "layout", "line"];
+    const OPTIONAL: &'static [&'static str] = &["file", "function", "inlined_into", "layout", "line"];
 }
 
 /// `paths.csv`: one row per call path, communicator, rank and operation: calls that took so long that their whole path was

@@ -3,10 +3,11 @@
 //! Before a call the thread writes when it began, then which it is; after it, that there is none. A reader that sees a
 //! call, then the tick, then the same call again has a pair that belongs together.
 //!
-//! The other values are the thread's alone: of some calls it measures what recording them takes, see [`super::layout::sampled`].
+//! One value is the thread's alone: of some calls it measures what recording them takes, see [`super::layout::sampled`].
 
 use super::awaited::{Awaited, Wildcards};
 use crate::{CommId, Operation, Ticks};
+use std::num::NonZero;
 
 /// In a slot's values: the call, see [`pack`]; [`NOWHERE`] or [`ASKED`] while the thread is in no call.
 pub const CALL: usize = 0;
@@ -17,8 +18,8 @@ pub const RETURNED: usize = 2;
 /// In a slot's values: how many calls there are until the next one that is measured, for how many that one stands, and what of it is
 /// hidden; see [`countdown`].
 pub const SAMPLING: usize = 3;
-/// In a slot's values: when the library began to record the call that is measured, in ticks.
-pub const SAMPLED_SINCE: usize = 4;
+/// In a slot's values: the address in the program to which the call returns; 0 where it is not known.
+pub const RETURNS_TO: usize = 4;
 /// In a slot's values: with whom the call communicates, see [`super::awaited`]. Only calls that can tell write it.
 pub const ENDS: usize = 5;
 
@@ -146,6 +147,8 @@ pub struct ActiveCall {
     /// The frame pointer of the function of the library that makes the call to MPI: the address at which that of its caller is stored,
     /// and behind it the address to which it returns. `None` where none was written.
     pub frame: Option<u64>,
+    /// The address in the program to which the call returns; `None` where it is not known.
+    pub returns_to: Option<NonZero<u64>>,
     /// With whom it communicates; `None` where that is not known, or all members of the communicator do.
     pub awaited: Option<Awaited>,
 }
@@ -186,11 +189,12 @@ impl ActiveCall {
         let communicator = Some(CommId::new(word as u32)).filter(|&id| id != CommId::NONE);
         let word = values[RETURNED];
         let frame = Some(word & !IS_FRAME).filter(|&frame| word & IS_FRAME != 0 && frame != 0);
+        let returns_to = NonZero::new(values[RETURNS_TO]);
         let awaited = match call {
             Call::Counted(operation) => Awaited::from_word(operation, values[ENDS], wildcards),
             Call::Finalize | Call::Abort => None,
         };
-        Some(ActiveCall { call, communicator, since: Ticks::new(values[SINCE]), frame, awaited })
+        Some(ActiveCall { call, communicator, since: Ticks::new(values[SINCE]), frame, returns_to, awaited })
     }
 }
 
@@ -201,12 +205,14 @@ mod tests {
     #[test]
     fn a_place_leads_back() {
         let none = Wildcards::default();
-        let read = |place| ActiveCall::from_values(&[place, 5, 0, 0, 0, 0], &none);
+        let read = |place| ActiveCall::from_values(&[place, 5, 0, 0, 7, 0], &none);
         for call in Operation::all().map(Call::Counted).chain([Call::Finalize, Call::Abort]) {
             for id in [CommId::WORLD, CommId::SELF, CommId::new(77), CommId::NONE] {
                 let communicator = (id != CommId::NONE).then_some(id);
                 let since = Ticks::new(5);
-                let expected = ActiveCall { call, communicator, since, frame: None, awaited: None };
+                let returns_to = NonZero::new(7);
+                let expected =
+                    ActiveCall { call, communicator, since, frame: None, returns_to, awaited: None };
                 assert_eq!(read(pack(call, id)), Some(expected));
             }
         }

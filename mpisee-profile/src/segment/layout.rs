@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 17;
+pub const VERSION: u64 = 18;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 

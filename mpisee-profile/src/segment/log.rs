@@ -6,6 +6,7 @@ mod runs;
 
 use crate::{CommId, CommRank, RegionId};
 pub use runs::{Run, Runs};
+use std::ops::Range;
 
 /// Return addresses of a call path at most; of a deeper stack those nearest to the call are kept.
 pub const MOST_PATH_FRAMES: usize = 64;
@@ -181,6 +182,15 @@ pub enum Record {
         /// A hash of its program headers.
         layout: u32,
     },
+    /// A binary with call sites is loaded, at other addresses than before or for the first time.
+    Loaded {
+        /// The number of the binary.
+        module: u32,
+        /// Its first address, and that behind its last one.
+        addresses: Range<u64>,
+        /// What is added to an offset in it.
+        bias: u64,
+    },
     /// A function of an interpreted language is on a call path; functions are numbered with the binaries. A place in one is
     /// a line of its file.
     Function {
@@ -244,6 +254,7 @@ const SITE: u32 = 11;
 const PATH: u32 = 12;
 const FUNCTION: u32 = 13;
 const VARIABLE: u32 = 14;
+const LOADED: u32 = 15;
 
 impl Record {
     /// The words of the record.
@@ -273,6 +284,11 @@ impl Record {
             Record::Region { id, parent, name } => writer.labelled(REGION, [id.get(), parent.get()], name),
             Record::Module { path, build_id, layout } => {
                 writer.labelled(MODULE, [*layout, build_id.len() as u32], &format!("{build_id}{path}"))
+            }
+            Record::Loaded { module, addresses, bias } => {
+                writer.numbers([*module]);
+                [addresses.start, addresses.end, *bias].into_iter().for_each(|word| writer.word(word));
+                LOADED
             }
             Record::Function { file, name } => {
                 writer.labelled(FUNCTION, [name.len() as u32], &format!("{name}{file}"))
@@ -315,6 +331,11 @@ impl Record {
                 let build_id = number(&mut rest)? as usize;
                 let (build_id, path) = rest.split_at_checked(build_id)?;
                 Record::Module { path: text(path), build_id: text(build_id), layout }
+            }
+            LOADED => {
+                let module = number(&mut rest)?;
+                let (start, end, bias) = (word(&mut rest)?, word(&mut rest)?, word(&mut rest)?);
+                Record::Loaded { module, addresses: start..end, bias }
             }
             FUNCTION => {
                 let name = number(&mut rest)? as usize;
@@ -375,8 +396,13 @@ impl Writer<'_> {
         self.bytes += 4 * COUNT as u64;
     }
 
+    fn word(&mut self, word: u64) {
+        self.numbers([word as u32, (word >> 32) as u32]);
+    }
+
     fn code(&mut self, code: Code) {
-        self.numbers([code.module, code.offset as u32, (code.offset >> 32) as u32]);
+        self.numbers([code.module]);
+        self.word(code.offset);
     }
 
     /// Numbers and a text; returns the `kind`.
@@ -415,8 +441,12 @@ fn region(bytes: &mut &[u8]) -> Option<RegionId> {
 }
 
 fn decode_code(bytes: &mut &[u8]) -> Option<Code> {
-    let (module, low, high) = (number(bytes)?, number(bytes)?, number(bytes)?);
-    Some(Code { module, offset: u64::from(low) | u64::from(high) << 32 })
+    Some(Code { module: number(bytes)?, offset: word(bytes)? })
+}
+
+fn word(bytes: &mut &[u8]) -> Option<u64> {
+    let (low, high) = (number(bytes)?, number(bytes)?);
+    Some(u64::from(low) | u64::from(high) << 32)
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -23,6 +23,7 @@ use crate::{CommId, CommRank, Operation, RegionId, Ticks, WorldRank};
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::num::NonZero;
+use std::ops::Range;
 
 /// One moment on two clocks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,6 +86,16 @@ pub enum Module {
         /// Its name.
         name: String,
     },
+}
+
+/// Where a binary was loaded.
+#[derive(Clone, Debug)]
+struct Loaded {
+    /// Its number.
+    module: u32,
+    addresses: Range<u64>,
+    /// What is added to an offset in it.
+    bias: u64,
 }
 
 /// A call site of this process.
@@ -176,6 +187,8 @@ pub struct Snapshot {
     pub regions: Vec<Region>,
     /// Binaries, and functions of interpreted languages, by their number.
     pub modules: Vec<Module>,
+    /// Where binaries with call sites were loaded, in this order.
+    loaded: Vec<Loaded>,
     /// Call sites by their number.
     pub sites: Vec<Site>,
     /// Call paths by their number: return addresses from the MPI call outwards.
@@ -259,6 +272,7 @@ impl Snapshot {
             communicators: Vec::new(),
             regions: Vec::new(),
             modules: Vec::new(),
+            loaded: Vec::new(),
             sites: Vec::new(),
             paths: Vec::new(),
             counters: HashMap::new(),
@@ -432,6 +446,10 @@ impl Snapshot {
             Record::Module { path, build_id, layout } => {
                 self.modules.push(Module::Binary { path, build_id, layout });
             }
+            Record::Loaded { module, addresses, bias } => {
+                self.check_code(&Code { module, offset: 0 })?;
+                self.loaded.push(Loaded { module, addresses, bias });
+            }
             Record::Function { file, name } => self.modules.push(Module::Function { file, name }),
             Record::Site { operation, code } => {
                 let operation = Operation::from_index(u64::from(operation));
@@ -475,6 +493,15 @@ impl Snapshot {
                 Some((site.operation, Some(site)))
             }
         }
+    }
+
+    /// The place to which the call in progress returns; `None` where that is not known, or in a binary from which no call was counted.
+    pub fn code_of(&self, active: &ActiveCall) -> Option<Code> {
+        let address = active.returns_to?.get();
+        // The call may be the last instruction of its binary. What was loaded last is what was there.
+        let is_there = |loaded: &&Loaded| loaded.addresses.contains(&(address - 1));
+        let loaded = self.loaded.iter().rev().find(is_there)?;
+        Some(Code { module: loaded.module, offset: address.wrapping_sub(loaded.bias) })
     }
 
     /// The identifier of a place in the code.

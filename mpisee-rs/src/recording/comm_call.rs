@@ -19,8 +19,9 @@ use crate::state::request::{Kind, REQUESTS, Started};
 use crate::state::sampled_overhead;
 use crate::state::sites;
 use crate::state::thread::{self, Inside, Thread};
+use crate::storage::frame::{self, CalledFrom};
 use crate::storage::hot::HOT;
-use crate::storage::{clock, frame, prefetch};
+use crate::storage::{clock, prefetch};
 use mpisee_profile::rows::End;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{active_call, awaited};
@@ -72,7 +73,8 @@ impl Uncounted {
         match call {
             Some(call) if call.communicator(comm).is_none() => {
                 // The function that makes the call is another one.
-                super::publish_uncounted(&call.inside, operation, 0);
+                let from = CalledFrom { frame: 0, ..sites::called_from() };
+                super::publish_uncounted(&call.inside, operation, from);
                 Uncounted::Unseen { _inside: call.inside }
             }
             _ => Uncounted::Passed,
@@ -193,6 +195,7 @@ impl CommCall {
         let values = &self.active_call.values;
         values[active_call::SINCE].store(start.get(), Ordering::Release);
         values[active_call::RETURNED].store(active_call::frame(frame::pointer()), Ordering::Relaxed);
+        values[active_call::RETURNS_TO].store(self.caller, Ordering::Relaxed);
         values[active_call::CALL].store(self.counter.0.active_call.get(), Ordering::Release);
         prefetch::data(self.counter.0.slot.get());
         let result = returning(make);

@@ -29,7 +29,7 @@ use crate::state::thread::{Borrowed, Inside, Thread};
 use crate::state::world::{self, World};
 use crate::storage::clock;
 use crate::storage::counters::{add, update};
-use crate::storage::frame::{self, ExportFrame};
+use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::storage::hot::HOT;
 use mpisee_profile::segment::layout::{Slot, call, peer};
 use mpisee_profile::segment::{Key, NotSeen, OperationAtSite, PeerKey, active_call, awaited};
@@ -127,7 +127,7 @@ impl Call {
     ) -> (R, Ticks) {
         let start = clock::ticks();
         let operation = active_call::Call::Counted(operation);
-        self.inside.publish(operation, communicator, start, frame::pointer(), ends);
+        self.inside.publish(operation, communicator, start, sites::called_from(), ends);
         let result = returning(call);
         let end = self.inside.returned();
         (result, clock::between(start, end))
@@ -136,7 +136,7 @@ impl Call {
     /// Makes a call that cannot be recorded. The segment still shows the call that the thread is in.
     #[inline(always)]
     pub fn make_uncounted<R>(&self, operation: Operation, call: impl FnOnce() -> R) -> R {
-        publish_uncounted(&self.inside, operation, frame::pointer());
+        publish_uncounted(&self.inside, operation, sites::called_from());
         call()
     }
 
@@ -292,9 +292,9 @@ pub unsafe fn record_call_with_status(
 
 #[cold]
 #[inline(never)]
-fn publish_uncounted(inside: &Inside, operation: Operation, frame: u64) {
+fn publish_uncounted(inside: &Inside, operation: Operation, from: CalledFrom) {
     let operation = active_call::Call::Counted(operation);
-    inside.publish(operation, CommId::NONE, clock::ticks(), frame, awaited::UNKNOWN);
+    inside.publish(operation, CommId::NONE, clock::ticks(), from, awaited::UNKNOWN);
 }
 
 /// Updates the counters of the calling thread.

@@ -8,19 +8,21 @@ use super::Recorder;
 use crate::state::bindings::BINDINGS;
 use crate::state::objects;
 use crate::state::python::{self, PythonStack};
+use crate::state::sampled_overhead;
 use crate::state::sites::SITES;
 use crate::state::unwinder::{MOST_FRAMES, Unwinder};
+use crate::storage::cancellation::NotCancelled;
 use crate::storage::counters::{add, update};
 use crate::storage::frame::{self, ExportFrame};
 use crate::storage::hot::HOT;
 use crate::storage::{clock, memory};
 use mpisee_profile::segment::layout::{overhead, path};
 use mpisee_profile::segment::log::{Code, Record};
-use mpisee_profile::segment::{Key, PathKey, active_call};
+use mpisee_profile::segment::{Key, PathKey};
 use mpisee_profile::{CommId, Operation, Ticks};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Take the path of calls that lasted N times as long as a walk.
 const TIMES: u64 = 50;
@@ -110,9 +112,19 @@ pub fn prepare() {
     *PATHS.lock().unwrap_or_else(PoisonError::into_inner) = Some(paths);
 }
 
+/// What is known of paths, unless another thread uses it now, or was led away from it. After a panic it is used as it is, as what a
+/// walk changes is looked up anew.
+fn unlocked() -> Option<MutexGuard<'static, Option<Paths>>> {
+    match PATHS.try_lock() {
+        Ok(paths) => Some(paths),
+        Err(TryLockError::Poisoned(paths)) => Some(paths.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 /// A sentence for `run.json` on what paths lack, if anything.
 pub fn note() -> Option<String> {
-    let paths = PATHS.try_lock().ok()?;
+    let paths = unlocked()?;
     let paths = paths.as_ref()?;
     let limit = (paths.without_number > 0).then(|| {
         format!(
@@ -134,7 +146,7 @@ pub fn slow_call(
     caller: &ExportFrame,
 ) {
     // A handler that led away from here by `siglongjmp` would leave it locked for good. Nor does one thread wait for another here.
-    let Ok(mut paths) = PATHS.try_lock() else { return };
+    let Some(mut paths) = unlocked() else { return };
     let Some(paths) = &mut *paths else { return };
     // A call that began before the bindings were found, or just then, is at its place in them, and its path would not be.
     let just_before =
@@ -147,6 +159,7 @@ pub fn slow_call(
     if left == 0 {
         return;
     }
+    let _not_cancelled = NotCancelled::new();
     paths.unwinder.limit_copying(left);
     let start = clock::ticks();
     let Found { number, is_new, is_unattributed } = paths.find(recorder, operation, caller);
@@ -161,7 +174,7 @@ pub fn slow_call(
     // The walk is in the overhead of paths, so that this call is no sample of what other calls cost.
     let header = recorder.world.segment.header();
     header.overhead[overhead::PATHS].store(paths.walk_ticks, Ordering::Relaxed);
-    recorder.thread.active_call.values[active_call::SAMPLED_SINCE].store(u64::MAX, Ordering::Relaxed);
+    sampled_overhead::leave_out();
     let Some(path) = number else {
         paths.without_number += u64::from(!is_unattributed);
         return;

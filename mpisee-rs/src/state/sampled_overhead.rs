@@ -8,10 +8,10 @@
 //! were touched last when ours were, in the call before: the [`stand_in`].
 
 use super::{buffers, switching, world};
-use crate::storage::clock;
 use crate::storage::sync::own_value;
+use crate::storage::{clock, current};
 use mpisee_profile::Ticks;
-use mpisee_profile::segment::active_call::{RETURNED, SAMPLED_SINCE, SAMPLING, SINCE, countdown};
+use mpisee_profile::segment::active_call::{RETURNED, SAMPLING, SINCE, countdown};
 use mpisee_profile::segment::layout::{Slot, sampled};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -84,13 +84,14 @@ fn turn(active_call: &Slot, begins: bool) {
     let hidden = clock::since(now).get().min(countdown::MOST_HIDDEN);
     set(active_call, SAMPLING, countdown::pack(countdown::left(word), countdown::stands_for(word), hidden));
     set(active_call, RETURNED, 0);
-    set(active_call, SAMPLED_SINCE, clock::ticks().get());
+    current::set_sampled_since(clock::ticks().get());
 }
 
 fn end(active_call: &Slot, now: Ticks) {
     let word = sampling(active_call);
     let (hidden, stands_for) = (countdown::hidden(word), countdown::stands_for(word));
-    let [began, since, returned] = [SAMPLED_SINCE, SINCE, RETURNED].map(|which| value(active_call, which));
+    let began = Ticks::new(current::sampled_since());
+    let [since, returned] = [SINCE, RETURNED].map(|which| value(active_call, which));
     // No call to MPI was made, or a callback left it.
     let is_whole = began <= since && since <= returned && returned <= now;
     let Some(world) = world::world() else { return };
@@ -112,6 +113,11 @@ fn end(active_call: &Slot, now: Ticks) {
     count_down(active_call, mean / 2 + chance);
     // The thread is in no call any more.
     switching::follow();
+}
+
+/// What the thread does in this call is in other sums: if it is one that is measured, it is no sample.
+pub fn leave_out() {
+    current::set_sampled_since(u64::MAX);
 }
 
 /// The next call that is measured is the last of so many, for all of which it stands.

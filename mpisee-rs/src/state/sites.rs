@@ -10,7 +10,8 @@ use crate::state::objects::{self, Loaded, Object, Stamp, own_range};
 use crate::state::python::Line;
 use crate::state::stack;
 use crate::state::world::World;
-use crate::storage::frame::{self, ExportFrame};
+use crate::storage::cancellation::NotCancelled;
+use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::storage::hot::{HOT, SiteMode};
 use crate::storage::memory;
 use crate::storage::patience::PatientMutex;
@@ -203,6 +204,7 @@ impl Sites {
 
     #[cold]
     fn first_seen(&self, world: &World, key: u64, operation: Operation, caller: u64) -> u32 {
+        let _not_cancelled = NotCancelled::new();
         // Before the lock is taken: another thread may hold the loader's and want this one.
         let found = self.find(caller);
         // New sites are often those of a library that was just loaded, and that may have brought the driver.
@@ -350,10 +352,13 @@ impl Known {
             is_apart && other.module != module && stamp.agrees_with(&other.stamp)
         });
         self.is_reloaded |= self.mapped.len() < before;
+        let addresses = range.start as u64..range.end as u64;
         let mapped = Mapped { range, stamp, bias, module };
         let code = mapped.code_at(call_end);
         if self.mapped.try_reserve(1).is_ok() {
             self.mapped.push(mapped);
+            // Without room for it, readers do not know from where a call in progress is made.
+            segment.log(&Record::Loaded { module, addresses, bias: bias as u64 });
         }
         Some(code)
     }
@@ -417,11 +422,11 @@ impl Known {
 }
 
 /// More than the library's code takes: what lies behind it may be taken for its own, and is looked at more closely.
-const MOST_BYTES_OF_LIBRARY: u64 = 4 << 20;
+const MOST_BYTES_OF_LIBRARY: u64 = 8 << 20;
 
 /// Prepares to keep calls apart by their sites, before the first call is counted.
 pub fn prepare(world: &World) {
-    own_range();
+    let own = own_range();
     stack::prepare();
     if world.options.sites > 0 {
         let sites = world.options.sites as usize;
@@ -432,7 +437,10 @@ pub fn prepare(world: &World) {
             let _ = known.sites.try_reserve_exact(sites);
         }
         let has_bindings = BINDINGS.find();
-        HOT.set_sites(if has_bindings { SiteMode::BeyondBindings } else { SiteMode::OfProgram });
+        // A larger library has to look at each caller more closely.
+        let is_large = own.len() as u64 > MOST_BYTES_OF_LIBRARY;
+        let mode = if has_bindings || is_large { SiteMode::BeyondBindings } else { SiteMode::OfProgram };
+        HOT.set_sites(mode);
     }
 }
 
@@ -446,6 +454,12 @@ pub fn caller_of_export() -> u64 {
         return caller;
     }
     caller_further_out(frame::pointer())
+}
+
+/// From where the call is made that the program has made to the function into which this is inlined, or to one that has called that.
+#[inline(always)]
+pub fn called_from() -> CalledFrom {
+    CalledFrom { frame: frame::pointer(), caller: caller_of_export() }
 }
 
 /// As [`caller_of_export`], where sites are not kept apart, the export has called another function of the library, as those of Fortran

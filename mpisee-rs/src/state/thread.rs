@@ -11,6 +11,8 @@ use crate::state::switching;
 use crate::state::world::{self, World};
 use crate::storage::clock;
 use crate::storage::counters::Counters;
+use crate::storage::current;
+use crate::storage::frame::CalledFrom;
 use crate::storage::hot::HOT;
 use crate::storage::memory;
 use crate::storage::prefetch;
@@ -90,7 +92,7 @@ fn ended() -> *const Thread {
 /// A number that no other thread has while this one lives.
 #[inline]
 pub fn number() -> usize {
-    current::get().addr()
+    current::get::<Thread>().addr()
 }
 
 /// A number by which [`Thread::cached_by_number`] finds a cached call of the same thread again.
@@ -102,7 +104,7 @@ pub fn cached_number(cached: &CachedCall) -> u8 {
 /// The calling thread's state, if it has one.
 #[inline]
 pub fn own() -> Option<&'static Thread> {
-    let current = current::get();
+    let current = current::get::<Thread>();
     // SAFETY: a pointer that is neither null nor `ended` is the leased state, which is never freed.
     (!current.is_null() && current != ended()).then(|| unsafe { &*current })
 }
@@ -357,21 +359,22 @@ impl Inside {
         Some(Inside { thread, active_call })
     }
 
-    /// Publishes the call that the thread is in, when it began, the frame of the function that makes it, 0 if that is unknown, and with
-    /// whom it communicates, see [`mpisee_profile::segment::awaited`].
+    /// Publishes the call that the thread is in, when it began, from where it is made, and with whom it communicates, see
+    /// [`mpisee_profile::segment::awaited`].
     #[inline]
     pub fn publish(
         &self,
         call: active_call::Call,
         communicator: CommId,
         since: Ticks,
-        frame: u64,
+        from: CalledFrom,
         ends: u64,
     ) {
         let values = &self.active_call.values;
         // A reader that sees the new tick sees the old call cleared; one that sees the new call sees its tick.
         values[active_call::SINCE].store(since.get(), Ordering::Release);
-        values[active_call::RETURNED].store(active_call::frame(frame), Ordering::Relaxed);
+        values[active_call::RETURNED].store(active_call::frame(from.frame), Ordering::Relaxed);
+        values[active_call::RETURNS_TO].store(from.caller, Ordering::Relaxed);
         values[active_call::ENDS].store(ends, Ordering::Relaxed);
         values[active_call::CALL].store(active_call::pack(call, communicator), Ordering::Release);
     }
@@ -388,7 +391,7 @@ impl Inside {
     #[inline(never)]
     fn enter_first() -> Option<Inside> {
         let world = world::world()?;
-        if !current::get().is_null() {
+        if !current::get::<Thread>().is_null() {
             process::note_untracked_call();
             world::not_seen(NotSeen::EndingThread);
             return None;
@@ -462,125 +465,6 @@ impl Drop for Inside {
         self.active_call.values[active_call::CALL].store(active_call::NOWHERE, Ordering::Release);
         sampled_overhead::call_ends(self.active_call);
     }
-}
-
-/// The calling thread's own state: null, that of a thread that has [`ended`], or the leased one.
-///
-/// PERF: a library finds a `thread_local!` by a call of the dynamic linker's, which is a tenth of what an ordinary
-/// call costs. Rust has no other way yet (`-Z tls-model=initial-exec`), so that the assembler says it: a place at
-/// a fixed distance from the thread's own block, which the linker fills in when it loads the library.
-#[cfg(target_arch = "x86_64")]
-mod current {
-    use super::{Slot, Thread};
-    use crate::storage::hot::HOT;
-    use std::arch::{asm, global_asm};
-    use std::sync::atomic::Ordering;
-
-    global_asm!(
-        ".pushsection .tbss.mpisee_current,\"awT\",@nobits",
-        ".p2align 3",
-        ".globl mpisee_current",
-        ".hidden mpisee_current",
-        ".type mpisee_current,@object",
-        ".size mpisee_current,16",
-        "mpisee_current:",
-        ".zero 16",
-        ".popsection",
-    );
-
-    #[inline(always)]
-    pub fn get() -> *const Thread {
-        let pointer;
-        // SAFETY: reads the calling thread's own eight bytes, zero at first; the offset comes from the linker.
-        unsafe {
-            asm!(
-                "mov {pointer}, qword ptr [rip + mpisee_current@GOTTPOFF]",
-                "mov {pointer}, qword ptr fs:[{pointer}]",
-                pointer = out(reg) pointer,
-                options(readonly, nostack, preserves_flags),
-            );
-        }
-        pointer
-    }
-
-    /// The state, and the slot of the call in progress, which is null without one.
-    ///
-    /// PERF: the call has read the cache line that has the offset already; the linker's table would be one more.
-    #[inline(always)]
-    pub fn both() -> (*const Thread, *const Slot) {
-        let (thread, active_call);
-        // SAFETY: reads the calling thread's own words at the offset that `set` has stored; while calls are counted, one
-        // has been set.
-        unsafe {
-            asm!(
-                "mov {thread}, qword ptr fs:[{offset}]",
-                "mov {active_call}, qword ptr fs:[{offset} + 8]",
-                offset = in(reg) HOT.thread_offset.load(Ordering::Relaxed),
-                thread = out(reg) thread,
-                active_call = lateout(reg) active_call,
-                options(readonly, nostack, preserves_flags),
-            );
-        }
-        (thread, active_call)
-    }
-
-    pub fn set(thread: *const Thread, active_call: *const Slot) {
-        // SAFETY: as above; nobody else writes them.
-        unsafe {
-            asm!(
-                "mov {offset}, qword ptr [rip + mpisee_current@GOTTPOFF]",
-                "mov qword ptr fs:[{offset}], {thread}",
-                "mov qword ptr fs:[{offset} + 8], {active_call}",
-                offset = out(reg) _,
-                thread = in(reg) thread,
-                active_call = in(reg) active_call,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-
-    /// Finds out where the words are.
-    pub fn locate() {
-        let offset: usize;
-        // SAFETY: reads what the linker has filled in.
-        unsafe {
-            asm!(
-                "mov {offset}, qword ptr [rip + mpisee_current@GOTTPOFF]",
-                offset = out(reg) offset,
-                options(readonly, nostack, preserves_flags),
-            );
-        }
-        HOT.thread_offset.store(offset, Ordering::Relaxed);
-    }
-}
-
-/// The calling thread's own state: null, that of a thread that has [`ended`], or the leased one.
-#[cfg(not(target_arch = "x86_64"))]
-mod current {
-    use super::{Slot, Thread};
-    use std::cell::Cell;
-    use std::ptr;
-
-    thread_local! {
-        static CURRENT: Cell<(*const Thread, *const Slot)> = const { Cell::new((ptr::null(), ptr::null())) };
-    }
-
-    #[inline]
-    pub fn get() -> *const Thread {
-        both().0
-    }
-
-    /// The state, and the slot of the call in progress, which is null without one.
-    #[inline]
-    pub fn both() -> (*const Thread, *const Slot) {
-        CURRENT.with(Cell::get)
-    }
-
-    pub fn set(thread: *const Thread, active_call: *const Slot) {
-        CURRENT.with(|current| current.set((thread, active_call)));
-    }
-
-    pub fn locate() {}
 }
 
 fn is_main_thread() -> bool {

@@ -82,6 +82,15 @@ pub fn library() -> u64 {
 /// Frames of the library that a call goes through at most before it is recorded.
 const MOST_FRAMES: usize = 16;
 
+/// From where a call is made.
+#[derive(Clone, Copy)]
+pub struct CalledFrom {
+    /// The frame of the library's function that makes it; 0 where that is not known.
+    pub frame: u64,
+    /// The address in the program to which it returns; 0 where that is not known.
+    pub caller: u64,
+}
+
 /// The frame of the library's function that the program has called.
 #[derive(Clone, Copy)]
 pub struct ExportFrame {

@@ -1,8 +1,10 @@
 //! Shared-memory segment, tables for several threads, clocks, messages to the user, and the C library's functions under
 //! names that no program can take. Nothing here depends on MPI.
 
+pub mod cancellation;
 pub mod clock;
 pub mod counters;
+pub mod current;
 pub mod descriptors;
 pub mod frame;
 pub mod hot;

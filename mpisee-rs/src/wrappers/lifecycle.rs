@@ -22,9 +22,10 @@ use crate::state::switching::{at_switch, switch};
 use crate::state::thread::{self, Inside};
 use crate::state::variables;
 use crate::state::world::{self, World};
+use crate::storage::clock;
+use crate::storage::frame::CalledFrom;
 use crate::storage::message::{self, say};
 use crate::storage::segment::{self, Segment};
-use crate::storage::{clock, frame};
 use mpisee_collect::process as identity;
 use mpisee_profile::options::{Collect, Options};
 use mpisee_profile::segment::awaited::{self, Wildcards};
@@ -63,7 +64,7 @@ pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
-    let _inside = publish_call(active_call::Call::Finalize, CommId::WORLD, frame::pointer());
+    let _inside = publish_call(active_call::Call::Finalize, CommId::WORLD, sites::called_from());
     if process::is_tracking() {
         world::guarded(variables::end);
     }
@@ -78,7 +79,7 @@ pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn abort(make: impl FnOnce() -> c_int) -> c_int {
-    let inside = publish_call(active_call::Call::Abort, CommId::NONE, frame::pointer());
+    let inside = publish_call(active_call::Call::Abort, CommId::NONE, sites::called_from());
     if inside.is_some()
         && let Some(world) = world::world()
     {
@@ -101,12 +102,12 @@ fn say_kept(world: &World) {
 }
 
 /// Publishes the call that the thread is in, until the returned guard is dropped.
-fn publish_call(call: active_call::Call, communicator: CommId, frame: u64) -> Option<Inside> {
+fn publish_call(call: active_call::Call, communicator: CommId, from: CalledFrom) -> Option<Inside> {
     if !process::is_tracking() {
         return None;
     }
     let inside = Inside::enter()?;
-    inside.publish(call, communicator, clock::ticks(), frame, awaited::UNKNOWN);
+    inside.publish(call, communicator, clock::ticks(), from, awaited::UNKNOWN);
     Some(inside)
 }
 

@@ -2,14 +2,16 @@
 
 use super::wanted::is_called;
 use super::{Outcome, skipped};
+use crate::interrupted;
 use crate::output::printable;
 use crate::units::count;
+use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use clap::Args;
 use mpisee_collect::profile::{self, Described, Recovered, Wish};
 use mpisee_collect::segments::{self, Empty, Segment, Skipped, WorldSegments};
 use mpisee_profile::RankSet;
-use mpisee_profile::run::rfc3339;
+use mpisee_profile::run::{EndedIn, rfc3339};
 use mpisee_profile::writer::since_taken;
 
 use std::io::Write;
@@ -295,7 +297,9 @@ fn tell_recovered(world: &WorldSegments, recovered: &Recovered) -> Result<()> {
         world.size(),
         rfc3339(start)
     ))?;
-    recovered.ended_in.iter().try_for_each(|place| say(&format!("  {}", place.sentence())))
+    let places: Vec<&EndedIn> = recovered.ended_in.iter().collect();
+    let view = ProfileView::open(&recovered.directory)?;
+    interrupted::sentences(&view, &places).iter().try_for_each(|sentence| say(&format!("  {sentence}")))
 }
 
 fn say(sentence: &str) -> Result<()> {

@@ -1,8 +1,14 @@
 //! The frames of a call site.
 
-use crate::symbols::{Binaries, Frame};
+use crate::symbols::{BETWEEN, Binaries, Frame};
 use mpisee_profile::SiteId;
 use mpisee_profile::rows::SiteRow;
+
+/// Functions in `inlined_into` at most: each is a level of a tree, so that a damaged table could fill the memory.
+const MOST_INLINED: usize = 64;
+
+/// Between a function and its place.
+const AT: &str = " at ";
 
 /// A function that a call site is in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +37,42 @@ impl SiteFrame {
         SiteFrame { function, file: String::new(), line: None, module: String::new(), offset: 0 }
     }
 
+    /// `step at /src/solver.c:301 < main at /src/main.c:88`, as `sites.csv` has the functions into which one is inlined.
+    pub fn list_text(frames: &[SiteFrame]) -> String {
+        let text =
+            |frame: &SiteFrame| format!("{}{AT}{}:{}", frame.function, frame.file, frame.line.unwrap_or(0));
+        frames.iter().take(MOST_INLINED).map(text).collect::<Vec<_>>().join(BETWEEN)
+    }
+
+    /// The frames of such a text, in a binary of this file name; none if it is no such text, or has more of them than anybody inlines. Names of functions have `<` in them,
+    /// too, so that a frame ends where a line is before it.
+    pub fn of_list(text: &str, module: &str) -> Option<Vec<SiteFrame>> {
+        let mut frames = Vec::new();
+        let mut frame = String::new();
+        for part in text.split(BETWEEN).filter(|_| !text.is_empty()) {
+            if frames.len() == MOST_INLINED {
+                return None;
+            }
+            frame.push_str(part);
+            match SiteFrame::of_list_item(&frame, module) {
+                Some(whole) => {
+                    frames.push(whole);
+                    frame.clear();
+                }
+                None => frame.push_str(BETWEEN),
+            }
+        }
+        frame.is_empty().then_some(frames)
+    }
+
+    fn of_list_item(text: &str, module: &str) -> Option<SiteFrame> {
+        let (place, line) = text.rsplit_once(':')?;
+        let (function, file) = place.split_once(AT)?;
+        let line = Some(line.parse().ok()?).filter(|&line| line > 0);
+        let [function, file, module] = [function, file, module].map(str::to_owned);
+        Some(SiteFrame { function, file, line, module, offset: 0 })
+    }
+
     /// Returns whether it is a line of an interpreted language, which is in no binary.
     pub fn is_of_interpreter(&self) -> bool {
         self.module.is_empty() && !self.file.is_empty()
@@ -39,7 +81,7 @@ impl SiteFrame {
     /// `step at solver.c:301`; without lines `step+0x1f in app`, without functions `app+0x11c5`.
     pub fn text(&self) -> String {
         match self.line_text() {
-            Some(line) => format!("{} at {line}", self.function),
+            Some(line) => format!("{}{AT}{line}", self.function),
             None => self.name_in_module(),
         }
     }
@@ -98,7 +140,7 @@ impl Unresolved {
             Unresolved::WithoutNamedFile => {
                 "the file with its debug information is missing, or another build's"
             }
-            Unresolved::WithoutFunctions => "its .dwo files are missing",
+            Unresolved::WithoutFunctions => "files with its functions are missing",
         }
     }
 
@@ -119,7 +161,10 @@ pub fn of_row(row: &SiteRow, binaries: &mut Binaries) -> (Vec<SiteFrame>, Option
         module: module.clone(),
         offset: if row.function.is_empty() { offset.unwrap_or(0) } else { 0 },
     };
-    let (Some(offset), false) = (offset, row.module.is_empty()) else { return (vec![written], None) };
+    // A list that is damaged is an error when the table is read.
+    let outer = SiteFrame::of_list(&row.inlined_into, &module).unwrap_or_default();
+    let written = [vec![written], outer].concat();
+    let (Some(offset), false) = (offset, row.module.is_empty()) else { return (written, None) };
     let (found, unresolved) =
         match binaries.find_with_layout(&row.module, std::slice::from_ref(&row.build_id), &row.layout) {
             Err(problem) if problem.is_missing => (Vec::new(), Some(Unresolved::Missing)),
@@ -148,12 +193,17 @@ pub fn of_row(row: &SiteRow, binaries: &mut Binaries) -> (Vec<SiteFrame>, Option
     };
     let has_been_resolved = row.line.is_some();
     match found.first() {
-        Some(first) if first.line.is_some() || !has_been_resolved && row.function.is_empty() => {
+        Some(first) if first.line.is_some() || !has_been_resolved && names_as_much(first, row) => {
             (found.into_iter().map(of).collect(), unresolved)
         }
         // Resolved before, by `--resolve` perhaps on another machine.
-        _ => (vec![written], unresolved.filter(|_| !has_been_resolved)),
+        _ => (written, unresolved.filter(|_| !has_been_resolved)),
     }
+}
+
+/// Returns whether the binary has the function's name, if the row has.
+fn names_as_much(frame: &Frame, row: &SiteRow) -> bool {
+    row.function.is_empty() || !frame.function.is_empty()
 }
 
 /// The last part of a path.
@@ -164,6 +214,33 @@ pub fn file_name(path: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_into_which_one_is_inlined_are_read_as_they_are_written() {
+        let frame = |function: &str, file: &str, line: Option<u32>| SiteFrame {
+            function: function.into(),
+            file: file.into(),
+            line,
+            module: "app".into(),
+            offset: 0,
+        };
+        let frames = [
+            frame("step", "/src/solver.c", Some(301)),
+            frame("Is<(1 < 2)>::operator< <int>", "C:/of a < b/io.cpp", None),
+            frame("main", "", Some(88)),
+        ];
+        let text = SiteFrame::list_text(&frames);
+        assert!(text.starts_with("step at /src/solver.c:301 < Is<"), "{text}");
+        assert_eq!(SiteFrame::of_list(&text, "app").as_deref(), Some(&frames[..]));
+        assert_eq!(SiteFrame::of_list("", "app"), Some(Vec::new()));
+        let many = vec!["step at solver.c:301"; MOST_INLINED + 1].join(BETWEEN);
+        assert_eq!(SiteFrame::of_list(&many, "app"), None);
+        for damaged in
+            ["step", "step at solver.c:301 < ", "step at solver.c:301 < main at", "step at solver.c:-1"]
+        {
+            assert_eq!(SiteFrame::of_list(damaged, "app"), None, "{damaged}");
+        }
+    }
 
     #[test]
     fn a_frame_is_told_by_what_is_known_of_it() {

@@ -179,7 +179,7 @@ fn note_on_functions(modules: &[(&String, &Unresolved)]) -> Option<String> {
     let each: Vec<&str> = modules.iter().map(|(module, _)| frames::file_name(module)).collect();
     (!each.is_empty()).then(|| {
         format!(
-            "The functions of {} are described in .dwo files (-gsplit-dwarf) that are missing here: a line may be of a function that \
+            "The functions of {} are described in files that are missing here (.dwo of -gsplit-dwarf, or the common one of dwz): a line may be of a function that \
              was inlined into the one beside it.",
             each.join(", ")
         )

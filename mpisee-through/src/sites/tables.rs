@@ -1,5 +1,6 @@
 //! Reads the tables of call sites and stacks, and refuses rows that no resolution or tree can be made of.
 
+use super::frames::SiteFrame;
 use mpisee_profile::rows::{PathRow, PathTotalRow, Row, SiteRow, StackRow};
 use mpisee_profile::{PathId, Profile, ProfileError, SiteId};
 use std::collections::HashMap;
@@ -10,7 +11,7 @@ const MOST_OF_PATH: usize = 1024;
 /// The rows of `sites.csv`; nothing if there is none.
 ///
 /// # Errors
-/// Of a table that cannot be read, and of an address that is none.
+/// Of a table that cannot be read, of an address that is none, and of functions that are no list.
 pub fn sites(profile: &Profile) -> Result<Vec<SiteRow>, ProfileError> {
     let mut rows: Vec<SiteRow> = Vec::new();
     let mut line = 2;
@@ -22,7 +23,14 @@ pub fn sites(profile: &Profile) -> Result<Vec<SiteRow>, ProfileError> {
             let why = format!("column 'offset': '{}' is no address like 0x4011c5", row.offset);
             return Err(malformed::<SiteRow>(profile, line, why));
         }
-        line += 1 + newlines(&[&row.module, &row.function, &row.file]);
+        if SiteFrame::of_list(&row.inlined_into, "").is_none() {
+            let why = format!(
+                "column 'inlined_into': '{}' is no list of functions like step at /src/solver.c:301",
+                row.inlined_into
+            );
+            return Err(malformed::<SiteRow>(profile, line, why));
+        }
+        line += 1 + newlines(&[&row.module, &row.function, &row.file, &row.inlined_into]);
         rows.push(row);
     }
     Ok(rows)

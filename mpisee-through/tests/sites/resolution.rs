@@ -191,17 +191,25 @@ fn where_files_with_functions_are_missing_that_is_said() {
         apart.for_each(|path| std::fs::remove_file(path).unwrap());
         let (found, notes) = places(&profile, Path::new(""), &[]);
         assert_eq!(found, ["main at solver.c:13", "step at solver.c:3"], "{version}");
-        assert!(notes.starts_with("The functions of app are described in .dwo files"), "{version}: {notes}");
+        assert!(
+            notes.starts_with("The functions of app are described in files that are missing here (.dwo of"),
+            "{version}: {notes}"
+        );
     }
 }
 
 #[test]
 fn functions_without_lines_have_their_offset() {
     let built = Built::new(&[]);
-    let (found, notes) = places(&built.profile(&built.build_id), Path::new(""), &[]);
+    let profile = built.profile(&built.build_id);
+    let (found, notes) = places(&profile, Path::new(""), &[]);
     assert!(found[0].starts_with("main+0x") && found[0].ends_with(" in app"), "{found:?}");
     assert!(found[1].starts_with("step+0x"), "{found:?}");
     assert!(notes.contains("app (built without -g)") && notes.contains("MPISEE_DEBUGINFO=DIR"), "{notes}");
+    let ran = profile.run(&["sites", "app.mpisee", "--resolve"]);
+    assert!(ran.exits(0).stdout.ends_with("has the lines of 0 of 3 call sites.\n"), "{}", ran.stdout);
+    std::fs::remove_file(&built.app).unwrap();
+    assert_eq!(places(&profile, Path::new(""), &[]).0, ["main in app", "step in app"]);
 }
 
 #[test]
@@ -215,12 +223,17 @@ fn another_build_is_not_resolved_and_what_was_resolved_stays() {
         ran.stdout
     );
     let table = std::fs::read_to_string(profile.directory.join("sites.csv")).unwrap();
-    assert!(table.contains(",exchange,") && table.contains("solver.c,3\n"), "{table}");
+    assert!(table.contains(",exchange,") && table.contains("solver.c,3,step at "), "{table}");
     let other = Built::new(&["-g", "-O1"]);
     std::fs::copy(&other.app, &built.app).unwrap();
     let (found, notes) = places(&profile, Path::new(""), &[]);
-    assert_eq!((found, notes.as_str()), (vec!["exchange at solver.c:3".into(), LINES[1].into()], ""));
-    let (found, notes) = places(&built.profile(&built.build_id), Path::new(""), &[]);
+    assert_eq!((found, notes), (LINES.map(str::to_owned).to_vec(), String::new()));
+    let damaged = table.replace("solver.c:7", "solver.c");
+    std::fs::write(profile.directory.join("sites.csv"), damaged).unwrap();
+    let ran = profile.run(&["sites", "app.mpisee"]);
+    assert!(ran.exits(1).stderr.contains("column 'inlined_into': 'step at "), "{}", ran.stderr);
+    let profile = built.profile(&built.build_id);
+    let (found, notes) = places(&profile, Path::new(""), &[]);
     assert!(found.iter().all(|place| place.starts_with("app+0x")), "{found:?}");
     assert!(notes.starts_with("No lines are known of app (not the file that ran)."), "{notes}");
 }

@@ -168,16 +168,7 @@ impl Builder {
     /// Adds a call site that is not resolved.
     pub fn site(&mut self, module: &str, build_id: &str, offset: u64) -> SiteId {
         let site = SiteId::new(module, build_id, 0, offset);
-        self.sites.push(SiteRow {
-            site,
-            module: module.to_owned(),
-            build_id: build_id.to_owned(),
-            layout: String::new(),
-            offset: format!("{offset:#x}"),
-            function: String::new(),
-            file: String::new(),
-            line: None,
-        });
+        self.sites.push(SiteRow::unresolved(site, module, build_id, "", offset));
         site
     }
 
@@ -192,9 +183,7 @@ impl Builder {
     /// Adds a line of Python, which is on paths.
     pub fn line_of_python(&mut self, function: &str, file: &str, line: u32) -> SiteId {
         let site = SiteId::of_line(file, function, line.into());
-        let (function, file) = (function.to_owned(), file.to_owned());
-        let [module, build_id, layout, offset] = [const { String::new() }; 4];
-        self.sites.push(SiteRow { site, module, build_id, layout, offset, function, file, line: Some(line) });
+        self.sites.push(SiteRow::of_line(site, function, file, Some(line)));
         site
     }
 

@@ -205,7 +205,17 @@ fn ranks_that_were_killed_in_a_hang_say_for_which_message_they_waited() {
         waiting.place.wait_for_ranks(&[]);
         let said = waiting.place.recover(&["--output", "ended.mpisee"]);
         assert!(said.contains("\n  Ranks 0-1 were in MPI_Allreduce on W_s1.0 (call 6)"), "{said}");
-        assert!(said.contains("\n  Rank 2 was in MPI_Recv from 3 tag 4 on W"), "{said}");
+        let at = |text: &str| {
+            let source =
+                std::fs::read_to_string(mpisee_tests::root().join("tests/programs/lifecycle/waits.c"))
+                    .expect("it is there");
+            let line = source.lines().position(|line| line.contains(text)).expect("the call is there") + 1;
+            format!(", called by main at waits.c:{line}")
+        };
+        let receives = at("MPI_Recv(in");
+        assert!(said.contains(&format!("\n  Rank 2 was in MPI_Recv from 3 tag 4 on W{receives}")), "{said}");
+        let reduces = at("        MPI_Allreduce(out");
+        assert!(said.contains(&format!("on W_s1.0 (call 6){reduces}")), "{said}");
         let profile = waiting.place.tables("ended.mpisee");
         let place = profile.run.ended_in.iter().find(|place| place.ranks == "2").expect("it is there");
         assert_eq!((place.with.as_deref(), place.peer, place.tag), (Some("from 3 tag 4"), Some(3), Some(4)));

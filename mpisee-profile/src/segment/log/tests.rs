@@ -76,6 +76,7 @@ proptest! {
             Record::Variable { of_world: number % 2 == 0, class: "level".to_owned(), name: "pml_x".to_owned(), description: text.clone() },
             Record::Function { file: text.clone(), name: format!("{number}") },
             Record::Module { path: text, build_id: format!("{number:x}"), layout: number },
+            Record::Loaded { module: number, addresses: code.offset..u64::MAX, bias: u64::from(number) << 30 },
             Record::Site { operation: number as u16, code },
             Record::Path { frames: vec![code, Code { module: 0, offset: 1 }] },
             Record::Freed { id },

@@ -1,6 +1,7 @@
 //! The segment's file: created under an unpredictable name, and grown only by space that is reserved first.
 
 use super::extents::GRANULE;
+use crate::storage::cancellation::NotCancelled;
 use crate::storage::descriptors;
 use mpisee_profile::segment::file_name;
 use std::cell::UnsafeCell;
@@ -102,6 +103,7 @@ impl SharedFile {
     }
 
     fn reserve(&self, from: usize, to: usize) -> io::Result<OwnedFd> {
+        let _not_cancelled = NotCancelled::new();
         let file = open(&self.path, libc::O_RDWR)?;
         if identity(&file)? != self.identity {
             return Err(io::Error::other("another file took its name"));

@@ -183,7 +183,8 @@ impl Found {
 
 fn closing(is_empty: bool, left_out: &[OnPath]) -> String {
     let paths = match left_out.len() {
-        0 if is_empty => return "No call took so long that its path was taken; mpisee-through sites has the places of all calls.\n".to_owned(),
+        0 if is_empty => return "No path was taken: calls were too short, or the 2 % of their time that walking stacks may take were used up; mpisee-through sites has \
+             the places of all calls.\n".to_owned(),
         0 => return String::new(),
         1 => "1 more path is".to_owned(),
         count => format!("{count} more paths are"),

@@ -1,7 +1,7 @@
 //! `sites --resolve`: functions and lines for `sites.csv`.
 
 use crate::load;
-use crate::sites::Sites;
+use crate::sites::{SiteFrame, Sites};
 use crate::units::count;
 use crate::view::ProfileView;
 use anyhow::{Context, Result};
@@ -13,10 +13,11 @@ pub fn write(view: &ProfileView, sites: &mut Sites) -> Result<String> {
     let mut rows: Vec<SiteRow> = load::all(view.profile())?;
     for row in &mut rows {
         let frames = sites.frames(row.site);
-        if let Some(frame) = frames.first().filter(|frame| frame.line.is_some()) {
-            row.function = frame.function.clone();
-            row.file = frame.file.clone();
-            row.line = frame.line;
+        if let Some((innermost, outer)) = frames.split_first().filter(|(it, _)| !it.function.is_empty()) {
+            row.function = innermost.function.clone();
+            row.file = innermost.file.clone();
+            row.line = innermost.line;
+            row.inlined_into = SiteFrame::list_text(outer);
         }
     }
     let path = view.profile().directory().join(SiteRow::FILE);

@@ -66,6 +66,9 @@ pub struct RunSummary<'a> {
     complete: bool,
     incomplete_because: Option<&'a str>,
     ended_in: &'a [EndedIn],
+    /// A sentence for each of them.
+    #[serde(skip)]
+    ended_places: Vec<String>,
     recording_was_off: bool,
     #[serde(skip_serializing_if = "<[SwitchInfo]>::is_empty")]
     switches: &'a [SwitchInfo],
@@ -119,6 +122,7 @@ impl<'a> RunSummary<'a> {
             complete: run.complete,
             incomplete_because: run.incomplete_because.as_deref(),
             ended_in: &run.ended_in,
+            ended_places: interrupted::sentences(view, &run.ended_in.iter().collect::<Vec<_>>()),
             recording_was_off: run.recording_was_off,
             switches: &run.switches,
             names_agree: run.names_agree,
@@ -207,7 +211,7 @@ impl<'a> RunSummary<'a> {
         if !self.complete {
             let why = self.incomplete_because.unwrap_or("run.json does not say why");
             sentences.push(format!("The profile is incomplete: {why}."));
-            sentences.extend(self.ended_in.iter().map(|place| format!("{}.", place.sentence())));
+            sentences.extend(self.ended_places.iter().map(|place| format!("{place}.")));
         }
         sentences.extend(self.layout_note.map(str::to_owned));
         if self.names_agree == Some(false) {

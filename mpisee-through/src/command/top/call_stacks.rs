@@ -92,6 +92,7 @@ impl CallStacks {
             return known;
         }
         let mut read = Vec::new();
+        let mut build_ids = HashMap::new();
         let is_here = snapshot.namespace == process::namespace();
         let elsewhere = || Err("it runs in another container; ask inside of that".to_owned());
         match if is_here { self.reader.of(snapshot.pid) } else { elsewhere() } {
@@ -104,11 +105,15 @@ impl CallStacks {
                     let Some(frame) = call.frame else { continue };
                     read.push((*call, stacks.read(frame)));
                 }
+                build_ids = stacks.build_ids;
             }
         }
         let still = segment.read_now().map(|now| now.active_calls).unwrap_or_default();
         read.retain(|(call, _)| still.contains(call));
         let symbols = symbols_of(&mut self.symbols, &self.dirs, snapshot);
+        for (path, build_id) in build_ids {
+            build_id.iter().for_each(|build_id| symbols.learn(&path, build_id));
+        }
         for (call, stack) in read {
             match stack {
                 Ok(addresses) => {
@@ -132,7 +137,15 @@ fn symbols_of<'s>(
     snapshot: &Snapshot,
 ) -> &'s mut Symbols {
     let began = rfc3339(snapshot.start_realtime_ns);
-    symbols.entry(began.clone()).or_insert_with(|| Symbols::of_running(dirs.clone(), &began))
+    let symbols = symbols.entry(began.clone()).or_insert_with(|| Symbols::of_running(dirs.clone(), &began));
+    for module in &snapshot.modules {
+        if let Module::Binary { path, build_id, .. } = module
+            && !build_id.is_empty()
+        {
+            symbols.learn(path, build_id);
+        }
+    }
+    symbols
 }
 
 fn call_counts(snapshot: &Snapshot) -> CallCounts {

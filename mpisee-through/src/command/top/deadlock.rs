@@ -69,6 +69,15 @@ enum Match {
     Yes,
 }
 
+/// When the sender counts a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    /// Where a call starts its request.
+    AtItsStart,
+    /// Where a call sends it.
+    AfterTheCall,
+}
+
 struct Links<'j> {
     job: &'j Job,
     still: &'j BTreeSet<WorldRank>,
@@ -211,7 +220,7 @@ impl Links<'_> {
             }
             (With::To(to, tag), Op::Send | Op::Ssend | Op::Rsend) => {
                 let to = to.in_world()?;
-                self.suffices(self.send(rank, to, name, tag)).then_some(Wait::Rank(to))
+                self.suffices(self.send(rank, to, name, tag, Counted::AfterTheCall)).then_some(Wait::Rank(to))
             }
             (With::Both { to, from }, Op::Sendrecv | Op::SendrecvReplace) => self
                 .exchange(rank, to, from, name)
@@ -239,7 +248,7 @@ impl Links<'_> {
         if let Some((from, link @ (Link::Certain | Link::Possible))) = received {
             return Some((from, link));
         }
-        let sent = to.in_world().map(|to| match self.send(rank, to, comm, None) {
+        let sent = to.in_world().map(|to| match self.send(rank, to, comm, None, Counted::AfterTheCall) {
             Link::Certain if receives.is_some() => (to, Link::Possible),
             link => (to, link),
         });
@@ -262,7 +271,7 @@ impl Links<'_> {
             }
             First::SendTo(to) => {
                 let to = to.in_world()?;
-                let link = match self.send(rank, to, comm, None) {
+                let link = match self.send(rank, to, comm, None, Counted::AtItsStart) {
                     // One that is complete does not keep the call from returning.
                     Link::Certain if count > 1 => Link::Possible,
                     link => link,
@@ -314,7 +323,14 @@ impl Links<'_> {
     }
 
     /// Returns whether a send of `rank` waits for `to`: whether that has posted no receive which could get the message.
-    fn send(&self, rank: WorldRank, to: WorldRank, comm: &str, tag: Option<i32>) -> Link {
+    fn send(
+        &self,
+        rank: WorldRank,
+        to: WorldRank,
+        comm: &str,
+        tag: Option<i32>,
+        is_counted: Counted,
+    ) -> Link {
         let (Some(sender), Some(receiver)) = (self.job.ranks.get(&rank), self.job.ranks.get(&to)) else {
             return Link::No;
         };
@@ -326,18 +342,18 @@ impl Links<'_> {
         if self.comm(comm).is_none() && to != rank {
             return Link::Possible;
         }
-        if receiver.traffic.has_no_open_receive(comm) {
-            return Link::Certain;
-        }
         let [own, other] = [key(comm, rank), key(comm, to)];
         let sent_and_posted = tag.and_then(|tag| {
             let sent = sender.traffic.of_tag(&other, true, tag)?;
             Some((sent, receiver.traffic.of_tag(&own, false, tag)?))
         });
-        match sent_and_posted {
-            Some((sent, posted)) if posted > sent => Link::No,
-            _ => Link::Possible,
+        // The message may have been received to the end, and the sender not have come back from its call yet.
+        let has_receive = sent_and_posted.is_some_and(|(sent, posted)| posted > sent);
+        let in_call = u64::from(is_counted == Counted::AfterTheCall);
+        if has_receive || receiver.traffic.received(&own) >= sender.traffic.sent(&other) + in_call {
+            return Link::No;
         }
+        if receiver.traffic.has_no_open_receive(comm) { Link::Certain } else { Link::Possible }
     }
 
     /// Returns whether no message is on its way to a rank on a communicator, and no member is in a call that sends it one.

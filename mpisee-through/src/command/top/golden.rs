@@ -3,7 +3,7 @@
 use super::job::{Comm, Job, Rank};
 use super::report::{JobDocument, Report, SortKey};
 use crate::output::{self, Page};
-use mpisee_collect::segments::{CurrentCall, Partner, Tag, With};
+use mpisee_collect::segments::{CurrentCall, Partner, Place, Tag, With};
 use mpisee_profile::segment::active_call::Call;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::{CommId, Operation, RankSet, Ticks, WorldRank};
@@ -30,8 +30,7 @@ fn rank(number: u32, elapsed_s: f64, call: Option<(Operation, &str, u64, f64)>) 
         with: None,
         since: Ticks::ZERO,
         for_s,
-        stack: String::new(),
-        outside: 0,
+        place: Place::default(),
     });
     let calls = call.into_iter().collect();
     (
@@ -51,7 +50,7 @@ pub fn job(more_s: f64) -> Job {
         (WorldRank::new(3), Rank { ended: true, ..rank(3, 12.5, None).1 }),
     ];
     let [.., (_, receiver), _] = &mut ranks;
-    receiver.calls[0].stack =
+    receiver.calls[0].place.stack =
         "read_header at io.c:88 < read_all<mesh> at io.h:120 < main at main.c:7".to_owned();
     receiver.calls[0].with = Some(With::From(Partner::Rank { rank: 7, in_world: Some(7) }, Tag::Is(5)));
     let label = "solver".to_owned();
@@ -105,7 +104,7 @@ fn deadlock() -> Job {
         let from = (number.get() + 1) % 5;
         let call = &mut state.calls[0];
         call.with = Some(With::From(Partner::Rank { rank: from, in_world: Some(from) }, Tag::Is(40)));
-        call.stack = "exchange at halo.c:40 < main at main.c:7".to_owned();
+        call.place.stack = "exchange at halo.c:40 < main at main.c:7".to_owned();
         (number, state)
     };
     let ranks = (0..5).map(receive).chain([rank(5, 30.0, Some((Operation::Barrier, "W", 3, 11.0)))]);

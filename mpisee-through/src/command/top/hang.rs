@@ -4,7 +4,7 @@
 //! k-th of an operation is the same call on each. A member that has completed more than k-1 of them has left it, as a
 //! root may; one that has not is yet to come.
 
-use super::astray::{Place, places};
+use super::groups::{RankGroup, groups};
 use super::job::{Job, Rank};
 use mpisee_collect::segments::{CurrentCall, is_collective, short_seconds};
 use mpisee_profile::segment::active_call::Call;
@@ -23,7 +23,7 @@ pub struct Hang {
     /// Who has left it already.
     pub left: RankSet,
     /// Who is yet to come, and where they are.
-    pub missing: Vec<Place>,
+    pub missing: Vec<RankGroup>,
     /// Members without a segment on this node.
     pub elsewhere: RankSet,
     /// Members of which not even the rank is known here.
@@ -90,7 +90,7 @@ fn hang(
         comm: name.to_owned(),
         inside,
         left: left.into_iter().collect(),
-        missing: places(job, missing, interval_s),
+        missing: groups(job, missing, interval_s),
         elsewhere: elsewhere.into_iter().collect(),
         elided: comm.elided,
         where_from: if job.is_joined { "not seen" } else { "not on this node" },
@@ -127,32 +127,33 @@ impl Hang {
 }
 
 /// `in MPI_Recv on W for 12 s`, `in no MPI call`, `ended in MPI_Recv on W`.
-fn whereabouts(place: &Place) -> String {
-    match (&place.at.call, place.at.ended) {
+fn whereabouts(group: &RankGroup) -> String {
+    match (&group.at.call, group.at.ended) {
         (Some(call), false) => format!("in {} for {}", call.name(), short_seconds(call.for_s)),
-        (None, false) => format!("in no MPI call{}", place.idle_text()),
+        (None, false) => format!("in no MPI call{}", group.idle_text()),
         (Some(call), true) => format!("ended in {}", call.name()),
         (None, true) => "ended, in no MPI call".to_owned(),
     }
 }
 
 /// The same, with what the ranks called since the look before.
-fn missing_text(place: &Place) -> String {
-    match place.most_called_text() {
-        Some(text) => format!("{}; {text}", whereabouts(place)),
-        None => whereabouts(place),
+fn missing_text(group: &RankGroup) -> String {
+    match group.most_called_text() {
+        Some(text) => format!("{}; {text}", whereabouts(group)),
+        None => whereabouts(group),
     }
 }
 
 /// `ranks 0-2 in MPI_Allreduce on W (call 18) for 12 s`.
-pub fn line(place: &Place) -> String {
-    format!("{} {}", place.at.ranks.named(), whereabouts(place))
+pub fn line(group: &RankGroup) -> String {
+    format!("{} {}", group.at.ranks.named(), whereabouts(group))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::job::Comm;
     use super::*;
+    use mpisee_collect::segments::Place;
     use mpisee_profile::{CommId, Operation, Ticks};
 
     fn call(operation: Operation, comm: &str, number: u64, for_s: f64) -> Vec<CurrentCall> {
@@ -164,8 +165,7 @@ mod tests {
             with: None,
             since: Ticks::ZERO,
             for_s,
-            stack: String::new(),
-            outside: 0,
+            place: Place::default(),
         }]
     }
 

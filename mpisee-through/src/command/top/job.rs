@@ -1,12 +1,12 @@
 //! A job at one moment, read from the segments of its ranks on this node.
 
-use super::call_stacks::{CallStacks, Known};
+use super::call_stacks::{CallStacks, Known, ProgramStack};
 use super::most_called::MostCalled;
 use super::traffic::Traffic;
 use anyhow::Result;
 use mpisee_collect::process;
 use mpisee_collect::rank_tables::members;
-use mpisee_collect::segments::{Clock, CurrentCall, Segment, WorldSegments, of_snapshot};
+use mpisee_collect::segments::{Clock, CurrentCall, Place, Segment, WorldSegments, of_snapshot};
 use mpisee_profile::comm_name::is_one_per_process;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::active_call::{ActiveCall, Call};
@@ -63,6 +63,10 @@ pub struct Rank {
     pub may_act_unseen: bool,
     /// True if its process is stopped, by a signal or a debugger, and goes on when that lets it.
     pub is_stopped: bool,
+    /// True if its first thread is ready to run, or cannot be interrupted.
+    pub wants_core: bool,
+    /// For how long that has run, in nanoseconds, if that is known.
+    pub ran_ns: Option<u64>,
     /// True if it did nothing between two looks, as the reader of its node found.
     pub is_still: bool,
     /// Of a rank in no call, seconds since its last one returned, if that is known.
@@ -80,14 +84,16 @@ impl Rank {
         self.completed.get(&(comm.to_owned(), operation)).is_some_and(|&completed| completed >= number)
     }
 
-    /// Returns whether it is in the calls in which it was at an earlier look, and sent and received nothing since, though it was not
-    /// stopped.
+    /// Returns whether it is in the calls in which it was at an earlier look, and sent and received nothing since, though it could have:
+    /// it was not stopped, nor without a core all the time.
     fn is_as(&self, earlier: &Rank) -> bool {
         let calls =
             |rank: &Rank| -> Vec<_> { rank.calls.iter().map(|call| (call.call, call.since)).collect() };
+        let had_no_core = self.wants_core && self.ran_ns.is_some() && self.ran_ns == earlier.ran_ns;
         self.pid == earlier.pid
             && !self.is_stopped
             && !earlier.is_stopped
+            && !had_no_core
             && !self.calls.is_empty()
             && calls(self) == calls(earlier)
             && self.traffic == earlier.traffic
@@ -153,20 +159,28 @@ impl Job {
         self.recording_was_off |= snapshot.recording_was_off;
         self.start_realtime_ns = self.start_realtime_ns.min(snapshot.start_realtime_ns);
         self.stack_problems.extend(stacks.problems);
-        let stack = |active: &ActiveCall| {
+        let place = |active: &ActiveCall| {
             let known = stacks.calls.iter().find(|(call, _)| call == active);
-            known.map(|(_, stack)| (stack.text.clone(), stack.outside)).unwrap_or_default()
+            let place = |stack: &ProgramStack| Place {
+                stack: stack.text.clone(),
+                outside: stack.outside,
+                ..Place::default()
+            };
+            known.map(|(_, stack)| place(stack)).unwrap_or_default()
         };
         let names = names(snapshot);
+        let process = if segment.is_running { process::look_at(snapshot.pid) } else { None };
         let mut rank = Rank {
             pid: snapshot.pid,
             host: snapshot.host.clone(),
             ended: !segment.is_running,
             elapsed_s: clock.since(snapshot.start_ticks),
-            calls: of_snapshot(snapshot, &names, clock, stack),
+            calls: of_snapshot(snapshot, &names, clock, place),
             completed: HashMap::new(),
             traffic: Traffic::default(),
-            is_stopped: segment.is_running && process::look_at(snapshot.pid).is_some_and(|seen| seen.stopped),
+            is_stopped: process.as_ref().is_some_and(|seen| seen.stopped),
+            wants_core: process.as_ref().is_some_and(|seen| seen.wants_core),
+            ran_ns: process.as_ref().and_then(|_| process::ran_ns(snapshot.pid)),
             may_act_unseen: snapshot.program.thread_level == "multiple"
                 || snapshot.not_seen.iter().any(|&calls| calls > 0),
             is_still: false,

@@ -1,12 +1,12 @@
 //! `top`: where the ranks of a running job are, and what its communicators cost, from the segments of this node.
 
-mod astray;
 mod call_stacks;
 mod deadlock;
 mod gather;
 #[cfg(test)]
 mod golden;
 mod graph;
+mod groups;
 mod hang;
 mod job;
 pub mod live;

@@ -4,7 +4,7 @@ use super::job::{Comm, Job, Rank};
 use super::most_called::MostCalled;
 use super::traffic::Traffic;
 use anyhow::{Context, Result, bail};
-use mpisee_collect::segments::{CurrentCall, With};
+use mpisee_collect::segments::{CurrentCall, Place, With};
 use mpisee_profile::rows::MOST_PROCESSES;
 use mpisee_profile::segment::active_call::Call;
 use mpisee_profile::segment::snapshot::Program;
@@ -330,8 +330,8 @@ impl PartRank {
             number: current.number,
             with: current.with,
             for_s: current.for_s,
-            stack: current.stack.clone(),
-            outside: current.outside,
+            stack: current.place.stack.clone(),
+            outside: current.place.outside,
         };
         let none = Traffic::default();
         let traffic = if is_still { &state.traffic } else { &none };
@@ -428,8 +428,7 @@ impl PartCall {
             with: self.with,
             since: Ticks::ZERO,
             for_s: self.for_s,
-            stack: self.stack,
-            outside: self.outside,
+            place: Place { stack: self.stack, outside: self.outside, ..Place::default() },
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The report on a job: rates and times by communicator, current calls, hangs; as text and as JSON.
 
-use super::astray::{MostCalledBy, Place, places};
 use super::deadlock::{Deadlock, deadlocks};
+use super::groups::{MostCalledBy, RankGroup, groups};
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
 use super::roll::{self, frames};
@@ -28,13 +28,14 @@ pub enum SortKey {
     Name,
 }
 
-/// Calls of a stack that are shown; JSON has all.
-const MOST_SHOWN_FRAMES: usize = 16;
+/// Functions of a stack that are shown, those nearest to the call and the outermost ones; JSON has all.
+const INNER_FRAMES: usize = 12;
+const OUTER_FRAMES: usize = 4;
 
 /// A job at one moment, and what happened since an earlier one.
 pub struct Report {
     pub rows: Vec<Row>,
-    pub places: Vec<Place>,
+    pub groups: Vec<RankGroup>,
     pub hangs: Vec<Hang>,
     pub deadlocks: Vec<Deadlock>,
     /// Seconds since the earlier moment.
@@ -101,11 +102,11 @@ impl Report {
             order.then_with(|| natural_order(&left.comm, &right.comm))
         });
         let ranks = now.ranks.iter().map(|(&rank, state)| (rank, state.ended, state.calls.as_slice()));
-        let places = places(now, ranks, interval_s);
+        let groups = groups(now, ranks, interval_s);
         let deadlocks = deadlocks(now, &now.still_since(before), hang_s);
         Report {
             rows,
-            places,
+            groups,
             hangs: hangs(now, hang_s, interval_s),
             deadlocks,
             interval_s,
@@ -191,7 +192,7 @@ impl Report {
             text += &lines::beside(&plain, value, width).replacen(heading, &page.bold(heading), 1);
         };
         self.header(job).iter().for_each(|(heading, value)| say(heading, value));
-        say("Roll call", &printable(&roll::sentence(job, &self.places)));
+        say("Roll call", &printable(&roll::sentence(job, &self.groups)));
         let stopped = job.ranks.iter().filter(|(_, rank)| rank.is_stopped);
         let stopped: RankSet = stopped.map(|(&rank, _)| rank).collect();
         if !stopped.is_empty() {
@@ -205,7 +206,7 @@ impl Report {
         self.hangs.iter().for_each(|hang| say("Waiting", &printable(&hang.sentence())));
         job.stack_problems.iter().for_each(|problem| say("Note", &printable(problem)));
         text += "\n";
-        text.extend(self.places.iter().map(|ranks| place(ranks, width)));
+        text.extend(self.groups.iter().map(|ranks| group(ranks, width)));
         text += "\n";
         text += &self.sheet().table(page);
         text
@@ -213,18 +214,23 @@ impl Report {
 }
 
 /// Where some ranks are: a line, and one for each function from which they make the call.
-fn place(place: &Place, width: usize) -> String {
+fn group(group: &RankGroup, width: usize) -> String {
     let indented = |text: &str, first: usize, next: usize| {
         let broken = lines::broken(&printable(text), width.saturating_sub(next));
         let indents = std::iter::once(first).chain(std::iter::repeat(next));
         broken.iter().zip(indents).map(|(part, indent)| format!("{:indent$}{part}\n", "")).collect::<String>()
     };
-    let mut text = indented(&line(place), 0, 2);
-    text.extend(place.most_called_text().map(|said| indented(&said, 4, 6)));
-    let stack: Vec<&str> = place.at.call.iter().flat_map(frames).collect();
-    text.extend(stack.iter().take(MOST_SHOWN_FRAMES).map(|frame| indented(frame, 4, 6)));
-    if stack.len() > MOST_SHOWN_FRAMES {
-        text += &format!("    and {} more\n", stack.len() - MOST_SHOWN_FRAMES);
+    let mut text = indented(&line(group), 0, 2);
+    text.extend(group.most_called_text().map(|said| indented(&said, 4, 6)));
+    let stack: Vec<&str> = group.at.call.iter().flat_map(frames).collect();
+    let mut show = |frames: &[&str]| text.extend(frames.iter().map(|frame| indented(frame, 4, 6)));
+    match stack.len().checked_sub(INNER_FRAMES + OUTER_FRAMES) {
+        None | Some(0) => show(&stack),
+        Some(between) => {
+            show(&stack[..INNER_FRAMES]);
+            show(&[&format!("({between} more)")]);
+            show(&stack[INNER_FRAMES + between..]);
+        }
     }
     text
 }
@@ -435,11 +441,11 @@ struct ProcessDocument {
 }
 
 impl PlaceDocument {
-    fn new(place: &Place) -> Self {
-        let at = &place.at;
+    fn new(group: &RankGroup) -> Self {
+        let at = &group.at;
         PlaceDocument {
-            idle_s: place.idle_s.map(to_nine_decimals),
-            most_called: place.most_called.as_ref().map(MostCalledDocument::of),
+            idle_s: group.idle_s.map(to_nine_decimals),
+            most_called: group.most_called.as_ref().map(MostCalledDocument::of),
             ..PlaceDocument::of(at.ranks.to_string(), at.ended, at.call.as_ref(), at.least_s)
         }
     }
@@ -534,7 +540,7 @@ impl JobDocument {
             share_of_time: to_nine_decimals(report.mpi_share),
             interval_share_of_time: to_nine_decimals(report.interval_mpi_share),
             stack_problems: job.stack_problems.iter().cloned().collect(),
-            places: report.places.iter().map(PlaceDocument::new).collect(),
+            places: report.groups.iter().map(PlaceDocument::new).collect(),
             waiting: report.hangs.iter().map(waiting).collect(),
             deadlocks: report.deadlocks.iter().map(DeadlockDocument::of).collect(),
             nodes: roll::nodes(job),

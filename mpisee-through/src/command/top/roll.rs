@@ -1,6 +1,6 @@
 //! The roll call: where all ranks of a job are, in one sentence.
 
-use super::astray::Place;
+use super::groups::RankGroup;
 use super::job::Job;
 use crate::symbols::BETWEEN;
 use mpisee_collect::segments::{CurrentCall, missing};
@@ -11,17 +11,17 @@ use std::collections::BTreeSet;
 /// Places that are named.
 const MOST_PLACES: usize = 6;
 
-/// `4 nodes, 512 ranks: 511 in MPI_Allreduce on W_s2.0 at solver.c:214; rank 37 in MPI_Recv from 12 tag 5 on W at io.c:88`. The places
+/// `4 nodes, 512 ranks: 511 in MPI_Allreduce on W_s2.0 at solver.c:214; rank 37 in MPI_Recv from 12 tag 5 on W at io.c:88`. The groups
 /// with the most ranks come first.
-pub fn sentence(job: &Job, places: &[Place]) -> String {
+pub fn sentence(job: &Job, groups: &[RankGroup]) -> String {
     let count = |count: usize, noun: &str| crate::units::count(count as u64, noun);
     let mut text = format!("{}, {}: ", count(nodes(job), "node"), count(job.ranks.len(), "rank"));
-    let mut places: Vec<&Place> = places.iter().collect();
-    let first = |place: &Place| place.at.ranks.ranges().first().map(|range| range.first);
-    places.sort_by_key(|place| (Reverse(place.at.ranks.len()), first(place)));
-    let mut parts: Vec<String> = places.iter().take(MOST_PLACES).map(|place| part(place)).collect();
-    if places.len() > MOST_PLACES {
-        parts.push(format!("and {} more", count(places.len() - MOST_PLACES, "place")));
+    let mut groups: Vec<&RankGroup> = groups.iter().collect();
+    let first = |place: &RankGroup| place.at.ranks.ranges().first().map(|range| range.first);
+    groups.sort_by_key(|place| (Reverse(place.at.ranks.len()), first(place)));
+    let mut parts: Vec<String> = groups.iter().take(MOST_PLACES).map(|place| part(place)).collect();
+    if groups.len() > MOST_PLACES {
+        parts.push(format!("and {} more", count(groups.len() - MOST_PLACES, "place")));
     }
     text += &parts.join("; ");
     let not_seen = not_seen(job);
@@ -32,7 +32,7 @@ pub fn sentence(job: &Job, places: &[Place]) -> String {
     text
 }
 
-fn part(place: &Place) -> String {
+fn part(place: &RankGroup) -> String {
     let who = match place.at.ranks.len() {
         1 => place.at.ranks.named(),
         several => several.to_string(),
@@ -62,7 +62,7 @@ pub fn not_seen(job: &Job) -> RankSet {
 /// `MPI_Recv from 12 tag 5 on W at io.c:88`, and `by step in app` where the line is not known: the innermost function outside of
 /// libraries that call MPI for programs.
 pub fn call_text(call: &CurrentCall) -> String {
-    let place = frames(call).nth(call.outside).or_else(|| frames(call).next());
+    let place = frames(call).nth(call.place.outside).or_else(|| frames(call).next());
     let place = place.map_or_else(String::new, |frame| {
         frame.rsplit_once(" at ").map_or_else(|| format!(" by {frame}"), |(_, line)| format!(" at {line}"))
     });
@@ -71,5 +71,5 @@ pub fn call_text(call: &CurrentCall) -> String {
 
 /// Where in the program a call is made, from the innermost function; nothing if that is not known.
 pub fn frames(call: &CurrentCall) -> impl Iterator<Item = &str> {
-    call.stack.split(BETWEEN).filter(|frame| !frame.is_empty())
+    call.place.stack.split(BETWEEN).filter(|frame| !frame.is_empty())
 }

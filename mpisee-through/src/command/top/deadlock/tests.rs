@@ -1,4 +1,5 @@
 use super::*;
+use mpisee_collect::segments::Place;
 use mpisee_profile::{CommId, Ticks};
 
 const W: &str = "W";
@@ -19,8 +20,8 @@ fn to(rank: u32) -> Option<With> {
 fn rank(operation: Operation, with: Option<With>) -> Rank {
     let number = with.is_none().then_some(1);
     let comm = Some((CommId::WORLD, W.to_owned()));
-    let (call, since, stack) = (Call::Counted(operation), Ticks::ZERO, String::new());
-    let call = CurrentCall { call, comm, number, with, since, for_s: 2.0, stack, outside: 0 };
+    let (call, since, place) = (Call::Counted(operation), Ticks::ZERO, Place::default());
+    let call = CurrentCall { call, comm, number, with, since, for_s: 2.0, place };
     Rank { calls: vec![call], is_still: true, ..Rank::default() }
 }
 
@@ -127,6 +128,25 @@ fn sends_wait_for_who_has_no_receive() {
     let both = |to, from| Some(With::Both { to: partner(to), from: partner(from) });
     let ring = (0..3).map(|one| rank(Sendrecv, both((one + 1) % 3, (one + 1) % 3))).collect();
     assert_eq!(found(&job(ring)), certain(&[0, 1, 2], ""));
+}
+
+#[test]
+fn who_has_yet_to_come_back_from_a_send_whose_message_was_received_does_not_wait() {
+    let mut job = job(vec![rank(Send, to(1)), rank(Barrier, None)]);
+    count(&mut job, 0, 1, [7, 0]);
+    count(&mut job, 1, 0, [0, 7]);
+    assert_eq!(found(&job), certain(&[0, 1], ""));
+    count(&mut job, 1, 0, [0, 8]);
+    assert_eq!(found(&job), []);
+    // A message with another tag is on its way.
+    count(&mut job, 0, 1, [8, 0]);
+    let mut tagged = |rank: u32, peer: u32, is_sent: bool, messages: u64| {
+        let state = job.ranks.get_mut(&WorldRank::new(rank)).unwrap();
+        state.traffic.streams.insert((key(W, WorldRank::new(peer)), is_sent, 5), Some(messages));
+    };
+    tagged(0, 1, true, 3);
+    tagged(1, 0, false, 4);
+    assert_eq!(found(&job), []);
 }
 
 #[test]
@@ -239,8 +259,17 @@ fn threads_and_requests_may_be_one() {
     let receives = |from| rank(Waitall, requests(4, First::ReceiveFrom(partner(from))));
     assert_eq!(found(&job(vec![receives(1), receives(0)])), certain(&[0, 1], ""));
     let sends = |count, to| rank(Waitall, requests(count, First::SendTo(partner(to))));
-    assert_eq!(found(&job(vec![sends(4, 1), sends(4, 0)])), possible(&[0, 1], ""));
-    assert_eq!(found(&job(vec![sends(1, 1), sends(1, 0)])), certain(&[0, 1], ""));
+    // A send is counted when its request is started.
+    let started = |count_of_requests, received| {
+        let mut job = job(vec![sends(count_of_requests, 1), sends(count_of_requests, 0)]);
+        for rank in [0, 1] {
+            count(&mut job, rank, 1 - rank, [3, received]);
+        }
+        found(&job)
+    };
+    assert_eq!(started(4, 2), possible(&[0, 1], ""));
+    assert_eq!(started(1, 2), certain(&[0, 1], ""));
+    assert_eq!(started(1, 3), [], "all have arrived");
     // Messages of all tags for which 0 has posted a receive are sent, and one more.
     let mut halo = job(vec![receives(1), rank(Barrier, None)]);
     count(&mut halo, 0, 1, [0, 2]);

@@ -1,4 +1,5 @@
-//! Ranks whose place in the program cannot be read from a stack: what they called since the look before, or how long ago their last call returned.
+//! Groups of ranks in the same call at the same place of the program. Those whose stack is not known are apart by what they called since
+//! the look before, or by how long ago their last call returned.
 
 use super::job::{Job, Rank};
 use super::most_called::MostCalled;
@@ -20,9 +21,9 @@ pub struct MostCalledBy {
     pub stack: String,
 }
 
-/// Where some ranks are.
+/// Ranks in the same call, or in none.
 #[derive(Debug)]
-pub struct Place {
+pub struct RankGroup {
     /// Their call.
     pub at: Collected,
     /// Of ranks in no call that made none since the look before, seconds since their last calls returned: the longest.
@@ -58,18 +59,18 @@ impl MostCalledBy {
 
 /// Groups ranks by their calls, as [`collected`] does, and those without a stack by what they called since the look before, which was
 /// `interval_s` seconds ago.
-pub fn places<'p>(
+pub fn groups<'p>(
     job: &Job,
     ranks: impl IntoIterator<Item = (WorldRank, bool, &'p [CurrentCall])>,
     interval_s: f64,
-) -> Vec<Place> {
+) -> Vec<RankGroup> {
     collected(ranks).into_iter().flat_map(|at| split(job, at, interval_s)).collect()
 }
 
-fn split(job: &Job, at: Collected, interval_s: f64) -> Vec<Place> {
-    let has_stack = at.call.as_ref().is_some_and(|call| !call.stack.is_empty());
+fn split(job: &Job, at: Collected, interval_s: f64) -> Vec<RankGroup> {
+    let has_stack = at.call.as_ref().is_some_and(|call| !call.place.stack.is_empty());
     if at.ended || has_stack {
-        return vec![Place { at, idle_s: None, most_called: None }];
+        return vec![RankGroup { at, idle_s: None, most_called: None }];
     }
     type Group = (Vec<WorldRank>, Option<f64>, Option<MostCalledBy>);
     let mut groups: Vec<Group> = Vec::new();
@@ -101,14 +102,14 @@ fn split(job: &Job, at: Collected, interval_s: f64) -> Vec<Place> {
             None => groups.push((vec![rank], idle_s, most_called.map(MostCalledBy::from))),
         }
     }
-    let place = |(ranks, idle_s, most_called): Group| {
+    let group = |(ranks, idle_s, most_called): Group| {
         let ranks: RankSet = ranks.into_iter().collect();
-        Place { at: Collected { ranks, ..at.clone() }, idle_s, most_called }
+        RankGroup { at: Collected { ranks, ..at.clone() }, idle_s, most_called }
     };
-    groups.into_iter().map(place).collect()
+    groups.into_iter().map(group).collect()
 }
 
-impl Place {
+impl RankGroup {
     /// ` for 6.3 s`, of ranks in no call; nothing if that is not known, or they made calls since the look before.
     pub fn idle_text(&self) -> String {
         self.idle_s.map_or_else(String::new, |idle_s| format!(" for {}", short_seconds(idle_s)))
@@ -138,6 +139,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mpisee_collect::segments::Place;
     use mpisee_profile::CommId;
     use mpisee_profile::Ticks;
     use mpisee_profile::segment::active_call::Call;
@@ -150,11 +152,11 @@ mod tests {
     fn texts(ranks: Vec<Rank>) -> Vec<String> {
         let job = Job { ranks: (0..).map(WorldRank::new).zip(ranks).collect(), size: 8, ..Job::default() };
         let states = job.ranks.iter().map(|(&rank, state)| (rank, state.ended, state.calls.as_slice()));
-        let text = |place: &Place| {
-            let said = place.most_called_text().map_or_else(String::new, |text| format!("; {text}"));
-            format!("{}{}{said}", place.at.ranks, place.idle_text())
+        let text = |group: &RankGroup| {
+            let said = group.most_called_text().map_or_else(String::new, |text| format!("; {text}"));
+            format!("{}{}{said}", group.at.ranks, group.idle_text())
         };
-        places(&job, states, 1.0).iter().map(text).collect()
+        groups(&job, states, 1.0).iter().map(text).collect()
     }
 
     #[test]
@@ -200,8 +202,7 @@ mod tests {
             with: None,
             since: Ticks::ZERO,
             for_s: 1.0,
-            outside: 0,
-            stack: stack.to_owned(),
+            place: Place { stack: stack.to_owned(), ..Place::default() },
         };
         let rank = |stack| Rank { calls: vec![call(stack)], ..calling(3, 3, "step at a.c:7") };
         let expected = ["0; since the last look it called MPI_Test 3 times at a.c:7", "1"];
