@@ -96,6 +96,12 @@ impl Place {
         frame.line_text().map(|_| frame.text())
     }
 
+    /// The innermost function with its file, and the line; none if that is not known.
+    pub fn innermost_function(&self) -> Option<(String, u32)> {
+        let frame = self.frames.first()?;
+        Some((format!("{} at {}", frame.function, super::frames::file_name(&frame.file)), frame.line?))
+    }
+
     /// Returns whether all functions are known.
     pub fn has_functions(&self) -> bool {
         self.frames.iter().all(|frame| !frame.function.is_empty())

@@ -1,9 +1,9 @@
 //! `diff --by site`: the places of both runs, or of both sets of runs, paired by function and line.
 //!
-//! Between builds lines move and addresses change: places that are left over are paired by function and file, where both sides
-//! have as many of these, in the order of their lines; where functions are not known, by the binary, if each side has one place
-//! in it that calls the operation. What is left over then is paired by the innermost function and line alone, since it depends on
-//! the build which functions are inlined.
+//! In the same build a place is its line. Between builds lines move and addresses change: places are paired by function and file, where both
+//! sides have as many of these, in the order of their lines; where functions are not known, by the binary, if each side has one place
+//! in it that calls the operation. Where one side has more, and the lines of the other are among these, they are those. What is left over
+//! then is paired likewise by the innermost function alone, since it depends on the build which functions are inlined.
 
 use super::DiffArgs;
 use super::sets::{self, Opened};
@@ -16,7 +16,7 @@ use crate::statistics::{Difference, difference, holm, mean};
 use crate::units::natural_order;
 use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::ProfileError;
+use mpisee_profile::{ProfileError, SiteId};
 use std::collections::{BTreeMap, BTreeSet};
 
 const HEADS: [Head; 13] = [
@@ -243,81 +243,167 @@ fn paired<'s>(sets: [&'s [Run]; 2]) -> Vec<Pair<'s>> {
             by_name.entry(name(sum)).or_default()[side].push((run, sum));
         }
     }
-    let (both, alone): (Pairs<'s>, Pairs<'s>) =
-        by_name.into_iter().partition(|(_, sides)| sides.iter().all(|side| !side.is_empty()));
-    let mut pairs: Vec<Pair<'s>> =
-        both.into_iter().map(|(name, sides)| Pair::new(name, None, sides)).collect();
+    matched(by_name, &unchanged_binaries(sets))
+}
+
+/// Pairs places, of which `unchanged` binaries are the same in both sets.
+fn matched<'s>(by_name: Pairs<'s>, unchanged: &BTreeSet<&str>) -> Vec<Pair<'s>> {
+    let mut pairs = Vec::new();
     let mut by_functions: BTreeMap<Name, [Vec<Named<'s>>; 2]> = BTreeMap::new();
-    for (name, sides) in alone {
-        let side = usize::from(sides[0].is_empty());
-        let [before, after] = sides;
-        let sums = if side == 0 { before } else { after };
-        match place_of(&sums) {
-            Some(place) => {
-                let key = (place.functions(), name.1.clone());
-                by_functions.entry(key).or_default()[side].push((name, sums));
-            }
-            None => pairs.push(one_sided(name, side, sums)),
-        }
-    }
-    let mut left_over: (Vec<Named<'s>>, Vec<Named<'s>>) = Default::default();
-    for (_, [mut before, mut after]) in by_functions {
-        // Without functions, the order of several is a guess.
-        let has_functions = |(_, sums): &Named<'_>| place_of(sums).is_some_and(Place::has_functions);
-        let is_clear = before.len() == 1 || before.iter().all(has_functions);
-        if before.len() != after.len() || !is_clear {
-            left_over.0.extend(before);
-            left_over.1.extend(after);
+    for (name, sides) in by_name {
+        let Some(place) = sides.iter().find_map(place_of) else {
+            pairs.push(Pair::new(name, None, sides));
             continue;
+        };
+        let of_functions = by_functions.entry((place.functions(), name.1.clone())).or_default();
+        for (sums, places) in sides.into_iter().zip(of_functions).filter(|(sums, _)| !sums.is_empty()) {
+            places.push((name.clone(), sums));
         }
-        let order = |(_, sums): &Named<'s>| place_of(sums).map(Place::order);
-        before.sort_by_key(order);
-        after.sort_by_key(order);
-        pairs.extend(
-            before
-                .into_iter()
-                .zip(after)
-                .map(|((name, one), (other, another))| Pair::new(name, Some(other.0), [one, another])),
-        );
     }
-    pairs.extend(paired_by_line(left_over.into()));
+    let mut left_over: [Vec<Named<'s>>; 2] = Default::default();
+    for (_, sides) in by_functions {
+        let binary = sides.iter().flatten().find_map(|(_, sums)| Some(binary_of(place_of(sums)?)));
+        if binary.is_some_and(|binary| unchanged.contains(binary)) {
+            let mut others: [Vec<Named<'s>>; 2] = Default::default();
+            pairs.extend(paired_by_name(sides, &mut others));
+            pairs.extend(alone(others));
+        } else if is_order_clear(&sides) {
+            pairs.extend(paired_in_order(sides));
+        } else if is_part_of_the_other(&sides) {
+            pairs.extend(paired_by_name(sides, &mut left_over));
+        } else {
+            pairs.extend(alone(sides));
+        }
+    }
+    pairs.extend(paired_by_line(left_over));
     pairs
 }
 
-/// Places of both sets that have one innermost function and line, whatever that is inlined into: all of them on each side together,
-/// since a function that is inlined into several is one place in another build.
-fn paired_by_line<'s>(left_over: [Vec<Named<'s>>; 2]) -> Vec<Pair<'s>> {
+fn binary_of(place: &Place) -> &str {
+    place.frames.first().map_or("", |frame| &frame.module)
+}
+
+/// The binaries that are the same in both sets: a place has the same identifier there. Lines of Python have theirs whatever has changed
+/// around them.
+fn unchanged_binaries<'s>(sets: [&'s [Run]; 2]) -> BTreeSet<&'s str> {
+    let sites = |runs: &'s [Run]| {
+        let sums = runs.iter().flat_map(|run| &run.sums);
+        let of_binaries = sums.filter_map(|sum| Some((binary_of(sum.place.as_ref()?), &sum.sites)));
+        of_binaries.flat_map(|(binary, sites)| sites.iter().map(move |site| (binary, *site)))
+    };
+    let before: BTreeSet<(&str, SiteId)> = sites(sets[0]).collect();
+    sites(sets[1])
+        .filter(|site| before.contains(site))
+        .map(|(binary, _)| binary)
+        .filter(|it| !it.is_empty())
+        .collect()
+}
+
+/// Returns whether the places of a function are those of the other set in their order: without functions, the order of several is a guess.
+fn is_order_clear([before, after]: &[Vec<Named<'_>>; 2]) -> bool {
+    let has_functions = |(_, sums): &Named<'_>| place_of(sums).is_some_and(Place::has_functions);
+    before.len() == after.len() && (before.len() == 1 || before.iter().all(has_functions))
+}
+
+/// Returns whether one set has all places of the other, and more. Otherwise lines have moved, and a line says nothing of which is which.
+fn is_part_of_the_other([before, after]: &[Vec<Named<'_>>; 2]) -> bool {
+    let (fewer, more) = if before.len() < after.len() { (before, after) } else { (after, before) };
+    fewer.iter().all(|(name, _)| more.iter().any(|(other, _)| other == name))
+}
+
+fn paired_in_order<'s>([mut before, mut after]: [Vec<Named<'s>>; 2]) -> impl Iterator<Item = Pair<'s>> {
+    let order = |(_, sums): &Named<'s>| place_of(sums).map(Place::order);
+    before.sort_by_key(order);
+    after.sort_by_key(order);
+    before.into_iter().zip(after).map(|((name, one), (other, another))| {
+        let other = Some(other.0).filter(|other| *other != name.0);
+        Pair::new(name, other, [one, another])
+    })
+}
+
+/// Those with the same lines; the others are left over.
+fn paired_by_name<'s>(
+    [before, after]: [Vec<Named<'s>>; 2],
+    left_over: &mut [Vec<Named<'s>>; 2],
+) -> Vec<Pair<'s>> {
+    let mut after: BTreeMap<Name, Sums<'s>> = after.into_iter().collect();
     let mut pairs = Vec::new();
-    let mut by_line: BTreeMap<Name, [Vec<Named<'s>>; 2]> = BTreeMap::new();
+    for (name, sums) in before {
+        match after.remove(&name) {
+            Some(others) => pairs.push(Pair::new(name, None, [sums, others])),
+            None => left_over[0].push((name, sums)),
+        }
+    }
+    left_over[1].extend(after);
+    pairs
+}
+
+/// Each for itself.
+fn alone<'s>([before, after]: [Vec<Named<'s>>; 2]) -> impl Iterator<Item = Pair<'s>> {
+    let of_side = |side: usize| move |(name, sums)| one_sided(name, side, sums);
+    before.into_iter().map(of_side(0)).chain(after.into_iter().map(of_side(1)))
+}
+
+/// Places of both sets that have one innermost function and line, whatever that is inlined into: all of them on each side together,
+/// since a function that is inlined into several is one place in another build. Where lines of a function have moved they are paired in
+/// their order, if both sides have as many.
+fn paired_by_line<'s>(left_over: [Vec<Named<'s>>; 2]) -> Vec<Pair<'s>> {
+    type Lines<'s> = BTreeMap<u64, Vec<Named<'s>>>;
+    let mut pairs = Vec::new();
+    let mut by_function: BTreeMap<Name, [Lines<'s>; 2]> = BTreeMap::new();
     for (side, places) in left_over.into_iter().enumerate() {
         for (name, sums) in places {
-            match place_of(&sums).and_then(Place::innermost_line) {
-                Some(line) => {
-                    by_line.entry((line, name.1.clone())).or_default()[side].push((name, sums));
+            match place_of(&sums).and_then(Place::innermost_function) {
+                Some((function, line)) => {
+                    let of_function = by_function.entry((function, name.1.clone())).or_default();
+                    of_function[side].entry(line.into()).or_default().push((name, sums));
                 }
                 None => pairs.push(one_sided(name, side, sums)),
             }
         }
     }
-    for ((line, _), sides) in by_line {
-        if sides.iter().any(Vec::is_empty) {
-            let [before, after] = sides;
-            pairs.extend(before.into_iter().map(|(name, sums)| one_sided(name, 0, sums)));
-            pairs.extend(after.into_iter().map(|(name, sums)| one_sided(name, 1, sums)));
-            continue;
+    for (_, [before, after]) in by_function {
+        if before.len() != after.len() && !before.is_empty() && !after.is_empty() {
+            let (fewer, more) =
+                if before.len() < after.len() { (&before, &after) } else { (&after, &before) };
+            if !fewer.keys().all(|line| more.contains_key(line)) {
+                pairs.extend(alone([before, after].map(|lines| lines.into_values().flatten().collect())));
+                continue;
+            }
         }
-        let [(name, one), (other, another)] = sides.map(|places| together(&line, places));
-        pairs.push(Pair::new(name, Some(other.0), [one, another]));
+        pairs.extend(paired_lines(before, after));
     }
     pairs
 }
 
+/// The lines of a function: all in their order, or where one side has fewer, those that both have.
+fn paired_lines<'s>(
+    before: BTreeMap<u64, Vec<Named<'s>>>,
+    mut after: BTreeMap<u64, Vec<Named<'s>>>,
+) -> Vec<Pair<'s>> {
+    if before.len() == after.len() {
+        after = before.keys().copied().zip(after.into_values()).collect();
+    }
+    let mut pairs = Vec::new();
+    for (line, places) in before {
+        let Some(others) = after.remove(&line) else {
+            pairs.extend(alone([places, Vec::new()]));
+            continue;
+        };
+        let [(name, one), (other, another)] = [places, others].map(together);
+        pairs.push(Pair::new(name, Some(other.0), [one, another]));
+    }
+    pairs.extend(alone([Vec::new(), after.into_values().flatten().collect()]));
+    pairs
+}
+
 /// Places with one innermost line as one, with the name of the only one, or else that line.
-fn together<'s>(line: &str, places: Vec<Named<'s>>) -> Named<'s> {
+fn together(places: Vec<Named<'_>>) -> Named<'_> {
     let is_single = places.len() == 1;
-    let mut named: Named<'s> = Default::default();
+    let mut named: Named<'_> = Default::default();
     for ((place, call), sums) in places {
-        named.0 = (if is_single { place } else { line.to_owned() }, call);
+        let line = place_of(&sums).and_then(Place::innermost_line).filter(|_| !is_single);
+        named.0 = (line.unwrap_or(place), call);
         named.1.extend(sums);
     }
     named
@@ -356,21 +442,49 @@ mod tests {
         }
     }
 
+    /// The pairs, with the number of sums on both sides.
+    fn found<'p>(pairs: &'p [Pair<'_>]) -> Vec<(&'p str, Option<&'p str>, [usize; 2])> {
+        let found = |pair: &'p Pair<'_>| {
+            (pair.name.0.as_str(), pair.other.as_deref(), pair.sides.each_ref().map(Vec::len))
+        };
+        pairs.iter().map(found).collect()
+    }
+
     #[test]
     fn what_is_inlined_into_several_functions_is_one_place_of_another_build() {
         let before = [barrier(25, &[32]), barrier(25, &[40]), barrier(26, &[41])];
         let after = [barrier(25, &[]), barrier(27, &[])];
         let named = |sums: &'static [PlaceSum]| sums.iter().map(|sum| (name(sum), vec![(0, sum)])).collect();
         let pairs = paired_by_line([named(before.to_vec().leak()), named(after.to_vec().leak())]);
-        let found: Vec<(&str, Option<&str>, [usize; 2])> = pairs
-            .iter()
-            .map(|pair| (pair.name.0.as_str(), pair.other.as_deref(), pair.sides.each_ref().map(Vec::len)))
-            .collect();
         let expected = [
             ("sync at halo.cpp:25", Some("sync at halo.cpp:25"), [2, 1]),
-            ("sync at halo.cpp:26 < step at halo.cpp:41", None, [1, 0]),
-            ("sync at halo.cpp:27", None, [0, 1]),
+            ("sync at halo.cpp:26 < step at halo.cpp:41", Some("sync at halo.cpp:27"), [1, 1]),
         ];
-        assert_eq!(found, expected);
+        assert_eq!(found(&pairs), expected);
+    }
+
+    #[test]
+    fn lines_that_have_moved_are_paired_in_their_order() {
+        let matched = |before: &[u32], after: &[u32], unchanged: &[&str]| {
+            let mut by_name: Pairs<'static> = BTreeMap::new();
+            for (side, lines) in [before, after].into_iter().enumerate() {
+                let sums: &'static [PlaceSum] =
+                    lines.iter().map(|&line| barrier(line, &[])).collect::<Vec<_>>().leak();
+                sums.iter().for_each(|sum| by_name.entry(name(sum)).or_default()[side].push((0, sum)));
+            }
+            let pairs = matched(by_name, &unchanged.iter().copied().collect());
+            let line = |name: &str| name.rsplit(':').next().unwrap().to_owned();
+            let all = found(&pairs).into_iter().map(|(name, other, sides)| match (other, sides) {
+                (Some(other), _) => format!("{}-{}", line(name), line(other)),
+                (None, [1, 1]) => line(name),
+                (None, [1, 0]) => format!("{}-", line(name)),
+                (None, _) => format!("-{}", line(name)),
+            });
+            all.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(matched(&[6, 7, 8], &[7, 8, 9], &[]), "6-7 7-8 8-9");
+        assert_eq!(matched(&[6, 7, 8], &[7, 8, 9], &["app"]), "7 8 6- -9", "in the same build");
+        assert_eq!(matched(&[6, 7], &[6, 7, 8], &[]), "6 7 -8");
+        assert_eq!(matched(&[6, 7], &[7, 8, 9], &[]), "6- 7- -7 -8 -9", "which is which is not known");
     }
 }
