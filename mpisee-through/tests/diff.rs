@@ -191,7 +191,15 @@ fn sets_that_do_not_repeat_each_other_are_refused() {
 fn set_of_places(times_s: &[[f64; 2]], line: u32) -> Vec<Builder> {
     let run = |&[reduce_s, exchange_s]: &[f64; 2]| {
         let mut builder = Builder::new(4);
-        let (reduce, exchange) = (builder.line("norm", "solver.c", line), builder.line("halo", "halo.c", 57));
+        builder.line("norm", "solver.c", line);
+        builder.line("halo", "halo.c", 57);
+        // Each has a build of its own.
+        for row in &mut builder.sites {
+            row.build_id = format!("ab{line}");
+            let offset = u64::from(row.line.unwrap());
+            row.site = mpisee_profile::SiteId::new(&row.module, &row.build_id, 0, offset);
+        }
+        let [reduce, exchange] = [0, 1].map(|place| builder.sites[place].site);
         for rank in 0..4 {
             builder = builder
                 .call_with("W", rank, "MPI_Allreduce", 10, 80, reduce_s, |row| row.site = Some(reduce))

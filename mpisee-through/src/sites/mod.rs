@@ -29,7 +29,7 @@ use mpisee_profile::glob::Glob;
 use mpisee_profile::options::DEBUG_DIRS;
 use mpisee_profile::rows::SiteRow;
 use mpisee_profile::{PathId, SiteId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -119,6 +119,11 @@ impl Sites {
     /// The sites of a call path, the innermost first; nothing if it is not known.
     pub fn stack(&self, path: PathId) -> &[SiteId] {
         self.stacks.get(&path).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The sites in binaries that have a build ID.
+    pub fn identified(&self) -> BTreeSet<SiteId> {
+        self.rows.values().filter(|row| !row.build_id.is_empty()).map(|row| row.site).collect()
     }
 
     /// The functions that a site is in, one at least: the innermost of inlined ones first.

@@ -50,6 +50,8 @@ struct Run {
     sums: Vec<PlaceSum>,
     note: Option<String>,
     ranks: f64,
+    /// Its sites in binaries with a build ID, which says that these are the same.
+    identified: BTreeSet<SiteId>,
     cut_off: Option<ProfileError>,
 }
 
@@ -58,7 +60,8 @@ impl Run {
         let mut sites = Sites::needed(&view, args, &[])?;
         let found = place_sums(&view, &mut sites, filter)?;
         let ranks = view.processes().chosen(&filter.comms).max(1) as f64;
-        Ok(Run { sums: found.sums, note: sites.note(), ranks, cut_off: found.cut_off, view })
+        let identified = sites.identified();
+        Ok(Run { sums: found.sums, note: sites.note(), ranks, identified, cut_off: found.cut_off, view })
     }
 }
 
@@ -287,9 +290,12 @@ fn binary_of(place: &Place) -> &str {
 /// around them.
 fn unchanged_binaries<'s>(sets: [&'s [Run]; 2]) -> BTreeSet<&'s str> {
     let sites = |runs: &'s [Run]| {
-        let sums = runs.iter().flat_map(|run| &run.sums);
-        let of_binaries = sums.filter_map(|sum| Some((binary_of(sum.place.as_ref()?), &sum.sites)));
-        of_binaries.flat_map(|(binary, sites)| sites.iter().map(move |site| (binary, *site)))
+        let sums = runs.iter().flat_map(|run| run.sums.iter().map(move |sum| (run, sum)));
+        let of_binaries =
+            sums.filter_map(|(run, sum)| Some((&run.identified, binary_of(sum.place.as_ref()?), &sum.sites)));
+        of_binaries.flat_map(|(identified, binary, sites)| {
+            sites.intersection(identified).map(move |site| (binary, *site))
+        })
     };
     let before: BTreeSet<(&str, SiteId)> = sites(sets[0]).collect();
     sites(sets[1])
