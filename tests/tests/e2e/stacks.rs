@@ -148,6 +148,8 @@ fn the_way_leads_through_a_library_that_was_replaced() {
         let copy = scratch.path().join("libreplaced.so");
         std::fs::copy(&library, &copy).expect("it is there");
         let running = Running::start(mpi, 4, &program, &[&copy]);
+        // All have opened it.
+        running.stacks();
         std::fs::remove_file(&copy).expect("it is there");
         let other = mpi.compile_variant("lifecycle/stacks_library", "other", &["-O0", "-shared", "-fPIC"]);
         std::fs::copy(other, &copy).expect("it is gone");
