@@ -56,10 +56,10 @@ enum Value {
     Same,
     /// A distance behind the caller's stack pointer.
     BehindStack(i64),
-    /// What is stored there.
+    /// The word that is stored there.
     StoredBehindStack(i64),
     Computed(Steps),
-    /// What is stored at the address that is computed.
+    /// The word that is stored at the address that is computed.
     StoredAt(Steps),
     /// One that nobody restores, and nobody needs.
     Unknown,

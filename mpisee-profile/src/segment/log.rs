@@ -188,7 +188,7 @@ pub enum Record {
         module: u32,
         /// Its first address, and that behind its last one.
         addresses: Range<u64>,
-        /// What is added to an offset in it.
+        /// The load bias: an offset in it and this are an address.
         bias: u64,
     },
     /// A function of an interpreted language is on a call path; functions are numbered with the binaries. A place in one is

@@ -94,7 +94,7 @@ struct Loaded {
     /// Its number.
     module: u32,
     addresses: Range<u64>,
-    /// What is added to an offset in it.
+    /// The load bias: an offset in it and this are an address.
     bias: u64,
 }
 

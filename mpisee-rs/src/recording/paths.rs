@@ -112,8 +112,8 @@ pub fn prepare() {
     *PATHS.lock().unwrap_or_else(PoisonError::into_inner) = Some(paths);
 }
 
-/// What is known of paths, unless another thread uses it now, or was led away from it. After a panic it is used as it is, as what a
-/// walk changes is looked up anew.
+/// The known paths, unless another thread uses them now, or was led away from them. After a panic they are used as they are: a walk looks up
+/// anew whatever it changes.
 fn unlocked() -> Option<MutexGuard<'static, Option<Paths>>> {
     match PATHS.try_lock() {
         Ok(paths) => Some(paths),

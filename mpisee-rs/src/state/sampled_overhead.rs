@@ -115,7 +115,7 @@ fn end(active_call: &Slot, now: Ticks) {
     switching::follow();
 }
 
-/// What the thread does in this call is in other sums: if it is one that is measured, it is no sample.
+/// The thread's work in this call is in other sums: if the call is one that is measured, it is no sample.
 pub fn leave_out() {
     current::set_sampled_since(u64::MAX);
 }

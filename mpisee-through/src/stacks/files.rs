@@ -25,7 +25,7 @@ pub struct Mapping {
     pub path: String,
 }
 
-/// What the kernel puts after the path of a file that is gone.
+/// The kernel puts this after the path of a file that is gone.
 const DELETED: &str = " (deleted)";
 
 impl Mapping {
