@@ -231,7 +231,7 @@ fn another_build_is_not_resolved_and_what_was_resolved_stays() {
     let damaged = table.replace("solver.c:7", "solver.c");
     std::fs::write(profile.directory.join("sites.csv"), damaged).unwrap();
     let ran = profile.run(&["sites", "app.mpisee"]);
-    assert!(ran.exits(1).stderr.contains("column 'inlined_into': 'step at "), "{}", ran.stderr);
+    assert!(ran.exits(2).stderr.contains("column 'inlined_into': 'step at "), "{}", ran.stderr);
     let profile = built.profile(&built.build_id);
     let (found, notes) = places(&profile, Path::new(""), &[]);
     assert!(found.iter().all(|place| place.starts_with("app+0x")), "{found:?}");
