@@ -12,6 +12,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
 /// Nanoseconds between the parts of one roll call at most: readers that no launcher started share their number with earlier ones.
 const MOST_APART_NS: u64 = 600_000_000_000;
+/// How much earlier than its own part the first reader takes those of others. Launchers give numbers again: a file of that number
+/// may be of an earlier roll call.
+const MOST_EARLIER: Duration = Duration::from_secs(120);
 /// The largest part that is read.
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -70,11 +73,16 @@ impl Reader {
         self.index == 0
     }
 
-    /// The parts of all, and a remark if some are missing after a while.
-    pub fn wait_for_all(self, folder: &Path) -> Result<(Vec<Part>, Option<String>)> {
+    /// The parts of all, and a remark if some are missing after a while. `own` is the file that this one wrote.
+    pub fn wait_for_all(self, folder: &Path, own: &Path) -> Result<(Vec<Part>, Option<String>)> {
         let begin = Instant::now();
+        // Both times are the file system's; the clocks of nodes differ.
+        let written = |file: &Path| file.metadata().and_then(|it| it.modified());
+        let own = written(own).with_context(|| format!("cannot read '{}'", own.display()))?;
+        let earliest = own.checked_sub(MOST_EARLIER).unwrap_or(UNIX_EPOCH);
         loop {
-            let files = files(folder, &begin_of(self.launch))?;
+            let mut files = files(folder, &begin_of(self.launch))?;
+            files.retain(|file| written(file).is_ok_and(|written| written >= earliest));
             let is_late = begin.elapsed() > PATIENCE;
             if files.len() >= self.count as usize || is_late {
                 let missing = (self.count as usize).saturating_sub(files.len());
@@ -208,11 +216,22 @@ mod tests {
         let old = |launch, host, _| Part::new(launch, host, 1, 0..1, [], Vec::new());
         reader(3, 1).write(folder.path(), old).unwrap();
         assert_eq!(last(folder.path()).unwrap().0.len(), 1, "a part of long ago");
-        let (parts, remark) = reader(5, 0).wait_for_all(folder.path()).unwrap();
-        assert_eq!((parts.len(), remark), (2, None));
         std::fs::write(folder.path().join("mpisee-top-0000000000000003-n9-9.json"), "{").unwrap();
         let (parts, remarks) = last(folder.path()).unwrap();
         assert_eq!(parts.len(), 1);
         assert!(remarks[0].contains("-n9-9.json': it is not what top --to writes: "), "{remarks:?}");
+    }
+
+    #[test]
+    fn parts_of_an_earlier_launch_of_the_same_number_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let reader = |index| Reader { launch: 5, index, count: 2, is_launched: true };
+        let [own, _] = [0, 1].map(|index| reader(index).write(folder.path(), part(5)).unwrap());
+        let earlier = folder.path().join(format!("{}n7-1.json", begin_of(5)));
+        std::fs::copy(&own, &earlier).unwrap();
+        let hour_ago = SystemTime::now() - Duration::from_secs(3600);
+        std::fs::File::options().write(true).open(earlier).unwrap().set_modified(hour_ago).unwrap();
+        let (parts, remark) = reader(0).wait_for_all(folder.path(), &own).unwrap();
+        assert_eq!((parts.len(), remark), (2, None));
     }
 }

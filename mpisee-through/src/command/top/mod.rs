@@ -201,7 +201,7 @@ fn gather(args: &TopArgs, folder: &Path, watch: &Watch, first: &Seen) -> Result<
             show_parts(args, &output, folder, vec![gather::read(&path)?])?;
         }
     } else if reader.joins() {
-        let (parts, remark) = reader.wait_for_all(folder)?;
+        let (parts, remark) = reader.wait_for_all(folder, &path)?;
         if let Some(remark) = remark {
             tell(&remark);
         }
