@@ -61,11 +61,16 @@ pub struct Built {
 pub fn flavours(wanted: &Wanted, hand_over: impl FnOnce(&[Built]) -> Result<()>) -> Result<()> {
     let built = Mutex::new(Vec::new());
     let failed = each(wanted, "building", "library", |workplace| {
-        cargo(&["build", "--profile", "library", "--package", "mpisee-rs"], Some(workplace))?;
-        let library = workplace.folder.join("library/libmpisee.so");
+        let packages = workplace.packages(wanted.without_bench);
+        cargo(&[&["build", "--profile", "library"], &packages[..]].concat(), Some(workplace))?;
+        let there = workplace.folder.join("library");
+        let library = there.join("libmpisee.so");
         mpi::check_independence(&library)?;
+        if !wanted.without_bench && !workplace.has_bench() {
+            eprintln!("there is no mpisee-bench for {}", workplace.flavour.name);
+        }
+        let bench = (!wanted.without_bench && workplace.has_bench()).then(|| there.join(BENCH));
         let (flavour, description) = (workplace.flavour.clone(), workplace.description());
-        let bench = if wanted.without_bench { None } else { bench(workplace)? };
         lock(&built).push(Built { flavour, library, description, bench });
         Ok(())
     })?;
@@ -76,18 +81,6 @@ pub fn flavours(wanted: &Wanted, hand_over: impl FnOnce(&[Built]) -> Result<()>)
         bail!("{failed} of the MPIs found got no libmpisee.so");
     }
     Ok(())
-}
-
-/// Builds `mpisee-bench` for one MPI; none for the standard's own interface, whose header rsmpi does not read.
-fn bench(workplace: &Workplace) -> Result<Option<PathBuf>> {
-    if workplace.flavour.family == Family::Standard {
-        eprintln!("there is no mpisee-bench for {}", workplace.flavour.name);
-        return Ok(None);
-    }
-    let arguments =
-        ["build", "--profile", "library", "--package", "mpisee-bench", "--features", "mpi", "--bin", BENCH];
-    cargo(&arguments, Some(workplace))?;
-    Ok(Some(workplace.folder.join("library").join(BENCH)))
 }
 
 /// The program that is installed as `mpisee-bench` beside the library; in `bin` is one that picks it.
@@ -165,15 +158,8 @@ pub fn clippy(wanted: &Wanted) -> Result<()> {
         None,
     )?;
     let failed = each(wanted, "checking", "debug", |workplace| {
-        cargo(
-            &[&["clippy", "--package", "mpisee-rs", "--all-targets"], &strict[..]].concat(),
-            Some(workplace),
-        )?;
-        if wanted.without_bench || workplace.flavour.family == Family::Standard {
-            return Ok(());
-        }
-        let bench = ["clippy", "--package", "mpisee-bench", "--features", "mpi", "--bins"];
-        cargo(&[&bench, &strict[..]].concat(), Some(workplace))
+        let packages = workplace.packages(wanted.without_bench);
+        cargo(&[&["clippy", "--all-targets"], &packages[..], &strict].concat(), Some(workplace))
     })?;
     if failed > 0 {
         bail!("clippy does not pass for {failed} of the MPIs found");
@@ -243,6 +229,24 @@ impl Workplace {
 
     fn description(&self) -> PathBuf {
         self.folder.join("flavour.json")
+    }
+
+    /// False for the standard's own interface, whose header rsmpi does not read.
+    fn has_bench(&self) -> bool {
+        self.flavour.family != Family::Standard
+    }
+
+    /// The arguments for cargo that select what is built for each MPI: the library, and mpisee-bench. By one call, since in
+    /// calls of their own the features of what both share would differ, and it would be compiled for each.
+    fn packages(&self, without_bench: bool) -> Vec<&'static str> {
+        let mut packages = vec!["--package", "mpisee-rs"];
+        if !without_bench {
+            packages.extend(["--package", "mpisee-bench"]);
+            if self.has_bench() {
+                packages.extend(["--features", "mpisee-bench/mpi"]);
+            }
+        }
+        packages
     }
 }
 
