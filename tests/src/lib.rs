@@ -5,6 +5,7 @@
 //!
 //! The tests use the installation that `cargo xtask dist` makes, in `target/dist`.
 
+pub mod bench;
 pub mod nodes;
 pub mod place;
 pub mod profile;

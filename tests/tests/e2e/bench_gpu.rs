@@ -1,9 +1,11 @@
 //! `mpisee-bench` between GPUs that are pretended: a driver and an NCCL that move data between processes, late, and behind addresses at
 //! which a processor finds nothing.
 
+use crate::bench::on_each;
 use mpisee_profile::rows::Memory;
-use mpisee_tests::{Cluster, Finished, Mpi, Place, Run, dist, on_each_mpi, root};
-use std::collections::{BTreeMap, BTreeSet};
+use mpisee_tests::bench::rows;
+use mpisee_tests::{Cluster, Finished, Mpi, Place, Run, root};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -38,30 +40,8 @@ fn driver() -> &'static Path {
 
 /// `mpisee-bench` with these words and libraries, each work of a GPU a little late.
 fn bench<'m>(mpi: &'m Mpi, words: &str, libraries: &Path) -> Run<'m> {
-    let quick = "--repetitions 2 --warm-up 1 --least-ms 0 --format csv";
-    let words = words.split_whitespace().chain(quick.split_whitespace());
-    let run = words.fold(Run::of(mpi, dist().join("bin/mpisee-bench")), Run::argument);
+    let run = mpisee_tests::bench::bench(mpi, words);
     run.variable("LD_LIBRARY_PATH", &libraries.display().to_string()).variable("PRETEND_LATE_US", "30")
-}
-
-/// Runs a test with each MPI that has an `mpisee-bench`: rsmpi does not read the header of the standard's own interface.
-fn on_each(test: impl Fn(&Mpi)) {
-    on_each_mpi(|mpi| {
-        let has_none = !mpi.library().with_file_name("mpisee-bench").exists()
-            && mpi.is_left_out(&["mpiabi"], "there is no mpisee-bench for the standard's own interface");
-        if !has_none {
-            test(mpi);
-        }
-    });
-}
-
-/// The rows of the results: each a value by column.
-fn rows(finished: &Finished) -> Vec<BTreeMap<String, String>> {
-    let mut lines = finished.stdout.lines();
-    let heads: Vec<&str> = lines.next().expect("there is a header").split(',').collect();
-    lines
-        .map(|line| heads.iter().map(|&it| it.to_owned()).zip(line.split(',').map(str::to_owned)).collect())
-        .collect()
 }
 
 /// Asserts that all bytes have arrived, and by what.

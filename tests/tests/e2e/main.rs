@@ -4,7 +4,9 @@
 
 mod address_space;
 mod aggregate;
+mod bench;
 mod bench_gpu;
+mod bench_patterns;
 mod buffers;
 mod churn;
 mod collection;

@@ -10,7 +10,6 @@ mod agent_gpus;
 mod agent_otlp;
 mod arrivals;
 mod bench;
-mod bench_patterns;
 mod causes;
 mod cores;
 mod efficiency;

@@ -1,8 +1,8 @@
 //! `mpisee-bench --like`: the communication of a program, with the calls and bytes of its profile, and where its time goes.
 
 use crate::alone;
-use crate::bench::{bench, has_none};
 use mpisee_profile::network::{Network, Replay};
+use mpisee_tests::bench::{bench, has_none};
 use mpisee_tests::{Run, through};
 use std::collections::BTreeSet;
 

@@ -1,11 +1,11 @@
 //! Patterns of many steps by real MPIs: whatever is legal ends, with the right bytes.
 
-use crate::alone;
-use crate::bench::{bench, has_none};
+use crate::bench::on_each;
 use mpisee_bench::backend::Backend;
 use mpisee_bench::collective::Collective;
 use mpisee_bench::pattern::{CollectiveCall, Message, Pattern, Step};
 use mpisee_tests::Place;
+use mpisee_tests::bench::bench;
 use std::path::Path;
 
 const RANKS: u32 = 3;
@@ -68,10 +68,7 @@ fn write(place: &Place, name: &str, text: &str) -> String {
 /// Between the posts, starts, completions and waits of one-sided steps, messages and collective operations, no rank waits for ever.
 #[test]
 fn legal_patterns_of_all_backends_end() {
-    alone(|mpi| {
-        if has_none(mpi) {
-            return;
-        }
+    on_each(|mpi| {
         let place = Place::new();
         let mut files = vec![];
         // A pipeline: 1 passes the first part on while it gets the second.
@@ -98,10 +95,7 @@ fn legal_patterns_of_all_backends_end() {
 /// Thousands of steps of the same members share a communicator; what an MPI has too few of, or a node no memory for, is a sentence.
 #[test]
 fn many_steps_run_or_are_refused() {
-    alone(|mpi| {
-        if has_none(mpi) {
-            return;
-        }
+    on_each(|mpi| {
         let place = Place::new();
         let many = |operation: &str| format!("for i in 0..3000\n  step\n  {operation}\nend\n");
         let sums = write(&place, "sums", &many("MPI_Allreduce : 8"));

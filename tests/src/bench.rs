@@ -1,0 +1,31 @@
+//! `mpisee-bench` under a launcher, and the table that it prints.
+
+use crate::{Finished, Mpi, Run, dist};
+use std::collections::BTreeMap;
+
+/// `mpisee-bench` with these words, with few and short repetitions; the profile it may leave is `test.mpisee`.
+pub fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
+    let quick = "--repetitions 3 --warm-up 1 --least-ms 1 --format csv";
+    let words = words.split_whitespace().chain(quick.split_whitespace());
+    words.fold(Run::of(mpi, dist().join("bin/mpisee-bench")), Run::argument)
+}
+
+/// Returns whether an MPI has no `mpisee-bench`: rsmpi does not read the header of the standard's own interface.
+pub fn has_none(mpi: &Mpi) -> bool {
+    !mpi.library().with_file_name("mpisee-bench").exists()
+        && mpi.is_left_out(&["mpiabi"], "there is no mpisee-bench for the standard's own interface")
+}
+
+/// The rows of the results: each a value by column.
+pub fn rows(finished: &Finished) -> Vec<BTreeMap<String, String>> {
+    let mut lines = finished.stdout.lines();
+    let heads: Vec<&str> = lines.next().expect("there is a header").split(',').collect();
+    lines
+        .map(|line| heads.iter().map(|&it| it.to_owned()).zip(line.split(',').map(str::to_owned)).collect())
+        .collect()
+}
+
+/// The number in a column of a row.
+pub fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
+    row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
+}
