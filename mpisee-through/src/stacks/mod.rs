@@ -1,15 +1,17 @@
-//! Call stacks of threads that are in MPI, read from outside of their processes.
+//! Call stacks of threads that are in MPI, or asleep, read from outside of their processes.
 //!
 //! While a thread is in a call, its segment has the frame pointer of the function of mpisee's library that makes the call
 //! to MPI. What that function was called from is on the stack behind it, where the process goes on running but does not
 //! return before the call does: so nothing has to be stopped, and who reads only has to look again whether the thread is still in the
-//! same call. From the program's first frame on, frames are found by the unwind tables of the files that are mapped, and by
+//! same call. Of a thread that sleeps outside of MPI the kernel tells where it does. From the program's first frame on, frames are found by the unwind tables of the files that are mapped, and by
 //! frame pointers where these have none. The walk ends where the recorder's own would: before rules whose evaluation may not
 //! end, and at a frame that cannot be the caller's.
 
+mod asleep;
 mod files;
 mod memory;
 
+use asleep::Asleep;
 use files::{File, Files, Mapping, build_id_in_memory, mappings};
 use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, UnwindRegsNative,
@@ -38,6 +40,9 @@ pub struct StackReader {
 /// A process whose stacks are read.
 pub struct Stacks<'r> {
     files: &'r mut Files,
+    pid: u32,
+    /// One of its threads that has not ended: the first, if it is of these.
+    thread: u32,
     /// The folder in which its root is seen.
     root: String,
     memory: Memory,
@@ -84,6 +89,8 @@ impl StackReader {
             std::fs::read_to_string(&path).map_err(|error| format!("'{path}' cannot be read: {error}"))?;
         Ok(Stacks {
             files: &mut self.files,
+            pid,
+            thread,
             root: format!("/proc/{thread}/root"),
             memory: Memory::new(thread),
             mappings: mappings(&text),
@@ -103,12 +110,29 @@ impl Stacks<'_> {
     /// # Errors
     /// Why they cannot be read.
     pub fn read(&mut self, frame: u64) -> Result<Vec<String>, String> {
-        let (mut address, mut registers) = self.leave_own_library(frame)?;
+        let (address, registers) = self.leave_own_library(frame)?;
+        Ok(FrameAddress::from_return_address(address).map_or_else(Vec::new, |at| self.walk(at, registers)))
+    }
+
+    /// The addresses at which the thread goes on that sleeps, and to which the calls return that led to there, as [`Stacks::read`] has
+    /// them; `None` if it does not sleep all the time in which they are read.
+    pub fn read_asleep(&mut self) -> Option<Vec<String>> {
+        let asleep = Asleep::of(self.pid, self.thread)?;
+        // What else is in its registers is not known: a walk ends where it needs that.
+        let return_address = if cfg!(target_arch = "x86_64") { asleep.address } else { 0 };
+        let registers = UnwindRegsNative::new(return_address, asleep.stack, 0);
+        self.memory = Memory::new(self.thread);
+        let found = self.walk(FrameAddress::from_instruction_pointer(asleep.address), registers);
+        (Asleep::of(self.pid, self.thread)? == asleep).then_some(found)
+    }
+
+    /// The addresses of a frame and of those further out.
+    fn walk(&mut self, mut at: FrameAddress, mut registers: UnwindRegsNative) -> Vec<String> {
         let mut found = Vec::new();
         while found.len() < MOST {
+            let address = at.address();
             found.push(self.place(address));
-            let Some(next) = FrameAddress::from_return_address(address) else { break };
-            let rules = self.know(next.address_for_lookup());
+            let rules = self.know(at.address_for_lookup());
             let stack = registers.sp();
             let memory = &mut self.memory;
             let mut word = |at| memory.word(at).map_err(drop);
@@ -123,10 +147,10 @@ impl Stacks<'_> {
                     Ok(caller.map(|caller| caller.address))
                 }
                 Rules::Ending | Rules::Missing => {
-                    self.unwinder.unwind_frame(next, &mut registers, &mut self.cache, &mut word)
+                    self.unwinder.unwind_frame(at, &mut registers, &mut self.cache, &mut word)
                 }
             };
-            match caller {
+            let caller = match caller {
                 // The stack pointer must grow, so that the walk ends. Without unwind rules framehop follows the frame pointer, which
                 // may hold anything.
                 Ok(Some(caller))
@@ -134,12 +158,14 @@ impl Stacks<'_> {
                         && self.mapping(caller).is_some_and(|it| it.is_code)
                         && (rules != Rules::Missing || self.may_be_return(caller)) =>
                 {
-                    address = caller;
+                    FrameAddress::from_return_address(caller)
                 }
-                _ => break,
-            }
+                _ => None,
+            };
+            let Some(caller) = caller else { break };
+            at = caller;
         }
-        Ok(found)
+        found
     }
 
     /// The first address outside of mpisee's library to which it returns, and the registers there.

@@ -282,6 +282,47 @@ fn ranks_in_short_calls_and_outside_of_mpi_are_named_with_what_is_known() {
     });
 }
 
+const ASLEEP: &str = "lifecycle/asleep.c";
+
+#[test]
+fn a_rank_asleep_outside_of_mpi_has_its_line() {
+    on_each_mpi(|mpi| {
+        let sleeps = at("load_input", ASLEEP, "load_input sleeps");
+        let loads = at("main", ASLEEP, "main loads");
+        for (variant, arguments) in [("O2", &["-O2"]), ("O0", &["-O0"])] {
+            let program = mpi.compile_variant("lifecycle/asleep", variant, arguments);
+            let running = Running::start(mpi, 2, &program, &[]);
+            std::thread::sleep(Duration::from_millis(200));
+            let text = running.top(&[]);
+            let line = format!(" s, asleep at {}\n", sleeps.rsplit_once(' ').expect("it has a line").1);
+            assert!(
+                seconds_after(&text, "rank 1 in no MPI call for ") >= 0.2 && text.contains(&line),
+                "{text}"
+            );
+            assert!(text.contains(&format!("    {sleeps}\n")), "{text}");
+            let parts = running.top(&["--to", "roll", "--format", "json"]);
+            let joined = running.place.through(&["top", "--from", "roll", "--format", "json"]).stdout;
+            for document in [running.top(&["--format", "json"]).as_bytes(), parts.as_bytes(), &joined] {
+                let document: Value = serde_json::from_slice(document).expect("it is JSON");
+                let processes = &document["jobs"][0]["processes"];
+                let asleep = processes[1]["asleep"].as_array().unwrap_or_else(|| panic!("{document}"));
+                let frames: Vec<&str> = asleep.iter().filter_map(Value::as_str).collect();
+                let here = frames.iter().position(|&frame| frame == sleeps);
+                // Without optimisation functions lie behind their frame pointers, which a system call keeps from us.
+                let caller = here.and_then(|here| frames.get(here + 1));
+                assert!(
+                    here > Some(0) && (caller == Some(&&*loads) || variant == "O0"),
+                    "{variant}: {frames:?}"
+                );
+                assert_eq!(processes[0]["asleep"], Value::Null);
+                let places = document["jobs"][0]["places"].as_array().expect("a list");
+                assert!(places.iter().any(|place| place["asleep"] == processes[1]["asleep"]), "{document}");
+            }
+            running.end();
+        }
+    });
+}
+
 #[test]
 fn a_single_reader_shows_what_it_writes() {
     on_each_mpi(|mpi| {

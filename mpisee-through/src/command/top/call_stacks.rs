@@ -28,6 +28,9 @@ pub struct CallStacks {
     counts: HashMap<PathBuf, CallCounts>,
 }
 
+/// How often it is tried to read the stack of a thread that sleeps for short times.
+const MOST_READINGS: usize = 4;
+
 /// Calls of a process by operation and call site.
 type CallCounts = HashMap<OperationAtSite, u64>;
 
@@ -36,6 +39,8 @@ type CallCounts = HashMap<OperationAtSite, u64>;
 pub struct Known {
     /// Of its calls.
     pub calls: Vec<(ActiveCall, ProgramStack)>,
+    /// Of a process in no call, where its first thread sleeps.
+    pub asleep: Option<ProgramStack>,
     /// Why some are not known, or not resolved.
     pub problems: BTreeSet<String>,
     /// True if one of these is that its memory cannot be read.
@@ -88,19 +93,23 @@ impl CallStacks {
     /// Those of a process whose segment was just read. Of a call that ends meanwhile none is known.
     pub fn of(&mut self, segment: &Segment, snapshot: &Snapshot) -> Known {
         let mut known = Known::default();
-        if !segment.is_running || snapshot.active_calls.is_empty() {
+        if !segment.is_running {
             return known;
         }
-        let mut read = Vec::new();
+        let (mut read, mut asleep) = (Vec::new(), None);
         let mut build_ids = HashMap::new();
         let is_here = snapshot.namespace == process::namespace();
         let elsewhere = || Err("it runs in another container; ask inside of that".to_owned());
         match if is_here { self.reader.of(snapshot.pid) } else { elsewhere() } {
+            Err(_) if snapshot.active_calls.is_empty() => {}
             Err(why) => {
                 known.is_unreadable = true;
                 known.problems.insert(format!("rank {} has no stack: {why}", snapshot.world_rank));
             }
             Ok(mut stacks) => {
+                if snapshot.active_calls.is_empty() {
+                    asleep = (0..MOST_READINGS).find_map(|_| stacks.read_asleep());
+                }
                 for call in &snapshot.active_calls {
                     let Some(frame) = call.frame else { continue };
                     read.push((*call, stacks.read(frame)));
@@ -114,10 +123,15 @@ impl CallStacks {
         for (path, build_id) in build_ids {
             build_id.iter().for_each(|build_id| symbols.learn(&path, build_id));
         }
+        if let Some(addresses) = asleep.filter(|_| still.is_empty()) {
+            let is_between = |binary: &str| self.wrappers.is_library(binary) || is_of_system(binary);
+            known.asleep = Some(resolve(&addresses, symbols, is_between, &mut known.problems));
+        }
         for (call, stack) in read {
             match stack {
                 Ok(addresses) => {
-                    let stack = resolve(&addresses, symbols, &self.wrappers, &mut known.problems);
+                    let is_between = |binary: &str| self.wrappers.is_library(binary);
+                    let stack = resolve(&addresses, symbols, is_between, &mut known.problems);
                     known.calls.push((call, stack));
                 }
                 Err(why) => {
@@ -189,11 +203,11 @@ fn address_of(snapshot: &Snapshot, code: Code) -> Option<String> {
     }
 }
 
-/// The functions and lines up to `main`, and why some are not known.
+/// The functions and lines up to `main`, and why some are not known. `is_between` says which binaries call MPI, or the kernel, for others.
 fn resolve(
     addresses: &[String],
     symbols: &mut Symbols,
-    wrappers: &Wrappers,
+    is_between: impl Fn(&str) -> bool,
     problems: &mut BTreeSet<String>,
 ) -> ProgramStack {
     let mut frames: Vec<String> = Vec::new();
@@ -206,7 +220,7 @@ fn resolve(
         let found = symbols.stack(address);
         problems.extend(symbols.problems([address]));
         // Once there are lines, the frame's text does not have the binary.
-        if outside.is_none() && !wrappers.is_library(binary_of(address)) {
+        if outside.is_none() && !is_between(binary_of(address)) {
             outside = Some(frames.len());
         }
         frames.extend(found.split(BETWEEN).map(str::to_owned));
@@ -225,6 +239,23 @@ fn binary_of(address: &str) -> &str {
     address.rsplit_once("+0x").map_or("", |(binary, _)| binary)
 }
 
+/// Returns whether a binary is of the system's own libraries, through which programs call the kernel, or the kernel's.
+fn is_of_system(binary: &str) -> bool {
+    const BEGINS: [&str; 9] = [
+        "ld-linux",
+        "libc-",
+        "libc.so",
+        "libgcc_s",
+        "libgfortran",
+        "libpthread",
+        "libquadmath",
+        "librt",
+        "libstdc++",
+    ];
+    let file = binary.rsplit('/').next().unwrap_or_default();
+    file.is_empty() || BEGINS.iter().any(|begin| file.starts_with(begin))
+}
+
 /// Returns whether a binary is Python's interpreter.
 fn is_interpreter(binary: &str) -> bool {
     let file = binary.rsplit('/').next().unwrap_or_default();
@@ -238,7 +269,8 @@ mod tests {
     fn resolved(addresses: &[&str]) -> ProgramStack {
         let addresses: Vec<String> = addresses.iter().map(|&address| address.to_owned()).collect();
         let mut symbols = Symbols::of_running(SearchDirs::default(), "");
-        resolve(&addresses, &mut symbols, &Wrappers::new(&[]), &mut BTreeSet::new())
+        let wrappers = Wrappers::new(&[]);
+        resolve(&addresses, &mut symbols, |binary| wrappers.is_library(binary), &mut BTreeSet::new())
     }
 
     #[test]

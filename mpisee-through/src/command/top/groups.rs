@@ -5,7 +5,7 @@ use super::job::{Job, Rank};
 use super::most_called::MostCalled;
 use crate::symbols::BETWEEN;
 use crate::units::large_count;
-use mpisee_collect::segments::{Collected, CurrentCall, collected, short_seconds};
+use mpisee_collect::segments::{Collected, CurrentCall, Place, collected, short_seconds};
 use mpisee_profile::{Operation, RankSet, WorldRank};
 
 /// The operation that each of several ranks called most between two looks.
@@ -28,6 +28,8 @@ pub struct RankGroup {
     pub at: Collected,
     /// Of ranks in no call that made none since the look before, seconds since their last calls returned: the longest.
     pub idle_s: Option<f64>,
+    /// Of ranks in no call, where their first threads sleep, if that is known.
+    pub asleep: Option<Place>,
     /// Where the stack of their call is not known, what they called most since the look before.
     pub most_called: Option<MostCalledBy>,
 }
@@ -70,17 +72,19 @@ pub fn groups<'p>(
 fn split(job: &Job, at: Collected, interval_s: f64) -> Vec<RankGroup> {
     let has_stack = at.call.as_ref().is_some_and(|call| !call.place.stack.is_empty());
     if at.ended || has_stack {
-        return vec![RankGroup { at, idle_s: None, most_called: None }];
+        return vec![RankGroup { at, idle_s: None, asleep: None, most_called: None }];
     }
-    type Group = (Vec<WorldRank>, Option<f64>, Option<MostCalledBy>);
+    type Group<'j> = (Vec<WorldRank>, Option<f64>, Option<&'j Place>, Option<MostCalledBy>);
     let mut groups: Vec<Group> = Vec::new();
     for rank in at.ranks.iter().map(WorldRank::new) {
         let state = job.ranks.get(&rank);
         let most_called = state.and_then(|state| state.most_called.as_ref());
         let idle = |state: &Rank| state.idle_s.filter(|&idle_s| interval_s > 0.0 && idle_s > interval_s);
         let idle_s = state.filter(|_| at.call.is_none() && most_called.is_none()).and_then(idle);
-        let is_same = |(_, known_idle_s, known): &&mut Group| {
+        let asleep = state.filter(|_| at.call.is_none()).and_then(|state| state.asleep.as_ref());
+        let is_same = |(_, known_idle_s, known_asleep, known): &&mut Group| {
             known_idle_s.is_some() == idle_s.is_some()
+                && *known_asleep == asleep
                 && match (known, most_called) {
                     (None, None) => true,
                     (Some(known), Some(one)) => {
@@ -90,7 +94,7 @@ fn split(job: &Job, at: Collected, interval_s: f64) -> Vec<RankGroup> {
                 }
         };
         match groups.iter_mut().find(is_same) {
-            Some((ranks, longest_s, known)) => {
+            Some((ranks, longest_s, _, known)) => {
                 ranks.push(rank);
                 if let (Some(longest_s), Some(idle_s)) = (longest_s, idle_s) {
                     *longest_s = longest_s.max(idle_s);
@@ -99,20 +103,28 @@ fn split(job: &Job, at: Collected, interval_s: f64) -> Vec<RankGroup> {
                     known.add(one);
                 }
             }
-            None => groups.push((vec![rank], idle_s, most_called.map(MostCalledBy::from))),
+            None => groups.push((vec![rank], idle_s, asleep, most_called.map(MostCalledBy::from))),
         }
     }
-    let group = |(ranks, idle_s, most_called): Group| {
+    let group = |(ranks, idle_s, asleep, most_called): Group| {
         let ranks: RankSet = ranks.into_iter().collect();
-        RankGroup { at: Collected { ranks, ..at.clone() }, idle_s, most_called }
+        RankGroup { at: Collected { ranks, ..at.clone() }, idle_s, asleep: asleep.cloned(), most_called }
     };
     groups.into_iter().map(group).collect()
 }
 
 impl RankGroup {
-    /// ` for 6.3 s`, of ranks in no call; nothing if that is not known, or they made calls since the look before.
+    /// ` for 6.3 s, asleep at io.c:88`, of ranks in no call: the time is known if they made none since the look before, the place if
+    /// they sleep.
     pub fn idle_text(&self) -> String {
-        self.idle_s.map_or_else(String::new, |idle_s| format!(" for {}", short_seconds(idle_s)))
+        let idle = self.idle_s.map_or_else(String::new, |idle_s| format!(" for {}", short_seconds(idle_s)));
+        let asleep = self.asleep.as_ref().and_then(at_or_by);
+        idle + &asleep.map_or_else(String::new, |place| format!(", asleep{place}"))
+    }
+
+    /// The functions in which their calls are made, or they sleep, from the innermost; nothing if they are not known.
+    pub fn frames(&self) -> impl Iterator<Item = &str> {
+        self.at.call.as_ref().map(|call| &call.place).or(self.asleep.as_ref()).into_iter().flat_map(frames)
     }
 
     /// `since the last look it called MPI_Test 21000 times, most at hang.cpp:12`: the ranks need not be there now.
@@ -136,10 +148,20 @@ impl RankGroup {
     }
 }
 
+/// The functions of a place, from the innermost; nothing if they are not known.
+pub fn frames(place: &Place) -> impl Iterator<Item = &str> {
+    place.stack.split(BETWEEN).filter(|frame| !frame.is_empty())
+}
+
+/// ` at io.c:88`, and ` by step in app` where the line is not known: the innermost function outside of libraries that do it for programs.
+pub fn at_or_by(place: &Place) -> Option<String> {
+    let frame = frames(place).nth(place.outside).or_else(|| frames(place).next())?;
+    Some(frame.rsplit_once(" at ").map_or_else(|| format!(" by {frame}"), |(_, line)| format!(" at {line}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpisee_collect::segments::Place;
     use mpisee_profile::CommId;
     use mpisee_profile::Ticks;
     use mpisee_profile::segment::active_call::Call;
@@ -191,6 +213,25 @@ mod tests {
         assert_eq!(texts(vec![idle(Some(6.3)), idle(Some(5.0)), idle(Some(0.2)), idle(None)]), expected);
         let called = Rank { idle_s: Some(6.3), ..calling(1, 1, "") };
         assert_eq!(texts(vec![called]), ["0; since the last look it called MPI_Test once"]);
+    }
+
+    #[test]
+    fn who_sleeps_elsewhere_is_apart() {
+        let asleep = |outside, stack: &str| Rank {
+            idle_s: Some(6.3),
+            asleep: Some(Place { stack: stack.to_owned(), outside, ..Place::default() }),
+            ..Rank::default()
+        };
+        let load = "read in libc.so.6 < load at io.c:88 < main at main.c:9";
+        let ranks = vec![
+            asleep(1, load),
+            asleep(1, load),
+            asleep(1, "read in libc.so.6 < step in app"),
+            Rank { idle_s: Some(6.3), ..Rank::default() },
+        ];
+        let expected =
+            ["0-1 for 6.3 s, asleep at io.c:88", "2 for 6.3 s, asleep by step in app", "3 for 6.3 s"];
+        assert_eq!(texts(ranks), expected);
     }
 
     #[test]

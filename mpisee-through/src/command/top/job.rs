@@ -71,6 +71,8 @@ pub struct Rank {
     pub is_still: bool,
     /// Of a rank in no call, seconds since its last one returned, if that is known.
     pub idle_s: Option<f64>,
+    /// With `--stacks`, of a rank in no call, where its first thread sleeps.
+    pub asleep: Option<Place>,
     /// With `--stacks`, what it called most since the look before.
     pub most_called: Option<MostCalled>,
 }
@@ -159,14 +161,14 @@ impl Job {
         self.recording_was_off |= snapshot.recording_was_off;
         self.start_realtime_ns = self.start_realtime_ns.min(snapshot.start_realtime_ns);
         self.stack_problems.extend(stacks.problems);
+        let place_of = |stack: &ProgramStack| Place {
+            stack: stack.text.clone(),
+            outside: stack.outside,
+            ..Place::default()
+        };
         let place = |active: &ActiveCall| {
             let known = stacks.calls.iter().find(|(call, _)| call == active);
-            let place = |stack: &ProgramStack| Place {
-                stack: stack.text.clone(),
-                outside: stack.outside,
-                ..Place::default()
-            };
-            known.map(|(_, stack)| place(stack)).unwrap_or_default()
+            known.map(|(_, stack)| place_of(stack)).unwrap_or_default()
         };
         let names = names(snapshot);
         let process = if segment.is_running { process::look_at(snapshot.pid) } else { None };
@@ -185,6 +187,7 @@ impl Job {
                 || snapshot.not_seen.iter().any(|&calls| calls > 0),
             is_still: false,
             idle_s: idle_since(snapshot).map(|ticks| clock.since(ticks)).filter(|_| segment.is_running),
+            asleep: stacks.asleep.as_ref().map(place_of),
             most_called: stacks.most_called.clone(),
         };
         if !rank.calls.is_empty() {

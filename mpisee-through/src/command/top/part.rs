@@ -90,9 +90,12 @@ struct PartRank {
     streams: Vec<(u32, u32, bool, i32, Option<u64>)>,
     /// Communicator, posted receives.
     posted: Vec<(u32, Option<u64>)>,
-    /// Parts that earlier versions wrote lack this and the next one.
+    /// Parts that earlier versions wrote lack this and the next ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     idle_s: Option<f64>,
+    /// The functions in which it sleeps, and which of them stands for the place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asleep: Option<(String, usize)>,
     /// Operation, calls, calls at the site with most of them, the functions there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     most_called: Option<(String, u64, u64, String)>,
@@ -351,6 +354,7 @@ impl PartRank {
             streams: Vec::new(),
             posted: Vec::new(),
             idle_s: state.idle_s,
+            asleep: state.asleep.as_ref().map(|place| (place.stack.clone(), place.outside)),
             most_called: state.most_called.as_ref().map(|most| {
                 (most.operation.name().to_owned(), most.calls, most.calls_there, most.stack.clone())
             }),
@@ -380,6 +384,7 @@ impl PartRank {
             is_stopped: self.is_stopped,
             is_still: self.is_still,
             idle_s: self.idle_s,
+            asleep: self.asleep.map(|(stack, outside)| Place { stack, outside, ..Place::default() }),
             ..Rank::default()
         };
         if let Some((operation, calls, calls_there, stack)) = self.most_called {

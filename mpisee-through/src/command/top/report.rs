@@ -1,17 +1,17 @@
 //! The report on a job: rates and times by communicator, current calls, hangs; as text and as JSON.
 
 use super::deadlock::{Deadlock, deadlocks};
-use super::groups::{MostCalledBy, RankGroup, groups};
+use super::groups::{MostCalledBy, RankGroup, frames, groups};
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
-use super::roll::{self, frames};
+use super::roll;
 use crate::lines;
 use crate::names::library_version;
 use crate::output::{Page, printable};
 use crate::sheet::{self, Sheet, Value};
 use crate::units::{natural_order, to_nine_decimals};
 use clap::ValueEnum;
-use mpisee_collect::segments::{CurrentCall, First, Partner, Tag, With, short_seconds};
+use mpisee_collect::segments::{CurrentCall, First, Partner, Place, Tag, With, short_seconds};
 use mpisee_profile::run::rfc3339;
 use mpisee_profile::{RankSet, WorldRank};
 use serde::Serialize;
@@ -213,7 +213,7 @@ impl Report {
     }
 }
 
-/// Where some ranks are: a line, and one for each function from which they make the call.
+/// Where some ranks are: a line, and one for each function from which they make the call, or in which they sleep.
 fn group(group: &RankGroup, width: usize) -> String {
     let indented = |text: &str, first: usize, next: usize| {
         let broken = lines::broken(&printable(text), width.saturating_sub(next));
@@ -222,7 +222,7 @@ fn group(group: &RankGroup, width: usize) -> String {
     };
     let mut text = indented(&line(group), 0, 2);
     text.extend(group.most_called_text().map(|said| indented(&said, 4, 6)));
-    let stack: Vec<&str> = group.at.call.iter().flat_map(frames).collect();
+    let stack: Vec<&str> = group.frames().collect();
     let mut show = |frames: &[&str]| text.extend(frames.iter().map(|frame| indented(frame, 4, 6)));
     match stack.len().checked_sub(INNER_FRAMES + OUTER_FRAMES) {
         None | Some(0) => show(&stack),
@@ -312,6 +312,9 @@ struct PlaceDocument {
     /// Of ranks in no MPI call that made none since the look before: seconds since their last calls returned, the longest.
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_s: Option<f64>,
+    /// With `--stacks`, of ranks in no MPI call whose first threads sleep: where, from the innermost function.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    asleep: Vec<String>,
     /// With `--stacks`, where that of the current call is not known: what the ranks called most since the look before.
     #[serde(skip_serializing_if = "Option::is_none")]
     most_called: Option<MostCalledDocument>,
@@ -435,9 +438,16 @@ struct ProcessDocument {
     /// Of a rank in no MPI call, seconds since its last one returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_s: Option<f64>,
+    /// With `--stacks`, where its first thread sleeps, from the innermost function.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    asleep: Vec<String>,
     /// With `--stacks`, what it called most since the look before.
     #[serde(skip_serializing_if = "Option::is_none")]
     most_called: Option<MostCalledDocument>,
+}
+
+fn frames_of(place: Option<&Place>) -> Vec<String> {
+    place.into_iter().flat_map(frames).map(str::to_owned).collect()
 }
 
 impl PlaceDocument {
@@ -445,6 +455,7 @@ impl PlaceDocument {
         let at = &group.at;
         PlaceDocument {
             idle_s: group.idle_s.map(to_nine_decimals),
+            asleep: frames_of(group.asleep.as_ref()),
             most_called: group.most_called.as_ref().map(MostCalledDocument::of),
             ..PlaceDocument::of(at.ranks.to_string(), at.ended, at.call.as_ref(), at.least_s)
         }
@@ -460,8 +471,9 @@ impl PlaceDocument {
             with: current.and_then(|current| current.with).map(WithDocument::of),
             for_s: current.map(|current| to_nine_decimals(current.for_s)),
             least_s: current.map(|_| to_nine_decimals(least_s)),
-            stack: current.map(|current| frames(current).map(str::to_owned).collect()).unwrap_or_default(),
+            stack: frames_of(current.map(|current| &current.place)),
             idle_s: None,
+            asleep: Vec::new(),
             most_called: None,
         }
     }
@@ -522,6 +534,7 @@ impl JobDocument {
                 .map(|current| PlaceDocument::of(rank.to_string(), state.ended, Some(current), current.for_s))
                 .collect(),
             idle_s: state.idle_s.map(to_nine_decimals),
+            asleep: frames_of(state.asleep.as_ref()),
             most_called: state
                 .most_called
                 .as_ref()

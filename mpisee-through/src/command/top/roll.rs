@@ -1,8 +1,7 @@
 //! The roll call: where all ranks of a job are, in one sentence.
 
-use super::groups::RankGroup;
+use super::groups::{RankGroup, at_or_by};
 use super::job::Job;
-use crate::symbols::BETWEEN;
 use mpisee_collect::segments::{CurrentCall, missing};
 use mpisee_profile::RankSet;
 use std::cmp::Reverse;
@@ -62,14 +61,5 @@ pub fn not_seen(job: &Job) -> RankSet {
 /// `MPI_Recv from 12 tag 5 on W at io.c:88`, and `by step in app` where the line is not known: the innermost function outside of
 /// libraries that call MPI for programs.
 pub fn call_text(call: &CurrentCall) -> String {
-    let place = frames(call).nth(call.place.outside).or_else(|| frames(call).next());
-    let place = place.map_or_else(String::new, |frame| {
-        frame.rsplit_once(" at ").map_or_else(|| format!(" by {frame}"), |(_, line)| format!(" at {line}"))
-    });
-    call.name() + &place
-}
-
-/// Where in the program a call is made, from the innermost function; nothing if that is not known.
-pub fn frames(call: &CurrentCall) -> impl Iterator<Item = &str> {
-    call.place.stack.split(BETWEEN).filter(|frame| !frame.is_empty())
+    call.name() + &at_or_by(&call.place).unwrap_or_default()
 }
