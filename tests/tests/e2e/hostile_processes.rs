@@ -150,6 +150,20 @@ fn late_finalize() {
 }
 
 #[test]
+fn cancelled() {
+    on_each_mpi(|mpi| {
+        if !mpi.name.starts_with("mpich") {
+            return; // Open MPI may be left in these calls, too.
+        }
+        let finished = case("cancelled", 1).run(mpi);
+        assert!(finished.stdout.starts_with("whole\n"), "{}", finished.stdout);
+        for call in ["MPI_Comm_dup", "MPI_Barrier", "MPI_Comm_free"] {
+            assert_eq!(calls_of(finished.tables(), call, 0), 2003, "{call}");
+        }
+    });
+}
+
+#[test]
 fn leaves_last() {
     on_each_mpi(|mpi| {
         if mpi.is_left_out(&["mpich-5", "mpiabi"], "the launcher ends the other rank when one ends by _exit")

@@ -66,6 +66,7 @@ pub enum Refusal {
 
 /// Creates a file with an unpredictable name; an existing file is never opened.
 pub fn create_file(directory: &Path, mut number: impl FnMut() -> u64) -> io::Result<SharedFile> {
+    let _not_cancelled = NotCancelled::new();
     // SAFETY: getuid cannot fail.
     let user = unsafe { libc::getuid() };
     let pid = std::process::id();
@@ -91,6 +92,8 @@ impl SharedFile {
     /// kept may be closed by the application, which closes all there are, and then stand for a file of its own.
     /// It is mapped at `place`, or wherever the kernel puts it.
     pub fn map(&self, from: usize, to: usize, place: Option<Place>) -> Result<*mut u8, Refusal> {
+        // Until the file is closed: that may end a thread that is to be cancelled, as opening it may.
+        let _not_cancelled = NotCancelled::new();
         let file = self.reserve(from, to).map_err(Refusal::File)?;
         // PERF: the space is allocated, so a page fault only adds an entry to the page table; adding many at once costs
         // as much as one or two faults.
@@ -103,7 +106,6 @@ impl SharedFile {
     }
 
     fn reserve(&self, from: usize, to: usize) -> io::Result<OwnedFd> {
-        let _not_cancelled = NotCancelled::new();
         let file = open(&self.path, libc::O_RDWR)?;
         if identity(&file)? != self.identity {
             return Err(io::Error::other("another file took its name"));
