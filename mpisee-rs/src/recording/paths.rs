@@ -15,6 +15,7 @@ use crate::storage::cancellation::NotCancelled;
 use crate::storage::counters::{add, update};
 use crate::storage::frame::{self, ExportFrame};
 use crate::storage::hot::HOT;
+use crate::storage::patience::try_lock_anyway;
 use crate::storage::{clock, memory};
 use mpisee_profile::segment::layout::{overhead, path};
 use mpisee_profile::segment::log::{Code, Record};
@@ -22,7 +23,7 @@ use mpisee_profile::segment::{Key, PathKey};
 use mpisee_profile::{CommId, Operation, Ticks};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Take the path of calls that lasted N times as long as a walk.
 const TIMES: u64 = 50;
@@ -114,17 +115,13 @@ pub fn prepare() {
 
 /// The known paths, unless another thread uses them now, or was led away from them. After a panic they are used as they are: a walk looks up
 /// anew whatever it changes.
-fn unlocked() -> Option<MutexGuard<'static, Option<Paths>>> {
-    match PATHS.try_lock() {
-        Ok(paths) => Some(paths),
-        Err(TryLockError::Poisoned(paths)) => Some(paths.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
+fn try_lock() -> Option<MutexGuard<'static, Option<Paths>>> {
+    try_lock_anyway(&PATHS)
 }
 
 /// A sentence for `run.json` on what paths lack, if anything.
 pub fn note() -> Option<String> {
-    let paths = unlocked()?;
+    let paths = try_lock()?;
     let paths = paths.as_ref()?;
     let limit = (paths.without_number > 0).then(|| {
         format!(
@@ -146,7 +143,7 @@ pub fn slow_call(
     caller: &ExportFrame,
 ) {
     // A handler that led away from here by `siglongjmp` would leave it locked for good. Nor does one thread wait for another here.
-    let Some(mut paths) = unlocked() else { return };
+    let Some(mut paths) = try_lock() else { return };
     let Some(paths) = &mut *paths else { return };
     // A call that began before the bindings were found, or just then, is at its place in them, and its path would not be.
     let just_before =

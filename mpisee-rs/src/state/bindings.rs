@@ -103,9 +103,10 @@ impl Bindings {
 
     /// The address to which a binding returns, from where its frame has it.
     fn return_address(&self, slot: u64) -> Option<u64> {
-        if self.came_at.load(Ordering::Relaxed) == 0 {
+        if self.place.get().is_some_and(|place| place.mapping.is_none()) {
             // SAFETY: the frame of the binding is on the stack. Its size was found at another call, but does not depend on that: it is
-            // counted from the stack pointer by the unwind rules of the same return address, in code that is kept loaded (`find`).
+            // counted from the stack pointer by the unwind rules of the same return address, in code that is kept loaded (see
+            // `Place::mapping`).
             return Some(unsafe { (slot as usize as *const u64).read() });
         }
         // Bindings that came late may have been unloaded since, and another library be where they were, with frames of other sizes.

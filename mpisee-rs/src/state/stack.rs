@@ -10,6 +10,7 @@ use crate::state::objects::{object_at, own_range};
 use crate::state::unwinder::{Unwinder, WalkEnd};
 use crate::state::world;
 use crate::storage::frame::{self, ExportFrame};
+use crate::storage::patience::try_lock_anyway;
 use mpisee_symbols::is_mpi_library;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -29,8 +30,8 @@ pub enum Nesting {
 /// Walks up the calling thread's stack. A walk that is lost, as at a frame without unwind tables, has not found that the earlier
 /// call was left: it is taken to go on.
 ///
-/// By the [`Unwinder`], which reads copies of the tables and evaluates none that does not end: a program's own may be wrong, as long as
-/// nothing unwinds by it.
+/// By the [`Unwinder`], which evaluates no rule that may not end, and reads tables that may go away as copies: a program's own tables may be
+/// wrong, as long as nothing unwinds by them.
 #[cold]
 #[inline(never)]
 pub fn nesting() -> Nesting {
@@ -39,7 +40,7 @@ pub fn nesting() -> Nesting {
     let Some(export) = ExportFrame::leaving(frame::pointer(), own) else { return Nesting::ByLibrary };
     let end = world::guarded(|| {
         // Another thread may have it, or a call that was left by `siglongjmp`.
-        let mut unwinder = UNWINDER.try_lock().ok()?;
+        let mut unwinder = try_lock_anyway(&UNWINDER)?;
         let unwinder = unwinder.get_or_insert_with(Unwinder::new);
         unwinder.refresh();
         // A call may be its function's last instruction.

@@ -33,11 +33,7 @@ impl<T> PatientMutex<T> {
     }
 
     fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.mutex.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        try_lock_anyway(&self.mutex)
     }
 
     #[cold]
@@ -52,6 +48,15 @@ impl<T> PatientMutex<T> {
         let late = self.try_lock();
         self.is_given_up.store(late.is_none(), Ordering::Relaxed);
         late
+    }
+}
+
+/// A lock, unless somebody holds it. What a panic has left in it is used as it is.
+pub fn try_lock_anyway<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 
