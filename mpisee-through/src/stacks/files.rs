@@ -21,6 +21,8 @@ pub struct Mapping {
     pub is_code: bool,
     /// The place in the file.
     pub offset: u64,
+    /// The device and the inode of the file: a container, or a later build, may have another one at the same path.
+    pub file: (String, u64),
     /// The file; empty if there is none.
     pub path: String,
 }
@@ -36,9 +38,10 @@ impl Mapping {
         let (begin, end) = columns.next()?.split_once('-')?;
         let rights = columns.next()?;
         let offset = number(columns.next()?)?;
-        let path = columns.nth(2).unwrap_or_default().trim_start().to_owned();
+        let file = (columns.next()?.to_owned(), columns.next()?.parse().ok()?);
+        let path = columns.next().unwrap_or_default().trim_start().to_owned();
         let is_code = rights.as_bytes().get(2) == Some(&b'x');
-        Some(Mapping { begin: number(begin)?, end: number(end)?, is_code, offset, path })
+        Some(Mapping { begin: number(begin)?, end: number(end)?, is_code, offset, file, path })
     }
 
     /// Returns whether it is of a file, which may be gone.
@@ -56,8 +59,9 @@ impl Mapping {
         self.path.strip_suffix(DELETED).unwrap_or(&self.path)
     }
 
+    /// Its last part.
     pub fn file_name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or_default()
+        self.path_when_mapped().rsplit('/').next().unwrap_or_default()
     }
 }
 
@@ -105,21 +109,22 @@ impl Section {
     }
 }
 
-/// Files that were read, by path; `None` for those that cannot be.
+/// Files that were read, by device, inode and path; `None` for those that cannot be.
 #[derive(Default)]
 pub struct Files {
-    read: HashMap<String, Option<Arc<File>>>,
+    read: HashMap<(String, u64, String), Option<Arc<File>>>,
 }
 
 impl Files {
-    /// The file that a process has mapped there, whose `root` may be that of a container; `None` for memory without one, and for files that are
-    /// no programs or not there any more.
+    /// The file that a process has mapped there, whose `root` may be that of a container, or if that cannot be read the one at this path
+    /// here; `None` for memory without one, and for files that are no programs or not there any more.
     pub fn find(&mut self, root: &str, mapping: &Mapping) -> Option<Arc<File>> {
         if !mapping.is_file() {
             return None;
         }
         let read = || File::read(&format!("{root}{}", mapping.path)).or_else(|| File::read(&mapping.path));
-        self.read.entry(mapping.path.clone()).or_insert_with(|| read().map(Arc::new)).clone()
+        let (device, inode) = mapping.file.clone();
+        self.read.entry((device, inode, mapping.path.clone())).or_insert_with(|| read().map(Arc::new)).clone()
     }
 }
 
@@ -280,11 +285,14 @@ mod tests {
             end: 0x55d0_c0a0_1000,
             is_code: true,
             offset: 0x1000,
+            file: ("08:01".to_owned(), 42),
             path: "/a b/app".to_owned(),
         };
         assert_eq!(found.len(), 3);
         assert_eq!((&found[0], found[0].file_name()), (&app, "app"));
         assert_eq!((found[1].path.as_str(), found[2].path.as_str()), ("[stack]", ""));
+        let gone = "7f00-7f01 r-xp 0000 08:01 43 /usr/lib/libmpisee.so (deleted)";
+        assert_eq!(mappings(gone)[0].file_name(), "libmpisee.so");
     }
 
     #[test]

@@ -51,6 +51,9 @@ pub fn sheet(paths: &[OnPath], shown: usize, times: Times) -> Sheet {
     Sheet { name: "paths", heads, rows: rows(root, times) }
 }
 
+/// Bytes of the lines before a function; what is deeper is not moved further to the right.
+const MOST_INDENT_BYTES: usize = 1024;
+
 /// The rows of all below a node, depth first without recursion: paths may be deep.
 fn rows(root: Node, times: Times) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
@@ -68,6 +71,7 @@ fn rows(root: Node, times: Times) -> Vec<Vec<Value>> {
                     (false, true) => ("└─ ", "   "),
                     (false, false) => ("├─ ", "│  "),
                 };
+                let line = if indent.len() < MOST_INDENT_BYTES { line } else { "" };
                 (child, format!("{indent}{corner}"), format!("{indent}{line}"))
             });
             let lines: Vec<_> = lines.collect();
