@@ -16,7 +16,7 @@ int main(int argc, char **argv) {
     MPI_Barrier(MPI_COMM_WORLD);
     arrive(rank);
     if (rank == 1) load_input(); /* main loads */
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD); /* main waits */
     MPI_Finalize();
     return loads == rank ? 0 : 1;
 }

@@ -5,6 +5,7 @@ use mpisee_tests::{Mpi, Place, on_each_mpi};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 /// A program that stays where it is until there is a file `go`.
@@ -229,6 +230,41 @@ fn a_program_that_was_built_anew_is_not_resolved() {
         std::fs::remove_file(&program).expect("it is there");
         let text = running.top(&[]);
         assert!(text.contains("Note ") && text.contains("calls are shown as addresses"), "{text}");
+        running.end();
+    });
+}
+
+/// Returns whether this process has the capabilities with these numbers.
+fn has_capabilities(numbers: &[u32]) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the kernel writes it");
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).expect("there is one");
+    let effective = u64::from_str_radix(effective.trim(), 16).expect("it is hexadecimal");
+    numbers.iter().all(|number| effective & (1 << number) != 0)
+}
+
+/// Who must not read the memory of the ranks has the lines of their calls, which are in the segments.
+#[test]
+fn without_the_right_to_read_memory_there_are_lines() {
+    // CAP_SETPCAP and CAP_SYS_PTRACE: the ranks have what `top` then lacks.
+    if !has_capabilities(&[8, 19]) {
+        eprintln!("left out: it takes the capabilities of root");
+        return;
+    }
+    on_each_mpi(|mpi| {
+        let program = mpi.compile("lifecycle/asleep");
+        let running = Running::start(mpi, 2, &program, &[]);
+        let mut top = Command::new("setpriv");
+        top.args(["--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace"]);
+        top.arg(mpisee_tests::dist().join("bin/mpisee-through"));
+        top.args(["top", "--stacks", "--interval", "100ms", "--once"]);
+        top.current_dir(running.place.folder()).env("MPISEE_SEGMENTS", running.place.segments());
+        let output = mpisee_tests::within(Duration::from_secs(60), &mut top);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("rank 0 has no stack: "), "{text}");
+        let waits = at("main", ASLEEP, "MPI_Barrier(MPI_COMM_WORLD); /* main waits");
+        let (_, line) = waits.rsplit_once(" at ").expect("it has a line");
+        assert!(text.contains(&format!("rank 0 in MPI_Barrier on W (call 2) at {line}")), "{text}");
+        assert!(text.contains("rank 1 in no MPI call for ") && !text.contains(", asleep"), "{text}");
         running.end();
     });
 }

@@ -37,7 +37,7 @@ type CallCounts = HashMap<OperationAtSite, u64>;
 /// The stacks of a process.
 #[derive(Default)]
 pub struct Known {
-    /// Of its calls.
+    /// Of its calls; of those whose stack cannot be read the call site alone, if it is known.
     pub calls: Vec<(ActiveCall, ProgramStack)>,
     /// Of a process in no call, where its first thread sleeps.
     pub asleep: Option<ProgramStack>,
@@ -101,11 +101,7 @@ impl CallStacks {
         let is_here = snapshot.namespace == process::namespace();
         let elsewhere = || Err("it runs in another container; ask inside of that".to_owned());
         match if is_here { self.reader.of(snapshot.pid) } else { elsewhere() } {
-            Err(_) if snapshot.active_calls.is_empty() => {}
-            Err(why) => {
-                known.is_unreadable = true;
-                known.problems.insert(format!("rank {} has no stack: {why}", snapshot.world_rank));
-            }
+            Err(why) => read.extend(snapshot.active_calls.iter().map(|call| (*call, Err(why.clone())))),
             Ok(mut stacks) => {
                 if snapshot.active_calls.is_empty() {
                     asleep = (0..MOST_READINGS).find_map(|_| stacks.read_asleep());
@@ -134,9 +130,13 @@ impl CallStacks {
                     let stack = resolve(&addresses, symbols, is_between, &mut known.problems);
                     known.calls.push((call, stack));
                 }
+                // The segment has the call site.
                 Err(why) => {
                     known.is_unreadable = true;
                     known.problems.insert(format!("rank {} has no stack: {why}", snapshot.world_rank));
+                    let site = snapshot.code_of(&call).and_then(|code| address_of(snapshot, code));
+                    let text = site.map(|address| symbols.stack(&address)).unwrap_or_default();
+                    known.calls.push((call, ProgramStack { text, outside: 0 }));
                 }
             }
         }

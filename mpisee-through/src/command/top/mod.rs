@@ -79,8 +79,8 @@ pub struct TopArgs {
     #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
     sort: SortKey,
 
-    /// Show where in the program each rank calls MPI: functions and lines, the innermost first. The memory of the ranks is
-    /// read from outside; they run on
+    /// Show where in the program each rank calls MPI, or sleeps: functions and lines, the innermost first. The memory of the
+    /// ranks is read from outside; they run on. Where kernel.yama.ptrace_scope is not 0, only root may do so
     #[arg(long)]
     stacks: bool,
 
