@@ -20,7 +20,7 @@ pub struct SiteId(u64);
 pub struct PathId(u64);
 
 impl SiteId {
-    /// The site at `offset` in a binary: the address to which the call returns, less that at which the file is loaded. A file
+    /// The site at `offset` in a binary: the address to which the call returns, as in the binary's symbol table. A file
     /// without build ID is identified by its path. `layout` is a hash of the program headers: linkers are also told to give
     /// every file the same build ID.
     pub fn new(module: &str, build_id: &str, layout: u32, offset: u64) -> SiteId {

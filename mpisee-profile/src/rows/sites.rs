@@ -41,7 +41,7 @@ pub struct SiteRow {
 }
 
 impl SiteRow {
-    /// A return address that is not resolved, `offset` behind the begin of the binary.
+    /// A return address that is not resolved, `offset` is the address as in the binary's symbol table.
     pub fn unresolved(site: SiteId, module: &str, build_id: &str, layout: &str, offset: u64) -> Self {
         let [module, build_id, layout] = [module, build_id, layout].map(str::to_owned);
         let [function, file, inlined_into] = [const { String::new() }; 3];

@@ -238,7 +238,7 @@ pub enum Record {
 pub struct Code {
     /// The number of the binary or function.
     pub module: u32,
-    /// The address less that at which the binary is loaded; the line.
+    /// The address as in the binary's symbol table; the line.
     pub offset: u64,
 }
 

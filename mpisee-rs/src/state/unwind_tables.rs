@@ -22,7 +22,7 @@ impl Deref for Bytes {
 pub struct UnwindTables {
     header: Bytes,
     frames: Bytes,
-    /// Their addresses in memory, less that at which the binary is loaded.
+    /// Their addresses in memory, less those in the file (the load bias).
     header_at: u64,
     frames_at: u64,
     bias: u64,

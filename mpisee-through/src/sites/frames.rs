@@ -21,7 +21,7 @@ pub struct SiteFrame {
     pub line: Option<u32>,
     /// The file name of the binary; empty if there is none.
     pub module: String,
-    /// How far the return address is behind the begin of the function, or of the binary where that is not known.
+    /// How far the return address is behind the begin of the function, or its address as in the binary's symbol table where that is not known.
     pub offset: u64,
 }
 
