@@ -159,6 +159,11 @@ pub fn frame(pointer: u64) -> u64 {
     IS_FRAME | pointer
 }
 
+/// The frame pointer of such a word; `None` if it has ticks, or no frame is known.
+pub fn frame_of(word: u64) -> Option<u64> {
+    Some(word & !IS_FRAME).filter(|&frame| word & IS_FRAME != 0 && frame != 0)
+}
+
 /// A call as one word: 1, call 15, communicator 32 bits, from the highest.
 #[inline]
 pub fn pack(call: Call, communicator: CommId) -> u64 {
@@ -187,8 +192,7 @@ impl ActiveCall {
         let word = values[CALL];
         let call = call_of(word)?;
         let communicator = Some(CommId::new(word as u32)).filter(|&id| id != CommId::NONE);
-        let word = values[RETURNED];
-        let frame = Some(word & !IS_FRAME).filter(|&frame| word & IS_FRAME != 0 && frame != 0);
+        let frame = frame_of(values[RETURNED]);
         let returns_to = NonZero::new(values[RETURNS_TO]);
         let awaited = match call {
             Call::Counted(operation) => Awaited::from_word(operation, values[ENDS], wildcards),

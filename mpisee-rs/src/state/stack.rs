@@ -9,7 +9,8 @@ use crate::state::mapping::{self, MOST_NAME_BYTES};
 use crate::state::objects::{object_at, own_range};
 use crate::state::unwinder::{Unwinder, WalkEnd};
 use crate::state::world;
-use crate::storage::frame::{self, ExportFrame};
+use crate::storage::frame::{self, CalledFrom, ExportFrame};
+use crate::storage::hot::HOT;
 use crate::storage::patience::try_lock_anyway;
 use mpisee_symbols::is_mpi_library;
 use std::ops::Range;
@@ -27,17 +28,22 @@ pub enum Nesting {
     Left,
 }
 
-/// Walks up the calling thread's stack. A walk that is lost, as at a frame without unwind tables, has not found that the earlier
+/// Looks whether the earlier call, which was made from there, is still on the calling thread's stack: at its frame first, and if that does
+/// not decide it by a walk up the stack. A walk that is lost, as at a frame without unwind tables, has not found that the earlier
 /// call was left: it is taken to go on.
 ///
 /// By the [`Unwinder`], which evaluates no rule that may not end, and reads tables that may go away as copies: a program's own tables may be
 /// wrong, as long as nothing unwinds by them.
 #[cold]
 #[inline(never)]
-pub fn nesting() -> Nesting {
+pub fn nesting(earlier: Option<CalledFrom>) -> Nesting {
     static UNWINDER: Mutex<Option<Unwinder>> = Mutex::new(None);
     let own = own_range();
-    let Some(export) = ExportFrame::leaving(frame::pointer(), own) else { return Nesting::ByLibrary };
+    let pointer = frame::pointer();
+    let Some(export) = ExportFrame::leaving(pointer, own) else { return Nesting::ByLibrary };
+    if earlier.is_some_and(|earlier| is_gone(earlier, &(pointer..export.stack), own)) {
+        return Nesting::Left;
+    }
     let end = world::guarded(|| {
         // Another thread may have it, or a call that was left by `siglongjmp`.
         let mut unwinder = try_lock_anyway(&UNWINDER)?;
@@ -51,6 +57,24 @@ pub fn nesting() -> Nesting {
         _ if !is_of_library(export.returns_to as usize) => Nesting::ByProgram,
         _ => Nesting::ByLibrary,
     }
+}
+
+/// Returns whether a call's frame is certainly on the stack no longer, where the library has these frames now: it would lie among them, or
+/// has another return address than at the begin of the call. False where that cannot be told.
+fn is_gone(call: CalledFrom, frames: &Range<u64>, own: &Range<usize>) -> bool {
+    if frames.contains(&call.frame) {
+        return true;
+    }
+    // The return address is that of the export, or in the library, if the frame is of a function that the export has called; from
+    // bindings it is in these.
+    if call.caller == 0 || HOT.has_bindings() {
+        return false;
+    }
+    let mut word = [0; size_of::<u64>()];
+    // The stack of a coroutine may be unmapped.
+    let is_read = mapping::read_memory(call.frame as usize + size_of::<u64>(), &mut word) == word.len();
+    let returns_to = u64::from_ne_bytes(word);
+    is_read && returns_to != call.caller && !own.contains(&(returns_to as usize))
 }
 
 /// Returns whether the code at `address` is the MPI library's: its main object, or one of those that come with it.

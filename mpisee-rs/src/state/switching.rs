@@ -90,7 +90,7 @@ pub extern "C" fn follow() {
 #[inline(never)]
 pub extern "C" fn follow_while_off() {
     // A call of the MPI library itself may be part of one of the program's, which began while recording was off.
-    if world::world().is_some_and(is_pending) && stack::nesting() != Nesting::ByLibrary {
+    if world::world().is_some_and(is_pending) && stack::nesting(None) != Nesting::ByLibrary {
         follow();
     }
 }

@@ -351,7 +351,7 @@ impl Inside {
     fn of(thread: &'static Thread, active_call: &'static Slot) -> Option<Inside> {
         let word = &active_call.values[active_call::CALL];
         let last = own_value(word);
-        if last != active_call::NOWHERE && !left_the_last_call(last) {
+        if last != active_call::NOWHERE && !left_the_last_call(last, active_call) {
             return None;
         }
         word.store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
@@ -427,12 +427,15 @@ impl Inside {
 /// table.
 #[cold]
 #[inline(never)]
-fn left_the_last_call(word: u64) -> bool {
+fn left_the_last_call(word: u64, active_call: &Slot) -> bool {
     if word == active_call::ASKED {
         switching::follow();
         return true;
     }
-    let nesting = match stack::nesting() {
+    let [frame, returns_to] =
+        [active_call::RETURNED, active_call::RETURNS_TO].map(|at| own_value(&active_call.values[at]));
+    let earlier = active_call::frame_of(frame).map(|frame| CalledFrom { frame, caller: returns_to });
+    let nesting = match stack::nesting(earlier) {
         // A callback whose last act is the call leaves no frame of its own.
         Nesting::ByLibrary if runs_callbacks(active_call::call_of(word)) => Nesting::ByProgram,
         nesting => nesting,
