@@ -9,7 +9,9 @@ use mpisee_tests::{Run, on_each_mpi};
 fn an_endless_expression_in_an_unwind_table_ends_the_walk_before_it() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "sites/endless_table").ranks(2).profiled();
-        assert_eq!(finished.tables().of_rank("W", "MPI_Barrier", 1).calls, 20);
+        // Whether the one after the call that was left is counted depends on what that has left on the stack.
+        let barriers = finished.tables().of_rank("W", "MPI_Barrier", 1).calls;
+        assert!((20..=21).contains(&barriers), "{barriers}");
         let paths = all::<PathRow>(&finished.directory());
         let stacks = all::<StackRow>(&finished.directory());
         let barrier = paths.iter().find(|row| row.call == "MPI_Barrier" && row.rank == 1);
