@@ -434,7 +434,9 @@ fn left_the_last_call(word: u64, active_call: &Slot) -> bool {
     }
     let [frame, returns_to] =
         [active_call::RETURNED, active_call::RETURNS_TO].map(|at| own_value(&active_call.values[at]));
-    let earlier = active_call::frame_of(frame).map(|frame| CalledFrom { frame, caller: returns_to });
+    // Of a call that is not published, as while recording is off, the slot may have the frame of an earlier one.
+    let frame = active_call::call_of(word).and(active_call::frame_of(frame));
+    let earlier = frame.map(|frame| CalledFrom { frame, caller: returns_to });
     let nesting = match stack::nesting(earlier) {
         // A callback whose last act is the call leaves no frame of its own.
         Nesting::ByLibrary if runs_callbacks(active_call::call_of(word)) => Nesting::ByProgram,
