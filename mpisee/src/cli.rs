@@ -67,8 +67,11 @@ pub fn parse() -> Result<Wanted, Failure> {
 fn sentence(error: &clap::Error) -> String {
     let report = error.render().to_string();
     let lines = report.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    // One tip is on options for the program, which come after it.
-    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"));
+    // One tip is on options for the program, which come after it; what clap ends with is said below, in our words.
+    let is_of_use = |line: &str| {
+        !line.is_empty() && !line.starts_with("tip: to pass") && !line.starts_with("For more information")
+    };
+    let lines = lines.filter(|line| is_of_use(line));
     let text = lines.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
     format!("{}; --help lists the options", text.trim_start_matches("error: "))
 }

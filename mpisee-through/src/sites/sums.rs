@@ -28,6 +28,21 @@ pub struct PlaceSum {
     pub sites: BTreeSet<SiteId>,
 }
 
+/// The share of the time that certain sums have, `12.5 %`; none if it would be 0.0 %, which is not worth a sentence.
+pub fn share_of_time(sums: &[PlaceSum], is_it: impl Fn(&PlaceSum) -> bool) -> Option<String> {
+    let all_ns: u128 = sums.iter().map(|sum| sum.cell.time_ns).sum();
+    let of: u128 = sums.iter().filter(|sum| is_it(sum)).map(|sum| sum.cell.time_ns).sum();
+    (of * 2000 >= all_ns.max(1)).then(|| format!("{:.1} %", 100.0 * of as f64 / all_ns.max(1) as f64))
+}
+
+/// A sentence on the time that is at no place.
+pub fn without_place(sums: &[PlaceSum]) -> Option<String> {
+    let share = share_of_time(sums, |sum| sum.place.is_none())?;
+    Some(format!(
+        "Of {share} of this time the call site is not known, or beyond the limit on sites (MPISEE_SITES)."
+    ))
+}
+
 /// The operations of all places.
 pub struct PlaceSums {
     /// By place and operation, in their order.

@@ -11,7 +11,7 @@ use super::{NOISE, noise_unknown, unlike};
 use crate::filter::CallFilter;
 use crate::output::{Format, printable};
 use crate::sheet::{self, Answer, Head, Sheet, Value, caveats, headed};
-use crate::sites::{Place, PlaceSum, SiteArgs, Sites, need_frames, place_sums};
+use crate::sites::{Place, PlaceSum, SiteArgs, Sites, need_frames, place_sums, without_place};
 use crate::statistics::{Difference, difference, holm, mean};
 use crate::units::natural_order;
 use crate::view::ProfileView;
@@ -48,7 +48,7 @@ type Pairs<'s> = BTreeMap<Name, [Sums<'s>; 2]>;
 struct Run {
     view: ProfileView,
     sums: Vec<PlaceSum>,
-    note: Option<String>,
+    notes: Vec<String>,
     ranks: f64,
     /// Its sites in binaries with a build ID, which says that these are the same.
     identified: BTreeSet<SiteId>,
@@ -61,7 +61,8 @@ impl Run {
         let found = place_sums(&view, &mut sites, filter)?;
         let ranks = view.processes().chosen(&filter.comms).max(1) as f64;
         let identified = sites.identified();
-        Ok(Run { sums: found.sums, note: sites.note(), ranks, identified, cut_off: found.cut_off, view })
+        let notes = without_place(&found.sums).into_iter().chain(sites.note()).collect();
+        Ok(Run { sums: found.sums, notes, ranks, identified, cut_off: found.cut_off, view })
     }
 }
 
@@ -85,7 +86,7 @@ pub fn answer(args: &DiffArgs) -> Result<Answer> {
     let mut rows: Vec<Vec<Value>> = pairs.iter().map(|pair| pair.row(sets)).collect();
     let mut closing = args.shown.cut(&args.output, &mut rows, "There are no operations to compare.");
     for (name, set) in ["A", "B"].into_iter().zip(sets) {
-        let notes: BTreeSet<&String> = set.iter().filter_map(|run| run.note.as_ref()).collect();
+        let notes: BTreeSet<&String> = set.iter().flat_map(|run| &run.notes).collect();
         closing.extend(notes.into_iter().map(|note| format!("In {name}: {note}\n")));
     }
     let mut sheet = Sheet { name: "changes", heads: HEADS.to_vec(), rows };

@@ -11,7 +11,7 @@ use crate::filter::CallFilter;
 use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{Answer, Sheet, Shown, Value};
-use crate::sites::{How, PlaceSum, SiteArgs, Sites, need_frames, place_sums};
+use crate::sites::{How, PlaceSum, SiteArgs, Sites, need_frames, place_sums, share_of_time, without_place};
 use crate::units::natural_order;
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
@@ -172,17 +172,11 @@ fn text(sum: &PlaceSum) -> String {
 
 /// Notes on the places: which were chosen how, how much is at none, and where lines are missing.
 fn notes(sums: &[PlaceSum], sites: &Sites, filter: &CallFilter) -> Vec<String> {
-    let all_ns: u128 = sums.iter().map(|sum| sum.cell.time_ns).sum();
-    let share = |is_it: &dyn Fn(&PlaceSum) -> bool| {
-        let of: u128 = sums.iter().filter(|sum| is_it(sum)).map(|sum| sum.cell.time_ns).sum();
-        // A share that would be 0.0 % is not worth a sentence.
-        (of * 2000 >= all_ns.max(1)).then(|| format!("{:.1} %", 100.0 * of as f64 / all_ns.max(1) as f64))
-    };
+    let share = |is_it: &dyn Fn(&PlaceSum) -> bool| share_of_time(sums, is_it);
     let how = |sum: &PlaceSum| sum.place.as_ref().map(|place| place.how.clone());
     let outside = share(&|sum| matches!(how(sum), Some(How::Outside(_))));
     let inside = share(&|sum| how(sum) == Some(How::InWrapper));
     let skipped = share(&|sum| how(sum) == Some(How::AllSkipped));
-    let unknown = share(&|sum| sum.place.is_none());
     let mut notes = Vec::new();
     let of_wrappers = "of this time, in libraries or functions that call MPI for others, the caller is";
     // An inlined wrapper is looked past without a path.
@@ -209,9 +203,7 @@ fn notes(sums: &[PlaceSum], sites: &Sites, filter: &CallFilter) -> Vec<String> {
         )
     }));
     notes.extend(linked::note(sums));
-    notes.extend(unknown.map(|unknown| {
-        format!("Of {unknown} of this time the call site is not known, or beyond the limit on sites (MPISEE_SITES).")
-    }));
+    notes.extend(without_place(sums));
     notes.extend(sites.note());
     notes
 }
