@@ -4,7 +4,7 @@ use super::Ranks;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The tables of a rank, in the order in which its rows travel.
-pub const TABLES: usize = 15;
+pub const TABLES: usize = 16;
 /// The most bytes of a piece.
 pub const PIECE: usize = 1 << 16;
 /// The most bytes of a frame beside its text: kind, table, whether more of it follows, and the length.
