@@ -68,7 +68,7 @@ pub fn write_profile() {
     if !has_memory(LEAST_MEMORY) {
         return node::leave_in_want(world, end);
     }
-    devices::note(world);
+    devices::note_end(world);
     cpu::note_end(world);
     if !(meets_by_messages(world) && write_over(world, end)) {
         node::arrive(world, end);

@@ -127,7 +127,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn rows_arrive_in_order_over_any_number_of_ranks(
-            ranks in prop::collection::vec(prop::array::uniform15(0usize..3 * PIECE), 1..4),
+            ranks in prop::collection::vec(prop::array::uniform16(0usize..3 * PIECE), 1..4),
         ) {
             let mut sent: [Vec<u8>; TABLES] = Default::default();
             let mut ends = [0; TABLES];

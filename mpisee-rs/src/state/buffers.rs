@@ -118,6 +118,8 @@ pub fn look_for_driver() {
     if !function.is_null() {
         GET_ATTRIBUTES.store(function, Ordering::Release);
         HOT.ask_driver();
+        // SAFETY: it is the driver's, and is kept open.
+        unsafe { devices::found(library) };
         world::world().into_iter().for_each(devices::look);
     }
 }

@@ -6,6 +6,7 @@
 use crate::state::nvml::Nvml;
 use crate::state::objects;
 use crate::state::world::{World, guarded};
+use crate::storage::descriptors;
 use mpisee_collect::process::pci::{self, SYS};
 use mpisee_profile::rows::{DeviceLinkRow, DeviceRow};
 use mpisee_profile::segment::device_fact::DeviceFact;
@@ -13,8 +14,8 @@ use mpisee_profile::segment::fact::Fact;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::ptr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// `CUdevice`.
 type Device = c_int;
@@ -33,23 +34,38 @@ static LOGGED: Mutex<Vec<DeviceFact>> = Mutex::new(Vec::new());
 /// True once a process with a context was looked at.
 static IS_SEEN: AtomicBool = AtomicBool::new(false);
 
-/// Looks at the devices if this thread has a context, once. To be called now and then, when the driver is known to be loaded.
+/// The driver, once the program was seen to have loaded it.
+static DRIVER: OnceLock<Driver> = OnceLock::new();
+
+/// Takes the driver's functions from the library, which stays loaded.
+///
+/// # Safety
+/// It is a handle of CUDA's driver, and is not closed.
+pub unsafe fn found(library: *mut c_void) {
+    // SAFETY: as the caller says.
+    DRIVER.get_or_init(|| unsafe { Driver::of(library) });
+}
+
+/// Looks at the devices if this thread has a context, once. To be called now and then: what it calls takes no lock of the loader's.
 pub fn look(world: &World) {
-    if IS_SEEN.load(Ordering::Relaxed) {
-        return;
-    }
-    let has_context = guarded(|| Driver::loaded().is_some_and(|driver| driver.current().is_some()));
-    if has_context == Some(true) && !IS_SEEN.swap(true, Ordering::Relaxed) {
-        note(world);
+    let Some(driver) = DRIVER.get().filter(|_| !IS_SEEN.load(Ordering::Relaxed)) else { return };
+    if driver.current().is_some() && !IS_SEEN.swap(true, Ordering::Relaxed) {
+        // The program may have closed its standard descriptors.
+        let _held = descriptors::hold();
+        log(world, || driver.facts(None));
     }
 }
 
-/// Notes the devices, as they are now. The caller holds the standard descriptors, if the program may have closed them.
-pub fn note(world: &World) {
+/// Notes the devices, as they are now, at the end of MPI. The caller holds the standard descriptors.
+pub fn note_end(world: &World) {
+    log(world, || Driver::loaded().map_or(Vec::new(), |driver| driver.facts(Nvml::loaded().as_ref())));
+}
+
+/// Logs the facts that are not logged yet.
+fn log(world: &World, facts: impl FnOnce() -> Vec<DeviceFact>) {
     guarded(|| {
-        let Some(driver) = Driver::loaded() else { return };
-        let facts = driver.facts();
-        // Another thread, if there is one, notes the same.
+        let facts = facts();
+        // Another thread, if there is one, logs the same.
         let Ok(mut logged) = LOGGED.try_lock() else { return };
         for fact in facts {
             if !logged.contains(&fact) && world.segment.log(&Fact::Device.record(fact.to_text())) {
@@ -59,9 +75,28 @@ pub fn note(world: &World) {
     });
 }
 
-/// CUDA's driver in this process.
+type GetNumber = unsafe extern "C" fn(*mut c_int) -> c_int;
+type GetDevice = unsafe extern "C" fn(*mut Device, c_int) -> c_int;
+type GetCurrent = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
+type GetState = unsafe extern "C" fn(Device, *mut c_uint, *mut c_int) -> c_int;
+type GetUuid = unsafe extern "C" fn(*mut [u8; 16], Device) -> c_int;
+type GetText = unsafe extern "C" fn(*mut c_char, c_int, Device) -> c_int;
+type GetTotal = unsafe extern "C" fn(*mut usize, Device) -> c_int;
+type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, Device, Device) -> c_int;
+
+/// Functions of CUDA's driver in this process, as far as it has them.
 struct Driver {
-    library: *mut c_void,
+    get_count: Option<GetNumber>,
+    get_device: Option<GetDevice>,
+    get_current: Option<GetCurrent>,
+    get_current_device: Option<GetNumber>,
+    get_state: Option<GetState>,
+    get_uuid: Option<GetUuid>,
+    get_own_uuid: Option<GetUuid>,
+    get_address: Option<GetText>,
+    get_name: Option<GetText>,
+    get_total: Option<GetTotal>,
+    get_attribute: Option<GetAttribute>,
 }
 
 /// A device that the driver shows.
@@ -72,28 +107,56 @@ struct Seen {
 
 impl Driver {
     /// The driver, if the program has loaded it.
-    fn loaded() -> Option<Driver> {
-        // The loader itself would look for a library that is not there in all of its folders.
-        objects::named(|file| file.starts_with(b"libcuda.so"))?;
-        // SAFETY: the name ends in a zero, and nothing is loaded.
-        let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-        (!library.is_null()).then_some(Driver { library })
+    fn loaded() -> Option<&'static Driver> {
+        if DRIVER.get().is_none() {
+            // The loader itself would look for a library that is not there in all of its folders.
+            objects::named(|file| file.starts_with(b"libcuda.so"))?;
+            // SAFETY: the name ends in a zero, and nothing is loaded.
+            let library =
+                unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+            if library.is_null() {
+                return None;
+            }
+            // SAFETY: it is the driver's, and stays open.
+            unsafe { found(library) };
+        }
+        DRIVER.get()
     }
 
-    /// A function of the driver as one of type `F`.
+    /// The functions of a library.
     ///
     /// # Safety
-    /// It has this type in cuda.h.
-    unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
-        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-        // SAFETY: the library is loaded, and stays so with the handle; the name ends in a zero.
-        let function = unsafe { libc::dlsym(self.library, name.as_ptr()) };
-        // SAFETY: as the caller says; the sizes are equal.
-        (!function.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&function) })
+    /// It is a handle of CUDA's driver, and is not closed.
+    unsafe fn of(library: *mut c_void) -> Driver {
+        /// # Safety
+        /// The function has the type `F` in cuda.h.
+        unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
+            const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+            // SAFETY: the library is loaded, and the name ends in a zero.
+            let function = unsafe { libc::dlsym(library, name.as_ptr()) };
+            // SAFETY: as the caller says; the sizes are equal.
+            (!function.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&function) })
+        }
+        // SAFETY: the functions have these types in cuda.h.
+        unsafe {
+            Driver {
+                get_count: function(library, c"cuDeviceGetCount"),
+                get_device: function(library, c"cuDeviceGet"),
+                get_current: function(library, c"cuCtxGetCurrent"),
+                get_current_device: function(library, c"cuCtxGetDevice"),
+                get_state: function(library, c"cuDevicePrimaryCtxGetState"),
+                get_uuid: function(library, c"cuDeviceGetUuid"),
+                get_own_uuid: function(library, c"cuDeviceGetUuid_v2"),
+                get_address: function(library, c"cuDeviceGetPCIBusId"),
+                get_name: function(library, c"cuDeviceGetName"),
+                get_total: function(library, c"cuDeviceTotalMem_v2"),
+                get_attribute: function(library, c"cuDeviceGetP2PAttribute"),
+            }
+        }
     }
 
-    /// What the driver tells, and `/sys`; nothing unless the program has initialised it.
-    fn facts(&self) -> Vec<DeviceFact> {
+    /// What the driver tells, and `/sys`; nothing unless the program has initialised the driver. NVML adds NVLinks.
+    fn facts(&self, nvml: Option<&Nvml>) -> Vec<DeviceFact> {
         let sys = Path::new(SYS);
         let mut seen: Vec<Seen> =
             self.devices().into_iter().filter_map(|device| self.see(sys, device)).collect();
@@ -102,13 +165,12 @@ impl Driver {
         }
         let current = self.current();
         let is_used = |device: Device| current == Some(device) || self.has_primary_context(device);
-        let nvml = Nvml::loaded();
         let mut facts = Vec::new();
         for number in 0..seen.len() {
             if !is_used(seen[number].device) {
                 continue;
             }
-            let remotes = nvml.as_ref().and_then(|nvml| nvml.remotes(&seen[number].row.pci_address));
+            let remotes = nvml.and_then(|nvml| nvml.remotes(&seen[number].row.pci_address));
             seen[number].row.nvlinks = remotes.as_ref().map(|remotes| remotes.len() as u32);
             let it = &seen[number];
             facts.push(DeviceFact::Used(it.row.uuid.clone()));
@@ -123,12 +185,9 @@ impl Driver {
 
     /// The devices that are visible to the process.
     fn devices(&self) -> Vec<Device> {
-        type GetCount = unsafe extern "C" fn(*mut c_int) -> c_int;
-        type Get = unsafe extern "C" fn(*mut Device, c_int) -> c_int;
-        // SAFETY: the functions have these types in cuda.h.
-        let (get_count, get) =
-            unsafe { (self.function::<GetCount>(c"cuDeviceGetCount"), self.function::<Get>(c"cuDeviceGet")) };
-        let (Some(get_count), Some(get)) = (get_count, get) else { return Vec::new() };
+        let (Some(get_count), Some(get_device)) = (self.get_count, self.get_device) else {
+            return Vec::new();
+        };
         let mut count = 0;
         // SAFETY: a number is written. Before the driver is initialised, the call fails and does nothing else.
         if unsafe { get_count(&raw mut count) } != 0 {
@@ -137,19 +196,14 @@ impl Driver {
         let device = |number: c_int| {
             let mut device = 0;
             // SAFETY: a number is written.
-            (unsafe { get(&raw mut device, number) } == 0).then_some(device)
+            (unsafe { get_device(&raw mut device, number) } == 0).then_some(device)
         };
         (0..count.min(MOST_DEVICES)).filter_map(device).collect()
     }
 
     /// The device of this thread's context.
     fn current(&self) -> Option<Device> {
-        type GetCurrent = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
-        type GetDevice = unsafe extern "C" fn(*mut Device) -> c_int;
-        // SAFETY: the functions have these types in cuda.h.
-        let (get_current, get_device) = unsafe {
-            (self.function::<GetCurrent>(c"cuCtxGetCurrent")?, self.function::<GetDevice>(c"cuCtxGetDevice")?)
-        };
+        let (get_current, get_device) = (self.get_current?, self.get_current_device?);
         let (mut context, mut device) = (ptr::null_mut(), 0);
         // SAFETY: a handle and a number are written.
         let is_known = unsafe {
@@ -160,11 +214,7 @@ impl Driver {
 
     /// Returns whether the context that CUDA's runtime uses exists on a device.
     fn has_primary_context(&self, device: Device) -> bool {
-        type GetState = unsafe extern "C" fn(Device, *mut c_uint, *mut c_int) -> c_int;
-        // SAFETY: the function has this type in cuda.h.
-        let Some(get_state) = (unsafe { self.function::<GetState>(c"cuDevicePrimaryCtxGetState") }) else {
-            return false;
-        };
+        let Some(get_state) = self.get_state else { return false };
         let (mut flags, mut is_active) = (0, 0);
         // SAFETY: two numbers are written.
         unsafe { get_state(device, &raw mut flags, &raw mut is_active) == 0 && is_active != 0 }
@@ -173,14 +223,14 @@ impl Driver {
     /// What is known of a device; `None` without a UUID.
     fn see(&self, sys: &Path, device: Device) -> Option<Seen> {
         // Of a MIG instance the first is of its GPU, the second its own.
-        let whole = self.uuid(c"cuDeviceGetUuid", device);
-        let own = self.uuid(c"cuDeviceGetUuid_v2", device).or(whole)?;
+        let whole = uuid(self.get_uuid, device);
+        let own = uuid(self.get_own_uuid, device).or(whole)?;
         let is_part = whole.map(|whole| whole != own);
-        let pci_address = self.text(c"cuDeviceGetPCIBusId", device).to_lowercase();
+        let pci_address = text(self.get_address, device).to_lowercase();
         let place = pci::place(sys, &pci_address);
         let row = DeviceRow {
             uuid: uuid_text(if is_part == Some(true) { "MIG" } else { "GPU" }, own),
-            model: self.text(c"cuDeviceGetName", device),
+            model: text(self.get_name, device),
             pci_address,
             numa_node: place.numa_node,
             cpus_near: place.cpus_near,
@@ -195,33 +245,8 @@ impl Driver {
         Some(Seen { device, row })
     }
 
-    fn uuid(&self, name: &CStr, device: Device) -> Option<[u8; 16]> {
-        type GetUuid = unsafe extern "C" fn(*mut [u8; 16], Device) -> c_int;
-        // SAFETY: both functions that return UUIDs have this type in cuda.h.
-        let get_uuid = unsafe { self.function::<GetUuid>(name)? };
-        let mut uuid = [0; 16];
-        // SAFETY: 16 bytes are written.
-        (unsafe { get_uuid(&raw mut uuid, device) } == 0).then_some(uuid)
-    }
-
-    /// The name or the address of a device, by the function that writes it; empty if the driver has none.
-    fn text(&self, name: &CStr, device: Device) -> String {
-        type GetText = unsafe extern "C" fn(*mut c_char, c_int, Device) -> c_int;
-        // SAFETY: both functions that write a text have this type in cuda.h.
-        let Some(get_text) = (unsafe { self.function::<GetText>(name) }) else { return String::new() };
-        let mut bytes = [0u8; MOST_BYTES];
-        // SAFETY: at most as many bytes are written as is said, one less than there are.
-        let status = unsafe { get_text(bytes.as_mut_ptr().cast(), (MOST_BYTES - 1) as c_int, device) };
-        match CStr::from_bytes_until_nul(&bytes) {
-            Ok(text) if status == 0 => text.to_string_lossy().into_owned(),
-            _ => String::new(),
-        }
-    }
-
     fn memory_bytes(&self, device: Device) -> Option<u64> {
-        type GetTotal = unsafe extern "C" fn(*mut usize, Device) -> c_int;
-        // SAFETY: the function has this type in cuda.h.
-        let get_total = unsafe { self.function::<GetTotal>(c"cuDeviceTotalMem_v2")? };
+        let get_total = self.get_total?;
         let mut bytes = 0;
         // SAFETY: a number is written.
         (unsafe { get_total(&raw mut bytes, device) } == 0).then_some(bytes as u64)
@@ -252,19 +277,30 @@ impl Driver {
     }
 
     fn attribute(&self, attribute: c_int, from: Device, to: Device) -> Option<c_int> {
-        type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, Device, Device) -> c_int;
-        // SAFETY: the function has this type in cuda.h.
-        let get_attribute = unsafe { self.function::<GetAttribute>(c"cuDeviceGetP2PAttribute")? };
+        let get_attribute = self.get_attribute?;
         let mut value = 0;
         // SAFETY: a number is written.
         (unsafe { get_attribute(&raw mut value, attribute, from, to) } == 0).then_some(value)
     }
 }
 
-impl Drop for Driver {
-    fn drop(&mut self) {
-        // SAFETY: the handle was opened here, and nothing of the library is kept.
-        unsafe { libc::dlclose(self.library) };
+/// The UUID of a device; `None` if the driver has none.
+fn uuid(get_uuid: Option<GetUuid>, device: Device) -> Option<[u8; 16]> {
+    let get_uuid = get_uuid?;
+    let mut uuid = [0; 16];
+    // SAFETY: 16 bytes are written.
+    (unsafe { get_uuid(&raw mut uuid, device) } == 0).then_some(uuid)
+}
+
+/// The name or the address of a device; empty if the driver has none.
+fn text(get_text: Option<GetText>, device: Device) -> String {
+    let Some(get_text) = get_text else { return String::new() };
+    let mut bytes = [0u8; MOST_BYTES];
+    // SAFETY: at most as many bytes are written as is said, one less than there are.
+    let status = unsafe { get_text(bytes.as_mut_ptr().cast(), (MOST_BYTES - 1) as c_int, device) };
+    match CStr::from_bytes_until_nul(&bytes) {
+        Ok(text) if status == 0 => text.to_string_lossy().into_owned(),
+        _ => String::new(),
     }
 }
 
