@@ -1,6 +1,7 @@
 //! Writes the files of a profile from the rows of its ranks, at `MPI_Finalize` and when a profile is recovered.
 
 use crate::aggregate::Aggregate;
+use crate::devices::{DeviceTables, Devices};
 use crate::gpu::{self, Part};
 use crate::nodes::Nodes;
 use crate::rank_tables::{RankTables, is_merged, merge};
@@ -31,8 +32,10 @@ const SITES: usize = 11;
 const PATHS: usize = 12;
 const STACKS: usize = 13;
 const VARIABLES: usize = 14;
+const DEVICES: usize = 15;
 
-/// The rows of a rank as CSV text, by table; what its GPU kernels accessed as lines of JSON.
+/// The rows of a rank as CSV text, by table; what its GPU kernels accessed as lines of JSON, and the GPUs of its node in the form
+/// of [`Devices::to_bytes`].
 pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
     [
         to_csv(std::slice::from_ref(&tables.rank)),
@@ -50,6 +53,7 @@ pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
         to_csv(&tables.site_tables.paths),
         to_csv(&tables.site_tables.stacks),
         to_csv(&tables.variables),
+        Devices::of(tables).to_bytes(),
     ]
 }
 
@@ -84,6 +88,7 @@ pub struct ProfileFiles {
     variables: OptionalTable<VariableRow>,
     /// Accesses of GPU kernels, as received; the owners of the memory are known when all ranks are there.
     gpu: Vec<u8>,
+    devices: Devices,
     /// Communicators that several ranks report, by name; with the order in which they came.
     merged: HashMap<String, (usize, CommRow)>,
     /// The part that has been received of a rank's rows of a table whose rows are looked at.
@@ -114,6 +119,7 @@ impl ProfileFiles {
             stacks: Distinct::default(),
             variables: OptionalTable::default(),
             gpu: Vec::new(),
+            devices: Devices::default(),
             directory,
             merged: HashMap::new(),
             begun: Vec::new(),
@@ -140,6 +146,7 @@ impl ProfileFiles {
             paths,
             stacks,
             variables,
+            devices,
         ] = parts;
         self.ranks.append(ranks)?;
         self.append_comms(comms)?;
@@ -148,6 +155,7 @@ impl ProfileFiles {
         self.regions.append(regions)?;
         self.outside.append(&self.directory, outside)?;
         self.gpu.extend(gpu);
+        self.devices.merge(Devices::from_bytes(devices)?);
         self.arrivals.append(&self.directory, arrivals)?;
         self.collectives.append(&self.directory, collectives)?;
         self.messages.append(&self.directory, messages)?;
@@ -168,7 +176,7 @@ impl ProfileFiles {
         let &Frame::Rows { table, is_last, text } = frame else { return Ok(()) };
         match usize::from(table) {
             RANKS => self.ranks.append(text),
-            table @ (COMMS | SITES | STACKS) => {
+            table @ (COMMS | SITES | STACKS | DEVICES) => {
                 self.begun.extend(text);
                 if !is_last {
                     return Ok(());
@@ -177,6 +185,10 @@ impl ProfileFiles {
                 match table {
                     SITES => self.sites.append(&self.directory, &whole),
                     STACKS => self.stacks.append(&self.directory, &whole),
+                    DEVICES => {
+                        self.devices.merge(Devices::from_bytes(&whole)?);
+                        Ok(())
+                    }
                     _ => self.append_comms(&whole),
                 }
             }
@@ -255,6 +267,7 @@ impl ProfileFiles {
         for table in tables.into_iter().chain(optional.into_iter().flatten()) {
             table.close()?;
         }
+        write_devices(&self.directory, &self.devices.tables())?;
         let parts = from_lines(&self.gpu)?;
         let binaries = gpu::binaries(&parts);
         let elements = gpu::processing_elements(&parts);
@@ -387,6 +400,7 @@ impl AggregateFiles {
             write_table(&directory, &tables.gpu)?;
             write_table(&directory, &tables.binaries)?;
         }
+        write_devices(&directory, &tables.devices)?;
         let mut run = RunInfo { is_aggregate: true, ..run.clone() };
         run.notes.extend(tables.notes);
         directory.finish(&run)
@@ -428,6 +442,21 @@ fn write_table<R: Row>(directory: &ProfileWriter, rows: &[R]) -> Result<(), Prof
     let mut table = directory.table::<R>()?;
     table.append(&to_csv(rows))?;
     table.close()
+}
+
+/// Writes the tables of GPUs and what is near them, where there are GPUs.
+fn write_devices(directory: &ProfileWriter, tables: &DeviceTables) -> Result<(), ProfileError> {
+    if tables.devices.is_empty() {
+        return Ok(());
+    }
+    write_table(directory, &tables.devices)?;
+    if !tables.links.is_empty() {
+        write_table(directory, &tables.links)?;
+    }
+    if !tables.nics.is_empty() {
+        write_table(directory, &tables.nics)?;
+    }
+    Ok(())
 }
 
 /// A sentence on communicators that have no row of their own, if there are any.

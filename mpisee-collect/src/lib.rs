@@ -2,13 +2,14 @@
 //!
 //! * [`process`]: which process it is, and of which job; [`segments`], [`roll`]: segments of processes on this node;
 //! * [`rank_tables`], [`arrivals`], [`messages`], [`site_tables`]: from a segment to rows; [`overhead`]: what recording took; [`gpu`]: accesses of GPU kernels, joined with the owners of the memory;
-//! * [`aggregate`]: sums over ranks, for profiles of very large jobs; [`wire`]: messages between ranks;
+//! * [`devices`]: GPUs and network adapters of the nodes; [`aggregate`]: sums over ranks, for profiles of very large jobs; [`wire`]: messages between ranks;
 //! * [`run`]: what is said of the run as a whole; [`files`], [`nodes`], [`output`]: the files of a profile, and where
 //!   they go;
 //! * [`profile`]: all of this for the ranks of one node.
 
 pub mod aggregate;
 pub mod arrivals;
+pub mod devices;
 pub mod files;
 pub mod gpu;
 pub mod messages;

@@ -7,8 +7,9 @@ use crate::site_tables::SiteTables;
 use crate::ticks::seconds_per_tick;
 use mpisee_profile::comm_name::{is_nccl, is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{
-    CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, VariableRow,
+    CallRow, CommRow, Cpus, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, VariableRow,
 };
+use mpisee_profile::segment::device_fact::DeviceFact;
 use mpisee_profile::segment::key::{CallKey, Key, Meaning, PeerKey, class_bounds};
 use mpisee_profile::segment::layout::{call, peer, region, shared_row, variable};
 use mpisee_profile::segment::log::{Created, Runs};
@@ -42,6 +43,8 @@ pub struct RankTables {
     pub site_tables: SiteTables,
     /// The time that recording its calls took.
     pub overhead: Overhead,
+    /// The GPUs that it sees, and what its node has near them.
+    pub devices: Vec<DeviceFact>,
     /// Accesses of its GPU kernels, which the caller reads from another file than the segment.
     pub gpu: Vec<Part>,
 }
@@ -76,7 +79,10 @@ impl RankTables {
             devices.insert(device.clone());
             false
         });
-        self.rank.gpu = Vec::from_iter(devices).join("|");
+        // Where kernels were traced, a device with a context alone is not used.
+        if !devices.is_empty() {
+            self.rank.gpu = Vec::from_iter(devices).join("|");
+        }
         self.gpu = parts;
         self
     }
@@ -135,6 +141,7 @@ impl RankTables {
             peers,
             outside,
             overhead,
+            devices: snapshot.program.devices.clone(),
             gpu: Vec::new(),
         }
     }
@@ -172,7 +179,6 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
                 .filter(|&at_start| *at_start != cpus_allowed)
                 .cloned()
                 .unwrap_or_default(),
-            cpus_allowed,
             node_cpus: Some(*node_cpus).filter(|&cpus| cpus > 0),
             cpu_quota: cpu_quota.map(|thousandths| thousandths.get() as f64 * 1e-3),
             rank: self.snapshot.world_rank.get(),
@@ -180,8 +186,10 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             pid: self.snapshot.pid,
             wall_s: (self.seconds)(self.end.saturating_sub(self.snapshot.start_ticks)),
             mpi_s: (self.seconds)(mpi_ticks),
-            gpu: String::new(),
+            gpu: devices_used(&program.devices),
+            numa_nodes: numa_nodes(&program.devices, &cpus_allowed),
             profiler_s,
+            cpus_allowed,
         }
     }
 
@@ -266,6 +274,31 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             involuntary_switches: if_ended(region::INVOLUNTARY_SWITCHES),
         })
     }
+}
+
+/// The devices that the process used, by their UUIDs.
+fn devices_used(facts: &[DeviceFact]) -> String {
+    let uuid = |fact: &DeviceFact| match fact {
+        DeviceFact::Used(uuid) => Some(uuid.clone()),
+        _ => None,
+    };
+    Vec::from_iter(BTreeSet::from_iter(facts.iter().filter_map(uuid))).join("|")
+}
+
+/// The NUMA nodes that have the CPUs; empty unless that is known of all of these.
+fn numa_nodes(facts: &[DeviceFact], allowed: &Cpus) -> String {
+    let node = |fact: &DeviceFact| match fact {
+        DeviceFact::NumaNode(node, cpus) => Some((*node, cpus.clone())),
+        _ => None,
+    };
+    let nodes: Vec<(u32, Cpus)> = facts.iter().filter_map(node).collect();
+    let all = nodes.iter().fold(Cpus::default(), |all, (_, cpus)| all.union(cpus));
+    if !allowed.is_within(&all) {
+        return String::new();
+    }
+    let has_some = |cpus: &Cpus| cpus.iter().any(|cpu| allowed.contains(cpu));
+    let numbers = nodes.iter().filter(|(_, cpus)| has_some(cpus)).map(|&(node, _)| node);
+    numbers.collect::<RankSet>().to_string()
 }
 
 /// Returns whether variables of a class count something, so that what they grew is what happened meanwhile.

@@ -14,6 +14,7 @@ pub mod aggregate;
 pub mod arrivals;
 mod columns;
 mod cpus;
+mod devices;
 mod gpu;
 pub mod messages;
 pub mod rates;
@@ -27,6 +28,7 @@ pub use aggregate::{
 pub use arrivals::{ArrivalRow, CollectiveRow};
 pub use columns::{Cell, Column, ColumnKind, ColumnValue, Columns};
 pub use cpus::Cpus;
+pub use devices::{DeviceLinkRow, DeviceRow, NicRow};
 pub use gpu::{BinaryRow, GpuMemory, GpuRow, PeRow};
 pub use messages::{End, MessageRow, StreamRow};
 pub use rates::{NodeRateRow, RateRow};
@@ -288,8 +290,8 @@ pub struct RankRow {
     pub wall_s: Seconds,
     /// Of `wall_s`, inside recorded MPI calls.
     pub mpi_s: Seconds,
-    /// The GPUs on which it launched kernels, by their UUIDs, with `|` between them; empty if there are none, or if kernels
-    /// were not traced.
+    /// The GPUs that it used, by their UUIDs, with `|` between them: those on which it launched kernels where these were traced,
+    /// else those on which it had a context when it was last looked at, mostly at the end of MPI; empty if there are none.
     pub gpu: String,
     /// Of `wall_s`, what the profiler itself took: an estimate from what a recorded call costs on this machine.
     #[serde(default)]
@@ -327,6 +329,10 @@ pub struct RankRow {
     /// The CPU quota of its cgroup in cores; empty if there is none.
     #[serde(default)]
     pub cpu_quota: Option<f64>,
+    /// The NUMA nodes that have the CPUs of `cpus_allowed`, `0` or `0-1`; empty if that is unknown, and of a process that did not
+    /// initialise CUDA.
+    #[serde(default)]
+    pub numa_nodes: String,
 }
 
 impl RankRow {
@@ -354,6 +360,7 @@ impl Row for RankRow {
         "major_faults",
         "minor_faults",
         "node_cpus",
+        "numa_nodes",
         "profiler_s",
         "voluntary_switches",
     ];

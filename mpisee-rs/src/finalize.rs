@@ -15,6 +15,7 @@
 use crate::generated::pmpi;
 use crate::mpi::abi::is_fault_tolerant;
 use crate::state::cpu;
+use crate::state::devices;
 use crate::state::gpu;
 use crate::state::process;
 use crate::state::world::{self, World};
@@ -67,6 +68,7 @@ pub fn write_profile() {
     if !has_memory(LEAST_MEMORY) {
         return node::leave_in_want(world, end);
     }
+    devices::note_end(world);
     cpu::note_end(world);
     if !(meets_by_messages(world) && write_over(world, end)) {
         node::arrive(world, end);

@@ -4,7 +4,7 @@
 //! rank and for those with sums over ranks; `load` and `processes` read the small tables, `scan` the large ones on all
 //! cores, `group` sums them up, `beside_network` compares them with a replay, `waits` joins samples of arrivals and messages, `axis` has the ranks of matrices, `family` puts like
 //! communicators on one row, `filter` selects rows, `several_comms` names calls that count more than once, `cores` finds ranks that
-//! had no core, `finalize` those that come last to `MPI_Finalize`, `interrupted` and `left_behind` are about runs that did not end,
+//! had no core, `placement` where the GPU of a rank is beside its cores, `finalize` those that come last to `MPI_Finalize`, `interrupted` and `left_behind` are about runs that did not end,
 //! `output`, `sheet`, `shades`, `picture` and `units` format results, `names` and `symbols` demangle and resolve functions, `sites`
 //! has the places in the program that call MPI, `timeline` what agents read while a job ran; `signals` notes those that end a program. The crate `mpisee-collect` reads the segments of running and killed programs.
 
@@ -28,6 +28,7 @@ mod operation_sums;
 mod outcome;
 mod output;
 mod picture;
+mod placement;
 mod processes;
 mod recorded;
 mod run_set;

@@ -58,6 +58,11 @@ pub fn all<R: Row>(profile: &Profile) -> Result<Vec<R>, ProfileError> {
     profile.rows::<R>()?.collect()
 }
 
+/// All rows of such a table, where the profile has it.
+pub fn if_any<R: Row>(profile: &Profile) -> Result<Vec<R>, ProfileError> {
+    profile.rows_if_any::<R>()?.collect()
+}
+
 pub use mpisee_profile::comm_name::is_one_per_process;
 
 /// The members for reading: blanks where a line may break, and what the row of `S` stands for. `+2` are two

@@ -240,6 +240,86 @@ def agent(arguments):
     verdict(bool(used) and max(used) > 2 << 30, "memory in use, of two ranks with 1 GiB each", "over 2 GiB", used)
 
 
+def cpus_of(text):
+    """The numbers in `0-3,8`."""
+    ends = (part.split("-") for part in text.strip().split(",") if part)
+    return {cpu for end in ends for cpu in range(int(end[0]), int(end[-1]) + 1)}
+
+
+def numa_nodes_of(cpus):
+    """The NUMA nodes of this machine that have one of the CPUs."""
+    lists = Path("/sys/devices/system/node").glob("node*/cpulist")
+    return {int(file.parent.name[4:]) for file in lists if cpus_of(file.read_text()) & cpus}
+
+
+def topology(text):
+    """The cells of `nvidia-smi topo -m`: how each GPU is connected to GPUs and network adapters, by their names."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    names = dict(re.findall(r"^\s*(NIC\d+): (\S+)", plain, re.MULTILINE))
+    lines = [[cell.strip() for cell in line.split("\t")] for line in plain.splitlines()]
+    heads = next((line for line in lines if "GPU0" in line), [])
+    for line in lines:
+        if re.fullmatch(r"GPU\d+", line[0]):
+            for head, cell in zip(heads[1:], line[1:]):
+                if re.fullmatch(r"(GPU|NIC)\d+", head):
+                    yield line[0], names.get(head, head), cell
+
+
+def gpus(arguments):
+    """Which GPU each rank used, and what gpus.csv and its neighbours say of it, beside nvidia-smi and /sys."""
+    for name in ("gpus", "gpu-links", "nics"):
+        file = arguments.profile / f"{name}.csv"
+        print(f"{name}.csv:", file.read_text() if file.exists() else "none", sep="\n")
+    ranks = table(arguments.profile / "ranks.csv")
+    rows = {row["uuid"]: row for row in table(arguments.profile / "gpus.csv")}
+    listed = [[it.strip() for it in line.split(",")] for line in arguments.gpus.splitlines()]
+    seen = [it for it in listed if arguments.visible in ("all", it[0])]
+    used = seen[0][0] if seen else ""
+    users = cpus_of(arguments.users) if seen else set()
+    for row in ranks:
+        expected = used if int(row["rank"]) in users else ""
+        verdict(row["gpu"] == expected, f"GPU of rank {row['rank']}", expected or "none", row["gpu"] or "none")
+        nodes = numa_nodes_of(cpus_of(row["cpus_allowed"]))
+        if seen and nodes and int(row["rank"]) in users:
+            found = cpus_of(row["numa_nodes"])
+            verdict(found == nodes, f"NUMA nodes of rank {row['rank']}", nodes, found)
+    verdict(set(rows) == {it[0] for it in seen}, "GPUs in gpus.csv", sorted(it[0] for it in seen), sorted(rows))
+    for uuid, bus, model, mebibytes in seen:
+        row = rows.get(uuid, defaultdict(str))
+        # The domain has four or eight digits.
+        address = row["pci_address"]
+        verdict(address and address.lstrip("0") == bus.lower().lstrip("0"), "PCI address", bus, address)
+        verdict(row["model"] == model, "name", model, row["model"])
+        # The driver keeps a part of it.
+        part = int(row["memory_bytes"] or 0) / (int(mebibytes) << 20)
+        verdict(0.94 < part <= 1.0001, "memory by nvidia-smi's", "0.94 to 1", f"{part:.4f}")
+        verdict(row["mig"] == "0", "a MIG instance", "0", row["mig"])
+        folder = Path("/sys/bus/pci/devices") / address
+        if address and folder.exists():
+            node = int((folder / "numa_node").read_text())
+            verdict(row["numa_node"] == (str(node) if node >= 0 else ""), "NUMA node", node, row["numa_node"])
+            near = cpus_of((folder / "local_cpulist").read_text())
+            verdict(cpus_of(row["cpus_near"]) == near, "CPUs near", near, row["cpus_near"])
+            path = str(folder.resolve())
+            verdict(row["pci_path"] and path.endswith("/" + row["pci_path"]), "way in the PCI tree", path, row["pci_path"])
+        else:
+            print(f"/sys has no {address}")
+        expected = arguments.users if uuid == used else ""
+        verdict(row["ranks"] == expected, f"ranks of {uuid}", expected or "none", row["ranks"])
+        if arguments.nvlinks is not None and uuid == used:
+            counted = row["nvlinks"]
+            verdict(counted == str(arguments.nvlinks) or not (counted or arguments.nvlinks), "active NVLinks", arguments.nvlinks,
+                    counted or "unknown")
+    links = {(row["device"], row["peer"]): row["path"] for row in table(arguments.profile / "gpu-links.csv")}
+    names = {f"GPU{number}": it[0] for number, it in enumerate(listed)}
+    print(arguments.topology)
+    for device, peer, cell in topology(arguments.topology):
+        pair = names.get(device), names.get(peer, peer)
+        found = links.get(pair, links.get(pair[::-1]))
+        if cell in ("PIX", "PXB", "PHB", "NODE", "SYS") and found is not None:
+            verdict(found in (cell, ""), f"path from {device} to {peer}", cell, found)
+
+
 def bench(arguments):
     """That all bytes of a pattern arrived."""
     lines = [line for line in arguments.log.read_text().splitlines() if line.count(",") > 5]
@@ -316,6 +396,14 @@ def main():
     command.add_argument("--through", required=True)
     command.add_argument("timeline", type=Path)
     command.add_argument("gpus")
+    command = commands.add_parser("gpus")
+    command.set_defaults(act=gpus)
+    command.add_argument("--users", required=True, help="the ranks that use the first GPU")
+    command.add_argument("--visible", default="all", help="the UUID of the GPU that is seen alone, or none")
+    command.add_argument("--nvlinks", type=int)
+    command.add_argument("profile", type=Path)
+    command.add_argument("gpus")
+    command.add_argument("topology")
     command = commands.add_parser("bench")
     command.set_defaults(act=bench)
     command.add_argument("words")

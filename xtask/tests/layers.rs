@@ -58,6 +58,7 @@ const COLLECTION: House = House {
         "arrivals",
         "site_tables",
         "rank_tables",
+        "devices",
         "aggregate",
         "nodes",
         "output",

@@ -69,23 +69,29 @@ pub fn device_of(address: u64) -> Option<c_int> {
     (unsafe { get_attribute(&raw mut device, DEVICE_ORDINAL, address) } == 0).then_some(device)
 }
 
-/// `GPU-8f6ad5c8-…`, as nvidia-smi writes it; the number where the driver does not say.
+/// `GPU-8f6ad5c8-…`, of a MIG instance `MIG-…`, as nvidia-smi writes it; the number where the driver does not say.
 pub fn device_name(device: c_int) -> String {
-    uuid(device).unwrap_or_else(|| format!("device {device}"))
+    // Of a MIG instance the first is of its GPU, the second its own.
+    let whole = uuid(c"cuDeviceGetUuid", device);
+    match uuid(c"cuDeviceGetUuid_v2", device).or(whole) {
+        Some(own) => uuid_text(if whole.is_some_and(|whole| whole != own) { "MIG" } else { "GPU" }, own),
+        None => format!("device {device}"),
+    }
 }
 
-fn uuid(device: c_int) -> Option<String> {
+fn uuid(name: &CStr, device: c_int) -> Option<[u8; 16]> {
     type GetUuid = unsafe extern "C" fn(*mut [u8; 16], c_int) -> c_int;
-    let address = function(c"cuDeviceGetUuid_v2").or_else(|| function(c"cuDeviceGetUuid"))?;
+    let address = function(name)?;
     // SAFETY: the function has this type in cuda.h.
     let get_uuid = unsafe { std::mem::transmute::<*mut c_void, GetUuid>(address) };
     let mut uuid = [0; 16];
     // SAFETY: 16 bytes are written.
-    if unsafe { get_uuid(&raw mut uuid, device) } != 0 {
-        return None;
-    }
+    (unsafe { get_uuid(&raw mut uuid, device) } == 0).then_some(uuid)
+}
+
+fn uuid_text(kind: &str, uuid: [u8; 16]) -> String {
     let [a, b, c, d, e] = [0..4, 4..6, 6..8, 8..10, 10..16].map(|part| hex(&uuid[part]));
-    Some(format!("GPU-{a}-{b}-{c}-{d}-{e}"))
+    format!("{kind}-{a}-{b}-{c}-{d}-{e}")
 }
 
 /// A name of the driver's, or the program's.

@@ -18,6 +18,7 @@ use node::Node;
 pub use node::node_rows;
 pub use tables::AggregateTables;
 
+use crate::devices::Devices;
 use crate::rank_tables::{Membership, RankTables, is_merged, memberships, merge_degrees};
 use mpisee_profile::comm_name::{derived, is_of_changing_members};
 use mpisee_profile::rows::{CommRow, Memory, PeerRow, Ranks, Seconds};
@@ -52,6 +53,7 @@ pub struct Aggregate {
     sites: SiteSums,
     variables: VariableSums,
     gpu: GpuSums,
+    devices: Devices,
 }
 
 impl Join for Ranks {
@@ -314,6 +316,7 @@ impl Aggregate {
             outside: own_outside(tables, &numbers),
             variables: VariableSums::of(&tables.variables),
             gpu: GpuSums::of(&tables.gpu),
+            devices: Devices::of(tables),
         }
     }
 
@@ -332,6 +335,7 @@ impl Aggregate {
         self.sites.merge(other.sites);
         self.variables.merge(other.variables);
         self.gpu.merge(other.gpu);
+        self.devices.merge(other.devices);
     }
 
     /// Renumbers communicators and regions after a merge. The order stays.

@@ -2,6 +2,7 @@
 
 use super::sums::Spread;
 use super::{ALL, Aggregate, Cell, CellKey, Comm, Region, Traffic};
+use crate::devices::DeviceTables;
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{
     BinaryRow, CommRow, GpuTotalRow, Members, NodeRow, OffsetRow, OutsideTotalRow, PathTotalRow, Ranks,
@@ -42,6 +43,8 @@ pub struct AggregateTables {
     pub gpu: Vec<GpuTotalRow>,
     /// `binaries.csv`.
     pub binaries: Vec<BinaryRow>,
+    /// GPUs, and what is near them.
+    pub devices: DeviceTables,
     /// Sentences for `run.json`.
     pub notes: Vec<String>,
 }
@@ -66,6 +69,7 @@ impl Aggregate {
             variables: self.variables.rows(),
             gpu: self.gpu.rows(),
             binaries: self.gpu.binaries(),
+            devices: self.devices.tables(),
             notes: self
                 .gpu
                 .notes()

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 
 mod batch;
 pub mod cpu;
+pub mod pci;
 
 pub use batch::batch_job;
 

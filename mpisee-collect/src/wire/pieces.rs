@@ -4,7 +4,7 @@ use super::Ranks;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The tables of a rank, in the order in which its rows travel.
-pub const TABLES: usize = 15;
+pub const TABLES: usize = 16;
 /// The most bytes of a piece.
 pub const PIECE: usize = 1 << 16;
 /// The most bytes of a frame beside its text: kind, table, whether more of it follows, and the length.
@@ -127,7 +127,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn rows_arrive_in_order_over_any_number_of_ranks(
-            ranks in prop::collection::vec(prop::array::uniform15(0usize..3 * PIECE), 1..4),
+            ranks in prop::collection::vec(prop::array::uniform16(0usize..3 * PIECE), 1..4),
         ) {
             let mut sent: [Vec<u8>; TABLES] = Default::default();
             let mut ends = [0; TABLES];

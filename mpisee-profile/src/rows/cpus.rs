@@ -29,6 +29,11 @@ impl Cpus {
         self.0.iter()
     }
 
+    /// Returns whether a CPU is one of them.
+    pub fn contains(&self, cpu: u32) -> bool {
+        self.0.contains(cpu)
+    }
+
     /// Both sets together.
     pub fn union(&self, other: &Self) -> Self {
         Cpus(self.0.union(&other.0))

@@ -32,6 +32,8 @@ pub enum Fact {
     FollowedRequest = 12,
     /// A sentence for `run.json` on this rank, whichever it is.
     NoteOfRank = 13,
+    /// A fact about GPUs, see [`super::device_fact::DeviceFact`].
+    Device = 14,
 }
 
 impl Fact {

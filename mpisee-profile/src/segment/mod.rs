@@ -14,6 +14,7 @@
 pub mod active_call;
 pub mod awaited;
 pub mod cpu;
+pub mod device_fact;
 pub mod fact;
 pub mod instances;
 pub mod key;

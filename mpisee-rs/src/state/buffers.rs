@@ -5,7 +5,7 @@
 //! about an address, since memory is freed by ways that no library between can see, and addresses are used again.
 
 use super::hip::{self, Presence};
-use super::{mapping, objects};
+use super::{devices, mapping, objects, world};
 use crate::storage::hot::HOT;
 use mpisee_profile::rows::Memory;
 use std::cell::Cell;
@@ -89,6 +89,7 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
 #[cold]
 pub fn look_for_driver() {
     if HOT.asks_driver() {
+        world::world().into_iter().for_each(devices::look);
         return;
     }
     // A look for what is not there reads files of the loader's.
@@ -117,6 +118,9 @@ pub fn look_for_driver() {
     if !function.is_null() {
         GET_ATTRIBUTES.store(function, Ordering::Release);
         HOT.ask_driver();
+        // SAFETY: it is the driver's, and is kept open.
+        unsafe { devices::found(library) };
+        world::world().into_iter().for_each(devices::look);
     }
 }
 

@@ -8,12 +8,14 @@ pub mod communicator;
 pub mod components;
 pub mod cpu;
 pub mod datatype;
+pub mod devices;
 pub mod gpu;
 pub mod handles;
 pub mod hip;
 pub mod library_files;
 pub mod mapping;
 pub mod nccl;
+pub mod nvml;
 pub mod objects;
 #[cfg(test)]
 pub mod played;

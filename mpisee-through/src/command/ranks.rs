@@ -1,5 +1,6 @@
 //! `ranks`: the processes, and how unevenly their time in MPI is spread.
 
+mod gpus;
 mod nodes;
 
 use super::Outcome;
@@ -25,6 +26,7 @@ EXAMPLES:
   mpisee-through ranks app.mpisee --sort wait --top 5     those with most of their wall time in MPI
   mpisee-through ranks app.mpisee --sort no-core          those that were ready to run and had no core
   mpisee-through ranks app.mpisee --by node               nodes, with their ranks and cores
+  mpisee-through ranks app.mpisee --by gpu                the GPU of each rank, and whether its cores are near
   mpisee-through ranks app.mpisee --comm 'W_s2.*' --all   time on some communicators, every rank
   mpisee-through ranks app.mpisee --format csv            for other programs";
 
@@ -34,14 +36,16 @@ EXAMPLES:
 /// rank. % on CPU is the rank's time on cores by its wall time, over all of its threads. % no core is the time in which
 /// it was ready to run and had no core: of several ranks on one core, or more threads than cores; CPUS, which it may use,
 /// are shown if some rank lacked a core. With --by node, and in a profile with sums over ranks, each node is a row, and
-/// there are no filters.
+/// there are no filters. With --by gpu each rank and GPU that it used is a row, with the NUMA nodes of both, and the network
+/// adapter that is nearest to the GPU; in a profile with sums over ranks, each GPU.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RanksArgs {
     /// The NAME.mpisee directory that the run left
     profile: PathBuf,
 
-    /// A row for each rank, or for each node: its ranks, the cores that they may use (CORES), and their time without one
+    /// A row for each rank, or for each node: its ranks, the cores that they may use (CORES), and their time without one; or for
+    /// each rank and GPU: where the GPU is beside the rank's cores
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Rows::Rank)]
     by: Rows,
 
@@ -75,6 +79,7 @@ enum SortKey {
 enum Rows {
     Rank,
     Node,
+    Gpu,
 }
 
 /// The column of CPUs in tables, which is for ranks that lack a core.
@@ -117,6 +122,9 @@ pub fn run(args: &RanksArgs) -> Result<Outcome> {
 
 /// The answer of the command.
 pub fn answer(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
+    if args.by == Rows::Gpu {
+        return gpus::answer(args, view);
+    }
     match &view.processes().rows {
         ProcessRows::Ranks(ranks) if args.by == Rows::Node => {
             nodes::answer(args, view, &aggregate::node_rows(ranks))

@@ -7,8 +7,9 @@ pub mod runs;
 pub mod time_line;
 
 use mpisee_profile::rows::{
-    ArrivalRow, CallRow, CollectiveRow, CommRow, Members, Memory, MessageRow, OutsideRow, PathRow, PeerRow,
-    RankRow, RegionRow, Row, Seconds, SiteRow, StackRow, StreamRow, VariableRow,
+    ArrivalRow, CallRow, CollectiveRow, CommRow, DeviceLinkRow, DeviceRow, Members, Memory, MessageRow,
+    NicRow, OutsideRow, PathRow, PeerRow, RankRow, RegionRow, Row, Seconds, SiteRow, StackRow, StreamRow,
+    VariableRow,
 };
 use mpisee_profile::run::MpiInfo;
 use mpisee_profile::writer::{ProfileWriter, to_csv};
@@ -41,6 +42,10 @@ pub struct Builder {
     pub stacks: Vec<StackRow>,
     /// Written if there are any.
     pub variables: Vec<VariableRow>,
+    /// GPUs of the nodes, and what is near them.
+    pub devices: Vec<DeviceRow>,
+    pub links: Vec<DeviceLinkRow>,
+    pub nics: Vec<NicRow>,
 }
 
 /// A profile on disk, in a directory of its own.
@@ -95,6 +100,9 @@ impl Builder {
             paths: vec![],
             stacks: vec![],
             variables: vec![],
+            devices: vec![],
+            links: vec![],
+            nics: vec![],
         };
         empty.comm("W", "", "", &format!("0-{}", ranks - 1), |_| {})
     }
@@ -278,6 +286,11 @@ impl Builder {
         }
         if !self.variables.is_empty() {
             write_table(&writer, &self.variables);
+        }
+        if !self.devices.is_empty() {
+            write_table(&writer, &self.devices);
+            write_table(&writer, &self.links);
+            write_table(&writer, &self.nics);
         }
         let directory = writer.finish(&self.run).unwrap();
         Written { scratch, directory }

@@ -14,6 +14,7 @@ mod collectives;
 mod communicators;
 mod completions;
 mod corrupted;
+mod devices;
 mod dynamic;
 mod exact;
 mod fault_tolerance;

@@ -2,6 +2,7 @@
 
 use crate::rows::Cpus;
 use crate::run::{ControlInfo, VariableInfo};
+use crate::segment::device_fact::DeviceFact;
 use crate::segment::fact::Fact;
 use crate::segment::request::FollowedRequest;
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ pub struct Program {
     pub control: Vec<ControlInfo>,
     /// Requests to switch recording that the process followed, in their order.
     pub followed_requests: Vec<FollowedRequest>,
+    /// GPUs that the process sees, and what its node has near them.
+    pub devices: Vec<DeviceFact>,
 }
 
 impl Program {
@@ -61,6 +64,7 @@ impl Program {
             which if which == Fact::FollowedRequest as u32 => {
                 self.followed_requests.extend(FollowedRequest::from_text(&text));
             }
+            which if which == Fact::Device as u32 => self.devices.extend(DeviceFact::from_text(&text)),
             which if which == Fact::Cpus as u32 => self.cpus.extend(text.parse()),
             which if which == Fact::Wanted as u32 => {
                 let paths = text.split_once('\0');

@@ -7,6 +7,7 @@ mod barriers;
 mod creation;
 mod facts;
 mod finding;
+mod gpu_far;
 mod messages;
 mod network;
 mod no_core;
@@ -80,6 +81,7 @@ EXAMPLES:
 /// creation: like communicators created many times, or not freed.
 /// reorder: a topology for which MPI was allowed to reorder ranks and did not.
 /// blocking-sends: MPI_Send of long messages at a low rate, as far as it is not known to be waiting.
+/// gpu-far: ranks whose cores are on another NUMA node than their GPU.
 /// polling: very many tests for completion, or probes that do not wait.
 /// finalize: ranks that wait long in MPI_Finalize for the last ones.
 ///

@@ -1,0 +1,328 @@
+//! The GPUs that the process sees and uses, as CUDA's driver tells, and what its node has near them, into the segment.
+//!
+//! The driver is asked only where the program has loaded and initialised it: nothing is loaded, and no context is made. It is asked
+//! at the end of MPI, and once before, when a thread that calls MPI has a context, for the sake of processes that are killed.
+
+use crate::state::nvml::Nvml;
+use crate::state::objects;
+use crate::state::world::{World, guarded};
+use crate::storage::descriptors;
+use mpisee_collect::process::pci::{self, SYS};
+use mpisee_profile::rows::{DeviceLinkRow, DeviceRow};
+use mpisee_profile::segment::device_fact::DeviceFact;
+use mpisee_profile::segment::fact::Fact;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+/// `CUdevice`.
+type Device = c_int;
+
+/// GPUs that are looked at, at most.
+const MOST_DEVICES: c_int = 64;
+/// Bytes of a name or an address, at most.
+const MOST_BYTES: usize = 256;
+/// Of `CUdevice_P2PAttribute`: the rank of the link's performance, access, and native atomics.
+const PERFORMANCE: c_int = 1;
+const ACCESS: c_int = 2;
+const ATOMICS: c_int = 3;
+
+/// The facts that are in the segment.
+static LOGGED: Mutex<Vec<DeviceFact>> = Mutex::new(Vec::new());
+/// True once a process with a context was looked at.
+static IS_SEEN: AtomicBool = AtomicBool::new(false);
+
+/// The driver, once the program was seen to have loaded it.
+static DRIVER: OnceLock<Driver> = OnceLock::new();
+
+/// Takes the driver's functions from the library, which stays loaded.
+///
+/// # Safety
+/// It is a handle of CUDA's driver, and is not closed.
+pub unsafe fn found(library: *mut c_void) {
+    // SAFETY: as the caller says.
+    DRIVER.get_or_init(|| unsafe { Driver::of(library) });
+}
+
+/// Looks at the devices if this thread has a context, once. To be called now and then: what it calls takes no lock of the loader's.
+pub fn look(world: &World) {
+    let Some(driver) = DRIVER.get().filter(|_| !IS_SEEN.load(Ordering::Relaxed)) else { return };
+    if driver.current().is_some() && !IS_SEEN.swap(true, Ordering::Relaxed) {
+        // The program may have closed its standard descriptors.
+        let _held = descriptors::hold();
+        log(world, || driver.facts(None));
+    }
+}
+
+/// Notes the devices, as they are now, at the end of MPI. The caller holds the standard descriptors.
+pub fn note_end(world: &World) {
+    log(world, || Driver::loaded().map_or(Vec::new(), |driver| driver.facts(Nvml::loaded().as_ref())));
+}
+
+/// Logs the facts that are not logged yet.
+fn log(world: &World, facts: impl FnOnce() -> Vec<DeviceFact>) {
+    guarded(|| {
+        let facts = facts();
+        // Another thread, if there is one, logs the same.
+        let Ok(mut logged) = LOGGED.try_lock() else { return };
+        for fact in facts {
+            if !logged.contains(&fact) && world.segment.log(&Fact::Device.record(fact.to_text())) {
+                logged.push(fact);
+            }
+        }
+    });
+}
+
+type GetNumber = unsafe extern "C" fn(*mut c_int) -> c_int;
+type GetDevice = unsafe extern "C" fn(*mut Device, c_int) -> c_int;
+type GetCurrent = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
+type GetState = unsafe extern "C" fn(Device, *mut c_uint, *mut c_int) -> c_int;
+type GetUuid = unsafe extern "C" fn(*mut [u8; 16], Device) -> c_int;
+type GetText = unsafe extern "C" fn(*mut c_char, c_int, Device) -> c_int;
+type GetTotal = unsafe extern "C" fn(*mut usize, Device) -> c_int;
+type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, Device, Device) -> c_int;
+
+/// Functions of CUDA's driver in this process, as far as it has them.
+struct Driver {
+    get_count: Option<GetNumber>,
+    get_device: Option<GetDevice>,
+    get_current: Option<GetCurrent>,
+    get_current_device: Option<GetNumber>,
+    get_state: Option<GetState>,
+    get_uuid: Option<GetUuid>,
+    get_own_uuid: Option<GetUuid>,
+    get_address: Option<GetText>,
+    get_name: Option<GetText>,
+    get_total: Option<GetTotal>,
+    get_attribute: Option<GetAttribute>,
+}
+
+/// A device that the driver shows.
+struct Seen {
+    device: Device,
+    row: DeviceRow,
+}
+
+impl Driver {
+    /// The driver, if the program has loaded it.
+    fn loaded() -> Option<&'static Driver> {
+        if DRIVER.get().is_none() {
+            // The loader itself would look for a library that is not there in all of its folders.
+            objects::named(|file| file.starts_with(b"libcuda.so"))?;
+            // SAFETY: the name ends in a zero, and nothing is loaded.
+            let library =
+                unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+            if library.is_null() {
+                return None;
+            }
+            // SAFETY: it is the driver's, and stays open.
+            unsafe { found(library) };
+        }
+        DRIVER.get()
+    }
+
+    /// The functions of a library.
+    ///
+    /// # Safety
+    /// It is a handle of CUDA's driver, and is not closed.
+    unsafe fn of(library: *mut c_void) -> Driver {
+        /// # Safety
+        /// The function has the type `F` in cuda.h.
+        unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
+            const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+            // SAFETY: the library is loaded, and the name ends in a zero.
+            let function = unsafe { libc::dlsym(library, name.as_ptr()) };
+            // SAFETY: as the caller says; the sizes are equal.
+            (!function.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&function) })
+        }
+        // SAFETY: the functions have these types in cuda.h.
+        unsafe {
+            Driver {
+                get_count: function(library, c"cuDeviceGetCount"),
+                get_device: function(library, c"cuDeviceGet"),
+                get_current: function(library, c"cuCtxGetCurrent"),
+                get_current_device: function(library, c"cuCtxGetDevice"),
+                get_state: function(library, c"cuDevicePrimaryCtxGetState"),
+                get_uuid: function(library, c"cuDeviceGetUuid"),
+                get_own_uuid: function(library, c"cuDeviceGetUuid_v2"),
+                get_address: function(library, c"cuDeviceGetPCIBusId"),
+                get_name: function(library, c"cuDeviceGetName"),
+                get_total: function(library, c"cuDeviceTotalMem_v2"),
+                get_attribute: function(library, c"cuDeviceGetP2PAttribute"),
+            }
+        }
+    }
+
+    /// What the driver tells, and `/sys`; nothing unless the program has initialised the driver. NVML adds NVLinks.
+    fn facts(&self, nvml: Option<&Nvml>) -> Vec<DeviceFact> {
+        let sys = Path::new(SYS);
+        let mut seen: Vec<Seen> =
+            self.devices().into_iter().filter_map(|device| self.see(sys, device)).collect();
+        if seen.is_empty() {
+            return Vec::new();
+        }
+        let current = self.current();
+        let is_used = |device: Device| current == Some(device) || self.has_primary_context(device);
+        let mut facts = Vec::new();
+        for number in 0..seen.len() {
+            if !is_used(seen[number].device) {
+                continue;
+            }
+            let remotes = nvml.and_then(|nvml| nvml.remotes(&seen[number].row.pci_address));
+            seen[number].row.nvlinks = remotes.as_ref().map(|remotes| remotes.len() as u32);
+            let it = &seen[number];
+            facts.push(DeviceFact::Used(it.row.uuid.clone()));
+            let links = seen.iter().filter_map(|peer| self.link(it, peer, remotes.as_deref()));
+            facts.extend(links.map(DeviceFact::Link));
+        }
+        facts.extend(seen.into_iter().map(|it| DeviceFact::Device(Box::new(it.row))));
+        facts.extend(pci::nics(sys).into_iter().map(DeviceFact::Nic));
+        facts.extend(pci::numa_nodes(sys).into_iter().map(|(node, cpus)| DeviceFact::NumaNode(node, cpus)));
+        facts
+    }
+
+    /// The devices that are visible to the process.
+    fn devices(&self) -> Vec<Device> {
+        let (Some(get_count), Some(get_device)) = (self.get_count, self.get_device) else {
+            return Vec::new();
+        };
+        let mut count = 0;
+        // SAFETY: a number is written. Before the driver is initialised, the call fails and does nothing else.
+        if unsafe { get_count(&raw mut count) } != 0 {
+            return Vec::new();
+        }
+        let device = |number: c_int| {
+            let mut device = 0;
+            // SAFETY: a number is written.
+            (unsafe { get_device(&raw mut device, number) } == 0).then_some(device)
+        };
+        (0..count.min(MOST_DEVICES)).filter_map(device).collect()
+    }
+
+    /// The device of this thread's context.
+    fn current(&self) -> Option<Device> {
+        let (get_current, get_device) = (self.get_current?, self.get_current_device?);
+        let (mut context, mut device) = (ptr::null_mut(), 0);
+        // SAFETY: a handle and a number are written.
+        let is_known = unsafe {
+            get_current(&raw mut context) == 0 && !context.is_null() && get_device(&raw mut device) == 0
+        };
+        is_known.then_some(device)
+    }
+
+    /// Returns whether the context that CUDA's runtime uses exists on a device.
+    fn has_primary_context(&self, device: Device) -> bool {
+        let Some(get_state) = self.get_state else { return false };
+        let (mut flags, mut is_active) = (0, 0);
+        // SAFETY: two numbers are written.
+        unsafe { get_state(device, &raw mut flags, &raw mut is_active) == 0 && is_active != 0 }
+    }
+
+    /// What is known of a device; `None` without a UUID.
+    fn see(&self, sys: &Path, device: Device) -> Option<Seen> {
+        // Of a MIG instance the first is of its GPU, the second its own.
+        let whole = uuid(self.get_uuid, device);
+        let own = uuid(self.get_own_uuid, device).or(whole)?;
+        let is_part = whole.map(|whole| whole != own);
+        let pci_address = text(self.get_address, device).to_lowercase();
+        let place = pci::place(sys, &pci_address);
+        let row = DeviceRow {
+            uuid: uuid_text(if is_part == Some(true) { "MIG" } else { "GPU" }, own),
+            model: text(self.get_name, device),
+            pci_address,
+            numa_node: place.numa_node,
+            cpus_near: place.cpus_near,
+            memory_bytes: self.memory_bytes(device),
+            mig: is_part.map(u8::from),
+            part_of: whole
+                .filter(|_| is_part == Some(true))
+                .map_or(String::new(), |uuid| uuid_text("GPU", uuid)),
+            pci_path: place.path,
+            ..DeviceRow::default()
+        };
+        Some(Seen { device, row })
+    }
+
+    fn memory_bytes(&self, device: Device) -> Option<u64> {
+        let get_total = self.get_total?;
+        let mut bytes = 0;
+        // SAFETY: a number is written.
+        (unsafe { get_total(&raw mut bytes, device) } == 0).then_some(bytes as u64)
+    }
+
+    /// The link between two devices; `None` of one with itself. `remotes` is what NVLinks of the first lead to, if that is known.
+    fn link(&self, one: &Seen, other: &Seen, remotes: Option<&[String]>) -> Option<DeviceLinkRow> {
+        if one.device == other.device {
+            return None;
+        }
+        // Where the two ways differ, the worse counts.
+        let both = |attribute: c_int, of: fn(c_int, c_int) -> c_int| {
+            let there = self.attribute(attribute, one.device, other.device)?;
+            Some(of(there, self.attribute(attribute, other.device, one.device)?))
+        };
+        let flag = |attribute: c_int| both(attribute, Ord::min).map(|flag| u8::from(flag != 0));
+        Some(DeviceLinkRow {
+            device: one.row.uuid.clone(),
+            peer: other.row.uuid.clone(),
+            nvlinks: remotes.map(|remotes| {
+                remotes.iter().filter(|remote| **remote == other.row.pci_address).count() as u32
+            }),
+            peer_access: flag(ACCESS),
+            native_atomics: flag(ATOMICS),
+            performance: both(PERFORMANCE, Ord::max).and_then(|rank| u32::try_from(rank).ok()),
+            ..DeviceLinkRow::default()
+        })
+    }
+
+    fn attribute(&self, attribute: c_int, from: Device, to: Device) -> Option<c_int> {
+        let get_attribute = self.get_attribute?;
+        let mut value = 0;
+        // SAFETY: a number is written.
+        (unsafe { get_attribute(&raw mut value, attribute, from, to) } == 0).then_some(value)
+    }
+}
+
+/// The UUID of a device; `None` if the driver has none.
+fn uuid(get_uuid: Option<GetUuid>, device: Device) -> Option<[u8; 16]> {
+    let get_uuid = get_uuid?;
+    let mut uuid = [0; 16];
+    // SAFETY: 16 bytes are written.
+    (unsafe { get_uuid(&raw mut uuid, device) } == 0).then_some(uuid)
+}
+
+/// The name or the address of a device; empty if the driver has none.
+fn text(get_text: Option<GetText>, device: Device) -> String {
+    let Some(get_text) = get_text else { return String::new() };
+    let mut bytes = [0u8; MOST_BYTES];
+    // SAFETY: at most as many bytes are written as is said, one less than there are.
+    let status = unsafe { get_text(bytes.as_mut_ptr().cast(), (MOST_BYTES - 1) as c_int, device) };
+    match CStr::from_bytes_until_nul(&bytes) {
+        Ok(text) if status == 0 => text.to_string_lossy().into_owned(),
+        _ => String::new(),
+    }
+}
+
+/// `GPU-8f6ad5c8-…`, as nvidia-smi writes it.
+fn uuid_text(kind: &str, uuid: [u8; 16]) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let [a, b, c, d, e] = [0..4, 4..6, 6..8, 8..10, 10..16].map(|part| hex(&uuid[part]));
+    format!("{kind}-{a}-{b}-{c}-{d}-{e}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_are_written_as_nvidia_smi_does() {
+        let uuid = std::array::from_fn(|byte| byte as u8 * 17);
+        assert_eq!(uuid_text("GPU", uuid), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+    }
+
+    #[test]
+    fn without_a_driver_nothing_is_asked() {
+        assert!(Driver::loaded().is_none());
+    }
+}
