@@ -87,6 +87,7 @@ AT(Sanitizer_ResourceMemoryData, memoryPool, 48);
 AT(Sanitizer_ResourceMemoryData, flags, 56);
 AT(Sanitizer_ResourceMemoryData, sourceDevice, 68);
 AT(Sanitizer_SynchronizeData, hStream, 16);
+AT(Sanitizer_LaunchData, stream, 8);
 AT(Sanitizer_LaunchData, hStream, 16);
 AT(Sanitizer_LaunchData, module, 24);
 AT(Sanitizer_LaunchData, function, 32);

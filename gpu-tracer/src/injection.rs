@@ -95,6 +95,7 @@ fn start(back_end: impl FnOnce(&Options, Make) -> Result<&'static Shared, String
     let settings = Settings {
         kernels: Glob::new(&options.gpu_kernels),
         sample: options.gpu_sample,
+        intervals: options.gpu_intervals,
         // The program may go elsewhere.
         records: options.gpu_records.as_ref().and_then(|it| std::path::absolute(it).ok()),
         is_empty: std::env::var_os("MPISEE_GPU_EMPTY").is_some(),

@@ -21,12 +21,17 @@ fn run_of(back_end: BackEnd, what: &str, kernels: &str) -> (String, Vec<GpuRow>)
 }
 
 fn run_with_notes(back_end: BackEnd, what: &str, kernels: &str) -> (String, Vec<GpuRow>, Vec<String>) {
-    let stage = Stage::without_program(back_end);
+    run_on(&Stage::without_program(back_end), what, &[("MPISEE_GPU_KERNELS", kernels)])
+}
+
+/// The same with options.
+fn run_on(stage: &Stage, what: &str, options: &[(&str, &str)]) -> (String, Vec<GpuRow>, Vec<String>) {
+    let back_end = stage.back_end;
     stage.build(&["tests/fake/calls.c"], "calls", &["-pthread"]);
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/lines.cubin");
     let output = stage
         .command(&stage.path("calls"))
-        .env("MPISEE_GPU_KERNELS", kernels)
+        .envs(options.iter().copied())
         .arg(module)
         .arg(what)
         .output()
@@ -57,6 +62,46 @@ fn patches_come_out_when_nothing_remote_is_left_and_in_again() {
     let (said, rows) = run(BackEnd::Nvbit, "idle");
     assert_eq!(said, "0 1 0 1 0 1 0 1 0\n0\n");
     assert_eq!(rows.iter().map(|row| row.accesses).sum::<u64>(), 32 * (4 + 100));
+}
+
+#[test]
+fn of_some_intervals_all_is_counted_and_of_the_others_the_launches() {
+    for back_end in BOTH {
+        let stage = Stage::without_program(back_end);
+        let (said, rows, notes) = run_on(&stage, "intervals", &[("MPISEE_GPU_INTERVALS", "20")]);
+        let (all_patched, in_streams, _) = run_on(
+            &Stage::without_program(back_end),
+            "intervals of streams",
+            &[("MPISEE_GPU_INTERVALS", "20")],
+        );
+        assert_eq!(notes, Vec::<String>::new());
+        // All launches of a kernel are alike, so that the estimates are exact.
+        let sums = |access| seen(&rows, access).iter().map(|(_, _, accesses)| *accesses).collect::<Vec<_>>();
+        assert_eq!(sums(Access::Atomic), [32 * 3 * 2 * 400], "{back_end:?} {rows:#?}");
+        assert_eq!(sums(Access::Store), [32 * 5 * 200], "{back_end:?} {rows:#?}");
+        assert_eq!(sums(Access::Load), [32 * 7], "{back_end:?} {rows:#?}");
+        assert!(rows.iter().all(|it| (it.sampled, it.error) == (20, 0.0)), "{rows:#?}");
+        if back_end == BackEnd::Sanitizer {
+            // By chance 20 steps of 400, with two or three launches each, besides those that begin with a new kernel.
+            let patched: u32 = said.trim().parse().unwrap();
+            assert!((4..150).contains(&patched), "{patched}");
+            assert_eq!(all_patched.trim(), "1001", "patches stay where they could not be put in again");
+        }
+        let sums = |rows| seen(rows, Access::Atomic).iter().map(|(_, _, accesses)| *accesses).sum::<u64>();
+        assert_eq!(sums(&in_streams), sums(&rows), "{back_end:?}");
+    }
+}
+
+#[test]
+fn nothing_is_patched_at_a_launch_in_a_stream_of_the_program() {
+    let (said, rows, notes) = run_with_notes(BackEnd::Sanitizer, "own stream", "*");
+    assert_eq!(seen(&rows, Access::Atomic).iter().map(|it| it.2).sum::<u64>(), 32 * (3 + 5));
+    let [note] = &notes[..] else { panic!("{notes:?}") };
+    assert!(note.contains("in streams of the program's own"), "{note}");
+    assert_eq!(said, "-1\n", "patches stay");
+    // NVBit has calls in single kernels.
+    let (_, rows) = run(BackEnd::Nvbit, "own stream");
+    assert_eq!(seen(&rows, Access::Atomic).iter().map(|it| it.2).sum::<u64>(), 32 * (2 + 3 + 5));
 }
 
 #[test]
@@ -112,7 +157,7 @@ fn launches_before_the_device_has_its_counters_are_reported() {
 fn a_stream_has_nothing_of_another_that_had_its_number() {
     // NVBit's writes are done when a launch is made.
     let (_, rows) = run(BackEnd::Sanitizer, "streams");
-    assert_eq!(seen(&rows, Access::Atomic).iter().map(|it| it.2).sum::<u64>(), 32 * 7);
+    assert_eq!(seen(&rows, Access::Atomic).iter().map(|it| it.2).sum::<u64>(), 32 * 8);
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn file(rank: u32, sampled: u32, counted: &[Counted]) -> GpuFile {
             access,
             width,
         });
-        file.values.insert(id, Values { accesses: one.accesses, extra: one.extra });
+        file.values.insert(id, Values { accesses: one.accesses, extra: one.extra, variance: 0 });
     }
     let name = format!("ghost of {rank}");
     file.records.push(Record::Export {

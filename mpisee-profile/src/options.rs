@@ -97,6 +97,8 @@ pub struct Options {
     pub gpu_kernels: String,
     /// N, where one warp in N is counted.
     pub gpu_sample: u32,
+    /// N, where of the intervals between waits of the program for the GPU one in N is counted.
+    pub gpu_intervals: u32,
     /// The folder for records of every access; `None`: there are none.
     pub gpu_records: Option<PathBuf>,
     /// `libsanitizer-public.so` of CUDA; `None` is where the launcher finds it.
@@ -128,6 +130,7 @@ impl Default for Options {
             gpu_back_end: GpuBackEnd::Sanitizer,
             gpu_kernels: "*".to_owned(),
             gpu_sample: 1,
+            gpu_intervals: 1,
             gpu_records: None,
             gpu_sanitizer: None,
             variables: String::new(),
@@ -335,13 +338,15 @@ pub const SETTINGS: &[Setting] = &[
         value: "N",
         default: "1",
         help: "Count one warp in N and scale; gpu.csv has the error",
-        apply: |options, text| match text.parse() {
-            Ok(n @ 1..=1_000_000) => {
-                options.gpu_sample = n;
-                Ok(())
-            }
-            _ => Err("is no number from 1 to 1000000".to_owned()),
-        },
+        apply: |options, text| one_in(text).map(|n| options.gpu_sample = n),
+    },
+    Setting {
+        variable: "MPISEE_GPU_INTERVALS",
+        option: "gpu-intervals",
+        value: "N",
+        default: "1",
+        help: "Count one in N of the intervals between the program's waits for the GPU, and scale; in the others kernels run as they were compiled",
+        apply: |options, text| one_in(text).map(|n| options.gpu_intervals = n),
     },
     Setting {
         variable: "MPISEE_GPU_RECORDS",
@@ -417,6 +422,14 @@ pub const SETTINGS: &[Setting] = &[
 /// Options that may be given without a value, with the value that is implied.
 pub const ALONE: &[(&str, &str)] = &[("gpu", "on"), ("quiet", "on")];
 
+/// N of "one in N".
+fn one_in(text: &str) -> Result<u32, String> {
+    text.parse()
+        .ok()
+        .filter(|n| (1..=1_000_000).contains(n))
+        .ok_or("is no number from 1 to 1000000".to_owned())
+}
+
 fn on_or_off(text: &str) -> Result<bool, String> {
     match text {
         "on" | "1" | "yes" | "true" => Ok(true),
@@ -488,6 +501,12 @@ impl Options {
                 complaints.push(format!("{name}='{value}' {why}; the default {} is used", setting.default));
             }
         }
+        if options.gpu_intervals > 1 && (options.gpu_sample > 1 || options.gpu_records.is_some()) {
+            options.gpu_intervals = 1;
+            let why =
+                "goes neither with MPISEE_GPU_SAMPLE nor with MPISEE_GPU_RECORDS; all intervals are counted";
+            complaints.push(format!("MPISEE_GPU_INTERVALS {why}"));
+        }
         (options, complaints)
     }
 }
@@ -521,6 +540,9 @@ mod tests {
         assert!(read(&[("MPISEE_GPU_TRACE", "trace"), (DEBUG_DIRS, "/debug"), (TOKEN, "x")]).1.is_empty());
         let (options, complaints) = read(&[("MPISEE_RECORD", "maybe"), ("MPISEE_OUTPT", "x")]);
         assert_eq!(options, Options::default());
+        let (both, complained) = read(&[("MPISEE_GPU_INTERVALS", "100"), ("MPISEE_GPU_SAMPLE", "100")]);
+        assert_eq!((both.gpu_intervals, both.gpu_sample), (1, 100));
+        assert!(complained[0].starts_with("MPISEE_GPU_INTERVALS goes neither"), "{complained:?}");
         assert_eq!(complaints[0], "MPISEE_RECORD='maybe' is neither on nor off; the default on is used");
         assert!(complaints[1].starts_with("MPISEE_OUTPT is not an option; there are MPISEE_OUTPUT, "));
     }

@@ -133,6 +133,7 @@ fn argument(setting: &'static Setting) -> Arg {
     let argument = match setting.option {
         "output" => argument.short('o'),
         "quiet" => argument.short('q'),
+        "gpu-intervals" => argument.conflicts_with_all(["gpu-sample", "gpu-records"]),
         _ => argument,
     };
     argument

@@ -26,6 +26,8 @@ pub struct Context {
     pub device: i32,
     /// True if kernels were launched.
     pub has_launched: bool,
+    /// True if kernels were launched in other streams than the NULL stream.
+    pub has_own_streams: bool,
     /// Records on the device, if they are wanted.
     pub records: Buffer,
     /// Address of the counters on the device; 0 if there are none.
@@ -80,6 +82,7 @@ impl Context {
         Context {
             device,
             has_launched: false,
+            has_own_streams: false,
             records: Buffer::default(),
             table: 0,
             mark: new_mark(),

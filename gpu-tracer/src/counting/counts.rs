@@ -1,5 +1,6 @@
 //! Named counters: adds the slots of a device to the counters of the file.
 
+use crate::counting::estimates::Estimates;
 use crate::counting::lines::Lines;
 use crate::device::backend::Backend;
 use crate::device::layout::{Counter, MOST_KERNELS, What};
@@ -79,6 +80,8 @@ pub struct Counts {
     /// By device, instruction and what it accesses.
     numbers: HashMap<(String, u64, u64), u32>,
     values: Vec<Values>,
+    /// What takes the place of `values`' own, where some intervals alone count.
+    pub estimates: Estimates,
     /// The range of each.
     ranges: Vec<u32>,
     changed: HashSet<u32>,
@@ -94,17 +97,19 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// No counts, of one warp in `sample`.
-    pub fn new(sample: u32) -> Self {
+    /// No counts, of one warp in `sample`, and of one interval in `intervals`.
+    pub fn new(sample: u32, intervals: u32) -> Self {
+        let drawn = (intervals > 1).then_some(Record::Intervals(intervals));
         Counts {
             kernels: Vec::new(),
             launches: Vec::new(),
             launch_numbers: HashMap::new(),
             numbers: HashMap::new(),
             values: Vec::new(),
+            estimates: Estimates::new(intervals),
             ranges: Vec::new(),
             changed: HashSet::new(),
-            pending: vec![Record::Sampled(sample.max(1))],
+            pending: std::iter::once(Record::Sampled(sample.max(1))).chain(drawn).collect(),
             lost: 0,
             notes: HashSet::new(),
             told_devices: HashSet::new(),
@@ -172,14 +177,32 @@ impl Counts {
                 number
             }
         };
+        let accesses = now.accesses.wrapping_sub(before.accesses);
+        let extra = now.extra.wrapping_sub(before.extra);
+        if self.estimates.is_on() {
+            self.estimates.add(number, accesses, extra);
+            return;
+        }
         let values = &mut self.values[number as usize];
-        values.accesses += now.accesses.wrapping_sub(before.accesses);
-        values.extra += now.extra.wrapping_sub(before.extra);
+        values.accesses += accesses;
+        values.extra += extra;
         self.changed.insert(number);
+    }
+
+    /// Takes the estimates, as they are after the interval that ended last.
+    pub fn take_estimates(&mut self) {
+        for (counter, values) in self.estimates.take_changed() {
+            self.values[counter as usize] = values;
+            self.changed.insert(counter);
+        }
     }
 
     fn describe(&mut self, id: u32, device: &str, counter: &Counter, backend: &dyn Backend) {
         let What { range, kernel, kind, width } = What::from(counter.what);
+        if let Some(&(of, _)) = self.launches.get(kernel as usize) {
+            let of = &self.kernels[of as usize];
+            self.estimates.counter(id, of.module, &of.name);
+        }
         let Origin { kernel, source, launched } = self.origin(kernel, counter.pc & !1, backend);
         trace!(
             "counter {id} pc={:#x} kernel={kernel} source={source} range={range} kind={kind} width={width}",
@@ -320,7 +343,7 @@ mod tests {
 
     #[test]
     fn copy_read_before_its_bytes_is_counted_whole() {
-        let mut counts = Counts::new(1);
+        let mut counts = Counts::new(1, 1);
         let [none, begun, whole] = [(0, 0), (1, 0), (1, 512)].map(|(accesses, extra)| Counter {
             pc: 17,
             what: 7 << 56 | 1,
@@ -329,12 +352,12 @@ mod tests {
         });
         counts.add("GPU-a", &begun, &none, &Nothing);
         counts.add("GPU-a", &whole, &begun, &Nothing);
-        assert_eq!(counts.take_changed(), [(0, Values { accesses: 1, extra: 512 })]);
+        assert_eq!(counts.take_changed(), [(0, Values { accesses: 1, extra: 512, variance: 0 })]);
     }
 
     #[test]
     fn an_instruction_is_of_the_kernel_that_has_it() {
-        let mut counts = Counts::new(1);
+        let mut counts = Counts::new(1, 1);
         let kernel = |name: &str, code| Kernel::new(name, 3, code, Arc::default());
         let first = counts.kernel(kernel("first", Some((0x100, 0x40))));
         let second = counts.kernel(kernel("second", Some((0x200, 0x40))));
@@ -350,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_kernel_is_another_by_each_line_until_there_are_too_many() {
-        let mut counts = Counts::new(1);
+        let mut counts = Counts::new(1, 1);
         let mut launch = |kernel, line: &str| counts.launch(kernel, line.to_owned());
         assert_eq!(
             [launch(0, ""), launch(0, "a.py:1"), launch(1, "a.py:1"), launch(0, "a.py:1")],

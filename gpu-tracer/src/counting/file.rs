@@ -101,7 +101,7 @@ mod tests {
     fn values_change_in_place_and_records_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let mut output = Output::create(&folder.path().join("a.gpu")).unwrap();
-        let values = |accesses| Values { accesses, extra: 2 };
+        let values = |accesses| Values { accesses, extra: 2, variance: 3 };
         output.write(&[Record::Sampled(1)], &[(0, values(1)), (1, values(10))]);
         let length = output.path().metadata().unwrap().len();
         output.write(&[], &[(1, values(11))]);

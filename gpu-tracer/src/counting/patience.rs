@@ -6,8 +6,8 @@ use std::thread::{self, ThreadId};
 /// When the patches of a context's modules may come out.
 #[derive(Debug, Default)]
 pub struct Patience {
-    /// Threads that launched kernels, and did not wait for the context since.
-    launching: HashSet<ThreadId>,
+    /// Threads that launched kernels in a stream, and did not wait for it since.
+    launching: HashSet<(ThreadId, u64)>,
     /// The registry's version when nothing remote was there for the first time, and how often the program has waited
     /// since then, all of it being so.
     idle: Option<(u64, u32)>,
@@ -16,15 +16,16 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// This thread launches a kernel.
-    pub fn launches(&mut self) {
-        self.launching.insert(thread::current().id());
+    /// This thread launches a kernel in a stream.
+    pub fn launches(&mut self, stream: u64) {
+        self.launching.insert((thread::current().id(), stream));
     }
 
-    /// This thread has waited for the context. Whether nothing runs there: what a thread launched before it waited has
-    /// come to its end, what another launches meanwhile may not.
-    pub fn waited(&mut self) -> bool {
-        self.launching.remove(&thread::current().id());
+    /// This thread has waited for a stream, or, without one, for the context. Whether nothing runs there: what a thread
+    /// launched before it waited has come to its end, what another launches meanwhile may not.
+    pub fn waited(&mut self, stream: Option<u64>) -> bool {
+        let own = thread::current().id();
+        self.launching.retain(|&(thread, of)| thread != own || stream.is_some_and(|stream| stream != of));
         self.launching.is_empty()
     }
 
@@ -79,11 +80,21 @@ mod tests {
     #[test]
     fn launch_by_another_thread_keeps_the_context_busy() {
         let mut patience = Patience::default();
-        assert!(patience.waited());
-        patience.launches();
+        assert!(patience.waited(None));
+        patience.launches(1);
         thread::scope(|scope| {
-            scope.spawn(|| patience.launches());
+            scope.spawn(|| patience.launches(1));
         });
-        assert!(!patience.waited());
+        assert!(!patience.waited(None));
+    }
+
+    #[test]
+    fn streams_are_waited_for_one_by_one() {
+        let mut patience = Patience::default();
+        patience.launches(1);
+        patience.launches(2);
+        assert!(!patience.waited(Some(2)) && !patience.waited(Some(3)) && patience.waited(Some(1)));
+        patience.launches(1);
+        assert!(patience.waited(None));
     }
 }

@@ -40,6 +40,8 @@ pub struct Settings {
     pub kernels: Glob,
     /// N, where one warp in N is counted.
     pub sample: u32,
+    /// N, where of the intervals between waits of the program one in N is counted.
+    pub intervals: u32,
     /// Counters of a context; a power of two.
     pub slots: usize,
     /// The folder for records of every access, if they are wanted.
@@ -50,7 +52,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { kernels: Glob::new("*"), sample: 1, slots: 1 << 15, records: None, is_empty: false }
+        Settings {
+            kernels: Glob::new("*"),
+            sample: 1,
+            intervals: 1,
+            slots: 1 << 15,
+            records: None,
+            is_empty: false,
+        }
     }
 }
 
@@ -107,7 +116,7 @@ impl Tracer {
             contexts: HashMap::new(),
             modules: HashMap::new(),
             kernels: HashMap::new(),
-            counts: Counts::new(settings.sample),
+            counts: Counts::new(settings.sample, settings.intervals),
             settings,
             make_output,
             output: None,
@@ -151,6 +160,7 @@ impl Tracer {
     pub fn context_destroyed(&mut self, context: u64) {
         self.settle(context);
         self.collect(context, 0, true);
+        self.end_interval(context);
         self.backend.context_gone(context);
         self.contexts.remove(&context);
         let modules = self.modules.extract_if(|_, module| module.context == context);
@@ -175,6 +185,7 @@ impl Tracer {
         self.modules.remove(&module);
         self.counts.code_gone(module);
         self.kernels.retain(|(of, _), _| *of != module);
+        self.counts.estimates.module_gone(module);
     }
 
     /// Returns whether the context was reported.
@@ -239,7 +250,17 @@ impl Tracer {
     }
 
     /// Returns whether a launch of a kernel would count anything: kernels are left alone until then.
-    pub fn wants(&mut self, context: u64, kernel: &str) -> bool {
+    pub fn wants(&mut self, context: u64, module: u64, kernel: &str) -> bool {
+        self.is_counted(context, kernel) && self.counts.estimates.would_count(context, module, kernel)
+    }
+
+    /// A kernel is about to be launched. Returns whether it would count anything.
+    pub fn launching(&mut self, context: u64, module: u64, kernel: &str) -> bool {
+        self.is_counted(context, kernel) && self.counts.estimates.launching(context, module, kernel)
+    }
+
+    /// Returns whether there is something to count of a kernel.
+    fn is_counted(&mut self, context: u64, kernel: &str) -> bool {
         if let Some(known) = self.contexts.get_mut(&context) {
             known.has_launched = true;
         }
@@ -265,9 +286,9 @@ impl Tracer {
     pub fn launch(&mut self, context: u64, stream: u64, module: u64, kernel: &str) -> Option<u64> {
         let known = self.contexts.get_mut(&context)?;
         known.has_launched = true;
-        known.patience.launches();
+        known.patience.launches(stream);
         let device = known.device;
-        if !self.is_chosen(kernel) {
+        if !self.is_chosen(kernel) || !self.counts.estimates.counts(context) {
             return None;
         }
         let version = self.registry.version(device);
@@ -287,13 +308,15 @@ impl Tracer {
             self.counts.note(BEFORE_COUNTERS);
             return None;
         }
-        let kernel = self.kernel(module, kernel);
-        let number = self.counts.launch(kernel, python::line());
+        let number = self.kernel(module, kernel);
+        let number = self.counts.launch(number, python::line());
         let known = self.contexts.get_mut(&context)?;
         let of_stream = known.streams.get_mut(&stream)?;
         (of_stream.is_open, of_stream.is_busy) = (true, true);
         let launch = self.recorder.as_mut().map_or(0, Recorder::launch);
-        known.launch(&*self.backend, queue, number, launch)
+        let address = known.launch(&*self.backend, queue, number, launch)?;
+        self.counts.estimates.launched(module, kernel);
+        Some(address)
     }
 
     /// Gives a stream the ranges that there are now. False if that cannot be done.
@@ -338,10 +361,19 @@ impl Tracer {
     /// The program has waited for a stream, or, without one, for all of a context.
     pub fn synchronized(&mut self, context: u64, stream: Option<u64>) {
         self.ask_for_pe();
+        let mut is_idle = false;
         if let Some(known) = self.contexts.get_mut(&context) {
             known.waited(stream);
+            is_idle = known.patience.waited(stream);
         }
-        let is_collected = self.collect(context, stream.unwrap_or(0), false);
+        let ends_interval = is_idle && stream.is_none() && self.counts.estimates.is_on();
+        let is_collected = self.collect(context, stream.unwrap_or(0), ends_interval);
+        if ends_interval && is_collected && self.end_interval(context) {
+            if let Some(known) = self.contexts.get_mut(&context) {
+                known.streams.values_mut().for_each(|it| it.is_open = false);
+            }
+            self.take_patches_out(context);
+        }
         let Some(known) = self.contexts.get_mut(&context) else { return };
         let free = &mut known.free;
         let waited = known.streams.iter_mut().filter(|(it, _)| stream.is_none_or(|stream| stream == **it));
@@ -355,8 +387,19 @@ impl Tracer {
             self.registry.forget_freed(&self.counts.ranges());
         }
         if stream.is_none() {
-            self.unpatch(context);
+            self.unpatch(context, is_idle);
         }
+    }
+
+    /// Nothing runs in a context, and what its kernels counted was taken: launches count from now on, or do not any more, as it
+    /// is drawn. Returns whether they did until now.
+    fn end_interval(&mut self, context: u64) -> bool {
+        let has_counted = self.counts.estimates.end(context);
+        if has_counted {
+            self.counts.take_estimates();
+            self.flush();
+        }
+        has_counted
     }
 
     /// Queries NVSHMEM for this process's PE, if it may have become one.
@@ -403,7 +446,10 @@ impl Tracer {
         for context in contexts {
             self.settle(context);
             self.collect(context, 0, true);
+            self.end_interval(context);
         }
+        self.counts.take_estimates();
+        self.flush();
     }
 
     /// Takes what was recorded in a context.

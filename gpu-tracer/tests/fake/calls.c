@@ -44,7 +44,7 @@ static int waits(int most) {
 static pthread_barrier_t meeting;
 
 static void *other_thread(void *unused) {
-    launch(5, "copy", 0x50, own, 8, FAKE_LOAD, 1);
+    launch(1, "copy", 0x50, own, 8, FAKE_LOAD, 1);
     pthread_barrier_wait(&meeting);
     pthread_barrier_wait(&meeting);
     fake_context_wait(CONTEXT);
@@ -75,6 +75,31 @@ static void idle(void) {
     }
     printf("\n%u\n", fake_patchings() - before);
 }
+
+/* Of 400 steps, which end with a wait for the context and some with one for the stream before, some run with patches; another
+ * kernel comes late, a third in a step of its own. `stream` has half of the launches of the first. Says how many launches were
+ * patched. */
+static void intervals_in(uint64_t stream) {
+    uint64_t pinned = fake_host_alloc(CONTEXT, 4096);
+    unsigned before = fake_patched_launches();
+    for (int step = 0; step < 400; step++) {
+        launch(1, "count", 0x40, pinned, 4, FAKE_ATOMIC, 3);
+        launch(stream, "count", 0x40, pinned, 4, FAKE_ATOMIC, 3);
+        if (step >= 200) {
+            launch(1, "copy", 0xe0, pinned, 8, FAKE_STORE, 5);
+        }
+        if (step % 2) {
+            fake_stream_wait(CONTEXT, stream);
+        }
+        fake_context_wait(CONTEXT);
+    }
+    launch(1, "other", 0x20, pinned, 8, FAKE_LOAD, 7);
+    fake_context_wait(CONTEXT);
+    printf("%u\n", fake_patched_launches() - before);
+}
+
+static void intervals(void) { intervals_in(1); }
+static void intervals_of_streams(void) { intervals_in(2); }
 
 /* Another thread launches, and does not wait. */
 static void threads(void) {
@@ -197,6 +222,7 @@ static void behind(void) {
 /* Streams that go before what is in them has run; the next has the same number, and waits for nothing of them. */
 static void streams(void) {
     uint64_t pinned = fake_host_alloc(CONTEXT, 4096);
+    launch(1, "count", 0x40, pinned, 4, FAKE_ATOMIC, 1);
     launch(9, "count", 0x40, pinned, 4, FAKE_ATOMIC, 1);
     for (int turn = 0; turn < 3; turn++) {
         fake_stream_destroy(CONTEXT, 9);
@@ -206,6 +232,18 @@ static void streams(void) {
     }
     fake_context_wait(CONTEXT);
     fake_free(pinned);
+}
+
+/* A stream of the program has the first launch after there is something remote; then the NULL stream has one. */
+static void own_stream(void) {
+    uint64_t pinned = fake_host_alloc(CONTEXT, 4096);
+    launch(9, "count", 0x40, pinned, 4, FAKE_ATOMIC, 2);
+    fake_context_wait(CONTEXT);
+    launch(1, "count", 0x40, pinned, 4, FAKE_ATOMIC, 3);
+    launch(9, "count", 0x40, pinned, 4, FAKE_ATOMIC, 5);
+    fake_context_wait(CONTEXT);
+    fake_free(pinned);
+    printf("%d\n", waits(20));
 }
 
 /* Memory of the host that is reported as if it were a device's, and parts of a block of another process. */
@@ -228,7 +266,7 @@ static void memory(void) {
 
 int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } known[] = {
-        {"idle", idle}, {"threads", threads}, {"graph", graph}, {"unchosen", unchosen}, {"functions", functions},
+        {"idle", idle}, {"intervals", intervals}, {"intervals of streams", intervals_of_streams}, {"own stream", own_stream}, {"threads", threads}, {"graph", graph}, {"unchosen", unchosen}, {"functions", functions},
         {"late", late}, {"behind", behind}, {"streams", streams}, {"memory", memory}};
     FILE *file = count == 3 ? fopen(arguments[1], "rb") : NULL;
     image_bytes = file ? fread(image, 1, sizeof image, file) : 0;

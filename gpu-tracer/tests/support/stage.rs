@@ -23,7 +23,7 @@ pub const BOTH: [BackEnd; 2] = [BackEnd::Sanitizer, BackEnd::Nvbit];
 /// A folder with what a run needs, and what it leaves.
 pub struct Stage {
     folder: tempfile::TempDir,
-    back_end: BackEnd,
+    pub back_end: BackEnd,
 }
 
 impl Stage {

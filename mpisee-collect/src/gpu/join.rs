@@ -176,7 +176,7 @@ mod tests {
             counter(4, 1, 0),
             counter(5, 1, 16),
         ];
-        let value = |accesses, extra| Values { accesses, extra };
+        let value = |accesses, extra| Values { accesses, extra, variance: 0 };
         let values =
             [(0, value(100, 0)), (1, value(7, 0)), (2, value(5, 0)), (3, value(11, 0)), (4, value(2, 4096))];
         GpuFile { records, values: values.into() }
@@ -245,7 +245,9 @@ mod tests {
                 counter(4, 5, 8),
                 counter(5, 6, 8),
             ],
-            values: (0..6).map(|id| (id, Values { accesses: u64::from(id) + 1, extra: 0 })).collect(),
+            values: (0..6)
+                .map(|id| (id, Values { accesses: u64::from(id) + 1, ..Values::default() }))
+                .collect(),
         };
         let export = |number: u64, bytes: u64, name: &str| Record::Export {
             handle: descriptor(number, bytes),
@@ -299,10 +301,23 @@ mod tests {
     fn sampled_counts_are_scaled_and_have_an_error() {
         let file = GpuFile {
             records: vec![Record::Sampled(100), range(1, RemoteMemory::Managed, "m"), counter(0, 1, 4)],
-            values: [(0, Values { accesses: 320, extra: 10 * 32 * 32 })].into(),
+            values: [(0, Values { accesses: 320, extra: 10 * 32 * 32, variance: 0 })].into(),
         };
         let (rows, _) = join(parts(&file, 0));
         assert_eq!((rows[0].accesses, rows[0].bytes, rows[0].sampled), (32_000, 128_000, 100));
         assert!((rows[0].error - (10_240.0f64 * 9_900.0).sqrt()).abs() < 1e-6);
+        // Of intervals the tracer has scaled.
+        let file = GpuFile {
+            records: vec![
+                Record::Sampled(1),
+                Record::Intervals(20),
+                range(1, RemoteMemory::Managed, "m"),
+                counter(0, 1, 4),
+            ],
+            values: [(0, Values { accesses: 321, extra: 7, variance: 144 })].into(),
+        };
+        let (rows, _) = join(parts(&file, 0));
+        let row = &rows[0];
+        assert_eq!((row.accesses, row.bytes, row.sampled, row.error), (321, 4 * 321, 20, 12.0));
     }
 }

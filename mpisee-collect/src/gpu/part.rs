@@ -123,7 +123,10 @@ pub(super) fn add(sum: &mut GpuRow, row: &GpuRow) {
 
 /// The records of a file, by number.
 struct RecordsById<'f> {
-    sampled: u32,
+    /// One warp in this many was counted.
+    warps: u32,
+    /// One interval in this many was counted.
+    intervals: u32,
     stacks: HashMap<u32, &'f str>,
     ranges: HashMap<u32, (&'f RemoteMemory, u32, &'f str)>,
     lost: HashMap<&'f str, u64>,
@@ -131,11 +134,17 @@ struct RecordsById<'f> {
 
 impl<'f> RecordsById<'f> {
     fn of(file: &'f GpuFile) -> Self {
-        let mut records =
-            RecordsById { sampled: 1, stacks: HashMap::new(), ranges: HashMap::new(), lost: HashMap::new() };
+        let mut records = RecordsById {
+            warps: 1,
+            intervals: 1,
+            stacks: HashMap::new(),
+            ranges: HashMap::new(),
+            lost: HashMap::new(),
+        };
         for record in &file.records {
             match record {
-                Record::Sampled(n) => records.sampled = (*n).max(1),
+                Record::Sampled(n) => records.warps = (*n).max(1),
+                Record::Intervals(n) => records.intervals = (*n).max(1),
                 Record::Object { id, stack } => {
                     records.stacks.insert(*id, stack);
                 }
@@ -173,10 +182,13 @@ impl<'f> RecordsById<'f> {
             RemoteMemory::Registered => (GpuMemory::Registered, host()),
             RemoteMemory::Managed => (GpuMemory::Managed, (Some(rank), "managed".to_owned())),
         };
-        // Bulk copies are all counted.
-        let n = if *width == 0 { 1 } else { u64::from(self.sampled) };
+        // Bulk copies of all warps are counted.
+        let n = if *width == 0 { 1 } else { u64::from(self.warps) };
         let accesses = values.accesses.saturating_mul(n);
-        let error = if n > 1 { (values.extra as f64 * n as f64 * (n - 1) as f64).sqrt() } else { 0.0 };
+        let error = match n {
+            1 => (values.variance as f64).sqrt(),
+            _ => (values.extra as f64 * n as f64 * (n - 1) as f64).sqrt(),
+        };
         let bytes = if *width == 0 { values.extra } else { accesses.saturating_mul(u64::from(*width)) };
         let row = GpuRow {
             rank,
@@ -192,7 +204,7 @@ impl<'f> RecordsById<'f> {
             width: *width,
             accesses,
             bytes,
-            sampled: n as u32,
+            sampled: self.intervals.max(n as u32),
             error,
         };
         let import = place.handle().map(|handle| Import { handle, is_named: !name.is_empty() });

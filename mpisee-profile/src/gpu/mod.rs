@@ -15,15 +15,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The first bytes of the file; the last is the version.
-pub const MAGIC: [u8; 8] = *b"mpgpu\0\0\x01";
+pub const MAGIC: [u8; 8] = *b"mpgpu\0\0\x02";
 /// A block with a [`Record`].
 pub const RECORD: u32 = 1;
 /// A block with [`VALUES_BYTES`] of a counter.
 pub const VALUES: u32 = 2;
 /// Bytes before what a block holds: kind and length, both `u32`, little endian as everything here.
 pub const BLOCK_HEADER_BYTES: usize = 8;
-/// The number of the counter, its accesses, and the third value, see [`Values`]; each `u64`.
-pub const VALUES_BYTES: usize = 24;
+/// The number of the counter and its [`Values`]; each `u64`.
+pub const VALUES_BYTES: usize = 32;
 
 /// The file of a process, beside its segment. `start` is the time of the process's start, in ticks of the kernel.
 pub fn path(segments: &Path, user: u32, pid: u32, start: u64) -> PathBuf {
@@ -80,6 +80,8 @@ impl RemoteMemory {
 pub enum Record {
     /// N, where one warp in N is counted; 1: every warp.
     Sampled(u32),
+    /// N, where of the intervals between two waits of the program one in N is counted. Values are estimates then.
+    Intervals(u32),
     /// A call stack, or what is known of it.
     Object {
         /// Its number.
@@ -154,11 +156,13 @@ pub enum Record {
 /// The values of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Values {
-    /// Accesses that were counted, not scaled.
+    /// Accesses that were counted, not scaled; with [`Record::Intervals`] those that all intervals had, by estimate.
     pub accesses: u64,
     /// Of copies of any length, their bytes; else, if only some warps are counted, the sum of the squares of the
     /// accesses that a warp made at once.
     pub extra: u64,
+    /// With [`Record::Intervals`] the square of the standard error of `accesses`.
+    pub variance: u64,
 }
 
 /// The file, read.
@@ -197,7 +201,8 @@ impl GpuFile {
                     Err(error) => return Err(wrong(&format!("a record makes no sense: {error}"))),
                 },
                 VALUES if length == VALUES_BYTES => {
-                    let values = Values { accesses: word(body, 8), extra: word(body, 16) };
+                    let values =
+                        Values { accesses: word(body, 8), extra: word(body, 16), variance: word(body, 24) };
                     file.values.insert(word(body, 0) as u32, values);
                 }
                 _ => return Err(wrong("a block is of no known kind")),
@@ -221,7 +226,7 @@ pub fn record_block(record: &Record) -> Vec<u8> {
 
 /// A block with the values of a counter.
 pub fn values_block(counter: u32, values: Values) -> Vec<u8> {
-    let words = [u64::from(counter), values.accesses, values.extra];
+    let words = [u64::from(counter), values.accesses, values.extra, values.variance];
     block(VALUES, &words.map(u64::to_le_bytes).concat())
 }
 
@@ -242,7 +247,7 @@ mod tests {
         ];
         let mut bytes = MAGIC.to_vec();
         records.iter().for_each(|record| bytes.extend(record_block(record)));
-        bytes.extend(values_block(7, Values { accesses: 5, extra: 9 }));
+        bytes.extend(values_block(7, Values { accesses: 5, extra: 9, variance: 4 }));
         bytes
     }
 
@@ -250,7 +255,7 @@ mod tests {
     fn written_records_read_back_equal() {
         let file = GpuFile::parse(&sample()).unwrap();
         assert_eq!(file.records.len(), 3);
-        assert_eq!(file.values[&7], Values { accesses: 5, extra: 9 });
+        assert_eq!(file.values[&7], Values { accesses: 5, extra: 9, variance: 4 });
     }
 
     #[test]

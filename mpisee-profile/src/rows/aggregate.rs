@@ -428,7 +428,7 @@ pub struct GpuTotalRow {
     pub bytes_max: u64,
     /// The rank of the row with most bytes, the first where there are several.
     pub bytes_max_rank: u32,
-    /// N, where one warp in N was counted.
+    /// N, where one warp in N was counted, or one interval between waits of the program.
     pub sampled: u32,
     /// The standard error of `accesses`: the root of the sum of the squares of the rows'.
     pub error: f64,

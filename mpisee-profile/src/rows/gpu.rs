@@ -54,9 +54,9 @@ pub struct GpuRow {
     pub accesses: u64,
     /// Bytes of `accesses`.
     pub bytes: u64,
-    /// N, where one warp in N was counted.
+    /// N, where one warp in N was counted, or one interval between waits of the program.
     pub sampled: u32,
-    /// The standard error of `accesses`; 0 if every warp was counted.
+    /// The standard error of `accesses`; 0 if all were counted.
     pub error: f64,
 }
 

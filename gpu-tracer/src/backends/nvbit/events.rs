@@ -221,7 +221,9 @@ impl Listener {
     /// Returns whether a launch of a kernel would count anything.
     fn may_count(&self, state: &mut State, context: u64, function: u64) -> bool {
         self.device(state, context).is_some()
-            && self.look_up(context, function).is_some_and(|(_, it)| state.tracer.wants(context, &it.name))
+            && self
+                .look_up(context, function)
+                .is_some_and(|(_, it)| state.tracer.wants(context, it.module, &it.name))
     }
 
     /// A kernel is about to be launched; `is_alone` says that no other is until this one is.
@@ -234,7 +236,7 @@ impl Listener {
             return;
         }
         let Some((key, Kernel { module, name, .. })) = self.look_up(context, function) else { return };
-        let address = if is_alone && state.tracer.wants(context, &name) {
+        let address = if state.tracer.launching(context, module, &name) && is_alone {
             self.put_calls(state, key, function)
                 .then(|| state.tracer.launch(context, stream, module, &name))
                 .flatten()
@@ -278,7 +280,8 @@ impl Listener {
         };
         for (key, Kernel { module, name, in_graph, .. }) in in_graphs {
             let (context, function) = (key.0, in_graph.unwrap_or_default());
-            let address = state.tracer.launch(context, stream, module, &name);
+            let counts = state.tracer.launching(context, module, &name);
+            let address = counts.then(|| state.tracer.launch(context, stream, module, &name)).flatten();
             trace!("launch kernel={name} stream={stream:#x} module={module:#x} in a graph gets {address:x?}");
             match address {
                 Some(address) => {

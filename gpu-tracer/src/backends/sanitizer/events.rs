@@ -111,7 +111,9 @@ unsafe fn kernel_launch(state: &mut State, functions: &Functions, data: &LaunchD
         // Of one that shares a device with others, a green context, the creation may not be reported.
         state.tracer.context_created(context, data.device);
     }
-    if !state.tracer.is_patched_for(context, module, &name) {
+    // NULL, or CU_STREAM_LEGACY, which is the same stream.
+    let in_own_stream = data.stream.addr() > 1;
+    if !state.tracer.is_patched_for(context, module, &name, in_own_stream) {
         return;
     }
     let address = state.tracer.launch(context, stream, module, &name);

@@ -108,8 +108,16 @@ int sanitizerPatchInstructions(int instruction, void *module, const char *functi
     return 1; /* this device has no such instruction */
 }
 
+/* As the Sanitizer of CUDA 13.0, which never returns then. */
+static void patched_in_launch(void) {
+    if (in_own_stream) {
+        fatal("a module is patched, or unpatched, at the launch of a kernel in a stream of the program");
+    }
+}
+
 int sanitizerPatchModule(void *module) {
     patching();
+    patched_in_launch();
     if (fails("patch")) {
         return 1;
     }
@@ -122,6 +130,7 @@ int sanitizerPatchModule(void *module) {
 }
 
 int sanitizerUnpatchModule(void *module) {
+    patched_in_launch();
     if (!modules[(uintptr_t)module % MOST].is_patched) {
         fatal("a module is unpatched that was not patched");
     }

@@ -30,6 +30,8 @@ struct operation {
     struct operation *next;
 };
 
+int in_own_stream;
+
 struct launch_data {
     void *context, *stream, *handle, *module, *function;
     const char *name;
@@ -241,6 +243,8 @@ static void prepare(struct operation *operation, const struct launch_data *launc
 
 static void fill(struct launch_data *data, uint64_t context, uint64_t stream, uint64_t module, const char *kernel) {
     data->context = as_handle(context);
+    /* Stream 1 is CU_STREAM_LEGACY, the NULL stream. */
+    data->stream = stream == null_stream(context) ? NULL : as_handle(stream);
     data->handle = as_handle(stream);
     data->module = as_handle(module);
     data->function = function_of(module, kernel);
@@ -292,7 +296,9 @@ void fake_launch(uint64_t context, uint64_t stream, uint64_t module, const char 
         hooked(context, "cuLaunchKernel", &call, 1);
         return;
     }
+    in_own_stream = (uintptr_t)data.stream > 1;
     tell(LAUNCH, 1, &data);
+    in_own_stream = 0;
     hooked(context, "cuLaunchKernel", &call, 0);
     prepare(enqueue(stream, KERNEL), &data, own.userdata, accesses, count);
     data.launch = NULL;
