@@ -1,7 +1,7 @@
 //! From a snapshot to the rows of the profile directory.
 
 use crate::arrivals::Arrivals;
-use crate::gpu::Part;
+use crate::gpu::{Part, name_communicators};
 use crate::overhead::Overhead;
 use crate::site_tables::SiteTables;
 use crate::ticks::seconds_per_tick;
@@ -42,8 +42,10 @@ pub struct RankTables {
     pub site_tables: SiteTables,
     /// The time that recording its calls took.
     pub overhead: Overhead,
-    /// Accesses of its GPU kernels, which the caller reads from another file than the segment.
+    /// Accesses of its GPU kernels, and copies, which the caller reads from another file than the segment.
     pub gpu: Vec<Part>,
+    /// The names of its communicators, by number.
+    pub names: Vec<String>,
 }
 
 impl RankTables {
@@ -77,6 +79,7 @@ impl RankTables {
             false
         });
         self.rank.gpu = Vec::from_iter(devices).join("|");
+        name_communicators(&mut parts, &self.names);
         self.gpu = parts;
         self
     }
@@ -136,6 +139,7 @@ impl RankTables {
             outside,
             overhead,
             gpu: Vec::new(),
+            names: rows.names,
         }
     }
 }

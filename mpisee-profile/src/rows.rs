@@ -13,6 +13,7 @@ use std::str::FromStr;
 pub mod aggregate;
 pub mod arrivals;
 mod columns;
+mod copies;
 mod cpus;
 mod gpu;
 pub mod messages;
@@ -26,6 +27,7 @@ pub use aggregate::{
 };
 pub use arrivals::{ArrivalRow, CollectiveRow};
 pub use columns::{Cell, Column, ColumnKind, ColumnValue, Columns};
+pub use copies::{CopyMode, CopyRow, StagedRow};
 pub use cpus::Cpus;
 pub use gpu::{BinaryRow, GpuMemory, GpuRow, PeRow};
 pub use messages::{End, MessageRow, StreamRow};

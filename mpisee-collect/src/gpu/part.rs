@@ -1,8 +1,9 @@
 //! Turns the file of one process's GPU accesses into its part of gpu.csv: rows, exported memory, and counts of what was
 //! lost.
 
+use super::copies;
 use mpisee_profile::gpu::{Access, GpuFile, Handle, Record, RemoteMemory, Values};
-use mpisee_profile::rows::{BinaryRow, GpuMemory, GpuRow};
+use mpisee_profile::rows::{BinaryRow, CopyRow, GpuMemory, GpuRow, StagedRow};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -49,6 +50,11 @@ pub enum Part {
     },
     /// A file in which call stacks of the rank have addresses.
     Binary(BinaryRow),
+    /// Calls of the host that copy, set or launch.
+    Calls(CopyRow),
+    /// Copies for messages; the row lacks the communicator's name, which is known by its number
+    /// in the segment.
+    Staged(StagedRow, u32),
 }
 
 /// Memory of another process.
@@ -88,6 +94,8 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
             }
             Record::Device(device) => others.push(Part::Device(device.clone())),
             Record::Pe(pe) => others.push(Part::Pe { rank, pe: *pe }),
+            Record::Calls { id, kind } => others.extend(copies::calls(file, rank, *id, kind)),
+            Record::Staged { .. } => others.extend(copies::staged(file, rank, record)),
             Record::Note(text) => others.push(Part::Note { rank, text: text.clone() }),
             _ => {}
         }

@@ -2,10 +2,10 @@
 
 use super::columns::table_description;
 use super::{
-    ArrivalRow, BinaryRow, CallRow, CollectiveRow, Column, CommRow, GpuRow, GpuTotalRow, MessageRow, NodeRow,
-    OffsetRow, OutsideRow, OutsideTotalRow, PathRow, PathTotalRow, PeRow, PeerRow, RankRow, RegionRow,
-    RegionTotalRow, Row, SiteRow, SiteTotalRow, SpreadRow, StackRow, StreamRow, TotalRow, VariableRow,
-    VariableTotalRow,
+    ArrivalRow, BinaryRow, CallRow, CollectiveRow, Column, CommRow, CopyRow, GpuRow, GpuTotalRow, MessageRow,
+    NodeRow, OffsetRow, OutsideRow, OutsideTotalRow, PathRow, PathTotalRow, PeRow, PeerRow, RankRow,
+    RegionRow, RegionTotalRow, Row, SiteRow, SiteTotalRow, SpreadRow, StackRow, StagedRow, StreamRow,
+    TotalRow, VariableRow, VariableTotalRow,
 };
 
 /// A table that a profile may have.
@@ -77,6 +77,8 @@ tables!(
     GpuRow,
     BinaryRow,
     PeRow,
+    CopyRow,
+    StagedRow,
     NodeRow,
     TotalRow,
     SpreadRow,
