@@ -17,6 +17,7 @@ pub fn note<const N: usize>(buffers: [*const c_void; N]) {
 fn note_kinds(buffers: &[*const c_void]) {
     // The MPI library's own calls inside of one of the program's are not counted.
     if !thread::is_inside() {
+        buffers::note_addresses(buffers);
         buffers::note_known(buffers.iter().map(|&buffer| buffers::kind_of(buffer)));
     }
 }

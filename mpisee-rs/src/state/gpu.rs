@@ -1,21 +1,25 @@
 //! Connection to the GPU tracer, a separate library that CUDA's driver loads. The tracer attaches to the profiler, not
 //! the other way round, and keeps its counts in a file beside the segment.
 
+use crate::state::buffers;
 use crate::state::world::World;
 use crate::storage::message::say;
 use mpisee_collect::gpu::{self, Exports, Part};
 use mpisee_collect::process as identity;
+use mpisee_profile::CommId;
 use mpisee_profile::gpu::GpuFile;
 use mpisee_profile::segment::layout::HEADER_BYTES;
 use mpisee_profile::segment::{Snapshot, owner_of};
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::fs::{File, OpenOptions};
 use std::io::Read;
+use std::mem::transmute;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Completes the file.
 type Collect = extern "C" fn();
@@ -28,6 +32,34 @@ static TRACER: OnceLock<(Collect, NameMemory)> = OnceLock::new();
 #[unsafe(no_mangle)]
 pub extern "C" fn mpisee_gpu_attach(collect: Collect, name_memory: NameMemory) {
     let _ = TRACER.set((collect, name_memory));
+}
+
+/// Takes a message of the host's memory: the communicator's number, the buffer, its bytes, and 1 if it is sent, 0 if received.
+type Communicated = extern "C" fn(u32, *const c_void, u64, c_int);
+
+/// [`Communicated`] of a tracer that counts copies; null if there is none.
+static COMMUNICATED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Called by the tracer before it begins to count copies. The driver is loaded then.
+#[unsafe(no_mangle)]
+pub extern "C" fn mpisee_gpu_attach_copies(communicated: Communicated) {
+    COMMUNICATED.store(communicated as *mut c_void, Ordering::Release);
+    buffers::look_for_driver();
+}
+
+/// Returns whether there is a tracer that counts copies.
+pub fn counts_copies() -> bool {
+    !COMMUNICATED.load(Ordering::Relaxed).is_null()
+}
+
+/// Tells the tracer of a message.
+pub fn communicated(communicator: CommId, buffer: *const c_void, bytes: u64, is_sent: bool) {
+    let function = COMMUNICATED.load(Ordering::Acquire);
+    if !function.is_null() {
+        // SAFETY: only a function of this type is stored.
+        let function = unsafe { transmute::<*mut c_void, Communicated>(function) };
+        function(communicator.get(), buffer, bytes, c_int::from(is_sent));
+    }
 }
 
 /// The argument that mpisee.h passes with the level that names memory.
@@ -51,9 +83,14 @@ pub unsafe fn name_memory(named: &Named) {
     }
 }
 
+/// Returns whether the tracer may leave a file.
+fn is_traced(world: &World) -> bool {
+    world.options.gpu || world.options.gpu_copies
+}
+
 /// Completes the file with what this rank's kernels accessed.
 pub fn complete(world: &World) {
-    if world.options.gpu
+    if is_traced(world)
         && let Some((collect, _)) = TRACER.get()
     {
         collect();
@@ -62,7 +99,7 @@ pub fn complete(world: &World) {
 
 /// The accesses of this rank's kernels; none if they were not traced.
 pub fn parts(world: &World) -> Vec<Part> {
-    if !world.options.gpu {
+    if !is_traced(world) {
         return Vec::new();
     }
     complete(world);
@@ -143,7 +180,7 @@ fn open(path: &Path, user: u32) -> Option<File> {
 
 /// Removes the file; the rows of it are in the profile.
 pub fn remove(world: &World) {
-    if world.options.gpu {
+    if is_traced(world) {
         let _ = std::fs::remove_file(path(world));
     }
 }
