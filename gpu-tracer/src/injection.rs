@@ -258,7 +258,8 @@ unsafe extern "C" fn name_memory(address: *const c_void, bytes: usize, name: *co
 /// its exit, such as to unload modules, comes after this: it was loaded before.
 extern "C" fn at_exit() {
     state::end();
-    if RUNNING.get().is_some_and(|it| matches!(it.counted, Counted::Copies)) {
+    let is_own = |it: &&Running| it.pid == std::process::id() && matches!(it.counted, Counted::Copies);
+    if RUNNING.get().filter(is_own).is_some() {
         // A process that ends without MPI_Finalize leaves all.
         let _ = copies::complete();
     }

@@ -5,11 +5,9 @@
 //! about an address, since memory is freed by ways that no library between can see, and addresses are used again.
 
 use super::hip::{self, Presence};
-use super::{gpu, mapping, objects};
+use super::{mapping, objects, staging};
 use crate::storage::hot::HOT;
-use mpisee_profile::Operation;
 use mpisee_profile::rows::Memory;
-use mpisee_profile::segment::active_call;
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::transmute;
@@ -39,21 +37,12 @@ const DRIVERS: [&[u8]; 2] = [b"libcuda.", b"libamdhip64."];
 thread_local! {
     /// The kind of memory of the call in progress.
     static OF_CALL: Cell<Memory> = const { Cell::new(Memory::Host) };
-    /// The buffers of the call in progress, until it is counted: first the one that is sent, where there are two.
-    static ADDRESSES: Cell<[usize; 2]> = const { Cell::new([0; 2]) };
 }
 
 /// Notes the kinds of memory of a call that begins: of several the farthest from the host counts.
 pub fn note_known(kinds: impl Iterator<Item = Memory>) {
     if HOT.asks_driver() {
         OF_CALL.set(kinds.max_by_key(|kind| kind.distance()).unwrap_or(Memory::Host));
-    }
-}
-
-/// Notes the buffers of a call that begins, if the GPU tracer counts copies.
-pub fn note_addresses(buffers: &[*const c_void]) {
-    if gpu::counts_copies() {
-        ADDRESSES.set([0, 1].map(|at| buffers.get(at).map_or(0, |buffer| buffer.addr())));
     }
 }
 
@@ -68,59 +57,8 @@ pub fn of_call(call: impl FnOnce() -> u64, message: u64) -> Memory {
 #[inline(never)]
 fn noted(call: u64, message: u64) -> Memory {
     let memory = OF_CALL.get();
-    if gpu::counts_copies() {
-        report(call, message);
-    }
+    staging::report(call, message);
     memory
-}
-
-/// Tells the GPU tracer of a message, once.
-fn report(call: u64, message: u64) {
-    let [first, second] = ADDRESSES.replace([0; 2]);
-    let Some(active_call::Call::Counted(operation)) = active_call::call_of(call) else { return };
-    let communicator = active_call::communicator_of(call);
-    let (sent, received) = match Direction::of(operation, message) {
-        Direction::None => return,
-        Direction::Sent(bytes) => ((first, bytes), (0, 0)),
-        Direction::Received(bytes) => ((0, 0), (if second == 0 { first } else { second }, bytes)),
-        Direction::Both(bytes) => ((first, bytes), (if second == 0 { first } else { second }, bytes)),
-    };
-    for ((address, bytes), is_sent) in [(sent, true), (received, false)] {
-        if address != 0 && bytes > 0 {
-            gpu::communicated(communicator, ptr::without_provenance(address), bytes, is_sent);
-        }
-    }
-}
-
-/// The direction of a message, as this process sees it, with its bytes. Where only one part of a buffer is known, as of gathering
-/// calls, that alone counts.
-enum Direction {
-    None,
-    Sent(u64),
-    Received(u64),
-    Both(u64),
-}
-
-impl Direction {
-    fn of(operation: Operation, message: u64) -> Direction {
-        use Operation::*;
-        match operation {
-            Send | Bsend | Ssend | Rsend | Isend | Ibsend | Issend | Irsend | Put | Rput | Accumulate
-            | Raccumulate | Allgather | Iallgather | Allgatherv | Iallgatherv | Gather | Igather
-            | Gatherv | Igatherv | Reduce | Ireduce => Direction::Sent(message),
-            Recv | Irecv | Mrecv | Imrecv | Get | Rget | Scatter | Iscatter | Scatterv | Iscatterv
-            | ReduceScatter | IreduceScatter | ReduceScatterBlock | IreduceScatterBlock => {
-                Direction::Received(message)
-            }
-            // The counted message is both directions'.
-            Sendrecv | SendrecvReplace | Isendrecv | IsendrecvReplace => Direction::Both(message / 2),
-            Bcast | Ibcast | Allreduce | Iallreduce | Scan | Iscan | Exscan | Iexscan | Alltoall
-            | Ialltoall | Alltoallv | Ialltoallv | Alltoallw | Ialltoallw | NeighborAlltoall
-            | IneighborAlltoall | NeighborAlltoallv | IneighborAlltoallv | NeighborAlltoallw
-            | IneighborAlltoallw => Direction::Both(message),
-            _ => Direction::None,
-        }
-    }
 }
 
 /// The kind of memory at an address. Special addresses, as `MPI_IN_PLACE` and `MPI_BOTTOM`, are unknown to the driver, as

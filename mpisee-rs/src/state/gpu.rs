@@ -2,24 +2,22 @@
 //! the other way round, and keeps its counts in a file beside the segment.
 
 use crate::state::buffers;
+use crate::state::staging::{self, Communicated};
 use crate::state::world::World;
 use crate::storage::message::say;
 use mpisee_collect::gpu::{self, Exports, Part};
 use mpisee_collect::process as identity;
-use mpisee_profile::CommId;
 use mpisee_profile::gpu::GpuFile;
 use mpisee_profile::segment::layout::HEADER_BYTES;
 use mpisee_profile::segment::{Snapshot, owner_of};
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_void};
 use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::mem::transmute;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Completes the file.
 type Collect = extern "C" fn();
@@ -34,32 +32,11 @@ pub extern "C" fn mpisee_gpu_attach(collect: Collect, name_memory: NameMemory) {
     let _ = TRACER.set((collect, name_memory));
 }
 
-/// Takes a message of the host's memory: the communicator's number, the buffer, its bytes, and 1 if it is sent, 0 if received.
-type Communicated = extern "C" fn(u32, *const c_void, u64, c_int);
-
-/// [`Communicated`] of a tracer that counts copies; null if there is none.
-static COMMUNICATED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-
 /// Called by the tracer before it begins to count copies. The driver is loaded then.
 #[unsafe(no_mangle)]
 pub extern "C" fn mpisee_gpu_attach_copies(communicated: Communicated) {
-    COMMUNICATED.store(communicated as *mut c_void, Ordering::Release);
+    staging::attach(communicated);
     buffers::look_for_driver();
-}
-
-/// Returns whether there is a tracer that counts copies.
-pub fn counts_copies() -> bool {
-    !COMMUNICATED.load(Ordering::Relaxed).is_null()
-}
-
-/// Tells the tracer of a message.
-pub fn communicated(communicator: CommId, buffer: *const c_void, bytes: u64, is_sent: bool) {
-    let function = COMMUNICATED.load(Ordering::Acquire);
-    if !function.is_null() {
-        // SAFETY: only a function of this type is stored.
-        let function = unsafe { transmute::<*mut c_void, Communicated>(function) };
-        function(communicator.get(), buffer, bytes, c_int::from(is_sent));
-    }
 }
 
 /// The argument that mpisee.h passes with the level that names memory.
