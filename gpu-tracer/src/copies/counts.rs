@@ -134,6 +134,10 @@ impl Counts {
                     to: self.end(to),
                     line: self.texts.get(line as usize).cloned().unwrap_or_default(),
                 };
+                // The rank's row has the devices on which kernels are launched.
+                if from.is_none() && to.is_none() && !kind.device.is_empty() {
+                    self.pending.push(Record::Device(kind.device.clone()));
+                }
                 Record::Calls { id, kind }
             }
             Key::Staged { communicator, is_sent, memory, is_async } => {
@@ -150,14 +154,13 @@ impl Counts {
         end.map(|(memory, device)| CopyEnd { memory, device: self.device(device) })
     }
 
-    /// The name of a device, which goes into the file once more for the rank's row.
+    /// The name of a device, cached.
     fn device(&mut self, device: c_int) -> String {
         if let Some(name) = self.devices.get(&device) {
             return name.clone();
         }
         let name = device_name(device);
         self.devices.insert(device, name.clone());
-        self.pending.push(Record::Device(name.clone()));
         name
     }
 

@@ -1,54 +1,38 @@
 //! Copies that the host asks for: from the counters of a process to rows.
 
 use super::Part;
-use mpisee_profile::gpu::{CopyEnd, DriverCalls, GpuFile, Record, Values};
+use super::part::{Copied, Staged};
+use mpisee_profile::gpu::{CopyEnd, DriverCalls, GpuFile, Record};
 use mpisee_profile::rows::{CopyMode, CopyRow, End, Seconds, StagedRow};
 
-/// The values of a row: a count, bytes and seconds. `None` if nothing was counted.
-fn values(file: &GpuFile, id: u32) -> Option<(u64, u64, Seconds)> {
+/// The values of two counters. `None` if nothing was counted.
+fn copied(file: &GpuFile, rank: u32, id: u32) -> Option<Copied> {
     let of = |id: u32| file.values.get(&id).copied().unwrap_or_default();
-    let (Values { accesses: count, extra: bytes }, time) = (of(id), of(id.wrapping_add(1)));
-    (count > 0).then(|| (count, bytes, Seconds(time.accesses as f64 * 1e-9)))
+    let (counted, time) = (of(id), of(id.wrapping_add(1)));
+    let (count, bytes, nanoseconds) = (counted.accesses, counted.extra, time.accesses);
+    (count > 0).then_some(Copied { rank, count, bytes, nanoseconds })
 }
 
-/// The row of calls of one kind.
+/// The calls of one kind.
 pub(super) fn calls(file: &GpuFile, rank: u32, id: u32, kind: &DriverCalls) -> Option<Part> {
-    let (calls, bytes, time_s) = values(file, id)?;
-    let device = |end: &Option<CopyEnd>| end.as_ref().map_or_else(String::new, |it| it.device.clone());
-    Some(Part::Calls(CopyRow {
-        rank,
-        device: kind.device.clone(),
-        call: kind.call.clone(),
-        mode: CopyMode::new(kind.is_async),
-        from: kind.from.as_ref().map(|it| it.memory),
-        from_device: device(&kind.from),
-        to: kind.to.as_ref().map(|it| it.memory),
-        to_device: device(&kind.to),
-        line: kind.line.clone(),
-        calls,
-        bytes,
-        time_s,
-    }))
+    Some(Part::Calls(kind.clone(), copied(file, rank, id)?))
 }
 
-/// The row of copies for messages, without the communicator's name.
+/// Copies for messages, without the communicator's name.
 pub(super) fn staged(file: &GpuFile, rank: u32, record: &Record) -> Option<Part> {
-    let &Record::Staged { id, comm, is_sent, memory, is_async } = record else { return None };
-    let (matches, bytes, time_s) = values(file, id)?;
-    let direction = if is_sent { End::Sent } else { End::Received };
-    let mode = CopyMode::new(is_async);
-    let row = StagedRow { comm: String::new(), rank, direction, memory, mode, matches, bytes, time_s };
-    Some(Part::Staged(row, comm))
+    let &Record::Staged { id, comm: number, is_sent, memory, is_async } = record else { return None };
+    let staged = Staged { number, comm: String::new(), is_sent, memory, is_async };
+    Some(Part::Staged(staged, copied(file, rank, id)?))
 }
 
-/// Fills in the names of communicators, by their numbers. A row of a communicator that has none is left out.
+/// Fills in the names of communicators, by their numbers. Copies for one that has none are left out.
 pub fn name_communicators(parts: &mut Vec<Part>, names: &[String]) {
     parts.retain_mut(|part| {
-        let Part::Staged(row, comm) = part else { return true };
-        if let Some(name) = names.get(*comm as usize) {
-            row.comm.clone_from(name);
+        let Part::Staged(staged, _) = part else { return true };
+        if let Some(name) = names.get(staged.number as usize) {
+            staged.comm.clone_from(name);
         }
-        !row.comm.is_empty()
+        !staged.comm.is_empty()
     });
 }
 
@@ -57,8 +41,8 @@ pub fn copies(parts: &[Part]) -> (Vec<CopyRow>, Vec<StagedRow>) {
     let (mut calls, mut staged) = (Vec::new(), Vec::new());
     for part in parts {
         match part {
-            Part::Calls(row) => calls.push(row.clone()),
-            Part::Staged(row, _) => staged.push(row.clone()),
+            Part::Calls(kind, copied) => calls.push(call_row(kind, copied)),
+            Part::Staged(kind, copied) => staged.push(staged_row(kind, copied)),
             _ => {}
         }
     }
@@ -67,10 +51,46 @@ pub fn copies(parts: &[Part]) -> (Vec<CopyRow>, Vec<StagedRow>) {
     (calls, staged)
 }
 
+fn seconds(nanoseconds: u64) -> Seconds {
+    Seconds(nanoseconds as f64 * 1e-9)
+}
+
+fn call_row(kind: &DriverCalls, copied: &Copied) -> CopyRow {
+    let device = |end: &Option<CopyEnd>| end.as_ref().map_or_else(String::new, |it| it.device.clone());
+    CopyRow {
+        rank: copied.rank,
+        device: kind.device.clone(),
+        call: kind.call.clone(),
+        mode: CopyMode::new(kind.is_async),
+        from: kind.from.as_ref().map(|it| it.memory),
+        from_device: device(&kind.from),
+        to: kind.to.as_ref().map(|it| it.memory),
+        to_device: device(&kind.to),
+        line: kind.line.clone(),
+        calls: copied.count,
+        bytes: copied.bytes,
+        time_s: seconds(copied.nanoseconds),
+    }
+}
+
+fn staged_row(staged: &Staged, copied: &Copied) -> StagedRow {
+    StagedRow {
+        comm: staged.comm.clone(),
+        rank: copied.rank,
+        direction: if staged.is_sent { End::Sent } else { End::Received },
+        memory: staged.memory,
+        mode: CopyMode::new(staged.is_async),
+        matches: copied.count,
+        bytes: copied.bytes,
+        time_s: seconds(copied.nanoseconds),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::parts;
     use super::*;
+    use mpisee_profile::gpu::Values;
     use mpisee_profile::rows::Memory;
 
     fn file() -> GpuFile {
@@ -105,6 +125,9 @@ mod tests {
     fn rows_have_the_values_of_two_counters_and_the_name_of_the_communicator() {
         let mut parts = parts(&file(), 3);
         name_communicators(&mut parts, &["W".to_owned(), "W_d1".to_owned()]);
+        // As they travel between ranks.
+        let text = serde_json::to_string(&parts).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<Part>>(&text).unwrap(), parts);
         let (calls, staged) = copies(&parts);
         assert_eq!(calls.len(), 1, "what was never called has no row: {calls:?}");
         let row = &calls[0];

@@ -109,7 +109,7 @@ pub fn join(mut parts: Vec<Part>) -> (Vec<GpuRow>, Vec<String>) {
             | Part::Device(_)
             | Part::Pe { .. }
             | Part::Binary(_)
-            | Part::Calls(_)
+            | Part::Calls(..)
             | Part::Staged(..) => {}
         }
     }

@@ -2,8 +2,8 @@
 //! lost.
 
 use super::copies;
-use mpisee_profile::gpu::{Access, GpuFile, Handle, Record, RemoteMemory, Values};
-use mpisee_profile::rows::{BinaryRow, CopyRow, GpuMemory, GpuRow, StagedRow};
+use mpisee_profile::gpu::{Access, DriverCalls, GpuFile, Handle, Record, RemoteMemory, Values};
+use mpisee_profile::rows::{BinaryRow, GpuMemory, GpuRow, Memory};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -50,11 +50,38 @@ pub enum Part {
     },
     /// A file in which call stacks of the rank have addresses.
     Binary(BinaryRow),
-    /// Calls of the host that copy, set or launch.
-    Calls(CopyRow),
-    /// Copies for messages; the row lacks the communicator's name, which is known by its number
-    /// in the segment.
-    Staged(StagedRow, u32),
+    /// Calls of the host that copy, set or launch, all of one kind.
+    Calls(DriverCalls, Copied),
+    /// Copies for messages.
+    Staged(Staged, Copied),
+}
+
+/// Counts of copies of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copied {
+    /// The rank.
+    pub rank: u32,
+    /// Calls, or matches of copies with messages.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Time of the host, in nanoseconds.
+    pub nanoseconds: u64,
+}
+
+/// A kind of copies for messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Staged {
+    /// The communicator's number in the segment.
+    pub number: u32,
+    /// Its name; empty until that is known.
+    pub comm: String,
+    /// True if the copies were before a send, false if after a receive.
+    pub is_sent: bool,
+    /// The host's end.
+    pub memory: Memory,
+    /// True if the copies were put into a stream.
+    pub is_async: bool,
 }
 
 /// Memory of another process.

@@ -71,5 +71,5 @@ fn without_copies_the_option_that_counts_them_is_named() {
         assert!(said.contains("`mpisee --gpu-copies`"), "{said}");
     }
     let image = ["gpu", "app.mpisee", "--by", "copy", "--image", "a.svg"];
-    none.run(&image).fails(&["--by copy", "tables"]);
+    none.run(&image).fails_with(&["--by copy", "tables"]);
 }

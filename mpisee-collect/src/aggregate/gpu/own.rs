@@ -35,7 +35,7 @@ impl GpuSums {
                 Part::Binary(row) => {
                     sums.binaries.insert((row.file.clone(), row.build_id.clone()));
                 }
-                Part::Calls(row) => has_copies = Some(row.rank),
+                Part::Calls(_, copied) => has_copies = Some(copied.rank),
                 Part::Export { .. } | Part::Device(_) | Part::Pe { .. } | Part::Staged(..) => {}
             }
         }
