@@ -2,28 +2,8 @@
 
 use super::Part;
 use super::part::{Copied, Staged};
-use mpisee_profile::gpu::{CopyEnd, DriverCalls, GpuFile, Record};
+use mpisee_profile::gpu::{CopyEnd, DriverCalls};
 use mpisee_profile::rows::{CopyMode, CopyRow, End, Seconds, StagedRow};
-
-/// The values of two counters. `None` if nothing was counted.
-fn copied(file: &GpuFile, rank: u32, id: u32) -> Option<Copied> {
-    let of = |id: u32| file.values.get(&id).copied().unwrap_or_default();
-    let (counted, time) = (of(id), of(id.wrapping_add(1)));
-    let (count, bytes, nanoseconds) = (counted.accesses, counted.extra, time.accesses);
-    (count > 0).then_some(Copied { rank, count, bytes, nanoseconds })
-}
-
-/// The calls of one kind.
-pub(super) fn calls(file: &GpuFile, rank: u32, id: u32, kind: &DriverCalls) -> Option<Part> {
-    Some(Part::Calls(kind.clone(), copied(file, rank, id)?))
-}
-
-/// Copies for messages, without the communicator's name.
-pub(super) fn staged(file: &GpuFile, rank: u32, record: &Record) -> Option<Part> {
-    let &Record::Staged { id, comm: number, is_sent, memory, is_async } = record else { return None };
-    let staged = Staged { number, comm: String::new(), is_sent, memory, is_async };
-    Some(Part::Staged(staged, copied(file, rank, id)?))
-}
 
 /// Fills in the names of communicators, by their numbers. Copies for one that has none are left out.
 pub fn name_communicators(parts: &mut Vec<Part>, names: &[String]) {
@@ -52,7 +32,7 @@ pub fn copies(parts: &[Part]) -> (Vec<CopyRow>, Vec<StagedRow>) {
 }
 
 fn seconds(nanoseconds: u64) -> Seconds {
-    Seconds(nanoseconds as f64 * 1e-9)
+    Seconds(nanoseconds as f64 / 1e9)
 }
 
 fn call_row(kind: &DriverCalls, copied: &Copied) -> CopyRow {
@@ -90,7 +70,7 @@ fn staged_row(staged: &Staged, copied: &Copied) -> StagedRow {
 mod tests {
     use super::super::parts;
     use super::*;
-    use mpisee_profile::gpu::Values;
+    use mpisee_profile::gpu::{GpuFile, Record, Values};
     use mpisee_profile::rows::Memory;
 
     fn file() -> GpuFile {

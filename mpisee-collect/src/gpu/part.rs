@@ -1,7 +1,6 @@
 //! Turns the file of one process's GPU accesses into its part of gpu.csv: rows, exported memory, and counts of what was
 //! lost.
 
-use super::copies;
 use mpisee_profile::gpu::{Access, DriverCalls, GpuFile, Handle, Record, RemoteMemory, Values};
 use mpisee_profile::rows::{BinaryRow, GpuMemory, GpuRow, Memory};
 use serde::{Deserialize, Serialize};
@@ -121,8 +120,8 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
             }
             Record::Device(device) => others.push(Part::Device(device.clone())),
             Record::Pe(pe) => others.push(Part::Pe { rank, pe: *pe }),
-            Record::Calls { id, kind } => others.extend(copies::calls(file, rank, *id, kind)),
-            Record::Staged { .. } => others.extend(copies::staged(file, rank, record)),
+            Record::Calls { id, kind } => others.extend(calls(file, rank, *id, kind)),
+            Record::Staged { .. } => others.extend(staged(file, rank, record)),
             Record::Note(text) => others.push(Part::Note { rank, text: text.clone() }),
             _ => {}
         }
@@ -130,6 +129,26 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
     let lost = |(&why, &accesses): (&&str, &u64)| Part::Lost { rank, accesses, why: why.to_owned() };
     others.extend(records.lost.iter().map(lost));
     rows.into_iter().map(|(row, import)| Part::Row(row, import)).chain(others).collect()
+}
+
+/// The values of two counters. `None` if nothing was counted.
+fn copied(file: &GpuFile, rank: u32, id: u32) -> Option<Copied> {
+    let of = |id: u32| file.values.get(&id).copied().unwrap_or_default();
+    let (counted, time) = (of(id), of(id.wrapping_add(1)));
+    let (count, bytes, nanoseconds) = (counted.accesses, counted.extra, time.accesses);
+    (count > 0).then_some(Copied { rank, count, bytes, nanoseconds })
+}
+
+/// The calls of one kind.
+fn calls(file: &GpuFile, rank: u32, id: u32, kind: &DriverCalls) -> Option<Part> {
+    Some(Part::Calls(kind.clone(), copied(file, rank, id)?))
+}
+
+/// Copies for messages, without the communicator's name.
+fn staged(file: &GpuFile, rank: u32, record: &Record) -> Option<Part> {
+    let &Record::Staged { id, comm: number, is_sent, memory, is_async } = record else { return None };
+    let staged = Staged { number, comm: String::new(), is_sent, memory, is_async };
+    Some(Part::Staged(staged, copied(file, rank, id)?))
 }
 
 pub(super) type Key = (String, String, String, String, String, String, Access, u32, Option<Import>);

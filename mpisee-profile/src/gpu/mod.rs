@@ -10,9 +10,7 @@ pub mod records;
 pub use owners::{Descriptor, Handle, Owners, common};
 
 use crate::error::ProfileError;
-use crate::rows::Memory;
-#[cfg(doc)]
-use crate::rows::StagedRow;
+use crate::memory::Memory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -160,7 +158,7 @@ pub enum Record {
         /// The kind.
         kind: DriverCalls,
     },
-    /// Copies for MPI's messages on a communicator, see [`StagedRow`]. Values as of `Calls`.
+    /// Copies for MPI's messages on a communicator. Values as of `Calls`, of matches in place of calls.
     Staged {
         /// The number of the first of two counters.
         id: u32,

@@ -3,7 +3,6 @@
 #include <mpi.h>
 #include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #define BYTES 65536
 
@@ -45,9 +44,8 @@ int main(int count, char **arguments) {
     MPI_Sendrecv(host, 700, MPI_BYTE, other, 3, host + 16384, 700, MPI_BYTE, other, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     cuLaunchKernel(NULL, NULL);
     if (count > 1 && !strcmp(arguments[1], "kill")) {
-        MPI_Barrier(MPI_COMM_WORLD);
-        usleep(50000);
         cuMemsetD32_v2(device, 0, 11);
+        MPI_Barrier(MPI_COMM_WORLD);
         raise(SIGKILL);
     }
     MPI_Finalize();

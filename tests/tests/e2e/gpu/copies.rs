@@ -45,8 +45,11 @@ fn rows<R: Row>(directory: &Path) -> Vec<R> {
     profile.rows_if_any().expect("the table can be read").map(|row| row.expect("a row")).collect()
 }
 
-/// Calls and bytes of a rank, by function.
-fn calls(rows: &[CopyRow], rank: u32) -> Vec<(&str, CopyMode, Option<Memory>, Option<Memory>, u64, u64)> {
+/// A row of copies.csv: function, mode, memory of both ends, calls, bytes.
+type Calls<'r> = (&'r str, CopyMode, Option<Memory>, Option<Memory>, u64, u64);
+
+/// The rows of a rank.
+fn calls(rows: &[CopyRow], rank: u32) -> Vec<Calls<'_>> {
     let of_rank = rows.iter().filter(|row| row.rank == rank);
     let mut seen: Vec<_> =
         of_rank.map(|it| (it.call.as_str(), it.mode, it.from, it.to, it.calls, it.bytes)).collect();
