@@ -2,8 +2,10 @@
 //! initialises it, and calls `InitializeInjection`; so a program without CUDA never has it. With NVBit that library is
 //! another, which loads this one and calls `mpisee_gpu_nvbit_start`.
 
+use crate::backends::cupti;
 use crate::backends::nvbit::{self, Events, Layer};
 use crate::backends::sanitizer::Sanitizer;
+use crate::copies;
 use crate::counting::file::Output;
 use crate::device::backend::Backend;
 use crate::events::state::{self, Shared, missed};
@@ -27,8 +29,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The patches, beside the library.
 const PATCHES: &str = "patches.fatbin";
 
+/// What is counted.
+enum Counted {
+    /// Accesses of kernels.
+    Kernels(&'static Shared),
+    /// Copies and launches of the host.
+    Copies,
+}
+
 struct Running {
-    shared: &'static Shared,
+    counted: Counted,
     segments: PathBuf,
     pid: u32,
 }
@@ -38,7 +48,19 @@ static RUNNING: OnceLock<Running> = OnceLock::new();
 /// Called by the driver, once. Always returns success, which is any number but 0, so that the program runs in any case.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
-    begin(start_sanitizer);
+    guarded(|| {
+        trace::begin();
+        // The library that counts MPI complains of what is wrong with them.
+        let (options, _) = Options::of_process();
+        if options.gpu {
+            start_kernels(&options, start_sanitizer)
+        } else if options.gpu_copies && RUNNING.get().is_none() {
+            start_copies(&options)
+                .map_err(|why| format!("copies between host and GPUs are not counted: {why}"))
+        } else {
+            Ok(())
+        }
+    });
     1
 }
 
@@ -50,17 +72,21 @@ pub extern "C" fn InitializeInjection() -> c_int {
 pub unsafe extern "C" fn mpisee_gpu_nvbit_start(layer: *const Layer, events: *mut Events) -> c_int {
     // SAFETY: as the caller says.
     unsafe { events.write(Events::OWN) };
-    c_int::from(begin(|_, make| {
-        // SAFETY: as the caller says.
-        unsafe { nvbit::start(layer, make) }.map_err(|why| format!("NVBit cannot be used: {why}"))
+    c_int::from(guarded(|| {
+        trace::begin();
+        let (options, _) = Options::of_process();
+        start_kernels(&options, |_, make| {
+            // SAFETY: as the caller says.
+            unsafe { nvbit::start(layer, make) }.map_err(|why| format!("NVBit cannot be used: {why}"))
+        })
     }))
 }
 
 /// Makes a tracer of a back end.
 type Make = Box<dyn FnOnce(Box<dyn Backend>) -> Tracer>;
 
-/// Starts the tracer with a back end; whether it runs.
-fn begin(back_end: impl FnOnce(&Options, Make) -> Result<&'static Shared, String>) -> bool {
+/// Starts the tracer, and says why it does not start; whether it runs.
+fn guarded(start: impl FnOnce() -> Result<(), String>) -> bool {
     static SAID: AtomicBool = AtomicBool::new(false);
     std::panic::set_hook(Box::new(|panic| {
         if SAID.swap(true, Ordering::Relaxed) {
@@ -71,9 +97,9 @@ fn begin(back_end: impl FnOnce(&Options, Make) -> Result<&'static Shared, String
             "an error inside the GPU tracer{place}: some events will not be seen; please report it"
         ));
     }));
-    match catch_unwind(AssertUnwindSafe(|| start(back_end))) {
+    match catch_unwind(AssertUnwindSafe(start)) {
         Ok(Ok(())) | Err(_) => {}
-        Ok(Err(why)) => say(&format!("what GPU kernels access is not counted: {why}")),
+        Ok(Err(why)) => say(&why),
     }
     RUNNING.get().is_some()
 }
@@ -85,10 +111,10 @@ fn say(text: &str) {
     }
 }
 
-fn start(back_end: impl FnOnce(&Options, Make) -> Result<&'static Shared, String>) -> Result<(), String> {
-    trace::begin();
-    // The library that counts MPI complains of what is wrong with them.
-    let (options, _) = Options::of_process();
+fn start_kernels(
+    options: &Options,
+    back_end: impl FnOnce(&Options, Make) -> Result<&'static Shared, String>,
+) -> Result<(), String> {
     if !options.gpu || RUNNING.get().is_some() {
         return Ok(());
     }
@@ -104,14 +130,31 @@ fn start(back_end: impl FnOnce(&Options, Make) -> Result<&'static Shared, String
     let segments = options.segments.clone();
     let output = Box::new(move || output(&segments));
     trace!("begin {settings:?}");
-    let shared = back_end(&options, Box::new(move |it| Tracer::new(it, settings, output)))?;
+    let shared = back_end(options, Box::new(move |it| Tracer::new(it, settings, output)))
+        .map_err(|why| format!("what GPU kernels access is not counted: {why}"))?;
+    run(options, Counted::Kernels(shared));
+    Ok(())
+}
+
+fn start_copies(options: &Options) -> Result<(), String> {
+    let path = gpu::own_path(&options.segments, user());
+    let output =
+        Output::create(&path).map_err(|error| format!("'{}' cannot be made: {error}", path.display()))?;
+    copies::start(output);
+    cupti::start(options.gpu_cupti.as_deref()).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
+    run(options, Counted::Copies);
+    Ok(())
+}
+
+/// Events come from now on.
+fn run(options: &Options, counted: Counted) {
     trace!("listening");
-    if RUNNING.set(Running { shared, segments: options.segments, pid: std::process::id() }).is_ok() {
+    let running = Running { counted, segments: options.segments.clone(), pid: std::process::id() };
+    if RUNNING.set(running).is_ok() {
         attach();
         // SAFETY: the handler is a function of this library, which is never unloaded.
         unsafe { libc::atexit(at_exit) };
     }
-    Ok(())
 }
 
 fn start_sanitizer(options: &Options, make: Make) -> Result<&'static Shared, String> {
@@ -154,6 +197,12 @@ fn output(segments: &Path) -> Option<Output> {
 fn attach() {
     type Attach =
         unsafe extern "C" fn(extern "C" fn(), unsafe extern "C" fn(*const c_void, usize, *const c_char));
+    type AttachCopies = unsafe extern "C" fn(extern "C" fn(u32, *const c_void, u64, c_int));
+    let counts_copies = RUNNING.get().is_some_and(|it| matches!(it.counted, Counted::Copies));
+    if counts_copies && let Some(address) = of_profiler(c"mpisee_gpu_attach_copies") {
+        // SAFETY: the profiler's function has this type.
+        unsafe { std::mem::transmute::<*mut c_void, AttachCopies>(address)(communicated) };
+    }
     if let Some(address) = of_profiler(c"mpisee_gpu_attach") {
         // SAFETY: the profiler's function has this type.
         unsafe { std::mem::transmute::<*mut c_void, Attach>(address)(collect, name_memory) };
@@ -164,7 +213,15 @@ fn attach() {
 extern "C" fn collect() {
     let _ = catch_unwind(|| {
         let Some(running) = RUNNING.get().filter(|it| it.pid == std::process::id()) else { return };
-        running.shared.act(|state| {
+        let shared = match running.counted {
+            Counted::Kernels(shared) => shared,
+            Counted::Copies => {
+                return copies::complete().unwrap_or_else(|why| {
+                    say(&format!("some copies between host and GPUs could not be written: {why}"));
+                });
+            }
+        };
+        shared.act(|state| {
             if let Some(sentence) = missed() {
                 state.tracer.note(&sentence);
             }
@@ -176,6 +233,11 @@ extern "C" fn collect() {
     });
 }
 
+/// MPI sent memory of the host on a communicator, or, if `is_sent` is 0, received into it.
+extern "C" fn communicated(communicator: u32, address: *const c_void, bytes: u64, is_sent: c_int) {
+    copies::communicated(communicator, address.addr() as u64, bytes, is_sent != 0);
+}
+
 /// Gives memory a name.
 ///
 /// # Safety
@@ -185,10 +247,11 @@ unsafe extern "C" fn name_memory(address: *const c_void, bytes: usize, name: *co
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     let _ = catch_unwind(|| {
         let Some(running) = RUNNING.get().filter(|it| it.pid == std::process::id()) else { return };
+        let Counted::Kernels(shared) = running.counted else { return };
         let (begin, bytes) = (address.addr() as u64, bytes as u64);
-        let is_of_nvshmem = running.shared.act(|state| state.tracer.is_of_nvshmem(begin)) == Some(true);
+        let is_of_nvshmem = shared.act(|state| state.tracer.is_of_nvshmem(begin)) == Some(true);
         let symmetric = if is_of_nvshmem { nvshmem::symmetric(begin, bytes) } else { None };
-        running.shared.act(|state| state.tracer.name_memory(begin, bytes, &name, symmetric.as_ref()));
+        shared.act(|state| state.tracer.name_memory(begin, bytes, &name, symmetric.as_ref()));
     });
 }
 
@@ -196,6 +259,12 @@ unsafe extern "C" fn name_memory(address: *const c_void, bytes: usize, name: *co
 /// its exit, such as to unload modules, comes after this: it was loaded before.
 extern "C" fn at_exit() {
     state::end();
+    let is_own = |it: &&Running| it.pid == std::process::id() && matches!(it.counted, Counted::Copies);
+    if RUNNING.get().filter(is_own).is_some() {
+        // A process that ends without MPI_Finalize leaves all.
+        let _ = copies::complete();
+    }
+    copies::end();
     let _ = catch_unwind(|| {
         let Some(running) = RUNNING.get().filter(|it| it.pid == std::process::id()) else { return };
         let own = Some((user(), running.pid));

@@ -11,6 +11,8 @@ mod events;
 
 pub mod tracer;
 
+mod copies;
+
 pub mod counting;
 
 pub mod memory;

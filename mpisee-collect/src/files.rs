@@ -271,7 +271,14 @@ impl ProfileFiles {
         let parts = from_lines(&self.gpu)?;
         let binaries = gpu::binaries(&parts);
         let elements = gpu::processing_elements(&parts);
+        let (copies, staged) = gpu::copies(&parts);
         let (rows, notes) = gpu::join(parts);
+        if !copies.is_empty() {
+            write_table(&self.directory, &copies)?;
+        }
+        if !staged.is_empty() {
+            write_table(&self.directory, &staged)?;
+        }
         if !rows.is_empty() {
             write_table(&self.directory, &rows)?;
             write_table(&self.directory, &binaries)?;

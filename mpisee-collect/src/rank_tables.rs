@@ -1,7 +1,7 @@
 //! From a snapshot to the rows of the profile directory.
 
 use crate::arrivals::Arrivals;
-use crate::gpu::Part;
+use crate::gpu::{Part, name_communicators};
 use crate::overhead::Overhead;
 use crate::site_tables::SiteTables;
 use crate::ticks::seconds_per_tick;
@@ -45,8 +45,10 @@ pub struct RankTables {
     pub overhead: Overhead,
     /// The GPUs that it sees, and what its node has near them.
     pub devices: Vec<DeviceFact>,
-    /// Accesses of its GPU kernels, which the caller reads from another file than the segment.
+    /// Accesses of its GPU kernels, and copies, which the caller reads from another file than the segment.
     pub gpu: Vec<Part>,
+    /// The names of its communicators, by number.
+    pub names: Vec<String>,
 }
 
 impl RankTables {
@@ -83,6 +85,7 @@ impl RankTables {
         if !devices.is_empty() {
             self.rank.gpu = Vec::from_iter(devices).join("|");
         }
+        name_communicators(&mut parts, &self.names);
         self.gpu = parts;
         self
     }
@@ -143,6 +146,7 @@ impl RankTables {
             overhead,
             devices: snapshot.program.devices.clone(),
             gpu: Vec::new(),
+            names: rows.names,
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod error;
 pub mod glob;
 pub mod gpu;
 pub mod ids;
+mod memory;
 pub mod nccl;
 pub mod network;
 pub mod operation;

@@ -103,6 +103,10 @@ pub struct Options {
     pub gpu_records: Option<PathBuf>,
     /// `libsanitizer-public.so` of CUDA; `None` is where the launcher finds it.
     pub gpu_sanitizer: Option<PathBuf>,
+    /// True if copies between host and GPUs, and launches, are counted.
+    pub gpu_copies: bool,
+    /// CUPTI's library, as an absolute path; `None`: the one that the process has loaded, or that is found.
+    pub gpu_cupti: Option<PathBuf>,
     /// Patterns for the names of MPI's variables that are read, `pml_*,coll_*`; empty: none are, and MPI is not asked.
     pub variables: String,
     /// The programs in which the functions of NCCL are interposed; the launcher acts by it.
@@ -133,6 +137,8 @@ impl Default for Options {
             gpu_intervals: 1,
             gpu_records: None,
             gpu_sanitizer: None,
+            gpu_copies: false,
+            gpu_cupti: None,
             variables: String::new(),
             nccl: Nccl::Auto,
             wait_s: 300,
@@ -378,6 +384,29 @@ pub const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        variable: "MPISEE_GPU_COPIES",
+        option: "gpu-copies",
+        value: "on|off",
+        default: "off",
+        help: "Count the program's copies between host and GPUs, its launches, and which copies were for MPI alone; not with --gpu",
+        apply: |options, text| on_or_off(text).map(|on| options.gpu_copies = on),
+    },
+    Setting {
+        variable: "MPISEE_GPU_CUPTI",
+        option: "gpu-cupti",
+        value: "FILE",
+        default: "auto",
+        help: "libcupti.so.13 or .12 for --gpu-copies; auto: the one that the program loads, else below CUDA_HOME, where CUDA is installed, or of Python's packages",
+        apply: |options, text| {
+            let path = PathBuf::from(text);
+            if text != "auto" && !path.is_absolute() {
+                return Err("is neither auto nor an absolute path".to_owned());
+            }
+            options.gpu_cupti = (text != "auto").then_some(path);
+            Ok(())
+        },
+    },
+    Setting {
         variable: "MPISEE_MPI_T",
         option: "mpi-t",
         value: "PATTERNS|list",
@@ -420,7 +449,7 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// Options that may be given without a value, with the value that is implied.
-pub const ALONE: &[(&str, &str)] = &[("gpu", "on"), ("quiet", "on")];
+pub const ALONE: &[(&str, &str)] = &[("gpu", "on"), ("gpu-copies", "on"), ("quiet", "on")];
 
 /// N of "one in N".
 fn one_in(text: &str) -> Result<u32, String> {

@@ -13,6 +13,7 @@ use std::str::FromStr;
 pub mod aggregate;
 pub mod arrivals;
 mod columns;
+mod copies;
 mod cpus;
 mod devices;
 mod gpu;
@@ -22,11 +23,13 @@ pub mod sites;
 mod tables;
 mod variables;
 
+pub use crate::memory::Memory;
 pub use aggregate::{
     GpuTotalRow, NodeRow, OffsetRow, OutsideTotalRow, PeerDevice, Ranks, RegionTotalRow, SpreadRow, TotalRow,
 };
 pub use arrivals::{ArrivalRow, CollectiveRow};
 pub use columns::{Cell, Column, ColumnKind, ColumnValue, Columns};
+pub use copies::{CopyMode, CopyRow, StagedRow};
 pub use cpus::Cpus;
 pub use devices::{DeviceLinkRow, DeviceRow, NicRow};
 pub use gpu::{BinaryRow, GpuMemory, GpuRow, PeRow};
@@ -109,38 +112,6 @@ impl<'de> Deserialize<'de> for Seconds {
 
 /// Limit on the processes of one communicator, which bounds time and memory on corrupt input; no job has as many.
 pub const MOST_PROCESSES: u64 = 1 << 23;
-
-/// The kind of memory that has a communication buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Memory {
-    /// Memory of the host.
-    Host,
-    /// Memory of a GPU.
-    Device,
-    /// Memory that the driver moves between host and GPU.
-    Managed,
-    /// Memory of the host that the driver has allocated or registered, so that GPUs reach it.
-    Pinned,
-}
-
-impl Memory {
-    /// Of the number that it has in keys.
-    pub fn from_number(number: u64) -> Option<Memory> {
-        let all = [Memory::Host, Memory::Device, Memory::Managed, Memory::Pinned];
-        all.into_iter().find(|&memory| memory as u64 == number)
-    }
-
-    /// The order by distance from the host: of a call with several buffers, the farthest one counts.
-    pub fn distance(self) -> u8 {
-        match self {
-            Memory::Host => 0,
-            Memory::Pinned => 1,
-            Memory::Managed => 2,
-            Memory::Device => 3,
-        }
-    }
-}
 
 /// The processes of a communicator: one group, or the two of an intercommunicator.
 ///

@@ -1,5 +1,7 @@
 //! `mpisee-through gpu`: gpu.csv summed up.
 
+#[path = "gpu/copies.rs"]
+mod copies;
 #[path = "gpu/objects.rs"]
 mod objects;
 #[path = "gpu/pictures.rs"]

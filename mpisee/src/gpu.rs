@@ -1,4 +1,5 @@
-//! `--gpu`: whether what GPU kernels access can be counted here, and what the program's environment needs for it.
+//! `--gpu` and `--gpu-copies`: whether what GPU kernels access, or the host copies, can be counted here, and what the program's
+//! environment needs for it.
 
 use mpisee_profile::options::{GpuBackEnd, Options};
 use std::ffi::{CStr, c_int, c_uint, c_void};
@@ -20,6 +21,12 @@ const SANITIZER: [&str; 3] = [
     "extras/compute-sanitizer/libsanitizer-public.so",
     "lib/libsanitizer-public.so",
 ];
+
+/// Folders of CUPTI below the root of a CUDA toolkit, and the names of the library in them.
+const CUPTI_FOLDERS: [&str; 4] = ["extras/CUPTI/lib64", "lib64", "lib", "targets/x86_64-linux/lib"];
+const CUPTI: [&str; 2] = ["libcupti.so.13", "libcupti.so.12"];
+/// Its folders in the packages of Python's index, below `site-packages`.
+const CUPTI_PACKAGES: [&str; 2] = ["nvidia/cu13/lib", "nvidia/cuda_cupti/lib"];
 
 /// The options of this process about GPUs.
 pub struct Setup<'a> {
@@ -46,9 +53,7 @@ impl Setup<'_> {
             ));
         }
         let library = if self.options.gpu_back_end == GpuBackEnd::Nvbit { needed } else { tracer };
-        if let Some(other) = (self.variable)(INJECTION).filter(|it| Path::new(it) != library) {
-            return Err(format!("another tool is to be loaded, {other} ({INJECTION} is set)"));
-        }
+        self.is_free_for(&library)?;
         count_devices()?;
         let own = match self.options.gpu_back_end {
             GpuBackEnd::Sanitizer => [("MPISEE_GPU_SANITIZER", text(&self.sanitizer()?))].to_vec(),
@@ -58,6 +63,66 @@ impl Setup<'_> {
             }
         };
         Ok([(INJECTION, text(&library)), ("MPISEE_GPU", "on".to_owned())].into_iter().chain(own).collect())
+    }
+
+    /// The same for copies and launches of the host. CUPTI is looked for once more in the program, which may load one.
+    pub fn prepare_copies(&self) -> Result<Vec<(&'static str, String)>, String> {
+        if self.options.gpu {
+            return Err("--gpu and --gpu-copies cannot be had in one run, since both have NVIDIA's tools watch the driver".to_owned());
+        }
+        let library = self.folder.join(LIBRARY);
+        if !library.is_file() {
+            return Err(format!("there is no {}, which `cargo xtask dist` makes", library.display()));
+        }
+        self.is_free_for(&library)?;
+        count_devices()?;
+        let own = self.cupti()?.map(|it| ("MPISEE_GPU_CUPTI", text(&it)));
+        let all = [(INJECTION, text(&library)), ("MPISEE_GPU_COPIES", "on".to_owned())];
+        Ok(all.into_iter().chain(own).collect())
+    }
+
+    /// Checks that the driver is to load no other library.
+    fn is_free_for(&self, library: &Path) -> Result<(), String> {
+        match (self.variable)(INJECTION).filter(|it| Path::new(it) != library) {
+            Some(other) => Err(format!("another tool is to be loaded, {other} ({INJECTION} is set)")),
+            None => Ok(()),
+        }
+    }
+
+    fn cupti(&self) -> Result<Option<PathBuf>, String> {
+        if let Some(given) = &self.options.gpu_cupti {
+            return match given.is_file() {
+                true => Ok(Some(given.clone())),
+                false => Err(format!("there is no {} (--gpu-cupti)", given.display())),
+            };
+        }
+        let of_toolkits = self.roots().flat_map(|root| CUPTI_FOLDERS.map(|it| Path::new(&root).join(it)));
+        let of_packages =
+            self.packages().into_iter().flat_map(|folder| CUPTI_PACKAGES.map(|it| folder.join(it)));
+        let mut places =
+            of_toolkits.chain(of_packages).flat_map(|folder| CUPTI.map(|name| folder.join(name)));
+        Ok(places.find(|it| it.is_file()))
+    }
+
+    /// Folders of Python's packages: of the environment that is active, of the first `python3` in PATH, and of the user.
+    fn packages(&self) -> Vec<PathBuf> {
+        let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(self.variable).map(PathBuf::from);
+        let path = (self.variable)("PATH").unwrap_or_default();
+        let python = std::env::split_paths(&path).find(|it| it.join("python3").is_file());
+        let of_python = python.and_then(|it| Some(it.parent()?.to_owned()));
+        let of_user = (self.variable)("HOME").map(|home| Path::new(&home).join(".local"));
+        let mut found = Vec::new();
+        for prefix in active.chain(of_python).chain([PathBuf::from("/usr/local")]).chain(of_user) {
+            let versions = prefix.join("lib").read_dir().into_iter().flatten().flatten();
+            let mut versions: Vec<PathBuf> = versions
+                .filter(|it| it.file_name().to_string_lossy().starts_with("python3"))
+                .map(|it| it.path())
+                .collect();
+            versions.sort_unstable();
+            let folders = |it: &PathBuf| ["site-packages", "dist-packages"].map(|folder| it.join(folder));
+            found.extend(versions.iter().flat_map(folders));
+        }
+        found
     }
 
     fn disassembler(&self) -> Result<PathBuf, String> {
@@ -196,6 +261,33 @@ mod tests {
         assert_eq!(find("CUDA_HOME"), Ok(folder.path().join("bin/nvdisasm")));
         std::fs::write(folder.path().join("nvdisasm"), "").unwrap();
         assert_eq!(find("PATH"), Ok(folder.path().join("nvdisasm")));
+    }
+
+    #[test]
+    fn cupti_is_found_in_toolkits_and_packages_and_copies_exclude_kernels() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().to_string_lossy().into_owned();
+        let find = |name: &'static str, options: &Options| {
+            let variable = |wanted: &str| (wanted == name).then(|| root.clone());
+            Setup { folder: folder.path(), options, variable: &variable }.cupti()
+        };
+        let none = Options::default();
+        let place = |path: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "").unwrap();
+            path
+        };
+        assert_eq!(find("VIRTUAL_ENV", &none), Ok(None));
+        let of_package = place("lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12");
+        assert_eq!(find("VIRTUAL_ENV", &none), Ok(Some(of_package)));
+        let of_toolkit = place("extras/CUPTI/lib64/libcupti.so.13");
+        assert_eq!(find("CUDA_HOME", &none), Ok(Some(of_toolkit)));
+        let given = Options { gpu_cupti: Some(PathBuf::from("/none.so")), ..Options::default() };
+        assert!(find("CUDA_HOME", &given).unwrap_err().contains("/none.so"));
+        let both = Options { gpu: true, gpu_copies: true, ..Options::default() };
+        let setup = Setup { folder: folder.path(), options: &both, variable: &|_| None };
+        assert!(setup.prepare_copies().unwrap_err().contains("--gpu-copies"));
     }
 
     #[test]

@@ -109,6 +109,16 @@ fn trace_gpu(command: &mut Command, folder: &Path, options: &Options) {
             say(&format_args!("{why}, so what GPU kernels access is not counted; the rest is profiled"));
         }
     }
+    match options.gpu_copies.then(|| setup.prepare_copies()) {
+        None => {}
+        Some(Ok(variables)) => drop(command.envs(variables)),
+        Some(Err(why)) => {
+            command.env("MPISEE_GPU_COPIES", "off");
+            say(&format_args!(
+                "{why}, so copies between host and GPUs are not counted; the rest is profiled"
+            ));
+        }
+    }
 }
 
 /// The profiler's options as the program will have them. What is wrong with them the profiler says.

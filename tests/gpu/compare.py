@@ -204,6 +204,44 @@ def calls(arguments):
         verdict(False, " ".join(found), (0, 0), tuple(sums))
 
 
+def copies(arguments):
+    """Sums of copies.csv and staged.csv, whatever the driver's functions are: by mode and memory, and by communicator; with the line
+    where one is expected. Where PyTorch makes copies of its own, only those of the expected lines are looked at."""
+    wanted = [row for file in sorted(arguments.expected.glob("*.csv")) for row in table(file)]
+    by_line = any("line" in row for row in wanted)
+    key = ["rank", "table", "comm", "direction", "mode", "from", "to"] + ["line"] * by_line
+    counted, calls, times = defaultdict(lambda: [0, 0]), defaultdict(set), defaultdict(float)
+    for row in table(arguments.profile / "copies.csv"):
+        here = dict(row, table="copies", comm="", direction="", line=row["line"].rpartition(":")[2])
+        found = tuple(here[name] for name in key)
+        counted[found][0] += int(row["calls"])
+        counted[found][1] += int(row["bytes"])
+        calls[found].add(row["call"])
+        times[found] += float(row["time_s"])
+    for row in table(arguments.profile / "staged.csv"):
+        here = dict(row, table="staged", to="", line="")
+        here["from"] = row["memory"]
+        found = tuple(here[name] for name in key)
+        counted[found][0] += int(row["matches"])
+        counted[found][1] += int(row["bytes"])
+        times[found] += float(row["time_s"])
+    verdict(bool(wanted), "something is expected", "yes", len(wanted))
+    for row in wanted:
+        wanted_key = tuple(row[name] for name in key)
+        found = next((it for it in counted if fits(it, wanted_key)), None)
+        names = f" ({', '.join(sorted(calls[found]))})" if calls.get(found) else ""
+        sums = tuple(counted.pop(found, (0, 0)))
+        what = " ".join(it or "-" for it in (found or wanted_key))
+        verdict(sums == (int(row["calls"]), int(row["bytes"])), f"{what}{names}, calls and bytes",
+                (int(row["calls"]), int(row["bytes"])), sums)
+        verdict(times[found] > 0, f"{what}, seconds", "some", f"{times[found]:.9f}")
+    for found, sums in counted.items():
+        # Of PyTorch's own copies nothing is known.
+        if not by_line or found[key.index("table")] == "staged":
+            verdict(False, " ".join(it or "-" for it in found) + f" ({', '.join(sorted(calls[found]))})", (0, 0), tuple(sums))
+    notes(arguments.profile)
+
+
 def price(arguments):
     """What a call costs by the kind of its buffer, without and with the profiler: medians over runs."""
     costs = defaultdict(list)
@@ -392,6 +430,10 @@ def main():
     command.add_argument("traces", type=Path, nargs="+")
     command = commands.add_parser("calls")
     command.set_defaults(act=calls)
+    command.add_argument("--expected", type=Path, required=True)
+    command.add_argument("profile", type=Path)
+    command = commands.add_parser("copies")
+    command.set_defaults(act=copies)
     command.add_argument("--expected", type=Path, required=True)
     command.add_argument("profile", type=Path)
     command = commands.add_parser("agent")

@@ -105,7 +105,12 @@ pub fn join(mut parts: Vec<Part>) -> (Vec<GpuRow>, Vec<String>) {
             Part::Note { rank, text } => notes.push(format!("rank {rank}: {text}")),
             Part::Lost { rank, accesses, why } => notes
                 .push(format!("rank {rank}: {accesses} accesses of GPU kernels are not in gpu.csv: {why}")),
-            Part::Export { .. } | Part::Device(_) | Part::Pe { .. } | Part::Binary(_) => {}
+            Part::Export { .. }
+            | Part::Device(_)
+            | Part::Pe { .. }
+            | Part::Binary(_)
+            | Part::Calls(..)
+            | Part::Staged(..) => {}
         }
     }
     if orphans > 0 {

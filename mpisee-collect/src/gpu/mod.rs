@@ -1,11 +1,13 @@
 //! Accesses of GPU kernels: turns the files of processes into rows, and joins the rows of all ranks with the owners of
 //! memory.
 
+mod copies;
 mod join;
 mod part;
 
+pub use copies::{copies, name_communicators};
 pub use join::{Exports, binaries, join, needs_owners, processing_elements};
-pub use part::{Import, Part, parts};
+pub use part::{Copied, Import, Part, Staged, parts};
 
 use crate::process;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Turns the file of one process's GPU accesses into its part of gpu.csv: rows, exported memory, and counts of what was
 //! lost.
 
-use mpisee_profile::gpu::{Access, GpuFile, Handle, Record, RemoteMemory, Values};
-use mpisee_profile::rows::{BinaryRow, GpuMemory, GpuRow};
+use mpisee_profile::gpu::{Access, DriverCalls, GpuFile, Handle, Record, RemoteMemory, Values};
+use mpisee_profile::rows::{BinaryRow, GpuMemory, GpuRow, Memory};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -49,6 +49,38 @@ pub enum Part {
     },
     /// A file in which call stacks of the rank have addresses.
     Binary(BinaryRow),
+    /// Calls of the host that copy, set or launch, all of one kind.
+    Calls(DriverCalls, Copied),
+    /// Copies for messages.
+    Staged(Staged, Copied),
+}
+
+/// Counts of copies of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copied {
+    /// The rank.
+    pub rank: u32,
+    /// Calls, or matches of copies with messages.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Time of the host, in nanoseconds.
+    pub nanoseconds: u64,
+}
+
+/// A kind of copies for messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Staged {
+    /// The communicator's number in the segment.
+    pub number: u32,
+    /// Its name; empty until that is known.
+    pub comm: String,
+    /// True if the copies were before a send, false if after a receive.
+    pub is_sent: bool,
+    /// The host's end.
+    pub memory: Memory,
+    /// True if the copies were put into a stream.
+    pub is_async: bool,
 }
 
 /// Memory of another process.
@@ -88,6 +120,8 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
             }
             Record::Device(device) => others.push(Part::Device(device.clone())),
             Record::Pe(pe) => others.push(Part::Pe { rank, pe: *pe }),
+            Record::Calls { id, kind } => others.extend(calls(file, rank, *id, kind)),
+            Record::Staged { .. } => others.extend(staged(file, rank, record)),
             Record::Note(text) => others.push(Part::Note { rank, text: text.clone() }),
             _ => {}
         }
@@ -95,6 +129,26 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
     let lost = |(&why, &accesses): (&&str, &u64)| Part::Lost { rank, accesses, why: why.to_owned() };
     others.extend(records.lost.iter().map(lost));
     rows.into_iter().map(|(row, import)| Part::Row(row, import)).chain(others).collect()
+}
+
+/// The values of two counters. `None` if nothing was counted.
+fn copied(file: &GpuFile, rank: u32, id: u32) -> Option<Copied> {
+    let of = |id: u32| file.values.get(&id).copied().unwrap_or_default();
+    let (counted, time) = (of(id), of(id.wrapping_add(1)));
+    let (count, bytes, nanoseconds) = (counted.accesses, counted.extra, time.accesses);
+    (count > 0).then_some(Copied { rank, count, bytes, nanoseconds })
+}
+
+/// The calls of one kind.
+fn calls(file: &GpuFile, rank: u32, id: u32, kind: &DriverCalls) -> Option<Part> {
+    Some(Part::Calls(kind.clone(), copied(file, rank, id)?))
+}
+
+/// Copies for messages, without the communicator's name.
+fn staged(file: &GpuFile, rank: u32, record: &Record) -> Option<Part> {
+    let &Record::Staged { id, comm: number, is_sent, memory, is_async } = record else { return None };
+    let staged = Staged { number, comm: String::new(), is_sent, memory, is_async };
+    Some(Part::Staged(staged, copied(file, rank, id)?))
 }
 
 pub(super) type Key = (String, String, String, String, String, String, Access, u32, Option<Import>);

@@ -10,6 +10,7 @@ pub mod records;
 pub use owners::{Descriptor, Handle, Owners, common};
 
 use crate::error::ProfileError;
+use crate::memory::Memory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -151,6 +152,53 @@ pub enum Record {
         /// Its GNU build ID, in hexadecimal; empty if it has none.
         build_id: String,
     },
+    /// Calls of the driver that copy, set or launch, all of one kind. The values of `id` are calls and bytes, those of
+    /// the next number nanoseconds and nothing.
+    Calls {
+        /// The number of the first of two counters.
+        id: u32,
+        /// The kind.
+        kind: DriverCalls,
+    },
+    /// Copies for MPI's messages on a communicator. Values as of `Calls`, of matches in place of calls.
+    Staged {
+        /// The number of the first of two counters.
+        id: u32,
+        /// The communicator's number in the segment.
+        comm: u32,
+        /// True if they were before a send, false if after a receive.
+        is_sent: bool,
+        /// The host's end.
+        memory: Memory,
+        /// True if the copies were put into a stream.
+        is_async: bool,
+    },
+}
+
+/// A kind of calls of the driver that copy, set or launch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DriverCalls {
+    /// The function, without suffixes.
+    pub call: String,
+    /// True if it puts work into a stream.
+    pub is_async: bool,
+    /// The device of the context in which the call is made.
+    pub device: String,
+    /// Where the bytes are from; none where nothing is read.
+    pub from: Option<CopyEnd>,
+    /// Where the bytes go; none where nothing is written.
+    pub to: Option<CopyEnd>,
+    /// `file:line` of Python that made the call, or nothing.
+    pub line: String,
+}
+
+/// An end of a copy.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CopyEnd {
+    /// The kind of memory.
+    pub memory: Memory,
+    /// The device that it is on; empty for memory of the host and managed memory.
+    pub device: String,
 }
 
 /// The values of a counter.

@@ -2,7 +2,7 @@
 //!
 //! docs/columns.md, the Python package and files of `mpisee-through export` have their descriptions from here.
 
-use super::{Cpus, End, GpuMemory, Members, Memory, PeerDevice, Ranks, Seconds};
+use super::{CopyMode, Cpus, End, GpuMemory, Members, Memory, PeerDevice, Ranks, Seconds};
 use crate::gpu::Access;
 use crate::site::{PathId, SiteId};
 use serde::Serialize;
@@ -233,7 +233,7 @@ macro_rules! words {
     )*};
 }
 
-words!(Memory, GpuMemory, Access, End, PeerDevice);
+words!(Memory, GpuMemory, CopyMode, Access, End, PeerDevice);
 
 #[cfg(test)]
 mod tests {

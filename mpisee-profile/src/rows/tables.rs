@@ -2,10 +2,10 @@
 
 use super::columns::table_description;
 use super::{
-    ArrivalRow, BinaryRow, CallRow, CollectiveRow, Column, CommRow, DeviceLinkRow, DeviceRow, GpuRow,
-    GpuTotalRow, MessageRow, NicRow, NodeRow, OffsetRow, OutsideRow, OutsideTotalRow, PathRow, PathTotalRow,
-    PeRow, PeerRow, RankRow, RegionRow, RegionTotalRow, Row, SiteRow, SiteTotalRow, SpreadRow, StackRow,
-    StreamRow, TotalRow, VariableRow, VariableTotalRow,
+    ArrivalRow, BinaryRow, CallRow, CollectiveRow, Column, CommRow, CopyRow, DeviceLinkRow, DeviceRow,
+    GpuRow, GpuTotalRow, MessageRow, NicRow, NodeRow, OffsetRow, OutsideRow, OutsideTotalRow, PathRow,
+    PathTotalRow, PeRow, PeerRow, RankRow, RegionRow, RegionTotalRow, Row, SiteRow, SiteTotalRow, SpreadRow,
+    StackRow, StagedRow, StreamRow, TotalRow, VariableRow, VariableTotalRow,
 };
 
 /// A table that a profile may have.
@@ -80,6 +80,8 @@ tables!(
     DeviceRow,
     DeviceLinkRow,
     NicRow,
+    CopyRow,
+    StagedRow,
     NodeRow,
     TotalRow,
     SpreadRow,

@@ -170,6 +170,12 @@ pub fn pack(call: Call, communicator: CommId) -> u64 {
     IN_CALL | u64::from(call.number()) << 32 | u64::from(communicator.get())
 }
 
+/// The communicator of such a word.
+#[inline]
+pub fn communicator_of(word: u64) -> CommId {
+    CommId::new(word as u32)
+}
+
 /// The call of a word; `None` where the thread is in no call, or in one that no writer knows.
 pub fn call_of(word: u64) -> Option<Call> {
     if word & IN_CALL == 0 {

@@ -36,7 +36,8 @@ impl CachedCounter {
     /// The key of a call with a message of `message` bytes.
     #[inline(always)]
     pub fn key(self, message: u64) -> Key {
-        self.0.key.get().of_next_call(HOT.region(), size_class(message), buffers::of_call())
+        let memory = buffers::of_call(|| self.0.active_call.get(), message);
+        self.0.key.get().of_next_call(HOT.region(), size_class(message), memory)
     }
 
     /// Counts a call with a message of `message` bytes of which this process contributes `bytes`, which returns to `caller`; returns

@@ -352,9 +352,11 @@ impl Recorder {
         bytes: u64,
         ticks: Ticks,
     ) -> CallSample {
+        let call = || active_call::pack(active_call::Call::Counted(operation), communicator);
+        let memory = state::buffers::of_call(call, message);
         let (region, operation) = (self.region(), self.at_site(operation));
         let sample = CallSample::new(communicator, region, operation, message, bytes, ticks);
-        sample.in_memory(state::buffers::of_call())
+        sample.in_memory(memory)
     }
 
     /// The operation where the program calls it.

@@ -5,7 +5,7 @@
 //! about an address, since memory is freed by ways that no library between can see, and addresses are used again.
 
 use super::hip::{self, Presence};
-use super::{devices, mapping, objects, world};
+use super::{devices, mapping, objects, staging, world};
 use crate::storage::hot::HOT;
 use mpisee_profile::rows::Memory;
 use std::cell::Cell;
@@ -46,16 +46,19 @@ pub fn note_known(kinds: impl Iterator<Item = Memory>) {
     }
 }
 
-/// The kind of memory of the call in progress.
+/// The kind of memory of the call in progress, which is counted with a message of `message` bytes; `call` is a word as of
+/// [`active_call::pack`].
 #[inline(always)]
-pub fn of_call() -> Memory {
-    if HOT.asks_driver() { noted() } else { Memory::Host }
+pub fn of_call(call: impl FnOnce() -> u64, message: u64) -> Memory {
+    if HOT.asks_driver() { noted(call(), message) } else { Memory::Host }
 }
 
 #[cold]
 #[inline(never)]
-fn noted() -> Memory {
-    OF_CALL.get()
+fn noted(call: u64, message: u64) -> Memory {
+    let memory = OF_CALL.get();
+    staging::report(call, message);
+    memory
 }
 
 /// The kind of memory at an address. Special addresses, as `MPI_IN_PLACE` and `MPI_BOTTOM`, are unknown to the driver, as
@@ -175,11 +178,11 @@ mod tests {
         ];
         for (buffers, kind) in cases {
             note_known(buffers.map(at).map(kind_of).into_iter());
-            assert_eq!(of_call(), kind, "{buffers:x?}");
+            assert_eq!(of_call(|| 0, 0), kind, "{buffers:x?}");
         }
         note_known([kind_of(at(ON_GPU))].into_iter());
         note_known([].into_iter());
-        assert_eq!(of_call(), Memory::Host);
+        assert_eq!(of_call(|| 0, 0), Memory::Host);
         HOT.set_region(mpisee_profile::RegionId::new(5));
         assert!(HOT.asks_driver());
         assert_eq!(HOT.region(), mpisee_profile::RegionId::new(5));

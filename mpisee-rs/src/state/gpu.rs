@@ -1,6 +1,8 @@
 //! Connection to the GPU tracer, a separate library that CUDA's driver loads. The tracer attaches to the profiler, not
 //! the other way round, and keeps its counts in a file beside the segment.
 
+use crate::state::buffers;
+use crate::state::staging::{self, Communicated};
 use crate::state::world::World;
 use crate::storage::message::say;
 use mpisee_collect::gpu::{self, Exports, Part};
@@ -30,6 +32,13 @@ pub extern "C" fn mpisee_gpu_attach(collect: Collect, name_memory: NameMemory) {
     let _ = TRACER.set((collect, name_memory));
 }
 
+/// Called by the tracer before it begins to count copies. The driver is loaded then.
+#[unsafe(no_mangle)]
+pub extern "C" fn mpisee_gpu_attach_copies(communicated: Communicated) {
+    staging::attach(communicated);
+    buffers::look_for_driver();
+}
+
 /// The argument that mpisee.h passes with the level that names memory.
 #[repr(C)]
 pub struct Named {
@@ -51,9 +60,14 @@ pub unsafe fn name_memory(named: &Named) {
     }
 }
 
+/// Returns whether the tracer may leave a file.
+fn is_traced(world: &World) -> bool {
+    world.options.gpu || world.options.gpu_copies
+}
+
 /// Completes the file with what this rank's kernels accessed.
 pub fn complete(world: &World) {
-    if world.options.gpu
+    if is_traced(world)
         && let Some((collect, _)) = TRACER.get()
     {
         collect();
@@ -62,7 +76,7 @@ pub fn complete(world: &World) {
 
 /// The accesses of this rank's kernels; none if they were not traced.
 pub fn parts(world: &World) -> Vec<Part> {
-    if !world.options.gpu {
+    if !is_traced(world) {
         return Vec::new();
     }
     complete(world);
@@ -143,7 +157,7 @@ fn open(path: &Path, user: u32) -> Option<File> {
 
 /// Removes the file; the rows of it are in the profile.
 pub fn remove(world: &World) {
-    if world.options.gpu {
+    if is_traced(world) {
         let _ = std::fs::remove_file(path(world));
     }
 }

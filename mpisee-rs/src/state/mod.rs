@@ -27,6 +27,7 @@ pub mod sampled_overhead;
 pub mod scratch;
 pub mod sites;
 pub mod stack;
+pub mod staging;
 pub mod switching;
 pub mod thread;
 pub mod unwind_tables;

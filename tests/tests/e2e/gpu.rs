@@ -1,6 +1,7 @@
 //! Accesses of GPU kernels in the profile, beside MPI: with a fake driver and a fake Sanitizer, and
 //! where there is no GPU.
 
+mod copies;
 mod sharing;
 
 use crate::sums;

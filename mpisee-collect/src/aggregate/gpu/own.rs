@@ -6,12 +6,16 @@ use crate::gpu::Part;
 use mpisee_profile::rows::{GpuRow, PeerDevice};
 use std::collections::BTreeMap;
 
+/// The note of a rank that has copies.
+const LEFT_OUT: &str = "copies between host and GPUs were counted, but are not in profiles with sums over ranks; \
+                        MPISEE_FOLD sets from how many ranks on there are sums";
+
 impl GpuSums {
     /// Of one rank, with the owners in its rows as far as they are known.
     pub fn of(parts: &[Part]) -> GpuSums {
         let mut sums = GpuSums::default();
         let mut lines: BTreeMap<Code, Vec<(Key, Sum)>> = BTreeMap::new();
-        let mut notes = Vec::new();
+        let (mut notes, mut has_copies) = (Vec::new(), None);
         for part in parts {
             match part {
                 Part::Row(row, import) => {
@@ -31,8 +35,13 @@ impl GpuSums {
                 Part::Binary(row) => {
                     sums.binaries.insert((row.file.clone(), row.build_id.clone()));
                 }
-                Part::Export { .. } | Part::Device(_) | Part::Pe { .. } => {}
+                Part::Calls(_, copied) => has_copies = Some(copied.rank),
+                Part::Export { .. } | Part::Device(_) | Part::Pe { .. } | Part::Staged(..) => {}
             }
+        }
+        if let Some(first) = has_copies {
+            let note = Note { ranks: 1, first, accesses: 0 };
+            notes.push(((true, LEFT_OUT.into()), note));
         }
         // Of a rank, equal notes are one.
         notes.sort_by(|(left, _), (right, _)| left.cmp(right));

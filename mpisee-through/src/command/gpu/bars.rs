@@ -191,7 +191,7 @@ fn noun(by: By, ends: Ends, number: u64) -> &'static str {
         By::Launch => ("launch", "launches"),
         By::Object => ("object", "objects"),
         By::Access => ("kind of access", "kinds of access"),
-        By::Address => ("address", "addresses"),
+        By::Address | By::Copy | By::Staging => ("address", "addresses"),
     };
     if number == 1 { one } else { many }
 }

@@ -60,10 +60,15 @@ impl Choice {
         self.ranks.is_some() || self.device.is_some()
     }
 
+    /// Returns whether a rank is chosen.
+    pub fn takes_rank(&self, rank: u32) -> bool {
+        self.ranks.as_ref().is_none_or(|it| it.contains(rank))
+    }
+
     /// Returns whether what a rank runs is chosen: an instruction by its line, and by that of Python which launched the
     /// kernel.
     pub fn takes_line(&self, rank: u32, device: &str, kernel: &str, lines: [&str; 2]) -> bool {
-        self.ranks.as_ref().is_none_or(|it| it.contains(rank))
+        self.takes_rank(rank)
             && self.device.as_ref().is_none_or(|it| it.matches(device))
             && self.takes_code(kernel, lines)
     }

@@ -37,7 +37,7 @@ pub fn sums_of(chosen: &Chosen, by: By, main: &[Label], part: By) -> Sums {
 fn columns(by: By) -> usize {
     match by {
         By::Line | By::Launch | By::Access | By::Address => 2,
-        By::Rank | By::Device | By::Kernel | By::Object => 1,
+        By::Rank | By::Device | By::Kernel | By::Object | By::Copy | By::Staging => 1,
     }
 }
 
@@ -85,7 +85,7 @@ fn share_heading(by: By) -> &'static str {
         By::Line => "% of line",
         By::Launch => "% of launch",
         By::Object => "% of object",
-        By::Access | By::Address => "% of kind",
+        By::Access | By::Address | By::Copy | By::Staging => "% of kind",
     }
 }
 

@@ -4,6 +4,7 @@ mod address;
 mod annotate;
 mod bars;
 mod choose;
+mod copies;
 mod detail;
 mod heat;
 mod label;
@@ -42,6 +43,8 @@ EXAMPLES:
   mpisee-through gpu app.mpisee --annotate              the source, with each line's share
   mpisee-through gpu app.mpisee --annotate --image source.svg    the same as a picture
   mpisee-through gpu app.mpisee --by line --line '*halo.cu:41' --detail    all about one line
+  mpisee-through gpu app.mpisee --by copy               what the host copied, and what of it was for messages
+  mpisee-through gpu app.mpisee --by staging --format csv    copies for messages, by communicator
   mpisee-through gpu app.mpisee --by launch             which lines of Python launched the kernels
   mpisee-through gpu app.mpisee --by kernel --ranks 3 --format csv";
 
@@ -50,7 +53,7 @@ EXAMPLES:
 /// Experimental: neither the counting nor these views have run with a GPU yet.
 ///
 /// Loads, stores and atomics of kernels, as `mpisee --gpu` counts them; copies that the host asks for are not among
-/// them. LOADED is what the rank's kernels read there, STORED what they wrote, ATOMIC what atomics and reductions
+/// them, but those of `mpisee --gpu-copies` in --by copy and --by staging. LOADED is what the rank's kernels read there, STORED what they wrote, ATOMIC what atomics and reductions
 /// changed, in bytes. An error, where the run was sampled, is the standard error of all accesses.
 ///
 /// An object has the name that the program gave it, else the calls that allocated it, from the debug information of the
@@ -131,6 +134,10 @@ enum By {
     Access,
     /// A part of an object; from --records
     Address,
+    /// Copies and launches that the host asked for, by the memory of both ends; of `mpisee --gpu-copies`
+    Copy,
+    /// Copies for MPI's messages, by communicator; of `mpisee --gpu-copies`
+    Staging,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -215,6 +222,9 @@ pub fn run(args: &GpuArgs) -> Result<Outcome> {
     }
     if args.fold.is_some() {
         bail!("--fold is for --by address");
+    }
+    if matches!(args.by, By::Copy | By::Staging) {
+        return copies::answer(&view, args, args.by == By::Staging)?.write(&args.output);
     }
     if args.choice.names_ranks() {
         view.ranks("which ranks and devices access what")?;

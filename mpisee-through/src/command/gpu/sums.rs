@@ -134,7 +134,7 @@ pub fn key(by: By, row: &Accessed) -> Key {
         By::Object => vec![Label::Text(or_unknown(&row.object)), row.owner.clone()],
         By::Access => vec![text(access(row.access)), Label::Number(row.width)],
         // Rows of gpu.csv have no addresses.
-        By::Address => Vec::new(),
+        By::Address | By::Copy | By::Staging => Vec::new(),
     }
 }
 
@@ -157,7 +157,7 @@ pub fn key_heads(by: By, ends: Ends) -> Vec<Head> {
         }
         By::Object => vec![sheet::fixed("object", "OBJECT"), owner],
         By::Access => vec![sheet::fixed("access", "ACCESS"), sheet::number("width", "WIDTH")],
-        By::Address => Vec::new(),
+        By::Address | By::Copy | By::Staging => Vec::new(),
     }
 }
 

@@ -1,0 +1,193 @@
+//! Counters of calls and of copies for messages, and their file.
+
+use super::memory::{Found, NO_DEVICE};
+use crate::counting::file::Output;
+use crate::process::driver::device_name;
+use crate::process::python;
+use mpisee_profile::gpu::{CopyEnd, DriverCalls, Record, Values};
+use mpisee_profile::rows::Memory;
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::time::{Duration, Instant};
+
+/// Counters are written to the file not more often than this, but for the first ones of a kind: what a killed process loses.
+const BETWEEN_WRITES: Duration = Duration::from_millis(20);
+/// Lines of Python that have rows of their own.
+const MOST_LINES: usize = 4096;
+
+/// What counters count.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// Calls of the driver.
+    Calls {
+        /// The function.
+        call: &'static str,
+        /// True if it puts work into a stream.
+        is_async: bool,
+        /// The current device, or [`NO_DEVICE`].
+        device: c_int,
+        /// What was read.
+        from: Option<Found>,
+        /// What was written.
+        to: Option<Found>,
+        /// The number of the line.
+        line: u32,
+    },
+    /// Copies for messages.
+    Staged {
+        /// The communicator's number.
+        communicator: u32,
+        /// True if they were before a send.
+        is_sent: bool,
+        /// The host's end.
+        memory: Memory,
+        /// True if they were put into a stream.
+        is_async: bool,
+    },
+}
+
+/// A counter's values.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    count: u64,
+    bytes: u64,
+    nanoseconds: u64,
+    is_changed: bool,
+}
+
+/// All counters.
+pub struct Counts {
+    numbers: HashMap<Key, usize>,
+    counted: Vec<Counted>,
+    /// Lines of Python; the first is none.
+    lines: HashMap<String, u32>,
+    texts: Vec<String>,
+    devices: HashMap<c_int, String>,
+    /// Records that are not written yet.
+    pending: Vec<Record>,
+    has_more_lines: bool,
+    written: Instant,
+    output: Output,
+}
+
+impl Counts {
+    /// No counts; they go into the file.
+    pub fn new(output: Output) -> Self {
+        Counts {
+            numbers: HashMap::new(),
+            counted: Vec::new(),
+            lines: HashMap::from([(String::new(), 0)]),
+            texts: vec![String::new()],
+            devices: HashMap::from([(NO_DEVICE, String::new())]),
+            pending: Vec::new(),
+            has_more_lines: false,
+            written: Instant::now(),
+            output,
+        }
+    }
+
+    /// The number of a line of Python.
+    pub fn line(&mut self, line: String) -> u32 {
+        if let Some(&number) = self.lines.get(&line) {
+            return number;
+        }
+        if self.texts.len() > MOST_LINES {
+            if !std::mem::replace(&mut self.has_more_lines, true) {
+                self.note("there were more lines of Python with copies than can be counted separately");
+            }
+            return 0;
+        }
+        let number = self.texts.len() as u32;
+        self.texts.push(line.clone());
+        self.lines.insert(line, number);
+        number
+    }
+
+    /// Adds a call or a match.
+    pub fn add(&mut self, key: Key, bytes: u64, nanoseconds: u64) {
+        let known = self.numbers.get(&key).copied();
+        let number = known.unwrap_or_else(|| self.describe(key));
+        if let Some(counted) = self.counted.get_mut(number) {
+            counted.count += 1;
+            counted.bytes = counted.bytes.saturating_add(bytes);
+            counted.nanoseconds = counted.nanoseconds.saturating_add(nanoseconds);
+            counted.is_changed = true;
+        }
+        if known.is_none() || self.written.elapsed() > BETWEEN_WRITES {
+            self.write();
+        }
+    }
+
+    fn describe(&mut self, key: Key) -> usize {
+        if let Some(sentence) = python::look() {
+            self.note(&sentence);
+        }
+        let number = self.counted.len();
+        let id = 2 * number as u32;
+        let record = match key {
+            Key::Calls { call, is_async, device, from, to, line } => {
+                let kind = DriverCalls {
+                    call: call.to_owned(),
+                    is_async,
+                    device: self.device(device),
+                    from: self.end(from),
+                    to: self.end(to),
+                    line: self.texts.get(line as usize).cloned().unwrap_or_default(),
+                };
+                // The rank's row has the devices on which kernels are launched.
+                if from.is_none() && to.is_none() && !kind.device.is_empty() {
+                    self.pending.push(Record::Device(kind.device.clone()));
+                }
+                Record::Calls { id, kind }
+            }
+            Key::Staged { communicator, is_sent, memory, is_async } => {
+                Record::Staged { id, comm: communicator, is_sent, memory, is_async }
+            }
+        };
+        self.pending.push(record);
+        self.numbers.insert(key, number);
+        self.counted.push(Counted::default());
+        number
+    }
+
+    fn end(&mut self, end: Option<Found>) -> Option<CopyEnd> {
+        end.map(|(memory, device)| CopyEnd { memory, device: self.device(device) })
+    }
+
+    /// The name of a device, cached.
+    fn device(&mut self, device: c_int) -> String {
+        if let Some(name) = self.devices.get(&device) {
+            return name.clone();
+        }
+        let name = device_name(device);
+        self.devices.insert(device, name.clone());
+        name
+    }
+
+    /// A sentence for the profile.
+    pub fn note(&mut self, sentence: &str) {
+        self.pending.push(Record::Note(sentence.to_owned()));
+    }
+
+    /// Writes what changed.
+    pub fn write(&mut self) {
+        let mut values = Vec::new();
+        for (number, counted) in self.counted.iter_mut().enumerate() {
+            if std::mem::take(&mut counted.is_changed) {
+                let id = 2 * number as u32;
+                values.push((
+                    id,
+                    Values { accesses: counted.count, extra: counted.bytes, ..Values::default() },
+                ));
+                values.push((id + 1, Values { accesses: counted.nanoseconds, ..Values::default() }));
+            }
+        }
+        self.output.write(&std::mem::take(&mut self.pending), &values);
+        self.written = Instant::now();
+    }
+
+    /// Why nothing is written any more, if so.
+    pub fn failure(&self) -> Option<&str> {
+        self.output.failure()
+    }
+}

@@ -1,0 +1,51 @@
+//! The functions of the driver that are counted.
+
+use super::shape::Shape;
+use std::ffi::c_void;
+
+/// A function that copies, sets or launches.
+#[derive(Debug)]
+pub struct Function {
+    /// Its name, without suffixes.
+    pub name: &'static str,
+    /// Where its parameters say what is copied.
+    pub shape: Shape,
+    /// Where they say the stream.
+    pub stream: Stream,
+}
+
+/// The stream of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// None: the call waits.
+    Blocking,
+    /// One that the parameters do not say.
+    Default,
+    /// The parameter of that number.
+    Word(usize),
+    /// In the `CUlaunchConfig` that the first parameter points to.
+    InConfiguration,
+}
+
+impl Stream {
+    /// Its handle; none where the parameters do not say it.
+    ///
+    /// # Safety
+    /// The parameters are those of a function that has its stream there.
+    pub unsafe fn handle(self, parameters: *const c_void) -> Option<u64> {
+        /// The word of `CUlaunchConfig` that has the stream.
+        const IN_CONFIGURATION: usize = 4;
+        let words = parameters.cast::<u64>();
+        // SAFETY: as the caller says; of a call that succeeded the configuration is valid.
+        unsafe {
+            match self {
+                Stream::Blocking | Stream::Default => None,
+                Stream::Word(at) => Some(words.add(at).read()),
+                Stream::InConfiguration => {
+                    let configuration = parameters.cast::<*const u64>().read();
+                    Some(configuration.add(IN_CONFIGURATION).read())
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The driver's answers in callbacks: the kind of memory at an address, the current device, and whether a stream is captured.
+
+use super::shape::Place;
+use crate::process::driver::{function, handle};
+use mpisee_profile::rows::Memory;
+use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::mem::transmute;
+use std::sync::OnceLock;
+
+/// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`, `…_IS_MANAGED` and `…_DEVICE_ORDINAL`
+const ATTRIBUTES: [c_int; 3] = [2, 8, 9];
+/// `CU_MEMORYTYPE_HOST`, `CU_MEMORYTYPE_DEVICE`
+const HOST: c_uint = 1;
+const DEVICE: c_uint = 2;
+/// `CU_STREAM_CAPTURE_STATUS_NONE`
+const NOT_CAPTURED: c_int = 0;
+/// `CU_STREAM_PER_THREAD`
+const OF_THREAD: u64 = 2;
+/// Where no device is known.
+pub const NO_DEVICE: c_int = -1;
+
+type GetAttributes = unsafe extern "C" fn(c_uint, *const c_int, *const *mut c_void, u64) -> c_int;
+type GetDevice = unsafe extern "C" fn(*mut c_int) -> c_int;
+type IsCapturing = unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int;
+
+/// Functions of the driver, as far as it has them.
+struct Functions {
+    attributes: Option<GetAttributes>,
+    device: Option<GetDevice>,
+    is_capturing: Option<IsCapturing>,
+}
+
+fn functions() -> &'static Functions {
+    static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
+    FUNCTIONS.get_or_init(|| {
+        let find = |name: &CStr| function(name);
+        // SAFETY: the functions have these types in cuda.h.
+        unsafe {
+            Functions {
+                attributes: find(c"cuPointerGetAttributes")
+                    .map(|it| transmute::<*mut c_void, GetAttributes>(it)),
+                device: find(c"cuCtxGetDevice").map(|it| transmute::<*mut c_void, GetDevice>(it)),
+                is_capturing: find(c"cuStreamIsCapturing")
+                    .map(|it| transmute::<*mut c_void, IsCapturing>(it)),
+            }
+        }
+    })
+}
+
+/// An end of a copy: the kind of memory, and the device's number or [`NO_DEVICE`].
+pub type Found = (Memory, c_int);
+
+/// The end of a copy at a place; none where there is none. Arrays are on the current device.
+pub fn find(place: Place) -> Option<Found> {
+    match place {
+        Place::Nothing => None,
+        Place::Array => Some((Memory::Device, current_device())),
+        Place::At(address, _) => Some(at(address)),
+    }
+}
+
+fn at(address: u64) -> Found {
+    let Some(get_attributes) = functions().attributes else { return (Memory::Host, NO_DEVICE) };
+    let (mut kind, mut is_managed, mut device): (c_uint, c_uint, c_int) = (0, 0, NO_DEVICE);
+    let results = [(&raw mut kind).cast::<c_void>(), (&raw mut is_managed).cast(), (&raw mut device).cast()];
+    // SAFETY: a place of four bytes for each attribute; any address may be asked about.
+    let status =
+        unsafe { get_attributes(ATTRIBUTES.len() as c_uint, ATTRIBUTES.as_ptr(), results.as_ptr(), address) };
+    match (status, kind) {
+        (0, _) if is_managed & 1 != 0 => (Memory::Managed, NO_DEVICE),
+        (0, DEVICE) => (Memory::Device, device),
+        (0, HOST) => (Memory::Pinned, NO_DEVICE),
+        _ => (Memory::Host, NO_DEVICE),
+    }
+}
+
+/// The device of the calling thread's context.
+pub fn current_device() -> c_int {
+    let mut device = NO_DEVICE;
+    // SAFETY: the result is written, if there is one.
+    let status = functions().device.map(|get_device| unsafe { get_device(&raw mut device) });
+    if status == Some(0) { device } else { NO_DEVICE }
+}
+
+/// Returns whether work that is put into the stream becomes part of a graph. `is_of_thread`: null is the thread's default stream.
+pub fn is_captured(stream: u64, is_of_thread: bool) -> bool {
+    let stream = match stream {
+        // The stream of the context is never captured.
+        0 if !is_of_thread => return false,
+        0 => OF_THREAD,
+        stream => stream,
+    };
+    let Some(is_capturing) = functions().is_capturing else { return false };
+    let mut captured = NOT_CAPTURED;
+    // SAFETY: the stream is that of a call that succeeded; the result is written.
+    unsafe { is_capturing(handle(stream), &raw mut captured) == 0 && captured != NOT_CAPTURED }
+}

@@ -1,0 +1,206 @@
+//! Copies that the host asks for, and launches: counted as the driver is called, by a back end that reports both ends of each call.
+
+mod counts;
+pub mod function;
+mod memory;
+mod recent;
+pub mod shape;
+
+use crate::counting::file::Output;
+use crate::process::python;
+use counts::{Counts, Key};
+use function::{Function, Stream};
+use memory::Found;
+use mpisee_profile::rows::Memory;
+use recent::{Recent, ToHost};
+use shape::{Place, Transfer};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+/// The state of the process.
+struct State {
+    counts: Counts,
+    recent: Recent<Kind>,
+}
+
+/// A copy to the host.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    memory: Memory,
+    is_async: bool,
+}
+
+static STATE: OnceLock<Mutex<State>> = OnceLock::new();
+/// True if the process is ending, see [`end`].
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+/// True once a stream was captured: from then on streams are asked whether they are.
+static HAS_CAPTURED: AtomicBool = AtomicBool::new(false);
+/// Calls that an error of ours has kept out of the counters.
+static MISSED: AtomicU64 = AtomicU64::new(0);
+
+/// A call in progress of a thread.
+#[derive(Clone, Copy)]
+struct Outermost {
+    /// The calls that are counted and that this one is in, itself one of them.
+    depth: u32,
+    /// When the outermost began.
+    begin: Option<Instant>,
+}
+
+thread_local! {
+    static CALL: Cell<Outermost> = const { Cell::new(Outermost { depth: 0, begin: None }) };
+}
+
+/// Begins to count, into that file.
+pub fn start(output: Output) {
+    let state = State { counts: Counts::new(output), recent: Recent::new() };
+    let _ = STATE.set(Mutex::new(state));
+}
+
+/// The process is ending. No call is looked at any more.
+pub fn end() {
+    HAS_ENDED.store(true, Ordering::Relaxed);
+}
+
+fn lock() -> Option<MutexGuard<'static, State>> {
+    STATE.get().map(|state| state.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// No panic unwinds into the driver or into MPI.
+fn guarded(act: impl FnOnce()) {
+    if HAS_ENDED.load(Ordering::Relaxed) {
+        return;
+    }
+    if catch_unwind(AssertUnwindSafe(act)).is_err() {
+        MISSED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A stream is captured from now on: its work becomes part of a graph.
+pub fn capture_begins() {
+    HAS_CAPTURED.store(true, Ordering::Relaxed);
+}
+
+/// A function that is counted was called.
+pub fn entered() {
+    let Outermost { depth, begin } = CALL.get();
+    let begin = if depth == 0 { Some(Instant::now()) } else { begin };
+    CALL.set(Outermost { depth: depth + 1, begin });
+}
+
+/// It returns. `is_of_thread`: null is the thread's default stream.
+///
+/// # Safety
+/// The parameters are those of a call of the function.
+pub unsafe fn returned(
+    function: &'static Function,
+    is_of_thread: bool,
+    parameters: *const c_void,
+    succeeded: bool,
+) {
+    let Outermost { depth, begin } = CALL.get();
+    CALL.set(Outermost { depth: depth.saturating_sub(1), begin });
+    // Of calls in calls the outermost counts.
+    let Some(begin) = begin.filter(|_| depth == 1 && succeeded && !parameters.is_null()) else { return };
+    let nanoseconds = begin.elapsed().as_nanos() as u64;
+    // SAFETY: as the caller says.
+    guarded(|| unsafe { count(function, is_of_thread, parameters, nanoseconds) });
+}
+
+/// # Safety
+/// The parameters are those of a call of the function which succeeded.
+unsafe fn count(
+    function: &'static Function,
+    is_of_thread: bool,
+    parameters: *const c_void,
+    nanoseconds: u64,
+) {
+    if HAS_CAPTURED.load(Ordering::Relaxed) {
+        // SAFETY: as the caller says.
+        let stream = unsafe { function.stream.handle(parameters) };
+        if stream.is_some_and(|stream| memory::is_captured(stream, is_of_thread)) {
+            return;
+        }
+    }
+    let device = memory::current_device();
+    let is_async = function.stream != Stream::Blocking;
+    let line = python::line();
+    let mut copies: Vec<(Transfer, Option<Found>, Option<Found>)> = Vec::new();
+    let found = |copy: Transfer| (copy, memory::find(copy.from), memory::find(copy.to));
+    // SAFETY: as the caller says.
+    unsafe { function.shape.copies(parameters, |copy| copies.push(found(copy))) };
+    let Some(mut state) = lock() else { return };
+    let line = state.counts.line(line);
+    // Of a batch, each has an equal part of the time.
+    let nanoseconds = nanoseconds / copies.len().max(1) as u64;
+    for (copy, from, to) in copies {
+        state.counts.add(
+            Key::Calls { call: function.name, is_async, device, from, to, line },
+            copy.bytes,
+            nanoseconds,
+        );
+        if let (Some(from), Some(to)) = (from, to) {
+            state.keep(&copy, from.0, to.0, is_async, nanoseconds);
+        }
+    }
+}
+
+impl State {
+    /// Looks whether a copy is of what was received, and keeps it for what may be sent.
+    fn keep(&mut self, copy: &Transfer, from: Memory, to: Memory, is_async: bool, nanoseconds: u64) {
+        let State { counts, recent } = self;
+        match (copy.from, copy.to) {
+            (_, Place::At(begin, span)) if from == Memory::Device && to != Memory::Device => {
+                let kind = Kind { memory: to, is_async };
+                recent.copied_to_host(begin, ToHost { bytes: copy.bytes, span, nanoseconds, kind });
+            }
+            (Place::At(begin, span), _) if from != Memory::Device && to == Memory::Device => {
+                let whole = ToHost { bytes: copy.bytes, span, nanoseconds, kind: () };
+                recent.copied_to_device(begin, span, |overlap, communicator| {
+                    let portion = whole.portion(overlap);
+                    let key = Key::Staged { communicator, is_sent: false, memory: from, is_async };
+                    counts.add(key, portion.bytes, portion.nanoseconds);
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// MPI sent memory of the host, or received into it, on a communicator.
+pub fn communicated(communicator: u32, begin: u64, bytes: u64, is_sent: bool) {
+    guarded(|| {
+        let Some(mut state) = lock() else { return };
+        let State { counts, recent } = &mut *state;
+        if !is_sent {
+            return recent.received(communicator, begin, bytes);
+        }
+        recent.sent(begin, bytes, |overlap, copy| {
+            let Kind { memory, is_async } = copy.kind;
+            let portion = copy.portion(overlap);
+            let key = Key::Staged { communicator, is_sent: true, memory, is_async };
+            counts.add(key, portion.bytes, portion.nanoseconds);
+        });
+    });
+}
+
+/// Completes the file; the error says why some of it could not be written.
+pub fn complete() -> Result<(), String> {
+    let mut failure = None;
+    guarded(|| {
+        let Some(mut state) = lock() else { return };
+        let missed = MISSED.load(Ordering::Relaxed);
+        if missed > 0 {
+            state.counts.note(&format!(
+                "{missed} copies or launches were not counted, by an error inside the GPU tracer"
+            ));
+        }
+        state.counts.write();
+        failure = state.counts.failure().map(str::to_owned);
+    });
+    failure.map_or(Ok(()), Err)
+}

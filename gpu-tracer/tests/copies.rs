@@ -1,0 +1,175 @@
+//! Copies and launches of the host in a program, with a fake driver and CUPTI.
+
+mod support;
+
+use mpisee_collect::gpu::{copies, name_communicators, parts};
+use mpisee_profile::gpu::GpuFile;
+use mpisee_profile::rows::{CopyMode, CopyRow, End, Memory, StagedRow};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use support::{build, tracer};
+
+/// A folder with what a run needs, and what it leaves.
+struct Stage(tempfile::TempDir);
+
+impl Stage {
+    fn new() -> Stage {
+        let stage = Stage(tempfile::tempdir().unwrap());
+        fs::copy(tracer(), stage.path("libmpisee_gpu.so")).unwrap();
+        fs::create_dir(stage.path("segments")).unwrap();
+        let driver = stage.path("libcuda.so.1");
+        let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-ldl"];
+        build(&["tests/fake/copies/driver.c"], &driver, &shared);
+        let run_path = format!("-Wl,-rpath,{}", stage.0.path().display());
+        let linked = [driver.to_str().unwrap(), &run_path, "-rdynamic"];
+        build(&["tests/fake/copying.c"], &stage.path("program"), &linked);
+        stage
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn run(&self, end: &str, variables: &[(&str, &str)]) -> Output {
+        Command::new(self.path("program"))
+            .arg(end)
+            .env("MPISEE_GPU_COPIES", "on")
+            .env("MPISEE_GPU_CUPTI", self.path("libcuda.so.1"))
+            .env("MPISEE_SEGMENTS", self.path("segments"))
+            .env("CUDA_INJECTION64_PATH", self.path("libmpisee_gpu.so"))
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap()
+    }
+
+    fn left(&self) -> Vec<PathBuf> {
+        fs::read_dir(self.path("segments")).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// Rows of the run, as if it had been rank 5.
+    fn rows(&self) -> (Vec<CopyRow>, Vec<StagedRow>) {
+        let files = self.left();
+        assert_eq!(files.len(), 1, "{files:?}");
+        let mut parts = parts(&GpuFile::read(&files[0]).unwrap().unwrap(), 5);
+        name_communicators(&mut parts, &["", "", "", "W", "W_d1"].map(str::to_owned));
+        copies(&parts)
+    }
+}
+
+/// Calls and bytes of rows: function, mode, and both ends with the last digit of the device.
+fn seen(rows: &[CopyRow]) -> Vec<(&str, CopyMode, String, u64, u64)> {
+    let end = |memory: Option<Memory>, device: &str| match memory {
+        None => String::new(),
+        Some(memory) => format!("{memory:?}{}", device.chars().last().map_or(String::new(), String::from)),
+    };
+    let row = |row: &'_ CopyRow| {
+        let ends = format!("{}>{}", end(row.from, &row.from_device), end(row.to, &row.to_device));
+        (ends, row.calls, row.bytes)
+    };
+    let mut seen: Vec<_> = rows
+        .iter()
+        .map(|it| {
+            let (ends, calls, bytes) = row(it);
+            (it.call.as_str(), it.mode, ends, calls, bytes)
+        })
+        .collect();
+    seen.sort_unstable();
+    seen
+}
+
+/// What the program calls before it stages messages.
+fn expected() -> Vec<(&'static str, CopyMode, String, u64, u64)> {
+    use CopyMode::{Blocking, Stream};
+    let row = |call, mode, ends: &str, calls, bytes| (call, mode, ends.to_owned(), calls, bytes);
+    let mut rows = vec![
+        row("cuMemcpyHtoD", Blocking, "Host>Device0", 2, 203),
+        row("cuMemcpyDtoH", Blocking, "Device0>Host", 1, 103),
+        row("cuMemcpyDtoHAsync", Stream, "Device0>Pinned", 1, 104),
+        row("cuMemcpy", Blocking, "Device0>Device1", 1, 105),
+        row("cuMemcpyAsync", Stream, "Device0>Managed", 2, 213),
+        row("cuMemcpyPeer", Blocking, "Device0>Device1", 1, 108),
+        row("cuMemcpyHtoA", Blocking, "Host>Device0", 1, 109),
+        row("cuMemcpy2D", Blocking, "Device0>Host", 1, 110),
+        row("cuMemcpyBatchAsync", Stream, "Device0>Host", 1, 111),
+        row("cuMemcpyBatchAsync", Stream, "Host>Device0", 1, 112),
+        row("cuMemsetD32", Blocking, ">Device0", 1, 4 * 113),
+        row("cuLaunchKernel", Stream, ">", 3, 0),
+        row("cuGraphLaunch", Stream, ">", 1, 0),
+        row("cuMemcpyAsync", Stream, "Host>Device0", 1, 115),
+    ];
+    rows.sort_unstable();
+    rows
+}
+
+#[test]
+fn copies_of_every_kind_are_counted_with_the_memory_of_both_ends() {
+    let stage = Stage::new();
+    let output = stage.run("leave", &[]);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(output.status.success());
+    let (rows, staged) = stage.rows();
+    let mut expected = expected();
+    let mut add = |call: &str, ends: &str, calls: u64, bytes: u64| {
+        let found = expected.iter_mut().find(|it| it.0 == call && it.2 == ends).expect("a row");
+        (found.3, found.4) = (found.3 + calls, found.4 + bytes);
+    };
+    add("cuMemcpyDtoH", "Device0>Host", 1, 201);
+    add("cuMemcpyDtoHAsync", "Device0>Pinned", 1, 202);
+    add("cuMemcpyHtoD", "Host>Device0", 1, 300);
+    assert_eq!(seen(&rows), expected);
+    assert!(rows.iter().all(|row| row.rank == 5 && row.time_s.0 > 0.0), "{rows:#?}");
+    assert!(rows.iter().all(|row| row.device == "GPU-00000000-0000-0000-0000-000000000000"), "{rows:#?}");
+    let seen: Vec<_> = staged
+        .iter()
+        .map(|it| (it.comm.as_str(), it.direction, it.memory, it.mode, it.matches, it.bytes))
+        .collect();
+    let (host, pinned) = (Memory::Host, Memory::Pinned);
+    assert_eq!(
+        seen,
+        [
+            ("W", End::Sent, host, CopyMode::Blocking, 1, 200),
+            ("W", End::Received, host, CopyMode::Blocking, 1, 200),
+            ("W_d1", End::Sent, pinned, CopyMode::Stream, 1, 200),
+        ]
+    );
+    assert!(staged.iter().all(|it| it.time_s.0 > 0.0), "{staged:#?}");
+}
+
+#[test]
+fn a_killed_process_leaves_what_was_copied() {
+    let stage = Stage::new();
+    let output = stage.run("kill", &[]);
+    assert_eq!(output.status.signal(), Some(9));
+    let (rows, _) = stage.rows();
+    let mut expected = expected();
+    expected.push(("cuMemcpy", CopyMode::Blocking, "Host>Device0".to_owned(), 1, 116));
+    expected.sort_unstable();
+    assert_eq!(seen(&rows), expected);
+}
+
+#[test]
+fn a_program_without_mpi_leaves_nothing() {
+    let stage = Stage::new();
+    let output = stage.run("end", &[]);
+    assert!(output.status.success());
+    assert_eq!(stage.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn where_cupti_cannot_be_used_the_program_goes_on_and_one_sentence_says_why() {
+    let stage = Stage::new();
+    for (variable, value, why) in [
+        ("FAKE_CUPTI", "taken", "another tool uses CUPTI in this process"),
+        ("MPISEE_GPU_CUPTI", "/none/libcupti.so.13", "/none/libcupti.so.13 cannot be loaded"),
+        ("MPISEE_GPU_CUPTI", "auto", "--gpu-cupti"),
+    ] {
+        let output = stage.run("end", &[(variable, value)]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        assert!(said.starts_with("mpisee: copies between host and GPUs are not counted: "), "{said}");
+        assert!(said.contains(why) && said.lines().count() == 1, "{said}");
+        assert_eq!(stage.left(), Vec::<PathBuf>::new());
+    }
+}
