@@ -37,16 +37,16 @@ int main(int count, char **arguments) {
         uint64_t flags = is_two ? fake_ipc_open(other) : 0;
         struct fake_access halo[] = {{0xe0, cells, 0xffffffffu, 8, FAKE_STORE, 9},
                                      {0xe0, flags + 512, 0xf, 8, FAKE_STORE, 3}};
-        fake_launch(1, 3, 7, "copy", halo, is_two ? 2 : 1);
-        fake_stream_wait(1, 3);
+        fake_launch(1, 1, 7, "copy", halo, is_two ? 2 : 1);
+        fake_stream_wait(1, 1);
         MPI_Send(handle, 13, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
     } else if (rank == 0) {
         MPI_Recv(handle, 13, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     if (rank == 2) {
         /* Nothing remote. */
-        fake_launch(1, 3, 7, "copy", NULL, 0);
-        fake_stream_wait(1, 3);
+        fake_launch(1, 1, 7, "copy", NULL, 0);
+        fake_stream_wait(1, 1);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (count > 1 && strcmp(arguments[1], "kill") == 0) {

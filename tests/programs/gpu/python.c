@@ -13,7 +13,7 @@ int begin(void) {
 int end(void) { return MPI_Finalize(); }
 
 static void *run(void *accesses) {
-    fake_launch(1, 3, 7, "copy", accesses, 1);
+    fake_launch(1, 1, 7, "copy", accesses, 1);
     return NULL;
 }
 

@@ -39,12 +39,12 @@ def store(warps):
 
 # What a package runs is of the line that called the package.
 package = {"library": library}
-exec(compile("def all_reduce(data):\n    library.fake_launch(1, 3, 7, b'copy', data, 1)\n",
+exec(compile("def all_reduce(data):\n    library.fake_launch(1, 1, 7, b'copy', data, 1)\n",
              "/opt/lib/python3.0/site-packages/package.py", "exec"), package)
 
-library.fake_launch(1, 3, 7, b"copy", store(3 + rank), 1)  # first
+library.fake_launch(1, 1, 7, b"copy", store(3 + rank), 1)  # first
 for turn in range(2):
-    library.fake_launch(1, 3, 7, b"copy", store(5 + rank), 1)  # second
+    library.fake_launch(1, 1, 7, b"copy", store(5 + rank), 1)  # second
 package["all_reduce"](store(7))  # package
 assert library.launch_in_thread(store(11)) == 0
 library.fake_context_wait(1)

@@ -91,8 +91,8 @@ static uint64_t named(int device, size_t bytes, const char *text) {
 /* Warps of 8 bytes for each lane. */
 static void store(uint64_t address, uint32_t warps) {
     struct fake_access access = {0xe0, address, 0xffffffffu, 8, FAKE_STORE, warps};
-    fake_launch(1, 3, 7, "copy", &access, 1);
-    fake_stream_wait(1, 3);
+    fake_launch(1, 1, 7, "copy", &access, 1);
+    fake_stream_wait(1, 1);
 }
 
 static void give(int to, unsigned char fabric[64], unsigned char pool[64]) {

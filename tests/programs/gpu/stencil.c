@@ -20,7 +20,7 @@ __attribute__((noinline)) static uint64_t make_cells(int device) {
 static void launch(const char *kernel, uint64_t offset, uint64_t address, uint32_t lanes, uint32_t bytes,
                    uint32_t flags, uint32_t warps) {
     struct fake_access access = {offset, address, lanes, bytes, flags, warps};
-    fake_launch(1, 3, 7, kernel, &access, 1);
+    fake_launch(1, 1, 7, kernel, &access, 1);
 }
 
 int main(int count, char **arguments) {
@@ -45,7 +45,7 @@ int main(int count, char **arguments) {
     launch("copy", 0x80, theirs, ALL, 8, FAKE_STORE, 5 + rank);
     launch("copy", 0xf0, theirs, ALL, 4, FAKE_LOAD, 2 + rank);
     launch("count", 0x40, flag, 0x7, 4, FAKE_ATOMIC, 1 + rank);
-    fake_stream_wait(1, 3);
+    fake_stream_wait(1, 1);
     MPI_Sendrecv(out, 101 + rank, MPI_CHAR, right, 0, in, sizeof in, MPI_CHAR, (rank + ranks - 1) % ranks, 0,
                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Barrier(MPI_COMM_WORLD);
