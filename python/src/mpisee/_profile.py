@@ -209,6 +209,26 @@ class Profile(Generic[Frame]):
         return self.table("gpu")
 
     @property
+    def gpus(self) -> Frame:
+        """The GPUs of each node that a rank saw, and the ranks that used them."""
+        return self.table("gpus")
+
+    @property
+    def nics(self) -> Frame:
+        """The network adapters of nodes with GPUs."""
+        return self.table("nics")
+
+    @property
+    def copies(self) -> Frame:
+        """Copies between host and GPUs, and launches, where ``--gpu-copies`` counted them."""
+        return self.table("copies")
+
+    @property
+    def staged(self) -> Frame:
+        """Copies right before a send or right after a receive of the same memory of the host."""
+        return self.table("staged")
+
+    @property
     def binaries(self) -> Frame:
         """The files in which objects of ``gpu`` have addresses."""
         return self.table("binaries")
