@@ -2,6 +2,8 @@
 
 #[path = "advise/dominating.rs"]
 mod dominating;
+#[path = "advise/gpu_far.rs"]
+mod gpu_far;
 #[path = "advise/measured.rs"]
 mod measured;
 #[path = "advise/places.rs"]
@@ -205,7 +207,7 @@ fn findings_are_said_in_words() {
     let uneven = measured::uneven(2.3).write();
     let of_messages =
         [late_sender(41), late_receiver(), hot_receiver(), all_in_turn()].map(|one| one.write());
-    let mut profiles = vec![crowded, profile, uneven];
+    let mut profiles = vec![crowded, profile, uneven, gpu_far::run().write()];
     profiles.extend(of_messages);
     let advised = |profile: &Written| profile.run(&["advise", "app.mpisee", "--format", "csv"]).stdout;
     let found: Vec<String> = profiles.iter().map(advised).collect();

@@ -55,7 +55,7 @@ fn assert_devices(directory: &Path, ranks: [&str; 3]) {
         let address = &addresses()[number];
         assert_eq!((row.uuid.as_str(), row.part_of.as_str()), (uuid, part_of));
         assert_eq!((row.mig, &row.pci_address), (Some(mig), address));
-        assert_eq!(row.memory_bytes, Some(1009 * (number as u64 + 1) << 20));
+        assert_eq!(row.memory_bytes, Some((1009 * (number as u64 + 1)) << 20));
         assert_eq!(row.model, if mig == 1 { "Pretended GPU MIG 1g" } else { "Pretended GPU" });
         assert_eq!(row.ranks.to_string(), ranks[number], "{uuid}");
         assert_eq!(row.numa_node, of_device(address, "numa_node").parse().ok());
