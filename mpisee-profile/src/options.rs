@@ -309,7 +309,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu",
         value: "on|off",
         default: "off",
-        help: "Count what GPU kernels access on other devices, in other ranks and on the host; experimental: not yet run on a GPU",
+        help: "Count what GPU kernels access on other devices, in other ranks and on the host; experimental: run on an H100 and an H200 alone",
         apply: |options, text| on_or_off(text).map(|on| options.gpu = on),
     },
     Setting {
@@ -317,7 +317,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu-backend",
         value: "sanitizer|nvbit",
         default: "sanitizer",
-        help: "Tool that instruments kernels: CUDA's Sanitizer, or NVBit if mpisee was built with it; experimental: neither has run on a GPU",
+        help: "Tool that instruments kernels: CUDA's Sanitizer, or NVBit if mpisee was built with it; experimental: NVBit has not run on a GPU",
         apply: |options, text| {
             options.gpu_back_end = match text {
                 "sanitizer" => GpuBackEnd::Sanitizer,
@@ -359,7 +359,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu-records",
         value: "DIR",
         default: "off",
-        help: "Write a record of every access to DIR, a file per process; large and slow; experimental: not yet run on a GPU",
+        help: "Write a record of every access to DIR, a file per process; large and slow; experimental",
         apply: |options, text| {
             if text.is_empty() {
                 return Err("is neither off nor the name of a directory".to_owned());
@@ -425,7 +425,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "nccl",
         value: "auto|on|off",
         default: "auto",
-        help: "Count NCCL's and RCCL's communicators; auto: in programs that are linked with one; on: also where Python loads it; not yet run on a GPU",
+        help: "Count NCCL's and RCCL's communicators; auto: in programs that are linked with one; on: also where Python loads it; not yet run between GPUs",
         apply: |options, text| {
             options.nccl = match text {
                 "auto" => Nccl::Auto,
