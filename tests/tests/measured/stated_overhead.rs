@@ -57,5 +57,6 @@ fn where_the_program_works_between_calls() {
 
 #[test]
 fn where_all_caches_are_cold() {
-    states_what_it_adds(["allreduce", "1000", "16384"]);
+    // More than last-level caches hold: where they hold it, too little is stated (docs/cost.md).
+    states_what_it_adds(["allreduce", "1000", "65536"]);
 }
