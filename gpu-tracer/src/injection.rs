@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The patches, beside the library.
 const PATCHES: &str = "patches.fatbin";
 
-/// What is counted.
+/// The events that are counted.
 enum Counted {
     /// Accesses of kernels.
     Kernels(&'static Shared),

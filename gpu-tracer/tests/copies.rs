@@ -79,7 +79,7 @@ fn seen(rows: &[CopyRow]) -> Vec<(&str, CopyMode, String, u64, u64)> {
     seen
 }
 
-/// What the program calls before it stages messages.
+/// The calls that the program makes before it stages messages.
 fn expected() -> Vec<(&'static str, CopyMode, String, u64, u64)> {
     use CopyMode::{Blocking, Stream};
     let row = |call, mode, ends: &str, calls, bytes| (call, mode, ends.to_owned(), calls, bytes);

@@ -15,7 +15,7 @@ const BETWEEN_WRITES: Duration = Duration::from_millis(20);
 /// Lines of Python that have rows of their own.
 const MOST_LINES: usize = 4096;
 
-/// What counters count.
+/// The key of a counter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// Calls of the driver.
@@ -26,9 +26,9 @@ pub enum Key {
         is_async: bool,
         /// The current device, or [`NO_DEVICE`].
         device: c_int,
-        /// What was read.
+        /// The memory that was read.
         from: Option<Found>,
-        /// What was written.
+        /// The memory that was written.
         to: Option<Found>,
         /// The number of the line.
         line: u32,

@@ -39,7 +39,7 @@ impl<T: Copy> Ranges<T> {
             }
             each(to - from, value);
             self.ranges.remove(at);
-            // What is before and after stays, in its place by age.
+            // The parts before and after stay, in their place by age.
             for rest in [(to, last, value), (first, from, value)] {
                 if rest.0 < rest.1 {
                     self.ranges.insert(at, rest);
@@ -79,7 +79,7 @@ pub struct Portion {
 }
 
 impl<T> ToHost<T> {
-    /// The part of a copy that overlaps so many bytes of what it reaches over.
+    /// The part of a copy that overlaps a number of the bytes that it reaches over.
     pub fn portion(&self, overlap: u64) -> Portion {
         let share = |of: u64| {
             let product = u128::from(of) * u128::from(overlap);

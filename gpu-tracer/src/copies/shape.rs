@@ -1,4 +1,4 @@
-//! What a call of the driver copies: its ends and bytes, read from its parameters.
+//! The copy that a call of the driver makes: its ends and bytes, read from its parameters.
 //!
 //! Parameters and NVIDIA's descriptions of copies are words of eight bytes here; `device/cupti_abi.c` has the C compiler compare
 //! the places of what is used with NVIDIA's headers.
@@ -21,7 +21,7 @@ pub enum End {
 pub enum Size {
     /// The parameter of that number.
     Word(usize),
-    /// The parameter of that number, in elements of so many bytes.
+    /// The parameter of that number, in elements of a number of bytes.
     Elements(usize, u64),
     /// Elements in a row, and in the next parameter rows; the pitch of rows is the parameter 1.
     Rows(usize, u64),
@@ -32,9 +32,9 @@ pub enum Size {
 pub enum Shape {
     /// Ends and size.
     Plain {
-        /// What is written.
+        /// The memory that is written.
         to: End,
-        /// What is read.
+        /// The memory that is read.
         from: End,
         /// How much.
         size: Size,
@@ -65,9 +65,9 @@ pub enum Place {
 /// One copy of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// What is written.
+    /// The memory that is written.
     pub to: Place,
-    /// What is read.
+    /// The memory that is read.
     pub from: Place,
     /// The bytes.
     pub bytes: u64,

@@ -80,7 +80,7 @@ pub struct Counts {
     /// By device, instruction and what it accesses.
     numbers: HashMap<(String, u64, u64), u32>,
     values: Vec<Values>,
-    /// What takes the place of `values`' own, where some intervals alone count.
+    /// Estimates, which take the place of `values`' own where some intervals alone count.
     pub estimates: Estimates,
     /// The range of each.
     ranges: Vec<u32>,

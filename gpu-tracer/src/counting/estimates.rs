@@ -35,7 +35,7 @@ struct Launches {
     has_changed: bool,
 }
 
-/// What a counter has.
+/// Sums of a counter.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     current: u64,
@@ -211,7 +211,7 @@ impl Sum {
         }
     }
 
-    /// What all launches would have, and the variance of that.
+    /// The estimate for all launches, and its variance.
     fn estimate(&self, of: &Launches) -> (f64, f64) {
         let counted = (self.first + self.drawn) as f64;
         let other = of.all.saturating_sub(of.first + of.drawn) as f64;

@@ -21,7 +21,7 @@ impl Patience {
         self.launching.insert((thread::current().id(), stream));
     }
 
-    /// This thread has waited for a stream, or, without one, for the context. Whether nothing runs there: what a thread
+    /// This thread has waited for a stream, or, without one, for the context. Returns whether nothing runs there: what a thread
     /// launched before it waited has come to its end, what another launches meanwhile may not.
     pub fn waited(&mut self, stream: Option<u64>) -> bool {
         let own = thread::current().id();

@@ -104,7 +104,7 @@ fn place_in(link: &Path) -> (PathBuf, Place) {
         }
         path.push(name);
     }
-    // What follows is not on PCI, as a virtual adapter's own folder.
+    // The rest is not on PCI, as a virtual adapter's own folder.
     path.truncate(length);
     if path.len() < 2 {
         return Default::default();

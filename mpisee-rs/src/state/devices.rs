@@ -1,4 +1,4 @@
-//! The GPUs that the process sees and uses, as CUDA's driver tells, and what its node has near them, into the segment.
+//! The GPUs that the process sees and uses, by CUDA's driver, and the adapters and NUMA nodes of its node, into the segment.
 //!
 //! The driver is asked only where the program has loaded and initialised it: nothing is loaded, and no context is made. It is asked
 //! at the end of MPI, and once before, when a thread that calls MPI has a context, for the sake of processes that are killed.
@@ -155,7 +155,7 @@ impl Driver {
         }
     }
 
-    /// What the driver tells, and `/sys`; nothing unless the program has initialised the driver. NVML adds NVLinks.
+    /// The facts of the driver and of `/sys`; none unless the program has initialised the driver. NVML adds NVLinks.
     fn facts(&self, nvml: Option<&Nvml>) -> Vec<DeviceFact> {
         let sys = Path::new(SYS);
         let mut seen: Vec<Seen> =
@@ -220,7 +220,7 @@ impl Driver {
         unsafe { get_state(device, &raw mut flags, &raw mut is_active) == 0 && is_active != 0 }
     }
 
-    /// What is known of a device; `None` without a UUID.
+    /// A device, as far as it is known; `None` without a UUID.
     fn see(&self, sys: &Path, device: Device) -> Option<Seen> {
         // Of a MIG instance the first is of its GPU, the second its own.
         let whole = uuid(self.get_uuid, device);

@@ -46,7 +46,7 @@ uint64_t context_of(int device);
 
 struct module { uint64_t module; uint32_t instructions; int is_patched; const void *image; size_t bytes; };
 extern struct module modules[MOST];
-/* Whether a launch in another stream than the NULL stream is being reported. */
+/* True while a launch in another stream than the NULL stream is reported. */
 extern int in_own_stream;
 void *function_of(uint64_t module, const char *name);
 /* Handle of a function in a launch: the kernel of a library (`CUkernel`) in streams of odd numbers. */

@@ -66,7 +66,7 @@ fn staged(rows: &[StagedRow], rank: u32) -> Vec<(&str, End, Memory, CopyMode, u6
     seen
 }
 
-/// What a rank copies and launches.
+/// The copies and launches of a rank.
 fn check(directory: &Path, said: &str, at_end: Option<(u64, u64)>) {
     use CopyMode::{Blocking, Stream};
     let (host, pinned, device) = (Some(Memory::Host), Some(Memory::Pinned), Some(Memory::Device));
