@@ -46,6 +46,18 @@ pub struct IndexedTables<'t> {
     pub got: u64,
 }
 
+/// Bytes of `.eh_frame_hdr` that say where `.eh_frame` is.
+pub const HEADER_BYTES: usize = 8;
+
+/// The address of `.eh_frame`, from that of `.eh_frame_hdr` and its first bytes; `None` unless these are as linkers write them.
+pub fn frames_address(header_address: u64, header: &[u8]) -> Option<u64> {
+    // Of the encodings of a pointer: a distance from where it is itself, with four bytes and a sign.
+    const PCREL_SDATA4: u8 = 0x1b;
+    let &[1, PCREL_SDATA4, _, _, a, b, c, d, ..] = header else { return None };
+    let distance = i32::from_ne_bytes([a, b, c, d]);
+    Some(header_address.wrapping_add(4).wrapping_add_signed(i64::from(distance)))
+}
+
 type Part<'t> = EndianSlice<'t, LittleEndian>;
 const BYTES_OF_ADDRESS: u8 = 8;
 

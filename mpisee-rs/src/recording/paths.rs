@@ -7,10 +7,10 @@
 use super::Recorder;
 use crate::state::bindings::BINDINGS;
 use crate::state::objects;
-use crate::state::python::{self, PythonStack};
+use crate::state::python::PythonStack;
 use crate::state::sampled_overhead;
 use crate::state::sites::SITES;
-use crate::state::unwinder::{MOST_FRAMES, Unwinder};
+use crate::state::unwinder::Unwinder;
 use crate::storage::cancellation::NotCancelled;
 use crate::storage::counters::{add, update};
 use crate::storage::frame::{self, ExportFrame};
@@ -18,7 +18,7 @@ use crate::storage::hot::HOT;
 use crate::storage::patience::try_lock_anyway;
 use crate::storage::{clock, memory};
 use mpisee_profile::segment::layout::{overhead, path};
-use mpisee_profile::segment::log::{Code, Record};
+use mpisee_profile::segment::log::{Code, MOST_PATH_FRAMES, MOST_PATH_LINES, Record};
 use mpisee_profile::segment::{Key, PathKey};
 use mpisee_profile::{CommId, Operation, Ticks};
 use rustc_hash::FxHashMap;
@@ -60,7 +60,7 @@ struct Paths {
 }
 
 /// Numbers that tell a path apart, at most.
-const MOST_KEY: usize = MOST_FRAMES + python::MOST_FRAMES;
+const MOST_KEY: usize = MOST_PATH_FRAMES + MOST_PATH_LINES;
 
 /// How much there is of a path.
 struct Walked {
@@ -228,14 +228,14 @@ impl Paths {
             self.binaries = binaries;
             self.python.look();
         }
-        let Some((addresses, identities)) = key.split_first_chunk_mut::<MOST_FRAMES>() else {
+        let Some((addresses, identities)) = key.split_first_chunk_mut::<MOST_PATH_FRAMES>() else {
             return Walked { frames: 0, lines: 0 };
         };
         self.python.begin();
         let python = &mut self.python;
         let frames = self.unwinder.walk(caller, addresses, |address| python.enter(address));
         let lines = self.python.identities(identities);
-        key.copy_within(MOST_FRAMES..MOST_FRAMES + lines, frames);
+        key.copy_within(MOST_PATH_FRAMES..MOST_PATH_FRAMES + lines, frames);
         Walked { frames, lines }
     }
 

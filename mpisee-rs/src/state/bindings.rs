@@ -25,7 +25,7 @@ pub static BINDINGS: Bindings = Bindings {
 };
 
 /// Functions of the bindings at most between the program and the library.
-const MOST_FRAMES: usize = 4;
+const MOST_BINDING_FRAMES: usize = 4;
 /// In place of a distance that is not known.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -88,7 +88,7 @@ impl Bindings {
     /// The address in the program to which a call returns. Where the frame of a binding is not understood it is that in the binding.
     pub fn caller_outside(&self, frame: &ExportFrame) -> u64 {
         let mut outer = *frame;
-        for _ in 0..MOST_FRAMES {
+        for _ in 0..MOST_BINDING_FRAMES {
             if !self.contain(outer.returns_to as usize) {
                 return outer.returns_to;
             }

@@ -1,6 +1,7 @@
 //! The program and the libraries that are loaded into the process.
 
 use crate::state::mapping::{self, MOST_NAME_BYTES, Mapping, mapped, read_memory};
+use mpisee_symbols::unwind_rules::{HEADER_BYTES, frames_address};
 use mpisee_symbols::{LoadedObject, find_object};
 use std::borrow::Cow;
 use std::ffi::{CString, OsString};
@@ -261,15 +262,11 @@ impl Places {
 
     /// Where `.eh_frame` is; `None` unless the header is of a kind that is understood.
     fn frames(&self) -> Option<Range<usize>> {
-        const HEADER_BYTES: usize = 8;
         let start = self.header.start;
         if self.header.len() < HEADER_BYTES || self.end_of_segment(start)? < self.header.end {
             return None;
         }
-        let &[1, PCREL_SDATA4, _, _, a, b, c, d] = copied(start, HEADER_BYTES)?.as_slice() else {
-            return None;
-        };
-        let at = (start + 4).wrapping_add_signed(i32::from_ne_bytes([a, b, c, d]) as isize);
+        let at = frames_address(start as u64, &copied(start, HEADER_BYTES)?)? as usize;
         Some(at..self.end_of_segment(at)?)
     }
 
@@ -295,9 +292,6 @@ fn places(bias: u64, headers: &[libc::Elf64_Phdr]) -> Option<Places> {
     }
     Some(Places { header: range(header, header.p_memsz), segments })
 }
-
-/// Encodings of the pointers in `.eh_frame_hdr`: relative to their own address, with four bytes and a sign.
-const PCREL_SDATA4: u8 = 0x1b;
 
 /// The tables of an object, which `stays` loaded or may be unloaded.
 fn tables(places: &Places, stays: bool) -> Option<Tables> {

@@ -4,11 +4,9 @@
 //! as they lie in memory (`mpisee-python-frames`).
 
 use crate::state::objects;
+use mpisee_profile::segment::log::MOST_PATH_LINES;
 use mpisee_python_frames::{Frame, Memory, Python, Unsupported};
 use std::ops::Range;
-
-/// Frames of Python on a path at most; of a deeper stack those nearest to the call are kept.
-pub const MOST_FRAMES: usize = 64;
 
 /// A line on a stack of Python.
 pub struct Line {
@@ -45,7 +43,7 @@ impl PythonStack {
 
     /// Looks whether there is a Python by now.
     pub fn look(&mut self) {
-        if self.python.is_some() || self.frames.try_reserve(MOST_FRAMES).is_err() {
+        if self.python.is_some() || self.frames.try_reserve(MOST_PATH_LINES).is_err() {
             return;
         }
         self.python = Python::find();
@@ -72,7 +70,7 @@ impl PythonStack {
         if let Some(Ok(python)) = &self.python
             && let Some(mut walk) = python.walk(&mut self.memory)
         {
-            while self.frames.len() < MOST_FRAMES
+            while self.frames.len() < MOST_PATH_LINES
                 && let Some(frame) = python.next(&mut walk, &mut self.memory)
             {
                 self.frames.push(frame);

@@ -33,7 +33,7 @@ pub static SITES: Sites = Sites {
     without_room: AtomicU32::new(0),
     outside: AtomicU32::new(0),
     loaded: PatientMutex::new(None),
-    known: PatientMutex::new(Known {
+    logged: PatientMutex::new(Logged {
         modules: Vec::new(),
         files: LibraryFiles::new(),
         count: 0,
@@ -54,11 +54,11 @@ pub struct Sites {
     outside: AtomicU32,
     /// All objects when an address was in none of them for the last time.
     loaded: PatientMutex<Option<Loaded>>,
-    known: PatientMutex<Known>,
+    logged: PatientMutex<Logged>,
 }
 
 /// Binaries and sites that are in the log.
-struct Known {
+struct Logged {
     /// The binaries and functions, in the order of their numbers.
     modules: Vec<Module>,
     files: LibraryFiles,
@@ -148,20 +148,20 @@ impl Sites {
         if caller >> ADDRESS_BITS != 0 {
             return false;
         }
-        let Some(mut known) = self.known.lock() else { return false };
+        let Some(mut logged) = self.logged.lock() else { return false };
         let mut is_replaced = false;
         let mut is_any_replaced = false;
         for other in Operation::all() {
             let key = key_of(other, caller);
             let Some(number) = self.numbers.get(key) else { continue };
-            let Some(new) = self.number_of_other_code(world, &mut known, other, number, code) else {
+            let Some(new) = self.number_of_other_code(world, &mut logged, other, number, code) else {
                 continue;
             };
             self.numbers.insert(key, new);
             is_any_replaced = true;
             is_replaced |= other == operation;
         }
-        drop(known);
+        drop(logged);
         if !is_any_replaced {
             return false;
         }
@@ -180,12 +180,12 @@ impl Sites {
     fn number_of_other_code(
         &self,
         world: &World,
-        known: &mut Known,
+        logged: &mut Logged,
         operation: Operation,
         number: u32,
         code: Option<Code>,
     ) -> Option<u32> {
-        let before = if number == NO_NUMBER { None } else { Some(known.sites.get(number as usize)?.code) };
+        let before = if number == NO_NUMBER { None } else { Some(logged.sites.get(number as usize)?.code) };
         if before == code {
             return None;
         }
@@ -194,10 +194,10 @@ impl Sites {
             return Some(NO_NUMBER);
         };
         let site = Site { operation, code };
-        known.is_reloaded |= number != NO_NUMBER;
-        let new = known.number_before(site).or_else(|| known.number_of(world, site));
+        logged.is_reloaded |= number != NO_NUMBER;
+        let new = logged.number_before(site).or_else(|| logged.number_of(world, site));
         if new.is_none() && number != NO_NUMBER {
-            self.note_without_number(world, known);
+            self.note_without_number(world, logged);
         }
         Some(new.unwrap_or(NO_NUMBER)).filter(|&new| new != number)
     }
@@ -205,23 +205,24 @@ impl Sites {
     #[cold]
     fn first_seen(&self, world: &World, key: u64, operation: Operation, caller: u64) -> u32 {
         let _not_cancelled = NotCancelled::new();
-        // Before the lock is taken: another thread may hold the loader's and want this one.
+        // Before `logged` is locked: this may take the loader's lock, and a thread that holds that, in a constructor of a library, may
+        // make an MPI call and wait for `logged`.
         let found = self.find(caller);
         // New sites are often those of a library that was just loaded, and that may have brought the driver.
         buffers::look_for_driver();
-        let Some(mut known) = self.known.lock() else { return self.note_no_room() };
+        let Some(mut logged) = self.logged.lock() else { return self.note_no_room() };
         // Another thread may have come first.
         if let Some(number) = self.numbers.get(key) {
             return number;
         }
         let number = match found {
-            Found::Outside => None,
-            Found::NoRoom => return self.note_no_room(),
+            Lookup::Outside => None,
+            Lookup::NoRoom => return self.note_no_room(),
             found => {
-                let code = known.code(&world.segment, found);
-                let number = code.and_then(|code| known.number_of(world, Site { operation, code }));
+                let code = logged.code(&world.segment, found);
+                let number = code.and_then(|code| logged.number_of(world, Site { operation, code }));
                 if number.is_none() {
-                    self.note_without_number(world, &known);
+                    self.note_without_number(world, &logged);
                 }
                 number
             }
@@ -245,32 +246,32 @@ impl Sites {
     }
 
     /// Notes a site that gets no number.
-    fn note_without_number(&self, world: &World, known: &Known) {
-        let count = if known.count < world.options.sites { &self.without_room } else { &self.over_limit };
+    fn note_without_number(&self, world: &World, logged: &Logged) {
+        let count = if logged.count < world.options.sites { &self.without_room } else { &self.over_limit };
         count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The place of a return address.
-    fn find(&self, caller: u64) -> Found {
+    fn find(&self, caller: u64) -> Lookup {
         // The call may be the last instruction of its function, and of its binary.
         let call_end = caller as usize - 1;
         // PERF: most places are in few binaries. Nothing is allocated for these, so that the handler of a signal that leaves from here
         // leaves nothing undone.
         let Some(stamp) = Stamp::at(call_end) else { return self.outside() };
-        let Some(known) = self.known.lock() else { return Found::NoRoom };
-        if let Some(code) = known.code_at(call_end, &stamp) {
-            return Found::Known(code);
+        let Some(logged) = self.logged.lock() else { return Lookup::NoRoom };
+        if let Some(code) = logged.code_at(call_end, &stamp) {
+            return Lookup::Known(code);
         }
-        drop(known);
+        drop(logged);
         // PERF: of code that is made as the program runs each place is new, and binaries are many.
         if let Stamp::Changes(changes) = stamp {
-            let Some(loaded) = self.loaded.lock() else { return Found::NoRoom };
+            let Some(loaded) = self.loaded.lock() else { return Lookup::NoRoom };
             if loaded.as_ref().is_some_and(|loaded| loaded.is_outside(call_end, changes)) {
                 return self.outside();
             }
         }
         if !memory::is_left_to_all(BYTES_TO_FIND_A_SITE) {
-            return Found::NoRoom;
+            return Lookup::NoRoom;
         }
         let Some(object) = objects::object_at(call_end) else {
             let now = Loaded::now();
@@ -280,18 +281,18 @@ impl Sites {
             return self.outside();
         };
         if own_range().contains(&call_end) {
-            return Found::Outside;
+            return Lookup::Outside;
         }
         // This call is at its place in the bindings, later ones are where the program calls these.
         if BINDINGS.came_late(&object) {
             HOT.set_sites(SiteMode::BeyondBindings);
         }
-        Found::New { object, call_end, stamp }
+        Lookup::New { object, call_end, stamp }
     }
 
-    fn outside(&self) -> Found {
+    fn outside(&self) -> Lookup {
         self.outside.fetch_add(1, Ordering::Relaxed);
-        Found::Outside
+        Lookup::Outside
     }
 
     /// Sites that came after the limit on their number, and calls and sites for which there was no room.
@@ -303,28 +304,28 @@ impl Sites {
     pub fn codes(&self, segment: &Segment, addresses: &[usize]) -> Vec<Code> {
         let before: Vec<usize> = addresses.iter().map(|address| address.wrapping_sub(1)).collect();
         let objects = objects::objects_at(&before);
-        let Some(mut known) = self.known.lock() else { return Vec::new() };
+        let Some(mut logged) = self.logged.lock() else { return Vec::new() };
         let codes = addresses.iter().zip(objects).map_while(|(&address, object)| {
             let object = object?;
             let offset = address.wrapping_sub(object.bias) as u64;
-            Some(Code { module: known.module(segment, object)?, offset })
+            Some(Code { module: logged.module(segment, object)?, offset })
         });
         codes.collect()
     }
 
     /// The places of lines of Python, from the MPI call outwards.
     pub fn codes_of_lines(&self, segment: &Segment, lines: Vec<Line>) -> Vec<Code> {
-        let Some(mut known) = self.known.lock() else { return Vec::new() };
+        let Some(mut logged) = self.logged.lock() else { return Vec::new() };
         let code = |Line { file, function, line }| {
-            let module = known.number(segment, Module::Function { file, name: function })?;
+            let module = logged.number(segment, Module::Function { file, name: function })?;
             Some(Code { module, offset: u64::from(line) })
         };
         lines.into_iter().map_while(code).collect()
     }
 }
 
-/// Where a call is.
-enum Found {
+/// Where the call of a return address was found.
+enum Lookup {
     /// In a binary that has sites.
     Known(Code),
     /// In another one; the address is that of the call's last byte.
@@ -335,13 +336,13 @@ enum Found {
     NoRoom,
 }
 
-impl Known {
+impl Logged {
     /// The place of a call, whose binary is logged if it has no number yet; `None` if there is no room for it.
-    fn code(&mut self, segment: &Segment, found: Found) -> Option<Code> {
+    fn code(&mut self, segment: &Segment, found: Lookup) -> Option<Code> {
         let (object, call_end, stamp) = match found {
-            Found::Known(code) => return Some(code),
-            Found::New { object, call_end, stamp } => (object, call_end, stamp),
-            Found::Outside | Found::NoRoom => return None,
+            Lookup::Known(code) => return Some(code),
+            Lookup::New { object, call_end, stamp } => (object, call_end, stamp),
+            Lookup::Outside | Lookup::NoRoom => return None,
         };
         let (range, bias) = (object.range.clone(), object.bias);
         let module = self.module(segment, object)?;
@@ -431,10 +432,10 @@ pub fn prepare(world: &World) {
     if world.options.sites > 0 {
         let sites = world.options.sites as usize;
         if memory::is_left_to_all(sites * size_of::<Site>())
-            && let Some(mut known) = SITES.known.lock()
+            && let Some(mut logged) = SITES.logged.lock()
         {
             // Without room, calls from a library at the place of another one stay at the site of that.
-            let _ = known.sites.try_reserve_exact(sites);
+            let _ = logged.sites.try_reserve_exact(sites);
         }
         let has_bindings = BINDINGS.find();
         // A larger library has to look at each caller more closely.

@@ -18,8 +18,6 @@ use mpisee_symbols::computed_frame::{ComputedFrame, Registers};
 use mpisee_symbols::unwind_rules::Rules;
 use std::ops::Range;
 
-/// Frames of a path at most.
-pub const MOST_FRAMES: usize = MOST_PATH_FRAMES;
 /// More than is taken for a binary beside its tables.
 const BYTES_PER_BINARY: usize = 1 << 16;
 
@@ -140,18 +138,18 @@ impl Unwinder {
     pub fn walk(
         &mut self,
         caller: &ExportFrame,
-        path: &mut [usize; MOST_FRAMES],
+        path: &mut [usize; MOST_PATH_FRAMES],
         mut ends: impl FnMut(usize) -> bool,
     ) -> usize {
         let mut frames = 0;
         self.visit(caller, |address| {
             // The call's own site stays on its path in any case.
-            if frames == MOST_FRAMES || frames > 0 && ends(address) {
+            if frames == MOST_PATH_FRAMES || frames > 0 && ends(address) {
                 return false;
             }
             path[frames] = address;
             frames += 1;
-            frames < MOST_FRAMES
+            frames < MOST_PATH_FRAMES
         });
         frames
     }
@@ -390,6 +388,6 @@ mod tests {
             stack: address,
             outer: address,
         };
-        assert!(Unwinder::new().walk(&caller, &mut [0; MOST_FRAMES], |_| false) <= 1);
+        assert!(Unwinder::new().walk(&caller, &mut [0; MOST_PATH_FRAMES], |_| false) <= 1);
     }
 }

@@ -39,7 +39,8 @@ pub fn caller() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         let returns_to;
-        // SAFETY: with frame pointers, see `pointer`, the function has a frame, whose return address is there and does not change.
+        // SAFETY: the library is compiled with frame pointers (see `pointer`), so that the function has a frame, and the word above the one to
+        // which its frame pointer points is its return address, which does not change before it returns.
         unsafe {
             std::arch::asm!("mov {}, [rbp + 8]", out(reg) returns_to, options(pure, readonly, nostack, preserves_flags));
         }
@@ -80,7 +81,7 @@ pub fn library() -> u64 {
 }
 
 /// Frames of the library that a call goes through at most before it is recorded.
-const MOST_FRAMES: usize = 16;
+const MOST_OWN_FRAMES: usize = 16;
 
 /// From where a call is made.
 #[derive(Clone, Copy)]
@@ -107,12 +108,12 @@ impl ExportFrame {
     #[inline]
     pub fn leaving(pointer: u64, own: &Range<usize>) -> Option<ExportFrame> {
         let mut frame = pointer as usize as *const [usize; 2];
-        for _ in 0..MOST_FRAMES {
+        for _ in 0..MOST_OWN_FRAMES {
             if frame.is_null() || !frame.is_aligned() {
                 return None;
             }
-            // SAFETY: the frame pointer is that of a function of the library, or of one that such a function returns to: both are
-            // on the stack.
+            // SAFETY: this is the frame pointer of a function of the library that has not returned, as the functions before it return
+            // into the library: its frame is on this thread's stack, and begins with these two words.
             let [outer, returns_to] = unsafe { frame.read() };
             if !own.contains(&returns_to) {
                 let stack = frame.addr() + size_of::<[usize; 2]>();

@@ -14,7 +14,7 @@ use std::ffi::c_int;
 /// A blocking collective operation on `comm`.
 ///
 /// # Safety
-/// The arguments are those of the application's call, and `call` makes it.
+/// The arguments are those of the application's call, and `make` makes it.
 #[inline(always)]
 pub unsafe fn collective(
     operation: Operation,

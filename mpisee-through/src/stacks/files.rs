@@ -3,7 +3,7 @@
 use super::memory::Memory;
 use framehop::ExplicitModuleSectionInfo;
 use mpisee_symbols::unwind_rules::{
-    self, IndexedTables, Rules, may_debug_frame_be_endless, may_eh_frame_be_endless,
+    self, IndexedTables, Rules, frames_address, may_debug_frame_be_endless, may_eh_frame_be_endless,
 };
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -73,13 +73,6 @@ pub fn mappings(text: &str) -> Vec<Mapping> {
 /// Of a file in memory, the bytes with its program headers, and of a table, that are read at most.
 const MOST_HEAD_BYTES: usize = 1 << 16;
 const MOST_TABLE_BYTES: usize = 1 << 28;
-
-/// The address of `.eh_frame`, from the begin of `.eh_frame_hdr` at its address; `None` unless that is written as linkers do.
-fn table_of_index(address: u64, index: &[u8]) -> Option<u64> {
-    // Version 1, and a distance from the pointer itself, with four bytes and a sign.
-    let &[1, 0x1b, _, _, a, b, c, d, ..] = index else { return None };
-    Some(address.wrapping_add(4).wrapping_add_signed(i64::from(i32::from_ne_bytes([a, b, c, d]))))
-}
 
 /// An executable or library: its code and symbols, as far as stacks need them.
 #[derive(Default)]
@@ -204,7 +197,7 @@ impl File {
         let index = headers.iter().find(|header| header.p_type(endian) == object::elf::PT_GNU_EH_FRAME)?;
         let begin = index.p_vaddr(endian);
         let index = section(begin..begin.checked_add(index.p_memsz(endian))?)?;
-        let table = table_of_index(begin, &index.1)?;
+        let table = frames_address(begin, &index.1)?;
         let ends = loaded().map(|header| {
             let begin = header.p_vaddr(endian);
             begin..begin.saturating_add(header.p_filesz(endian))
