@@ -5,7 +5,7 @@
 //! cores, `group` sums them up, `beside_network` compares them with a replay, `waits` joins samples of arrivals and messages, `axis` has the ranks of matrices, `family` puts like
 //! communicators on one row, `filter` selects rows, `several_comms` names calls that count more than once, `cores` finds ranks that
 //! had no core, `placement` where the GPU of a rank is beside its cores, `finalize` those that come last to `MPI_Finalize`, `interrupted` and `left_behind` are about runs that did not end,
-//! `output`, `sheet`, `shades`, `picture` and `units` format results, `names` and `symbols` demangle and resolve functions, `sites`
+//! `output`, `sheet`, `shades`, `picture` and `units` format results, `names` demangles functions, `debug_info` finds those of an address, `sites`
 //! has the places in the program that call MPI, `timeline` what agents read while a job ran; `signals` notes those that end a program. The crate `mpisee-collect` reads the segments of running and killed programs.
 
 mod axis;
@@ -14,6 +14,7 @@ mod cli;
 mod comm_pattern;
 mod command;
 mod cores;
+mod debug_info;
 mod family;
 mod filter;
 mod finalize;
@@ -43,7 +44,6 @@ mod similar;
 mod sites;
 mod stacks;
 mod statistics;
-mod symbols;
 mod timeline;
 mod units;
 mod view;

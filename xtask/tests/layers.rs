@@ -243,7 +243,7 @@ fn upwards(house: &House, imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<S
 }
 
 /// Modules that need each other.
-fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
+fn cycles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
     imports
         .iter()
         .flat_map(|(module, all)| all.iter().map(move |other| (module, other)))
@@ -256,45 +256,45 @@ fn assert_layered(house: &House) {
     let imports = imports(house);
     assert!(imports.len() >= house.least_modules, "{} has {} modules", house.root, imports.len());
     assert_eq!(upwards(house, &imports), Vec::<String>::new());
-    assert_eq!(circles(&imports), Vec::<String>::new());
+    assert_eq!(cycles(&imports), Vec::<String>::new());
 }
 
 #[test]
-fn the_recorder_imports_downwards_without_circles() {
+fn the_recorder_imports_downwards_without_cycles() {
     assert_layered(&RECORDER);
 }
 
 #[test]
-fn the_formats_import_downwards_without_circles() {
+fn the_formats_import_downwards_without_cycles() {
     assert_layered(&FORMATS);
 }
 
 #[test]
-fn the_collection_imports_downwards_without_circles() {
+fn the_collection_imports_downwards_without_cycles() {
     assert_layered(&COLLECTION);
 }
 
 #[test]
-fn the_gpu_tracer_imports_downwards_without_circles() {
+fn the_gpu_tracer_imports_downwards_without_cycles() {
     assert_layered(&GPU_TRACER);
 }
 
 #[test]
-fn the_launcher_imports_downwards_without_circles() {
+fn the_launcher_imports_downwards_without_cycles() {
     assert_layered(&LAUNCHER);
 }
 
 #[test]
-fn mpisee_through_imports_downwards_without_circles() {
+fn mpisee_through_imports_downwards_without_cycles() {
     assert_layered(&THROUGH);
 }
 
 #[test]
-fn an_import_upwards_and_a_circle_are_found() {
+fn an_import_upwards_and_a_cycle_are_found() {
     let module = |path: &str| -> Module { path.split("::").map(str::to_owned).collect() };
     let pairs = [("memory::registry", "tracer"), ("tracer", "counting"), ("counting", "memory::registry")];
     let imports: BTreeMap<Module, BTreeSet<Module>> =
         pairs.iter().map(|(from, to)| (module(from), BTreeSet::from([module(to)]))).collect();
     assert_eq!(upwards(&GPU_TRACER, &imports), ["memory::registry imports from tracer"]);
-    assert_eq!(circles(&imports).len(), 3);
+    assert_eq!(cycles(&imports).len(), 3);
 }

@@ -32,8 +32,8 @@ pub struct CurrentCall {
 /// Where in the program a call is made, as far as somebody has looked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Its call stack; empty if nobody has looked.
-    pub stack: String,
+    /// Its call stack as functions with their lines, the innermost first; empty if nobody has looked.
+    pub stack: Vec<String>,
     /// The frame of `stack` that stands for it, counted from 0: the first one outside of libraries that call MPI for programs.
     pub outside: usize,
     /// Its call site; `None` if nobody has looked.
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn ranks_in_different_places_of_the_program_are_apart() {
         let at = |stack: &str| {
-            let place = Place { stack: stack.to_owned(), ..Place::default() };
+            let place = Place { stack: vec![stack.to_owned()], ..Place::default() };
             [CurrentCall { place, ..call(Operation::Recv, "W", 3, 1.0) }]
         };
         let calls = [at("step at a.c:7"), at("main at a.c:9"), at("step at a.c:7")];

@@ -1,6 +1,6 @@
 //! The frames of a call site.
 
-use crate::symbols::{BETWEEN, Binaries, Frame};
+use crate::debug_info::{BETWEEN, Binaries, Frame};
 use mpisee_profile::SiteId;
 use mpisee_profile::rows::SiteRow;
 

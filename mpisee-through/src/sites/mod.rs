@@ -1,6 +1,6 @@
 //! Call sites: the places in the program that call MPI, as functions and lines.
 //!
-//! `sites.csv` has the addresses, [`tables`] reads it, [`crate::symbols`] resolves them. [`frames`] has the frames of a site, [`wrappers`] says which of
+//! `sites.csv` has the addresses, [`tables`] reads it, [`crate::debug_info`] resolves them. [`frames`] has the frames of a site, [`wrappers`] says which of
 //! them are of libraries that call MPI for the program, [`place`] which frame is shown, [`sums`] adds up the calls of each
 //! place, [`paths`] reads call paths, and [`skipped`] reports patterns for frames that match none.
 
@@ -19,9 +19,9 @@ pub use skipped::need_frames;
 pub use sums::{PlaceSum, PlaceSums, place_sums, share_of_time, without_place};
 pub use wrappers::{Wrappers, is_start};
 
+use crate::debug_info::{Binaries, DebugFiles, SearchDirs};
 use crate::filter::CallFilter;
 use crate::group::By;
-use crate::symbols::{Binaries, DebugFiles, SearchDirs};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use frames::Unresolved;
@@ -37,8 +37,8 @@ use std::rc::Rc;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Call sites")]
 pub struct SiteArgs {
-    /// Look past functions and libraries of this name to their callers, as past MPI's own libraries; * is any text, ? any
-    /// character; may be repeated
+    /// Leave out functions and libraries of this name, so that their callers stand in their place, as with MPI's own libraries;
+    /// * is any text, ? any character; may be repeated
     #[arg(long, value_name = "PATTERN", value_parser = parse_pattern)]
     skip_frames: Vec<Glob>,
 

@@ -2,7 +2,7 @@
 
 use super::frames::SiteFrame;
 use super::{Sites, is_start};
-use crate::symbols::BETWEEN;
+use crate::debug_info::BETWEEN;
 use mpisee_profile::glob::Glob;
 use mpisee_profile::{PathId, SiteId};
 

@@ -24,9 +24,10 @@ use mpisee_symbols::unwind_rules::Rules;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Limits on the frames of mpisee's library, and on all.
-const MOST_OWN: usize = 16;
-const MOST: usize = 256;
+/// Frames of mpisee's library at most.
+const MOST_OWN_FRAMES: usize = 16;
+/// Frames of a stack at most, those nearest to the call.
+pub const MOST_FRAMES: usize = 256;
 
 /// The file of mpisee's library.
 const OWN_LIBRARY: &str = "libmpisee.so";
@@ -129,7 +130,7 @@ impl Stacks<'_> {
     /// The addresses of a frame and of those further out.
     fn walk(&mut self, mut at: FrameAddress, mut registers: UnwindRegsNative) -> Vec<String> {
         let mut found = Vec::new();
-        while found.len() < MOST {
+        while found.len() < MOST_FRAMES {
             let address = at.address();
             found.push(self.place(address));
             let rules = self.know(at.address_for_lookup());
@@ -170,7 +171,7 @@ impl Stacks<'_> {
 
     /// The first address outside of mpisee's library to which it returns, and the registers there.
     fn leave_own_library(&mut self, mut frame: u64) -> Result<(u64, UnwindRegsNative), String> {
-        for _ in 0..MOST_OWN {
+        for _ in 0..MOST_OWN_FRAMES {
             let [outer, address] = [self.memory.word(frame)?, self.memory.word(frame.wrapping_add(8))?];
             match self.mapping(address) {
                 None => break,

@@ -73,7 +73,7 @@ export interface Waiting {
 
 export interface Deadlock {
   certain: boolean;
-  circle: Place[];
+  cycle: Place[];
   behind: string;
 }
 

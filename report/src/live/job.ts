@@ -52,8 +52,8 @@ function alerts({ job }: Job): HTMLElement | null {
   return h("section", { class: "figure alert", "aria-labelledby": "alert-title" }, h("h2", { id: "alert-title" }, "Who is missing"), h("ul", {}, ...sentences.map((text) => h("li", {}, text))));
 }
 
-function deadlock({ certain, circle, behind }: Deadlock): string {
-  const all = circle.map((place) => `rank ${place.ranks} in ${callText(place)}`).join("; ");
+function deadlock({ certain, cycle, behind }: Deadlock): string {
+  const all = cycle.map((place) => `rank ${place.ranks} in ${callText(place)}`).join("; ");
   const others = behind === "" ? "" : `; ${behind} wait for them`;
   return `${certain ? "Deadlock" : "Deadlock?"}: these ranks ${certain ? "" : "may "}wait for each other: ${all}${others}`;
 }

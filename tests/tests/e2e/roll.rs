@@ -58,13 +58,13 @@ impl Running {
     }
 }
 
-/// Ranks of a circle, those behind it, and whether it is certain.
-fn circle(job: &Value) -> (Vec<u64>, String, bool) {
+/// Ranks of a cycle, those behind it, and whether it is certain.
+fn cycle(job: &Value) -> (Vec<u64>, String, bool) {
     let all = job["deadlocks"].as_array().expect("a list");
     assert_eq!(all.len(), 1, "{job}");
     let of_place = |place: &Value| place["ranks"].as_str()?.parse().ok();
     let ranks =
-        all[0]["circle"].as_array().expect("a list").iter().map(|place| of_place(place).expect("a rank"));
+        all[0]["cycle"].as_array().expect("a list").iter().map(|place| of_place(place).expect("a rank"));
     let behind = all[0]["behind"].as_str().expect("a text").to_owned();
     (ranks.collect(), behind, all[0]["certain"] == true)
 }
@@ -85,7 +85,7 @@ fn ranks_that_wait_for_each_other_are_named() {
             let begin = Instant::now();
             let job = running.deadlocked();
             assert!(begin.elapsed() < Duration::from_secs(5), "{mode}");
-            assert_eq!(circle(&job), (expected, behind.to_owned(), true), "{mode}: {job}");
+            assert_eq!(cycle(&job), (expected, behind.to_owned(), true), "{mode}: {job}");
             running.go();
         }
     });
@@ -117,7 +117,7 @@ fn requests_have_their_number_and_the_first_peer() {
         let running = Running::start(mpi, 3, "requests");
         let job = running.deadlocked();
         // A message of another tag is on its way to each: the counts do not tell that it is not the one.
-        assert_eq!(circle(&job), (vec![0, 1, 2], String::new(), false));
+        assert_eq!(cycle(&job), (vec![0, 1, 2], String::new(), false));
         let with = &job["processes"][0]["places"][0]["with"];
         assert_eq!(*with, serde_json::json!({"from": {"rank": 1, "world_rank": 1}, "requests": 2}));
         let line = running.line("Deadlock?");
@@ -132,7 +132,7 @@ fn requests_have_their_number_and_the_first_peer() {
 fn exchanges_of_other_tags_may_be_a_deadlock() {
     on_each_mpi(|mpi| {
         let running = Running::start(mpi, 3, "exchange");
-        assert_eq!(circle(&running.deadlocked()), (vec![0, 2, 1], String::new(), false));
+        assert_eq!(cycle(&running.deadlocked()), (vec![0, 2, 1], String::new(), false));
         let line = running.line("Deadlock?");
         let begin = "ranks 0 -> 2 -> 1 -> 0 may wait for each other: rank 0 in MPI_Sendrecv to 1, from 2 on W; rank 2 in ";
         assert!(line.starts_with(begin), "{line}");

@@ -3,10 +3,10 @@
 use super::label::Label;
 use super::sums::{self, Key, Sum, Sums};
 use super::{Chosen, GpuArgs, NOTHING, Of, bars};
+use crate::debug_info::{SearchDirs, written};
 use crate::output::{Format, Page, printable};
 use crate::picture::{self, Picture, SourceFile, SourceLine};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
-use crate::symbols::{SearchDirs, written};
 use crate::units;
 use crate::view::ProfileView;
 use anyhow::Result;

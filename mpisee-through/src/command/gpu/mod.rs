@@ -13,12 +13,12 @@ mod rows;
 mod sums;
 
 use super::Outcome;
+use crate::debug_info::{SearchDirs, Symbols};
 use crate::matched;
 use crate::names::Names;
 use crate::output::OutputArgs;
 use crate::picture::{ImageFile, Picture};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
-use crate::symbols::{SearchDirs, Symbols};
 use crate::view::ProfileView;
 use address::Fold;
 use anyhow::{Result, bail};

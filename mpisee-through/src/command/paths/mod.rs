@@ -4,13 +4,13 @@ mod folded;
 mod tree;
 
 use super::Outcome;
+use crate::debug_info::BETWEEN;
 use crate::filter::{CallFilter, CommFilter, parse_lowercase};
 use crate::group::{By, seconds};
 use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::sites::{PathSum, SiteArgs, SiteFrame, Sites, need_frames, path_sums};
-use crate::symbols::BETWEEN;
 use crate::units::time;
 use crate::view::ProfileView;
 use anyhow::Result;

@@ -23,12 +23,15 @@ pub fn write(view: &ProfileView, sites: &mut Sites) -> Result<String> {
     let path = view.profile().directory().join(SiteRow::FILE);
     let new = path.with_extension("csv.new");
     let text = [SiteRow::columns().join(",").as_bytes(), b"\n", &to_csv(&rows)].concat();
-    std::fs::write(&new, text).with_context(|| format!("cannot write '{}'", new.display()))?;
-    if let Err(error) = std::fs::rename(&new, &path) {
+    let written = std::fs::write(&new, text).with_context(|| format!("cannot write '{}'", new.display()));
+    let replaced = written.and_then(|()| {
+        std::fs::rename(&new, &path).with_context(|| format!("cannot replace '{}'", path.display()))
+    });
+    if replaced.is_err() {
         // Nobody needs it, and the error is said.
         let _ = std::fs::remove_file(&new);
-        return Err(error).with_context(|| format!("cannot replace '{}'", path.display()));
     }
+    replaced?;
     let known = rows.iter().filter(|row| row.line.is_some()).count();
     Ok(format!(
         "'{}' has the lines of {known} of {}.\n",

@@ -146,7 +146,7 @@ fn of_place(sum: &PlaceSum) -> Vec<Value> {
         text(&frame.function),
         text(&frame.file),
         frame.line.map_or(Value::Nothing, |line| Value::Count(line.into())),
-        text(&outer.join(crate::symbols::BETWEEN)),
+        text(&outer.join(crate::debug_info::BETWEEN)),
         text(&frame.module),
         place.how.name().into(),
         match &place.how {

@@ -1,9 +1,9 @@
 //! `sites --annotate`: the lines of source around calls.
 
+use crate::debug_info::{SearchDirs, written};
 use crate::group::seconds;
 use crate::output::{Page, printable};
 use crate::sites::PlaceSum;
-use crate::symbols::{SearchDirs, written};
 use crate::units::time;
 use crate::view::ProfileView;
 use std::collections::HashMap;

@@ -1,9 +1,9 @@
 //! Where in the program the calls are made in which ranks are.
 
 use super::most_called::MostCalled;
+use crate::debug_info::{SearchDirs, Symbols};
 use crate::sites::{Wrappers, is_start};
-use crate::stacks::StackReader;
-use crate::symbols::{BETWEEN, SearchDirs, Symbols};
+use crate::stacks::{MOST_FRAMES, StackReader};
 use mpisee_collect::process;
 use mpisee_collect::segments::Segment;
 use mpisee_profile::Operation;
@@ -27,6 +27,9 @@ pub struct CallStacks {
     /// Calls of each process so far, as the last look found them.
     counts: HashMap<PathBuf, CallCounts>,
 }
+
+/// In place of the functions around the last one whose frame is read.
+const OUTER_NOT_READ: &str = "(outer functions not read)";
 
 /// How often it is tried to read the stack of a thread that sleeps for short times.
 const MOST_READINGS: usize = 4;
@@ -60,8 +63,8 @@ impl Known {
 
 /// Where in the program a call is made.
 pub struct ProgramStack {
-    /// `step at solver.c:301 < main at main.c:88`.
-    pub text: String,
+    /// `step at solver.c:301` and `main at main.c:88`: the functions, the innermost first.
+    pub frames: Vec<String>,
     /// The first frame outside of libraries that call MPI for programs, counted from 0; the innermost one if all are of these.
     pub outside: usize,
 }
@@ -86,7 +89,7 @@ impl CallStacks {
         let address = at.site_number().and_then(|number| snapshot.sites.get(number as usize));
         let address = address.and_then(|site| address_of(snapshot, site.code));
         let symbols = symbols_of(&mut self.symbols, &self.dirs, snapshot);
-        let stack = address.map(|address| symbols.stack(&address)).unwrap_or_default();
+        let stack = address.map(|address| symbols.functions(&address).to_vec()).unwrap_or_default();
         Some(MostCalled { operation, calls, calls_there, stack })
     }
 
@@ -135,8 +138,8 @@ impl CallStacks {
                     known.is_unreadable = true;
                     known.problems.insert(format!("rank {} has no stack: {why}", snapshot.world_rank));
                     let site = snapshot.code_of(&call).and_then(|code| address_of(snapshot, code));
-                    let text = site.map(|address| symbols.stack(&address)).unwrap_or_default();
-                    known.calls.push((call, ProgramStack { text, outside: 0 }));
+                    let frames = site.map(|address| symbols.functions(&address).to_vec()).unwrap_or_default();
+                    known.calls.push((call, ProgramStack { frames, outside: 0 }));
                 }
             }
         }
@@ -212,26 +215,30 @@ fn resolve(
 ) -> ProgramStack {
     let mut frames: Vec<String> = Vec::new();
     let mut outside = None;
+    let function = |frame: &String| frame.split([' ', '+']).next().unwrap_or_default().to_owned();
+    let is_main = |frame: &String| function(frame) == "main";
     for address in addresses {
         // Further out are functions of the interpreter alone, which are the same for all lines of a script.
         if !frames.is_empty() && is_interpreter(binary_of(address)) {
             break;
         }
-        let found = symbols.stack(address);
-        problems.extend(symbols.problems([address]));
         // Once there are lines, the frame's text does not have the binary.
         if outside.is_none() && !is_between(binary_of(address)) {
             outside = Some(frames.len());
         }
-        frames.extend(found.split(BETWEEN).map(str::to_owned));
-        if frames.last().is_some_and(|outermost| outermost.starts_with("main ")) {
+        frames.extend_from_slice(symbols.functions(address));
+        problems.extend(symbols.problems([address]));
+        if frames.last().is_some_and(is_main) {
             break;
         }
     }
-    let starts = |frame: &String| frame.split([' ', '+']).next().is_some_and(is_start);
-    let outermost = frames.iter().position(starts).unwrap_or(frames.len());
+    let outermost = frames.iter().position(|frame| is_start(&function(frame))).unwrap_or(frames.len());
     frames.truncate(outermost.max(1));
-    ProgramStack { outside: outside.filter(|&at| at < frames.len()).unwrap_or(0), text: frames.join(BETWEEN) }
+    let outside = outside.filter(|&at| at < frames.len()).unwrap_or(0);
+    if addresses.len() == MOST_FRAMES && !frames.last().is_some_and(is_main) {
+        frames.push(OUTER_NOT_READ.to_owned());
+    }
+    ProgramStack { outside, frames }
 }
 
 /// The binary of `app+0x1a2b`; nothing for an address in none.
@@ -276,8 +283,15 @@ mod tests {
     #[test]
     fn frames_of_the_interpreter_and_further_out_are_left_out() {
         let [mpi4py, python] = ["/no/MPI.cpython-311-x86_64-linux-gnu.so+0x1", "/no/bin/python3.11+0x2"];
-        assert_eq!(resolved(&[mpi4py, python, "/no/libc.so.6+0x3"]).text, mpi4py);
-        assert_eq!(resolved(&[python, "/no/libpython3.12.so.1.0+0x4"]).text, python);
+        assert_eq!(resolved(&[mpi4py, python, "/no/libc.so.6+0x3"]).frames, [mpi4py]);
+        assert_eq!(resolved(&[python, "/no/libpython3.12.so.1.0+0x4"]).frames, [python]);
+    }
+
+    #[test]
+    fn a_stack_that_is_cut_off_says_so() {
+        let outermost = |levels: usize| resolved(&vec!["/no/app+0x1"; levels]).frames.pop().unwrap();
+        assert_eq!(outermost(MOST_FRAMES - 1), "/no/app+0x1");
+        assert_eq!(outermost(MOST_FRAMES), OUTER_NOT_READ);
     }
 
     #[test]
@@ -291,7 +305,10 @@ mod tests {
             (&["/no/libhdf5.so.103 (deleted)+0x1", app], 1),
         ] {
             let stack = resolved(addresses);
-            assert_eq!((stack.text, stack.outside), (addresses.join(BETWEEN), outside));
+            assert_eq!(
+                (stack.frames, stack.outside),
+                (addresses.iter().map(|&at| at.to_owned()).collect(), outside)
+            );
         }
     }
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Deadlock {
     /// Each rank with its call; it waits for the next, the last for the first.
-    pub circle: Vec<(WorldRank, CurrentCall)>,
+    pub cycle: Vec<(WorldRank, CurrentCall)>,
     /// Ranks that wait for one of them, directly or by way of others.
     pub behind: RankSet,
     /// True if they do; else they may.
@@ -115,15 +115,15 @@ impl Links<'_> {
         let ranks: Vec<WorldRank> = self.job.ranks.keys().copied().collect();
         let graph = self.graph(&ranks, &waits);
         let is_rank = |node: &usize| *node < ranks.len();
-        let deadlock = |circle: super::graph::Circle| {
+        let deadlock = |cycle: super::graph::Cycle| {
             let call = |node: usize| Some((ranks[node], waits.get(&ranks[node])?.1.clone()));
             Deadlock {
-                circle: circle.nodes.into_iter().filter(is_rank).filter_map(call).collect(),
-                behind: circle.behind.into_iter().filter(is_rank).map(|node| ranks[node]).collect(),
+                cycle: cycle.nodes.into_iter().filter(is_rank).filter_map(call).collect(),
+                behind: cycle.behind.into_iter().filter(is_rank).map(|node| ranks[node]).collect(),
                 is_certain: self.demands == Demands::Certainty,
             }
         };
-        graph.circles(&graph.stuck()).into_iter().map(deadlock).filter(|one| !one.circle.is_empty()).collect()
+        graph.cycles(&graph.stuck()).into_iter().map(deadlock).filter(|one| !one.cycle.is_empty()).collect()
     }
 
     /// Ranks are the first nodes, in their order; others are the members that a collective call waits for.
@@ -454,18 +454,18 @@ fn synchronises(call: Call) -> bool {
 impl Deadlock {
     /// All who cannot go on.
     fn ranks(&self) -> impl Iterator<Item = WorldRank> + '_ {
-        let circle = self.circle.iter().map(|(rank, _)| *rank);
-        circle.chain(self.behind.iter().map(WorldRank::new))
+        let cycle = self.cycle.iter().map(|(rank, _)| *rank);
+        cycle.chain(self.behind.iter().map(WorldRank::new))
     }
 
     /// One sentence.
     pub fn sentence(&self) -> String {
-        let shown = self.circle.iter().take(MOST_SHOWN);
-        let more = self.circle.len().saturating_sub(MOST_SHOWN);
+        let shown = self.cycle.iter().take(MOST_SHOWN);
+        let more = self.cycle.len().saturating_sub(MOST_SHOWN);
         let mut way: Vec<String> = shown.clone().map(|(rank, _)| rank.to_string()).collect();
         way.extend((more > 0).then(|| format!("({more} more)")));
-        way.extend(self.circle.first().map(|(rank, _)| rank.to_string()));
-        let mut text = match (self.circle.len(), self.is_certain) {
+        way.extend(self.cycle.first().map(|(rank, _)| rank.to_string()));
+        let mut text = match (self.cycle.len(), self.is_certain) {
             (1, true) => format!("rank {} waits for itself: ", way[0]),
             (1, false) => format!("rank {} may wait for itself: ", way[0]),
             (_, true) => format!("ranks {} wait for each other: ", way.join(" -> ")),

@@ -51,7 +51,9 @@ pub fn job(more_s: f64) -> Job {
     ];
     let [.., (_, receiver), _] = &mut ranks;
     receiver.calls[0].place.stack =
-        "read_header at io.c:88 < read_all<mesh> at io.h:120 < main at main.c:7".to_owned();
+        ["read_header at io.c:88", "read_all<mesh> at io.h:120", "main at main.c:7"]
+            .map(str::to_owned)
+            .to_vec();
     receiver.calls[0].with = Some(With::From(Partner::Rank { rank: 7, in_world: Some(7) }, Tag::Is(5)));
     let label = "solver".to_owned();
     let comms = [
@@ -104,7 +106,7 @@ fn deadlock() -> Job {
         let from = (number.get() + 1) % 5;
         let call = &mut state.calls[0];
         call.with = Some(With::From(Partner::Rank { rank: from, in_world: Some(from) }, Tag::Is(40)));
-        call.place.stack = "exchange at halo.c:40 < main at main.c:7".to_owned();
+        call.place.stack = ["exchange at halo.c:40", "main at main.c:7"].map(str::to_owned).to_vec();
         (number, state)
     };
     let ranks = (0..5).map(receive).chain([rank(5, 30.0, Some((Operation::Barrier, "W", 3, 11.0)))]);

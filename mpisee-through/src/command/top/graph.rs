@@ -64,49 +64,49 @@ impl Graph {
         stuck
     }
 
-    /// The circles in which stuck nodes wait for each other, each from its smallest node, and the nodes behind it, which wait for one
-    /// of the circle. Of several for which a node waits the first counts, so that each node belongs to one circle.
-    pub fn circles(&self, stuck: &[bool]) -> Vec<Circle> {
+    /// The cycles in which stuck nodes wait for each other, each from its smallest node, and the nodes behind it, which wait for one
+    /// of the cycle. Of several for which a node waits the first counts, so that each node belongs to one cycle.
+    pub fn cycles(&self, stuck: &[bool]) -> Vec<Cycle> {
         let next = |node: usize| self.awaited(node).iter().copied().find(|&other| stuck[other]);
-        let mut circle_of: Vec<Option<usize>> = vec![None; stuck.len()];
-        let mut circles: Vec<Circle> = Vec::new();
+        let mut cycle_of: Vec<Option<usize>> = vec![None; stuck.len()];
+        let mut cycles: Vec<Cycle> = Vec::new();
         for start in (0..stuck.len()).filter(|&node| stuck[node]) {
             let mut path = Vec::new();
             let mut is_on_path = std::collections::HashSet::new();
             let mut node = start;
             let found = loop {
-                if let Some(circle) = circle_of[node] {
-                    break circle;
+                if let Some(cycle) = cycle_of[node] {
+                    break cycle;
                 }
                 if !is_on_path.insert(node) {
                     let from = path.iter().position(|&one| one == node).unwrap_or_default();
-                    let mut circle: Vec<usize> = path.drain(from..).collect();
-                    let least = circle.iter().enumerate().min_by_key(|(_, node)| **node);
+                    let mut cycle: Vec<usize> = path.drain(from..).collect();
+                    let least = cycle.iter().enumerate().min_by_key(|(_, node)| **node);
                     let least = least.map_or(0, |(at, _)| at);
-                    circle.rotate_left(least);
-                    circle.iter().for_each(|&node| circle_of[node] = Some(circles.len()));
-                    circles.push(Circle { nodes: circle, behind: Vec::new() });
-                    break circles.len() - 1;
+                    cycle.rotate_left(least);
+                    cycle.iter().for_each(|&node| cycle_of[node] = Some(cycles.len()));
+                    cycles.push(Cycle { nodes: cycle, behind: Vec::new() });
+                    break cycles.len() - 1;
                 }
                 path.push(node);
                 match next(node) {
                     Some(other) => node = other,
                     // Nobody who is stuck waits for none that is.
-                    None => return circles,
+                    None => return cycles,
                 }
             };
             for node in path {
-                circle_of[node] = Some(found);
-                circles[found].behind.push(node);
+                cycle_of[node] = Some(found);
+                cycles[found].behind.push(node);
             }
         }
-        circles
+        cycles
     }
 }
 
 /// Nodes that wait for each other, each for the next, the last for the first.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Circle {
+pub struct Cycle {
     pub nodes: Vec<usize>,
     /// Nodes that wait for one of them, directly or by way of others.
     pub behind: Vec<usize>,
@@ -134,11 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_in_a_circle_is_stuck_with_all_behind() {
+    fn who_waits_in_a_cycle_is_stuck_with_all_behind() {
         let nodes: &[(Needs, &[usize])] = &[(All, &[1]), (All, &[2]), (All, &[1]), (Nothing, &[0])];
         assert_eq!(stuck(nodes), [0, 1, 2]);
-        let circles = graph(nodes).circles(&graph(nodes).stuck());
-        assert_eq!(circles, [Circle { nodes: vec![1, 2], behind: vec![0] }]);
+        let cycles = graph(nodes).cycles(&graph(nodes).stuck());
+        assert_eq!(cycles, [Cycle { nodes: vec![1, 2], behind: vec![0] }]);
         assert_eq!(stuck(&[(All, &[0])]), [0], "a rank that waits for itself");
     }
 
@@ -150,11 +150,11 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_apart_and_begin_with_their_smallest() {
+    fn cycles_are_apart_and_begin_with_their_smallest() {
         let nodes: &[(Needs, &[usize])] =
             &[(All, &[2]), (All, &[3]), (All, &[4]), (All, &[1]), (All, &[0]), (All, &[3])];
-        let circles = graph(nodes).circles(&graph(nodes).stuck());
-        assert_eq!(circles[0], Circle { nodes: vec![0, 2, 4], behind: vec![] });
-        assert_eq!(circles[1], Circle { nodes: vec![1, 3], behind: vec![5] });
+        let cycles = graph(nodes).cycles(&graph(nodes).stuck());
+        assert_eq!(cycles[0], Cycle { nodes: vec![0, 2, 4], behind: vec![] });
+        assert_eq!(cycles[1], Cycle { nodes: vec![1, 3], behind: vec![5] });
     }
 }

@@ -3,7 +3,6 @@
 
 use super::job::{Job, Rank};
 use super::most_called::MostCalled;
-use crate::symbols::BETWEEN;
 use crate::units::large_count;
 use mpisee_collect::segments::{Collected, CurrentCall, Place, collected, short_seconds};
 use mpisee_profile::{Operation, RankSet, WorldRank};
@@ -18,7 +17,7 @@ pub struct MostCalledBy {
     /// True if each rank made all of them at one place.
     pub is_at_one_place: bool,
     /// See [`MostCalled::stack`].
-    pub stack: String,
+    pub stack: Vec<String>,
 }
 
 /// Ranks in the same call, or in none.
@@ -47,11 +46,6 @@ impl From<&MostCalled> for MostCalledBy {
 }
 
 impl MostCalledBy {
-    /// The functions of the place, from the innermost; nothing if they are not known.
-    pub fn frames(&self) -> impl Iterator<Item = &str> {
-        self.stack.split(BETWEEN).filter(|frame| !frame.is_empty())
-    }
-
     fn add(&mut self, one: &MostCalled) {
         self.least = self.least.min(one.calls);
         self.most = self.most.max(one.calls);
@@ -123,8 +117,9 @@ impl RankGroup {
     }
 
     /// The functions in which their calls are made, or they sleep, from the innermost; nothing if they are not known.
-    pub fn frames(&self) -> impl Iterator<Item = &str> {
-        self.at.call.as_ref().map(|call| &call.place).or(self.asleep.as_ref()).into_iter().flat_map(frames)
+    pub fn frames(&self) -> &[String] {
+        let place = self.at.call.as_ref().map(|call| &call.place).or(self.asleep.as_ref());
+        place.map_or(&[], |place| &place.stack)
     }
 
     /// `since the last look it called MPI_Test 21000 times, most at hang.cpp:12`: the ranks need not be there now.
@@ -137,7 +132,7 @@ impl RankGroup {
             (least, most) => format!("{} to {} times", large_count(least), large_count(most)),
         };
         let mut text = format!("since the last look {who} called {} {times}", most.operation.name());
-        if let Some(frame) = most.frames().next() {
+        if let Some(frame) = most.stack.first() {
             let share = if most.is_at_one_place { "" } else { ", most" };
             let place = frame
                 .rsplit_once(" at ")
@@ -148,14 +143,9 @@ impl RankGroup {
     }
 }
 
-/// The functions of a place, from the innermost; nothing if they are not known.
-pub fn frames(place: &Place) -> impl Iterator<Item = &str> {
-    place.stack.split(BETWEEN).filter(|frame| !frame.is_empty())
-}
-
 /// ` at io.c:88`, and ` by step in app` where the line is not known: the innermost function outside of libraries that do it for programs.
 pub fn at_or_by(place: &Place) -> Option<String> {
-    let frame = frames(place).nth(place.outside).or_else(|| frames(place).next())?;
+    let frame = place.stack.get(place.outside).or_else(|| place.stack.first())?;
     Some(frame.rsplit_once(" at ").map_or_else(|| format!(" by {frame}"), |(_, line)| format!(" at {line}")))
 }
 
@@ -166,8 +156,12 @@ mod tests {
     use mpisee_profile::Ticks;
     use mpisee_profile::segment::active_call::Call;
 
-    fn calling(calls: u64, calls_there: u64, stack: &str) -> Rank {
-        let most = MostCalled { operation: Operation::Test, calls, calls_there, stack: stack.to_owned() };
+    fn frames(stack: &[&str]) -> Vec<String> {
+        stack.iter().map(|&frame| frame.to_owned()).collect()
+    }
+
+    fn calling(calls: u64, calls_there: u64, stack: &[&str]) -> Rank {
+        let most = MostCalled { operation: Operation::Test, calls, calls_there, stack: frames(stack) };
         Rank { most_called: Some(most), ..Rank::default() }
     }
 
@@ -183,7 +177,7 @@ mod tests {
 
     #[test]
     fn short_calls_are_named_by_operation_and_site() {
-        let spin = "spin at hang.cpp:12 < main at hang.cpp:30";
+        let spin = &["spin at hang.cpp:12", "main at hang.cpp:30"][..];
         let of = |rank: Rank| texts(vec![rank]).remove(0);
         assert_eq!(
             of(calling(21_000, 20_000, spin)),
@@ -194,11 +188,11 @@ mod tests {
             "0; since the last look it called MPI_Test 2 times at hang.cpp:12"
         );
         assert_eq!(
-            of(calling(1, 1, "spin in app")),
+            of(calling(1, 1, &["spin in app"])),
             "0; since the last look it called MPI_Test once by spin in app"
         );
-        assert_eq!(of(calling(1, 1, "")), "0; since the last look it called MPI_Test once");
-        let several = vec![calling(5, 5, spin), calling(9, 9, spin), calling(3, 3, "step at a.c:7")];
+        assert_eq!(of(calling(1, 1, &[])), "0; since the last look it called MPI_Test once");
+        let several = vec![calling(5, 5, spin), calling(9, 9, spin), calling(3, 3, &["step at a.c:7"])];
         let expected = [
             "0-1; since the last look each called MPI_Test 5 to 9 times at hang.cpp:12",
             "2; since the last look it called MPI_Test 3 times at a.c:7",
@@ -211,22 +205,22 @@ mod tests {
         let idle = |idle_s| Rank { idle_s, ..Rank::default() };
         let expected = ["0-1 for 6.3 s", "2-3"];
         assert_eq!(texts(vec![idle(Some(6.3)), idle(Some(5.0)), idle(Some(0.2)), idle(None)]), expected);
-        let called = Rank { idle_s: Some(6.3), ..calling(1, 1, "") };
+        let called = Rank { idle_s: Some(6.3), ..calling(1, 1, &[]) };
         assert_eq!(texts(vec![called]), ["0; since the last look it called MPI_Test once"]);
     }
 
     #[test]
     fn who_sleeps_elsewhere_is_apart() {
-        let asleep = |outside, stack: &str| Rank {
+        let asleep = |outside, stack: &[&str]| Rank {
             idle_s: Some(6.3),
-            asleep: Some(Place { stack: stack.to_owned(), outside, ..Place::default() }),
+            asleep: Some(Place { stack: frames(stack), outside, ..Place::default() }),
             ..Rank::default()
         };
-        let load = "read in libc.so.6 < load at io.c:88 < main at main.c:9";
+        let load = &["read in libc.so.6", "load at io.c:88", "main at main.c:9"][..];
         let ranks = vec![
             asleep(1, load),
             asleep(1, load),
-            asleep(1, "read in libc.so.6 < step in app"),
+            asleep(1, &["read in libc.so.6", "step in app"]),
             Rank { idle_s: Some(6.3), ..Rank::default() },
         ];
         let expected =
@@ -236,17 +230,17 @@ mod tests {
 
     #[test]
     fn a_stack_says_enough() {
-        let call = |stack: &str| CurrentCall {
+        let call = |stack: &[&str]| CurrentCall {
             call: Call::Counted(Operation::Recv),
             comm: Some((CommId::WORLD, "W".to_owned())),
             number: None,
             with: None,
             since: Ticks::ZERO,
             for_s: 1.0,
-            place: Place { stack: stack.to_owned(), ..Place::default() },
+            place: Place { stack: frames(stack), ..Place::default() },
         };
-        let rank = |stack| Rank { calls: vec![call(stack)], ..calling(3, 3, "step at a.c:7") };
+        let rank = |stack| Rank { calls: vec![call(stack)], ..calling(3, 3, &["step at a.c:7"]) };
         let expected = ["0; since the last look it called MPI_Test 3 times at a.c:7", "1"];
-        assert_eq!(texts(vec![rank(""), rank("main at a.c:9")]), expected);
+        assert_eq!(texts(vec![rank(&[]), rank(&["main at a.c:9"])]), expected);
     }
 }

@@ -162,7 +162,7 @@ impl Job {
         self.start_realtime_ns = self.start_realtime_ns.min(snapshot.start_realtime_ns);
         self.stack_problems.extend(stacks.problems);
         let place_of = |stack: &ProgramStack| Place {
-            stack: stack.text.clone(),
+            stack: stack.frames.clone(),
             outside: stack.outside,
             ..Place::default()
         };

@@ -19,8 +19,8 @@ mod traffic;
 
 use super::wanted::Wanted;
 use super::{Outcome, skipped};
+use crate::debug_info::SearchDirs;
 use crate::output::{Format, OutputArgs, printable};
-use crate::symbols::SearchDirs;
 use crate::units::parse_seconds;
 use anyhow::{Result, bail};
 use call_stacks::CallStacks;

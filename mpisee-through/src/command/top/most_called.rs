@@ -10,6 +10,6 @@ pub struct MostCalled {
     pub calls: u64,
     /// Those at the call site with most of them.
     pub calls_there: u64,
-    /// The functions of that site as `step at solver.c:301 < main at main.c:88`; empty if they are not known.
-    pub stack: String,
+    /// The functions of that site with their lines, the innermost first; empty if they are not known.
+    pub stack: Vec<String>,
 }

@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Of the format; a reader joins only parts of its own.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The part of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -64,7 +64,6 @@ struct PartComm {
     elided: u64,
     here: u64,
     ambiguous: bool,
-    #[serde(default)]
     is_inter: bool,
     now: (u64, u64, f64),
     before: (u64, u64, f64),
@@ -90,15 +89,14 @@ struct PartRank {
     streams: Vec<(u32, u32, bool, i32, Option<u64>)>,
     /// Communicator, posted receives.
     posted: Vec<(u32, Option<u64>)>,
-    /// Parts that earlier versions wrote lack this and the next ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     idle_s: Option<f64>,
     /// The functions in which it sleeps, and which of them stands for the place.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    asleep: Option<(String, usize)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asleep: Option<(Vec<String>, usize)>,
     /// Operation, calls, calls at the site with most of them, the functions there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    most_called: Option<(String, u64, u64, String)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    most_called: Option<(String, u64, u64, Vec<String>)>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -109,9 +107,7 @@ struct PartCall {
     number: Option<u64>,
     with: Option<With>,
     for_s: f64,
-    stack: String,
-    /// Older versions lack it.
-    #[serde(default)]
+    stack: Vec<String>,
     outside: usize,
 }
 
@@ -516,7 +512,7 @@ mod tests {
     #[test]
     fn ranks_astray_are_in_the_part() {
         let mut now = golden::job(2.0);
-        let stack = "spin at hang.cpp:12".to_owned();
+        let stack = vec!["spin at hang.cpp:12".to_owned()];
         let most = MostCalled { operation: Operation::Test, calls: 9, calls_there: 8, stack };
         let rank = now.ranks.get_mut(&WorldRank::new(1)).unwrap();
         (rank.most_called, rank.idle_s) = (Some(most.clone()), Some(6.25));
@@ -528,11 +524,11 @@ mod tests {
             (rank.most_called, rank.idle_s)
         };
         assert_eq!(read(&document), (Some(most), Some(6.25)));
-        // As an earlier version writes it.
+        // Of a rank of which this is not known, they are left out.
         let rank = document["jobs"][0]["ranks"][1].as_object_mut().unwrap();
         assert!(rank.remove("most_called").is_some() && rank.remove("idle_s").is_some());
         assert_eq!(read(&document), (None, None));
-        document["jobs"][0]["ranks"][1]["most_called"] = serde_json::json!(["MPI_No", 1, 1, ""]);
+        document["jobs"][0]["ranks"][1]["most_called"] = serde_json::json!(["MPI_No", 1, 1, []]);
         let part = Part::parse(&serde_json::to_vec(&document).unwrap()).unwrap();
         let said = format!("{:#}", joined(vec![part]).unwrap_err());
         assert_eq!(said, "the part of n1: it has a call of 'MPI_No', which is not known");
@@ -542,8 +538,8 @@ mod tests {
     fn what_is_no_part_is_refused() {
         let said = |text: &str| format!("{:#}", Part::parse(text.as_bytes()).unwrap_err());
         assert!(said("{").starts_with("it is not what top --to writes: "));
-        assert!(said("{\"version\": 99}").starts_with("its format has version 99, this program reads 1"));
-        assert!(said("{\"version\": 1, \"launch\": 3}").starts_with("it is not what top --to writes: "));
+        assert!(said("{\"version\": 99}").starts_with("its format has version 99, this program reads 2"));
+        assert!(said("{\"version\": 2, \"launch\": 3}").starts_with("it is not what top --to writes: "));
         let (before, now) = (golden::job(0.0), golden::job(2.0));
         let mut part = Part::new(7, "n1".to_owned(), 0, 0..1, [(&before, &now)], Vec::new());
         part.jobs[0].ranks[0].rank = 8;

@@ -1,7 +1,7 @@
 //! The report on a job: rates and times by communicator, current calls, hangs; as text and as JSON.
 
 use super::deadlock::{Deadlock, deadlocks};
-use super::groups::{MostCalledBy, RankGroup, frames, groups};
+use super::groups::{MostCalledBy, RankGroup, groups};
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
 use super::roll;
@@ -222,13 +222,13 @@ fn group(group: &RankGroup, width: usize) -> String {
     };
     let mut text = indented(&line(group), 0, 2);
     text.extend(group.most_called_text().map(|said| indented(&said, 4, 6)));
-    let stack: Vec<&str> = group.frames().collect();
-    let mut show = |frames: &[&str]| text.extend(frames.iter().map(|frame| indented(frame, 4, 6)));
+    let stack = group.frames();
+    let mut show = |frames: &[String]| text.extend(frames.iter().map(|frame| indented(frame, 4, 6)));
     match stack.len().checked_sub(INNER_FRAMES + OUTER_FRAMES) {
-        None | Some(0) => show(&stack),
+        None | Some(0) => show(stack),
         Some(between) => {
             show(&stack[..INNER_FRAMES]);
-            show(&[&format!("({between} more)")]);
+            show(&[format!("({between} more)")]);
             show(&stack[INNER_FRAMES + between..]);
         }
     }
@@ -355,7 +355,7 @@ struct DeadlockDocument {
     /// False if they only may wait for each other.
     certain: bool,
     /// Each waits for the next, the last for the first.
-    circle: Vec<PlaceDocument>,
+    cycle: Vec<PlaceDocument>,
     /// Ranks that wait for one of them.
     behind: String,
 }
@@ -447,7 +447,7 @@ struct ProcessDocument {
 }
 
 fn frames_of(place: Option<&Place>) -> Vec<String> {
-    place.into_iter().flat_map(frames).map(str::to_owned).collect()
+    place.map_or_else(Vec::new, |place| place.stack.clone())
 }
 
 impl PlaceDocument {
@@ -486,7 +486,7 @@ impl MostCalledDocument {
             least_calls: most.least,
             most_calls: most.most,
             at_one_place: most.is_at_one_place,
-            stack: most.frames().map(str::to_owned).collect(),
+            stack: most.stack.clone(),
         }
     }
 }
@@ -498,7 +498,7 @@ impl DeadlockDocument {
         };
         DeadlockDocument {
             certain: deadlock.is_certain,
-            circle: deadlock.circle.iter().map(place).collect(),
+            cycle: deadlock.cycle.iter().map(place).collect(),
             behind: deadlock.behind.to_string(),
         }
     }

@@ -3,7 +3,7 @@
 use super::super::choose::Choice;
 use super::super::label::or_unknown;
 use super::super::sums::Sum;
-use crate::symbols::Symbols;
+use crate::debug_info::Symbols;
 use mpisee_profile::gpu::records::{Description, Item, WarpAccess};
 use mpisee_profile::gpu::{Access, Owners, RemoteMemory, common};
 use std::collections::btree_map::Entry;

@@ -36,19 +36,19 @@ fn job(ranks: Vec<Rank>) -> Job {
     Job { size, ranks, comms: [(W.to_owned(), comm)].into(), ..Job::default() }
 }
 
-/// Circle, those behind, and whether it is certain.
+/// Cycle, those behind, and whether it is certain.
 fn found(job: &Job) -> Vec<(Vec<u32>, String, bool)> {
     let all = deadlocks(job, &job.still_since(job), 1.0).into_iter();
-    let ranks = |one: &Deadlock| one.circle.iter().map(|(rank, _)| rank.get()).collect();
+    let ranks = |one: &Deadlock| one.cycle.iter().map(|(rank, _)| rank.get()).collect();
     all.map(|one| (ranks(&one), one.behind.to_string(), one.is_certain)).collect()
 }
 
-fn certain(circle: &[u32], behind: &str) -> Vec<(Vec<u32>, String, bool)> {
-    vec![(circle.to_vec(), behind.to_owned(), true)]
+fn certain(cycle: &[u32], behind: &str) -> Vec<(Vec<u32>, String, bool)> {
+    vec![(cycle.to_vec(), behind.to_owned(), true)]
 }
 
-fn possible(circle: &[u32], behind: &str) -> Vec<(Vec<u32>, String, bool)> {
-    vec![(circle.to_vec(), behind.to_owned(), false)]
+fn possible(cycle: &[u32], behind: &str) -> Vec<(Vec<u32>, String, bool)> {
+    vec![(cycle.to_vec(), behind.to_owned(), false)]
 }
 
 /// Counts messages that `rank` sent to and received from `peer`.
@@ -176,8 +176,8 @@ fn exchanges_whose_tags_may_differ_may_be_one() {
     let ring =
         |size: u32| job((0..size).map(|one| both((one + 1) % size, (one + size - 1) % size)).collect());
     for size in [2, 3, 5] {
-        let [(circle, behind, is_certain)] = found(&ring(size)).try_into().unwrap();
-        assert_eq!((circle.len() as u32, behind.as_str(), is_certain), (size, "", false));
+        let [(cycle, behind, is_certain)] = found(&ring(size)).try_into().unwrap();
+        assert_eq!((cycle.len() as u32, behind.as_str(), is_certain), (size, "", false));
         assert_eq!(found_early(ring(size)), []);
     }
     // Nobody waits for one that is yet to come.

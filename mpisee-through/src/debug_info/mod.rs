@@ -25,7 +25,7 @@ pub struct Symbols {
     binaries: Binaries,
     /// The build IDs of the binaries when the program ran, by path.
     build_ids: HashMap<String, Vec<String>>,
-    resolved: HashMap<String, String>,
+    resolved: HashMap<String, Vec<String>>,
     /// Why a binary could not be read.
     problems: BTreeMap<String, String>,
 }
@@ -68,15 +68,19 @@ impl Symbols {
     /// `halo_init at halo.c:12 < main at main.c:34` for `app+0x1a2b < app+0x3c4d`. What cannot be resolved stays; so
     /// does what is no call stack.
     pub fn stack(&mut self, text: &str) -> String {
-        if let Some(known) = self.resolved.get(text) {
-            return known.clone();
+        self.functions(text).join(BETWEEN)
+    }
+
+    /// The functions of such a stack, the innermost first; several for one address where functions are inlined.
+    pub fn functions(&mut self, text: &str) -> &[String] {
+        if !self.resolved.contains_key(text) {
+            let functions = match addresses(text) {
+                Some(addresses) => self.frames(&addresses),
+                None => vec![text.to_owned()],
+            };
+            self.resolved.insert(text.to_owned(), functions);
         }
-        let told = match addresses(text) {
-            Some(addresses) => self.frames(&addresses).join(BETWEEN),
-            None => text.to_owned(),
-        };
-        self.resolved.insert(text.to_owned(), told.clone());
-        told
+        self.resolved.get(text).map_or(&[], Vec::as_slice)
     }
 
     /// Why these could not be resolved, a sentence for each binary.
@@ -94,10 +98,12 @@ impl Symbols {
                 frames.push(format!("{file}+{offset:#x}"));
             }
             for frame in found {
-                let place = frame
-                    .line_text()
-                    .map_or_else(|| format!("in {}", name_of(file)), |place| format!("at {place}"));
-                frames.push(format!("{} {place}", frame.function));
+                frames.push(match (frame.line_text(), frame.offset) {
+                    (Some(line), _) => format!("{} at {line}", frame.function),
+                    // Without it, the calls of one function could not be told apart.
+                    (None, Some(offset)) => format!("{}+{offset:#x} in {}", frame.function, name_of(file)),
+                    (None, None) => format!("{} in {}", frame.function, name_of(file)),
+                });
                 if frame.function == "main" {
                     return frames;
                 }
