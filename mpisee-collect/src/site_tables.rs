@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// The call sites and call paths of one rank.
 #[derive(Debug, Default)]
 pub struct SiteTables {
-    /// Its call sites, and those on its call paths.
+    /// Its call sites, those of its calls in progress, and those on its call paths.
     pub sites: Vec<SiteRow>,
     /// Its calls whose path was taken.
     pub paths: Vec<PathRow>,

@@ -107,7 +107,7 @@ fn what_is_new_is_added_at_each_reading() {
 
 #[test]
 fn a_call_that_goes_on_has_its_time_so_far() {
-    let place = active_call::pack(Call::Counted(Operation::Recv), CommId::WORLD);
+    let place = active_call::pack(Call::Operation(Operation::Recv), CommId::WORLD);
     let words = header().log(&[created(0, 0, None)]);
     let mut words = words.counters(&[
         (key(0, Operation::Recv, 3), [1, 4, 1000, 0, 0, 0]),
@@ -166,7 +166,7 @@ proptest! {
         at in 0usize..200, value: u64, small in 0u64..4096, is_small: bool, again in 0usize..200,
     ) {
         let words = header().log(&[created(0, 0, None), created(1, 0, None), created(2, b's', Some(0))]);
-        let active = active_call::pack(Call::Counted(Operation::Recv), CommId::WORLD);
+        let active = active_call::pack(Call::Operation(Operation::Recv), CommId::WORLD);
         let mut words = words.counters(&[
             (key(2, Operation::Bcast, 0), [1, 0, 70, 0, 0, 0]),
             (Key::ACTIVE_CALL, [active, 1, 0, 0, 0, 0]),

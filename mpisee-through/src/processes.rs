@@ -103,9 +103,14 @@ impl Processes {
         self.ranks().iter().map(|row| row.wall_s.0).chain(nodes).sum()
     }
 
-    /// The whole of which "% of run" is a part: the wall time of the longest rank for each process that the filter takes.
-    pub fn run_s(&self, filter: &CommFilter) -> f64 {
-        self.wall_max_s() * self.chosen(filter) as f64
+    /// The whole of which "% of run" is a part: the wall time of the longest rank for each process that the filter takes. Where ranks
+    /// ended before `MPI_Finalize`, `is_complete` is false, their wall times, which are known up to some call alone.
+    pub fn run_s(&self, filter: &CommFilter, is_complete: bool) -> f64 {
+        if is_complete {
+            return self.wall_max_s() * self.chosen(filter) as f64;
+        }
+        let ranks = self.ranks().iter().filter(|row| filter.takes_rank(row.rank)).map(|row| row.wall_s.0);
+        ranks.chain(self.nodes().iter().map(|row| row.wall_s.0)).sum()
     }
 
     /// The time of all ranks in MPI.

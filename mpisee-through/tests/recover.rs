@@ -224,7 +224,7 @@ fn left_behind() -> Place {
         // 2025-06-01T12:00:00Z
         words.set(offset_of!(Header, start_realtime_ns), 1_748_779_200_000_000_000);
         let waits =
-            [active_call::pack(Call::Counted(Operation::Recv), CommId::WORLD), 500_001_000, 0, 0, 0, 0];
+            [active_call::pack(Call::Operation(Operation::Recv), CommId::WORLD), 500_001_000, 0, 0, 0, 0];
         let words = words.log(facts).counters(&[(Key::ACTIVE_CALL, waits)]);
         place.put(pid, pid, &words.bytes());
     };

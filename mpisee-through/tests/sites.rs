@@ -328,6 +328,15 @@ fn servers_are_asked_only_where_the_user_has_named_some() {
         said.contains("--debuginfod asks the servers that DEBUGINFOD_URLS names, and it names none"),
         "{said}"
     );
+    let output = profile
+        .command(&["sites", "app.mpisee", "--debuginfod"])
+        .env("DEBUGINFOD_URLS", "http://localhost:1")
+        .env("PATH", "/nowhere")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("debuginfod-find, which cannot be started"), "{said}");
 }
 
 #[test]

@@ -61,8 +61,8 @@ enum Value {
     Computed(Steps),
     /// The word that is stored at the address that is computed.
     StoredAt(Steps),
-    /// One that nobody restores, and nobody needs.
-    Unknown,
+    /// None: an undefined return address marks the outermost function, which has no caller.
+    None,
 }
 
 /// Steps of a computation at most: the longest of compilers and linkers has 8.
@@ -92,7 +92,7 @@ enum Step {
 }
 
 impl Caller {
-    /// By the entry of an address of x86-64.
+    /// How the rules of an entry lead to the caller from `address`; on other machines than x86-64 always by registers.
     pub(crate) fn of(entry: &Entry, section: &Section, bases: &BaseAddresses, address: u64) -> Caller {
         if !cfg!(target_arch = "x86_64") {
             return Caller::ByRegisters;
@@ -122,7 +122,7 @@ impl Caller {
         let value = |register| match row.register(register) {
             RegisterRule::SameValue => Some(Value::Same),
             RegisterRule::Undefined if register == FRAME_POINTER => Some(Value::Same),
-            RegisterRule::Undefined => Some(Value::Unknown),
+            RegisterRule::Undefined => Some(Value::None),
             RegisterRule::Offset(offset) => Some(Value::StoredBehindStack(offset)),
             RegisterRule::ValOffset(offset) => Some(Value::BehindStack(offset)),
             RegisterRule::Expression(expression) => steps(&expression).map(Value::StoredAt),
@@ -139,7 +139,12 @@ impl Caller {
 }
 
 impl ComputedFrame {
-    /// The caller's registers; `None` where `read` knows no word at an address that it takes.
+    /// Returns whether the frame is that of the outermost function, which has no caller.
+    pub fn is_outermost(&self) -> bool {
+        self.address == Value::None
+    }
+
+    /// The caller's registers; `None` where there is none, or `read` knows no word at an address that it takes.
     pub fn caller(&self, own: Registers, mut read: impl FnMut(u64) -> Option<u64>) -> Option<Registers> {
         // What is computed of other registers begins with the caller's stack pointer.
         let stack = self.stack.of(own, own.stack, own.stack, &mut read)?;
@@ -166,7 +171,7 @@ impl Value {
                 let at = steps.run(own, stack, read)?;
                 read(at)
             }
-            Value::Unknown => None,
+            Value::None => None,
         }
     }
 }

@@ -1,11 +1,9 @@
-//! Symbols of the libraries in this process, as a preloaded library needs them: what comes after it in the search order, and what
-//! the program has loaded for itself, as Python loads mpi4py with its MPI.
+//! What is loaded into a process, for a library that is preloaded and for readers of stacks: the objects and their names
+//! ([`find_object`], [`mapped_at`], [`is_mpi_library`]), the next definition of a symbol ([`next`], [`loaded_with`]), and how a frame
+//! leads to its caller ([`unwind_rules`], [`computed_frame`], [`may_be_return`]).
 //!
 //! The libraries that are looked through are left as they are: not one is loaded, and only that in which a symbol was found is kept
 //! from being unloaded.
-//!
-//! Shared by the readers of this process's stacks and of another's: [`unwind_rules`], [`may_be_return`] and
-//! [`is_mpi_library`].
 
 pub mod computed_frame;
 mod loaded;

@@ -14,10 +14,10 @@ use gimli::{
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a walk allocates nothing for it, and there is one at a time")]
 pub enum Rules {
-    /// Rules with an expression that jumps back, and may not end, or by which the caller cannot be found here.
+    /// Rules that may not end, as an expression jumps back, or by which the caller cannot be found here: the walk ends.
     Refused,
-    /// Rules that end.
-    Ending,
+    /// Rules that an unwinder can evaluate: no expression jumps back, and all registers are followed.
+    Safe,
     /// Rules by which the caller is computed.
     Computed(ComputedFrame),
     /// No entry, or one that cannot be parsed: the frame is left by its frame pointer, if there is one.
@@ -84,7 +84,7 @@ impl<'t> IndexedTables<'t> {
             Caller::Computed(frame) => Rules::Computed(frame),
             Caller::Unknown => Rules::Refused,
             Caller::ByRegisters if jumps_back(&row, &section, &bases) => Rules::Refused,
-            Caller::ByRegisters => Rules::Ending,
+            Caller::ByRegisters => Rules::Safe,
         })
     }
 
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(rules_at(end, &BACK), Rules::Missing);
         assert_eq!(rules_at(FUNCTION_AT - 1, &BACK), Rules::Missing);
         assert_eq!(rules_at(FUNCTION_AT, &ONWARD), Rules::Refused, "a jump is not computed");
-        assert_eq!(rules_at(FUNCTION_AT, &[0x0c, 7, 8]), Rules::Ending);
+        assert_eq!(rules_at(FUNCTION_AT, &[0x0c, 7, 8]), Rules::Safe);
     }
 
     /// Those of a function that aligns its stack, as GCC writes them: the caller's stack pointer is stored at rbp - 8, the caller's rbp at rbp, and

@@ -67,7 +67,7 @@ const COLLECTION: House = House {
         "wire",
         "files",
         "segments",
-        "roll",
+        "node_ranks",
         "profile",
     ],
     least_modules: 18,

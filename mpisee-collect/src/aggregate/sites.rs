@@ -52,12 +52,12 @@ impl Join for OverRanks {
 
 /// The sums of one rank for such a row.
 #[derive(Clone, Copy)]
-struct Own {
+struct RankSums {
     calls: u64,
     time_ns: u64,
 }
 
-impl Join for Own {
+impl Join for RankSums {
     fn join(&mut self, other: Self) {
         self.calls = self.calls.saturating_add(other.calls);
         self.time_ns = self.time_ns.saturating_add(other.time_ns);
@@ -75,21 +75,22 @@ impl SiteSums {
         let path = |row: &mpisee_profile::rows::PathRow| {
             let comm = numbers.get(&row.comm).copied().unwrap_or(ALL);
             let operation = Operation::from_name(&row.call)? as u16;
-            let own = Own { calls: row.calls, time_ns: row.time_s.to_ns() };
-            Some((PathKey { path: row.path, comm, operation }, own))
+            let sums = RankSums { calls: row.calls, time_ns: row.time_s.to_ns() };
+            Some((PathKey { path: row.path, comm, operation }, sums))
         };
-        let own = merge_equal_keys(tables.paths.iter().filter_map(path).collect());
+        let of_paths = merge_equal_keys(tables.paths.iter().filter_map(path).collect());
         let at_site = |(key, own): &(CellKey, super::Own)| {
-            let own = Own { calls: own.sums.calls, time_ns: own.time_ns };
-            Some(((key.site?, key.operation), own))
+            let sums = RankSums { calls: own.sums.calls, time_ns: own.time_ns };
+            Some(((key.site?, key.operation), sums))
         };
         let of_sites = merge_equal_keys(cells.iter().filter_map(at_site).collect());
-        let sum = |Own { calls, time_ns }| OverRanks { ranks: 1, calls, time: Spread::of(rank, time_ns) };
+        let sum =
+            |RankSums { calls, time_ns }| OverRanks { ranks: 1, calls, time: Spread::of(rank, time_ns) };
         SiteSums {
             sites: tables.sites.iter().map(|row| (row.site, row.clone())).collect(),
             stacks: tables.stacks.iter().map(|row| (row.path, row.sites.clone())).collect(),
-            paths: own.into_iter().map(|(key, own)| (key, sum(own))).collect(),
-            totals: of_sites.into_iter().map(|(key, own)| (key, sum(own))).collect(),
+            paths: of_paths.into_iter().map(|(key, sums)| (key, sum(sums))).collect(),
+            totals: of_sites.into_iter().map(|(key, sums)| (key, sum(sums))).collect(),
             has_more: false,
         }
     }
@@ -117,7 +118,7 @@ impl SiteSums {
         while self.stacks.len() > MOST_PATHS {
             self.stacks.pop_last();
         }
-        // A rank may have paths of which the others' limits have left no stack.
+        // Ranks that were merged before have lost the stacks of these paths to the limits.
         if self.has_more {
             self.paths.retain(|(key, _)| self.stacks.contains_key(&key.path));
         }

@@ -2,7 +2,7 @@
 
 use super::{Mapped, Segment};
 use anyhow::{Context, Result};
-use mpisee_profile::segment::active_call::{self, ASKED, NOWHERE, countdown};
+use mpisee_profile::segment::active_call::{self, NOWHERE, REQUEST_PENDING, countdown};
 use mpisee_profile::segment::layout::{HEADER_BYTES, Header, SLOT_BYTES, Slot};
 use mpisee_profile::segment::request::Request;
 use std::fs::File;
@@ -75,8 +75,13 @@ impl Asking {
         self.reach(slot + SLOT_BYTES)?;
         let value = |which: usize| slot + offset_of!(Slot, values) + which * size_of::<u64>();
         let relaxed = Ordering::Relaxed;
-        match self.word(value(active_call::CALL))?.compare_exchange(NOWHERE, ASKED, relaxed, relaxed) {
-            Ok(_) | Err(ASKED) => Ok(Mark::Set),
+        match self.word(value(active_call::CALL))?.compare_exchange(
+            NOWHERE,
+            REQUEST_PENDING,
+            relaxed,
+            relaxed,
+        ) {
+            Ok(_) | Err(REQUEST_PENDING) => Ok(Mark::Set),
             Err(word) => {
                 // It looks for requests after a call that it measures. Where it does not stay in its call, it overwrites the word.
                 let sampling = self.word(value(active_call::SAMPLING))?;

@@ -64,7 +64,7 @@ pub fn of_snapshot(
 
 /// The number of the current call: completed calls plus one; `None` if recording was off at some time.
 fn number_of(snapshot: &Snapshot, active: &ActiveCall) -> Option<u64> {
-    let (Call::Counted(operation), Some(communicator), false) =
+    let (Call::Operation(operation), Some(communicator), false) =
         (active.call, active.communicator, snapshot.recording_was_off)
     else {
         return None;
@@ -81,7 +81,7 @@ fn number_of(snapshot: &Snapshot, active: &ActiveCall) -> Option<u64> {
 /// Returns whether every member of the communicator makes the call, in the same order as the others (MPI 4.1, 6.1), and does
 /// so without a request.
 pub fn is_collective(call: Call) -> bool {
-    let Call::Counted(operation) = call else { return call == Call::Finalize };
+    let Call::Operation(operation) = call else { return call == Call::Finalize };
     let name = operation.name();
     match operation.kind() {
         Kind::Collective => !operation.starts_request() && !name.ends_with("_init"),
@@ -239,7 +239,7 @@ mod tests {
 
     fn call(operation: Operation, comm: &str, number: u64, for_s: f64) -> CurrentCall {
         CurrentCall {
-            call: Call::Counted(operation),
+            call: Call::Operation(operation),
             comm: Some((CommId::WORLD, comm.to_owned())),
             number: Some(number),
             with: None,
@@ -324,7 +324,7 @@ mod tests {
             (Operation::Recv, false),
             (Operation::Waitall, false),
         ] {
-            assert_eq!(is_collective(Call::Counted(operation)), is, "{}", operation.name());
+            assert_eq!(is_collective(Call::Operation(operation)), is, "{}", operation.name());
         }
         assert!(is_collective(Call::Finalize) && !is_collective(Call::Abort));
     }

@@ -350,7 +350,7 @@ impl Followed {
     /// Adds the time so far of a call that goes on.
     fn add_active(&mut self, values: &[u64]) {
         let word = values[active_call::CALL];
-        let Some(Call::Counted(operation)) = active_call::call_of(word) else { return };
+        let Some(Call::Operation(operation)) = active_call::call_of(word) else { return };
         let comm = CommId::new(word as u32);
         if comm.index() >= self.families.len() {
             return;

@@ -5,8 +5,8 @@ use crate::site::{PathId, SiteId};
 use mpisee_profile_derive::Columns;
 use serde::{Deserialize, Serialize};
 
-/// `sites.csv`: one row per return address, of all ranks: of an MPI call, or of a frame on a call path. Where call sites are not kept
-/// there is no such file.
+/// `sites.csv`: one row per return address or line of Python, of all ranks: of an MPI call, of the call in which a rank ended, or of a
+/// frame on a call path. Where call sites are not kept there is no such file.
 ///
 /// The profiler writes the address alone; `function`, `file`, `line` and `inlined_into` are empty until they are resolved. Of a line
 /// of Python it writes the first three, and no binary and address.

@@ -9,7 +9,7 @@ use super::awaited::{Awaited, Wildcards};
 use crate::{CommId, Operation, Ticks};
 use std::num::NonZero;
 
-/// In a slot's values: the call, see [`pack`]; [`NOWHERE`] or [`ASKED`] while the thread is in no call.
+/// In a slot's values: the call, see [`pack`]; [`NOWHERE`] or [`REQUEST_PENDING`] while the thread is in no call.
 pub const CALL: usize = 0;
 /// In a slot's values: when the call began, in ticks.
 pub const SINCE: usize = 1;
@@ -77,15 +77,15 @@ pub(crate) fn calls_since_sample(values: &[u64]) -> u64 {
 /// In no call that is recorded.
 pub const NOWHERE: u64 = 0;
 /// In a recorded call that is not written yet.
-pub const ABOUT_TO_SAY: u64 = 1;
+pub const ENTERING: u64 = 1;
 /// In no call that is recorded, and asked to look for a request, see [`super::request`]. Another process puts this in place of
 /// [`NOWHERE`], and of nothing else.
-pub const ASKED: u64 = 2;
+pub const REQUEST_PENDING: u64 = 2;
 
 /// Returns whether a thread with that word is in no call that is recorded.
 #[inline]
 pub const fn is_outside(word: u64) -> bool {
-    matches!(word, NOWHERE | ASKED)
+    matches!(word, NOWHERE | REQUEST_PENDING)
 }
 
 const IN_CALL: u64 = 1 << 63;
@@ -98,8 +98,8 @@ const ABORT: u16 = FINALIZE - 1;
 /// A call in which a thread can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Call {
-    /// One that is counted.
-    Counted(Operation),
+    /// A function that has rows in the tables, whether this call of it is counted or not.
+    Operation(Operation),
     /// `MPI_Finalize`, also while the profile is gathered.
     Finalize,
     /// `MPI_Abort`.
@@ -110,7 +110,7 @@ impl Call {
     /// The standard's name.
     pub fn name(self) -> &'static str {
         match self {
-            Call::Counted(operation) => operation.name(),
+            Call::Operation(operation) => operation.name(),
             Call::Finalize => "MPI_Finalize",
             Call::Abort => "MPI_Abort",
         }
@@ -119,7 +119,7 @@ impl Call {
     #[inline]
     fn number(self) -> u16 {
         match self {
-            Call::Counted(operation) => operation as u16,
+            Call::Operation(operation) => operation as u16,
             Call::Finalize => FINALIZE,
             Call::Abort => ABORT,
         }
@@ -129,7 +129,7 @@ impl Call {
         match number {
             FINALIZE => Some(Call::Finalize),
             ABORT => Some(Call::Abort),
-            _ => Operation::from_index(u64::from(number)).map(Call::Counted),
+            _ => Operation::from_index(u64::from(number)).map(Call::Operation),
         }
     }
 }
@@ -201,7 +201,7 @@ impl ActiveCall {
         let frame = frame_of(values[RETURNED]);
         let returns_to = NonZero::new(values[RETURNS_TO]);
         let awaited = match call {
-            Call::Counted(operation) => Awaited::from_word(operation, values[ENDS], wildcards),
+            Call::Operation(operation) => Awaited::from_word(operation, values[ENDS], wildcards),
             Call::Finalize | Call::Abort => None,
         };
         Some(ActiveCall { call, communicator, since: Ticks::new(values[SINCE]), frame, returns_to, awaited })
@@ -216,7 +216,7 @@ mod tests {
     fn a_place_leads_back() {
         let none = Wildcards::default();
         let read = |place| ActiveCall::from_values(&[place, 5, 0, 0, 7, 0], &none);
-        for call in Operation::all().map(Call::Counted).chain([Call::Finalize, Call::Abort]) {
+        for call in Operation::all().map(Call::Operation).chain([Call::Finalize, Call::Abort]) {
             for id in [CommId::WORLD, CommId::SELF, CommId::new(77), CommId::NONE] {
                 let communicator = (id != CommId::NONE).then_some(id);
                 let since = Ticks::new(5);
@@ -227,8 +227,8 @@ mod tests {
             }
         }
         assert_eq!(read(NOWHERE), None);
-        assert_eq!(read(ABOUT_TO_SAY), None);
-        assert_eq!(read(ASKED), None);
+        assert_eq!(read(ENTERING), None);
+        assert_eq!(read(REQUEST_PENDING), None);
         assert_eq!(read(IN_CALL | 0x3fff << 32), None);
     }
 
@@ -236,7 +236,7 @@ mod tests {
     fn the_last_return_is_that_of_a_measured_call() {
         let of = |place, returned| last_return(&[place, 5, returned, 0, 0, 0]);
         assert_eq!(of(NOWHERE, 9), Some(Some(Ticks::new(9))));
-        assert_eq!(of(ASKED, 9), Some(Some(Ticks::new(9))));
+        assert_eq!(of(REQUEST_PENDING, 9), Some(Some(Ticks::new(9))));
         assert_eq!(of(NOWHERE, frame(0x7ffd_1234_5670)), Some(None));
         assert_eq!(of(NOWHERE, 0), None);
         assert_eq!(of(pack(Call::Finalize, CommId::WORLD), 9), None);

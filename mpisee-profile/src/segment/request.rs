@@ -1,7 +1,7 @@
 //! A request from outside to switch recording on or off, in two words of the header.
 //!
 //! Whoever asks stores the request in [`super::layout::Header::request`]. Then it marks the slots of the calls in progress, by
-//! [`super::active_call::ASKED`], of threads that are in no call. The process stores the request in
+//! [`super::active_call::REQUEST_PENDING`], of threads that are in no call. The process stores the request in
 //! [`super::layout::Header::followed_request`] once it has switched.
 
 /// A request to switch recording.

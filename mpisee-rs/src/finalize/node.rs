@@ -7,9 +7,9 @@ use crate::state::world::World;
 use crate::state::{gpu, process};
 use crate::storage::message::say;
 use crate::storage::segment::{Segment, has_memory};
+use mpisee_collect::node_ranks::{Entry, NodeRanks};
 use mpisee_collect::output::Candidates;
 use mpisee_collect::profile::{self, Written};
-use mpisee_collect::roll::{Entry, Roll};
 use mpisee_collect::run::in_numbers;
 use mpisee_collect::segments::{Segment as Left, WorldSegments, missing, own_user, save_copy};
 use mpisee_profile::segment::fact::Fact;
@@ -28,17 +28,17 @@ const WRITING_BYTES: usize = 8 << 20;
 const WRITING_TIMES: usize = 4;
 
 /// The ranks of this process's world that have an active profiler on this node.
-pub fn roll(world: &World) -> Roll {
+pub fn roll(world: &World) -> NodeRanks {
     // MPI_Init has waited for all ranks; sessions wait for none.
     let local_size = world.segment.header().local_size.load(Ordering::Relaxed);
     let least = if process::has_world() { 0 } else { u32::try_from(local_size).unwrap_or(0) };
-    roll_by(world, |folder, own, user| Roll::call(folder, own, user, least))
+    roll_by(world, |folder, own, user| NodeRanks::wait_for(folder, own, user, least))
 }
 
-fn roll_by(world: &World, read: impl FnOnce(&Path, &Snapshot, u32) -> Roll) -> Roll {
+fn roll_by(world: &World, read: impl FnOnce(&Path, &Snapshot, u32) -> NodeRanks) -> NodeRanks {
     match (Snapshot::read_header(&world.segment), own_user()) {
         (Ok((own, _)), Ok(user)) => read(&world.options.segments, &own, user),
-        _ => Roll::default(),
+        _ => NodeRanks::default(),
     }
 }
 
@@ -98,7 +98,7 @@ pub fn look_again(world: &World) {
     if !has_arrived || is_forked || !world.segment.is_there() {
         return;
     }
-    let roll = roll_by(world, Roll::at_once);
+    let roll = roll_by(world, NodeRanks::now);
     if roll.failure.is_some() || !roll.entries.contains_key(&world.rank) {
         return;
     }
@@ -114,7 +114,7 @@ pub fn look_again(world: &World) {
 
 /// Prints which ranks have not arrived when the first of those that have exits: mostly they have left MPI by another way,
 /// since MPI libraries let ranks leave `MPI_Finalize` together.
-fn say_late(world: &World, roll: &Roll) {
+fn say_late(world: &World, roll: &NodeRanks) {
     let (arrived, late): (Vec<_>, Vec<_>) =
         roll.entries.iter().partition(|(_, entry)| entry.header.state == state::ARRIVED);
     if arrived.first().is_some_and(|&(&rank, _)| rank == world.rank) {
@@ -173,7 +173,7 @@ fn leave_apart(world: &World) {
 }
 
 /// Prints that this rank cannot see whether all others have arrived.
-fn say_unread(world: &World, roll: &Roll) {
+fn say_unread(world: &World, roll: &NodeRanks) {
     let (rank, folder) = (world.rank, world.options.segments.display());
     let why = roll.failure.as_deref().unwrap_or_default();
     say(format_args!(
@@ -203,7 +203,7 @@ fn log_wanted(world: &World) {
 }
 
 /// Elects the one process that writes: a lock on the first rank's segment, while that file exists.
-fn lock(roll: &Roll) -> Option<File> {
+fn lock(roll: &NodeRanks) -> Option<File> {
     let path = &roll.entries.values().next()?.path;
     let file = File::open(path).ok()?;
     // SAFETY: the descriptor is open.
@@ -218,7 +218,7 @@ fn lock(roll: &Roll) -> Option<File> {
     (is_locked && is_there().is_some()).then_some(file)
 }
 
-fn write(world: &World, roll: &Roll) {
+fn write(world: &World, roll: &NodeRanks) {
     let Ok(user) = own_user() else { return };
     let bytes = |entry: &Entry| std::fs::metadata(&entry.path).map_or(0, |it| it.len() as usize);
     if !has_memory(WRITING_BYTES + WRITING_TIMES * roll.entries.values().map(bytes).sum::<usize>()) {
@@ -265,7 +265,7 @@ fn first_wanted(world: &World, all: &WorldSegments) -> [PathBuf; 2] {
 }
 
 /// The reason for which ranks are absent, as far as the node shows it.
-fn why_absent(world: &World, roll: &Roll, absent: &RankSet) -> String {
+fn why_absent(world: &World, roll: &NodeRanks, absent: &RankSet) -> String {
     let ended: RankSet = roll.ended.iter().copied().filter(|rank| absent.contains(rank.get())).collect();
     if ended.len() == absent.len() {
         return format!("{} ended before the profile was written", ended.named());

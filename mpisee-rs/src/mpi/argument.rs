@@ -8,7 +8,6 @@ use crate::mpi::abi::{FromFortran, constant};
 use crate::mpi::fortran::Fint;
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 
 /// Pointer to a handle of the application, or to an array of them. In Fortran a handle is an integer that may differ
 /// from the handle in C.
@@ -39,25 +38,19 @@ impl<H: FromFortran> HandlePtr<H> {
         HandlePtr { address: place.cast(), is_fortran: true, handle: PhantomData }
     }
 
-    /// The handle that is there now; `None` if there is no memory any more.
-    pub fn read_carefully(self) -> Option<H> {
-        let mut copy = MaybeUninit::<[u8; 8]>::zeroed();
+    /// The handle that is there now, as `read` copies memory that may not be mapped any more; it returns how many bytes it copied.
+    pub fn handle_by(self, read: impl FnOnce(usize, &mut [u8]) -> usize) -> Option<H> {
+        #[repr(align(8))]
+        struct Copied([u8; 8]);
+        let mut copy = Copied([0; 8]);
+        const { assert!(size_of::<H>() <= 8 && align_of::<H>() <= 8) };
         let size = if self.is_fortran { size_of::<Fint>() } else { size_of::<H>() };
-        let local = libc::iovec { iov_base: copy.as_mut_ptr().cast(), iov_len: size };
-        let remote = libc::iovec { iov_base: self.address.cast_mut().cast(), iov_len: size };
-        // SAFETY: the copy has room for a handle; the kernel checks the other address.
-        let read =
-            unsafe { libc::process_vm_readv(libc::gettid(), &raw const local, 1, &raw const remote, 1, 0) };
-        if usize::try_from(read).is_ok_and(|read| read == size) {
-            let copied = HandlePtr { address: copy.as_ptr().cast(), ..self };
-            // SAFETY: a handle was copied there, of the kind that `self` has.
-            return Some(unsafe { copied.handle() });
+        if read(self.address.addr(), &mut copy.0[..size]) != size {
+            return None;
         }
-        if is_forbidden(&std::io::Error::last_os_error()) {
-            // SAFETY: MPI wrote it there, as far as can be seen.
-            return Some(unsafe { self.handle() });
-        }
-        None
+        let copied = HandlePtr { address: (&raw const copy).cast(), ..self };
+        // SAFETY: the bytes of a handle of the kind that `self` has were copied there, and the copy is aligned for both kinds.
+        Some(unsafe { copied.handle() })
     }
 
     /// The handle that is there now.
@@ -192,11 +185,6 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
     let from = bytes.iter().position(is_text).unwrap_or(bytes.len());
     let to = bytes.iter().rposition(is_text).map_or(from, |last| last + 1);
     &bytes[from..to]
-}
-
-/// Returns whether a system call is not to be had here, as in some containers.
-pub fn is_forbidden(error: &std::io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
 
 #[cfg(test)]

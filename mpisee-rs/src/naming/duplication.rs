@@ -5,6 +5,7 @@ use crate::mpi::abi::Comm;
 use crate::mpi::argument::HandlePtr;
 use crate::naming::RowChoice;
 use crate::state::communicator::{COMMUNICATORS, Communicator};
+use crate::state::mapping;
 use crate::state::process;
 use crate::state::world::World;
 use mpisee_profile::{CommId, Operation};
@@ -77,7 +78,7 @@ pub fn duplicated(world: &World, number: u32) {
     if process::untracked_calls() != done.untracked_calls {
         return;
     }
-    let Some(comm) = done.place.read_carefully() else { return };
+    let Some(comm) = done.place.handle_by(mapping::read_memory) else { return };
     if comm == world.predefined.comm_null
         || COMMUNICATORS.get(comm).is_some_and(|known| known.id >= done.next_id)
     {

@@ -87,7 +87,7 @@ impl CachedCounter {
     #[inline(always)]
     pub fn arrived(self, source: c_int, bytes: u64) {
         if self.0.has_peer(source) {
-            // SAFETY: the slot of the peer whom it has is there.
+            // SAFETY: `has_peer` is true, and `set_ends` and `set_peer` store the slot before the peer.
             add_received(unsafe { self.0.peer_slot() }, bytes);
         } else {
             self.arrived_from_another(source, bytes);
@@ -109,7 +109,8 @@ impl CachedCounter {
     pub fn add_bytes(self, sample: &CallSample, bytes: u64) -> bool {
         let is_same = self.0.key.get() == sample.key;
         if is_same {
-            // SAFETY: as in `count`; the key of a sample is that of a message.
+            // SAFETY: as in `count`: the key of a sample has a size class, which that of a new entry has not, so that `count_elsewhere` has
+            // stored the slot of this key.
             update(unsafe { &*self.0.slot.get() }, |values| add(&values[call::BYTES], bytes));
         }
         is_same
@@ -120,7 +121,8 @@ impl CachedCounter {
     #[inline(never)]
     fn count_elsewhere(self, key: Key, bytes: u64, ticks: Ticks, caller: u64, pointer: u64) -> Key {
         let found = rarely(|recorder| {
-            let Some(active_call::Call::Counted(operation)) = active_call::call_of(self.0.active_call.get())
+            let Some(active_call::Call::Operation(operation)) =
+                active_call::call_of(self.0.active_call.get())
             else {
                 return (key, None);
             };
@@ -144,11 +146,12 @@ impl CachedCounter {
     #[cold]
     #[inline(never)]
     fn keep_path(self, ticks: Ticks, pointer: u64) {
-        let Some(active_call::Call::Counted(operation)) = active_call::call_of(self.0.active_call.get())
+        let Some(active_call::Call::Operation(operation)) = active_call::call_of(self.0.active_call.get())
         else {
             return;
         };
-        if let Some(export) = sites::export_frame(pointer) {
+        // SAFETY: the export reads its frame pointer, and returns after this function.
+        if let Some(export) = unsafe { sites::export_frame(pointer) } {
             rarely(|recorder| paths::slow_call(recorder, self.id(), operation, ticks, &export));
         }
     }

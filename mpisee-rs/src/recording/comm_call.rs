@@ -72,7 +72,7 @@ impl Uncounted {
         let call = if thread::is_outside() { Call::if_recording() } else { None };
         match call {
             Some(call) if call.communicator(comm).is_none() => {
-                // The function that makes the call is another one.
+                // Without a frame: the call is made after this function has returned.
                 let from = CalledFrom { frame: 0, ..sites::called_from() };
                 super::publish_uncounted(&call.inside, operation, from);
                 Uncounted::Unseen { _inside: call.inside }
@@ -106,6 +106,7 @@ impl CommCall {
     pub fn begin(operation: Operation, comm: Raw<Comm>, spread: c_int) -> Option<CommCall> {
         let comm = comm.get();
         let caller = sites::caller_of_export();
+        // Two sites that call one operation on one communicator have an entry each: the entry keeps the slot of the last call's site.
         let spread = spread.wrapping_add(caller as c_int);
         match thread::cached_call(operation, comm, spread) {
             Some((cached, active_call)) => {
@@ -132,7 +133,7 @@ impl CommCall {
         }
         let comm = comm.get();
         if let Some((cached, active_call)) = thread::cached_call_while_off(operation, comm, spread) {
-            active_call.values[active_call::CALL].store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
+            active_call.values[active_call::CALL].store(active_call::ENTERING, Ordering::Relaxed);
             return Some(CommCall { counter: CachedCounter(cached), active_call, caller: 0 });
         }
         let generation = HOT.generation_while_off();
@@ -161,7 +162,9 @@ impl CommCall {
         self.counter.id()
     }
 
-    /// The communicator's members.
+    /// The communicator's members. Only of an operation without a peer: after [`CachedCall::set_ends`] a stream's slot is in their place.
+    ///
+    /// [`CachedCall::set_ends`]: crate::state::cached_call::CachedCall::set_ends
     #[inline(always)]
     pub fn members(&self) -> Members {
         self.counter.0.members()

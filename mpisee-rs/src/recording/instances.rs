@@ -121,7 +121,7 @@ fn carry(carried: &AtomicU64) {
 #[inline(never)]
 fn find(cached: &CachedCall) -> *const Slot {
     let found = rarely(|recorder| {
-        let Some(active_call::Call::Counted(operation)) = active_call::call_of(cached.active_call.get())
+        let Some(active_call::Call::Operation(operation)) = active_call::call_of(cached.active_call.get())
         else {
             return None;
         };

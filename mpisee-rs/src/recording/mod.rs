@@ -83,7 +83,7 @@ impl Call {
 
     /// Its number, as [`Call::communicator`].
     #[inline]
-    pub fn number_of(&self, comm: Raw<Comm>) -> Option<CommId> {
+    pub fn id_of(&self, comm: Raw<Comm>) -> Option<CommId> {
         self.communicator(comm).map(|known| known.id())
     }
 
@@ -126,7 +126,7 @@ impl Call {
         call: impl FnOnce() -> R,
     ) -> (R, Ticks) {
         let start = clock::ticks();
-        let operation = active_call::Call::Counted(operation);
+        let operation = active_call::Call::Operation(operation);
         self.inside.publish(operation, communicator, start, sites::called_from(), ends);
         let result = returning(call);
         let end = self.inside.returned();
@@ -161,7 +161,8 @@ impl Call {
     #[inline]
     pub fn record(&self, note: impl FnOnce(&Recorder)) {
         if let Some(world) = world::world() {
-            let export = sites::export_frame(frame::pointer());
+            // SAFETY: it is the frame pointer of this function, or of one into which it is inlined.
+            let export = unsafe { sites::export_frame(frame::pointer()) };
             world::guarded(|| note(&Recorder { thread: self.inside.thread, world, export }));
         }
     }
@@ -293,7 +294,7 @@ pub unsafe fn record_call_with_status(
 #[cold]
 #[inline(never)]
 fn publish_uncounted(inside: &Inside, operation: Operation, from: CalledFrom) {
-    let operation = active_call::Call::Counted(operation);
+    let operation = active_call::Call::Operation(operation);
     inside.publish(operation, CommId::NONE, clock::ticks(), from, awaited::UNKNOWN);
 }
 
@@ -352,7 +353,7 @@ impl Recorder {
         bytes: u64,
         ticks: Ticks,
     ) -> CallSample {
-        let call = || active_call::pack(active_call::Call::Counted(operation), communicator);
+        let call = || active_call::pack(active_call::Call::Operation(operation), communicator);
         let memory = state::buffers::of_call(call, message);
         let (region, operation) = (self.region(), self.at_site(operation));
         let sample = CallSample::new(communicator, region, operation, message, bytes, ticks);

@@ -25,17 +25,17 @@ use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Take the path of calls that lasted N times as long as a walk.
+/// A call is slow if it lasted N times as long as a walk, and all walks together may take 1/N of the time of slow calls.
 const TIMES: u64 = 50;
 /// Different paths at most; calls by further ones count at their sites alone.
 const MOST_PATHS: usize = 4096;
-/// More than is taken to log a path.
+/// An upper bound of the bytes that it takes to log a path.
 const BYTES_PER_PATH: usize = 1 << 15;
 /// The same of a path with lines of Python.
 const BYTES_PER_PATH_OF_PYTHON: usize = 1 << 18;
 /// A walk counts in the mean as N times the mean at most.
 const MOST_TIMES_THE_MEAN: u64 = 4;
-/// The share of the last walk in the mean of all.
+/// The last walk counts 1/N in the mean.
 const WEIGHT: u64 = 8;
 
 static PATHS: Mutex<Option<Paths>> = Mutex::new(None);
@@ -52,7 +52,7 @@ struct Paths {
     /// Calls whose path has no number.
     without_number: u64,
     /// Ticks that a walk takes, as a mean of the last ones.
-    walk: u64,
+    mean_walk: u64,
     /// Ticks of all walks.
     walk_ticks: u64,
     /// Ticks of the calls that were long enough for a walk.
@@ -74,8 +74,8 @@ struct Walked {
 struct Found {
     /// Its number in the log; `None` over the limit.
     number: Option<u16>,
-    /// True if it came for the first time.
-    is_new: bool,
+    /// True if the walk did only what each does, so that it counts in the mean: no table was copied, and nothing was logged.
+    is_typical: bool,
     /// True if the call is on no path: it was counted at the site of a library that is no longer loaded, or the tables of a binary on
     /// its stack have to wait.
     is_unattributed: bool,
@@ -93,12 +93,13 @@ pub fn prepare() {
         numbers: FxHashMap::default(),
         by_codes: FxHashMap::default(),
         without_number: 0,
-        walk: 0,
+        mean_walk: 0,
         walk_ticks: 0,
         slow_ticks: 0,
     };
     // Any stack will do: that of this function.
-    let Some(caller) = ExportFrame::leaving(frame::pointer(), &(0..0)) else { return };
+    // SAFETY: it is this function's frame pointer.
+    let Some(caller) = (unsafe { ExportFrame::leaving(frame::pointer(), &(0..0)) }) else { return };
     let mut walk = || {
         let start = clock::ticks();
         paths.walk(&caller, &mut [0; MOST_KEY]);
@@ -107,7 +108,7 @@ pub fn prepare() {
     // The first walk reads the tables of the binaries that are on the stack, the second one the stack of Python for the first time.
     let _ = [walk(), walk()];
     // During one the thread may lose its core, and no call would ever be long enough.
-    paths.walk = [walk(), walk(), walk()].into_iter().min().unwrap_or(u64::MAX);
+    paths.mean_walk = [walk(), walk(), walk()].into_iter().min().unwrap_or(u64::MAX);
     paths.python.end_trials();
     paths.announce();
     *PATHS.lock().unwrap_or_else(PoisonError::into_inner) = Some(paths);
@@ -145,27 +146,29 @@ pub fn slow_call(
     // A handler that led away from here by `siglongjmp` would leave it locked for good. Nor does one thread wait for another here.
     let Some(mut paths) = try_lock() else { return };
     let Some(paths) = &mut *paths else { return };
-    // A call that began before the bindings were found, or just then, is at its place in them, and its path would not be.
-    let just_before =
-        clock::ticks().get().saturating_sub(ticks.get().saturating_add(paths.walk.saturating_mul(TIMES)));
-    if BINDINGS.came_after(just_before) {
+    // A call that began before the bindings were found is at its place in them, and its path would not be. When it began is known by an
+    // upper bound: its own ticks, and those since it returned, which are fewer than those of a slow call.
+    let earliest_begin = clock::ticks()
+        .get()
+        .saturating_sub(ticks.get().saturating_add(paths.mean_walk.saturating_mul(TIMES)));
+    if BINDINGS.came_after(earliest_begin) {
         return;
     }
     paths.slow_ticks = paths.slow_ticks.saturating_add(ticks.get());
-    let left = (paths.slow_ticks / TIMES).saturating_sub(paths.walk_ticks.saturating_add(paths.walk));
+    let left = (paths.slow_ticks / TIMES).saturating_sub(paths.walk_ticks.saturating_add(paths.mean_walk));
     if left == 0 {
         return;
     }
     let _not_cancelled = NotCancelled::new();
     paths.unwinder.limit_copying(left);
     let start = clock::ticks();
-    let Found { number, is_new, is_unattributed } = paths.find(recorder, operation, caller);
+    let Found { number, is_typical, is_unattributed } = paths.find(recorder, operation, caller);
     let took = clock::since(start).get();
     paths.walk_ticks = paths.walk_ticks.saturating_add(took);
     // What is done once says nothing of the next walk, nor does one during which the thread lost its core.
-    if !is_new {
-        paths.walk =
-            (paths.walk * (WEIGHT - 1) + took.min(MOST_TIMES_THE_MEAN * paths.walk)).div_ceil(WEIGHT);
+    if is_typical {
+        paths.mean_walk = (paths.mean_walk * (WEIGHT - 1) + took.min(MOST_TIMES_THE_MEAN * paths.mean_walk))
+            .div_ceil(WEIGHT);
         paths.announce();
     }
     // The walk is in the overhead of paths, so that this call is no sample of what other calls cost.
@@ -190,18 +193,20 @@ impl Paths {
         let mut key = [0; MOST_KEY];
         let Walked { frames, lines } = self.walk(caller, &mut key);
         if self.unwinder.was_limited() {
-            return Found { number: None, is_new: true, is_unattributed: true };
+            return Found { number: None, is_typical: false, is_unattributed: true };
         }
         // What lies between the program and the library is the MPI's.
         let bindings = key[..frames].iter().take_while(|&&address| BINDINGS.contain(address)).count();
         let (path, key) = (&key[bindings..frames], &key[bindings..frames + lines]);
         let known = self.numbers.get(key).copied();
         if let Some(number) = known.filter(|number| number.is_some() || !self.may_have_number(path)) {
-            return Found { number, is_new: false, is_unattributed: false };
+            return Found { number, is_typical: true, is_unattributed: false };
         }
         let bytes = if lines > 0 { BYTES_PER_PATH_OF_PYTHON } else { BYTES_PER_PATH };
-        if self.numbers.len() >= 2 * MOST_PATHS || !memory::is_left_to_all(bytes) {
-            return Found { number: None, is_new: true, is_unattributed: false };
+        let is_full = self.numbers.len() >= 2 * MOST_PATHS;
+        let has_room = self.numbers.try_reserve(1).is_ok() && self.by_codes.try_reserve(1).is_ok();
+        if is_full || !has_room || !memory::is_left_to_all(bytes) {
+            return Found { number: None, is_typical: false, is_unattributed: false };
         }
         let frames = self.codes(recorder, path);
         // The sites of all operations are replaced now: a path that has a number does not come here again.
@@ -211,7 +216,7 @@ impl Paths {
         let number = self.log(recorder, frames);
         self.numbers.insert(key.into(), number);
         // The call itself was counted at the old site already.
-        Found { number: number.filter(|_| !is_unattributed), is_new: true, is_unattributed }
+        Found { number: number.filter(|_| !is_unattributed), is_typical: false, is_unattributed }
     }
 
     /// Returns whether a path that had no number may have one by now: there is a binary where its call's code was in none.
@@ -269,7 +274,7 @@ impl Paths {
 
     /// Lets calls know from what length on their path is taken.
     fn announce(&self) {
-        HOT.set_slow(self.walk.saturating_mul(TIMES));
+        HOT.set_slow(self.mean_walk.saturating_mul(TIMES));
     }
 }
 

@@ -64,7 +64,7 @@ struct Samples {
 /// The call that the thread is in, if it is counted.
 pub fn active_operation(active_call: &Slot) -> Option<Operation> {
     match active_call::call_of(own_value(&active_call.values[active_call::CALL])) {
-        Some(active_call::Call::Counted(operation)) => Some(operation),
+        Some(active_call::Call::Operation(operation)) => Some(operation),
         _ => None,
     }
 }

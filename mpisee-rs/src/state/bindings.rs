@@ -53,10 +53,11 @@ impl Bindings {
         objects::keep_loaded(&object) && self.place.set(Place { range: object.range, mapping: None }).is_ok()
     }
 
-    /// Returns whether an object is the bindings, which came after MPI had begun, as with a module of Python that is written in Fortran.
+    /// Notes the bindings if an object is them, which the program loaded after MPI had begun, as with a module of Python that is written in
+    /// Fortran; true the first time.
     ///
-    /// They are not kept loaded: this is found in a call, in which the loader's lock is not to be taken.
-    pub fn came_late(&self, object: &Object) -> bool {
+    /// They are not kept loaded: that takes the loader's lock, and this is found in a call.
+    pub fn note_late(&self, object: &Object) -> bool {
         let Some(mapping) = mapping::at(object.range.start).filter(|_| is_bindings(&object.name)) else {
             return false;
         };

@@ -97,7 +97,7 @@ pub fn look_for_driver() {
     }
     // A look for what is not there reads files of the loader's.
     let is_looked_for_again = LOADED.load(Ordering::Relaxed) == 0;
-    let has_loaded = mapping::has_loaded(&DRIVERS).unwrap_or_else(|| {
+    let has_loaded = mapping::look_for_new(&DRIVERS).unwrap_or_else(|| {
         let loaded = objects::changes().loaded;
         LOADED.swap(loaded, Ordering::Relaxed) != loaded
     });

@@ -115,7 +115,7 @@ impl CachedCall {
     /// Makes it that of an operation on the communicator of this number, to be found by it alone.
     pub fn set_by_id(&self, operation: Operation, communicator: CommId) {
         self.generation.set(0);
-        self.active_call.set(active_call::pack(active_call::Call::Counted(operation), communicator));
+        self.active_call.set(active_call::pack(active_call::Call::Operation(operation), communicator));
         self.ends.set(Ends::new(NONE, NONE));
         self.key.set(Key::of_no_size(communicator, operation));
         self.slot.set(ptr::null());

@@ -6,7 +6,6 @@
 
 mod lasting;
 
-use crate::mpi::argument::is_forbidden;
 use mpisee_symbols::{Mapped, find_object};
 use rustc_hash::FxHasher;
 use std::ffi::c_void;
@@ -127,7 +126,7 @@ pub fn prepare() {
 
 /// Returns whether a library whose file name starts with one of `names` was appended to the loader's list since the last call, or all were
 /// looked at again as the last one is gone. `None` where objects cannot be found.
-pub fn has_loaded(names: &[&[u8]]) -> Option<bool> {
+pub fn look_for_new(names: &[&[u8]]) -> Option<bool> {
     /// The end of the list at the last look, and an address in that object.
     static LAST: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
     let [last, within] = LAST.each_ref().map(|word| word.load(Ordering::Relaxed));
@@ -176,6 +175,11 @@ pub fn read_memory(from: usize, to: &mut [u8]) -> usize {
     usize::try_from(read).unwrap_or(0)
 }
 
+/// Returns whether a system call is not to be had here, as in some containers.
+fn is_forbidden(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
+}
+
 /// The same where that system call is not to be had, as in some containers. The file is opened each time: one that was opened before a
 /// fork is of the other process.
 fn read_by_file(from: usize, to: &mut [u8]) -> usize {
@@ -217,12 +221,12 @@ mod tests {
             return;
         }
         let names = [&b"libBrokenLocale."[..], b"libnothing."];
-        assert!(has_loaded(&names).is_some());
-        assert_eq!(has_loaded(&names), Some(false));
+        assert!(look_for_new(&names).is_some());
+        assert_eq!(look_for_new(&names), Some(false));
         // SAFETY: the name ends in a zero; the library has no constructor that matters.
         let library = unsafe { libc::dlopen(c"libBrokenLocale.so.1".as_ptr(), libc::RTLD_NOW) };
         assert!(!library.is_null(), "it comes with glibc");
-        assert_eq!(has_loaded(&names), Some(true));
-        assert_eq!(has_loaded(&names), Some(false), "it was told");
+        assert_eq!(look_for_new(&names), Some(true));
+        assert_eq!(look_for_new(&names), Some(false), "it was seen");
     }
 }

@@ -8,7 +8,6 @@ use crate::state::buffers;
 use crate::state::library_files::LibraryFiles;
 use crate::state::objects::{self, Loaded, Object, Stamp, own_range};
 use crate::state::python::Line;
-use crate::state::stack;
 use crate::state::world::World;
 use crate::storage::cancellation::NotCancelled;
 use crate::storage::frame::{self, CalledFrom, ExportFrame};
@@ -28,7 +27,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The numbers of sites, by operation and address.
 pub static SITES: Sites = Sites {
-    numbers: Table::new(),
+    site_numbers: Table::new(),
     over_limit: AtomicU32::new(0),
     without_room: AtomicU32::new(0),
     outside: AtomicU32::new(0),
@@ -45,14 +44,14 @@ pub static SITES: Sites = Sites {
 
 /// The sites that are known.
 pub struct Sites {
-    numbers: Table<u32>,
+    site_numbers: Table<u32>,
     /// Sites that came after the limit on their number.
     over_limit: AtomicU32,
     /// Calls and sites for which there was no memory, no room in the segment, or no lock.
     without_room: AtomicU32,
     /// Addresses in no binary.
     outside: AtomicU32,
-    /// All objects when an address was in none of them for the last time.
+    /// The objects that were loaded when an address was last found outside of all of them.
     loaded: PatientMutex<Option<Loaded>>,
     logged: PatientMutex<Logged>,
 }
@@ -109,7 +108,7 @@ enum Module {
     },
 }
 
-/// More than is taken to find a site, and to log it.
+/// An upper bound of the bytes that it takes to find a site, and to log it.
 const BYTES_TO_FIND_A_SITE: usize = 1 << 15;
 /// An address to which no call returns.
 const NO_ADDRESS: u64 = u64::MAX;
@@ -126,17 +125,19 @@ fn key_of(operation: Operation, caller: u64) -> u64 {
 impl Sites {
     /// Lets several threads use the tables (`MPI_THREAD_MULTIPLE`).
     pub fn share(&self) {
-        self.numbers.share();
+        self.site_numbers.share();
         BINDINGS.share();
     }
 
-    /// The operation at the site that is left at `caller`; without a site where that is 0, and over the limit on sites.
+    /// The operation with the number of the site at the return address `caller`; the operation alone where that is 0, in no binary, or beyond
+    /// the limit on sites.
     pub fn at_site(&self, world: &World, operation: Operation, caller: u64) -> OperationAtSite {
         if caller == 0 || caller >> ADDRESS_BITS != 0 {
             return OperationAtSite::of(operation);
         }
         let key = key_of(operation, caller);
-        let number = self.numbers.get(key).unwrap_or_else(|| self.first_seen(world, key, operation, caller));
+        let number =
+            self.site_numbers.get(key).unwrap_or_else(|| self.first_seen(world, key, operation, caller));
         if number == NO_NUMBER { OperationAtSite::of(operation) } else { OperationAtSite::site(number) }
     }
 
@@ -153,11 +154,11 @@ impl Sites {
         let mut is_any_replaced = false;
         for other in Operation::all() {
             let key = key_of(other, caller);
-            let Some(number) = self.numbers.get(key) else { continue };
-            let Some(new) = self.number_of_other_code(world, &mut logged, other, number, code) else {
+            let Some(number) = self.site_numbers.get(key) else { continue };
+            let Some(new) = self.replaced_number(world, &mut logged, other, number, code) else {
                 continue;
             };
-            self.numbers.insert(key, new);
+            self.site_numbers.insert(key, new);
             is_any_replaced = true;
             is_replaced |= other == operation;
         }
@@ -177,7 +178,7 @@ impl Sites {
     }
 
     /// The number that calls of an operation have from now on at a site that had another number; `None` if it keeps that.
-    fn number_of_other_code(
+    fn replaced_number(
         &self,
         world: &World,
         logged: &mut Logged,
@@ -195,7 +196,7 @@ impl Sites {
         };
         let site = Site { operation, code };
         logged.is_reloaded |= number != NO_NUMBER;
-        let new = logged.number_before(site).or_else(|| logged.number_of(world, site));
+        let new = logged.logged_site_number(site).or_else(|| logged.site_number(world, site));
         if new.is_none() && number != NO_NUMBER {
             self.note_without_number(world, logged);
         }
@@ -212,15 +213,15 @@ impl Sites {
         buffers::look_for_driver();
         let Some(mut logged) = self.logged.lock() else { return self.note_no_room() };
         // Another thread may have come first.
-        if let Some(number) = self.numbers.get(key) {
+        if let Some(number) = self.site_numbers.get(key) {
             return number;
         }
         let number = match found {
             Lookup::Outside => None,
             Lookup::NoRoom => return self.note_no_room(),
             found => {
-                let code = logged.code(&world.segment, found);
-                let number = code.and_then(|code| logged.number_of(world, Site { operation, code }));
+                let code = logged.code(world, found);
+                let number = code.and_then(|code| logged.site_number(world, Site { operation, code }));
                 if number.is_none() {
                     self.note_without_number(world, &logged);
                 }
@@ -234,7 +235,7 @@ impl Sites {
         let may_remember = number.is_some() || without_number <= u64::from(OperationAtSite::MOST_SITES);
         let number = number.unwrap_or(NO_NUMBER);
         if may_remember {
-            self.numbers.insert(key, number);
+            self.site_numbers.insert(key, number);
         }
         number
     }
@@ -284,8 +285,8 @@ impl Sites {
             return Lookup::Outside;
         }
         // This call is at its place in the bindings, later ones are where the program calls these.
-        if BINDINGS.came_late(&object) {
-            HOT.set_sites(SiteMode::BeyondBindings);
+        if BINDINGS.note_late(&object) {
+            HOT.set_sites(SiteMode::ByFrames);
         }
         Lookup::New { object, call_end, stamp }
     }
@@ -308,7 +309,7 @@ impl Sites {
         let codes = addresses.iter().zip(objects).map_while(|(&address, object)| {
             let object = object?;
             let offset = address.wrapping_sub(object.bias) as u64;
-            Some(Code { module: logged.module(segment, object)?, offset })
+            Some(Code { module: logged.binary_number(segment, object)?, offset })
         });
         codes.collect()
     }
@@ -317,7 +318,7 @@ impl Sites {
     pub fn codes_of_lines(&self, segment: &Segment, lines: Vec<Line>) -> Vec<Code> {
         let Some(mut logged) = self.logged.lock() else { return Vec::new() };
         let code = |Line { file, function, line }| {
-            let module = logged.number(segment, Module::Function { file, name: function })?;
+            let module = logged.module_number(segment, Module::Function { file, name: function })?;
             Some(Code { module, offset: u64::from(line) })
         };
         lines.into_iter().map_while(code).collect()
@@ -337,15 +338,21 @@ enum Lookup {
 }
 
 impl Logged {
-    /// The place of a call, whose binary is logged if it has no number yet; `None` if there is no room for it.
-    fn code(&mut self, segment: &Segment, found: Lookup) -> Option<Code> {
+    /// The place of a call, whose binary is logged if it has no number yet; `None` if there is no room for it, or the binary is new and no
+    /// more sites are kept.
+    fn code(&mut self, world: &World, found: Lookup) -> Option<Code> {
         let (object, call_end, stamp) = match found {
             Lookup::Known(code) => return Some(code),
             Lookup::New { object, call_end, stamp } => (object, call_end, stamp),
             Lookup::Outside | Lookup::NoRoom => return None,
         };
         let (range, bias) = (object.range.clone(), object.bias);
-        let module = self.module(segment, object)?;
+        let binary = self.binary(&object);
+        let module = match self.known_module(&binary) {
+            None if self.count >= world.options.sites => return None,
+            None => self.log_module(&world.segment, binary)?,
+            Some(known) => known,
+        };
         // What was there, and where the binary was before, is not loaded any more.
         let before = self.mapped.len();
         self.mapped.retain(|other| {
@@ -359,21 +366,21 @@ impl Logged {
         if self.mapped.try_reserve(1).is_ok() {
             self.mapped.push(mapped);
             // Without room for it, readers do not know from where a call in progress is made.
-            segment.log(&Record::Loaded { module, addresses, bias: bias as u64 });
+            world.segment.log(&Record::Loaded { module, addresses, bias: bias as u64 });
         }
         Some(code)
     }
 
-    /// The number that a site has, wherever its binary was.
-    fn number_before(&self, site: Site) -> Option<u32> {
+    /// The number of a site that is in the log, wherever its binary is loaded now.
+    fn logged_site_number(&self, site: Site) -> Option<u32> {
         self.sites.iter().position(|&known| known == site).map(|number| number as u32)
     }
 
     /// The number of a site, which is logged if it has none yet; `None` if there is no room, or no more sites are kept.
-    fn number_of(&mut self, world: &World, site: Site) -> Option<u32> {
-        // PERF: without this a site has one address, and no number if that has none.
+    fn site_number(&mut self, world: &World, site: Site) -> Option<u32> {
+        // PERF: until a binary is loaded at other addresses a new address is a new site, and the list need not be searched.
         if self.is_reloaded
-            && let Some(number) = self.number_before(site)
+            && let Some(number) = self.logged_site_number(site)
         {
             return Some(number);
         }
@@ -397,18 +404,31 @@ impl Logged {
         mapped.stamp.is_same(stamp).then(|| mapped.code_at(call_end))
     }
 
-    /// The number of a binary; `None` if there is no room for it.
-    fn module(&mut self, segment: &Segment, object: Object) -> Option<u32> {
-        let path = self.files.path(&object);
-        let (build_id, layout) = (hexadecimal(&object.build_id), object.layout);
-        self.number(segment, Module::Binary { path, build_id, layout })
+    /// The number of a binary, which is logged if it is new; `None` if there is no room for it.
+    fn binary_number(&mut self, segment: &Segment, object: Object) -> Option<u32> {
+        let binary = self.binary(&object);
+        self.module_number(segment, binary)
     }
 
-    /// The same of whatever has code.
-    fn number(&mut self, segment: &Segment, module: Module) -> Option<u32> {
-        if let Some(number) = self.modules.iter().position(|known| *known == module) {
-            return Some(number as u32);
+    fn binary(&mut self, object: &Object) -> Module {
+        let path = self.files.path(object);
+        Module::Binary { path, build_id: hexadecimal(&object.build_id), layout: object.layout }
+    }
+
+    fn known_module(&self, module: &Module) -> Option<u32> {
+        self.modules.iter().position(|known| known == module).map(|number| number as u32)
+    }
+
+    /// The number of a binary or of a function of Python, which is logged if it is new.
+    fn module_number(&mut self, segment: &Segment, module: Module) -> Option<u32> {
+        match self.known_module(&module) {
+            Some(known) => Some(known),
+            None => self.log_module(segment, module),
         }
+    }
+
+    /// Logs a binary or a function of Python that is new, and returns its number.
+    fn log_module(&mut self, segment: &Segment, module: Module) -> Option<u32> {
         self.modules.try_reserve(1).ok()?;
         let record = match module.clone() {
             Module::Binary { path, build_id, layout } => Record::Module { path, build_id, layout },
@@ -428,7 +448,6 @@ const MOST_BYTES_OF_LIBRARY: u64 = 8 << 20;
 /// Prepares to keep calls apart by their sites, before the first call is counted.
 pub fn prepare(world: &World) {
     let own = own_range();
-    stack::prepare();
     if world.options.sites > 0 {
         let sites = world.options.sites as usize;
         if memory::is_left_to_all(sites * size_of::<Site>())
@@ -438,9 +457,9 @@ pub fn prepare(world: &World) {
             let _ = logged.sites.try_reserve_exact(sites);
         }
         let has_bindings = BINDINGS.find();
-        // A larger library has to look at each caller more closely.
+        // A larger library has callers of its own behind these bytes, which the comparison in `caller_of_export` would take for the program's.
         let is_large = own.len() as u64 > MOST_BYTES_OF_LIBRARY;
-        let mode = if has_bindings || is_large { SiteMode::BeyondBindings } else { SiteMode::OfProgram };
+        let mode = if has_bindings || is_large { SiteMode::ByFrames } else { SiteMode::OfProgram };
         HOT.set_sites(mode);
     }
 }
@@ -457,7 +476,7 @@ pub fn caller_of_export() -> u64 {
     caller_further_out(frame::pointer())
 }
 
-/// From where the call is made that the program has made to the function into which this is inlined, or to one that has called that.
+/// The frame of the function into which this is inlined, and the address in the program to which its export returns.
 #[inline(always)]
 pub fn called_from() -> CalledFrom {
     CalledFrom { frame: frame::pointer(), caller: caller_of_export() }
@@ -468,19 +487,24 @@ pub fn called_from() -> CalledFrom {
 #[cold]
 #[inline(never)]
 fn caller_further_out(pointer: u64) -> u64 {
-    export_frame(pointer).map_or(0, |frame| caller_of(&frame))
+    // SAFETY: the export, or a function that it has called, reads its frame pointer and calls this function.
+    unsafe { export_frame(pointer) }.map_or(0, |frame| caller_of(&frame))
 }
 
 /// The address in the program to which a call returns that came to the library by this frame.
 #[inline]
 pub fn caller_of(frame: &ExportFrame) -> u64 {
-    if HOT.has_bindings() { BINDINGS.caller_outside(frame) } else { frame.returns_to }
+    if HOT.looks_at_frames() { BINDINGS.caller_outside(frame) } else { frame.returns_to }
 }
 
 /// The frame of the export, from the frame pointer of any function that it calls; `None` if sites are not kept apart.
+///
+/// # Safety
+/// As [`ExportFrame::leaving`] has it.
 #[inline]
-pub fn export_frame(pointer: u64) -> Option<ExportFrame> {
-    if HOT.keeps_sites() { ExportFrame::leaving(pointer, own_range()) } else { None }
+pub unsafe fn export_frame(pointer: u64) -> Option<ExportFrame> {
+    // SAFETY: what the caller of this function vouches for.
+    if HOT.keeps_sites() { unsafe { ExportFrame::leaving(pointer, own_range()) } } else { None }
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

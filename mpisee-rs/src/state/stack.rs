@@ -28,8 +28,7 @@ pub enum Nesting {
     Left,
 }
 
-/// Looks whether the earlier call, which was made from there, is still on the calling thread's stack: at its frame first, and if that does
-/// not decide it by a walk up the stack. A walk that is lost, as at a frame without unwind tables, has not found that the earlier
+/// Compares the earlier call's frame with the calling thread's stack, and walks up the stack if that does not decide whether the call goes on. A walk that is lost, as at a frame without unwind tables, has not found that the earlier
 /// call was left: it is taken to go on.
 ///
 /// By the [`Unwinder`], which evaluates no rule that may not end, and reads tables that may go away as copies: a program's own tables may be
@@ -40,7 +39,8 @@ pub fn nesting(earlier: Option<CalledFrom>) -> Nesting {
     static UNWINDER: Mutex<Option<Unwinder>> = Mutex::new(None);
     let own = own_range();
     let pointer = frame::pointer();
-    let Some(export) = ExportFrame::leaving(pointer, own) else { return Nesting::ByLibrary };
+    // SAFETY: it is this function's frame pointer.
+    let Some(export) = (unsafe { ExportFrame::leaving(pointer, own) }) else { return Nesting::ByLibrary };
     if earlier.is_some_and(|earlier| is_gone(earlier, &(pointer..export.stack), own)) {
         return Nesting::Left;
     }
@@ -67,7 +67,7 @@ fn is_gone(call: CalledFrom, frames: &Range<u64>, own: &Range<usize>) -> bool {
     }
     // The return address is that of the export, or in the library, if the frame is of a function that the export has called; from
     // bindings it is in these.
-    if call.caller == 0 || HOT.has_bindings() {
+    if call.caller == 0 || HOT.looks_at_frames() {
         return false;
     }
     let mut word = [0; size_of::<u64>()];
@@ -115,7 +115,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_code_is_in_the_own_range() {
-        assert!(own_range().contains(&(own_range as *const () as usize)));
+    fn a_call_is_gone_whose_frame_is_others_now() {
+        let own = own_range();
+        let (in_program, elsewhere) = (own.end as u64 + 16, own.end as u64 + 32);
+        // As a frame lies on the stack: the outer frame pointer, and the return address.
+        let frame = |returns_to: u64| [0, returns_to];
+        let is_gone_at = |words: &[u64; 2], caller: u64, frames: &Range<u64>| {
+            is_gone(CalledFrom { frame: words.as_ptr().addr() as u64, caller }, frames, own)
+        };
+        let words = frame(in_program);
+        let at = words.as_ptr().addr() as u64;
+        assert!(is_gone_at(&words, in_program, &(at - 64..at + 64)), "the library's frames lie over it");
+        assert!(!is_gone_at(&words, in_program, &(at - 64..at)));
+        assert!(is_gone_at(&words, elsewhere, &(at - 64..at)), "another return address is in its place");
+        assert!(!is_gone_at(&frame(own.start as u64), elsewhere, &(at - 64..at)), "it is in the library");
+        assert!(!is_gone_at(&words, 0, &(at - 64..at)), "its address is not known");
+        let unmapped = CalledFrom { frame: 8, caller: in_program };
+        assert!(!is_gone(unmapped, &(at - 64..at), own));
     }
 }

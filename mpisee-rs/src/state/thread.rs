@@ -162,7 +162,7 @@ pub fn is_inside() -> bool {
 pub fn follow_request() {
     if !process::is_recording() {
         switching::follow_while_off();
-    } else if own_call() == Some(active_call::ASKED) {
+    } else if own_call() == Some(active_call::REQUEST_PENDING) {
         switching::follow();
     }
 }
@@ -279,7 +279,7 @@ impl Thread {
     #[inline(always)]
     pub fn cached_by_id(&self, operation: Operation, communicator: CommId, spread: i32) -> &CachedCall {
         let cached = &self.cached[CachedCall::index_by_id(operation, communicator, spread)];
-        if !cached.is_call(active_call::pack(active_call::Call::Counted(operation), communicator)) {
+        if !cached.is_call(active_call::pack(active_call::Call::Operation(operation), communicator)) {
             cached.set_by_id(operation, communicator);
         }
         cached
@@ -354,7 +354,7 @@ impl Inside {
         if last != active_call::NOWHERE && !left_the_last_call(last, active_call) {
             return None;
         }
-        word.store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
+        word.store(active_call::ENTERING, Ordering::Relaxed);
         sampled_overhead::call_begins(active_call);
         Some(Inside { thread, active_call })
     }
@@ -428,7 +428,7 @@ impl Inside {
 #[cold]
 #[inline(never)]
 fn left_the_last_call(word: u64, active_call: &Slot) -> bool {
-    if word == active_call::ASKED {
+    if word == active_call::REQUEST_PENDING {
         switching::follow();
         return true;
     }
@@ -460,7 +460,7 @@ fn left_the_last_call(word: u64, active_call: &Slot) -> bool {
 fn runs_callbacks(call: Option<active_call::Call>) -> bool {
     use mpisee_profile::Operation::{CommDisconnect, CommDup, CommDupWithInfo, CommFree, CommIdup};
     let operations = [CommDup, CommDupWithInfo, CommIdup, CommFree, CommDisconnect];
-    operations.into_iter().any(|operation| call == Some(active_call::Call::Counted(operation)))
+    operations.into_iter().any(|operation| call == Some(active_call::Call::Operation(operation)))
 }
 
 impl Drop for Inside {

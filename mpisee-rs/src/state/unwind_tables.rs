@@ -22,9 +22,10 @@ impl Deref for Bytes {
 pub struct UnwindTables {
     header: Bytes,
     frames: Bytes,
-    /// Their addresses in memory, less those in the file (the load bias).
+    /// The addresses of the two sections in the file.
     header_at: u64,
     frames_at: u64,
+    /// The load bias: an address in memory is the one in the file and this.
     bias: u64,
 }
 

@@ -18,15 +18,17 @@ use mpisee_symbols::computed_frame::{ComputedFrame, Registers};
 use mpisee_symbols::unwind_rules::Rules;
 use std::ops::Range;
 
-/// More than is taken for a binary beside its tables.
+/// An upper bound of the bytes that a binary takes beside its tables.
 const BYTES_PER_BINARY: usize = 1 << 16;
+/// The same of finding the rules of an address, and of the unwinder's cache.
+const BYTES_TO_FIND_RULES: usize = 1 << 16;
 
 /// The end of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkEnd {
     /// At the begin of the thread.
     Begin,
-    /// Where it was told to.
+    /// Where `goes_on` returned false.
     Stopped,
     /// At a frame that is not understood.
     Lost,
@@ -41,8 +43,8 @@ struct Binary {
     tables: Option<UnwindTables>,
 }
 
-/// Addresses that are remembered as ending.
-const MOST_ENDING: usize = 1 << 10;
+/// Addresses that are remembered as having safe rules.
+const MOST_SAFE: usize = 1 << 10;
 
 /// The same of those whose callers are computed.
 const MOST_COMPUTED: usize = 1 << 6;
@@ -53,8 +55,8 @@ pub struct Unwinder {
     cache: CacheNative<MayAllocateDuringUnwind>,
     /// The binaries that the unwinder has.
     known: Vec<Binary>,
-    /// Addresses whose rules end when they are evaluated, each at the place that its number gives it.
-    ending: Vec<u64>,
+    /// Addresses whose rules are safe, each at the index that its bits give.
+    safe: Vec<u64>,
     /// Addresses whose callers are computed.
     computed: Vec<(u64, ComputedFrame)>,
     /// Bytes of tables that may be copied at once.
@@ -68,8 +70,8 @@ pub struct Unwinder {
 
 /// Ticks that copying a byte of unwind tables takes at most, as a rule: memory that is new to the process, and the table from the file.
 const MOST_TICKS_PER_BYTE: u64 = 16;
-/// Bytes of which copying tells how long it takes here.
-const TELLING_BYTES: u64 = 1 << 15;
+/// Bytes that must have been copied before their time is used.
+const LEAST_MEASURED_BYTES: u64 = 1 << 15;
 /// By how much a copy may take longer than those before.
 const MARGIN: u64 = 2;
 
@@ -79,7 +81,7 @@ impl Unwinder {
             unwinder: UnwinderNative::new(),
             cache: CacheNative::new(),
             known: Vec::new(),
-            ending: Vec::new(),
+            safe: Vec::new(),
             computed: Vec::new(),
             most_table_bytes: usize::MAX,
             was_limited: false,
@@ -97,7 +99,7 @@ impl Unwinder {
 
     /// Ticks that copying a byte of tables takes, as far as is known from those that were copied.
     fn ticks_per_byte(&self) -> u64 {
-        if self.copied_bytes < TELLING_BYTES {
+        if self.copied_bytes < LEAST_MEASURED_BYTES {
             return MOST_TICKS_PER_BYTE;
         }
         let measured = self.copy_ticks.saturating_mul(MARGIN).div_ceil(self.copied_bytes);
@@ -123,8 +125,11 @@ impl Unwinder {
             }
             is_current
         });
-        self.cache = CacheNative::new();
-        self.ending.clear();
+        // Without room for another one this stays: its entries are known to be old by a count of the modules' changes, which has 16 bits.
+        if memory::is_left_to_all(BYTES_TO_FIND_RULES) {
+            self.cache = CacheNative::new();
+        }
+        self.safe.clear();
         self.computed.clear();
         true
     }
@@ -164,7 +169,7 @@ impl Unwinder {
             if !goes_on(address as usize) {
                 return WalkEnd::Stopped;
             }
-            if !self.learn(address as usize - 1) {
+            if !self.add_binary(address as usize - 1) {
                 return WalkEnd::Lost;
             }
             let rules = self.rules(next.address_for_lookup());
@@ -194,7 +199,7 @@ impl Unwinder {
 
     fn unwind_once(&mut self, caller: &ExportFrame) -> Option<u64> {
         let mut registers = UnwindRegsNative::new(caller.returns_to, caller.stack, caller.outer);
-        if !self.learn(caller.returns_to as usize - 1) {
+        if !self.add_binary(caller.returns_to as usize - 1) {
             return None;
         }
         let address = FrameAddress::from_return_address(caller.returns_to)?;
@@ -216,9 +221,10 @@ impl Unwinder {
     ) -> Result<Option<u64>, ()> {
         match rules {
             Rules::Refused => Err(()),
-            Rules::Ending | Rules::Missing => {
+            Rules::Safe | Rules::Missing => {
                 self.unwinder.unwind_frame(at, registers, &mut self.cache, read).map_err(drop)
             }
+            Rules::Computed(frame) if frame.is_outermost() => Ok(None),
             Rules::Computed(frame) => {
                 let own = Registers {
                     address: at.address(),
@@ -234,7 +240,7 @@ impl Unwinder {
     }
 
     /// Adds the binary at an address to those that are known; false if there is none.
-    fn learn(&mut self, address: usize) -> bool {
+    fn add_binary(&mut self, address: usize) -> bool {
         if self.known.iter().any(|binary| binary.range.contains(&address)) {
             return true;
         }
@@ -272,22 +278,25 @@ impl Unwinder {
         true
     }
 
-    /// Returns by what the frame at an address is left, and remembers addresses whose rules end.
+    /// The rules by which the frame at an address is left, refused where there is no memory to find them; remembers safe ones.
     fn rules(&mut self, address: u64) -> Rules {
         // PERF: programs have few places from which they call, and a walk passes many.
-        self.ending.resize(MOST_ENDING, 0);
-        let place = (address ^ address >> 10) as usize % MOST_ENDING;
-        if self.ending[place] == address {
-            return Rules::Ending;
+        self.safe.resize(MOST_SAFE, 0);
+        let index = (address ^ address >> 10) as usize % MOST_SAFE;
+        if self.safe[index] == address {
+            return Rules::Safe;
         }
         if let Some(&(_, frame)) = self.computed.iter().find(|&&(known, _)| known == address) {
             return Rules::Computed(frame);
+        }
+        if !memory::is_left_to_all(BYTES_TO_FIND_RULES) {
+            return Rules::Refused;
         }
         let binary = self.known.iter().find(|binary| binary.range.contains(&(address as usize)));
         let tables = binary.and_then(|binary| binary.tables.as_ref());
         let rules = tables.map_or(Rules::Missing, |tables| tables.rules(address));
         match rules {
-            Rules::Ending => self.ending[place] = address,
+            Rules::Safe => self.safe[index] = address,
             Rules::Computed(frame) if self.computed.len() < MOST_COMPUTED => {
                 self.computed.push((address, frame))
             }
@@ -388,6 +397,6 @@ mod tests {
             stack: address,
             outer: address,
         };
-        assert!(Unwinder::new().walk(&caller, &mut [0; MOST_PATH_FRAMES], |_| false) <= 1);
+        assert_eq!(Unwinder::new().walk(&caller, &mut [0; MOST_PATH_FRAMES], |_| false), 1);
     }
 }

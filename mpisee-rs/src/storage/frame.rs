@@ -105,15 +105,18 @@ pub struct ExportFrame {
 
 impl ExportFrame {
     /// From the frame pointer of a function of the library on, whose code is at the addresses `own`; `None` where that leads nowhere.
+    ///
+    /// # Safety
+    /// `pointer` is 0, or the frame pointer of a function of this library that has not returned on the calling thread.
     #[inline]
-    pub fn leaving(pointer: u64, own: &Range<usize>) -> Option<ExportFrame> {
+    pub unsafe fn leaving(pointer: u64, own: &Range<usize>) -> Option<ExportFrame> {
         let mut frame = pointer as usize as *const [usize; 2];
         for _ in 0..MOST_OWN_FRAMES {
             if frame.is_null() || !frame.is_aligned() {
                 return None;
             }
-            // SAFETY: this is the frame pointer of a function of the library that has not returned, as the functions before it return
-            // into the library: its frame is on this thread's stack, and begins with these two words.
+            // SAFETY: the caller's function has not returned, nor have those before it in the loop, as they return into this library: each
+            // frame is on this thread's stack and begins with these two words, since the library is built with frame pointers.
             let [outer, returns_to] = unsafe { frame.read() };
             if !own.contains(&returns_to) {
                 let stack = frame.addr() + size_of::<[usize; 2]>();

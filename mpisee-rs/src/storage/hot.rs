@@ -38,8 +38,8 @@ pub enum SiteMode {
     Together,
     /// By the address to which a call returns, which is the program's.
     OfProgram,
-    /// By that address, or where it is in the MPI's own Fortran bindings by the one to which these return.
-    BeyondBindings,
+    /// By the first address outside of this library, and of MPI's own Fortran bindings if there are any: found from frame to frame.
+    ByFrames,
 }
 
 /// Set beside the region if buffers may lie in a GPU's memory: where a call reads the region, it reads this.
@@ -109,10 +109,10 @@ impl Hot {
         self.sites.load(Ordering::Relaxed) == SiteMode::OfProgram as u8
     }
 
-    /// Returns whether calls that are counted by their sites may come through the MPI's own bindings.
+    /// Returns whether the site of a call is found from frame to frame.
     #[inline(always)]
-    pub fn has_bindings(&self) -> bool {
-        self.sites.load(Ordering::Relaxed) == SiteMode::BeyondBindings as u8
+    pub fn looks_at_frames(&self) -> bool {
+        self.sites.load(Ordering::Relaxed) == SiteMode::ByFrames as u8
     }
 
     /// From now on calls are kept apart like this.

@@ -25,7 +25,7 @@ impl<H: FromFortran> Handles<H> {
         record_call(
             Call::if_tracking(),
             operation,
-            |call| call.number_of(comm),
+            |call| call.id_of(comm),
             make,
             |recorder, made| {
                 made.count_time(recorder);

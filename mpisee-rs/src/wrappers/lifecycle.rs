@@ -18,6 +18,7 @@ use crate::state::handles;
 use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
 use crate::state::sites::{self, SITES};
+use crate::state::stack;
 use crate::state::switching::{at_switch, switch};
 use crate::state::thread::{self, Inside};
 use crate::state::variables;
@@ -221,8 +222,8 @@ fn tell_misfit(version: &str) {
     if !version.is_empty() && identity::speaks() {
         TOLD.call_once(|| {
             say(format_args!(
-                "this libmpisee.so is for {FLAVOUR}, the program runs {version}: nothing is recorded; start it with \
-                 the mpisee command, which picks the right one"
+                "this libmpisee.so is for {FLAVOUR}, the program runs {version}: nothing is recorded; start it by \
+                 the mpirun of that MPI, with the mpisee command, to which --flavour says what it cannot see of the program"
             ));
         });
     }
@@ -279,6 +280,7 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
         libc::atexit(finalize::at_exit);
     }
     thread::prepare();
+    stack::prepare();
     sites::prepare(world);
     abi::is_fault_tolerant();
     process::set_mode(Mode::Tracking);

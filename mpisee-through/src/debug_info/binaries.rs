@@ -43,36 +43,29 @@ impl Problem {
 pub struct Binaries {
     dirs: SearchDirs,
     debug: DebugFiles,
-    /// When the run ended, as in run.json: files that are newer are not what ran.
-    end: String,
+    /// When the run began, as in run.json: files that are newer are not what ran.
+    begin: String,
     /// By path, the build IDs that it may have, and the layout.
     loaded: HashMap<(String, Vec<String>, String), Result<Binary, Problem>>,
 }
 
 impl Binaries {
     /// Nothing is read yet.
-    pub fn new(dirs: SearchDirs, debug: DebugFiles, end: &str) -> Self {
-        Binaries { dirs, debug, end: end.to_owned(), loaded: HashMap::new() }
+    pub fn new(dirs: SearchDirs, debug: DebugFiles, begin: &str) -> Self {
+        Binaries { dirs, debug, begin: begin.to_owned(), loaded: HashMap::new() }
     }
 
-    /// The binary that was at this path and had one of these build IDs, if it is known which.
+    /// A sentence on what servers of debug information did not give, if they were asked in vain.
+    pub fn servers_note(&self) -> Option<String> {
+        self.debug.note()
+    }
+
+    /// The binary that was at this path and had one of these build IDs, if it is known which, and this layout, as `sites.csv` has it; any if
+    /// that is empty.
     ///
     /// # Errors
     /// Why it cannot be read.
-    pub fn find(&mut self, file: &str, build_ids: &[String]) -> Result<&Binary, &Problem> {
-        self.find_with_layout(file, build_ids, "")
-    }
-
-    /// The same of a binary with this layout, as `sites.csv` has it; any if that is empty.
-    ///
-    /// # Errors
-    /// Why it cannot be read.
-    pub fn find_with_layout(
-        &mut self,
-        file: &str,
-        build_ids: &[String],
-        layout: &str,
-    ) -> Result<&Binary, &Problem> {
+    pub fn find(&mut self, file: &str, build_ids: &[String], layout: &str) -> Result<&Binary, &Problem> {
         let key = (file.to_owned(), build_ids.to_vec(), layout.to_owned());
         if !self.loaded.contains_key(&key) {
             let loaded = self.load(file, build_ids, layout);
@@ -120,8 +113,8 @@ impl Binaries {
         if was.is_some() {
             return Ok(None);
         }
-        let is_newer = written(path).is_some_and(|written| written > self.end);
-        Ok(is_newer.then(|| "it was written after the run".to_owned()))
+        let is_newer = written(path).is_some_and(|written| written > self.begin);
+        Ok(is_newer.then(|| "it was written after the run began".to_owned()))
     }
 }
 
@@ -150,12 +143,9 @@ mod tests {
         let debug = DebugFiles::from_environment(false);
         let mut binaries = Binaries::new(SearchDirs::default(), debug, "9999-12-31T00:00:00Z");
         for layout in ["", has.as_str()] {
-            assert!(
-                binaries.find_with_layout(own_name, std::slice::from_ref(&id), layout).is_ok(),
-                "{layout}"
-            );
+            assert!(binaries.find(own_name, std::slice::from_ref(&id), layout).is_ok(), "{layout}");
         }
-        let problem = binaries.find_with_layout(own_name, &[id], "00000001").err().unwrap();
+        let problem = binaries.find(own_name, &[id], "00000001").err().unwrap();
         assert!(problem.said.contains("is not what ran") && problem.said.contains("segments"), "{problem:?}");
     }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// A function that a call is in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// The function's name without parameters; `?` if it is not known.
+    /// The function's name without parameters; empty if it is not known.
     pub function: String,
     /// Its source file; empty if that is not known.
     pub file: String,
@@ -116,7 +116,7 @@ impl Binary {
                 match function {
                     None if line.is_none() => {}
                     None => {
-                        let function = self.function(call).map_or_else(|| "?".to_owned(), |(name, _)| name);
+                        let function = self.function(call).map_or_else(String::new, |(name, _)| name);
                         frames.push(Frame { function, file, line, offset: None });
                     }
                     Some(function) => frames.push(Frame { function, file, line, offset: None }),

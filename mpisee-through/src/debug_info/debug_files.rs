@@ -4,6 +4,8 @@
 use super::object_file::{build_id, cached};
 use mpisee_profile::options::DEBUG_DIRS;
 use object::{Object, ReadRef};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,8 @@ pub struct DebugFiles {
     cache: Option<PathBuf>,
     /// True if servers are asked for what is not there.
     asks_servers: bool,
+    /// The client's last words where it got nothing.
+    refusals: RefCell<BTreeSet<String>>,
 }
 
 impl DebugFiles {
@@ -33,14 +37,32 @@ impl DebugFiles {
         let own = std::env::var_os(DEBUG_DIRS).unwrap_or_default();
         let own = std::env::split_paths(&own).filter(|dir| !dir.as_os_str().is_empty());
         let dirs = own.chain([PathBuf::from(SYSTEM)]).collect();
-        DebugFiles { dirs, cache: client_cache(), asks_servers }
+        DebugFiles { dirs, cache: client_cache(), asks_servers, refusals: RefCell::default() }
     }
 
     /// Why servers cannot be asked, if so.
     pub fn servers_problem() -> Option<String> {
         let has_servers = std::env::var_os(SERVERS).is_some_and(|servers| !servers.is_empty());
-        (!has_servers)
-            .then(|| format!("--debuginfod asks the servers that {SERVERS} names, and it names none"))
+        if !has_servers {
+            return Some(format!("--debuginfod asks the servers that {SERVERS} names, and it names none"));
+        }
+        let mut client = Command::new(CLIENT);
+        client.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let error = client.status().err()?;
+        Some(format!(
+            "--debuginfod asks servers by {CLIENT}, which cannot be started: {error}; most distributions have it in the package debuginfod"
+        ))
+    }
+
+    /// A sentence on what servers did not give, if they were asked for something in vain.
+    pub fn note(&self) -> Option<String> {
+        let refusals = self.refusals.borrow();
+        let said = refusals.iter().map(String::as_str).collect::<Vec<_>>().join("; ");
+        (!refusals.is_empty()).then(|| {
+            format!(
+                "The servers of {SERVERS} did not give all that they were asked for; {CLIENT} said: {said}."
+            )
+        })
     }
 
     /// The file with the debug information of a binary.
@@ -108,8 +130,14 @@ impl DebugFiles {
             return None;
         }
         let mut client = Command::new(CLIENT);
-        client.args(["debuginfo", id]).stdin(Stdio::null()).stderr(Stdio::null());
-        let answer = client.output().ok().filter(|answer| answer.status.success())?;
+        client.args(["debuginfo", id]).stdin(Stdio::null());
+        let answer = client.output().ok()?;
+        if !answer.status.success() {
+            let said = String::from_utf8_lossy(&answer.stderr);
+            let last = said.lines().rfind(|line| !line.trim().is_empty());
+            self.refusals.borrow_mut().insert(last.unwrap_or("nothing").trim().to_owned());
+            return None;
+        }
         let path = PathBuf::from(String::from_utf8(answer.stdout).ok()?.trim_end());
         Some(path).filter(|path| path.is_file() && has_build_id(path, id))
     }

@@ -25,6 +25,8 @@ pub struct Symbols {
     binaries: Binaries,
     /// The build IDs of the binaries when the program ran, by path.
     build_ids: HashMap<String, Vec<String>>,
+    /// Their layouts, as far as they are known.
+    layouts: HashMap<String, String>,
     resolved: HashMap<String, Vec<String>>,
     /// Why a binary could not be read.
     problems: BTreeMap<String, String>,
@@ -38,7 +40,7 @@ impl Symbols {
             let row = row?;
             build_ids.entry(row.file).or_default().push(row.build_id);
         }
-        Ok(Symbols { build_ids, ..Symbols::without(dirs, &profile.run().end) })
+        Ok(Symbols { build_ids, ..Symbols::without(dirs, &profile.run().start) })
     }
 
     /// Those of a program that began to run then and goes on; files that are newer are not resolved.
@@ -47,7 +49,7 @@ impl Symbols {
     }
 
     /// Notes the build ID of a binary of the program.
-    pub fn learn(&mut self, file: &str, build_id: &str) {
+    pub fn add_build_id(&mut self, file: &str, build_id: &str) {
         let known = self.build_ids.entry(file.to_owned()).or_default();
         if !known.iter().any(|known| known == build_id) {
             known.push(build_id.to_owned());
@@ -56,10 +58,19 @@ impl Symbols {
         }
     }
 
-    fn without(dirs: SearchDirs, end: &str) -> Self {
+    /// Notes the layout of a binary of the program, as `sites.csv` has it.
+    pub fn add_layout(&mut self, file: &str, layout: &str) {
+        let before = self.layouts.insert(file.to_owned(), layout.to_owned());
+        if before.as_deref() != Some(layout) {
+            self.resolved.clear();
+        }
+    }
+
+    fn without(dirs: SearchDirs, begin: &str) -> Self {
         Symbols {
-            binaries: Binaries::new(dirs, DebugFiles::from_environment(false), end),
+            binaries: Binaries::new(dirs, DebugFiles::from_environment(false), begin),
             build_ids: HashMap::new(),
+            layouts: HashMap::new(),
             resolved: HashMap::new(),
             problems: BTreeMap::new(),
         }
@@ -98,11 +109,12 @@ impl Symbols {
                 frames.push(format!("{file}+{offset:#x}"));
             }
             for frame in found {
+                let name = if frame.function.is_empty() { "?" } else { &frame.function };
                 frames.push(match (frame.line_text(), frame.offset) {
-                    (Some(line), _) => format!("{} at {line}", frame.function),
+                    (Some(line), _) => format!("{name} at {line}"),
                     // Without it, the calls of one function could not be told apart.
-                    (None, Some(offset)) => format!("{}+{offset:#x} in {}", frame.function, name_of(file)),
-                    (None, None) => format!("{} in {}", frame.function, name_of(file)),
+                    (None, Some(offset)) => format!("{name}+{offset:#x} in {}", name_of(file)),
+                    (None, None) => format!("{name} in {}", name_of(file)),
                 });
                 if frame.function == "main" {
                     return frames;
@@ -115,7 +127,8 @@ impl Symbols {
     /// The functions that the call before a return address is in, the innermost first; none if the binary cannot be read.
     fn resolve(&mut self, file: &str, offset: u64) -> Vec<Frame> {
         let build_ids = self.build_ids.get(file).map(Vec::as_slice).unwrap_or_default();
-        match self.binaries.find(file, build_ids) {
+        let layout = self.layouts.get(file).map_or("", String::as_str);
+        match self.binaries.find(file, build_ids, layout) {
             Ok(binary) => binary.frames(offset),
             Err(problem) => {
                 let said = || format!("{}; its calls are shown as addresses{}", problem.said, problem.hint());

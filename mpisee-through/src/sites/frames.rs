@@ -81,6 +81,7 @@ impl SiteFrame {
     /// `step at solver.c:301`; without lines `step+0x1f in app`, without functions `app+0x11c5`.
     pub fn text(&self) -> String {
         match self.line_text() {
+            Some(line) if self.function.is_empty() => format!("?{AT}{line}"),
             Some(line) => format!("{}{AT}{line}", self.function),
             None => self.name_in_module(),
         }
@@ -137,9 +138,7 @@ impl Unresolved {
             Unresolved::Stripped => "stripped",
             Unresolved::WithoutLines => "built without -g",
             Unresolved::Partly => "in part built without -g",
-            Unresolved::WithoutNamedFile => {
-                "the file with its debug information is missing, or another build's"
-            }
+            Unresolved::WithoutNamedFile => "stripped, and its file of debug information is not here",
             Unresolved::WithoutFunctions => "files with its functions are missing",
         }
     }
@@ -166,7 +165,7 @@ pub fn of_row(row: &SiteRow, binaries: &mut Binaries) -> (Vec<SiteFrame>, Option
     let written = [vec![written], outer].concat();
     let (Some(offset), false) = (offset, row.module.is_empty()) else { return (written, None) };
     let (found, unresolved) =
-        match binaries.find_with_layout(&row.module, std::slice::from_ref(&row.build_id), &row.layout) {
+        match binaries.find(&row.module, std::slice::from_ref(&row.build_id), &row.layout) {
             Err(problem) if problem.is_missing => (Vec::new(), Some(Unresolved::Missing)),
             Err(_) => (Vec::new(), Some(Unresolved::Changed)),
             Ok(binary) => {

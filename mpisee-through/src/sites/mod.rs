@@ -37,7 +37,7 @@ use std::rc::Rc;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Call sites")]
 pub struct SiteArgs {
-    /// Leave out functions and libraries of this name, so that their callers stand in their place, as with MPI's own libraries;
+    /// Look past functions and libraries of this name to their callers, as past MPI's own libraries; in paths they are left out;
     /// * is any text, ? any character; may be repeated
     #[arg(long, value_name = "PATTERN", value_parser = parse_pattern)]
     skip_frames: Vec<Glob>,
@@ -64,7 +64,7 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// Those of the profile, `None` if it has none; nothing is resolved yet. Binaries are looked for below `dirs` first.
+    /// The call sites of the profile, `None` if it has none; nothing is resolved yet. Binaries are looked for below `dirs` first.
     ///
     /// # Errors
     /// Of a table that cannot be read, of servers that cannot be asked, and of `dirs` that are no folders.
@@ -86,7 +86,7 @@ impl Sites {
         Ok(Some(Sites {
             rows: rows.into_iter().map(|row| (row.site, row)).collect(),
             stacks,
-            binaries: Binaries::new(SearchDirs(dirs.to_vec()), debug, &view.run().end),
+            binaries: Binaries::new(SearchDirs(dirs.to_vec()), debug, &view.run().start),
             wrappers: Wrappers::new(&args.skip_frames),
             frames: HashMap::new(),
             unresolved: BTreeMap::new(),
@@ -153,7 +153,7 @@ impl Sites {
             .iter()
             .filter(is_ours)
             .partition(|(_, why)| **why == Unresolved::WithoutFunctions);
-        let notes = [note_on_lines(&without_lines), note_on_functions(&split)];
+        let notes = [note_on_lines(&without_lines), note_on_functions(&split), self.binaries.servers_note()];
         let notes: Vec<String> = notes.into_iter().flatten().collect();
         (!notes.is_empty()).then(|| notes.join(" "))
     }
@@ -167,8 +167,12 @@ fn has_no_calls(view: &ProfileView) -> Result<bool> {
 
 /// The binaries whose lines are not known, and how these can be had.
 fn note_on_lines(modules: &[(&String, &Unresolved)]) -> Option<String> {
-    let each = modules.iter().map(|(module, why)| format!("{} ({})", frames::file_name(module), why.text()));
-    let each: Vec<String> = each.collect();
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (module, why) in modules {
+        by_reason.entry(why.text()).or_default().push(frames::file_name(module));
+    }
+    let each: Vec<String> =
+        by_reason.into_iter().map(|(why, names)| format!("{} ({why})", first_of(&names))).collect();
     let what_to_do = match modules.iter().any(|(_, why)| why.is_for_debug_files()) {
         true => format!(
             "Build with -g, install the debug symbols of the package (NAME-dbgsym, NAME-dbg or NAME-debuginfo), name a folder that has \
@@ -179,6 +183,16 @@ fn note_on_lines(modules: &[(&String, &Unresolved)]) -> Option<String> {
     (!each.is_empty()).then(|| format!("No lines are known of {}. {what_to_do}", each.join(", ")))
 }
 
+/// Names of binaries in a note at most: a program that compiles as it runs may have thousands.
+const MOST_NAMES: usize = 8;
+
+/// `a, b and 5 more`.
+fn first_of(names: &[&str]) -> String {
+    let more = names.len().saturating_sub(MOST_NAMES);
+    let first = names[..names.len() - more].join(", ");
+    if more > 0 { format!("{first} and {more} more") } else { first }
+}
+
 /// The binaries of which lines are known, but not the functions that these are of.
 fn note_on_functions(modules: &[(&String, &Unresolved)]) -> Option<String> {
     let each: Vec<&str> = modules.iter().map(|(module, _)| frames::file_name(module)).collect();
@@ -186,7 +200,7 @@ fn note_on_functions(modules: &[(&String, &Unresolved)]) -> Option<String> {
         format!(
             "The functions of {} are described in files that are missing here (.dwo of -gsplit-dwarf, or the common one of dwz): a line may be of a function that \
              was inlined into the one beside it.",
-            each.join(", ")
+            first_of(&each)
         )
     })
 }

@@ -5,7 +5,7 @@ use crate::processes::ProcessRows;
 use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::PathId;
-use mpisee_profile::rows::{PathRow, PathTotalRow, Seconds};
+use mpisee_profile::rows::{PathRow, PathTotalRow};
 
 /// Calls on a path: of a rank, or over all ranks in an aggregate profile.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub fn path_sums(view: &ProfileView, filter: &CallFilter) -> Result<Vec<PathSum>
             for row in view.profile().rows_if_any::<PathRow>()? {
                 let PathRow { path, comm, rank, call, calls, time_s } = row?;
                 if filter.comms.takes_rank(rank) {
-                    sums.push(PathSum { path, comm, call, rank: Some(rank), calls, time_ns: ns(time_s) });
+                    sums.push(PathSum { path, comm, call, rank: Some(rank), calls, time_ns: time_s.to_ns() });
                 }
             }
         }
@@ -40,15 +40,11 @@ pub fn path_sums(view: &ProfileView, filter: &CallFilter) -> Result<Vec<PathSum>
             }
             for row in view.profile().rows_if_any::<PathTotalRow>()? {
                 let PathTotalRow { path, comm, call, calls, time_s, .. } = row?;
-                sums.push(PathSum { path, comm, call, rank: None, calls, time_ns: ns(time_s) });
+                sums.push(PathSum { path, comm, call, rank: None, calls, time_ns: time_s.to_ns() });
             }
         }
     }
     let takes_comm = |comm: &str| view.processes().takes_comm(&filter.comms, comm);
     sums.retain(|sum| takes_comm(&sum.comm) && filter.takes_call(&sum.call));
     Ok(sums)
-}
-
-fn ns(time: Seconds) -> u64 {
-    (time.0 * 1e9).round() as u64
 }

@@ -79,12 +79,16 @@ impl Place {
     }
 
     /// The same without lines and offsets, which differ between builds. Of frames whose function is not known there is the
-    /// binary alone.
-    pub fn functions(&self) -> String {
+    /// binary alone. That of the program, whose file name is `program`, may have another name in another build.
+    pub fn functions(&self, program: &str) -> String {
+        let binary = |frame: &SiteFrame| match frame.module == program {
+            true => "(the program)".to_owned(),
+            false => frame.module.clone(),
+        };
         let name = |frame: &SiteFrame| match (frame.function.as_str(), super::frames::file_name(&frame.file))
         {
-            ("", _) => frame.module.clone(),
-            (function, "") => format!("{function} in {}", frame.module),
+            ("", _) => binary(frame),
+            (function, "") => format!("{function} in {}", binary(frame)),
             (function, file) => format!("{function} at {file}"),
         };
         self.frames.iter().map(name).collect::<Vec<_>>().join(BETWEEN)

@@ -79,7 +79,7 @@ fn frame_pointer(registers: &UnwindRegsNative) -> u64 {
 }
 
 impl StackReader {
-    /// Those of a process.
+    /// The stacks of a process.
     ///
     /// # Errors
     /// Why its memory cannot be read.
@@ -147,7 +147,7 @@ impl Stacks<'_> {
                     }
                     Ok(caller.map(|caller| caller.address))
                 }
-                Rules::Ending | Rules::Missing => {
+                Rules::Safe | Rules::Missing => {
                     self.unwinder.unwind_frame(at, &mut registers, &mut self.cache, &mut word)
                 }
             };
@@ -218,7 +218,11 @@ impl Stacks<'_> {
         self.build_ids.entry(path).or_insert_with(|| build_id_in_memory(memory, mappings, &mapping.path));
         let bias = self.file(&mapping).and_then(|file| file.bias(&mapping));
         let bias = bias.unwrap_or_else(|| mapping.begin.wrapping_sub(mapping.offset));
-        format!("{}+{:#x}", mapping.path_when_mapped(), address.wrapping_sub(bias))
+        let has_build_id = self.build_ids.get(mapping.path_when_mapped()).is_some_and(Option::is_some);
+        // What lies at its path now may be another build.
+        let is_known = has_build_id || !mapping.is_deleted();
+        let path = if is_known { mapping.path_when_mapped() } else { mapping.path.as_str() };
+        format!("{path}+{:#x}", address.wrapping_sub(bias))
     }
 
     /// Adds the file that is mapped there to the unwinder, and returns the rules that it has for the address.

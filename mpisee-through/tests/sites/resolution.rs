@@ -65,7 +65,8 @@ impl Built {
     fn profile(&self, build_id: &str) -> Written {
         let mut profile = Builder::new(1);
         // What is written from now on is not what ran.
-        profile.run.end = "2100-01-01T00:00:00Z".to_owned();
+        (profile.run.start, profile.run.end) =
+            ("2100-01-01T00:00:00Z".to_owned(), "2100-01-01T00:00:10Z".to_owned());
         let module = self.app.to_str().unwrap();
         let sites: Vec<SiteId> =
             self.calls.iter().map(|&call| profile.site(module, build_id, call)).collect();
@@ -174,7 +175,8 @@ fn lines_come_from_the_file_that_the_binary_names() {
         std::fs::copy(&other.app, debug).unwrap();
         let (found, notes) = places(&profile, &folder, &[]);
         assert!(found.iter().all(|place| place.starts_with("app+0x")), "{found:?}");
-        let expected = "No lines are known of app (the file with its debug information is missing, or another build's). Build with";
+        let expected =
+            "No lines are known of app (stripped, and its file of debug information is not here). Build with";
         assert!(notes.starts_with(expected), "{notes}");
     }
 }
@@ -307,6 +309,14 @@ fn servers_are_asked_by_their_client_and_its_cache_is_read() {
     assert!(found.iter().all(|place| place.starts_with("app+0x")), "not unless the user wants it: {found:?}");
     assert!(notes.contains("sites --resolve --debuginfod"), "{notes}");
     assert_eq!(places_with(&profile, &["--debuginfod"], &servers).0, LINES);
+    std::fs::write(
+        &client,
+        "#!/bin/sh\n[ \"$1\" = --version ] || { echo 'Server query failed: Timer expired' >&2; exit 1; }\n",
+    )
+    .unwrap();
+    let (found, notes) = places_with(&profile, &["--debuginfod"], &servers);
+    assert!(found.iter().all(|place| place.starts_with("app+0x")), "{found:?}");
+    assert!(notes.contains("debuginfod-find said: Server query failed: Timer expired."), "{notes}");
     std::fs::rename(&debug, cached.join("debuginfo")).unwrap();
     assert_eq!(places_with(&profile, &[], &[("HOME", built.scratch.path())]).0, LINES);
 }

@@ -5,6 +5,7 @@
  *   thread   threads that begin and end
  *   comm     communicators of new shapes
  *   start    many persistent requests started by one call
+ *   slow     slow calls through functions that have made none
  *   local    regions and names, without the pieces
  * It does all of it once before, with recording off, so that MPI has what it needs, and once after, with memory. Right: both ranks
  * print "ok". */
@@ -83,6 +84,23 @@ static void start(void) {
     MPI_Waitall(2 * AT_ONCE, requests, MPI_STATUSES_IGNORE);
 }
 
+static __attribute__((noinline)) void wait_for_last(void) {
+    if (rank == size - 1) usleep(5000);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static __attribute__((noinline)) void wait_twice(void) {
+    wait_for_last();
+    wait_for_last();
+}
+
+static void slow(void) {
+    for (int i = 0; i < 10; i++) {
+        wait_twice();
+        wait_for_last();
+    }
+}
+
 static void local(void) {
     for (int i = 0; i < 50; i++) {
         char name[16] = "name 00";
@@ -119,7 +137,8 @@ int main(int argc, char **argv) {
         void (*run)(void);
         int pieces;
     } all[] = {{"sizes", sizes, PIECES}, {"isend", isend, PIECES}, {"thread", thread, PIECES},
-               {"comm", comm, PIECES},   {"start", start, PIECES}, {"local", local, 0}};
+               {"comm", comm, PIECES},   {"start", start, PIECES},
+               {"slow", slow, PIECES},   {"local", local, 0}};
     int level;
     long pages = 0;
     watchdog(60);

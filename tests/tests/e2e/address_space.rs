@@ -108,6 +108,7 @@ fn a_program_that_has_taken_all_memory_goes_on() {
             ("thread", "MPI_Allreduce", 40),
             ("comm", "MPI_Comm_split", 400),
             ("start", "MPI_Startall", 2),
+            ("slow", "MPI_Barrier", 31),
             ("local", "MPI_Barrier", 1),
         ] {
             let plain = || within(Duration::from_secs(90), mpi.launcher(2, &[]).arg(&program).arg(way));

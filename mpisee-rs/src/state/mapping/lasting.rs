@@ -18,7 +18,8 @@ struct Listed {
     needs: Vec<Vec<u8>>,
 }
 
-/// The addresses of their descriptions, in ascending order; that of the program alone if the list cannot be read.
+/// The addresses of their descriptions, in ascending order; those of the program and of this library alone if the list cannot be
+/// read.
 pub fn lasting() -> &'static [usize] {
     static LASTING: OnceLock<Vec<usize>> = OnceLock::new();
     LASTING.get_or_init(|| {

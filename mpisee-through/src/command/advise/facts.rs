@@ -135,7 +135,7 @@ pub struct Facts<'a> {
     /// The MPI library's description and the flavour that recorded.
     pub library: String,
     pub flavour: String,
-    /// The number of chosen ranks × the wall time of the longest rank.
+    /// The number of chosen ranks × the wall time of the longest rank; of an incomplete profile their own wall times.
     pub run_s: f64,
     /// The time in MPI of the chosen ranks, over all of them.
     pub mpi_s: f64,
@@ -210,7 +210,7 @@ impl<'a> Facts<'a> {
             is_interrupted: interrupted::is_of(view.run()),
             library: view.run().mpi.library.clone(),
             flavour: view.run().mpi.flavour.clone(),
-            run_s: processes.run_s(filter),
+            run_s: processes.run_s(filter, view.run().complete),
             mpi_s: processes.chosen_mpi_s(filter),
             ranks_per_node: u32::try_from(processes.ranks_per_node()).unwrap_or(u32::MAX),
             lack: cores::lack(processes, |rank| filter.takes_rank(rank)),
@@ -288,7 +288,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// A time over all chosen ranks, by their number × the wall time of the longest rank.
+    /// A time over all chosen ranks as a share of [`Facts::run_s`].
     pub fn share_of_run(&self, time_s: f64) -> f64 {
         if self.run_s > 0.0 { time_s / self.run_s } else { 0.0 }
     }

@@ -8,6 +8,7 @@ use crate::units::time;
 use crate::waits::messages::MESSAGES;
 use crate::waits::sentence::{Sentence, sentences};
 use crate::waits::{Estimate, FEWEST, Waiting};
+use mpisee_profile::{Kind, Operation};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Waiting below this share of the run is no finding.
@@ -369,15 +370,21 @@ fn uneven_messages(facts: &Facts<'_>, family: &Family<'_>) -> Option<Finding> {
             family.title
         ),
         evidence: format!(
-            "Measured by both ends of messages: of {} in messages {}, {} for senders and {} for receivers.{more}",
+            "Measured by both ends of messages: of {} in messages {}, {} for senders and {} for receivers.{}{more}",
             time(time_s),
             share((time_s, waiting)),
             time(for_senders_s),
-            time(for_receivers_s)
+            time(for_receivers_s),
+            at::of_time(facts, family, is_call_of_messages)
         ),
         threshold: uneven_threshold(),
         advice,
     })
+}
+
+fn is_call_of_messages(call: &str) -> bool {
+    let kind = Operation::from_name(call).map(Operation::kind);
+    matches!(kind, Some(Kind::PointToPoint | Kind::Completion | Kind::Probe))
 }
 
 /// The operations on the communicators of a family whose waits were looked for.

@@ -284,7 +284,7 @@ fn label(name: &str, value: &str) -> String {
 }
 
 fn is_collective(call: &str) -> bool {
-    let operation = Operation::from_name(call).map(Call::Counted);
+    let operation = Operation::from_name(call).map(Call::Operation);
     operation.is_some_and(mpisee_collect::segments::is_collective)
 }
 

@@ -18,6 +18,7 @@ use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::{ProfileError, SiteId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 const HEADS: [Head; 13] = [
     sheet::fixed("at", "AT"),
@@ -47,6 +48,8 @@ type Pairs<'s> = BTreeMap<Name, [Sums<'s>; 2]>;
 /// The places of a run.
 struct Run {
     view: ProfileView,
+    /// The file name of the program's binary.
+    program: String,
     sums: Vec<PlaceSum>,
     notes: Vec<String>,
     ranks: f64,
@@ -62,7 +65,11 @@ impl Run {
         let ranks = view.processes().chosen(&filter.comms).max(1) as f64;
         let identified = sites.identified();
         let notes = without_place(&found.sums).into_iter().chain(sites.note()).collect();
-        Ok(Run { sums: found.sums, notes, ranks, identified, cut_off: found.cut_off, view })
+        let command = view.run().command.first();
+        let program =
+            command.and_then(|path| Some(Path::new(path).file_name()?.to_string_lossy().into_owned()));
+        let program = program.unwrap_or_default();
+        Ok(Run { program, sums: found.sums, notes, ranks, identified, cut_off: found.cut_off, view })
     }
 }
 
@@ -83,18 +90,29 @@ pub fn answer(args: &DiffArgs) -> Result<Answer> {
     }
     let sets = [&sets[0][..], &sets[1][..]];
     let pairs = in_order(paired(sets), sets);
+    let has_other_names = pairs.iter().any(|pair| pair.other.is_some());
+    let are_both_named = has_other_names && args.output.format() == Format::Table;
     let mut rows: Vec<Vec<Value>> = pairs.iter().map(|pair| pair.row(sets)).collect();
+    if are_both_named {
+        for (row, pair) in rows.iter_mut().zip(&pairs) {
+            let [before, after] = pair.named();
+            (row[0], row[1]) = (before, after);
+        }
+    }
     let mut closing = args.shown.cut(&args.output, &mut rows, "There are no operations to compare.");
     for (name, set) in ["A", "B"].into_iter().zip(sets) {
         let notes: BTreeSet<&String> = set.iter().flat_map(|run| &run.notes).collect();
         closing.extend(notes.into_iter().map(|note| format!("In {name}: {note}\n")));
     }
     let mut sheet = Sheet { name: "changes", heads: HEADS.to_vec(), rows };
+    if are_both_named {
+        sheet.heads[0].heading = "IN A";
+    }
     let counts = sets.map(<[Run]>::len);
     let are_single = counts == [1, 1];
     if args.output.format() == Format::Table {
-        sheet.keep_columns(|name, is_empty| {
-            (name != "at_after" || !is_empty) && !(are_single && NOISE.contains(&name))
+        sheet.keep_columns(|name, _| {
+            (name != "at_after" || has_other_names) && !(are_single && NOISE.contains(&name))
         });
     }
     let first = sets.map(|set| &set[0].view);
@@ -200,6 +218,17 @@ impl<'s> Pair<'s> {
         most.map_or(Value::Nothing, |ns| Value::Seconds(crate::group::seconds(ns)))
     }
 
+    /// The place in both sets, for a table with a column for each.
+    fn named(&self) -> [Value; 2] {
+        let name = || Value::from(self.name.0.as_str());
+        match (self.sides.each_ref().map(Vec::is_empty), self.other.as_deref()) {
+            ([true, _], _) => [Value::Nothing, name()],
+            ([_, true], _) => [name(), Value::Nothing],
+            (_, None) => [name(), "same".into()],
+            (_, Some(other)) => [name(), other.into()],
+        }
+    }
+
     fn row(&self, sets: [&[Run]; 2]) -> Vec<Value> {
         let is_there = [0, 1].map(|side| !self.sides[side].is_empty());
         let either = |side: usize, value: Value| if is_there[side] { value } else { Value::Nothing };
@@ -247,11 +276,12 @@ fn paired<'s>(sets: [&'s [Run]; 2]) -> Vec<Pair<'s>> {
             by_name.entry(name(sum)).or_default()[side].push((run, sum));
         }
     }
-    matched(by_name, &unchanged_binaries(sets))
+    let programs = sets.map(|runs| runs.first().map_or("", |run| run.program.as_str()));
+    matched(by_name, &unchanged_binaries(sets), programs)
 }
 
-/// Pairs places, of which `unchanged` binaries are the same in both sets.
-fn matched<'s>(by_name: Pairs<'s>, unchanged: &BTreeSet<&str>) -> Vec<Pair<'s>> {
+/// Pairs places, of which `unchanged` binaries are the same in both sets; `programs` are the file names of the programs.
+fn matched<'s>(by_name: Pairs<'s>, unchanged: &BTreeSet<&str>, programs: [&str; 2]) -> Vec<Pair<'s>> {
     let mut pairs = Vec::new();
     let mut by_functions: BTreeMap<Name, [Vec<Named<'s>>; 2]> = BTreeMap::new();
     for (name, sides) in by_name {
@@ -259,7 +289,8 @@ fn matched<'s>(by_name: Pairs<'s>, unchanged: &BTreeSet<&str>) -> Vec<Pair<'s>> 
             pairs.push(Pair::new(name, None, sides));
             continue;
         };
-        let of_functions = by_functions.entry((place.functions(), name.1.clone())).or_default();
+        let program = programs[usize::from(sides[0].is_empty())];
+        let of_functions = by_functions.entry((place.functions(program), name.1.clone())).or_default();
         for (sums, places) in sides.into_iter().zip(of_functions).filter(|(sums, _)| !sums.is_empty()) {
             places.push((name.clone(), sums));
         }
@@ -479,7 +510,7 @@ mod tests {
                     lines.iter().map(|&line| barrier(line, &[])).collect::<Vec<_>>().leak();
                 sums.iter().for_each(|sum| by_name.entry(name(sum)).or_default()[side].push((0, sum)));
             }
-            let pairs = matched(by_name, &unchanged.iter().copied().collect());
+            let pairs = matched(by_name, &unchanged.iter().copied().collect(), ["app"; 2]);
             let line = |name: &str| name.rsplit(':').next().unwrap().to_owned();
             let all = found(&pairs).into_iter().map(|(name, other, sides)| match (other, sides) {
                 (Some(other), _) => format!("{}-{}", line(name), line(other)),
@@ -493,5 +524,24 @@ mod tests {
         assert_eq!(matched(&[6, 7, 8], &[7, 8, 9], &["app"]), "7 8 6- -9", "in the same build");
         assert_eq!(matched(&[6, 7], &[6, 7, 8], &[]), "6 7 -8");
         assert_eq!(matched(&[6, 7], &[7, 8, 9], &[]), "6- 7- -7 -8 -9", "which is which is not known");
+    }
+
+    #[test]
+    fn programs_of_other_names_are_the_same_program() {
+        let barrier_in = |module: &str| {
+            let mut sum = barrier(0, &[]);
+            let frame = &mut sum.place.as_mut().unwrap().frames[0];
+            (frame.line, frame.file, frame.module, frame.offset) = (None, String::new(), module.into(), 0x75);
+            sum
+        };
+        let sums: &'static [PlaceSum] = ["app.old", "app.new"].map(barrier_in).to_vec().leak();
+        let pairs = |programs| {
+            let mut by_name: Pairs<'static> = BTreeMap::new();
+            sums.iter()
+                .enumerate()
+                .for_each(|(side, sum)| by_name.entry(name(sum)).or_default()[side].push((0, sum)));
+            super::matched(by_name, &BTreeSet::new(), programs).len()
+        };
+        assert_eq!((pairs(["app.old", "app.new"]), pairs(["python3", "python3"])), (1, 2));
     }
 }

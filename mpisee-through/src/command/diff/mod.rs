@@ -50,10 +50,11 @@ EXAMPLES:
 /// The first lines name A and B, and say if the runs have different programs, commands, MPI libraries, ranks or nodes; in JSON
 /// both runs' are program_before, program_after and so on.
 ///
-/// With --by site a row is a place in the program and the operation that is called there, as mpisee-through sites has them. Places
-/// are paired by function and line, and what is left over by function and file, where both sides have as many of these, in the order
-/// of their lines; then by the innermost function and line alone, as other functions may be inlined in another build. Max is the time
-/// of the slowest rank, of sets in any run.
+/// With --by site a row is a place in the program and the operation that is called there, as mpisee-through sites has them. In the
+/// same build places are paired by function and line. Between builds they are paired by function and file: all in the order of their
+/// lines if both sides have as many, or by line if one side has all lines of the other and more. What this leaves over is paired
+/// likewise by the innermost function alone, as other functions may be inlined in another build. Max is the time of the slowest rank,
+/// of sets in any run.
 ///
 /// With --fail-if the exit code is 1 if a bound is exceeded, of sets by their means.
 #[derive(Debug, Args)]

@@ -30,8 +30,8 @@ EXAMPLES:
 
 /// The call paths that lead to MPI calls, from the outermost function inwards, with time and calls.
 ///
-/// A path is taken of calls alone that take much longer than taking it, so that it costs next to nothing; the first lines say
-/// how much of the MPI time they have. Of other calls the place is known (mpisee-through sites). Time and Calls are sums over
+/// A path is taken of calls alone that take much longer than taking it, so that it costs next to nothing; the first line says
+/// how much of the MPI time is on paths. Of other calls the place is known (mpisee-through sites). Time and Calls are sums over
 /// ranks, % of MPI is by the time of all calls that the filters choose, on paths or not.
 ///
 /// --folded writes a line for each path, as flame graphs are made of: outer;inner;MPI_Wait 12345, in microseconds over all
@@ -51,7 +51,7 @@ pub struct PathsArgs {
     #[arg(long, value_name = "FILE")]
     folded: Option<PathBuf>,
 
-    /// Look for binaries below DIR first; can be given several times
+    /// Look for binaries below DIR first; may be repeated
     #[arg(long, value_name = "DIR")]
     source: Vec<PathBuf>,
 

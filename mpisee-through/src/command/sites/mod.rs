@@ -41,8 +41,9 @@ EXAMPLES:
 /// measured (mpisee-through waits) and all calls of the operation on these communicators are at this place. Per call is the
 /// mean time of one call, Longest the longest call of any rank.
 ///
-/// Lines come from the debug information of the binaries, by their build IDs: in the binary, in /usr/lib/debug, in the folders
-/// of MPISEE_DEBUGINFO, or in the cache of debuginfod's client.
+/// Lines come from the debug information of the binaries: in the binary itself, by its build ID in the folders of MPISEE_DEBUGINFO, in
+/// /usr/lib/debug and in the cache of debuginfod's client, then by the name that the binary gives (.gnu_debuglink), and with
+/// --debuginfod from the servers.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SitesArgs {
@@ -60,7 +61,7 @@ pub struct SitesArgs {
     #[arg(long)]
     annotate: bool,
 
-    /// Look for sources and binaries below DIR first; can be given several times
+    /// Look for sources and binaries below DIR first; may be repeated
     #[arg(long, value_name = "DIR")]
     source: Vec<PathBuf>,
 

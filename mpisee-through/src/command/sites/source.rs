@@ -14,8 +14,8 @@ const CONTEXT: usize = 2;
 /// Of a line of source so much is shown where the output is no terminal.
 const LONGEST: usize = 200;
 
-/// A source file, or why its lines are not shown.
-type Source = Result<Vec<String>, String>;
+/// A source file, with a sentence if its lines may be others, or why they are not shown.
+type Source = Result<(Vec<String>, Option<String>), String>;
 
 /// The lines around each call, each under its place.
 pub fn text(sums: &[PlaceSum], view: &ProfileView, dirs: &[PathBuf], page: Page) -> String {
@@ -32,7 +32,10 @@ pub fn text(sums: &[PlaceSum], view: &ProfileView, dirs: &[PathBuf], page: Page)
         out += &page.bold(&printable(&head));
         out.push('\n');
         match file {
-            Ok(lines) => out += &around(lines, line, page),
+            Ok((lines, doubt)) => {
+                out.extend(doubt.iter().map(|doubt| format!("  {doubt}\n")));
+                out += &around(lines, line, page);
+            }
             Err(why) => out += &format!("  {why}\n"),
         }
         out.push('\n');
@@ -44,15 +47,12 @@ fn read(name: &str, dirs: &SearchDirs, end: &str) -> Source {
     let Some(path) = dirs.find(name) else {
         return Err(format!("'{name}' is not there; --source DIR says where to look"));
     };
-    if written(&path).is_some_and(|written| written.as_str() > end) {
-        return Err(format!(
-            "'{}' was written after the run: its lines may not be those that ran",
-            path.display()
-        ));
-    }
+    let is_newer = written(&path).is_some_and(|written| written.as_str() > end);
+    let doubt =
+        is_newer.then(|| format!("'{}' was written after the run: the lines may have moved", path.display()));
     let bytes =
         std::fs::read(&path).map_err(|error| format!("'{}' cannot be read: {error}", path.display()))?;
-    Ok(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
+    Ok((String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect(), doubt))
 }
 
 /// A line and those around it, with their numbers.

@@ -14,6 +14,7 @@ use mpisee_profile::segment::key::{Meaning, OperationAtSite};
 use mpisee_profile::segment::layout::call::CALLS;
 use mpisee_profile::segment::log::Code;
 use mpisee_profile::segment::snapshot::Module;
+use mpisee_profile::site::layout_text;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
@@ -120,7 +121,7 @@ impl CallStacks {
         read.retain(|(call, _)| still.contains(call));
         let symbols = symbols_of(&mut self.symbols, &self.dirs, snapshot);
         for (path, build_id) in build_ids {
-            build_id.iter().for_each(|build_id| symbols.learn(&path, build_id));
+            build_id.iter().for_each(|build_id| symbols.add_build_id(&path, build_id));
         }
         if let Some(addresses) = asleep.filter(|_| still.is_empty()) {
             let is_between = |binary: &str| self.wrappers.is_library(binary) || is_of_system(binary);
@@ -156,10 +157,11 @@ fn symbols_of<'s>(
     let began = rfc3339(snapshot.start_realtime_ns);
     let symbols = symbols.entry(began.clone()).or_insert_with(|| Symbols::of_running(dirs.clone(), &began));
     for module in &snapshot.modules {
-        if let Module::Binary { path, build_id, .. } = module
-            && !build_id.is_empty()
-        {
-            symbols.learn(path, build_id);
+        if let Module::Binary { path, build_id, layout } = module {
+            if !build_id.is_empty() {
+                symbols.add_build_id(path, build_id);
+            }
+            symbols.add_layout(path, &layout_text(*layout));
         }
     }
     symbols
@@ -197,12 +199,12 @@ fn most_called(
     Some((operation, sum, at, calls))
 }
 
-/// `app+0x1a2b`; `None` for code of no file.
+/// `app+0x1a2b`; `None` for code of no file. Lines of Python are on paths alone.
 fn address_of(snapshot: &Snapshot, code: Code) -> Option<String> {
     match snapshot.modules.get(code.module as usize)? {
         Module::Binary { path, .. } if path.is_empty() => None,
         Module::Binary { path, .. } => Some(format!("{path}+{:#x}", code.offset)),
-        Module::Function { file, name } => Some(format!("{name} at {file}:{}", code.offset)),
+        Module::Function { .. } => None,
     }
 }
 
@@ -222,7 +224,7 @@ fn resolve(
         if !frames.is_empty() && is_interpreter(binary_of(address)) {
             break;
         }
-        // Once there are lines, the frame's text does not have the binary.
+        // The binary is in the address alone: functions with lines are shown without it.
         if outside.is_none() && !is_between(binary_of(address)) {
             outside = Some(frames.len());
         }

@@ -206,7 +206,7 @@ impl Links<'_> {
             let call = (current.call, name.as_str(), number);
             return self.suffices(link).then_some(Wait::Collective(call));
         }
-        let Call::Counted(operation) = current.call else { return None };
+        let Call::Operation(operation) = current.call else { return None };
         use Operation as Op;
         match (current.with?, operation) {
             (With::From(Partner::Any, _), Op::Recv | Op::Probe | Op::Mprobe) => {
@@ -373,7 +373,7 @@ impl Links<'_> {
             current.call == call && is_on && (number.is_none() || current.number == number)
         };
         let has_left = |state: &Rank| match (call, number) {
-            (Call::Counted(operation), Some(number)) => state.has_completed(name, operation, number),
+            (Call::Operation(operation), Some(number)) => state.has_completed(name, operation, number),
             _ => false,
         };
         let members = comm.members.iter().map(WorldRank::new);
@@ -426,7 +426,7 @@ fn receives_from(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<i3
 
 /// Returns whether the call runs copy or delete functions of the program, in which that may communicate.
 fn runs_callbacks(call: Call) -> bool {
-    matches!(call, Call::Finalize | Call::Counted(Operation::CommDup | Operation::CommDupWithInfo))
+    matches!(call, Call::Finalize | Call::Operation(Operation::CommDup | Operation::CommDupWithInfo))
 }
 
 /// Returns whether no member leaves the collective before all have come, whatever its arguments.
@@ -435,7 +435,7 @@ fn synchronises(call: Call) -> bool {
     match call {
         Call::Finalize => true,
         Call::Abort => false,
-        Call::Counted(operation) => matches!(
+        Call::Operation(operation) => matches!(
             operation,
             Op::Allgather
                 | Op::Allreduce

@@ -24,7 +24,7 @@ fn comm(members: &str, here: u64, [calls, bytes]: [u64; 2], time_s: f64) -> Comm
 
 fn rank(number: u32, elapsed_s: f64, call: Option<(Operation, &str, u64, f64)>) -> (WorldRank, Rank) {
     let call = call.map(|(operation, comm, number, for_s)| CurrentCall {
-        call: Call::Counted(operation),
+        call: Call::Operation(operation),
         comm: Some((CommId::WORLD, comm.to_owned())),
         number: Some(number),
         with: None,

@@ -31,6 +31,8 @@ pub struct RankGroup {
     pub asleep: Option<Place>,
     /// Where the stack of their call is not known, what they called most since the look before.
     pub most_called: Option<MostCalledBy>,
+    /// The process of one rank alone that runs and is in no call, and its node, if the job is on several: where a debugger goes on.
+    pub process: Option<(u32, Option<String>)>,
 }
 
 impl From<&MostCalled> for MostCalledBy {
@@ -66,7 +68,7 @@ pub fn groups<'p>(
 fn split(job: &Job, at: Collected, interval_s: f64) -> Vec<RankGroup> {
     let has_stack = at.call.as_ref().is_some_and(|call| !call.place.stack.is_empty());
     if at.ended || has_stack {
-        return vec![RankGroup { at, idle_s: None, asleep: None, most_called: None }];
+        return vec![RankGroup { at, idle_s: None, asleep: None, most_called: None, process: None }];
     }
     type Group<'j> = (Vec<WorldRank>, Option<f64>, Option<&'j Place>, Option<MostCalledBy>);
     let mut groups: Vec<Group> = Vec::new();
@@ -102,12 +104,31 @@ fn split(job: &Job, at: Collected, interval_s: f64) -> Vec<RankGroup> {
     }
     let group = |(ranks, idle_s, asleep, most_called): Group| {
         let ranks: RankSet = ranks.into_iter().collect();
-        RankGroup { at: Collected { ranks, ..at.clone() }, idle_s, asleep: asleep.cloned(), most_called }
+        let process = if at.call.is_none() { process_of(job, &ranks) } else { None };
+        let at = Collected { ranks, ..at.clone() };
+        RankGroup { at, idle_s, asleep: asleep.cloned(), most_called, process }
     };
     groups.into_iter().map(group).collect()
 }
 
+/// The PID of the only rank, and its node, if the job is on several.
+fn process_of(job: &Job, ranks: &RankSet) -> Option<(u32, Option<String>)> {
+    let only = ranks.iter().next().filter(|_| ranks.len() == 1)?;
+    let state = job.ranks.get(&WorldRank::new(only)).filter(|state| state.pid != 0)?;
+    let is_on_several = job.ranks.values().any(|other| other.host != state.host);
+    Some((state.pid, is_on_several.then(|| state.host.clone())))
+}
+
 impl RankGroup {
+    /// `, PID 4711 on n2`, of one rank in no call.
+    pub fn process_text(&self) -> String {
+        match &self.process {
+            Some((pid, Some(host))) => format!(", PID {pid} on {host}"),
+            Some((pid, None)) => format!(", PID {pid}"),
+            None => String::new(),
+        }
+    }
+
     /// ` for 6.3 s, asleep at io.c:88`, of ranks in no call: the time is known if they made none since the look before, the place if
     /// they sleep.
     pub fn idle_text(&self) -> String {
@@ -231,7 +252,7 @@ mod tests {
     #[test]
     fn a_stack_says_enough() {
         let call = |stack: &[&str]| CurrentCall {
-            call: Call::Counted(Operation::Recv),
+            call: Call::Operation(Operation::Recv),
             comm: Some((CommId::WORLD, "W".to_owned())),
             number: None,
             with: None,

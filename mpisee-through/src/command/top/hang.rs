@@ -6,6 +6,7 @@
 
 use super::groups::{RankGroup, groups};
 use super::job::{Job, Rank};
+use crate::units::count;
 use mpisee_collect::segments::{CurrentCall, is_collective, short_seconds};
 use mpisee_profile::segment::active_call::Call;
 use mpisee_profile::{RankSet, WorldRank};
@@ -28,6 +29,8 @@ pub struct Hang {
     pub elsewhere: RankSet,
     /// Members of which not even the rank is known here.
     pub elided: u64,
+    /// Members of another world, whose ranks are not known.
+    pub foreign: u64,
     /// Where that is, for a sentence.
     where_from: &'static str,
 }
@@ -71,7 +74,7 @@ fn hang(
 ) -> Option<Hang> {
     let comm = job.comms.get(name).filter(|comm| !comm.ambiguous)?;
     let has_left = |state: &Rank| match (call, longest.number) {
-        (Call::Counted(operation), Some(number)) => state.has_completed(name, operation, number),
+        (Call::Operation(operation), Some(number)) => state.has_completed(name, operation, number),
         _ => false,
     };
     let (mut left, mut missing, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
@@ -83,7 +86,8 @@ fn hang(
         }
     }
     // A rank that is through with MPI_Finalize leaves nothing here.
-    let is_elsewhere = !elsewhere.is_empty() || comm.elided > 0;
+    let foreign = comm.foreign();
+    let is_elsewhere = !elsewhere.is_empty() || comm.elided > 0 || foreign > 0;
     let known_missing = !missing.is_empty() || is_elsewhere && call != Call::Finalize;
     known_missing.then(|| Hang {
         longest,
@@ -93,6 +97,7 @@ fn hang(
         missing: groups(job, missing, interval_s),
         elsewhere: elsewhere.into_iter().collect(),
         elided: comm.elided,
+        foreign,
         where_from: if job.is_joined { "not seen" } else { "not on this node" },
     })
 }
@@ -122,6 +127,10 @@ impl Hang {
                 format!("; {} {} and {more} that are not listed", self.where_from, self.elsewhere)
             }
         };
+        if self.foreign > 0 {
+            let members = count(self.foreign, "member");
+            text += &format!("; {members} of another world, of which nothing is known here");
+        }
         text
     }
 }
@@ -159,7 +168,7 @@ mod tests {
     fn call(operation: Operation, comm: &str, number: u64, for_s: f64) -> Vec<CurrentCall> {
         let comm = Some((CommId::WORLD, comm.to_owned()));
         vec![CurrentCall {
-            call: Call::Counted(operation),
+            call: Call::Operation(operation),
             comm,
             number: Some(number),
             with: None,
@@ -229,6 +238,16 @@ mod tests {
         assert_eq!(sentences(&job, 5.0), [expected]);
         job.comms.get_mut("W_s2.0").unwrap().members = RankSet::first(6);
         assert!(sentences(&job, 5.0)[0].ends_with("; not on this node 5 and 3 that are not listed"));
+    }
+
+    #[test]
+    fn members_of_another_world_are_counted() {
+        let inside = || rank(17, call(Operation::Allreduce, "W_s2.0", 18, 12.0));
+        let mut job = job((0..5).map(|_| inside()).collect());
+        job.comms.get_mut("W_s2.0").unwrap().size = 7;
+        let expected = "MPI_Allreduce on W_s2.0 (call 18), for 12 s: in it 0-4; 2 members of another world, of which nothing \
+                        is known here";
+        assert_eq!(sentences(&job, 5.0), [expected]);
     }
 
     #[test]

@@ -125,6 +125,15 @@ pub struct Comm {
     pub time_s: f64,
 }
 
+impl Comm {
+    /// Members of another world, as of a communicator with processes that the program spawned. Of an intercommunicator it is not told
+    /// which of the two groups is the other world's.
+    pub fn foreign(&self) -> u64 {
+        let of_this_world = self.members.len().saturating_add(self.elided);
+        if self.is_inter { 0 } else { self.size.saturating_sub(of_this_world) }
+    }
+}
+
 impl Job {
     /// Reads the segments of a world. Those that cannot be read are returned with the reason. With `stacks` it is looked up, too, where in
     /// the program its ranks are.
@@ -134,8 +143,15 @@ impl Job {
     ) -> (Job, Vec<(&'w Segment, String)>) {
         let mut job = Job { size: world.size(), start_realtime_ns: u64::MAX, ..Job::default() };
         let mut unreadable = Vec::new();
-        for segment in world.segments() {
-            match read(segment) {
+        // Stacks take long to read: counts are of one moment only if they are read before.
+        let first: Box<dyn Iterator<Item = _>> = match stacks {
+            Some(_) => Box::new(
+                world.segments().map(|segment| (segment, read(segment))).collect::<Vec<_>>().into_iter(),
+            ),
+            None => Box::new(world.segments().map(|segment| (segment, read(segment)))),
+        };
+        for (segment, first) in first {
+            match first {
                 Ok(first) => {
                     let (snapshot, clock, known) = match stacks.as_deref_mut() {
                         Some(stacks) => with_stacks(segment, first, stacks),
@@ -227,7 +243,7 @@ impl Job {
             comm.time_s += clock.seconds(Ticks::new(values[call::TICKS]));
             let operation = snapshot.operation_at(key.operation).map(|(operation, _)| operation);
             if let Some(operation) =
-                operation.filter(|&it| mpisee_collect::segments::is_collective(Call::Counted(it)))
+                operation.filter(|&it| mpisee_collect::segments::is_collective(Call::Operation(it)))
             {
                 let completed = rank.completed.entry((name.clone(), operation)).or_default();
                 *completed = completed.wrapping_add(values[call::CALLS]);
@@ -235,7 +251,7 @@ impl Job {
         }
         for current in rank.calls.iter().filter(|_| !rank.ended) {
             let comm = current.comm.as_ref().and_then(|(_, name)| self.comms.get_mut(name));
-            if let Some(comm) = comm.filter(|_| matches!(current.call, Call::Counted(_))) {
+            if let Some(comm) = comm.filter(|_| matches!(current.call, Call::Operation(_))) {
                 comm.time_s += current.for_s;
             }
         }

@@ -416,7 +416,7 @@ impl PartCall {
     fn current(self, names: &[Arc<str>]) -> Result<CurrentCall> {
         let call = match [Call::Finalize, Call::Abort].into_iter().find(|call| call.name() == self.call) {
             Some(call) => call,
-            None => Call::Counted(operation_of(&self.call)?),
+            None => Call::Operation(operation_of(&self.call)?),
         };
         let comm = match self.comm {
             Some((id, name)) => Some((CommId::new(id), name_of(names, name)?.to_string())),

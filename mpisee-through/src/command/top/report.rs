@@ -206,23 +206,28 @@ impl Report {
         self.hangs.iter().for_each(|hang| say("Waiting", &printable(&hang.sentence())));
         job.stack_problems.iter().for_each(|problem| say("Note", &printable(problem)));
         text += "\n";
-        text.extend(self.groups.iter().map(|ranks| group(ranks, width)));
+        let before = std::iter::once(None).chain(self.groups.iter().map(Some));
+        text.extend(self.groups.iter().zip(before).map(|(ranks, before)| group(ranks, before, width)));
         text += "\n";
         text += &self.sheet().table(page);
         text
     }
 }
 
-/// Where some ranks are: a line, and one for each function from which they make the call, or in which they sleep.
-fn group(group: &RankGroup, width: usize) -> String {
+/// Where some ranks are: a line, and one for each function from which they make the call, or in which they sleep, unless those of the
+/// group before are the same, as of ranks in a cycle, whose peers differ.
+fn group(group: &RankGroup, before: Option<&RankGroup>, width: usize) -> String {
     let indented = |text: &str, first: usize, next: usize| {
         let broken = lines::broken(&printable(text), width.saturating_sub(next));
         let indents = std::iter::once(first).chain(std::iter::repeat(next));
         broken.iter().zip(indents).map(|(part, indent)| format!("{:indent$}{part}\n", "")).collect::<String>()
     };
-    let mut text = indented(&line(group), 0, 2);
+    let mut text = indented(&(line(group) + &group.process_text()), 0, 2);
     text.extend(group.most_called_text().map(|said| indented(&said, 4, 6)));
     let stack = group.frames();
+    if stack.len() > 1 && before.is_some_and(|before| before.frames() == stack) {
+        return text + &indented("(the same stack)", 4, 6);
+    }
     let mut show = |frames: &[String]| text.extend(frames.iter().map(|frame| indented(frame, 4, 6)));
     match stack.len().checked_sub(INNER_FRAMES + OUTER_FRAMES) {
         None | Some(0) => show(stack),
@@ -348,6 +353,8 @@ struct WaitingDocument {
     elsewhere: String,
     /// Members that no rank on this node lists.
     elided: u64,
+    /// Members of another world.
+    foreign: u64,
 }
 
 #[derive(Serialize)]
@@ -522,6 +529,7 @@ impl JobDocument {
             missing: hang.missing.iter().map(PlaceDocument::new).collect(),
             elsewhere: hang.elsewhere.to_string(),
             elided: hang.elided,
+            foreign: hang.foreign,
         };
         let process = |(&rank, state): (&WorldRank, &super::job::Rank)| ProcessDocument {
             rank: rank.get(),

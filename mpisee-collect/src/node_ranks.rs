@@ -32,7 +32,7 @@ pub struct Entry {
 
 /// The ranks of one world on this node.
 #[derive(Debug, Default)]
-pub struct Roll {
+pub struct NodeRanks {
     /// Those of this process's namespace, by rank.
     pub entries: BTreeMap<WorldRank, Entry>,
     /// Ranks whose process ended without coming to the end of MPI.
@@ -47,13 +47,13 @@ pub struct Roll {
     candidates: Vec<Entry>,
 }
 
-impl Roll {
+impl NodeRanks {
     /// Reads the segments in `directory` that are of the same world as `own`; waits briefly for processes that are
     /// still in `MPI_Init`, and until `least` ranks are there or have been.
-    pub fn call(directory: &Path, own: &Snapshot, user: u32, least: u32) -> Roll {
+    pub fn wait_for(directory: &Path, own: &Snapshot, user: u32, least: u32) -> NodeRanks {
         let begin = Instant::now();
         loop {
-            let roll = Roll::at_once(directory, own, user);
+            let roll = NodeRanks::now(directory, own, user);
             if !roll.awaits(own, least) || begin.elapsed() > MOST_STARTING {
                 return roll;
             }
@@ -70,12 +70,12 @@ impl Roll {
         self.has_starting || self.failure.is_none() && is_short()
     }
 
-    /// As [`Roll::call`], without a wait.
-    pub fn at_once(directory: &Path, own: &Snapshot, user: u32) -> Roll {
-        let mut roll = Roll::default();
+    /// As [`NodeRanks::wait_for`], without a wait.
+    pub fn now(directory: &Path, own: &Snapshot, user: u32) -> NodeRanks {
+        let mut roll = NodeRanks::default();
         let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries,
-            Err(error) => return Roll { failure: want(&error), ..roll },
+            Err(error) => return NodeRanks { failure: want(&error), ..roll },
         };
         for entry in entries.flatten() {
             let path = entry.path();
