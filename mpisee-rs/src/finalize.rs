@@ -14,6 +14,8 @@
 
 use crate::generated::pmpi;
 use crate::mpi::abi::is_fault_tolerant;
+use crate::mpi::compatibility;
+use crate::mpi::query;
 use crate::state::cpu;
 use crate::state::devices;
 use crate::state::gpu;
@@ -40,6 +42,7 @@ use mpisee_profile::{CommRank, ProfileError, RankSet, Ticks};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 mod channel;
 mod node;
@@ -158,8 +161,15 @@ fn end_of(world: &World) -> End {
 /// Limit on attempts to collect the profile while ranks die.
 const MOST_DEATHS: usize = 8;
 
+/// For how long no rank calls MPI after the verdict where none may enter the MPI library's `MPI_Finalize` while another
+/// one still answers from outside of it. The verdict takes some milliseconds to get to all ranks of a tree.
+const SILENCE: Duration = Duration::from_millis(100);
+
 /// Collects the profile by messages; `false` if not all ranks came.
 fn write_over(world: &World, end: End) -> bool {
+    // The segments of others are there until the verdict.
+    let leaves_together =
+        compatibility::hangs_if_left_early(&query::library_text()) && !node::has_all_ranks(world);
     let mut last = None;
     for _ in 0..MOST_DEATHS {
         let Some(channel) = Channel::open(world) else { return false };
@@ -174,6 +184,10 @@ fn write_over(world: &World, end: End) -> bool {
     if matches!(last, Some(RootCommand::Written)) {
         world.segment.remove();
         gpu::remove(world);
+    }
+    if leaves_together {
+        // By a pause rather than a barrier, whose last messages some ranks would receive after others have left.
+        std::thread::sleep(SILENCE);
     }
     // A rank that arrives after the others have given up gets no command.
     last.is_some()

@@ -35,6 +35,11 @@ pub fn roll(world: &World) -> NodeRanks {
     roll_by(world, |folder, own, user| NodeRanks::wait_for(folder, own, user, least))
 }
 
+/// Returns whether all ranks of the world are on this node, as far as their segments show it.
+pub fn has_all_ranks(world: &World) -> bool {
+    roll(world).entries.len() as u64 == u64::from(world.size)
+}
+
 fn roll_by(world: &World, read: impl FnOnce(&Path, &Snapshot, u32) -> NodeRanks) -> NodeRanks {
     match (Snapshot::read_header(&world.segment), own_user()) {
         (Ok((own, _)), Ok(user)) => read(&world.options.segments, &own, user),

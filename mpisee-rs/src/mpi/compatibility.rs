@@ -50,6 +50,21 @@ fn name(twin: &'static CStr) -> &'static str {
     twin.to_str().unwrap_or_default().trim_start_matches('P')
 }
 
+/// Returns whether a rank of this MPI, which calls itself `text` in full, may hang in `MPI_Finalize` once another rank has
+/// got an answer there from one that was still outside: MPICH before 4.2 over UCX.
+///
+/// Each rank there waits until its peers confirm that they have received everything, which over TCP only a peer that is
+/// inside of MPI does. With all confirmations a rank goes into a barrier in which it answers nobody any more.
+pub fn hangs_if_left_early(text: &str) -> bool {
+    let of_line = |name: &str| {
+        let rest = text.lines().find_map(|line| line.strip_prefix(name));
+        rest.map_or("", |rest| rest.trim_start_matches(':').trim())
+    };
+    let mut version = of_line("MPICH Version").split('.').map_while(|number| number.parse::<u32>().ok());
+    let number = version.next().zip(version.next());
+    number.is_some_and(|number| number < (4, 2)) && of_line("MPICH Device").starts_with("ch4:ucx")
+}
+
 /// The number of processes that a launcher has started, by its variables, with the launcher's name.
 const LAUNCHERS: [(&str, &str, &str); 2] = [
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun"),
@@ -72,4 +87,22 @@ pub fn launched_apart(world_size: u32, version: &str) -> Option<(String, bool)> 
         ),
         rank == 0,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_mpich_before_4_2_over_ucx_hangs_if_left_early() {
+        let mpich = |version: &str, device: &str| {
+            let text =
+                format!("MPICH Version:\t{version}\nMPICH Release date:\tnever\nMPICH Device:\t{device}\n");
+            hangs_if_left_early(&text)
+        };
+        assert!(mpich("4.0.2", "ch4:ucx") && mpich("4.1", "ch4:ucx") && mpich("3.4.3", "ch4:ucx"));
+        assert!(!mpich("4.2.0", "ch4:ucx") && !mpich("4.3.0rc1", "ch4:ucx") && !mpich("10.0", "ch4:ucx"));
+        assert!(!mpich("4.0.2", "ch4:ofi") && !mpich("4.0.2", "ch3:nemesis"));
+        assert!(!hangs_if_left_early("Open MPI v4.1.4, package: ch4:ucx") && !hangs_if_left_early(""));
+    }
 }

@@ -1,9 +1,19 @@
-//! Queries to MPI about communicators and groups, without communication.
+//! Queries to MPI about communicators and groups, and about itself, without communication.
 
 use super::abi::{Comm, Group, Raw, constant};
 use crate::generated::pmpi;
 use mpisee_profile::{CommRank, WorldRank};
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
+
+/// The text of `MPI_Get_library_version`, which may have several lines.
+pub fn library_text() -> String {
+    // The longest MPI_MAX_LIBRARY_VERSION_STRING of all: the MPI that runs need not be the flavour's.
+    let mut text = vec![0u8; 8192 + 1];
+    let mut length = 0;
+    // SAFETY: the buffer is as long as any MPI needs.
+    unsafe { pmpi::MPI_Get_library_version.get()(text.as_mut_ptr().cast(), &raw mut length) };
+    CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy().into_owned()
+}
 
 /// The rank in a communicator.
 pub fn rank(comm: Comm) -> CommRank {

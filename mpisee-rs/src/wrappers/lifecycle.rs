@@ -34,7 +34,7 @@ use mpisee_profile::segment::layout::{HOST_BYTES, Header, state};
 use mpisee_profile::segment::log::Runs;
 use mpisee_profile::segment::{Moment, active_call};
 use mpisee_profile::{CommId, CommRank, WorldRank};
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -346,12 +346,7 @@ fn host_name() -> [u8; HOST_BYTES] {
 
 /// The first line of `MPI_Get_library_version`.
 fn library_version() -> String {
-    // The longest MPI_MAX_LIBRARY_VERSION_STRING of all: the MPI that runs need not be the flavour's.
-    let mut text = vec![0u8; 8192 + 1];
-    let mut length = 0;
-    // SAFETY: the buffer is as long as any MPI needs.
-    unsafe { pmpi::MPI_Get_library_version.get()(text.as_mut_ptr().cast(), &raw mut length) };
-    let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy();
+    let text = query::library_text();
     // MPICH has a tab in it.
     text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }
