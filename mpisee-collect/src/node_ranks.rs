@@ -1,8 +1,8 @@
-//! The roll of a node: which ranks of a world have an active profiler there, by the segments that they keep.
+//! The ranks of a world that have an active profiler on this node, by the segments that they keep.
 //!
 //! A profiler creates its segment before `MPI_Init`, which no rank leaves before all have entered it: MPI does not
-//! guarantee that, but MPI libraries do so by default. So every rank that reads the roll at the end of MPI finds the
-//! same ranks on it, without a message. Sessions begin without regard to other processes: there a rank may end before
+//! guarantee that, but MPI libraries do so by default. So every rank that reads them at the end of MPI finds the
+//! same ranks, without a message. Sessions begin without regard to other processes: there a rank may end before
 //! another has begun, and waits briefly for as many as the launcher starts on the node.
 
 use crate::process;
@@ -53,9 +53,9 @@ impl NodeRanks {
     pub fn wait_for(directory: &Path, own: &Snapshot, user: u32, least: u32) -> NodeRanks {
         let begin = Instant::now();
         loop {
-            let roll = NodeRanks::now(directory, own, user);
-            if !roll.awaits(own, least) || begin.elapsed() > MOST_STARTING {
-                return roll;
+            let node_ranks = NodeRanks::now(directory, own, user);
+            if !node_ranks.awaits(own, least) || begin.elapsed() > MOST_STARTING {
+                return node_ranks;
             }
             std::thread::sleep(PAUSE);
         }
@@ -72,24 +72,26 @@ impl NodeRanks {
 
     /// As [`NodeRanks::wait_for`], without a wait.
     pub fn now(directory: &Path, own: &Snapshot, user: u32) -> NodeRanks {
-        let mut roll = NodeRanks::default();
+        let mut node_ranks = NodeRanks::default();
         let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries,
-            Err(error) => return NodeRanks { failure: want(&error), ..roll },
+            Err(error) => return NodeRanks { failure: resource_error(&error), ..node_ranks },
         };
         for entry in entries.flatten() {
             let path = entry.path();
             let owner = path.file_name().and_then(|name| owner_of(name.to_str()?));
             let Some((_, pid)) = owner.filter(|&(owner, _)| owner == user) else { continue };
             match header_of(&path, user) {
-                Ok(HeaderRead { header, .. }) if header.pid == pid => roll.enter(own, path, header),
+                Ok(HeaderRead { header, .. }) if header.pid == pid => node_ranks.enter(own, path, header),
                 Ok(_) => {}
                 // Another program may have left a file with such a name in the folder.
-                Err(why) => roll.failure = why.downcast_ref().and_then(want).or(roll.failure),
+                Err(why) => {
+                    node_ranks.failure = why.downcast_ref().and_then(resource_error).or(node_ranks.failure)
+                }
             }
         }
-        roll.entries = own_world(std::mem::take(&mut roll.candidates), own.pid);
-        roll
+        node_ranks.entries = own_world(std::mem::take(&mut node_ranks.candidates), own.pid);
+        node_ranks
     }
 
     fn enter(&mut self, own: &Snapshot, path: PathBuf, header: Snapshot) {
@@ -125,7 +127,7 @@ impl NodeRanks {
         self.headers().any(|header| header.by_messages)
     }
 
-    /// Returns whether every rank on the roll is at the end of MPI.
+    /// Returns whether each of these ranks is at the end of MPI.
     pub fn has_arrived(&self) -> bool {
         !self.has_starting && self.headers().all(|header| header.state == ARRIVED)
     }
@@ -154,8 +156,8 @@ fn own_world(mut candidates: Vec<Entry>, pid: u32) -> BTreeMap<WorldRank, Entry>
     candidates.into_iter().map(|entry| (entry.header.world_rank, entry)).collect()
 }
 
-/// The error, if it is a lack of descriptors or memory.
-fn want(error: &std::io::Error) -> Option<String> {
+/// The error's text, if it is a lack of descriptors or memory.
+fn resource_error(error: &std::io::Error) -> Option<String> {
     let wants = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
     error.raw_os_error().filter(|code| wants.contains(code)).map(|_| error.to_string())
 }

@@ -88,22 +88,22 @@ fn hold() -> (Option<signals::Held<2>>, descriptors::Held) {
 
 /// Returns whether the ranks collect the profile by messages. All ranks of a node decide by the same facts.
 fn meets_by_messages(world: &World) -> bool {
-    let roll = node::roll(world);
-    let is_missing = !roll.entries.contains_key(&world.rank);
-    if roll.failure.is_some() || is_missing && world.segment.is_in_file() {
+    let node_ranks = node::ranks_here(world);
+    let is_missing = !node_ranks.entries.contains_key(&world.rank);
+    if node_ranks.failure.is_some() || is_missing && world.segment.is_in_file() {
         return false; // The other ranks see their segments, and go on.
     }
-    let (mut there, size) = (roll.entries.len() as u64, u64::from(world.size));
+    let (mut there, size) = (node_ranks.entries.len() as u64, u64::from(world.size));
     if is_fault_tolerant() {
-        there += roll.ended.len() as u64;
+        there += node_ranks.ended.len() as u64;
     }
     let own_local_size = world.segment.header().local_size.load(Ordering::Relaxed);
-    let local_size = u64::from(roll.local_size()).max(own_local_size);
+    let local_size = u64::from(node_ranks.local_size()).max(own_local_size);
     // A rank without a segment in a file sees whether others have theirs.
     let is_seen = !is_missing || there > 0;
-    let is_lacking = is_seen && there < local_size && !roll.has_foreign;
+    let is_lacking = is_seen && there < local_size && !node_ranks.has_foreign;
     if there == size {
-        return is_fault_tolerant() || roll.wants_messages();
+        return is_fault_tolerant() || node_ranks.wants_messages();
     }
     !is_lacking && world.options.wait_s > 0
 }

@@ -28,19 +28,19 @@ const WRITING_BYTES: usize = 8 << 20;
 const WRITING_TIMES: usize = 4;
 
 /// The ranks of this process's world that have an active profiler on this node.
-pub fn roll(world: &World) -> NodeRanks {
+pub fn ranks_here(world: &World) -> NodeRanks {
     // MPI_Init has waited for all ranks; sessions wait for none.
     let local_size = world.segment.header().local_size.load(Ordering::Relaxed);
     let least = if process::has_world() { 0 } else { u32::try_from(local_size).unwrap_or(0) };
-    roll_by(world, |folder, own, user| NodeRanks::wait_for(folder, own, user, least))
+    read_ranks(world, |folder, own, user| NodeRanks::wait_for(folder, own, user, least))
 }
 
 /// Returns whether all ranks of the world are on this node, as far as their segments show it.
 pub fn has_all_ranks(world: &World) -> bool {
-    roll(world).entries.len() as u64 == u64::from(world.size)
+    ranks_here(world).entries.len() as u64 == u64::from(world.size)
 }
 
-fn roll_by(world: &World, read: impl FnOnce(&Path, &Snapshot, u32) -> NodeRanks) -> NodeRanks {
+fn read_ranks(world: &World, read: impl FnOnce(&Path, &Snapshot, u32) -> NodeRanks) -> NodeRanks {
     match (Snapshot::read_header(&world.segment), own_user()) {
         (Ok((own, _)), Ok(user)) => read(&world.options.segments, &own, user),
         _ => NodeRanks::default(),
@@ -68,14 +68,14 @@ pub fn arrive(world: &World, end: End) {
             world.options.segments.display()
         ));
     }
-    let roll = roll(world);
-    if roll.failure.is_some() {
-        return say_unread(world, &roll);
+    let node_ranks = ranks_here(world);
+    if node_ranks.failure.is_some() {
+        return say_unread(world, &node_ranks);
     }
-    if roll.entries.get(&world.rank).is_some_and(|own| own.header.state != state::ARRIVED) {
+    if node_ranks.entries.get(&world.rank).is_some_and(|own| own.header.state != state::ARRIVED) {
         return leave_apart(world);
     }
-    if !roll.entries.contains_key(&world.rank) {
+    if !node_ranks.entries.contains_key(&world.rank) {
         // If this rank's segment is gone, the profile is written already.
         if world.segment.is_there() {
             say(format_args!(
@@ -87,10 +87,10 @@ pub fn arrive(world: &World, end: End) {
         }
         return;
     }
-    if roll.has_arrived()
-        && let Some(_writes) = lock(&roll)
+    if node_ranks.has_arrived()
+        && let Some(_writes) = lock(&node_ranks)
     {
-        write(world, &roll);
+        write(world, &node_ranks);
     }
 }
 
@@ -103,25 +103,25 @@ pub fn look_again(world: &World) {
     if !has_arrived || is_forked || !world.segment.is_there() {
         return;
     }
-    let roll = roll_by(world, NodeRanks::now);
-    if roll.failure.is_some() || !roll.entries.contains_key(&world.rank) {
+    let node_ranks = read_ranks(world, NodeRanks::now);
+    if node_ranks.failure.is_some() || !node_ranks.entries.contains_key(&world.rank) {
         return;
     }
-    if !roll.has_arrived() {
-        return say_late(world, &roll);
+    if !node_ranks.has_arrived() {
+        return say_late(world, &node_ranks);
     }
-    if !roll.ended.is_empty()
-        && let Some(_writes) = lock(&roll)
+    if !node_ranks.ended.is_empty()
+        && let Some(_writes) = lock(&node_ranks)
     {
-        write(world, &roll);
+        write(world, &node_ranks);
     }
 }
 
 /// Prints which ranks have not arrived when the first of those that have exits: mostly they have left MPI by another way,
 /// since MPI libraries let ranks leave `MPI_Finalize` together.
-fn say_late(world: &World, roll: &NodeRanks) {
+fn say_late(world: &World, node_ranks: &NodeRanks) {
     let (arrived, late): (Vec<_>, Vec<_>) =
-        roll.entries.iter().partition(|(_, entry)| entry.header.state == state::ARRIVED);
+        node_ranks.entries.iter().partition(|(_, entry)| entry.header.state == state::ARRIVED);
     if arrived.first().is_some_and(|&(&rank, _)| rank == world.rank) {
         let late: RankSet = late.into_iter().map(|(&rank, _)| rank).collect();
         say(format_args!(
@@ -178,9 +178,9 @@ fn leave_apart(world: &World) {
 }
 
 /// Prints that this rank cannot see whether all others have arrived.
-fn say_unread(world: &World, roll: &NodeRanks) {
+fn say_unread(world: &World, node_ranks: &NodeRanks) {
     let (rank, folder) = (world.rank, world.options.segments.display());
-    let why = roll.failure.as_deref().unwrap_or_default();
+    let why = node_ranks.failure.as_deref().unwrap_or_default();
     say(format_args!(
         "rank {rank} cannot read the segments in {folder} ({why}); if no other rank writes the profile, run: \
          mpisee-through recover {folder}"
@@ -208,8 +208,8 @@ fn log_wanted(world: &World) {
 }
 
 /// Elects the one process that writes: a lock on the first rank's segment, while that file exists.
-fn lock(roll: &NodeRanks) -> Option<File> {
-    let path = &roll.entries.values().next()?.path;
+fn lock(node_ranks: &NodeRanks) -> Option<File> {
+    let path = &node_ranks.entries.values().next()?.path;
     let file = File::open(path).ok()?;
     // SAFETY: the descriptor is open.
     let code = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
@@ -223,17 +223,17 @@ fn lock(roll: &NodeRanks) -> Option<File> {
     (is_locked && is_there().is_some()).then_some(file)
 }
 
-fn write(world: &World, roll: &NodeRanks) {
+fn write(world: &World, node_ranks: &NodeRanks) {
     let Ok(user) = own_user() else { return };
     let bytes = |entry: &Entry| std::fs::metadata(&entry.path).map_or(0, |it| it.len() as usize);
-    if !has_memory(WRITING_BYTES + WRITING_TIMES * roll.entries.values().map(bytes).sum::<usize>()) {
+    if !has_memory(WRITING_BYTES + WRITING_TIMES * node_ranks.entries.values().map(bytes).sum::<usize>()) {
         let segments = world.options.segments.display();
         return say(format_args!("no memory to write the profile; run: mpisee-through recover {segments}"));
     }
-    let segments = roll.entries.values().map(|entry| Left::of_arrived(&entry.path, user));
+    let segments = node_ranks.entries.values().map(|entry| Left::of_arrived(&entry.path, user));
     let all = WorldSegments::of(segments.filter_map(Result::ok));
     let absent = missing(world.size, all.segments().map(|segment| segment.header.world_rank));
-    let why = (!absent.is_empty()).then(|| why_absent(world, roll, &absent));
+    let why = (!absent.is_empty()).then(|| why_absent(world, node_ranks, &absent));
     let [wanted, folder] = first_wanted(world, &all);
     let mut candidates = Candidates::new(wanted.clone(), folder, world.options.segments.clone());
     let mut failures = Vec::new();
@@ -270,15 +270,16 @@ fn first_wanted(world: &World, all: &WorldSegments) -> [PathBuf; 2] {
 }
 
 /// The reason for which ranks are absent, as far as the node shows it.
-fn why_absent(world: &World, roll: &NodeRanks, absent: &RankSet) -> String {
-    let ended: RankSet = roll.ended.iter().copied().filter(|rank| absent.contains(rank.get())).collect();
+fn why_absent(world: &World, node_ranks: &NodeRanks, absent: &RankSet) -> String {
+    let ended: RankSet =
+        node_ranks.ended.iter().copied().filter(|rank| absent.contains(rank.get())).collect();
     if ended.len() == absent.len() {
         return format!("{} ended before the profile was written", ended.named());
     }
     let ranks = absent.named();
-    let here = u64::from(roll.local_size());
+    let here = u64::from(node_ranks.local_size());
     let are_elsewhere = here > 0 && here < u64::from(world.size);
-    let has_lacking = here > roll.entries.len() as u64;
+    let has_lacking = here > node_ranks.entries.len() as u64;
     match (has_lacking, are_elsewhere) {
         (true, false) => format!("{ranks} ran without an active profiler, or in another container"),
         (false, true) => format!("{ranks} ran on other nodes"),
