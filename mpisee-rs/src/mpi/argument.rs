@@ -59,7 +59,7 @@ impl<H: FromFortran> HandlePtr<H> {
     /// There is one.
     #[inline]
     pub unsafe fn handle(self) -> H {
-        // SAFETY: the caller's promise; the constructors had the pointer from its type.
+        // SAFETY: there is a handle; the constructors had the pointer from its type.
         unsafe {
             if self.is_fortran {
                 H::from_fortran(self.address.cast::<Fint>().read())
@@ -115,7 +115,7 @@ impl Indices {
     /// The call stored one there.
     #[inline]
     pub unsafe fn index(self, at: usize) -> Option<usize> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the call stored an index there.
         let index = unsafe { *self.address.add(at) };
         usize::try_from(index.checked_sub(self.first)?).ok()
     }
@@ -146,7 +146,7 @@ impl Text {
     /// # Safety
     /// It is a text of its language.
     pub unsafe fn read(self) -> String {
-        // SAFETY: the caller's promise.
+        // SAFETY: it is a text of its language.
         unsafe { self.read_most(usize::MAX) }
     }
 
@@ -156,13 +156,13 @@ impl Text {
     /// # Safety
     /// See [`Text::read`].
     pub unsafe fn read_name(self) -> String {
-        // SAFETY: the caller's promise.
+        // SAFETY: it is a text of its language.
         unsafe { self.read_most(constant::MAX_OBJECT_NAME - 1) }
     }
 
     /// At most `most` bytes of the text.
     unsafe fn read_most(self, most: usize) -> String {
-        // SAFETY: the caller's promise.
+        // SAFETY: a text of C ends with a zero, one of Fortran has this length.
         let bytes = unsafe {
             match self.length {
                 None => CStr::from_ptr(self.address).to_bytes(),

@@ -41,7 +41,7 @@ pub unsafe fn code(ierror: *mut Fint, make: impl FnOnce(*mut Fint)) -> c_int {
 /// `handle` points to one.
 #[inline]
 pub unsafe fn handle<H: FromFortran>(handle: *const Fint) -> Raw<H> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the compiler passes the address of a handle.
     Raw::new(H::from_fortran(unsafe { *handle }))
 }
 

@@ -307,7 +307,7 @@ impl CommCall {
     #[cold]
     #[inline(never)]
     pub unsafe fn keep_later(&self, message: NumberedMessage, request: HandlePtr<Request>, bytes: u64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the call has stored its request there.
         message.keep_later(self.active_call, unsafe { request.handle() }, bytes);
     }
 
@@ -325,7 +325,7 @@ impl CommCall {
         message: u64,
     ) {
         let started = Started { kind, peer, cached: thread::cached_number(self.counter.0) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the call has stored its request there.
         unsafe { REQUESTS.add(request, started, sample, message) };
     }
 }

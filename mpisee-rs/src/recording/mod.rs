@@ -226,7 +226,7 @@ impl Made {
         sample: CallSample,
         message: u64,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: a call that succeeded has stored its request there.
         unsafe { self.add_send(request, kind, sample, message, constant::PROC_NULL) };
     }
 
@@ -244,7 +244,7 @@ impl Made {
         peer: c_int,
     ) {
         if self.succeeded() {
-            // SAFETY: the caller's promise.
+            // SAFETY: a call that succeeded has stored its request there.
             unsafe { REQUESTS.add(request, Started::new(kind, peer), sample, message) };
         }
     }

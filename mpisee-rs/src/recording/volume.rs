@@ -74,7 +74,7 @@ pub trait Part {
     /// # Safety
     /// As for [`Part::block`].
     unsafe fn sum(&self, count: u32) -> u64 {
-        // SAFETY: the caller's promise covers every rank below `count`.
+        // SAFETY: the arrays have an element for each of the `count` processes.
         (0..count).map(|at| unsafe { self.block(at) }).sum()
     }
 
@@ -92,7 +92,7 @@ pub trait Part {
 /// # Safety
 /// There are as many.
 unsafe fn has_zero<C: Number>(counts: *const C, count: u32, own: u32) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: there are as many counts.
     (0..count).any(|at| at != own && unsafe { *counts.add(at as usize) }.number() == 0)
 }
 
@@ -124,13 +124,13 @@ pub struct Blocks<C>(pub *const C, pub Raw<Datatype>);
 
 impl<C: Number> Part for Blocks<C> {
     unsafe fn block(&self, at: u32) -> u64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the counts have an element for each process, of which `at` is one.
         let count = unsafe { *self.0.add(at as usize) };
         datatype::bytes(count.number(), self.1)
     }
 
     unsafe fn has_empty(&self, count: u32, own: u32) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the counts have an element for each process.
         unsafe { has_zero(self.0, count, own) }
     }
 }
@@ -141,13 +141,13 @@ pub struct TypedBlocks<C>(pub *const C, pub HandlePtr<Datatype>);
 
 impl<C: Number> Part for TypedBlocks<C> {
     unsafe fn block(&self, at: u32) -> u64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: both arrays have an element for each process, of which `at` is one.
         let (count, datatype) = unsafe { (*self.0.add(at as usize), self.1.at(at as usize).handle()) };
         datatype::bytes(count.number(), Raw::new(datatype))
     }
 
     unsafe fn has_empty(&self, count: u32, own: u32) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the counts have an element for each process.
         unsafe { has_zero(self.0, count, own) }
     }
 }

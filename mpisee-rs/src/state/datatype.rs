@@ -84,7 +84,7 @@ fn ask(datatype: Raw<Datatype>, handle: u64, places: [&AtomicU64; 2]) -> u64 {
 /// It is a datatype.
 unsafe fn size_in_mpi(datatype: Raw<Datatype>) -> Option<u64> {
     let mut size: Count = 0;
-    // SAFETY: the caller's promise; `size` is written.
+    // SAFETY: it is a datatype of MPI; `size` is written.
     let code = unsafe { pmpi::MPI_Type_size_x.get()(datatype, &raw mut size) };
     u64::try_from(size).ok().filter(|_| code == constant::SUCCESS)
 }
@@ -135,7 +135,7 @@ impl Freed {
     /// # Safety
     /// It is a datatype.
     pub unsafe fn note(&self, datatype: Datatype) {
-        // SAFETY: the caller's promise.
+        // SAFETY: it is a datatype: it is freed after this.
         if let Some(size) = unsafe { size_in_mpi(Raw::new(datatype)) } {
             let freed = FreedType { handle: abi::bits(datatype), size, at: clock::ticks() };
             self.last.lock().unwrap_or_else(PoisonError::into_inner).add(freed);

@@ -94,27 +94,28 @@ impl Allocator {
 // SAFETY: memory is the C library's, or a part of the reserve that is given out once.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the layout has a size, as `GlobalAlloc` demands of whoever calls this.
         let place = unsafe { System.alloc(layout) };
         if place.is_null() { self.take(layout) } else { place }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         if !self.has(place) {
-            // SAFETY: the caller's promise; it is the C library's.
+            // SAFETY: `place` is from an allocator of this type with this layout, and not from the reserve: it is the C library's.
             unsafe { System.dealloc(place, layout) }
         }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise. The reserve is zero at first.
+        // SAFETY: as in `alloc`. The reserve is zero at first.
         let place = unsafe { System.alloc_zeroed(layout) };
         if place.is_null() { self.take(layout) } else { place }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if !self.has(place) {
-            // SAFETY: the caller's promise; it is the C library's.
+            // SAFETY: `place` is from an allocator of this type with this layout, and not from the reserve: it is the C library's; `size`
+            // is not zero.
             let grown = unsafe { System.realloc(place, layout, size) };
             if !grown.is_null() {
                 return grown;

@@ -34,7 +34,7 @@ pub unsafe fn create(
     new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { create_as(CreationKind::by(operation), parent, new, make) }
 }
 
@@ -49,7 +49,7 @@ pub unsafe fn create_in_order(
     new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { create_as(CreationKind::by(operation).reordering(reorder != 0), parent, new, make) }
 }
 
@@ -59,7 +59,7 @@ unsafe fn create_as(
     new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe {
         create_on(kind, COMMUNICATORS.get(parent.get()), new, make, |recorder, comm, parent, numbered| {
             naming::enter(recorder.world, comm, parent, kind, numbered);
@@ -101,7 +101,7 @@ pub unsafe fn created(world: &World, code: c_int, new: HandlePtr<Comm>) -> Optio
     if code != constant::SUCCESS {
         return None;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: a call that succeeded has stored a handle there.
     Some(unsafe { new.handle() }).filter(|&comm| comm != world.predefined.comm_null)
 }
 
@@ -123,7 +123,7 @@ pub unsafe fn comm_create_group(
         let world = recorder.world;
         let Some(parent) = &parent else { return world::not_seen(NotSeen::UnknownCommunicator) };
         recorder.count_time(parent.id, Operation::CommCreateGroup, ticks);
-        // SAFETY: the caller's promise.
+        // SAFETY: the call has returned this code, and a call that succeeded has stored a handle there.
         if let Some(comm) = unsafe { created(world, code, new) } {
             let kind = CreationKind::by(Operation::CommCreateGroup);
             naming::enter_by_members(world, comm, Some(parent), kind, &tag.to_ne_bytes());
@@ -168,7 +168,7 @@ pub unsafe fn start_duplicate(
 /// See [`create`].
 pub unsafe fn comm_shrink(comm: Raw<Comm>, new: HandlePtr<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let kind = CreationKind::by(Operation::CommShrink);
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe {
         create_on(kind, COMMUNICATORS.get(comm.get()), new, make, |recorder, comm, parent, mut numbered| {
             numbered.number.n = numbered.number.of_letter;

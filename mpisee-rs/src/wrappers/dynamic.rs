@@ -27,7 +27,7 @@ pub unsafe fn meet(
     new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { meet_over(operation, COMMUNICATORS.get(comm.get()), new, make) }
 }
 
@@ -38,7 +38,7 @@ pub unsafe fn meet(
 pub unsafe fn comm_join(new: HandlePtr<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let itself = world::world()
         .map(|world| Communicator::new(CommId::SELF, world.predefined.itself, CommRank::FIRST, 1));
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { meet_over(Operation::CommJoin, itself, new, make) }
 }
 
@@ -64,7 +64,7 @@ unsafe fn meet_over(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let kind = CreationKind::by(operation);
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe {
         create_on(kind, parent, new, make, |recorder, comm, parent, numbered| {
             naming::enter_connection(recorder.world, comm, parent, kind, numbered);

@@ -31,7 +31,7 @@ pub unsafe fn intercomm_create(
     call.record(|recorder| {
         let Some(own) = &own else { return world::not_seen(NotSeen::UnknownCommunicator) };
         recorder.count_time(own.id, operation, ticks);
-        // SAFETY: the caller's promise.
+        // SAFETY: the call has returned this code, and a call that succeeded has stored a handle there.
         if let Some(comm) = unsafe { created(recorder.world, code, new) } {
             // Elsewhere the peer communicator is not significant.
             let is_leader = leader == own.rank.to_mpi();

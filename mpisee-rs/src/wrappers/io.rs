@@ -20,7 +20,7 @@ pub unsafe fn open_file(
     file: HandlePtr<File>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { FILES.create(operation, comm, file, make) }
 }
 
@@ -29,7 +29,7 @@ pub unsafe fn open_file(
 /// # Safety
 /// See [`open_file`].
 pub unsafe fn close_file(operation: Operation, file: HandlePtr<File>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { FILES.free(operation, file, make) }
 }
 
@@ -38,7 +38,7 @@ pub unsafe fn close_file(operation: Operation, file: HandlePtr<File>, make: impl
 /// # Safety
 /// See [`open_file`].
 pub unsafe fn on_file(operation: Operation, file: Raw<File>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { FILES.plain(operation, file, make) }
 }
 
@@ -57,7 +57,7 @@ pub unsafe fn transfer(
         let bytes = if made.succeeded() { received_bytes(&unsafe { read_status(status) }) } else { 0 };
         made.count(recorder, bytes, bytes);
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { record_call_with_status(operation, |_| FILES.communicator_of(file), status, make, note) }
 }
 
@@ -80,7 +80,7 @@ pub unsafe fn start_transfer<C: Number>(
         |recorder, made| {
             let message = if made.succeeded() { block.bytes() } else { 0 };
             let sample = made.count(recorder, message, 0);
-            // SAFETY: the caller's promise.
+            // SAFETY: a call that succeeded has stored it there.
             unsafe { made.add_request(request, Kind::Transfer, sample, message) };
         },
     )

@@ -56,7 +56,7 @@ pub unsafe fn init(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `make` makes the application's call.
     unsafe { init(make) }
 }
 

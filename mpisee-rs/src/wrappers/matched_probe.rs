@@ -30,7 +30,7 @@ pub unsafe fn matched_probe(
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     let from = Ends::new(source, tag);
-    // SAFETY: the caller's promise; a call that succeeds stores a message.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it. One that succeeds stores a message.
     unsafe { probe(operation, comm, from, message, status, |status| (make(status), true)) }
 }
 
@@ -54,7 +54,7 @@ pub unsafe fn immediate_matched_probe(
         // SAFETY: a call that succeeds writes the flag.
         (code, code == constant::SUCCESS && unsafe { *flag } != 0)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { probe(operation, comm, Ends::new(source, tag), message, status, make) }
 }
 
@@ -99,7 +99,7 @@ unsafe fn probe(
 
 /// The communicator of a message that is about to be received.
 unsafe fn communicator_of(message: HandlePtr<Message>) -> Option<CommId> {
-    // SAFETY: the caller's promise. MPI refuses a null pointer.
+    // SAFETY: the application gives a message. MPI refuses a null pointer.
     let handle = (!message.is_null()).then(|| unsafe { message.handle() });
     let communicator = handle.and_then(|handle| MESSAGES.get(abi::bits(handle)));
     if communicator.is_none() {
@@ -120,7 +120,7 @@ pub unsafe fn receive_matched(
 ) -> c_int {
     // SAFETY: the application's message is valid.
     let find = |_: &Call| unsafe { communicator_of(message) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { record_call_with_status(operation, find, status, make, note_received) }
 }
 
@@ -154,7 +154,7 @@ pub unsafe fn start_receive_matched<C: Number>(
     record_call(Call::if_recording(), operation, find, make, |recorder, made| {
         let room = if made.succeeded() { block.bytes() } else { 0 };
         let sample = made.count(recorder, room, 0);
-        // SAFETY: the caller's promise.
+        // SAFETY: a call that succeeded has stored it there.
         unsafe { made.add_request(request, Kind::Receive, sample, room) };
     })
 }

@@ -33,7 +33,7 @@ pub unsafe extern "C-unwind" fn mpisee_nccl_call(
     make: Make,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: it points to a description of the program's call.
     let call = unsafe { &*call };
     let make = || make(data);
     // NCCL's and MPI's own calls inside of one of the program's are not counted.

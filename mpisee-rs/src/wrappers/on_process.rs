@@ -41,7 +41,7 @@ pub unsafe fn start_on_process(
         make,
         |recorder, made| {
             let sample = made.count(recorder, 0, 0);
-            // SAFETY: the caller's promise.
+            // SAFETY: a call that succeeded has stored it there.
             unsafe { made.add_request(request, Kind::Local, sample, 0) };
         },
     )

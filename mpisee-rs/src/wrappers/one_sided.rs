@@ -19,7 +19,7 @@ pub unsafe fn create_window(
     win: HandlePtr<Win>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { WINDOWS.create(operation, comm, win, make) }
 }
 
@@ -28,7 +28,7 @@ pub unsafe fn create_window(
 /// # Safety
 /// See [`create_window`].
 pub unsafe fn free_window(operation: Operation, win: HandlePtr<Win>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { WINDOWS.free(operation, win, make) }
 }
 
@@ -38,7 +38,7 @@ pub unsafe fn free_window(operation: Operation, win: HandlePtr<Win>, make: impl 
 /// See [`create_window`].
 #[inline]
 pub unsafe fn on_window(operation: Operation, win: Raw<Win>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { WINDOWS.plain(operation, win, make) }
 }
 
@@ -85,7 +85,7 @@ pub unsafe fn start_access<C: Number>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { start(operation, win, target, |_| block.bytes(), request, make) }
 }
 
@@ -105,7 +105,7 @@ pub unsafe fn start_access_and_get<C: Number>(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let bytes = |recorder: &Recorder| accumulated(recorder, op, origin, result);
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { start(operation, win, target, bytes, request, make) }
 }
 
@@ -160,7 +160,7 @@ unsafe fn start(
         |recorder, made| {
             let bytes = moved(made, target, || bytes(recorder));
             let sample = made.count(recorder, bytes, bytes);
-            // SAFETY: the caller's promise.
+            // SAFETY: a call that succeeded has stored it there.
             unsafe { made.add_request(request, Kind::Access, sample, bytes) };
         },
     )

@@ -20,7 +20,7 @@ use std::ffi::c_int;
 /// # Safety
 /// The arguments are those of the application's call, and `make` makes it.
 pub unsafe fn start(request: HandlePtr<Request>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { start_many(Operation::Start, 1, request, make) }
 }
 
@@ -29,7 +29,7 @@ pub unsafe fn start(request: HandlePtr<Request>, make: impl FnOnce() -> c_int) -
 /// # Safety
 /// The arguments are those of the application's call, and `make` makes it.
 pub unsafe fn startall(count: c_int, requests: HandlePtr<Request>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { start_many(Operation::Startall, count, requests, make) }
 }
 

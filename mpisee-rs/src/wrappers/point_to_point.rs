@@ -405,7 +405,7 @@ pub unsafe fn prepare_send<C: Number>(
         counted_by: streams::find_number(recorder, &known.get(), End::Sent, Ends::new(dest, tag)),
         ..RequestState::persistent(Kind::Send, template, bytes, bytes)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { prepare(operation, comm, (dest, 1, block), request, make, started) }
 }
 
@@ -428,7 +428,7 @@ pub unsafe fn prepare_receive<C: Number>(
         counted_by: streams::find_number(recorder, &known.get(), End::Received, from),
         ..RequestState::persistent(Kind::Receive, template, room, 0)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { prepare(operation, comm, (source, 1, block), request, make, started) }
 }
 
@@ -450,7 +450,7 @@ pub unsafe fn prepare_partitioned_send<C: Number>(
         peer: dest,
         ..RequestState::persistent(Kind::Send, template, bytes, bytes)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { prepare(operation, comm, (dest, partitions, block), request, make, started) }
 }
 
@@ -469,7 +469,7 @@ pub unsafe fn prepare_partitioned_receive<C: Number>(
 ) -> c_int {
     let started =
         |_: &Recorder, _: &Known, template, room| RequestState::persistent(Kind::Receive, template, room, 0);
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { prepare(operation, comm, (source, partitions, block), request, make, started) }
 }
 

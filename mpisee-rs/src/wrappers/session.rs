@@ -79,7 +79,7 @@ pub unsafe fn create_from_group(
     let Some(call) = Call::if_tracking() else { return make() };
     let (code, ticks) = call.time(operation, CommId::NONE, make);
     call.record(|recorder| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the call has returned this code, and a call that succeeded has stored a handle there.
         if let Some(comm) = unsafe { created(recorder.world, code, new) } {
             // SAFETY: the call took the tag.
             let tag = unsafe { tag.read() };

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// `make` makes the application's call, which stores a level at `provided`.
 pub unsafe fn t_init_thread(required: c_int, provided: *mut c_int, make: impl FnOnce() -> c_int) -> c_int {
     if variables::are_read() && !provided.is_null() {
-        // SAFETY: the caller's promise: the call may store there.
+        // SAFETY: the call may store there.
         unsafe { provided.write_unaligned(required) };
     }
     make()

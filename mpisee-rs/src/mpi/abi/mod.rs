@@ -87,7 +87,7 @@ unsafe impl Sync for Predefined {}
 /// A call has filled it. One of Fortran is aligned as an integer is.
 #[inline(always)]
 pub unsafe fn read_status(status: *const Status) -> Status {
-    // SAFETY: the caller's promise.
+    // SAFETY: a call has filled it, and nothing is assumed of its alignment.
     unsafe { status.read_unaligned() }
 }
 

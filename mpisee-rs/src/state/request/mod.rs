@@ -201,7 +201,7 @@ impl Requests {
         CallSample { key, bytes, ticks }: CallSample,
         message: u64,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: there is a request in the variable.
         let request = unsafe { variable.handle() };
         self.add_once(request, started, key, bytes, ticks, message, variable.address());
     }
@@ -263,7 +263,7 @@ impl Requests {
     /// As for [`Requests::add`].
     #[inline(never)]
     pub unsafe fn add_persistent(&self, variable: HandlePtr<Request>, started: RequestState) {
-        // SAFETY: the caller's promise.
+        // SAFETY: there is a request in the variable.
         self.insert(unsafe { variable.handle() }, variable.address(), || started);
     }
 
@@ -324,7 +324,7 @@ impl Requests {
     /// There is a request in `variable`.
     #[inline(always)]
     pub unsafe fn find_simple(&self, variable: HandlePtr<Request>) -> Option<(RequestRef, CommId, u64)> {
-        // SAFETY: the caller's promise.
+        // SAFETY: there is a request in the variable.
         let request = unsafe { variable.handle() };
         if abi::is_aliased_request(request) {
             let (key, variable) = (abi::bits(request), variable.address());

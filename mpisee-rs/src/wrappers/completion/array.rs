@@ -39,9 +39,9 @@ unsafe fn many(
 ) -> c_int {
     let Some(call) = Call::if_completing() else { return make(statuses).0 };
     let mut few = Few::new();
-    // SAFETY: the caller's promise.
+    // SAFETY: the array has `count` requests, as MPI needs it.
     if !unsafe { few.look_up(call.request_null(), length(count, requests), requests) } {
-        // SAFETY: the caller's promise.
+        // SAFETY: the arguments are those of the application's call, and `make` makes it.
         return unsafe { many_general(&call, operation, count, requests, statuses, make) };
     }
     let statuses = few.statuses(statuses);
@@ -83,7 +83,7 @@ unsafe fn record_general(
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch();
         if few.pass_on(&mut scratch) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the call has ended with this answer, and left what the outcome says.
             unsafe { record(recorder, &mut scratch, operation, answer, outcome) }.charge(ticks);
         } else {
             world::not_seen(NotSeen::NoRoom);
@@ -103,7 +103,7 @@ unsafe fn many_general(
 ) -> c_int {
     let mut scratch = call.scratch();
     let mut looked_up = Some(false);
-    // SAFETY: the caller's promise.
+    // SAFETY: the array has `count` requests, as MPI needs it.
     call.record(|recorder| looked_up = unsafe { look_up(recorder, &mut scratch, count, requests) });
     let Some(needs_status) = looked_up else {
         return call.make_uncounted(operation, || make(statuses).0);
@@ -139,7 +139,7 @@ unsafe fn look_up(
         return None;
     }
     let null = recorder.world.predefined.request_null;
-    // SAFETY: the caller's promise.
+    // SAFETY: the array has `count` requests.
     scratch.given.extend((0..count).map(|index| unsafe { given(null, requests.at(index)) }));
     if REQUESTS.is_shared() {
         let Scratch { given, copies, .. } = scratch;
@@ -195,7 +195,7 @@ impl Answer {
     /// The call filled the status if it returned that errors are in the statuses.
     unsafe fn error(&self, at: usize) -> c_int {
         match self.code {
-            // SAFETY: the caller's promise.
+            // SAFETY: the call has filled the statuses if it returned that errors are in them.
             constant::ERR_IN_STATUS if self.tells() => unsafe {
                 read_status(self.statuses.add(at)).MPI_ERROR
             },
@@ -219,7 +219,7 @@ impl Answer {
     unsafe fn is_open(&self, given: &RequestRef, index: usize) -> bool {
         // The handle of a persistent request stays. For others it is more reliable than the status: MPICH from 5.0 on
         // may leave completed requests of a failed MPI_Testall open.
-        // SAFETY: the caller's promise.
+        // SAFETY: the array has a request at `index`, and the call has filled the statuses if it says so.
         unsafe {
             if self.tells() && given.is_persistent() {
                 is_pending(self.error(index))
@@ -294,7 +294,7 @@ unsafe fn record<'s>(
     let mut any = true;
     let mut ended = |index: usize, given: &RequestRef, at: usize| {
         let (kept, status) = (kept.get(index).and_then(Option::as_ref), answer.status(given, at));
-        // SAFETY: the caller's promise.
+        // SAFETY: the call has ended with this answer.
         match unsafe { answer.error(at) } {
             constant::SUCCESS => completion.completed(given, kept, status),
             error => completion.failed(given, kept, error, status),
@@ -304,7 +304,7 @@ unsafe fn record<'s>(
         Outcome::All => {
             given.iter().enumerate().for_each(|(index, given)| ended(index, given, index));
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the call has ended with this answer, and the requests were those of its array.
         Outcome::Failed => any = unsafe { end_after_error(operation, answer, given, &mut ended) },
         Outcome::One(index) => {
             if let Some(given) = given.get(index) {
@@ -342,7 +342,7 @@ pub unsafe fn waitall(
         let code = make(statuses);
         (code, if code == constant::SUCCESS { Outcome::All } else { Outcome::Failed })
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { many(Operation::Waitall, count, requests, statuses, make) }
 }
 
@@ -369,7 +369,7 @@ pub unsafe fn testall(
         };
         (code, outcome)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { many(Operation::Testall, count, requests, statuses, make) }
 }
 
@@ -389,7 +389,7 @@ pub unsafe fn waitany(
         // SAFETY: a call that succeeds writes the index.
         (code, if code == constant::SUCCESS { unsafe { outcome_at(index) } } else { Outcome::Failed })
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { many(Operation::Waitany, count, requests, status, make) }
 }
 
@@ -413,14 +413,14 @@ pub unsafe fn testany(
         // SAFETY: a call that succeeds writes flag and index.
         (code, unsafe { if *flag != 0 { outcome_at(index) } else { Outcome::Nothing } })
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { many(Operation::Testany, count, requests, status, make) }
 }
 
 /// # Safety
 /// The call has written the index.
 unsafe fn outcome_at(index: Indices) -> Outcome {
-    // SAFETY: the caller's promise. There is none where no request was active.
+    // SAFETY: the call has written the index. There is none where no request was active.
     unsafe { index.index(0) }.map_or(Outcome::Nothing, Outcome::One)
 }
 
@@ -447,6 +447,6 @@ pub unsafe fn some(
         let outcome = if count > 0 { Outcome::Listed(indices, count as usize) } else { Outcome::Nothing };
         (code, outcome)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { many(operation, incount, requests, statuses, make) }
 }

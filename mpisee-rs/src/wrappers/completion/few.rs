@@ -59,7 +59,7 @@ impl Few {
             return false;
         }
         for (at, slot) in self.found[..count].iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the array has `count` requests.
             let request = unsafe { requests.at(at).handle() };
             if request == null {
                 slot.write(RequestRef::Nothing);
@@ -116,7 +116,7 @@ impl Few {
         caller: u64,
     ) {
         for (at, found) in self.found().iter().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the call has succeeded, and filled the statuses.
             unsafe { complete(thread, found, statuses.wrapping_add(at)) };
         }
         self.charge(thread, operation, ticks, caller);
@@ -138,7 +138,7 @@ impl Few {
         caller: u64,
     ) {
         if let Some(found) = self.found().get(index) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the call has succeeded, and filled the status.
             unsafe { complete(thread, found, status) };
         }
         self.charge(thread, operation, ticks, caller);
@@ -193,7 +193,7 @@ pub unsafe fn complete(thread: &'static Thread, found: &RequestRef, status: *con
         RequestRef::Aliased(key, variable) => return REQUESTS.complete_by_variable(*key, *variable),
         RequestRef::Nothing | RequestRef::Unknown => return,
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the call has succeeded, and filled the status if the request needs one.
     REQUESTS.complete(known, None, |started| unsafe { record(thread, started, status) });
 }
 
@@ -205,7 +205,7 @@ pub unsafe fn complete(thread: &'static Thread, found: &RequestRef, status: *con
 #[unsafe(link_section = ".text.hot")]
 unsafe fn record(thread: &'static Thread, started: &RequestState, status: *const Status) {
     if started.kind == Kind::Receive {
-        // SAFETY: the caller's promise.
+        // SAFETY: the call has succeeded, and filled the status if the request needs one, as a receive does.
         let filled = unsafe { read_status(status) };
         if !received(thread, started, filled.MPI_SOURCE, received_bytes(&filled)) {
             settle_rarely(started, status);

@@ -41,7 +41,7 @@ pub unsafe fn wait(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { one(Operation::Wait, request, status, |status| (make(status), true)) }
 }
 
@@ -61,7 +61,7 @@ pub unsafe fn test(
         // SAFETY: a call that succeeds writes the flag.
         (code, code == constant::SUCCESS && unsafe { *flag } != 0)
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { one(Operation::Test, request, status, make) }
 }
 
@@ -114,7 +114,7 @@ unsafe fn one_failed(
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch();
         let (mut completion, ..) = Completion::begin(&mut scratch, recorder, operation);
-        // SAFETY: the caller's promise.
+        // SAFETY: the call failed with this code, and there is a request in the variable.
         if unsafe { ended_with(code, given, variable) } {
             completion.failed(given, None, code, given.needs_status().then_some(status));
         } else {
@@ -173,7 +173,7 @@ unsafe fn ended_with(code: c_int, given: &RequestRef, variable: HandlePtr<Reques
     if given.is_persistent() {
         return !is_refusal(code);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: there is a request in the variable.
     REQUESTS.is_null(unsafe { variable.handle() })
 }
 

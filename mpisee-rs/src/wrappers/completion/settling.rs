@@ -351,7 +351,7 @@ pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, en
 /// `variable` holds a request.
 #[inline(always)]
 pub unsafe fn given(null: Request, variable: HandlePtr<Request>) -> RequestRef {
-    // SAFETY: the caller's promise.
+    // SAFETY: there is a request in the variable.
     REQUESTS.given(unsafe { variable.handle() }, variable, null)
 }
 
