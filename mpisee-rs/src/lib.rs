@@ -5,7 +5,7 @@
 //! [`storage::segment`]. At `MPI_Finalize` [`finalize`] turns the segments into a profile directory.
 //! docs/architecture.md follows one call all the way.
 //!
-//! The modules are layers, from below: [`mpi`], [`storage`], [`state`], [`naming`], [`recording`], [`finalize`],
+//! The modules are layers, from below: [`mpi`], [`storage`], [`binaries`], [`state`], [`naming`], [`recording`], [`finalize`],
 //! [`wrappers`]. Each imports from those below it alone, which a test holds (`xtask/tests/layers.rs`).
 //!
 //! The library is a guest. It writes nothing to stdout, ends no process, changes no argument, result or
@@ -14,6 +14,7 @@
 // Nothing in here is an API to Rust: what is public is so to the generated shims.
 #![allow(unreachable_pub)]
 
+mod binaries;
 mod finalize;
 mod generated;
 mod mpi;

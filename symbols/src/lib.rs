@@ -1,21 +1,16 @@
-//! What is loaded into a process, for a library that is preloaded and for readers of stacks: the objects and their names
-//! ([`find_object`], [`mapped_at`], [`is_mpi_library`]), the next definition of a symbol ([`next`], [`loaded_with`]), and how a frame
-//! leads to its caller ([`unwind_rules`], [`computed_frame`], [`may_be_return`]).
+//! What is loaded into a process, for a library that is preloaded: the objects and their names ([`find_object`], [`mapped_at`],
+//! [`is_mpi_library`]), and the next definition of a symbol ([`next`], [`loaded_with`]).
 //!
 //! The libraries that are looked through are left as they are: not one is loaded, and only that in which a symbol was found is kept
 //! from being unloaded.
 
-pub mod computed_frame;
 mod loaded;
 mod mapped;
 mod mpi_libraries;
-mod return_address;
-pub mod unwind_rules;
 
 pub use loaded::{LoadedObject, find_object};
 pub use mapped::{Mapped, can_find_mapped, mapped_at};
 pub use mpi_libraries::{is_mpi_library, is_mpich_fortran_bindings};
-pub use return_address::may_be_return;
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;

@@ -16,7 +16,17 @@ struct House {
 /// In `generated`, the table of MPI's functions belongs to `mpi`; the exports are on top.
 const RECORDER: House = House {
     root: "../mpisee-rs/src",
-    layers: &["mpi", "storage", "state", "naming", "recording", "finalize", "wrappers", "exports"],
+    layers: &[
+        "mpi",
+        "storage",
+        "binaries",
+        "state",
+        "naming",
+        "recording",
+        "finalize",
+        "wrappers",
+        "exports",
+    ],
     least_modules: 60,
 };
 

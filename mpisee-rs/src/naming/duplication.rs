@@ -1,11 +1,11 @@
 //! `MPI_Comm_idup`, which is numbered when it starts, and enters its communicator when its request completes.
 
 use super::{CreationKind, Naming, Number, Numbered, ROWS, describe, enter_unseen, unnumbered};
+use crate::binaries::mapping;
 use crate::mpi::abi::Comm;
 use crate::mpi::argument::HandlePtr;
 use crate::naming::RowChoice;
 use crate::state::communicator::{COMMUNICATORS, Communicator};
-use crate::state::mapping;
 use crate::state::process;
 use crate::state::world::World;
 use mpisee_profile::{CommId, Operation};

@@ -5,12 +5,12 @@
 //! time of its slow calls.
 
 use super::Recorder;
+use crate::binaries::objects;
+use crate::binaries::unwinder::Unwinder;
 use crate::state::bindings::BINDINGS;
-use crate::state::objects;
 use crate::state::python::PythonStack;
 use crate::state::sampled_overhead;
 use crate::state::sites::SITES;
-use crate::state::unwinder::Unwinder;
 use crate::storage::cancellation::NotCancelled;
 use crate::storage::counters::{add, update};
 use crate::storage::frame::{self, ExportFrame};

@@ -3,9 +3,9 @@
 //! The place in the program is then what the binding returns to. A binding has one call to the function in C, at which its frame
 //! has one size: the unwinder finds it at the first call, and from then on the place is a sum.
 
-use crate::state::mapping::{self, Mapping};
-use crate::state::objects::{self, Object};
-use crate::state::unwinder::{Unwinder, may_be_return};
+use crate::binaries::mapping::{self, Mapping};
+use crate::binaries::objects::{self, Object};
+use crate::binaries::unwinder::{Unwinder, may_be_return};
 use crate::state::world;
 use crate::storage::clock;
 use crate::storage::frame::ExportFrame;

@@ -5,7 +5,8 @@
 //! about an address, since memory is freed by ways that no library between can see, and addresses are used again.
 
 use super::hip::{self, Presence};
-use super::{devices, mapping, objects, staging, world};
+use super::{devices, staging, world};
+use crate::binaries::{mapping, objects};
 use crate::storage::hot::HOT;
 use mpisee_profile::rows::Memory;
 use std::cell::Cell;

@@ -1,7 +1,7 @@
 //! Plugins of Open MPI that are not loaded: a component that was not selected is closed, and the code and the data behind its variables
 //! are gone. Open MPI offers some of these variables all the same, and crashes when they are read.
 
-use crate::state::objects;
+use crate::binaries::objects;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -3,8 +3,8 @@
 //! The driver is asked only where the program has loaded and initialised it: nothing is loaded, and no context is made. It is asked
 //! at the end of MPI, and once before, when a thread that calls MPI has a context, for the sake of processes that are killed.
 
+use crate::binaries::objects;
 use crate::state::nvml::Nvml;
-use crate::state::objects;
 use crate::state::world::{World, guarded};
 use crate::storage::descriptors;
 use mpisee_collect::process::pci::{self, SYS};

@@ -1,4 +1,4 @@
-//! The running program: its communicators, requests, regions and threads.
+//! The running program: its communicators, requests, regions, threads, call sites and devices.
 
 pub mod bindings;
 pub mod buffers;
@@ -12,11 +12,8 @@ pub mod devices;
 pub mod gpu;
 pub mod handles;
 pub mod hip;
-pub mod library_files;
-pub mod mapping;
 pub mod nccl;
 pub mod nvml;
-pub mod objects;
 #[cfg(test)]
 pub mod played;
 pub mod process;
@@ -30,7 +27,5 @@ pub mod stack;
 pub mod staging;
 pub mod switching;
 pub mod thread;
-pub mod unwind_tables;
-pub mod unwinder;
 pub mod variables;
 pub mod world;

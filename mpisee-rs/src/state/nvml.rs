@@ -1,6 +1,6 @@
 //! NVLinks of a GPU, by NVIDIA's management library, where the program has loaded and initialised it, as NCCL does.
 
-use crate::state::objects;
+use crate::binaries::objects;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
 

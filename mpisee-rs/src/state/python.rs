@@ -3,7 +3,7 @@
 //! mpi4py has released the GIL where a call may be slow, so that nothing is asked of the interpreter: the thread's frames are read
 //! as they lie in memory (`mpisee-python-frames`).
 
-use crate::state::objects;
+use crate::binaries::objects;
 use mpisee_profile::segment::log::MOST_PATH_LINES;
 use mpisee_python_frames::{Frame, Memory, Python, Unsupported};
 use std::ops::Range;

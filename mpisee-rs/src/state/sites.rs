@@ -3,10 +3,10 @@
 //! A site is known by the address to which the call returns. What repeats finds its number beside its counters (see
 //! [`CachedCounter::count`](crate::recording::cached_counter::CachedCounter::count)), without coming here.
 
+use crate::binaries::library_files::LibraryFiles;
+use crate::binaries::objects::{self, Loaded, Object, Stamp, own_range};
 use crate::state::bindings::BINDINGS;
 use crate::state::buffers;
-use crate::state::library_files::LibraryFiles;
-use crate::state::objects::{self, Loaded, Object, Stamp, own_range};
 use crate::state::python::Line;
 use crate::state::world::World;
 use crate::storage::cancellation::NotCancelled;

@@ -4,10 +4,10 @@
 //!
 //! Only such calls come here, so that it may take microseconds.
 
+use crate::binaries::mapping::{self, MOST_NAME_BYTES};
+use crate::binaries::objects::{object_at, own_range};
+use crate::binaries::unwinder::{Unwinder, WalkEnd};
 use crate::mpi::symbol;
-use crate::state::mapping::{self, MOST_NAME_BYTES};
-use crate::state::objects::{object_at, own_range};
-use crate::state::unwinder::{Unwinder, WalkEnd};
 use crate::state::world;
 use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::storage::hot::HOT;

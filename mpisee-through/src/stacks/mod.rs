@@ -18,9 +18,8 @@ use framehop::{
     Unwinder, UnwinderNative,
 };
 use memory::Memory;
-use mpisee_symbols::computed_frame::Registers;
-use mpisee_symbols::may_be_return;
-use mpisee_symbols::unwind_rules::Rules;
+use mpisee_native_frames::unwind_rules::Rules;
+use mpisee_native_frames::{leave_frame, may_be_return};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -69,13 +68,6 @@ fn living_thread(pid: u32) -> u32 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let numbers = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
     numbers.into_iter().find(has_memory).unwrap_or(pid)
-}
-
-fn frame_pointer(registers: &UnwindRegsNative) -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    return registers.bp();
-    #[cfg(not(target_arch = "x86_64"))]
-    registers.fp()
 }
 
 impl StackReader {
@@ -134,29 +126,12 @@ impl Stacks<'_> {
             let address = at.address();
             found.push(self.place(address));
             let rules = self.know(at.address_for_lookup());
-            let stack = registers.sp();
             let memory = &mut self.memory;
-            let mut word = |at| memory.word(at).map_err(drop);
-            let caller = match &rules {
-                Rules::Refused => break,
-                Rules::Computed(frame) => {
-                    let own = Registers { address, stack, frame: frame_pointer(&registers) };
-                    let caller = frame.caller(own, |at| word(at).ok());
-                    if let Some(Registers { address, stack, frame }) = caller {
-                        registers = UnwindRegsNative::new(address, stack, frame);
-                    }
-                    Ok(caller.map(|caller| caller.address))
-                }
-                Rules::Safe | Rules::Missing => {
-                    self.unwinder.unwind_frame(at, &mut registers, &mut self.cache, &mut word)
-                }
-            };
-            let caller = match caller {
-                // The stack pointer must grow, so that the walk ends. Without unwind rules framehop follows the frame pointer, which
-                // may hold anything.
+            let word = |at| memory.word(at).map_err(drop);
+            let left = leave_frame(&self.unwinder, &mut self.cache, at, &rules, &mut registers, word);
+            let caller = match left {
                 Ok(Some(caller))
-                    if registers.sp() > stack
-                        && self.mapping(caller).is_some_and(|it| it.is_code)
+                    if self.mapping(caller).is_some_and(|it| it.is_code)
                         && (rules != Rules::Missing || self.may_be_return(caller)) =>
                 {
                     FrameAddress::from_return_address(caller)

@@ -3,9 +3,9 @@
 //! Nothing that it reads can end the program: the kernel copies the stack, page by page, and fails where nothing is mapped; unwind tables of
 //! libraries that may be unloaded are copies, too. Return addresses are found by these tables, and by frame pointers where a binary has none.
 
-use crate::state::mapping::read_memory;
-use crate::state::objects::{self, Stamp, WithTables};
-use crate::state::unwind_tables::{Bytes, UnwindTables};
+use crate::binaries::mapping::read_memory;
+use crate::binaries::objects::{self, Stamp, WithTables};
+use crate::binaries::unwind_tables::{Bytes, UnwindTables};
 use crate::storage::clock;
 use crate::storage::frame::ExportFrame;
 use crate::storage::memory;
@@ -13,9 +13,10 @@ use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, UnwindRegsNative,
     Unwinder as _, UnwinderNative,
 };
+use mpisee_native_frames::computed_frame::ComputedFrame;
+use mpisee_native_frames::unwind_rules::Rules;
+use mpisee_native_frames::{Lost, leave_frame};
 use mpisee_profile::segment::log::MOST_PATH_FRAMES;
-use mpisee_symbols::computed_frame::{ComputedFrame, Registers};
-use mpisee_symbols::unwind_rules::Rules;
 use std::ops::Range;
 
 /// An upper bound of the bytes that a binary takes beside its tables.
@@ -173,16 +174,9 @@ impl Unwinder {
                 return WalkEnd::Lost;
             }
             let rules = self.rules(next.address_for_lookup());
-            let stack = registers.sp();
             match self.leave_frame(next, &rules, &mut registers, &mut read) {
-                // The stack pointer must grow, so that the walk ends. Without unwind rules framehop goes by the frame pointer, whose
-                // register may hold anything: what is found counts if a call instruction is before it.
-                Ok(Some(outer))
-                    if registers.sp() > stack && (rules != Rules::Missing || may_be_return(outer)) =>
-                {
-                    address = outer;
-                }
-                Ok(Some(_)) | Err(()) => return WalkEnd::Lost,
+                Ok(Some(outer)) if rules != Rules::Missing || may_be_return(outer) => address = outer,
+                Ok(Some(_)) | Err(Lost) => return WalkEnd::Lost,
                 Ok(None) => break,
             }
         }
@@ -210,33 +204,14 @@ impl Unwinder {
         Some(registers.sp())
     }
 
-    /// Changes the registers from those of a function to those of its caller, and returns the address there; `None` at the begin of the
-    /// thread, an error where the rules do not say enough.
     fn leave_frame(
         &mut self,
         at: FrameAddress,
         rules: &Rules,
         registers: &mut UnwindRegsNative,
-        read: &mut impl FnMut(u64) -> Result<u64, ()>,
-    ) -> Result<Option<u64>, ()> {
-        match rules {
-            Rules::Refused => Err(()),
-            Rules::Safe | Rules::Missing => {
-                self.unwinder.unwind_frame(at, registers, &mut self.cache, read).map_err(drop)
-            }
-            Rules::Computed(frame) if frame.is_outermost() => Ok(None),
-            Rules::Computed(frame) => {
-                let own = Registers {
-                    address: at.address(),
-                    stack: registers.sp(),
-                    frame: frame_pointer(registers),
-                };
-                let Registers { address, stack, frame } =
-                    frame.caller(own, |word| read(word).ok()).ok_or(())?;
-                *registers = UnwindRegsNative::new(address, stack, frame);
-                Ok(Some(address))
-            }
-        }
+        read: impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Result<Option<u64>, Lost> {
+        leave_frame(&self.unwinder, &mut self.cache, at, rules, registers, read)
     }
 
     /// Adds the binary at an address to those that are known; false if there is none.
@@ -306,16 +281,11 @@ impl Unwinder {
     }
 }
 
-fn frame_pointer(registers: &UnwindRegsNative) -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    return registers.bp();
-    #[cfg(not(target_arch = "x86_64"))]
-    registers.fp()
-}
-
 /// Returns whether a call may return to an address of this process.
 pub fn may_be_return(address: u64) -> bool {
-    mpisee_symbols::may_be_return(address, |from, bytes| read_memory(from as usize, bytes) == bytes.len())
+    mpisee_native_frames::may_be_return(address, |from, bytes| {
+        read_memory(from as usize, bytes) == bytes.len()
+    })
 }
 
 /// Bytes that are copied at once; a page is mapped as a whole or not at all.

@@ -1,7 +1,7 @@
 //! The program and the libraries that are loaded into the process.
 
-use crate::state::mapping::{self, MOST_NAME_BYTES, Mapping, mapped, read_memory};
-use mpisee_symbols::unwind_rules::{HEADER_BYTES, frames_address};
+use crate::binaries::mapping::{self, MOST_NAME_BYTES, Mapping, mapped, read_memory};
+use mpisee_native_frames::unwind_rules::{HEADER_BYTES, frames_address};
 use mpisee_symbols::{LoadedObject, find_object};
 use std::borrow::Cow;
 use std::ffi::{CString, OsString};

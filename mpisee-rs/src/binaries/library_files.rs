@@ -1,7 +1,7 @@
 //! Paths of what the loader knows by a temporary name: the program itself, and libraries that were opened relative to what was the working
 //! directory then, or through a file descriptor.
 
-use crate::state::objects::{Object, Stamp};
+use crate::binaries::objects::{Object, Stamp};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStringExt;
@@ -118,7 +118,7 @@ fn line_breaks(text: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::objects;
+    use crate::binaries::objects;
 
     #[test]
     fn the_kernel_knows_files_whatever_they_were_opened_as() {
