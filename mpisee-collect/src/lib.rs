@@ -1,6 +1,6 @@
 //! From the segments of a run's ranks to its profile, without MPI: at `MPI_Finalize`, and when a profile is recovered.
 //!
-//! * [`process`]: which process it is, and of which job; [`segments`], [`roll`]: segments of processes on this node;
+//! * [`process`]: which process it is, and of which job; [`segments`], [`node_ranks`]: segments of processes on this node;
 //! * [`rank_tables`], [`arrivals`], [`messages`], [`site_tables`]: from a segment to rows; [`overhead`]: what recording took; [`gpu`]: accesses of GPU kernels, joined with the owners of the memory;
 //! * [`devices`]: GPUs and network adapters of the nodes; [`aggregate`]: sums over ranks, for profiles of very large jobs; [`wire`]: messages between ranks;
 //! * [`run`]: what is said of the run as a whole; [`files`], [`nodes`], [`output`]: the files of a profile, and where
