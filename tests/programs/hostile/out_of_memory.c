@@ -5,7 +5,7 @@
  *   thread   threads that begin and end
  *   comm     communicators of new shapes
  *   start    many persistent requests started by one call
- *   slow     slow calls through functions that have made none
+ *   slow     slow calls through functions that have made none, without the pieces, with what there is in less than 16384 bytes
  *   local    regions and names, without the pieces
  * It does all of it once before, with recording off, so that MPI has what it needs, and once after, with memory. Right: both ranks
  * print "ok". */
@@ -122,10 +122,10 @@ static void set_aside(int pieces) {
     }
 }
 
-/* Everything that malloc gives, as a list, but for the pieces, which it can give again. */
-static void *take(int pieces) {
+/* All that malloc gives in `least` bytes or more, as a list, but for the pieces, which it can give again. */
+static void *take(int pieces, size_t least) {
     void *list = NULL;
-    for (size_t bytes = 1 << 20; bytes >= 16; bytes /= 2)
+    for (size_t bytes = 1 << 20; bytes >= least; bytes /= 2)
         for (void *taken; (taken = malloc(bytes)) != NULL; list = taken) *(void **)taken = list;
     for (int i = 0; i < pieces; i++) free(piece[i]);
     return list;
@@ -136,9 +136,10 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)(void);
         int pieces;
-    } all[] = {{"sizes", sizes, PIECES}, {"isend", isend, PIECES}, {"thread", thread, PIECES},
-               {"comm", comm, PIECES},   {"start", start, PIECES},
-               {"slow", slow, PIECES},   {"local", local, 0}};
+        size_t least;
+    } all[] = {{"sizes", sizes, PIECES, 16}, {"isend", isend, PIECES, 16}, {"thread", thread, PIECES, 16},
+               {"comm", comm, PIECES, 16},   {"start", start, PIECES, 16}, {"slow", slow, 0, 16384},
+               {"local", local, 0, 16}};
     int level;
     long pages = 0;
     watchdog(60);
@@ -162,7 +163,7 @@ int main(int argc, char **argv) {
         limit = none;
         limit.rlim_cur = pages * sysconf(_SC_PAGESIZE);
         setrlimit(RLIMIT_AS, &limit);
-        void *list = take(all[i].pieces);
+        void *list = take(all[i].pieces, all[i].least);
         all[i].run();
         while (list) {
             void *rest = *(void **)list;

@@ -219,9 +219,11 @@ fn resolve(
     let mut outside = None;
     let function = |frame: &String| frame.split([' ', '+']).next().unwrap_or_default().to_owned();
     let is_main = |frame: &String| function(frame) == "main";
+    let mut goes_on = addresses.len() == MOST_FRAMES;
     for address in addresses {
         // Further out are functions of the interpreter alone, which are the same for all lines of a script.
         if !frames.is_empty() && is_interpreter(binary_of(address)) {
+            goes_on = false;
             break;
         }
         // The binary is in the address alone: functions with lines are shown without it.
@@ -231,13 +233,15 @@ fn resolve(
         frames.extend_from_slice(symbols.functions(address));
         problems.extend(symbols.problems([address]));
         if frames.last().is_some_and(is_main) {
+            goes_on = false;
             break;
         }
     }
     let outermost = frames.iter().position(|frame| is_start(&function(frame))).unwrap_or(frames.len());
+    goes_on &= outermost == frames.len();
     frames.truncate(outermost.max(1));
     let outside = outside.filter(|&at| at < frames.len()).unwrap_or(0);
-    if addresses.len() == MOST_FRAMES && !frames.last().is_some_and(is_main) {
+    if goes_on {
         frames.push(OUTER_NOT_READ.to_owned());
     }
     ProgramStack { outside, frames }
@@ -294,6 +298,8 @@ mod tests {
         let outermost = |levels: usize| resolved(&vec!["/no/app+0x1"; levels]).frames.pop().unwrap();
         assert_eq!(outermost(MOST_FRAMES - 1), "/no/app+0x1");
         assert_eq!(outermost(MOST_FRAMES), OUTER_NOT_READ);
+        let python = [&["/no/app+0x1"][..], &["/no/bin/python3.11+0x2"; MOST_FRAMES - 1]].concat();
+        assert_eq!(resolved(&python).frames, ["/no/app+0x1"]);
     }
 
     #[test]

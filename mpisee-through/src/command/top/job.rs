@@ -126,8 +126,8 @@ pub struct Comm {
 }
 
 impl Comm {
-    /// Members of another world, as of a communicator with processes that the program spawned. Of an intercommunicator it is not told
-    /// which of the two groups is the other world's.
+    /// Members of another world, as of a communicator with processes that the program spawned. Of an intercommunicator none are
+    /// counted: which of its groups is the other world's is not known.
     pub fn foreign(&self) -> u64 {
         let of_this_world = self.members.len().saturating_add(self.elided);
         if self.is_inter { 0 } else { self.size.saturating_sub(of_this_world) }
