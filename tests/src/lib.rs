@@ -470,12 +470,19 @@ impl<'m> Run<'m> {
     }
 
     fn finish(self, mut command: Command, profiled: bool) -> Finished {
+        let in_launcher = self.variables.iter().any(|(name, _)| name == "LD_PRELOAD");
         let (place, output) = (1..)
             .find_map(|attempt| {
                 let place = self.cluster.map_or_else(Place::new, Place::on);
                 command.current_dir(place.folder());
                 let mut entered = self.cluster.map(|cluster| cluster.on("login", &command));
                 match run_within(self.limit, entered.as_mut().unwrap_or(&mut command)) {
+                    // A rank's death is an exit code of the launcher. Open MPI's mpirun itself has died of a signal after a program without the
+                    // profiler had written all that it writes.
+                    Ok(output) if output.status.code().is_none() && attempt == 1 && !in_launcher => {
+                        eprintln!("run again: the launcher itself was ended by {}", output.status);
+                        None
+                    }
                     Ok(output) => Some((place, output)),
                     Err(why) if attempt == self.tries => panic!("{why}"),
                     Err(why) => {
@@ -491,7 +498,8 @@ impl<'m> Run<'m> {
         assert_eq!(
             code,
             Some(self.exit_code),
-            "{command:?}\nexit code {code:?}\nstdout:\n{stdout}\nstderr:\n{stderr}"
+            "{command:?}\n{}\nstdout:\n{stdout}\nstderr:\n{stderr}",
+            output.status
         );
         let tables = profiled.then(|| Tables::read(&place.path("test.mpisee"), &stderr));
         Finished { place, stdout, stderr, tables }

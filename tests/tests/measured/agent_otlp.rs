@@ -21,16 +21,14 @@ fn collector() -> (String, Requests) {
     let all = Arc::clone(&requests);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            if let Some(request) = take(&stream) {
-                all.lock().expect("nobody panicked").push(request);
-            }
+            take(&stream, &all);
         }
     });
     (format!("http://{address}"), requests)
 }
 
-/// Reads a request and answers that all is well.
-fn take(stream: &TcpStream) -> Option<(Vec<String>, Value)> {
+/// Reads a request, keeps it, and answers that all is well: the agent may end, and the test look, as soon as it has the answer.
+fn take(stream: &TcpStream, requests: &Requests) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
     loop {
@@ -45,8 +43,8 @@ fn take(stream: &TcpStream) -> Option<(Vec<String>, Value)> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
-    (&*stream).write_all(answer.as_bytes()).ok()?;
-    Some((head, serde_json::from_slice(&body).ok()?))
+    requests.lock().expect("nobody panicked").push((head, serde_json::from_slice(&body).ok()?));
+    (&*stream).write_all(answer.as_bytes()).ok()
 }
 
 /// The points of a metric, each with its attributes as text.
