@@ -70,6 +70,9 @@ fn of_pair(pair: &PairModel, memory: Option<&str>) -> String {
         [format!("  {}", size(it.from_bytes)), size(it.to_bytes), digits(it.latency_s * 1e6), rate]
     };
     text += &aligned(&heads, pair.segments.iter().map(row), 0);
+    if pair.segments.iter().any(|it| it.per_byte_s <= 0.0) {
+        text += "  Where there is no bandwidth, the measured times do not grow with the size.\n";
+    }
     let _ = writeln!(
         text,
         "  The model is off by {:.1} % (median over sizes), {:.1} % at the most.",

@@ -272,6 +272,7 @@ impl Network {
                 ("together_s", it.together_s),
                 ("alone_s", it.alone_s),
                 ("together_spread", it.together_spread),
+                ("alone_spread", it.alone_spread),
             ];
             numbers.map(|(name, value)| (format!("{name} of {} on {}", it.call, it.family), value))
         });

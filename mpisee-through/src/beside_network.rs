@@ -5,7 +5,7 @@ use crate::cores;
 use crate::filter::CallFilter;
 use crate::units::{count, human_bytes, time};
 use crate::view::ProfileView;
-use crate::waits::{self, Waiting};
+use crate::waits::{self, Estimate, Waiting};
 use anyhow::{Result, bail};
 use mpisee_profile::network::{LACKING_FROM, MESSAGES, Network, Replay};
 use mpisee_profile::requests::Requests;
@@ -80,12 +80,11 @@ impl Comparison {
             .zip(recorded)
             .filter(|(_, recorded)| recorded.calls > 0)
             .map(|(replay, recorded)| {
-                let share = waiting_of(replay, &waiting);
-                let transfer_s = recorded.time_s * (1.0 - share.unwrap_or(0.0));
+                let waiting = waiting_of(replay, recorded.time_s, &waiting);
+                let transfer_s = recorded.time_s - waiting.map_or(0.0, |waiting| waiting.total);
                 let doubt = Doubt::of(replay, replay.together_s * recorded.calls as f64, transfer_s);
                 let calls = if doubt.is_some() { 0.0 } else { recorded.calls as f64 };
-                let parts =
-                    Parts::of(recorded.time_s, share, replay.alone_s * calls, replay.together_s * calls);
+                let parts = Parts::of(recorded.time_s, waiting, &Replayed::of(replay, calls));
                 let had_cores = lack.is_none();
                 Compared { replay: (*replay).clone(), recorded, parts, doubt, had_cores }
             })
@@ -106,35 +105,67 @@ pub struct Recorded {
     pub time_s: f64,
 }
 
-/// A time of all ranks, divided.
+/// What a replay takes for all calls of all ranks, in seconds; from and to are its middle half.
+struct Replayed {
+    alone: Estimate,
+    together: Estimate,
+    /// True if the communicator has no siblings, so that both are one measurement.
+    is_single: bool,
+}
+
+impl Replayed {
+    fn of(replay: &Replay, calls: f64) -> Self {
+        let of = |call_s: f64, spread: f64| {
+            let total = call_s * calls;
+            let half = total * spread / 2.0;
+            Estimate { total, low: (total - half).max(0.0), high: total + half, error: 0.0 }
+        };
+        Replayed {
+            alone: of(replay.alone_s, replay.alone_spread),
+            together: of(replay.together_s, replay.together_spread),
+            is_single: replay.comms.len() == 1,
+        }
+    }
+}
+
+/// A time of all ranks, divided; in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parts {
     /// All of it.
     pub time_s: f64,
     /// Waiting for other ranks; none where it is not measured.
-    pub waiting_s: Option<f64>,
+    pub waiting: Option<Estimate>,
     /// The time that a communicator takes alone; nothing, like that beside siblings, where the replay is in [`Doubt`].
-    pub network_s: f64,
+    pub network: Estimate,
     /// The time that it takes longer beside its siblings.
-    pub siblings_s: f64,
+    pub siblings: Estimate,
     /// The rest of the time.
     pub rest_s: f64,
 }
 
 impl Parts {
-    /// Divides a time; `waiting` is the part of it that was measured as waiting. The parts are never more than the whole, so
-    /// that they add up where a replay takes longer than the program.
-    fn of(time_s: f64, waiting: Option<f64>, alone_s: f64, together_s: f64) -> Parts {
-        let waiting_s = waiting.map(|share| share.clamp(0.0, 1.0) * time_s);
-        let transfer_s = time_s - waiting_s.unwrap_or(0.0);
-        let network_s = alone_s.min(transfer_s);
-        let siblings_s = (together_s - alone_s).clamp(0.0, transfer_s - network_s);
-        Parts { time_s, waiting_s, network_s, siblings_s, rest_s: transfer_s - network_s - siblings_s }
+    /// Divides a time, of which `waiting` was measured as waiting. The parts are never more than the whole, so that they add up where a
+    /// replay takes longer than the program.
+    fn of(time_s: f64, waiting: Option<Estimate>, replayed: &Replayed) -> Parts {
+        let waiting = waiting.map(|waiting| waiting.clamped(0.0, time_s));
+        let transfer = waiting.unwrap_or_default().rest_of(time_s);
+        let Replayed { alone, together, is_single } = replayed;
+        let network = alone.at_most(transfer);
+        let longer = Estimate {
+            total: together.total - alone.total,
+            low: together.low - alone.high,
+            high: together.high - alone.low,
+            error: 0.0,
+        };
+        let siblings = if *is_single { Estimate::default() } else { longer.clamped(0.0, transfer.high) };
+        let left_s = transfer.total - network.total;
+        let siblings = siblings.at_most(Estimate { total: left_s, low: left_s, ..transfer });
+        Parts { time_s, waiting, network, siblings, rest_s: left_s - siblings.total }
     }
 
     /// All but the waiting.
     pub fn transfer_s(&self) -> f64 {
-        self.time_s - self.waiting_s.unwrap_or(0.0)
+        self.time_s - self.waiting.map_or(0.0, |waiting| waiting.total)
     }
 }
 
@@ -162,7 +193,7 @@ impl Doubt {
         if replay.no_core.is_some_and(|share| share >= LACKING_FROM) {
             return Some(Doubt::NoCore);
         }
-        if replay.together_spread > Doubt::SPREAD {
+        if replay.together_spread.max(replay.alone_spread) > Doubt::SPREAD {
             return Some(Doubt::Disturbed);
         }
         (replayed_s > (1.1 + replay.together_spread) * transfer_s).then_some(Doubt::Longer)
@@ -257,24 +288,24 @@ fn recorded(view: &ProfileView, replays: &[&Replay]) -> Result<Vec<Recorded>> {
 }
 
 /// Time and waiting by communicator and operation, in seconds.
-type WaitingBy = BTreeMap<(String, String), (f64, f64)>;
+type WaitingBy = BTreeMap<(String, String), (f64, Estimate)>;
 
 /// The waiting as far as it is known; nothing where the profile has no samples.
 fn waiting(view: &ProfileView) -> WaitingBy {
     let Ok(report) = waits::of(view, &CallFilter::default()) else { return WaitingBy::new() };
-    let known = |it: Waiting| Some(((it.comm, it.call), (it.time_s, it.waiting?.total)));
+    let known = |it: Waiting| Some(((it.comm, it.call), (it.time_s, it.waiting?)));
     report.operations.into_iter().filter_map(known).collect()
 }
 
-/// The part of an operation's time that is waiting: the same for all sizes, as samples are of the operation.
-fn waiting_of(replay: &Replay, waiting: &WaitingBy) -> Option<f64> {
+/// What of an operation's time is waiting: the same part for all sizes, as samples are of the operation.
+fn waiting_of(replay: &Replay, time_s: f64, waiting: &WaitingBy) -> Option<Estimate> {
     let of_comm = |comm: &String| waiting.get(&(comm.clone(), replay.call.clone()));
-    let (time_s, waiting_s) = replay
+    let (sampled_s, waiting) = replay
         .comms
         .iter()
         .filter_map(of_comm)
-        .fold((0.0, 0.0), |sum, &(time_s, waiting_s)| (sum.0 + time_s, sum.1 + waiting_s));
-    (time_s > 0.0).then(|| waiting_s / time_s)
+        .fold((0.0, Estimate::default()), |sum, &(time_s, waiting)| (sum.0 + time_s, sum.1.plus(waiting)));
+    (sampled_s > 0.0).then(|| waiting.scaled(time_s / sampled_s))
 }
 
 /// A part of the time from which on a sentence names it.
@@ -286,6 +317,10 @@ impl Compared {
         let Compared { replay, parts, .. } = self;
         let share = |part_s: f64| part_s / parts.time_s;
         let percent = |part_s: f64| format!("{:.0} %", 100.0 * share(part_s));
+        let range = |part: Estimate| match [part.low, part.high].map(&percent) {
+            [low, high] if low == high => String::new(),
+            [low, high] => format!(", {} to {high}", low.trim_end_matches(" %")),
+        };
         let sizes =
             if replay.bytes > 0 { format!(" of {}", human_bytes(replay.bytes)) } else { String::new() };
         let [rate, together, alone] =
@@ -305,13 +340,23 @@ impl Compared {
             ),
         };
         let mut causes = Vec::new();
-        if share(parts.siblings_s) >= NAMED {
+        if share(parts.siblings.total) >= NAMED {
             let shared = if self.had_cores { "the network" } else { "the network or the cores" };
-            causes.push(format!("the siblings share {shared} ({})", percent(parts.siblings_s)));
+            causes.push(match parts.siblings.low > 0.0 {
+                true => format!(
+                    "the siblings share {shared} ({}{})",
+                    percent(parts.siblings.total),
+                    range(parts.siblings)
+                ),
+                false => format!(
+                    "whether the siblings share {shared} (0 to {}) is within the spread of the replay",
+                    percent(parts.siblings.high)
+                ),
+            });
         }
-        match parts.waiting_s {
-            Some(waiting_s) if share(waiting_s) >= NAMED => {
-                causes.push(format!("waiting is {} (measured)", percent(waiting_s)));
+        match parts.waiting {
+            Some(waiting) if share(waiting.total) >= NAMED => {
+                causes.push(format!("waiting is {} (measured{})", percent(waiting.total), range(waiting)));
             }
             Some(_) => {}
             None => causes.push("waiting was not measured".to_owned()),
@@ -322,7 +367,7 @@ impl Compared {
             ),
             Some(Doubt::Disturbed) => causes.push(format!(
                 "the replay was disturbed (its middle half spreads over {:.0} % of the median), so measure it again on cores that nobody else uses",
-                100.0 * replay.together_spread
+                100.0 * replay.together_spread.max(replay.alone_spread)
             )),
             Some(Doubt::NoCore) => causes.push(format!(
                 "a rank of the replay had no core for {:.0} % of its time, so measure it again with a core for each rank",
@@ -349,23 +394,56 @@ impl Compared {
 mod tests {
     use super::*;
 
+    /// What was measured without any spread.
+    fn replayed(alone_s: f64, together_s: f64) -> Replayed {
+        let [alone, together] = [alone_s, together_s].map(Estimate::exact);
+        Replayed { alone, together, is_single: false }
+    }
+
+    fn between(low: f64, total: f64, high: f64) -> Estimate {
+        Estimate { total, low, high, error: 0.0 }
+    }
+
     #[test]
     fn the_parts_add_up_whatever_the_replay_says() {
-        for (waiting, alone_s, together_s) in [
-            (Some(0.3), 2.0, 5.0),
+        for (waiting_s, alone_s, together_s) in [
+            (Some(3.0), 2.0, 5.0),
             (None, 2.0, 5.0),
-            (Some(0.5), 20.0, 30.0),
+            (Some(5.0), 20.0, 30.0),
             (Some(0.0), 4.0, 3.0),
-            (Some(1.2), 4.0, 3.0),
+            (Some(12.0), 4.0, 3.0),
             (None, 0.0, 0.0),
         ] {
-            let parts = Parts::of(10.0, waiting, alone_s, together_s);
-            let all = [parts.waiting_s.unwrap_or(0.0), parts.network_s, parts.siblings_s, parts.rest_s];
+            let parts = Parts::of(10.0, waiting_s.map(Estimate::exact), &replayed(alone_s, together_s));
+            let waiting = parts.waiting.unwrap_or_default();
+            let all = [waiting.total, parts.network.total, parts.siblings.total, parts.rest_s];
             assert!(all.iter().all(|&part_s| part_s >= 0.0), "{parts:?}");
             assert!((all.iter().sum::<f64>() - 10.0).abs() < 1e-12, "{parts:?}");
         }
-        let parts = Parts::of(10.0, Some(0.3), 2.0, 5.0);
-        assert_eq!((parts.waiting_s, parts.network_s, parts.siblings_s), (Some(3.0), 2.0, 3.0));
-        assert_eq!(parts.rest_s, 2.0);
+        let parts = Parts::of(10.0, Some(Estimate::exact(3.0)), &replayed(2.0, 5.0));
+        let of = [parts.waiting.unwrap(), parts.network, parts.siblings];
+        assert_eq!((of, parts.rest_s), ([3.0, 2.0, 3.0].map(Estimate::exact), 2.0));
+    }
+
+    /// From and to of each part follow from those of what was measured.
+    #[test]
+    fn parts_have_the_intervals_of_what_was_measured() {
+        let alone = between(1.8, 2.0, 2.2);
+        let together = between(4.5, 5.0, 5.5);
+        let waiting = Some(between(2.0, 3.0, 4.0));
+        let parts = Parts::of(10.0, waiting, &Replayed { alone, together, is_single: false });
+        assert_eq!(parts.network, alone);
+        let [low, high] = [4.5 - 2.2, 5.5 - 1.8];
+        assert_eq!(parts.siblings, between(low, 3.0, high));
+        // One communicator was measured once: there are no siblings, whatever the spread.
+        let parts = Parts::of(10.0, waiting, &Replayed { alone, together: alone, is_single: true });
+        assert_eq!(parts.siblings, Estimate::default());
+        // Of nearly equal times nobody knows whether there is a difference.
+        let parts =
+            Parts::of(10.0, None, &Replayed { alone, together: between(1.9, 2.1, 2.3), is_single: false });
+        assert!(parts.siblings.low == 0.0 && parts.siblings.high > 0.4, "{parts:?}");
+        for part in [parts.network, parts.siblings] {
+            assert!(part.low <= part.total && part.total <= part.high, "{parts:?}");
+        }
     }
 }

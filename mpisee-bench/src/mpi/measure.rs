@@ -12,7 +12,7 @@ use mpisee_bench::memory::{self, MemoryKind};
 use mpisee_bench::output::Measurement;
 use mpisee_bench::pattern::Pattern;
 use mpisee_bench::statistics::{Summary, median};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How a pattern is run.
 #[derive(Clone, Copy)]
@@ -102,18 +102,18 @@ pub fn time(world: &SimpleCommunicator, pattern: &Pattern, effort: Effort) -> Re
         let verified = plan.verify(world, pattern);
         agree(world, verified.map_err(|what| format!("{what}; {}", broken(pattern))))?;
     }
-    let iterations = iterations(world, &mut plan, effort);
+    let ranks = Ranks::of(world, pattern);
+    let iterations = iterations(&ranks, &mut plan, effort);
     let own_s: Vec<f64> = (0..effort.repetitions)
         .map(|_| {
             if effort.apart {
-                apart(world, &mut plan, iterations)
+                apart(&ranks, &mut plan, iterations)
             } else {
-                in_a_row(world, &mut plan, iterations)
+                in_a_row(&ranks, &mut plan, iterations)
             }
         })
         .collect();
-    let rank = world.rank() as u32;
-    let has_part = pattern.steps.iter().any(|step| step.concerns(rank));
+    let has_part = ranks.has_part;
     let mut longest_s = vec![0.0; own_s.len()];
     world.all_reduce_into(&own_s[..], &mut longest_s[..], SystemOperation::max());
     // The last number counts the ranks.
@@ -157,13 +157,48 @@ fn broken(pattern: &Pattern) -> String {
     }
 }
 
+/// All ranks, some of which may have no part in a pattern.
+struct Ranks<'w> {
+    world: &'w SimpleCommunicator,
+    /// True if this one has.
+    has_part: bool,
+    /// True if each one has.
+    all_have: bool,
+}
+
+/// How long a rank without a part sleeps before it looks again.
+const NAP: Duration = Duration::from_micros(200);
+
+impl<'w> Ranks<'w> {
+    fn of(world: &'w SimpleCommunicator, pattern: &Pattern) -> Self {
+        let has_part = |rank: i32| pattern.steps.iter().any(|step| step.concerns(rank as u32));
+        Ranks { world, has_part: has_part(world.rank()), all_have: (0..world.size()).all(has_part) }
+    }
+
+    /// Lets ranks without a part sleep until all others have ended theirs: one that polled would take memory, or a core, from them.
+    fn end(&self) {
+        if self.all_have {
+            return;
+        }
+        let mut barrier = self.world.immediate_barrier();
+        while let Err(request) = barrier.test() {
+            barrier = request;
+            if self.has_part {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(NAP);
+            }
+        }
+    }
+}
+
 /// Warms up, and finds how many runs make a repetition long enough.
-fn iterations(world: &SimpleCommunicator, plan: &mut Plan, effort: Effort) -> u32 {
-    in_a_row(world, plan, effort.warm_up.max(1));
+fn iterations(ranks: &Ranks, plan: &mut Plan, effort: Effort) -> u32 {
+    in_a_row(ranks, plan, effort.warm_up.max(1));
     // Twice as many runs as before, until they take a part of a repetition.
     let mut runs = 1_u32;
     loop {
-        let time_s = longest(world, in_a_row(world, plan, runs)) * f64::from(runs);
+        let time_s = longest(ranks.world, in_a_row(ranks, plan, runs)) * f64::from(runs);
         let wanted = (effort.least_s / (time_s / f64::from(runs)).max(1e-9)).ceil();
         if time_s * 4.0 >= effort.least_s || f64::from(runs) * 2.0 > MOST_ITERATIONS {
             return wanted.clamp(1.0, MOST_ITERATIONS) as u32;
@@ -173,20 +208,24 @@ fn iterations(world: &SimpleCommunicator, plan: &mut Plan, effort: Effort) -> u3
 }
 
 /// The time of a run, of several one after the other.
-fn in_a_row(world: &SimpleCommunicator, plan: &mut Plan, iterations: u32) -> f64 {
-    world.barrier();
+fn in_a_row(ranks: &Ranks, plan: &mut Plan, iterations: u32) -> f64 {
+    ranks.world.barrier();
     let begin = Instant::now();
     (0..iterations).for_each(|_| plan.run());
-    begin.elapsed().as_secs_f64() / f64::from(iterations)
+    let time_s = begin.elapsed().as_secs_f64() / f64::from(iterations);
+    ranks.end();
+    time_s
 }
 
 /// The time of a run, of several with a barrier before each.
-fn apart(world: &SimpleCommunicator, plan: &mut Plan, iterations: u32) -> f64 {
+fn apart(ranks: &Ranks, plan: &mut Plan, iterations: u32) -> f64 {
     let time = |_| {
-        world.barrier();
+        ranks.world.barrier();
         let begin = Instant::now();
         plan.run();
-        begin.elapsed().as_secs_f64()
+        let time_s = begin.elapsed().as_secs_f64();
+        ranks.end();
+        time_s
     };
     (0..iterations).map(time).sum::<f64>() / f64::from(iterations)
 }

@@ -5,6 +5,7 @@ use crate::beside_network::{Compared, Comparison};
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use crate::view::ProfileView;
+use crate::waits::Estimate;
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
@@ -21,7 +22,8 @@ EXAMPLES:
 /// operation takes when its communicator has the network to itself; Siblings, what it takes longer when all communicators of the
 /// family communicate at once; and Not explained, what is left: other traffic at the same time, cold caches, waiting that no sample
 /// shows. Of operations with vectors of lengths (MPI_Alltoallv), all that is no waiting is not explained, since their blocks are replayed as
-/// equally long. Rate is the volume by the time without waiting, At once and Alone that of the replay, for each rank.
+/// equally long. The waiting has a 95 % interval, network and siblings have that of the middle half of the repetitions: in CSV and JSON as
+/// columns, and in the sentences. Rate is the volume by the time without waiting, At once and Alone that of the replay, for each rank.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareNetworkArgs {
@@ -38,7 +40,7 @@ pub struct CompareNetworkArgs {
     output: OutputArgs,
 }
 
-const HEADS: [sheet::Head; 17] = [
+const HEADS: [sheet::Head; 25] = [
     sheet::fixed("comm", "COMM"),
     sheet::fixed("call", "CALL"),
     sheet::number("block_bytes", "Size"),
@@ -47,18 +49,39 @@ const HEADS: [sheet::Head; 17] = [
     sheet::number("calls", "Calls").hidden_at(4),
     sheet::number("time_s", "Time"),
     sheet::number("waiting_s", "Waiting"),
+    sheet::number("waiting_low_s", "from"),
+    sheet::number("waiting_high_s", "to"),
     sheet::number("network_s", "Network"),
+    sheet::number("network_low_s", "from"),
+    sheet::number("network_high_s", "to"),
     sheet::number("siblings_s", "Siblings"),
+    sheet::number("siblings_low_s", "from"),
+    sheet::number("siblings_high_s", "to"),
     sheet::number("not_explained_s", "Not explained"),
     sheet::number("bytes", "Volume").hidden_at(0),
     sheet::number("bytes_per_s", "Rate/s").hidden_at(3),
     sheet::number("together_bytes_per_s", "At once/s").hidden_at(2),
     sheet::number("alone_bytes_per_s", "Alone/s").hidden_at(1),
     sheet::number("together_s", "per call at once"),
+    sheet::number("together_spread", "spread"),
     sheet::number("alone_s", "per call alone"),
+    sheet::number("alone_spread", "spread"),
 ];
-/// Columns that tables leave out.
-const EXACT: [&str; 4] = ["size_min", "size_max", "together_s", "alone_s"];
+/// Columns that tables leave out; the sentences below have the intervals of what they name.
+const EXACT: [&str; 12] = [
+    "size_min",
+    "size_max",
+    "waiting_low_s",
+    "waiting_high_s",
+    "network_low_s",
+    "network_high_s",
+    "siblings_low_s",
+    "siblings_high_s",
+    "together_s",
+    "together_spread",
+    "alone_s",
+    "alone_spread",
+];
 
 /// Runs the command.
 pub fn run(args: &CompareNetworkArgs) -> Result<Outcome> {
@@ -94,9 +117,14 @@ pub fn verdicts<'c>(operations: impl Iterator<Item = &'c Compared>) -> String {
 fn row(it: &Compared) -> Vec<Value> {
     let Compared { replay, recorded, parts, doubt, .. } = it;
     let seconds = |time_s: f64| Value::Seconds(time_s);
-    let told = |time_s| if doubt.is_some() { Value::Nothing } else { Value::Seconds(time_s) };
+    let of = |part: Option<Estimate>| {
+        part.map_or([Value::Nothing, Value::Nothing, Value::Nothing], |part| {
+            [part.total, part.low, part.high].map(Value::Seconds)
+        })
+    };
+    let unless_doubted = |part| of(doubt.is_none().then_some(part));
     let [rate, together, alone] = it.rates().map(Value::BytesPerSecond);
-    vec![
+    let mut row = vec![
         replay.family.as_str().into(),
         replay.call.as_str().into(),
         Value::Bytes(replay.bytes),
@@ -104,15 +132,20 @@ fn row(it: &Compared) -> Vec<Value> {
         Value::Count(replay.size_max),
         Value::Count(recorded.calls),
         seconds(parts.time_s),
-        parts.waiting_s.map_or(Value::Nothing, Value::Seconds),
-        told(parts.network_s),
-        told(parts.siblings_s),
+    ];
+    row.extend(of(parts.waiting));
+    row.extend(unless_doubted(parts.network));
+    row.extend(unless_doubted(parts.siblings));
+    row.extend([
         seconds(parts.rest_s),
         Value::Bytes(recorded.bytes),
         rate,
         together,
         alone,
         seconds(replay.together_s),
+        Value::Share(replay.together_spread),
         seconds(replay.alone_s),
-    ]
+        Value::Share(replay.alone_spread),
+    ]);
+    row
 }

@@ -69,6 +69,26 @@ impl Estimate {
         }
     }
 
+    /// The same with each number no larger than that of another one.
+    pub fn at_most(self, other: Estimate) -> Self {
+        Estimate {
+            total: self.total.min(other.total),
+            low: self.low.min(other.low),
+            high: self.high.min(other.high),
+            error: self.error,
+        }
+    }
+
+    /// So many times as much.
+    pub fn scaled(self, factor: f64) -> Self {
+        Estimate {
+            total: self.total * factor,
+            low: self.low * factor,
+            high: self.high * factor,
+            error: self.error * factor,
+        }
+    }
+
     /// The sum of two. Samples of several operations have the same instances, so that their errors may add up.
     pub fn plus(self, other: Estimate) -> Self {
         Estimate {

@@ -275,6 +275,28 @@ fn the_starter_needs_to_know_the_mpi() {
     });
 }
 
+/// A rank without a part in a pattern sleeps while the others are measured, rather than to wait for them in MPI_Barrier.
+#[test]
+fn a_rank_without_a_part_sleeps() {
+    const LEAST_MS: f64 = 250.0;
+    const REPETITIONS: f64 = 4.0;
+    on_each(|mpi| {
+        let words = format!(
+            "p2p --ranks 0,1 --sizes 4517 --repetitions {REPETITIONS} --warm-up 1 --least-ms {LEAST_MS} --format csv"
+        );
+        let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(3);
+        let finished = words.split_whitespace().fold(run, Run::argument).profiled();
+        assert_eq!(number(&rows(&finished)[0], "bytes"), 4517.0, "{}", finished.stdout);
+        let waited_s = |rank: u32, call: &str| -> f64 {
+            let calls = finished.tables().calls.iter();
+            calls.filter(|row| row.rank == rank && row.call == call).map(|row| row.time_s.0).sum()
+        };
+        let measured_s = REPETITIONS * LEAST_MS / 1e3;
+        assert!(waited_s(0, "MPI_Waitall") > 0.1 * measured_s, "{}", waited_s(0, "MPI_Waitall"));
+        assert!(waited_s(2, "MPI_Barrier") < 0.5 * measured_s, "{}", waited_s(2, "MPI_Barrier"));
+    });
+}
+
 /// A profile's communication is replayed on the same communicators with the same sizes, and compared with the program.
 #[test]
 fn a_profile_is_replayed_and_compared() {

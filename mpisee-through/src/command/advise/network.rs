@@ -4,6 +4,7 @@ use super::facts::Facts;
 use super::finding::{Finding, percent};
 use crate::beside_network::Compared;
 use crate::units::time;
+use crate::waits::Estimate;
 use mpisee_profile::network::MESSAGES;
 
 /// The least part of the run that is a finding.
@@ -27,21 +28,21 @@ pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 fn siblings(facts: &Facts<'_>, it: &Compared) -> Option<Finding> {
-    let cost_s = it.parts.siblings_s;
-    (facts.share_of_run(cost_s) >= OF_RUN).then(|| Finding {
+    let part = it.parts.siblings;
+    (facts.share_of_run(part.low) >= OF_RUN).then(|| Finding {
         rule: "shared-network",
         advice: "Let siblings communicate at different times, or place the members of each near to each other, so that less crosses what \
                  they share (Open MPI: mpirun --map-by or --rank-by; Slurm: --distribution; MPICH: -map-by); mpisee-through locality PROFILE \
                  has the traffic across nodes."
             .to_owned(),
-        ..finding(it, cost_s, "as the part of siblings")
+        ..finding(it, part.total, "as the part of siblings")
     })
 }
 
 fn network(facts: &Facts<'_>, it: &Compared) -> Option<Finding> {
-    let cost_s = it.parts.network_s;
+    let part = it.parts.network;
     let is_messages = it.replay.call == MESSAGES;
-    (facts.share_of_run(cost_s) >= OF_RUN).then(|| Finding {
+    (facts.share_of_run(part.low) >= OF_RUN).then(|| Finding {
         rule: "network",
         advice: match is_messages {
             true => "This is what the network takes for these messages: mpisee-bench network measures what it gives by size; fewer and longer \
@@ -53,14 +54,18 @@ fn network(facts: &Facts<'_>, it: &Compared) -> Option<Finding> {
                 facts.view.run().ranks
             ),
         },
-        ..finding(it, cost_s, "as the part of the network")
+        ..finding(it, part.total, "as the part of the network")
     })
 }
 
 /// A finding with the sentence on the operation, without advice.
 fn finding(it: &Compared, cost_s: f64, which: &str) -> Finding {
     let parts = it.parts;
-    let waiting = parts.waiting_s.map_or("not measured".to_owned(), time);
+    let of = |part: Estimate| match [part.total, part.low, part.high].map(time) {
+        [total, low, high] if low == high => total,
+        [total, low, high] => format!("{total} ({low} to {high})"),
+    };
+    let waiting = parts.waiting.map_or("not measured".to_owned(), of);
     Finding {
         rule: "",
         about: it.replay.family.clone(),
@@ -70,11 +75,11 @@ fn finding(it: &Compared, cost_s: f64, which: &str) -> Finding {
             "Of {} of all ranks: waiting {waiting}, the network {}, siblings {}, not explained {}; replayed with mpisee-bench --like \
              (mpisee-through compare-network).",
             time(parts.time_s),
-            time(parts.network_s),
-            time(parts.siblings_s),
+            of(parts.network),
+            of(parts.siblings),
             time(parts.rest_s)
         ),
-        threshold: format!("{} of the run {which}", percent(OF_RUN)),
+        threshold: format!("{} of the run {which}, at the low end of its interval", percent(OF_RUN)),
         advice: String::new(),
     }
 }
