@@ -136,6 +136,23 @@ impl Server {
         job
     }
 
+    /// The only running job, once it has what its ranks counted until they stood still: an agent looks once a second, and between two looks
+    /// ranks without a core count nothing, either.
+    #[track_caller]
+    fn job_that_stands_still(&self) -> Value {
+        const TWO_LOOKS: Duration = Duration::from_millis(2500);
+        let mut last = None;
+        self.job_that("counts stand still", |job| {
+            let counts = Some(["W", "W_s1.0", "W_s1.1"].map(|comm| of_comm(job, comm)));
+            let is_same = job["brief"]["calls_per_s"] == 0.0 && counts == last;
+            if !is_same {
+                last = counts;
+                std::thread::sleep(TWO_LOOKS);
+            }
+            is_same
+        })
+    }
+
     /// The history, once it has so many jobs.
     #[track_caller]
     fn history(&self, jobs: u64) -> Vec<Value> {

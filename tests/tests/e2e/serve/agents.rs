@@ -120,7 +120,7 @@ fn a_connection_that_is_cut_is_made_again() {
             server.job_that("the agent sends again", |job| of_comm(job, "W").0 > of_comm(&before, "W").0);
         assert_eq!(after["key"], before["key"], "it is the same job");
         growing.stand_still();
-        let last = server.job_that("counts stand still", |job| job["brief"]["calls_per_s"] == 0.0);
+        let last = server.job_that_stands_still();
         growing.end();
         assert_as_in_profile(&last, &growing.place);
         assert!(agent.0.wait().expect("it is our child").success());

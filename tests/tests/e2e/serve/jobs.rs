@@ -37,9 +37,7 @@ fn a_running_program_is_shown_and_its_numbers_are_those_of_the_profile() {
         assert!(job["nodes"][0]["loads"].as_array().is_some_and(|loads| !loads.is_empty()), "{job}");
 
         growing.stand_still();
-        let last = server.job_that("counts stand still", |job| {
-            job["brief"]["calls_per_s"] == 0.0 && of_comm(job, "W").0 > 0
-        });
+        let last = server.job_that_stands_still();
         let elapsed = growing.end();
         assert!(elapsed.as_secs() < 20, "{elapsed:?}");
         assert_as_in_profile(&last, &growing.place);
