@@ -2,6 +2,7 @@
 
 use crate::pattern::{Pattern, Step};
 use std::fmt;
+use std::path::Path;
 
 /// A kind of memory, by the names that profiles have in their column `memory`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize)]
@@ -70,6 +71,23 @@ pub fn is_moved_by_mpi(pattern: &Pattern) -> bool {
     pattern.steps.iter().any(|step| by_messages(step) || step.has_mpi_collectives())
 }
 
+/// Bytes that the processes of this control group, of version 2, can still have before the group or one above it is at its limit; none if there is no
+/// limit. `of_process` is `/proc/self/cgroup`. The files that the kernel keeps in memory for them are not counted, since it drops these first.
+pub fn left_in_cgroup(of_process: &str, root: &Path) -> Option<u64> {
+    let path = of_process.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let folders = Path::new(path).ancestors().map(|below| root.join(below));
+    let left = folders.filter_map(|folder| {
+        let read = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
+        let number = |text: String| text.trim().parse::<u64>().ok();
+        let limit = read("memory.max").and_then(number)?;
+        let used = read("memory.current").and_then(number)?;
+        let stat = read("memory.stat").unwrap_or_default();
+        let files = stat.lines().find_map(|line| line.strip_prefix("file ")?.parse().ok()).unwrap_or(0);
+        Some(limit.saturating_sub(used.saturating_sub(files)))
+    });
+    left.min()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +131,26 @@ mod tests {
             let error = chosen(backends, asked).unwrap_err();
             assert!(error.starts_with(said), "{error}");
         }
+    }
+
+    #[test]
+    fn the_narrowest_limit_of_the_control_groups_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let job = root.path().join("slurm/job");
+        std::fs::create_dir_all(&job).unwrap();
+        let write = |folder: &Path, max: &str, current: &str| {
+            std::fs::write(folder.join("memory.max"), max).unwrap();
+            std::fs::write(folder.join("memory.current"), current).unwrap();
+            std::fs::write(folder.join("memory.stat"), "anon 5\nfile 30\nfile_mapped 2\n").unwrap();
+        };
+        let left = || left_in_cgroup("1:name=x:/y\n0::/slurm/job\n", root.path());
+        assert_eq!(left(), None);
+        write(&job, "max\n", "100\n");
+        assert_eq!(left(), None);
+        write(&root.path().join("slurm"), "1000\n", "230\n");
+        assert_eq!(left(), Some(800));
+        write(&job, "90\n", "100\n");
+        assert_eq!(left(), Some(20));
     }
 
     #[test]

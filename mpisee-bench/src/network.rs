@@ -3,6 +3,7 @@
 use crate::output::{aligned, digits, size};
 use mpisee_profile::network::{InterfaceScheme, LACKING_FROM, Network, PairModel, Segment};
 use std::fmt::Write;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The models as tables.
@@ -96,6 +97,14 @@ fn of_pair(pair: &PairModel, memory: Option<&str>) -> String {
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Fails where the file cannot be written since its folder is missing: before anything is measured.
+pub fn check_folder(output: &Path) -> Result<(), String> {
+    match output.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+        Some(folder) => Err(format!("there is no folder {} for {}", folder.display(), output.display())),
+        None => Ok(()),
+    }
 }
 
 /// The points of all pairs as CSV.

@@ -169,8 +169,9 @@ impl fmt::Display for Fault {
 /// The largest message: counts of MPI functions are C's `int`.
 pub const LARGEST_MESSAGE: u64 = i32::MAX as u64;
 
-/// Messages of a rank in a step at the most, each of its times counted: MPI has a request for each.
-pub const MOST_MESSAGES: u64 = 1 << 20;
+/// Messages of a rank in a step at the most, each of its times counted: MPI has a request for each, and MPICH ends the program when it has made
+/// 2^18.
+pub const MOST_MESSAGES: u64 = 1 << 17;
 
 /// Windows of one-sided steps and communicators of collective operations that a pattern may need: MPICH has 2048 of both in all.
 pub const MOST_COMMUNICATORS: usize = 1800;
@@ -452,7 +453,7 @@ mod tests {
         let mut often = message(0, 1, 8, 0, 0);
         often.times = 1_000_000_000;
         assert!(
-            pattern(vec![often]).check(2).unwrap_err().what.contains("rank 0 has more than 1048576 messages")
+            pattern(vec![often]).check(2).unwrap_err().what.contains("rank 0 has more than 131072 messages")
         );
         let put = Step { backend: Backend::Put, messages: vec![message(0, 1, 8, 0, 0)], ..Step::default() };
         let said = Pattern::of(vec![put.clone(); 3000]).check(2).unwrap_err().what;

@@ -44,7 +44,7 @@ pub struct LeftOut {
 /// One operation on a family of communicators, of one size class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Item {
-    /// The family's name.
+    /// The family's name; that of the communicator if there is one alone.
     pub family: String,
     /// The communicators with their members.
     pub comms: Vec<(String, Vec<u32>)>,
@@ -58,6 +58,8 @@ pub struct Item {
     pub bytes: u64,
     /// The calls of all ranks, or the messages.
     pub calls: u64,
+    /// Their bytes, as the profile counts them.
+    pub volume: u64,
     /// The time of all ranks in seconds.
     pub time_s: f64,
     /// By communicator its messages; none of a collective operation.
@@ -281,7 +283,14 @@ fn keep(items: Vec<Item>, time_s: f64, left_out: &mut Vec<LeftOut>) -> Vec<Item>
             true => "it takes little time".to_owned(),
             false => format!("{MOST_ITEMS} operations are replayed at the most"),
         };
-        left_out.push(LeftOut { family: item.family, call: item.call, reason, time_s: item.time_s });
+        let Item { family, call, time_s, .. } = item;
+        // Of one operation all sizes together.
+        let same =
+            left_out.iter_mut().find(|it| (&it.family, &it.call, &it.reason) == (&family, &call, &reason));
+        match same {
+            Some(same) => same.time_s += time_s,
+            None => left_out.push(LeftOut { family, call, reason, time_s }),
+        }
     }
     kept
 }
@@ -316,6 +325,9 @@ fn kind(call: &str, comm: &CommRow) -> Treatment {
     let are_listed = u64::from(comm.size) == comm.members.group.len();
     if comm.count > 1 || comm.members.has_elided() || comm.members.outsiders() > 0 || !are_listed {
         return Treatment::LeftOut("its members are not listed one by one");
+    }
+    if comm.size == 1 {
+        return Treatment::LeftOut("its communicators are of single ranks");
     }
     match kind {
         Some(Kind::PointToPoint | Kind::Completion) => Treatment::Messages,
@@ -368,16 +380,25 @@ fn collective_item(
     let bytes = if sum.blocks > 0.0 { (sum.bytes as f64 / sum.blocks).round() as u64 } else { 0 };
     let (names, busiest) = by_time(&sum.by_comm)?;
     Some(Item {
-        family,
+        family: of_one_or_all(family, &names),
         comms: with_members(&names, comms),
         busiest,
         call,
         size,
         bytes,
         calls: sum.calls,
+        volume: sum.bytes,
         time_s: sum.time_s,
         messages: Vec::new(),
     })
+}
+
+/// The family's name, or that of its only communicator.
+fn of_one_or_all(family: String, names: &[String]) -> String {
+    match names {
+        [one] => one.clone(),
+        _ => family,
+    }
 }
 
 fn with_members(names: &[String], comms: &HashMap<String, CommRow>) -> Vec<(String, Vec<u32>)> {
@@ -424,13 +445,14 @@ fn message_items(
         let calls: u64 = all.iter().map(|row| row.sent_messages).sum();
         let bytes: u64 = all.iter().map(|row| row.sent_bytes).sum();
         Some(Item {
-            family,
+            family: of_one_or_all(family, &names),
             comms: with_members(&names, comms),
             busiest,
             call: MESSAGES.to_owned(),
             size: [all.iter().map(|row| mean(row)).min()?, all.iter().map(|row| mean(row)).max()?],
             bytes: bytes / calls,
             calls,
+            volume: bytes,
             time_s: by_comm.values().sum(),
             messages: names.iter().map(|name| pairs[name].iter().map(message).collect()).collect(),
         })

@@ -200,6 +200,9 @@ pub struct Replay {
     pub bytes: u64,
     /// The calls of all ranks in the profile, or the messages.
     pub calls: u64,
+    /// The bytes of these, as the profile has them; none in files of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<u64>,
     /// The time of a call with all communicators at once: that of all ranks by the calls of all ranks, median of the repetitions.
     pub together_s: f64,
     /// The middle half of the repetitions, as a part of the median.
@@ -331,6 +334,7 @@ mod tests {
             size_max: 15,
             bytes: 8,
             calls: 1,
+            volume: None,
             together_s,
             together_spread: 0.1,
             alone_s,

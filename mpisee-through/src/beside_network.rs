@@ -54,43 +54,54 @@ impl Comparison {
         Comparison::of(view, &network, &replays)
     }
 
-    /// With the file that the option names, or one beside the profile that has a replay of it.
-    pub fn find(view: &ProfileView, args: &NetworkArgs) -> Result<Option<Comparison>> {
+    /// With the file that the option names, or one beside the profile that has a replay of it; and a sentence on one that cannot be read.
+    pub fn find(view: &ProfileView, args: &NetworkArgs) -> Result<(Option<Comparison>, Option<String>)> {
         if let Some(path) = &args.network {
-            return Comparison::with(view, path).map(Some);
+            return Ok((Some(Comparison::with(view, path)?), None));
         }
         let absolute = std::path::absolute(view.profile().directory()).ok();
         let beside = absolute.as_deref().and_then(Path::parent).map(|folder| folder.join(FILE));
-        let Some(path) = beside.filter(|path| path.is_file()) else { return Ok(None) };
+        let Some(path) = beside.filter(|path| path.is_file()) else { return Ok((None, None)) };
         // A file that is only there by chance is no reason to fail.
-        let Ok(network) = Network::read(&path) else { return Ok(None) };
+        let network = match Network::read(&path) {
+            Ok(network) => network,
+            Err(why) => {
+                return Ok((None, Some(format!("The replay beside the profile is not used: {why}."))));
+            }
+        };
         let replays = of_profile(view, &network);
         if replays.is_empty() || view.ranks("what single ranks sent").is_err() {
-            return Ok(None);
+            return Ok((None, None));
         }
-        Comparison::of(view, &network, &replays).map(Some)
+        Ok((Some(Comparison::of(view, &network, &replays)?), None))
     }
 
     fn of(view: &ProfileView, network: &Network, replays: &[&Replay]) -> Result<Comparison> {
         let recorded = recorded(view, replays)?;
         let waiting = waiting(view);
         let lack = cores::lack(view.processes(), |_| true).map(|lack| lack.sentence());
+        let of_program = name_of(&view.run().mpi.library);
+        let by_other_mpi = (name_of(&network.mpi.library) != of_program).then_some(Doubt::OtherMpi);
         let mut operations: Vec<Compared> = replays
             .iter()
             .zip(recorded)
             .filter(|(_, recorded)| recorded.calls > 0)
-            .map(|(replay, recorded)| {
-                let waiting = waiting_of(replay, recorded.time_s, &waiting);
-                let transfer_s = recorded.time_s - waiting.map_or(0.0, |waiting| waiting.total);
-                let doubt = Doubt::of(replay, replay.together_s * recorded.calls as f64, transfer_s);
-                let calls = if doubt.is_some() { 0.0 } else { recorded.calls as f64 };
-                let parts = Parts::of(recorded.time_s, waiting, &Replayed::of(replay, calls));
-                let had_cores = lack.is_none();
-                Compared { replay: (*replay).clone(), recorded, parts, doubt, had_cores }
-            })
+            .map(|(replay, recorded)| Compared::of(replay, recorded, &waiting, lack.is_none(), by_other_mpi))
             .collect();
         operations.sort_by(|one, other| other.recorded.time_s.total_cmp(&one.recorded.time_s));
-        Ok(Comparison { heading: self::heading(network), lack, operations })
+        let mut heading = self::heading(network);
+        if by_other_mpi.is_some() {
+            heading +=
+                &format!("The program ran with another MPI, {of_program}: replay it with the same one.\n");
+        }
+        let without_core = operations.iter().filter(|it| it.doubt == Some(Doubt::NoCore));
+        if let Some(share) = without_core.filter_map(|it| it.replay.no_core).reduce(f64::max) {
+            heading += &format!(
+                "A rank of the replay had no core for {:.0} % of its time: measure it again with a core for each rank.\n",
+                100.0 * share
+            );
+        }
+        Ok(Comparison { heading, lack, operations })
     }
 }
 
@@ -169,6 +180,14 @@ impl Parts {
     }
 }
 
+/// What a call moved in the run that was replayed; none of collectives in files of before.
+fn mean_bytes(replay: &Replay) -> Option<f64> {
+    match replay.volume {
+        Some(volume) => Some(volume as f64 / replay.calls.max(1) as f64),
+        None => (replay.call == MESSAGES).then_some(replay.bytes as f64),
+    }
+}
+
 /// Why a replay does not tell what the network takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
@@ -180,13 +199,26 @@ pub enum Doubt {
     Disturbed,
     /// A rank of it had no core for a part of its time.
     NoCore,
+    /// It was carried out by another MPI.
+    OtherMpi,
+    /// It is of another run of the command, whose calls were of other sizes.
+    OtherSizes,
 }
 
 impl Doubt {
     /// The spread from which on a replay was disturbed.
     const SPREAD: f64 = 0.5;
 
-    fn of(replay: &Replay, replayed_s: f64, transfer_s: f64) -> Option<Doubt> {
+    /// How far the mean size of a run's calls may be from that of another run of the same command.
+    const OTHER_SIZES: f64 = 0.05;
+
+    fn of(replay: &Replay, recorded: &Recorded, transfer_s: f64) -> Option<Doubt> {
+        let replayed_s = replay.together_s * recorded.calls as f64;
+        let now = recorded.bytes as f64 / recorded.calls.max(1) as f64;
+        let is_other = |then: f64| (now - then).abs() > 1.0 + Doubt::OTHER_SIZES * then.max(now);
+        if mean_bytes(replay).is_some_and(is_other) {
+            return Some(Doubt::OtherSizes);
+        }
         if replay.assumes_equal_blocks() {
             return Some(Doubt::Blocks);
         }
@@ -212,9 +244,28 @@ pub struct Compared {
     pub doubt: Option<Doubt>,
     /// False if ranks of the program had no core for a part of their time, which they may have shared with their siblings.
     had_cores: bool,
+    /// True if the waiting is that of all sizes of the operation, of which this is one.
+    is_of_all_sizes: bool,
 }
 
 impl Compared {
+    fn of(
+        replay: &Replay,
+        recorded: Recorded,
+        waiting: &WaitingBy,
+        had_cores: bool,
+        by_other_mpi: Option<Doubt>,
+    ) -> Compared {
+        let waiting = waiting_of(replay, recorded.time_s, waiting);
+        let is_of_all_sizes = waiting.is_some_and(|(_, is_of_all)| is_of_all);
+        let waiting = waiting.map(|(waiting, _)| waiting);
+        let transfer_s = recorded.time_s - waiting.map_or(0.0, |waiting| waiting.total);
+        let doubt = by_other_mpi.or_else(|| Doubt::of(replay, &recorded, transfer_s));
+        let calls = if doubt.is_some() { 0.0 } else { recorded.calls as f64 };
+        let parts = Parts::of(recorded.time_s, waiting, &Replayed::of(replay, calls));
+        Compared { replay: replay.clone(), recorded, parts, doubt, had_cores, is_of_all_sizes }
+    }
+
     /// Bytes per second and rank of the program without waiting, of the replay at once, and alone.
     pub fn rates(&self) -> [f64; 3] {
         let per_call = self.recorded.bytes as f64 / self.recorded.calls.max(1) as f64;
@@ -224,14 +275,18 @@ impl Compared {
     }
 }
 
+/// An MPI library's name and version, of the first line that it says of itself.
+fn name_of(library: &str) -> String {
+    let name = library.split(',').next().unwrap_or_default();
+    name.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn heading(network: &Network) -> String {
-    let library = network.mpi.library.split(',').next().unwrap_or_default();
-    let library: Vec<&str> = library.split_whitespace().collect();
     format!(
         "Replay of {} on {} ({}), {}\n",
         network.measured,
         network.hosts.join(", "),
-        library.join(" "),
+        name_of(&network.mpi.library),
         count(network.ranks.into(), "rank")
     )
 }
@@ -297,15 +352,28 @@ fn waiting(view: &ProfileView) -> WaitingBy {
     report.operations.into_iter().filter_map(known).collect()
 }
 
-/// What of an operation's time is waiting: the same part for all sizes, as samples are of the operation.
-fn waiting_of(replay: &Replay, time_s: f64, waiting: &WaitingBy) -> Option<Estimate> {
+/// What of an operation's time is waiting, and whether it has other sizes, too: samples are of the operation, so that all sizes have the same
+/// part.
+fn waiting_of(replay: &Replay, time_s: f64, waiting: &WaitingBy) -> Option<(Estimate, bool)> {
+    /// Of the time, for what the profile rounds.
+    const NEARLY_ALL: f64 = 0.999;
     let of_comm = |comm: &String| waiting.get(&(comm.clone(), replay.call.clone()));
     let (sampled_s, waiting) = replay
         .comms
         .iter()
         .filter_map(of_comm)
         .fold((0.0, Estimate::default()), |sum, &(time_s, waiting)| (sum.0 + time_s, sum.1.plus(waiting)));
-    (sampled_s > 0.0).then(|| waiting.scaled(time_s / sampled_s))
+    if sampled_s <= 0.0 {
+        return None;
+    }
+    let of_size = waiting.scaled(time_s / sampled_s);
+    if time_s >= NEARLY_ALL * sampled_s {
+        return Some((of_size, false));
+    }
+    // All waiting may have been in this size, or all time of the others.
+    let low = (waiting.low - (sampled_s - time_s)).clamp(0.0, of_size.total);
+    let high = waiting.high.min(time_s).max(of_size.total);
+    Some((Estimate { low, high, ..of_size }, true))
 }
 
 /// A part of the time from which on a sentence names it.
@@ -356,7 +424,14 @@ impl Compared {
         }
         match parts.waiting {
             Some(waiting) if share(waiting.total) >= NAMED => {
-                causes.push(format!("waiting is {} (measured{})", percent(waiting.total), range(waiting)));
+                causes.push(match self.is_of_all_sizes {
+                    true => format!(
+                        "waiting is {} if it is as in all sizes of the call together (measured; of this size{})",
+                        percent(waiting.total),
+                        range(waiting).trim_start_matches(',')
+                    ),
+                    false => format!("waiting is {} (measured{})", percent(waiting.total), range(waiting)),
+                });
             }
             Some(_) => {}
             None => causes.push("waiting was not measured".to_owned()),
@@ -369,9 +444,14 @@ impl Compared {
                 "the replay was disturbed (its middle half spreads over {:.0} % of the median), so measure it again on cores that nobody else uses",
                 100.0 * replay.together_spread.max(replay.alone_spread)
             )),
-            Some(Doubt::NoCore) => causes.push(format!(
-                "a rank of the replay had no core for {:.0} % of its time, so measure it again with a core for each rank",
-                100.0 * replay.no_core.unwrap_or_default()
+            Some(Doubt::NoCore) => {
+                causes.push("the replay lacked cores, so what the network takes is not known".to_owned());
+            }
+            Some(Doubt::OtherMpi) => causes.push("the replay is by another MPI".to_owned()),
+            Some(Doubt::OtherSizes) => causes.push(format!(
+                "the replay is of another run of this command, whose calls moved {} and not {} each, so make one of this profile",
+                human_bytes(mean_bytes(replay).unwrap_or_default() as u64),
+                human_bytes(self.recorded.bytes / self.recorded.calls.max(1))
             )),
             Some(Doubt::Longer) => causes.push(
                 match replay.call == MESSAGES {

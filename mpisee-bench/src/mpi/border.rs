@@ -7,7 +7,8 @@ use mpi::ffi;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use mpisee_bench::memory::MemoryKind;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use mpisee_bench::output::size;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::borrow::Cow;
 use std::os::raw::{c_int, c_void};
 use std::ptr::NonNull;
@@ -36,21 +37,22 @@ impl Memory {
     /// Zeroed memory of a kind.
     pub fn of(kind: MemoryKind, bytes: u64) -> Result<Memory, String> {
         if kind == MemoryKind::Host {
-            return Ok(Memory::new(bytes));
+            return Memory::of_host(bytes);
         }
         let bytes = bytes.max(1);
         let allocation = Allocation::new(kind, bytes)?;
         Ok(Memory { begin: allocation.begin(), bytes: bytes as usize, owner: Owner::Gpu(allocation) })
     }
 
-    /// Zeroed memory of the host.
-    pub fn new(bytes: u64) -> Memory {
+    /// Zeroed memory of the host; fails where the system or a limit of the process (`ulimit -v`) has no more.
+    fn of_host(bytes: u64) -> Result<Memory, String> {
+        let none = || format!("there is no memory for a buffer of {}; take smaller --sizes", size(bytes));
         let bytes = usize::try_from(bytes).expect("an address is as wide as a size").max(1);
-        let layout = Layout::from_size_align(bytes, PAGE).expect("less than half of the address space");
+        let layout = Layout::from_size_align(bytes, PAGE).map_err(|_| none())?;
         // SAFETY: the layout has at least one byte.
         let begin = unsafe { alloc_zeroed(layout) };
-        let begin = NonNull::new(begin).unwrap_or_else(|| handle_alloc_error(layout));
-        Memory { begin, bytes, owner: Owner::Heap(layout) }
+        let begin = NonNull::new(begin).ok_or_else(none)?;
+        Ok(Memory { begin, bytes, owner: Owner::Heap(layout) })
     }
 
     /// Memory of a shared window, which is freed with it, together with the ranks of the window.

@@ -21,6 +21,7 @@ use measure::{Effort, measure};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use mpisee_bench::cli::{self, Cli, Command, Stop, Task};
+use mpisee_bench::network::check_folder;
 use mpisee_bench::output::{self, Format};
 use place::Setting;
 use std::io::Write;
@@ -75,6 +76,9 @@ fn run(world: &SimpleCommunicator) -> Result<(), Failed> {
         Task::Measure(command) => command,
     };
     let ranks = world.size() as u32;
+    if let Some(output) = &settings.output {
+        agree(world, check_folder(output))?;
+    }
     let patterns = agree(world, command.patterns(ranks))?;
     if settings.format == Format::Table && settings.output.is_none() && world.rank() == 0 {
         println!("{}", setting.text());
@@ -86,7 +90,9 @@ fn run(world: &SimpleCommunicator) -> Result<(), Failed> {
             let pattern = agree(world, named.pattern(bytes, ranks))?;
             // A pattern that does not depend on the size is measured once.
             if before.as_ref() != Some(&pattern) {
-                all.push(measure(world, &named.name, bytes, &pattern, effort)?);
+                // A barrier has no size.
+                let size = if pattern.moved() == 0 { 0 } else { bytes };
+                all.push(measure(world, &named.name, size, &pattern, effort)?);
                 before = Some(pattern);
             }
         }

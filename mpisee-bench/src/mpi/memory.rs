@@ -3,8 +3,10 @@
 use mpi::collective::SystemOperation;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
+use mpisee_bench::memory;
 use mpisee_bench::output::size;
 use mpisee_bench::pattern::Pattern;
+use std::path::Path;
 
 /// Fails if the ranks of this node need more memory than the system has left, together with all ranks.
 pub fn check(world: &SimpleCommunicator, pattern: &Pattern) -> Result<(), String> {
@@ -14,7 +16,9 @@ pub fn check(world: &SimpleCommunicator, pattern: &Pattern) -> Result<(), String
     // Of floating point, which does not wrap around.
     let (own, mut sum) = (own as f64, 0.0);
     world.split_shared(rank as i32).all_reduce_into(&own, &mut sum, SystemOperation::sum());
-    match available() {
+    let in_group = std::fs::read_to_string("/proc/self/cgroup").ok();
+    let in_group = in_group.and_then(|text| memory::left_in_cgroup(&text, Path::new("/sys/fs/cgroup")));
+    match available().into_iter().chain(in_group).min() {
         Some(available) if sum > available as f64 => Err(format!(
             "the buffers of the ranks on this node take {}, and {} of memory are available; take smaller --sizes, or \
              fewer ranks per node",

@@ -43,7 +43,7 @@ pub fn measure(
     let enough = match (world.size(), sizes.len()) {
         (..2, _) => Err("a network is between two ranks or more: start them with mpirun -n 2".to_owned()),
         (_, ..3) => Err("a model needs three --sizes or more".to_owned()),
-        _ => Ok(()),
+        _ => network::check_folder(output(settings)),
     };
     agree(world, enough)?;
     let watch = Watch::start();

@@ -29,7 +29,9 @@ pub fn measure(
     let output = settings.output.as_deref().unwrap_or(Path::new("network.json"));
     // Rank 0 alone reads files.
     let read = if world.rank() == 0 {
-        read(path).and_then(|plan| Ok((plan, before(output, setting, settings.memory)?))).map(Some)
+        network::check_folder(output)
+            .and_then(|()| Ok((read(path)?, before(output, setting, settings.memory)?)))
+            .map(Some)
     } else {
         Ok(None)
     };
@@ -125,6 +127,7 @@ fn replay(world: &SimpleCommunicator, plan: &Plan, item: &Item, effort: Effort) 
         size_max: item.size[1],
         bytes: item.bytes,
         calls: item.calls,
+        volume: Some(item.volume),
         together_s,
         together_spread,
         alone_s,

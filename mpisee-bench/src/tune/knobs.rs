@@ -414,6 +414,7 @@ mod tests {
             size,
             bytes: size[0],
             calls: 10,
+            volume: 10 * size[0],
             time_s: 1.0,
             messages: Vec::new(),
         }

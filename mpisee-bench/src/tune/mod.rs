@@ -28,6 +28,7 @@ use search::{Chosen, Search};
 use selection::Tree;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The settings of tuning.
 #[derive(Clone, Debug, Args)]
@@ -35,7 +36,7 @@ pub struct TuneArgs {
     /// The NAME.mpisee directory of a run on as many ranks as the launcher starts
     profile: PathBuf,
 
-    /// Runs of each algorithm, and pairs of runs that confirm those that were chosen
+    /// Runs of each algorithm, and pairs of runs that confirm those that were chosen; at least 6
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(i64::from(LEAST_PAIRS)..))]
     rounds: u32,
 
@@ -47,7 +48,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "COMMAND")]
     program: Option<String>,
 
-    /// Pairs of runs of the program
+    /// Pairs of runs of the program; at least 6
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(i64::from(LEAST_PAIRS)..))]
     pairs: u32,
 
@@ -185,13 +186,21 @@ fn tune(
     let runner = Runner { launcher: &args.launcher, settings, folder: folder.to_owned(), limit: FIRST_LIMIT };
     // Runs never write where an earlier result is.
     let trial_rules = folder.join("rules");
-    let mut search = Search { runner, trial, knobs: Vec::new(), rules: &trial_rules, selection: None };
+    let mut search = Search {
+        runner,
+        trial,
+        knobs: Vec::new(),
+        rules: &trial_rules,
+        selection: None,
+        run_took: Duration::ZERO,
+    };
     let report = search.begin()?;
     search.selection = report.selection.as_deref().and_then(Tree::parse);
     search.knobs = knobs::knobs(&report, &search.trial.items, search.selection.as_ref())?;
     if search.knobs.is_empty() {
         return Err(format!("{} offers no choice of algorithms for what costs most", report.setting));
     }
+    eprintln!("mpisee-bench: {}", search.outlook(args.rounds));
     let tried = search.try_all(args.rounds)?;
     let confirmed = search.confirm(search.best(&tried), args.rounds)?;
     let chosen: Chosen = confirmed.iter().map(|(&knob, it)| (knob, it.choice)).collect();

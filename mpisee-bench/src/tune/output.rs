@@ -4,6 +4,7 @@ use super::difference::Difference;
 use super::knobs::Knob;
 use super::program::Program;
 use super::runner::Change;
+use super::runner::quoted;
 use super::search::{Confirmed, Found, Tried};
 use crate::output::{aligned, digits};
 use crate::replay::Item;
@@ -80,7 +81,7 @@ impl Outcome {
             );
         }
         if self.is_kept() {
-            let _ = writeln!(text, "Use them with: . {}", file.display());
+            let _ = writeln!(text, "Use them with: . {}", quoted(&file.display().to_string()));
         }
         text
     }

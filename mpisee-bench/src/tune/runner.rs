@@ -70,9 +70,19 @@ impl Change {
 
     /// Lines of a shell that set the variables.
     pub fn shell(&self) -> String {
-        let quoted = |value: &str| value.replace('\'', "'\\''");
-        self.variables.iter().map(|it| format!("export {}='{}'\n", it.name, quoted(&it.value))).collect()
+        let export = |it: &Assignment| format!("export {}={}\n", it.name, in_quotes(&it.value));
+        self.variables.iter().map(export).collect()
     }
+}
+
+/// A word of the shell that stands for itself, with quotes where it needs them.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:,@%".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { in_quotes(word) }
+}
+
+fn in_quotes(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Why a run has no report.
@@ -278,6 +288,12 @@ mod tests {
                 .unwrap_err()
                 .contains("/nowhere")
         );
+    }
+
+    #[test]
+    fn words_of_the_shell_stand_for_themselves() {
+        assert_eq!(quoted("/a/b-1.env"), "/a/b-1.env");
+        assert_eq!(quoted("/t t'x/a.env"), "'/t t'\\''x/a.env'");
     }
 
     #[test]

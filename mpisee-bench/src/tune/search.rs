@@ -8,7 +8,7 @@ use crate::replay::Item;
 use crate::trial::{Report, Trial};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The finding on a choice.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +37,8 @@ pub struct Search<'a> {
     pub rules: &'a Path,
     /// MPICH's own selection of algorithms.
     pub selection: Option<Tree>,
+    /// How long the first run took.
+    pub run_took: Duration,
 }
 
 /// Times of a knob by round.
@@ -64,8 +66,26 @@ impl Search<'_> {
             Failure::Change(what) => format!("the run without a change failed: {what}"),
             Failure::All(what) => what,
         })?;
-        self.runner.limit = LEAST_LIMIT.max(10 * begin.elapsed()).min(10 * FIRST_LIMIT);
+        self.run_took = begin.elapsed();
+        self.runner.limit = LEAST_LIMIT.max(10 * self.run_took).min(10 * FIRST_LIMIT);
         Ok(report)
+    }
+
+    /// What is to come, in a sentence: some choices drop out soon, and what is confirmed may have to be measured anew.
+    pub fn outlook(&self, rounds: u32) -> String {
+        let choices: usize = self.knobs.iter().map(|knob| knob.choices.len()).sum();
+        let none: Vec<Vec<Candidate>> = self
+            .knobs
+            .iter()
+            .map(|knob| knob.choices.iter().map(|_| Candidate::default()).collect())
+            .collect();
+        let runs = rounds * (settings(&none, &self.knobs).len() as u32 + 2);
+        let took_s = self.run_took.as_secs_f64();
+        format!(
+            "{choices} algorithms for {} operations, {runs} runs of {took_s:.1} s at the most: up to {:.0} minutes",
+            self.knobs.len(),
+            (f64::from(runs) * took_s / 60.0).ceil()
+        )
     }
 
     /// The change by what was chosen.
@@ -137,18 +157,21 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The best choice of each knob, if it seems better than none: fresh runs show whether it is. Choices for all operations are compared with those for
+    /// The best choice of each knob, if it seems better than none: fresh runs show whether it is. Those that were better for certain come first, since
+    /// the fastest of many uncertain ones was lucky. Choices for all operations are compared with those for
     /// single ones by the time that they save.
     pub fn best(&self, tried: &Tried) -> Chosen {
         let mut chosen = Chosen::new();
         for (knob, found) in tried.iter().enumerate() {
             let better = found.iter().enumerate().filter_map(|(choice, found)| match found {
                 Found::Difference(Some(difference)) if difference.median < 0.0 => {
-                    Some((choice, difference.median))
+                    Some((choice, (!difference.is_faster(), difference.median)))
                 }
                 _ => None,
             });
-            if let Some((choice, _)) = better.min_by(|one, other| one.1.total_cmp(&other.1)) {
+            if let Some((choice, _)) =
+                better.min_by(|(_, one), (_, other)| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)))
+            {
                 chosen.insert(knob, choice);
             }
         }

@@ -20,7 +20,7 @@ EXAMPLES:
 ///
 /// Time is that of all ranks in the program. It is divided in four: Waiting for other ranks, as sampled in the run; Network, what the
 /// operation takes when its communicator has the network to itself; Siblings, what it takes longer when all communicators of the
-/// family communicate at once; and Not explained, what is left: other traffic at the same time, cold caches, waiting that no sample
+/// family communicate at once; and Rest, what is not explained: other traffic at the same time, cold caches, waiting that no sample
 /// shows. Of operations with vectors of lengths (MPI_Alltoallv), all that is no waiting is not explained, since their blocks are replayed as
 /// equally long. The waiting has a 95 % interval, network and siblings have that of the middle half of the repetitions: in CSV and JSON as
 /// columns, and in the sentences. Rate is the volume by the time without waiting, At once and Alone that of the replay, for each rank.
@@ -43,7 +43,7 @@ pub struct CompareNetworkArgs {
 const HEADS: [sheet::Head; 25] = [
     sheet::fixed("comm", "COMM"),
     sheet::fixed("call", "CALL"),
-    sheet::number("block_bytes", "Size"),
+    sheet::number("block_bytes", "Block"),
     sheet::number("size_min", "MIN"),
     sheet::number("size_max", "MAX"),
     sheet::number("calls", "Calls").hidden_at(4),
@@ -57,7 +57,7 @@ const HEADS: [sheet::Head; 25] = [
     sheet::number("siblings_s", "Siblings"),
     sheet::number("siblings_low_s", "from"),
     sheet::number("siblings_high_s", "to"),
-    sheet::number("not_explained_s", "Not explained"),
+    sheet::number("not_explained_s", "Rest"),
     sheet::number("bytes", "Volume").hidden_at(0),
     sheet::number("bytes_per_s", "Rate/s").hidden_at(3),
     sheet::number("together_bytes_per_s", "At once/s").hidden_at(2),

@@ -233,7 +233,9 @@ pub fn answer(args: &EfficiencyArgs, view: &ProfileView) -> Result<Answer> {
         answer.sheets.insert(0, efficiencies(&all, &regions, split.as_ref(), form.table));
         answer.caveats.extend(split.as_ref().and_then(Split::limits));
     }
-    if let Some(comparison) = Comparison::find(view, &args.network)? {
+    let (comparison, unreadable) = Comparison::find(view, &args.network)?;
+    answer.caveats.extend(unreadable);
+    if let Some(comparison) = comparison {
         closing = beside(&mut answer, comparison, closing, &all, form);
     }
     answer.caveats.extend(interrupted::warning(view));

@@ -157,6 +157,8 @@ pub struct Facts<'a> {
     pub waits: Option<Report>,
     /// The network as the program got it beside a replay, if there is one.
     pub network: Option<Comparison>,
+    /// A sentence on a file beside the profile that cannot be read.
+    pub unreadable_network: Option<String>,
     /// Where in the program calls are made; nothing of a profile without call sites.
     pub places: Vec<PlaceSum>,
     pub cut_off: Option<ProfileError>,
@@ -221,6 +223,7 @@ impl<'a> Facts<'a> {
             comms,
             waits: measured_waits(view, filter)?,
             network: None,
+            unreadable_network: None,
             places: places(view, &of_ranks)?,
             cut_off: groups.cut_off.take(),
         })

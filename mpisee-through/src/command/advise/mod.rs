@@ -131,7 +131,7 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     matched::need_chosen(&view, &args.filter)?;
     let mut facts = Facts::gather(&view, &args.filter)?;
-    facts.network = Comparison::find(&view, &args.network)?;
+    (facts.network, facts.unreadable_network) = Comparison::find(&view, &args.network)?;
     let findings = findings(&facts);
     let verdict = verdict::verdict(&facts);
     let drawn = match args.output.format() {
@@ -150,7 +150,7 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
 pub fn of_run(view: &ProfileView) -> Result<Answer> {
     let everything = CommFilter::default();
     let mut facts = Facts::gather(view, &everything)?;
-    facts.network = Comparison::find(view, &NetworkArgs::default())?;
+    (facts.network, facts.unreadable_network) = Comparison::find(view, &NetworkArgs::default())?;
     let findings = findings(&facts);
     let verdict = verdict::verdict(&facts);
     Ok(answer(view, facts, &findings, &verdict))
@@ -176,6 +176,7 @@ fn answer(view: &ProfileView, mut facts: Facts<'_>, findings: &[Finding], verdic
     if let Some(places) = interrupted::last_places(view) {
         answer.caveats.splice(0..0, [places, OF_INTERRUPTED.to_owned()]);
     }
+    answer.caveats.extend(facts.unreadable_network.take());
     answer.values.push(("verdict", verdict.into()));
     answer
 }
