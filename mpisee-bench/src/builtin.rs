@@ -28,6 +28,16 @@ impl fmt::Display for Direction {
     }
 }
 
+/// The directions of a ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Around {
+    /// Each rank to the next one
+    #[default]
+    Uni,
+    /// Each rank to the next one and to the one before
+    Bi,
+}
+
 /// How two ranks exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Exchange {
@@ -69,8 +79,8 @@ pub enum Builtin {
     Fan(Groups, Direction),
     /// k ranks of a group to k ranks of another: the paper's symmetric pattern.
     Dense(Groups, Direction),
-    /// Each rank to the next one, and with `Direction::Bi` to the one before.
-    Ring(Direction),
+    /// Each rank to its neighbours on a ring.
+    Ring(Around),
     /// Each rank of a grid to its neighbours.
     Halo {
         /// Ranks along each dimension.
@@ -188,7 +198,7 @@ impl Builtin {
                     }
                 }))
             }
-            Builtin::Ring(direction) => ring(*direction, bytes, ranks, backend),
+            Builtin::Ring(direction) => Ok(ring(*direction, bytes, ranks, backend)),
             Builtin::Halo { dimensions, periodic } => halo(dimensions, *periodic, bytes, ranks, backend),
             Builtin::AllToAll => {
                 let mut all = Places::default();
@@ -314,17 +324,15 @@ fn point_to_point(
     }
 }
 
-fn ring(direction: Direction, bytes: u64, ranks: u32, backend: Backend) -> Result<Pattern, String> {
+fn ring(direction: Around, bytes: u64, ranks: u32, backend: Backend) -> Pattern {
     let mut all = Places::default();
     for rank in 0..ranks {
         all.add(rank, (rank + 1) % ranks, bytes);
     }
-    match direction {
-        Direction::Uni => {}
-        Direction::Bi => (0..ranks).for_each(|rank| all.add((rank + 1) % ranks, rank, bytes)),
-        Direction::Omni => return Err("a ring has --direction uni or bi".to_owned()),
+    if direction == Around::Bi {
+        (0..ranks).for_each(|rank| all.add((rank + 1) % ranks, rank, bytes));
     }
-    Ok(all.step("ring", backend))
+    all.step("ring", backend)
 }
 
 /// As even a grid as there is: the prime factors of `ranks`, the largest first, each to the shortest dimension.

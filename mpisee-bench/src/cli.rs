@@ -1,7 +1,7 @@
 //! The command line, which the starter and the program for each MPI share.
 
 use crate::backend::Backend;
-use crate::builtin::{Builtin, Direction, Exchange, Groups, grid};
+use crate::builtin::{Around, Builtin, Direction, Exchange, Groups, grid};
 use crate::collective::Collective;
 use crate::language::Program;
 use crate::memory::MemoryKind;
@@ -12,7 +12,7 @@ use crate::tune::TuneArgs;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use mpisee_profile::RankSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -115,9 +115,9 @@ pub struct Settings {
     #[arg(long, global = true)]
     pub assume_gpu_aware: bool,
 
-    /// The form of the results
-    #[arg(long, global = true, value_name = "FORM", value_enum, default_value_t = Format::Table)]
-    pub format: Format,
+    /// The form of the results (default: that of the ending of --output, .csv or .json, else table)
+    #[arg(long, global = true, value_name = "FORM", value_enum)]
+    format: Option<Format>,
 
     /// Where results go (default: standard output; models: network.json; tune: files that begin with app.tuned)
     #[arg(long, short, global = true, value_name = "FILE")]
@@ -126,6 +126,24 @@ pub struct Settings {
     /// The build of mpisee-bench, where nothing shows which MPI is running: a name of mpisee --flavours
     #[arg(long, global = true, value_name = "NAME")]
     pub flavour: Option<String>,
+}
+
+impl Settings {
+    /// The form of what goes to standard output beside a file.
+    pub fn format(&self) -> Format {
+        self.format.unwrap_or_default()
+    }
+
+    /// The form of measurements, which go to the output itself.
+    pub fn format_of_output(&self) -> Format {
+        let ending = self.output.as_deref().and_then(Path::extension).and_then(OsStr::to_str);
+        let by_ending = match ending {
+            Some("csv") => Format::Csv,
+            Some("json") => Format::Json,
+            _ => Format::Table,
+        };
+        self.format.unwrap_or(by_ending)
+    }
 }
 
 /// The backend and memory of messages.
@@ -220,9 +238,9 @@ pub enum Command {
     Dense(GroupArgs),
     /// Each rank to the next
     Ring {
-        /// Also to the one before
-        #[arg(long, value_enum, default_value_t = Direction::Uni)]
-        direction: Direction,
+        /// The directions
+        #[arg(long, value_enum, default_value_t = Around::Uni)]
+        direction: Around,
         /// The backend of the messages.
         #[command(flatten)]
         with: With,
@@ -379,7 +397,7 @@ impl Command {
                 one("stripe", Builtin::Stripe { size, within }, with)
             }
             Command::Collective { name, members, root, backend } => {
-                collectives(name, members, *root, *backend)
+                collectives(name, members, *root, *backend, ranks)
             }
             Command::Run { files, set } => files.iter().map(|path| file(path, set)).collect(),
             Command::Network(_) | Command::Tune(_) | Command::Trial { .. } => Ok(Vec::new()),
@@ -387,14 +405,22 @@ impl Command {
     }
 }
 
-fn collectives(name: &str, members: &[RankSet], root: u32, by: Library) -> Result<Vec<Named>, String> {
+fn collectives(
+    name: &str,
+    members: &[RankSet],
+    root: u32,
+    by: Library,
+    ranks: u32,
+) -> Result<Vec<Named>, String> {
     let all = match (name, by) {
         ("all", Library::Mpi) => Collective::ALL.to_vec(),
         ("all", Library::Nccl) => Collective::of_nccl().collect(),
         _ => vec![name.parse()?],
     };
     let backend = if by == Library::Nccl { Backend::Nccl } else { Backend::Isend };
-    let members: Vec<Vec<u32>> = members.iter().map(|set| set.iter().collect()).collect();
+    // One more than there can be shows that these are too many.
+    let most = ranks as usize + 1;
+    let members: Vec<Vec<u32>> = members.iter().map(|set| set.iter().take(most).collect()).collect();
     let named = |collective: Collective| Named {
         name: match by {
             Library::Mpi => collective.name(),

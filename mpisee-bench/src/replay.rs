@@ -4,14 +4,17 @@
 use crate::backend::Backend;
 use crate::builtin::Places;
 use crate::collective::Collective;
-use crate::pattern::{CollectiveCall, LARGEST_MESSAGE, Pattern, Step};
+use crate::pattern::{CollectiveCall, Pattern, Step};
 use mpisee_profile::comm_name::{CommName, is_one_per_process};
 use mpisee_profile::network::MESSAGES;
 use mpisee_profile::requests::Requests;
 use mpisee_profile::rows::{CallRow, CommRow, PeerRow, Row};
 use mpisee_profile::{Kind, Operation, Profile};
 use serde::{Deserialize, Serialize};
+use sizes::SentSizes;
 use std::collections::{BTreeMap, HashMap};
+
+mod sizes;
 
 /// All that is replayed of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,7 +55,7 @@ pub struct Item {
     pub busiest: usize,
     /// The operation, or [`MESSAGES`].
     pub call: String,
-    /// The size class; of messages the smallest and largest mean between two ranks.
+    /// The size class; of messages the smallest and the largest that are replayed.
     pub size: [u64; 2],
     /// The bytes of a block, or of a message on average.
     pub bytes: u64,
@@ -73,7 +76,7 @@ pub struct Sent {
     pub source: u32,
     /// The rank that receives.
     pub destination: u32,
-    /// The bytes of a message, on average.
+    /// The bytes of a message, on average over those of about its size, or over all.
     pub bytes: u64,
     /// The messages in the profile.
     pub count: u64,
@@ -124,6 +127,11 @@ impl Plan {
 }
 
 impl Item {
+    /// The same, as what is not replayed.
+    pub fn left_out(self, reason: String) -> LeftOut {
+        LeftOut { family: self.family, call: self.call, reason, time_s: self.time_s }
+    }
+
     /// The patterns with all communicators at once, or with one of them alone: one of a collective operation; of messages one for all pairs
     /// of ranks with numbers of messages that are not too different, since one pattern cannot have a message from here and thousands from there.
     pub fn patterns(&self, alone: Option<usize>) -> Vec<Weighted> {
@@ -227,6 +235,7 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
     let requests = Requests::of(profile).map_err(failed)?;
     let mut sums: BTreeMap<(String, String, [u64; 2]), Sum> = BTreeMap::new();
     let mut message_s: BTreeMap<String, f64> = BTreeMap::new();
+    let mut sizes: BTreeMap<(String, u32), SentSizes> = BTreeMap::new();
     let mut left_out: BTreeMap<(String, String, &'static str), f64> = BTreeMap::new();
     for row in profile.rows::<CallRow>().map_err(failed)? {
         let row = row.map_err(failed)?;
@@ -241,7 +250,10 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
             Treatment::LeftOut(why) => {
                 *left_out.entry((family, row.call, why)).or_default() += row.time_s.0;
             }
-            Treatment::Messages => *message_s.entry(row.comm).or_default() += row.time_s.0,
+            Treatment::Messages => {
+                sizes.entry((row.comm.clone(), row.rank)).or_default().add_call(&row);
+                *message_s.entry(row.comm).or_default() += row.time_s.0;
+            }
             Treatment::Collective(collective) => {
                 let key = (family, row.call.clone(), [row.size_min, row.size_max]);
                 sums.entry(key).or_default().add(&row, collective, comm.size);
@@ -250,7 +262,7 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
     }
     let mut items: Vec<Item> =
         sums.into_iter().filter_map(|(key, sum)| collective_item(key, sum, &comms)).collect();
-    let (of_messages, without) = message_items(profile, &comms, message_s).map_err(failed)?;
+    let (of_messages, without) = message_items(profile, &comms, message_s, sizes).map_err(failed)?;
     items.extend(of_messages);
     for (comm, time_s) in without {
         let why = "no message was sent on it";
@@ -262,10 +274,23 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
         .into_iter()
         .map(|((family, call, why), time_s)| LeftOut { family, call, reason: why.to_owned(), time_s })
         .collect();
+    let run = profile.run();
+    let items = that_can_be_replayed(items, run.ranks, &mut left_out);
     let kept = keep(items, time_s, &mut left_out);
     left_out.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
-    let run = profile.run();
     Ok(Plan { command: run.command.clone(), ranks: run.ranks, items: kept, left_out, time_s })
+}
+
+/// The items without those that no pattern can have, as blocks of more bytes than C's `int` counts; these are left out, with the reason.
+fn that_can_be_replayed(items: Vec<Item>, ranks: u32, left_out: &mut Vec<LeftOut>) -> Vec<Item> {
+    let mut kept = Vec::new();
+    for item in items {
+        match item.patterns(None).iter().try_for_each(|it| it.pattern.check(ranks)) {
+            Ok(()) => kept.push(item),
+            Err(fault) => left_out.push(item.left_out(fault.what)),
+        }
+    }
+    kept
 }
 
 /// The items that are replayed of all, which come by falling time; the others are left out, with the reason.
@@ -283,13 +308,13 @@ fn keep(items: Vec<Item>, time_s: f64, left_out: &mut Vec<LeftOut>) -> Vec<Item>
             true => "it takes little time".to_owned(),
             false => format!("{MOST_ITEMS} operations are replayed at the most"),
         };
-        let Item { family, call, time_s, .. } = item;
+        let out = item.left_out(reason);
         // Of one operation all sizes together.
-        let same =
-            left_out.iter_mut().find(|it| (&it.family, &it.call, &it.reason) == (&family, &call, &reason));
-        match same {
-            Some(same) => same.time_s += time_s,
-            None => left_out.push(LeftOut { family, call, reason, time_s }),
+        let is_same =
+            |it: &&mut LeftOut| (&it.family, &it.call, &it.reason) == (&out.family, &out.call, &out.reason);
+        match left_out.iter_mut().find(is_same) {
+            Some(same) => same.time_s += out.time_s,
+            None => left_out.push(out),
         }
     }
     kept
@@ -417,11 +442,13 @@ fn message_items(
     profile: &Profile,
     comms: &HashMap<String, CommRow>,
     mut message_s: BTreeMap<String, f64>,
+    mut sizes: BTreeMap<(String, u32), SentSizes>,
 ) -> Result<(Vec<Item>, BTreeMap<String, f64>), mpisee_profile::ProfileError> {
     let mut pairs: BTreeMap<String, Vec<PeerRow>> = BTreeMap::new();
     for row in profile.rows::<PeerRow>()? {
         let row = row?;
         if row.sent_messages > 0 && message_s.contains_key(&row.comm) {
+            sizes.entry((row.comm.clone(), row.rank)).or_default().add_peer(&row);
             pairs.entry(row.comm.clone()).or_default().push(row);
         }
     }
@@ -435,13 +462,10 @@ fn message_items(
     let item = |(family, by_comm): (String, BTreeMap<String, f64>)| {
         let (names, busiest) = by_time(&by_comm)?;
         let all: Vec<&PeerRow> = names.iter().flat_map(|name| &pairs[name]).collect();
-        let mean = |row: &PeerRow| (row.sent_bytes / row.sent_messages).min(LARGEST_MESSAGE);
-        let message = |row: &PeerRow| Sent {
-            source: row.rank,
-            destination: row.peer,
-            bytes: mean(row),
-            count: row.sent_messages,
-        };
+        let sent = |row: &PeerRow| sizes[&(row.comm.clone(), row.rank)].sent(row);
+        let messages: Vec<Vec<Sent>> =
+            names.iter().map(|name| pairs[name].iter().flat_map(sent).collect()).collect();
+        let each = || messages.iter().flatten().map(|it| it.bytes);
         let calls: u64 = all.iter().map(|row| row.sent_messages).sum();
         let bytes: u64 = all.iter().map(|row| row.sent_bytes).sum();
         Some(Item {
@@ -449,12 +473,12 @@ fn message_items(
             comms: with_members(&names, comms),
             busiest,
             call: MESSAGES.to_owned(),
-            size: [all.iter().map(|row| mean(row)).min()?, all.iter().map(|row| mean(row)).max()?],
+            size: [each().min()?, each().max()?],
             bytes: bytes / calls,
             calls,
             volume: bytes,
             time_s: by_comm.values().sum(),
-            messages: names.iter().map(|name| pairs[name].iter().map(message).collect()).collect(),
+            messages,
         })
     };
     Ok((families.into_iter().filter_map(item).collect(), message_s))

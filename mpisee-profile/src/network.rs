@@ -244,14 +244,16 @@ impl Network {
         // The version decides whether the rest can be understood, so it is looked at first.
         let value: serde_json::Value = serde_json::from_str(&text).map_err(malformed)?;
         match value.get("network_version").and_then(serde_json::Value::as_u64) {
-            Some(version) if version > u64::from(NETWORK_VERSION) => Err(ProfileError::Malformed {
-                path: path.to_owned(),
-                line: 1,
-                why: format!(
-                    "it has network_version {version}, this program reads up to {NETWORK_VERSION}; use the \
+            Some(version) if version == 0 || version > u64::from(NETWORK_VERSION) => {
+                Err(ProfileError::Malformed {
+                    path: path.to_owned(),
+                    line: 1,
+                    why: format!(
+                        "it has network_version {version}, this program reads up to {NETWORK_VERSION}; use the \
                      mpisee-through that came with the mpisee-bench that wrote it"
-                ),
-            }),
+                    ),
+                })
+            }
             Some(_) => {
                 let network: Network = serde_json::from_str(&text).map_err(malformed)?;
                 match network.absurd() {
@@ -291,6 +293,12 @@ impl Network {
             let all: Vec<_> = points.chain([("gap_s", pair.gap_s)]).collect();
             all.into_iter().map(move |(name, value)| (format!("{name} {of_pair}"), value))
         });
+        let of_cores = self.replays.iter().filter_map(|it| it.no_core).chain(self.no_core);
+        if let Some(share) = of_cores.into_iter().find(|share| !(0.0..=1.0).contains(share)) {
+            return Some(format!(
+                "a no_core is {share}, and not a part from 0 to 1; make the file anew with mpisee-bench"
+            ));
+        }
         let is_absurd = |(_, value): &(String, f64)| !(0.0..=DAY_S).contains(value);
         let (what, value) = of_replays.chain(of_pairs).find(is_absurd)?;
         Some(format!("the {what} is {value}, which was not measured; make the file anew with mpisee-bench"))
@@ -317,6 +325,9 @@ mod tests {
     fn a_file_is_read_as_it_was_written() {
         let network = Network { network_version: NETWORK_VERSION, ranks: 7, ..Network::default() };
         assert_eq!(written(&network.text()), Ok(network));
+        let lacking = Network { no_core: Some(99.0), network_version: NETWORK_VERSION, ..Network::default() };
+        assert!(written(&lacking.text()).unwrap_err().contains("no_core is 99"));
+        assert!(written("{\"network_version\": 0}").is_err());
         assert!(written("{}").unwrap_err().contains("no network_version"));
         assert!(written("{\"network_version\": 99}").unwrap_err().contains("99"));
         assert!(written("[").is_err());

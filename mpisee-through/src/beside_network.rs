@@ -380,6 +380,18 @@ fn waiting_of(replay: &Replay, time_s: f64, waiting: &WaitingBy) -> Option<(Esti
 const NAMED: f64 = 0.1;
 
 impl Compared {
+    /// The sizes that were replayed, for the sentence.
+    fn sizes(&self) -> String {
+        let Replay { call, bytes, size_min, size_max, .. } = &self.replay;
+        let [mean, least, most] = [*bytes, *size_min, *size_max].map(human_bytes);
+        match (call == MESSAGES, bytes) {
+            (_, 0) => String::new(),
+            (true, _) if least != most => format!(" of {least} to {most}, {mean} on average,"),
+            (true, _) => format!(" of {mean}"),
+            (false, _) => format!(" with blocks of {mean}"),
+        }
+    }
+
     /// A sentence on what dominates.
     pub fn verdict(&self) -> String {
         let Compared { replay, parts, .. } = self;
@@ -389,8 +401,7 @@ impl Compared {
             [low, high] if low == high => String::new(),
             [low, high] => format!(", {} to {high}", low.trim_end_matches(" %")),
         };
-        let sizes =
-            if replay.bytes > 0 { format!(" of {}", human_bytes(replay.bytes)) } else { String::new() };
+        let sizes = self.sizes();
         let [rate, together, alone] =
             self.rates().map(|rate| format!("{}/s", human_bytes(rate.round() as u64)));
         let call = if replay.call == MESSAGES { "Messages" } else { &replay.call };
@@ -412,7 +423,7 @@ impl Compared {
             let shared = if self.had_cores { "the network" } else { "the network or the cores" };
             causes.push(match parts.siblings.low > 0.0 {
                 true => format!(
-                    "the siblings share {shared} ({}{})",
+                    "as far as they communicate at the same time, the siblings share {shared} ({}{})",
                     percent(parts.siblings.total),
                     range(parts.siblings)
                 ),
@@ -423,15 +434,13 @@ impl Compared {
             });
         }
         match parts.waiting {
+            Some(waiting) if self.is_of_all_sizes && share(waiting.high) >= NAMED => causes.push(format!(
+                "waiting is {} if it is as in all sizes of the call together (measured; of this size{})",
+                percent(waiting.total),
+                range(waiting).trim_start_matches(',')
+            )),
             Some(waiting) if share(waiting.total) >= NAMED => {
-                causes.push(match self.is_of_all_sizes {
-                    true => format!(
-                        "waiting is {} if it is as in all sizes of the call together (measured; of this size{})",
-                        percent(waiting.total),
-                        range(waiting).trim_start_matches(',')
-                    ),
-                    false => format!("waiting is {} (measured{})", percent(waiting.total), range(waiting)),
-                });
+                causes.push(format!("waiting is {} (measured{})", percent(waiting.total), range(waiting)));
             }
             Some(_) => {}
             None => causes.push("waiting was not measured".to_owned()),
@@ -455,7 +464,7 @@ impl Compared {
             )),
             Some(Doubt::Longer) => causes.push(
                 match replay.call == MESSAGES {
-                    true => "the replay, in which all messages between two ranks are of their mean length, took longer than the program, so what the network takes is not known",
+                    true => "the replay, whose messages have the mean sizes of the program's, took longer than the program, so what the network takes is not known",
                     false => "the replay took longer than the program, so measure it again on cores that nobody else uses",
                 }
                 .to_owned(),

@@ -287,7 +287,7 @@ fn advice_names_siblings_that_share_the_network() {
     assert_eq!((shared["about"].as_str(), shared["cost_s"].as_f64()), (Some("W_s1.*"), Some(4.0)));
     let what = shared["finding"].as_str().unwrap();
     assert!(
-        what.contains("MPI_Alltoall of 1.00 MiB on W_s1.*")
+        what.contains("MPI_Alltoall with blocks of 1.00 MiB on W_s1.*")
             && what.contains("the siblings share the network (40 %, 39 to 41 %)"),
         "{what}"
     );

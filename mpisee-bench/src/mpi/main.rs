@@ -80,7 +80,7 @@ fn run(world: &SimpleCommunicator) -> Result<(), Failed> {
         agree(world, check_folder(output))?;
     }
     let patterns = agree(world, command.patterns(ranks))?;
-    if settings.format == Format::Table && settings.output.is_none() && world.rank() == 0 {
+    if settings.format_of_output() == Format::Table && settings.output.is_none() && world.rank() == 0 {
         println!("{}", setting.text());
     }
     let mut all = Vec::new();
@@ -98,7 +98,7 @@ fn run(world: &SimpleCommunicator) -> Result<(), Failed> {
         }
     }
     let written = if world.rank() == 0 {
-        write(&output::text(&all, settings.format), settings.output.as_deref())
+        write(&output::text(&all, settings.format_of_output()), settings.output.as_deref())
     } else {
         Ok(())
     };

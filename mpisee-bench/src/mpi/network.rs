@@ -15,10 +15,9 @@ use mpisee_bench::memory::MemoryKind;
 use mpisee_bench::model::{self, interface};
 use mpisee_bench::network::{self, now};
 use mpisee_bench::output::Format;
+use mpisee_bench::pattern::Pattern;
 use mpisee_bench::statistics::Summary;
-use mpisee_profile::network::{
-    InterfaceModel, NETWORK_VERSION, Network, PairClass, PairModel, PairPoint, Replay,
-};
+use mpisee_profile::network::{InterfaceModel, NETWORK_VERSION, Network, PairClass, PairModel, PairPoint};
 use std::collections::BTreeMap;
 use std::os::raw::c_int;
 use std::path::Path;
@@ -46,6 +45,13 @@ pub fn measure(
         _ => network::check_folder(output(settings)),
     };
     agree(world, enough)?;
+    // Models go beside the replays that are in the file; rank 0 alone reads it.
+    let memory = memory_of(settings, backend);
+    let before = match world.rank() {
+        0 => super::replay::before(output(settings), setting, memory).map(Some),
+        _ => Ok(None),
+    };
+    let before = agree(world, before)?.unwrap_or_default();
     let watch = Watch::start();
     let mut pairs = Vec::new();
     for (class, ranks) in pairs_of_classes(setting) {
@@ -63,7 +69,7 @@ pub fn measure(
         no_core,
         pairs,
         interfaces,
-        replays: if world.rank() == 0 { kept_replays(setting, settings, backend) } else { Vec::new() },
+        replays: before.replays,
     };
     let written = if world.rank() == 0 { write(&network, setting, settings) } else { Ok(()) };
     agree(world, written)
@@ -76,13 +82,6 @@ fn memory_of(settings: &Settings, backend: Backend) -> Option<String> {
     (kind != MemoryKind::Host).then(|| kind.name().to_owned())
 }
 
-/// The replays that are in the file already, if it is of this MPI and this kind of memory; models go beside them.
-fn kept_replays(setting: &Setting, settings: &Settings, backend: Backend) -> Vec<Replay> {
-    let found = Network::read(output(settings)).ok();
-    let found = found.filter(|it| it.mpi == setting.mpi && it.memory == memory_of(settings, backend));
-    found.map_or_else(Vec::new, |found| found.replays)
-}
-
 fn output(settings: &Settings) -> &Path {
     settings.output.as_deref().unwrap_or(Path::new("network.json"))
 }
@@ -90,7 +89,7 @@ fn output(settings: &Settings) -> &Path {
 fn write(network: &Network, setting: &Setting, settings: &Settings) -> Result<(), String> {
     let path = output(settings);
     std::fs::write(path, network.text()).map_err(|why| format!("writing {}: {why}", path.display()))?;
-    match settings.format {
+    match settings.format() {
         Format::Table => {
             println!("{}", setting.text());
             print!("{}", network::text(network, setting.nodes()));
@@ -130,7 +129,7 @@ fn pair(
 ) -> Result<PairModel, Failed> {
     let times = |exchange, window, bytes| {
         let builtin = Builtin::PointToPoint { ranks, exchange, window };
-        let pattern = agree(world, builtin.pattern(bytes, world.size() as u32, backend))?;
+        let pattern = agree(world, checked(world, &builtin, bytes, backend))?;
         let times = measure::time(world, &pattern, effort)?;
         let parts = if exchange == Exchange::PingPong { pattern.parts } else { window };
         Ok(Summary::of(&times.longest_s).divided(parts.into()))
@@ -167,6 +166,19 @@ fn pair(
         gap_per_byte_s,
         points,
     })
+}
+
+/// A built-in pattern that can be carried out.
+fn checked(
+    world: &SimpleCommunicator,
+    builtin: &Builtin,
+    bytes: u64,
+    backend: Backend,
+) -> Result<Pattern, String> {
+    let ranks = world.size() as u32;
+    let pattern = builtin.pattern(bytes, ranks, backend)?;
+    pattern.check(ranks).map_err(|fault| fault.what)?;
+    Ok(pattern)
 }
 
 /// The largest message that the first rank can send while the second takes no part, by bisection; `None` where none is, or
@@ -256,7 +268,7 @@ fn interfaces(
                 "rail" => Builtin::Rail(groups, Direction::Uni),
                 _ => Builtin::Fan(groups, Direction::Uni),
             };
-            let pattern = agree(world, builtin.pattern(INTERFACE_BYTES, world.size() as u32, backend))?;
+            let pattern = agree(world, checked(world, &builtin, INTERFACE_BYTES, backend))?;
             let times = measure::time(world, &pattern, effort)?;
             rates.push(pattern.moved() as f64 / Summary::of(&times.longest_s).min_s);
         }

@@ -3,7 +3,9 @@
 use super::agree::{Failed, agree};
 use super::cores::Watch;
 use super::measure::{self, Effort};
+use super::memory;
 use super::place::Setting;
+use mpi::collective::SystemOperation;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use mpisee_bench::cli::Settings;
@@ -30,7 +32,7 @@ pub fn measure(
     // Rank 0 alone reads files.
     let read = if world.rank() == 0 {
         network::check_folder(output)
-            .and_then(|()| Ok((read(path)?, before(output, setting, settings.memory)?)))
+            .and_then(|()| Ok((read(path)?, before(output, setting, kind(settings))?)))
             .map(Some)
     } else {
         Ok(None)
@@ -48,6 +50,8 @@ pub fn measure(
         )),
     };
     agree(world, fits)?;
+    let mut plan = plan;
+    leave_out_what_is_too_large(world, &mut plan);
     let mut replays = Vec::new();
     for item in &plan.items {
         replays.push(replay(world, &plan, item, effort)?);
@@ -59,6 +63,22 @@ pub fn measure(
     agree(world, written)
 }
 
+/// Leaves out the operations whose buffers do not fit into the memory of a node, on all ranks alike.
+fn leave_out_what_is_too_large(world: &SimpleCommunicator, plan: &mut Plan) {
+    let ranks_without = |item: &Item| {
+        // Each check is one of all ranks, whatever it finds on this node.
+        let patterns = item.patterns(None).into_iter();
+        let fits = patterns.fold(true, |fits, it| fits & memory::check(world, &it.pattern).is_ok());
+        let (own, mut all) = (u32::from(!fits), 0);
+        world.all_reduce_into(&own, &mut all, SystemOperation::sum());
+        all
+    };
+    let (too_large, items) = plan.items.drain(..).partition(|item: &Item| ranks_without(item) > 0);
+    plan.items = items;
+    let reason = "its buffers do not fit into memory".to_owned();
+    plan.left_out.extend(too_large.into_iter().map(|item: Item| item.left_out(reason.clone())));
+}
+
 fn read(path: &Path) -> Result<Plan, String> {
     let plan = plan(&Profile::open(path).map_err(|error| error.to_string())?)?;
     match plan.items.is_empty() {
@@ -67,15 +87,21 @@ fn read(path: &Path) -> Result<Plan, String> {
     }
 }
 
-/// The content of the file so far, if it is of this MPI; replays go beside the models.
-fn before(output: &Path, setting: &Setting, memory: Option<MemoryKind>) -> Result<Network, String> {
+/// The kind of memory as the file has it.
+fn kind(settings: &Settings) -> Option<String> {
+    settings.memory.filter(|&kind| kind != MemoryKind::Host).map(|kind| kind.name().to_owned())
+}
+
+/// The content of the file so far; fails if there is one that is not of this MPI and this kind of memory. Replays and models go beside each
+/// other.
+pub fn before(output: &Path, setting: &Setting, memory: Option<String>) -> Result<Network, String> {
     let fresh = Network {
         network_version: NETWORK_VERSION,
         measured: now(),
         mpi: setting.mpi.clone(),
         hosts: setting.hosts.clone(),
         ranks: setting.places.len() as u32,
-        memory: memory.filter(|&kind| kind != MemoryKind::Host).map(|kind| kind.name().to_owned()),
+        memory,
         ..Network::default()
     };
     if !output.exists() {
@@ -84,7 +110,7 @@ fn before(output: &Path, setting: &Setting, memory: Option<MemoryKind>) -> Resul
     let found = Network::read(output).map_err(|error| error.to_string())?;
     if found.mpi != setting.mpi || found.memory != fresh.memory {
         return Err(format!(
-            "{} is of {} or of other settings or --memory than this run; give the replay another file with --output",
+            "{} is of {} or of other settings or --memory than this run; name another file with --output",
             output.display(),
             found.mpi.library.split(',').next().unwrap_or_default()
         ));
@@ -166,7 +192,7 @@ fn write(
     network.replays.retain(|it| it.command != plan.command || it.ranks != plan.ranks);
     network.replays.extend(replays.iter().cloned());
     std::fs::write(output, network.text()).map_err(|why| format!("writing {}: {why}", output.display()))?;
-    if settings.format != Format::Table {
+    if settings.format() != Format::Table {
         return Ok(());
     }
     println!("{}", setting.text());

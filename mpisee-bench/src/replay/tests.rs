@@ -56,6 +56,29 @@ fn communicators_of_single_ranks_are_not_replayed_among_all() {
     assert!(odd.items.is_empty() && odd.left_out[0].reason.contains("one by one"), "{odd:?}");
 }
 
+/// A split may leave a rank alone; a communicator is named by itself where its family has no other.
+#[test]
+fn a_family_of_one_has_the_name_of_its_communicator() {
+    let comms = [WORLD, "W_s1.0,W,MPI_Comm_split,1,1,0,,,,1,0,", "W_s2.0,W,MPI_Comm_split,2,1,0-1,,,,1,0,"];
+    let alone = ("W_s1.0", 0, "MPI_Bcast", 65_536, 10, 2.0);
+    let both = [0, 1].map(|rank| ("W_s2.0", rank, "MPI_Allgather", 4099, 10, 0.5));
+    let plan = planned(&comms, &[&both[..], &[alone]].concat(), &[]);
+    let [item] = &plan.items[..] else { panic!("{:?}", plan.items) };
+    assert_eq!((&*item.family, item.calls, item.volume), ("W_s2.0", 20, 20 * 4099));
+    let [left] = &plan.left_out[..] else { panic!("{:?}", plan.left_out) };
+    assert_eq!((&*left.reason, left.time_s), ("its communicators are of single ranks", 2.0));
+}
+
+/// MPI's counts are of elements: a block of large ones may have more bytes than a replay can count.
+#[test]
+fn what_no_pattern_can_have_is_left_out_with_the_reason() {
+    let of = |bytes: u64| [0, 1].map(|rank| ("W", rank, "MPI_Allreduce", bytes, 3, 0.5));
+    let plan = planned(&[WORLD], &[of(2_240_000_000), of(8)].concat(), &[]);
+    assert_eq!(plan.items.iter().map(|it| it.bytes).collect::<Vec<_>>(), [8]);
+    let [left] = &plan.left_out[..] else { panic!("{:?}", plan.left_out) };
+    assert!(left.reason.contains("2147483647 bytes") && left.time_s == 1.0, "{left:?}");
+}
+
 #[test]
 fn completing_collectives_is_no_time_of_messages() {
     let both = |call, bytes, calls, time_s| [0, 1].map(|rank| ("W", rank, call, bytes, calls, time_s));
@@ -153,4 +176,23 @@ fn what_the_most_operations_leave_out_is_named_and_summed() {
     assert_eq!(lines.len(), 36 + 1);
     assert!(lines[0].ends_with("0.5 % of the time: 64 operations are replayed at the most."), "{}", lines[0]);
     assert_eq!(lines[36], "Left out: 2000 other operations, 50.0 % of the time together.");
+}
+
+/// The mean of short and long messages would be of another kind than either.
+#[test]
+fn messages_have_the_sizes_of_the_calls_that_send_them() {
+    let calls = [
+        ("W", 0, "MPI_Sendrecv", 8, 1000, 0.5),
+        ("W", 0, "MPI_Isend", 40_000, 500, 0.5),
+        ("W", 0, "MPI_Irecv", 4, 1000, 0.5),
+    ];
+    let sent = |messages: &[(&str, u32, u32, u64, u64)]| -> Vec<(u64, u64)> {
+        let plan = planned(&[WORLD], &calls, messages);
+        plan.items[0].messages.iter().flatten().map(|it| (it.bytes, it.count)).collect()
+    };
+    let bytes = 1000 * 4 + 500 * 40_000;
+    assert_eq!(sent(&[("W", 0, 1, 1500, bytes)]), [(4, 1000), (40_000, 500)]);
+    // Where one peer gets other messages than another one, or the calls are not all, the mean is all that is known.
+    assert_eq!(sent(&[("W", 0, 1, 500, 500 * 40_000), ("W", 0, 0, 1000, 4000)]), [(40_000, 500), (4, 1000)]);
+    assert_eq!(sent(&[("W", 0, 1, 3000, 2 * bytes)]), [(13_336, 3000)]);
 }

@@ -143,6 +143,19 @@ fn open_mpi(report: &Report, items: &[Item]) -> Result<Vec<Knob>, String> {
              rules are not lost"
         ));
     }
+    // Rules switch on whatever variables force, also for operations that are not tuned.
+    let sleeping = report.variables.iter().find(|it| {
+        !uses_rules
+            && it.name.starts_with("coll_tuned_")
+            && it.name.ends_with("_algorithm")
+            && it.value != "0"
+    });
+    if let Some(Variable { name, value, .. }) = sleeping {
+        return Err(format!(
+            "{name} is set to {value}, which has no effect while {USE_RULES} is off, and rules switch it on; take it out (unset OMPI_MCA_{name}), \
+             or make it hold (OMPI_MCA_{USE_RULES}=1)"
+        ));
+    }
     let mut knobs = Vec::new();
     for (collective, places) in by_collective(items) {
         let name = collective.name()["MPI_".len()..].to_lowercase();

@@ -62,14 +62,17 @@ const MOST_ITEMS: usize = 16;
 
 /// Tunes, writes files and returns what to print.
 pub fn run(args: &TuneArgs, settings: &Settings) -> Result<String, String> {
-    if settings.format == Format::Csv {
+    if settings.format() == Format::Csv {
         return Err("tune prints a table or, with --format json, JSON; there is no CSV of it".to_owned());
     }
     let profile = Profile::open(&args.profile).map_err(|error| error.to_string())?;
     let plan = replay::plan(&profile)?;
     let items = costly(&plan, args.share);
     if items.is_empty() {
-        return Err(format!("'{}' has no collective operations to tune", args.profile.display()));
+        return Err(format!(
+            "'{}' has no collective operations that take a hundredth of the time in communication, so there is nothing to tune",
+            args.profile.display()
+        ));
     }
     check_environment(std::env::var_os(selection::FILE))?;
     let output = output_name(args, settings)?;
@@ -85,7 +88,7 @@ pub fn run(args: &TuneArgs, settings: &Settings) -> Result<String, String> {
         }
         replace(&file, &outcome.change.shell(), &folder)?;
     }
-    Ok(match settings.format {
+    Ok(match settings.format() {
         Format::Json => outcome.json(&file),
         _ => outcome.text(&file),
     })
@@ -202,7 +205,11 @@ fn tune(
     }
     eprintln!("mpisee-bench: {}", search.outlook(args.rounds));
     let tried = search.try_all(args.rounds)?;
-    let confirmed = search.confirm(search.best(&tried), args.rounds)?;
+    let (best, mut overlapped) = search.best(&tried);
+    let mut confirmed = search.confirm(best, args.rounds)?;
+    if confirmed.is_empty() {
+        confirmed = search.confirm(std::mem::take(&mut overlapped), args.rounds)?;
+    }
     let chosen: Chosen = confirmed.iter().map(|(&knob, it)| (knob, it.choice)).collect();
     let tried_change = search.change(&chosen);
     let program = match &args.program {
@@ -223,6 +230,7 @@ fn tune(
         knobs: search.knobs,
         tried,
         confirmed,
+        overlapped,
         change,
         program,
     })

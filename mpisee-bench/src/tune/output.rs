@@ -5,7 +5,7 @@ use super::knobs::Knob;
 use super::program::Program;
 use super::runner::Change;
 use super::runner::quoted;
-use super::search::{Confirmed, Found, Tried};
+use super::search::{Chosen, Confirmed, Found, Tried};
 use crate::output::{aligned, digits};
 use crate::replay::Item;
 use serde_json::{Value, json};
@@ -27,6 +27,8 @@ pub struct Outcome {
     pub knobs: Vec<Knob>,
     /// The finding on each choice.
     pub tried: Tried,
+    /// Choices that seemed better, too, and exclude those that were chosen.
+    pub overlapped: Chosen,
     /// The choices that fresh runs have confirmed, by knob.
     pub confirmed: BTreeMap<usize, Confirmed>,
     /// All of that as variables and rules.
@@ -55,6 +57,18 @@ impl Outcome {
                 }
             }
         }
+        text += &self.best_of_the_rest();
+        for (&knob, &choice) in &self.overlapped {
+            let Found::Difference(Some(difference)) = &self.tried[knob][choice] else { continue };
+            let knob = &self.knobs[knob];
+            let _ = writeln!(
+                text,
+                "{} for {} seemed better, too ({}); it is not measured further, since what is chosen saves more and excludes it.",
+                knob.choices[choice].name,
+                knob.collective.map_or("all operations", |it| it.name()),
+                difference.text()
+            );
+        }
         if self.confirmed.is_empty() {
             return text
                 + "No choice is better for certain than what the MPI does now; nothing was written.\n";
@@ -82,6 +96,34 @@ impl Outcome {
         }
         if self.is_kept() {
             let _ = writeln!(text, "Use them with: . {}", quoted(&file.display().to_string()));
+        }
+        text
+    }
+
+    /// Of knobs for which nothing was chosen, the best that was tried.
+    fn best_of_the_rest(&self) -> String {
+        let mut text = String::new();
+        for (at, (knob, found)) in self.knobs.iter().zip(&self.tried).enumerate() {
+            if self.confirmed.contains_key(&at) || self.overlapped.contains_key(&at) {
+                continue;
+            }
+            let differences = knob.choices.iter().zip(found).filter_map(|(choice, found)| match found {
+                Found::Difference(Some(difference)) => Some((choice, difference)),
+                _ => None,
+            });
+            if let Some((choice, difference)) =
+                differences.min_by(|one, other| one.1.median.total_cmp(&other.1.median))
+            {
+                let _ = writeln!(
+                    text,
+                    "{} of {} on {}: the best that was tried is {}, {} (95 %).",
+                    knob.collective.map_or("All operations", |it| it.name()),
+                    knob.sizes(&self.items),
+                    knob.families(&self.items),
+                    choice.name,
+                    difference.text()
+                );
+            }
         }
         text
     }

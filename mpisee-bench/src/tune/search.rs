@@ -41,6 +41,10 @@ pub struct Search<'a> {
     pub run_took: Duration,
 }
 
+/// The part of what a choice for all operations saves that choices for single ones have to save: the first also changes operations that were not
+/// measured.
+const ENOUGH: f64 = 0.9;
+
 /// Times of a knob by round.
 type Rounds = BTreeMap<u32, f64>;
 
@@ -160,7 +164,7 @@ impl Search<'_> {
     /// The best choice of each knob, if it seems better than none: fresh runs show whether it is. Those that were better for certain come first, since
     /// the fastest of many uncertain ones was lucky. Choices for all operations are compared with those for
     /// single ones by the time that they save.
-    pub fn best(&self, tried: &Tried) -> Chosen {
+    pub fn best(&self, tried: &Tried) -> (Chosen, Chosen) {
         let mut chosen = Chosen::new();
         for (knob, found) in tried.iter().enumerate() {
             let better = found.iter().enumerate().filter_map(|(choice, found)| match found {
@@ -178,8 +182,8 @@ impl Search<'_> {
         self.without_overlap(chosen, tried)
     }
 
-    /// A component that comes first takes operations from the component that the rules are for: what saves more time stays.
-    fn without_overlap(&self, mut chosen: Chosen, tried: &Tried) -> Chosen {
+    /// A component that comes first takes operations from the component that the rules are for: what saves more time is the first of the two.
+    fn without_overlap(&self, chosen: Chosen, tried: &Tried) -> (Chosen, Chosen) {
         let saved = |knob: usize, choice: usize| match &tried[knob][choice] {
             Found::Difference(Some(difference)) => {
                 let now_s: f64 = self.knobs[knob].items.iter().map(|&at| self.items()[at].time_s).sum();
@@ -192,9 +196,8 @@ impl Search<'_> {
             let some = chosen.iter().filter(|(knob, _)| is_general(knob) == general);
             some.map(|(&knob, &choice)| saved(knob, choice)).sum::<f64>()
         };
-        let keeps_general = of(true) > of(false);
-        chosen.retain(|knob, _| is_general(knob) == keeps_general);
-        chosen
+        let keeps_general = of(true) * ENOUGH > of(false);
+        chosen.into_iter().partition(|(knob, _)| is_general(knob) == keeps_general)
     }
 
     /// Measures what was chosen against no change in pairs of fresh runs, and leaves out what is not better for certain, until all

@@ -10,6 +10,9 @@ use mpisee_profile::network::MESSAGES;
 /// The least part of the run that is a finding.
 const OF_RUN: f64 = 0.05;
 
+/// The rules of findings here.
+pub const RULES: [&str; 2] = ["shared-network", "network"];
+
 /// Operations that are slowed down by their siblings, or that take long with the network to themselves. Where ranks had no core, nobody knows
 /// what the network takes.
 pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
