@@ -104,7 +104,7 @@ fn many_steps_run_or_are_refused() {
         for (name, text, expected) in [
             ("windows", many("0 -> 1 : 8 to 0").replace("step\n", "step using put\n"), "needs 3000 windows"),
             ("buffers", many("MPI_Alltoall : 512M"), "of memory are available"),
-            ("often", "0 -> 1 : 8 times 1000000000\n".to_owned(), "more than 1048576 messages in one step"),
+            ("often", "0 -> 1 : 8 times 1000000000\n".to_owned(), "more than 131072 messages in one step"),
         ] {
             let file = write(&place, name, &text);
             let finished = bench(mpi, &format!("run {file} --sizes 8")).ranks(2).exits_with(2).plain();
