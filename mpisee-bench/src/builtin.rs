@@ -496,8 +496,9 @@ mod tests {
             let pattern = stripe.pattern(bytes, 6, Backend::Isend).unwrap();
             assert_eq!(pattern.check(6), Ok(()), "{pattern}");
             let arena = &provenance::after(&pattern, 6)[3];
-            let arrived = arena.pieces().take_while(|&(begin, _, _)| begin < bytes);
-            assert!(arrived.into_iter().all(|(begin, _, from)| (from.rank, from.offset) == (0, begin)));
+            let arrived: Vec<_> = arena.pieces().take_while(|&(begin, _, _)| begin < bytes).collect();
+            assert!(arrived.iter().all(|(begin, _, from)| (from.rank, from.offset) == (0, *begin)));
+            assert!(arrived.last().is_some_and(|&(_, end, _)| end == bytes), "{bytes}");
         }
         let tree = Builtin::Tree.pattern(10, 7, Backend::Isend).unwrap();
         assert_eq!(tree.steps.iter().map(|step| step.messages.len()).collect::<Vec<_>>(), [1, 2, 3]);

@@ -14,6 +14,10 @@ pub fn text(network: &Network, nodes: usize) -> String {
     }
     for it in &network.interfaces {
         let scheme = match it.scheme {
+            // As with one or two active ranks, or where all share one interface, or none.
+            _ if it.error_median == it.error_other => {
+                "which ranks share an interface does not show".to_owned()
+            }
             InterfaceScheme::Packed => format!("{} ranks share each interface (packed)", it.number),
             InterfaceScheme::RoundRobin => format!("ranks go round {} interfaces (round-robin)", it.number),
         };

@@ -169,6 +169,52 @@ impl Item {
     }
 }
 
+/// Communicators of a family that are measured alone, at the most.
+const MOST_ALONE: usize = 8;
+/// Numbers of messages, or their bytes, of which the larger one is less than this many times the smaller one are alike.
+const ALIKE: f64 = 1.25;
+
+impl Item {
+    /// The communicators to measure alone, and the part of the calls, or of the messages, for which each stands: one of those that have as many
+    /// members, and about as many messages with about as many bytes; the one with most time if it is among them.
+    pub fn measured_alone(&self) -> Vec<(usize, f64)> {
+        let others = (0..self.comms.len()).filter(|&at| at != self.busiest);
+        let mut alone: Vec<(usize, f64)> = Vec::new();
+        for at in std::iter::once(self.busiest).chain(others) {
+            let calls = self.size_of(at)[1] as f64;
+            match alone.iter().position(|&(one, _)| self.are_alike(one, at)) {
+                Some(kind) => alone[kind].1 += calls,
+                None if alone.len() < MOST_ALONE => alone.push((at, calls)),
+                None => {}
+            }
+        }
+        let all: f64 = alone.iter().map(|it| it.1).sum();
+        alone.iter_mut().for_each(|it| it.1 /= all);
+        alone
+    }
+
+    /// The members of a communicator, its calls (as many as members, or its messages), and the bytes of messages.
+    fn size_of(&self, at: usize) -> [u64; 3] {
+        let members = self.comms[at].1.len() as u64;
+        match self.messages.get(at) {
+            None => [members, members, 0],
+            Some(sent) => {
+                let bytes = sent.iter().map(|it| it.count.saturating_mul(it.bytes));
+                [members, sent.iter().map(|it| it.count).sum(), bytes.fold(0, u64::saturating_add)]
+            }
+        }
+    }
+
+    fn are_alike(&self, one: usize, other: usize) -> bool {
+        let [one, other] = [one, other].map(|at| self.size_of(at));
+        let is_about = |at: usize| {
+            let [least, most] = [one[at].min(other[at]), one[at].max(other[at])];
+            most as f64 <= ALIKE * least as f64
+        };
+        one[0] == other[0] && is_about(1) && is_about(2)
+    }
+}
+
 /// The pairs of ranks, those together whose numbers of messages are not more than [`MOST_IN_TURN`] times each other's.
 fn classes(mut sent: Vec<Sent>) -> Vec<Vec<Sent>> {
     let mut order: Vec<u64> = sent.iter().map(|it| it.count).collect();

@@ -16,11 +16,11 @@ pub const LACKING_FROM: f64 = 0.05;
 pub struct Network {
     /// [`NETWORK_VERSION`] of the program that wrote it.
     pub network_version: u32,
-    /// When it was measured, in UTC.
+    /// When the models, or without any the replays, were measured, in UTC.
     pub measured: String,
     /// The MPI and its settings.
     pub mpi: NetworkMpi,
-    /// The hosts on which it was measured.
+    /// The hosts on which they were.
     pub hosts: Vec<String>,
     /// The number of ranks.
     pub ranks: u32,
@@ -203,11 +203,20 @@ pub struct Replay {
     /// The bytes of these, as the profile has them; none in files of before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<u64>,
+    /// When it was measured, in UTC; empty in files of before.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub measured: String,
+    /// The hosts on which it was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// The repetitions; none in files of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetitions: Option<u32>,
     /// The time of a call with all communicators at once: that of all ranks by the calls of all ranks, median of the repetitions.
     pub together_s: f64,
     /// The middle half of the repetitions, as a part of the median.
     pub together_spread: f64,
-    /// The time of a call with one communicator at a time.
+    /// The time of a call with one communicator at a time: a mean over the calls of all, of which each kind was measured once.
     pub alone_s: f64,
     /// See `together_spread`.
     pub alone_spread: f64,
@@ -346,6 +355,9 @@ mod tests {
             bytes: 8,
             calls: 1,
             volume: None,
+            measured: String::new(),
+            hosts: Vec::new(),
+            repetitions: None,
             together_s,
             together_spread: 0.1,
             alone_s,

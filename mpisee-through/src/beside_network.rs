@@ -89,7 +89,7 @@ impl Comparison {
             .map(|(replay, recorded)| Compared::of(replay, recorded, &waiting, lack.is_none(), by_other_mpi))
             .collect();
         operations.sort_by(|one, other| other.recorded.time_s.total_cmp(&one.recorded.time_s));
-        let mut heading = self::heading(network);
+        let mut heading = self::heading(network, replays[0]);
         if by_other_mpi.is_some() {
             heading +=
                 &format!("The program ran with another MPI, {of_program}: replay it with the same one.\n");
@@ -199,6 +199,8 @@ pub enum Doubt {
     Disturbed,
     /// A rank of it had no core for a part of its time.
     NoCore,
+    /// It has too few repetitions to show how much they differ.
+    Few,
     /// It was carried out by another MPI.
     OtherMpi,
     /// It is of another run of the command, whose calls were of other sizes.
@@ -209,6 +211,8 @@ impl Doubt {
     /// The spread from which on a replay was disturbed.
     const SPREAD: f64 = 0.5;
 
+    /// Repetitions at the least, of which a middle half says something.
+    const FEWEST: u32 = 5;
     /// How far the mean size of a run's calls may be from that of another run of the same command.
     const OTHER_SIZES: f64 = 0.05;
 
@@ -221,6 +225,9 @@ impl Doubt {
         }
         if replay.assumes_equal_blocks() {
             return Some(Doubt::Blocks);
+        }
+        if replay.repetitions.is_some_and(|repetitions| repetitions < Doubt::FEWEST) {
+            return Some(Doubt::Few);
         }
         if replay.no_core.is_some_and(|share| share >= LACKING_FROM) {
             return Some(Doubt::NoCore);
@@ -281,13 +288,17 @@ fn name_of(library: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn heading(network: &Network) -> String {
+fn heading(network: &Network, replay: &Replay) -> String {
+    // In files of before, the whole file has one date.
+    let is_dated = !replay.measured.is_empty();
+    let (measured, hosts) =
+        if is_dated { (&replay.measured, &replay.hosts) } else { (&network.measured, &network.hosts) };
     format!(
         "Replay of {} on {} ({}), {}\n",
-        network.measured,
-        network.hosts.join(", "),
+        measured,
+        hosts.join(", "),
         name_of(&network.mpi.library),
-        count(network.ranks.into(), "rank")
+        count(replay.ranks.into(), "rank")
     )
 }
 
@@ -456,6 +467,10 @@ impl Compared {
             Some(Doubt::NoCore) => {
                 causes.push("the replay lacked cores, so what the network takes is not known".to_owned());
             }
+            Some(Doubt::Few) => causes.push(format!(
+                "the replay has fewer than {} repetitions, so what the network takes is not known",
+                Doubt::FEWEST
+            )),
             Some(Doubt::OtherMpi) => causes.push("the replay is by another MPI".to_owned()),
             Some(Doubt::OtherSizes) => causes.push(format!(
                 "the replay is of another run of this command, whose calls moved {} and not {} each, so make one of this profile",

@@ -1,6 +1,7 @@
 //! How the ranks of a node share its network interfaces: equations (1) and (2) of the CommBench paper, fitted to the
 //! bandwidth between two nodes by the number of active ranks.
 
+use crate::statistics::median;
 use mpisee_profile::network::{InterfaceModel, InterfaceScheme};
 
 /// The bandwidth of `active` ranks in units of an interface's.
@@ -26,10 +27,9 @@ fn candidate(scheme: InterfaceScheme, number: u32, measured: &[f64]) -> Candidat
     let ratio = |(at, rate): (usize, &f64)| shape(scheme, number, active(at)) / rate;
     let ratios: Vec<f64> = measured.iter().enumerate().map(ratio).collect();
     let bytes_per_s = ratios.iter().sum::<f64>() / ratios.iter().map(|it| it * it).sum::<f64>();
-    let mut errors: Vec<f64> = ratios.iter().map(|it| (bytes_per_s * it - 1.0).abs()).collect();
-    errors.sort_by(f64::total_cmp);
+    let errors: Vec<f64> = ratios.iter().map(|it| (bytes_per_s * it - 1.0).abs()).collect();
     let error = errors.iter().map(|it| it * it).sum();
-    Candidate { scheme, number, bytes_per_s, error, error_median: errors[errors.len() / 2] }
+    Candidate { scheme, number, bytes_per_s, error, error_median: median(&errors) }
 }
 
 /// Fits both schemes to the bandwidth of 1, 2, … active ranks; `None` of fewer than two.

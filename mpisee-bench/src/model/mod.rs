@@ -2,6 +2,7 @@
 
 pub mod interface;
 
+use crate::statistics::median;
 use mpisee_profile::network::{PairPoint, Segment};
 
 /// Segments at the most.
@@ -71,7 +72,7 @@ pub fn fit(points: &[(u64, f64)], eager_limit_bytes: Option<u64>) -> Fit {
     let most = MOST_SEGMENTS.min((points.len() / FEWEST_SIZES).max(1));
     let candidates = (1..=most).filter_map(|count| best(&scaled, count, forced));
     let ends = candidates.min_by(|one, other| criterion(one).total_cmp(&criterion(other)));
-    // With a limit so near to the end that no three sizes lie beyond.
+    // Fewer sizes than a line and a limit need.
     let ends = ends.unwrap_or_else(|| forced.into_iter().chain([points.len()]).collect());
     let lines: Vec<(usize, usize, Line)> =
         pieces(&ends).map(|(from, to)| (from, to, Line::through(&scaled[from..to]))).collect();
@@ -96,7 +97,7 @@ pub fn fit(points: &[(u64, f64)], eager_limit_bytes: Option<u64>) -> Fit {
     errors.sort_by(f64::total_cmp);
     Fit {
         segments: lines.iter().map(segment).collect(),
-        error_median: errors.get(errors.len() / 2).copied().unwrap_or(f64::NAN),
+        error_median: if errors.is_empty() { f64::NAN } else { median(&errors) },
         error_max: errors.last().copied().unwrap_or(f64::NAN),
     }
 }
@@ -110,7 +111,9 @@ fn pieces(ends: &[usize]) -> impl Iterator<Item = (usize, usize)> {
 fn best(points: &[(f64, f64)], count: usize, forced: Option<usize>) -> Option<Vec<usize>> {
     let cost = |from: usize, to: usize| {
         let spans_limit = forced.is_some_and(|at| from < at && at < to);
-        let is_too_short = to - from < FEWEST_SIZES && points.len() >= FEWEST_SIZES;
+        // The eager limit may leave fewer sizes on one side of it.
+        let is_side = forced.is_some_and(|at| (from, to) == (0, at) || (from, to) == (at, points.len()));
+        let is_too_short = to - from < FEWEST_SIZES && points.len() >= FEWEST_SIZES && !is_side;
         (!spans_limit && !is_too_short).then(|| Line::through(&points[from..to]).error)
     };
     // For each end the cost of that many segments up to there, and the ends of these.

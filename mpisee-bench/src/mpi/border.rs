@@ -166,7 +166,8 @@ impl TwoSided {
         for &(part, address) in &self.parts {
             let Part { peer, bytes, .. } = part;
             // SAFETY: the address is of an arena with that many bytes from there on, as `Pattern::arena` counts all that is
-            // touched; it outlives the carrier. No other message of the step writes there (`Pattern::check`).
+            // touched; it outlives the carrier. Only the repetitions of the
+            // message write there, with the same bytes (`Pattern::check`), as in OSU's windows.
             let request = unsafe {
                 let mut request = ffi::RSMPI_REQUEST_NULL;
                 done(match part.is_source {
@@ -283,7 +284,8 @@ impl OneSided {
     /// Exposes the arena and starts all messages.
     pub fn start(&mut self) {
         // SAFETY: the groups are those of the pattern, so that each start has its post; the offsets are within the arenas of
-        // both ends, and no two messages of the step write to one place (`Pattern::check`).
+        // both ends, and only the repetitions of a message
+        // write to one place, with the same bytes (`Pattern::check`).
         unsafe {
             if self.origins != ffi::RSMPI_GROUP_NULL {
                 done(ffi::MPI_Win_post(self.origins, 0, self.window));
@@ -353,40 +355,42 @@ fn group(world: &SimpleCommunicator, ranks: &[c_int]) -> ffi::MPI_Group {
     }
 }
 
-/// Begins to send a message, which the caller completes before it uses or frees the buffer.
-pub fn begin_send(
+/// Begins to send a message.
+pub fn begin_send<'b>(
     world: &SimpleCommunicator,
     peer: c_int,
     tag: c_int,
-    buffer: &Memory,
+    buffer: &'b Memory,
     bytes: c_int,
-) -> Pending {
+) -> Pending<'b> {
     let comm = world.as_raw();
     assert!(buffer.bytes_in_all() >= bytes as u64, "the buffer holds the message");
-    // SAFETY: the buffer has that many bytes, which nobody writes while the message is under way.
+    // SAFETY: the buffer has that many bytes, and is borrowed until the message is complete: `Pending` waits for it.
     unsafe {
         let mut request = ffi::RSMPI_REQUEST_NULL;
         done(ffi::MPI_Isend(buffer.at(0), bytes, byte(), peer, tag, comm, &mut request));
-        Pending { request }
+        Pending { request, _buffer: buffer }
     }
 }
 
-/// A message under way.
-pub struct Pending {
+/// A message under way; it is complete when this goes.
+pub struct Pending<'b> {
     request: ffi::MPI_Request,
+    _buffer: &'b Memory,
 }
 
-impl Pending {
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        wait_all(std::slice::from_mut(&mut self.request));
+    }
+}
+
+impl Pending<'_> {
     /// Returns whether it is complete.
     pub fn test(&mut self) -> bool {
         let mut flag = 0;
         // SAFETY: the request is active or null, as it is after completion.
         done(unsafe { ffi::MPI_Test(&mut self.request, &mut flag, ffi::RSMPI_STATUS_IGNORE) });
         flag != 0
-    }
-
-    /// Waits for it.
-    pub fn wait(mut self) {
-        wait_all(std::slice::from_mut(&mut self.request));
     }
 }

@@ -231,7 +231,7 @@ fn is_sent_alone(world: &SimpleCommunicator, [from, to]: [u32; 2], buffer: &Memo
     if rank == to {
         receive(world, from as c_int, MESSAGE, buffer, bytes as c_int);
     }
-    message.into_iter().for_each(Pending::wait);
+    drop(message);
     alone != 0
 }
 

@@ -54,7 +54,7 @@ pub fn measure(
     leave_out_what_is_too_large(world, &mut plan);
     let mut replays = Vec::new();
     for item in &plan.items {
-        replays.push(replay(world, &plan, item, effort)?);
+        replays.push(replay(world, &plan, &setting.hosts, item, effort)?);
     }
     let written = match before {
         Some(network) => write(network, replays, &plan, setting, settings, [path, output]),
@@ -115,13 +115,8 @@ pub fn before(output: &Path, setting: &Setting, memory: Option<String>) -> Resul
             found.mpi.library.split(',').next().unwrap_or_default()
         ));
     }
-    Ok(Network {
-        no_core: found.no_core,
-        pairs: found.pairs,
-        interfaces: found.interfaces,
-        replays: found.replays,
-        ..fresh
-    })
+    // The head of the file is of the models, if it has any.
+    Ok(if found.pairs.is_empty() { Network { replays: found.replays, ..fresh } } else { found })
 }
 
 /// The value of rank 0, on all ranks.
@@ -136,12 +131,18 @@ pub fn shared<T: Serialize + DeserializeOwned>(world: &SimpleCommunicator, own: 
     serde_json::from_slice(&text).expect("rank 0 wrote it")
 }
 
-fn replay(world: &SimpleCommunicator, plan: &Plan, item: &Item, effort: Effort) -> Result<Replay, Failed> {
+fn replay(
+    world: &SimpleCommunicator,
+    plan: &Plan,
+    hosts: &[String],
+    item: &Item,
+    effort: Effort,
+) -> Result<Replay, Failed> {
     let watch = Watch::start();
     let (together_s, together_spread) = per_call(world, item, None, effort)?;
     let (alone_s, alone_spread) = match item.comms.len() {
         1 => (together_s, together_spread),
-        _ => per_call(world, item, Some(item.busiest), effort)?,
+        _ => alone(world, item, effort)?,
     };
     Ok(Replay {
         command: plan.command.clone(),
@@ -154,12 +155,26 @@ fn replay(world: &SimpleCommunicator, plan: &Plan, item: &Item, effort: Effort) 
         bytes: item.bytes,
         calls: item.calls,
         volume: Some(item.volume),
+        measured: now(),
+        hosts: hosts.to_vec(),
+        repetitions: Some(effort.repetitions),
         together_s,
         together_spread,
         alone_s,
         alone_spread,
         no_core: watch.end(world),
     })
+}
+
+/// The time of a call with one communicator at a time, over all calls; and the spread.
+fn alone(world: &SimpleCommunicator, item: &Item, effort: Effort) -> Result<(f64, f64), Failed> {
+    let (mut time_s, mut spread_s) = (0.0, 0.0);
+    for (at, part) in item.measured_alone() {
+        let (call_s, spread) = per_call(world, item, Some(at), effort)?;
+        time_s += part * call_s;
+        spread_s += part * call_s * spread;
+    }
+    Ok((time_s, if time_s > 0.0 { spread_s / time_s } else { 0.0 }))
 }
 
 /// The time of all ranks by the calls of all ranks: of a collective the mean time of a call; and the spread.

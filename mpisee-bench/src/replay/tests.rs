@@ -196,3 +196,27 @@ fn messages_have_the_sizes_of_the_calls_that_send_them() {
     assert_eq!(sent(&[("W", 0, 1, 500, 500 * 40_000), ("W", 0, 0, 1000, 4000)]), [(40_000, 500), (4, 1000)]);
     assert_eq!(sent(&[("W", 0, 1, 3000, 2 * bytes)]), [(13_336, 3000)]);
 }
+
+/// Beside one communicator of 3 and two of 2 members, a call of the 3 stands for three sevenths of all.
+#[test]
+fn each_kind_of_communicator_is_measured_alone() {
+    let sent = |source, destination, count| Sent { source, destination, bytes: 8, count };
+    let item = |comms: &[&[u32]], messages: Vec<Vec<Sent>>| Item {
+        family: "W_s1.*".to_owned(),
+        comms: comms.iter().map(|members| (String::new(), members.to_vec())).collect(),
+        busiest: 1,
+        call: "MPI_Bcast".to_owned(),
+        size: [8, 15],
+        bytes: 8,
+        calls: 7,
+        volume: 56,
+        time_s: 1.0,
+        messages,
+    };
+    let all = item(&[&[0, 1], &[2, 3], &[4, 5, 6]], Vec::new()).measured_alone();
+    assert_eq!(all, [(1, 4.0 / 7.0), (2, 3.0 / 7.0)]);
+    // Messages count by their number: 100 and 110 are alike, 1000 are not.
+    let messages = vec![vec![sent(0, 1, 100)], vec![sent(2, 3, 110)], vec![sent(4, 5, 1000)]];
+    let all = item(&[&[0, 1], &[2, 3], &[4, 5]], messages).measured_alone();
+    assert_eq!(all, [(1, 210.0 / 1210.0), (2, 1000.0 / 1210.0)]);
+}

@@ -25,8 +25,8 @@ pub struct Difference {
 impl Difference {
     /// Of pairs of times before and after; none of fewer than [`LEAST_PAIRS`].
     ///
-    /// The interval is that of the median, between two of the pairs: it assumes nothing of the distribution, and a few runs that others
-    /// have disturbed do not matter.
+    /// The interval is that of the median, between two of the pairs: it assumes nothing of the distribution, and from 9 pairs on one that was
+    /// disturbed at each end does not matter.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Difference> {
         let mut ratios: Vec<f64> = pairs.iter().map(|(before, after)| after / before).collect();
         if ratios.iter().any(|ratio| !ratio.is_finite()) {

@@ -49,7 +49,7 @@ pub struct TuneArgs {
     program: Option<String>,
 
     /// Pairs of runs of the program; at least 6
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(i64::from(LEAST_PAIRS)..))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(i64::from(LEAST_PAIRS)..))]
     pairs: u32,
 
     /// The launcher with its options, as `mpirun -n 16`

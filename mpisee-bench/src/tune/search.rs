@@ -86,7 +86,7 @@ impl Search<'_> {
         let runs = rounds * (settings(&none, &self.knobs).len() as u32 + 2);
         let took_s = self.run_took.as_secs_f64();
         format!(
-            "{choices} algorithms for {} operations, {runs} runs of {took_s:.1} s at the most: up to {:.0} minutes",
+            "{choices} algorithms for {} operations, about {runs} runs of {took_s:.1} s: about {:.0} minutes",
             self.knobs.len(),
             (f64::from(runs) * took_s / 60.0).ceil()
         )

@@ -22,7 +22,7 @@ EXAMPLES:
 /// operation takes when its communicator has the network to itself; Siblings, what it takes longer when all communicators of the
 /// family communicate at once; and Rest, what is not explained: other traffic at the same time, cold caches, waiting that no sample
 /// shows. Of operations with vectors of lengths (MPI_Alltoallv), all that is no waiting is not explained, since their blocks are replayed as
-/// equally long. The waiting has a 95 % interval, network and siblings have that of the middle half of the repetitions: in CSV and JSON as
+/// equally long. The waiting has a 95 % interval, network and siblings have one as wide as the middle half of the repetitions: in CSV and JSON as
 /// columns, and in the sentences. Rate is the volume by the time without waiting, At once and Alone that of the replay, for each rank.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -294,6 +294,9 @@ fn a_rank_without_a_part_sleeps() {
         let measured_s = REPETITIONS * LEAST_MS / 1e3;
         assert!(waited_s(0, "MPI_Waitall") > 0.1 * measured_s, "{}", waited_s(0, "MPI_Waitall"));
         assert!(waited_s(2, "MPI_Barrier") < 0.5 * measured_s, "{}", waited_s(2, "MPI_Barrier"));
+        // It looks every 200 µs and no more often; a rank that polls looks a million times.
+        let looks = finished.tables().sum_where(|row| row.rank == 2 && row.call == "MPI_Test").calls;
+        assert!((1..20_000).contains(&looks), "{looks}");
     });
 }
 
