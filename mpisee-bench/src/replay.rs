@@ -9,7 +9,7 @@ use mpisee_profile::comm_name::{CommName, is_one_per_process};
 use mpisee_profile::network::MESSAGES;
 use mpisee_profile::requests::Requests;
 use mpisee_profile::rows::{CallRow, CommRow, PeerRow, Row};
-use mpisee_profile::{Kind, Operation, Profile};
+use mpisee_profile::{Kind, Operation, Profile, ProfileError};
 use serde::{Deserialize, Serialize};
 use sizes::SentSizes;
 use std::collections::{BTreeMap, HashMap};
@@ -262,9 +262,56 @@ struct Sum {
     by_comm: BTreeMap<String, f64>,
 }
 
+/// What the calls of a profile are to a replay.
+#[derive(Default)]
+struct Calls {
+    /// Collective operations by family, operation and size class.
+    collectives: BTreeMap<(String, String, [u64; 2]), Sum>,
+    /// The time in messages by communicator, in seconds.
+    message_s: BTreeMap<String, f64>,
+    /// By communicator and rank.
+    sizes: BTreeMap<(String, u32), SentSizes>,
+    /// The time in all else that communicates by family, operation and reason, in seconds.
+    left_out_s: BTreeMap<(String, String, &'static str), f64>,
+}
+
+impl Calls {
+    fn read(profile: &Profile, comms: &HashMap<String, CommRow>) -> Result<Calls, ProfileError> {
+        let requests = Requests::of(profile)?;
+        let mut calls = Calls::default();
+        for row in profile.rows::<CallRow>()? {
+            let row = row?;
+            let Some(comm) = comms.get(&row.comm) else { continue };
+            let treatment = match kind(&row.call, comm) {
+                Treatment::Messages => not_of_messages(&row, &requests).unwrap_or(Treatment::Messages),
+                other => other,
+            };
+            calls.add(row, comm, treatment);
+        }
+        Ok(calls)
+    }
+
+    fn add(&mut self, row: CallRow, comm: &CommRow, treatment: Treatment) {
+        let family = family(&row.comm);
+        match treatment {
+            Treatment::Nothing => {}
+            Treatment::LeftOut(why) => {
+                *self.left_out_s.entry((family, row.call, why)).or_default() += row.time_s.0;
+            }
+            Treatment::Messages => {
+                self.sizes.entry((row.comm.clone(), row.rank)).or_default().add_call(&row);
+                *self.message_s.entry(row.comm).or_default() += row.time_s.0;
+            }
+            Treatment::Collective(collective) => {
+                let key = (family, row.call.clone(), [row.size_min, row.size_max]);
+                self.collectives.entry(key).or_default().add(&row, collective, comm.size);
+            }
+        }
+    }
+}
+
 /// Reads what is to be replayed.
 pub fn plan(profile: &Profile) -> Result<Plan, String> {
-    let failed = |error: mpisee_profile::ProfileError| error.to_string();
     if !profile.directory().join(CallRow::FILE).exists() {
         return Err(format!(
             "'{}' has sums over ranks, and a replay needs rows of each rank; a run with a larger MPISEE_FOLD \
@@ -272,51 +319,24 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
             profile.directory().display()
         ));
     }
-    let comms: HashMap<String, CommRow> = profile
-        .rows::<CommRow>()
-        .map_err(failed)?
-        .map(|row| row.map(|row| (row.comm.clone(), row)))
-        .collect::<Result<_, _>>()
-        .map_err(failed)?;
-    let requests = Requests::of(profile).map_err(failed)?;
-    let mut sums: BTreeMap<(String, String, [u64; 2]), Sum> = BTreeMap::new();
-    let mut message_s: BTreeMap<String, f64> = BTreeMap::new();
-    let mut sizes: BTreeMap<(String, u32), SentSizes> = BTreeMap::new();
-    let mut left_out: BTreeMap<(String, String, &'static str), f64> = BTreeMap::new();
-    for row in profile.rows::<CallRow>().map_err(failed)? {
-        let row = row.map_err(failed)?;
-        let Some(comm) = comms.get(&row.comm) else { continue };
-        let family = family(&row.comm);
-        let treatment = match kind(&row.call, comm) {
-            Treatment::Messages => not_of_messages(&row, &requests).unwrap_or(Treatment::Messages),
-            other => other,
-        };
-        match treatment {
-            Treatment::Nothing => {}
-            Treatment::LeftOut(why) => {
-                *left_out.entry((family, row.call, why)).or_default() += row.time_s.0;
-            }
-            Treatment::Messages => {
-                sizes.entry((row.comm.clone(), row.rank)).or_default().add_call(&row);
-                *message_s.entry(row.comm).or_default() += row.time_s.0;
-            }
-            Treatment::Collective(collective) => {
-                let key = (family, row.call.clone(), [row.size_min, row.size_max]);
-                sums.entry(key).or_default().add(&row, collective, comm.size);
-            }
-        }
-    }
+    planned(profile).map_err(|error| error.to_string())
+}
+
+fn planned(profile: &Profile) -> Result<Plan, ProfileError> {
+    let comms = profile.rows::<CommRow>()?.map(|row| row.map(|row| (row.comm.clone(), row)));
+    let comms: HashMap<String, CommRow> = comms.collect::<Result<_, _>>()?;
+    let Calls { collectives, message_s, sizes, mut left_out_s } = Calls::read(profile, &comms)?;
     let mut items: Vec<Item> =
-        sums.into_iter().filter_map(|(key, sum)| collective_item(key, sum, &comms)).collect();
-    let (of_messages, without) = message_items(profile, &comms, message_s, sizes).map_err(failed)?;
+        collectives.into_iter().filter_map(|(key, sum)| collective_item(key, sum, &comms)).collect();
+    let (of_messages, without) = message_items(profile, &comms, message_s, sizes)?;
     items.extend(of_messages);
     for (comm, time_s) in without {
         let why = "no message was sent on it";
-        *left_out.entry((self::family(&comm), MESSAGES.to_owned(), why)).or_default() += time_s;
+        *left_out_s.entry((self::family(&comm), MESSAGES.to_owned(), why)).or_default() += time_s;
     }
-    let time_s = items.iter().map(|item| item.time_s).sum::<f64>() + left_out.values().sum::<f64>();
+    let time_s = items.iter().map(|item| item.time_s).sum::<f64>() + left_out_s.values().sum::<f64>();
     items.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
-    let mut left_out: Vec<LeftOut> = left_out
+    let mut left_out: Vec<LeftOut> = left_out_s
         .into_iter()
         .map(|((family, call, why), time_s)| LeftOut { family, call, reason: why.to_owned(), time_s })
         .collect();
@@ -489,7 +509,7 @@ fn message_items(
     comms: &HashMap<String, CommRow>,
     mut message_s: BTreeMap<String, f64>,
     mut sizes: BTreeMap<(String, u32), SentSizes>,
-) -> Result<(Vec<Item>, BTreeMap<String, f64>), mpisee_profile::ProfileError> {
+) -> Result<(Vec<Item>, BTreeMap<String, f64>), ProfileError> {
     let mut pairs: BTreeMap<String, Vec<PeerRow>> = BTreeMap::new();
     for row in profile.rows::<PeerRow>()? {
         let row = row?;

@@ -3,7 +3,7 @@
 
 use crate::cores;
 use crate::filter::CallFilter;
-use crate::units::{count, human_bytes, time};
+use crate::units::count;
 use crate::view::ProfileView;
 use crate::waits::{self, Estimate, Waiting};
 use anyhow::{Result, bail};
@@ -13,6 +13,8 @@ use mpisee_profile::rows::{CallRow, PeerRow};
 use mpisee_profile::{Kind, Operation};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+
+mod verdict;
 
 /// The name of the file that `mpisee-bench` writes.
 const FILE: &str = "network.json";
@@ -385,113 +387,6 @@ fn waiting_of(replay: &Replay, time_s: f64, waiting: &WaitingBy) -> Option<(Esti
     let low = (waiting.low - (sampled_s - time_s)).clamp(0.0, of_size.total);
     let high = waiting.high.min(time_s).max(of_size.total);
     Some((Estimate { low, high, ..of_size }, true))
-}
-
-/// A part of the time from which on a sentence names it.
-const NAMED: f64 = 0.1;
-
-impl Compared {
-    /// The sizes that were replayed, for the sentence.
-    fn sizes(&self) -> String {
-        let Replay { call, bytes, size_min, size_max, .. } = &self.replay;
-        let [mean, least, most] = [*bytes, *size_min, *size_max].map(human_bytes);
-        match (call == MESSAGES, bytes) {
-            (_, 0) => String::new(),
-            (true, _) if least != most => format!(" of {least} to {most}, {mean} on average,"),
-            (true, _) => format!(" of {mean}"),
-            (false, _) => format!(" with blocks of {mean}"),
-        }
-    }
-
-    /// A sentence on what dominates.
-    pub fn verdict(&self) -> String {
-        let Compared { replay, parts, .. } = self;
-        let share = |part_s: f64| part_s / parts.time_s;
-        let percent = |part_s: f64| format!("{:.0} %", 100.0 * share(part_s));
-        let range = |part: Estimate| match [part.low, part.high].map(&percent) {
-            [low, high] if low == high => String::new(),
-            [low, high] => format!(", {} to {high}", low.trim_end_matches(" %")),
-        };
-        let sizes = self.sizes();
-        let [rate, together, alone] =
-            self.rates().map(|rate| format!("{}/s", human_bytes(rate.round() as u64)));
-        let call = if replay.call == MESSAGES { "Messages" } else { &replay.call };
-        let mut text = format!("{call}{sizes} on {}: ", replay.family);
-        text += &match (replay.bytes, replay.comms.len()) {
-            (0, _) => format!(
-                "{} a call in the program, {} replayed",
-                time(parts.transfer_s() / self.recorded.calls.max(1) as f64),
-                time(replay.together_s)
-            ),
-            (_, 1) => format!("{rate} for each rank in the program, {together} when replayed"),
-            (_, comms) => format!(
-                "{rate} for each rank in the program, {together} when {} communicators replay it at once, {alone} alone",
-                if comms == 2 { "both".to_owned() } else { format!("all {comms}") }
-            ),
-        };
-        let mut causes = Vec::new();
-        if share(parts.siblings.total) >= NAMED {
-            let shared = if self.had_cores { "the network" } else { "the network or the cores" };
-            causes.push(match parts.siblings.low > 0.0 {
-                true => format!(
-                    "as far as they communicate at the same time, the siblings share {shared} ({}{})",
-                    percent(parts.siblings.total),
-                    range(parts.siblings)
-                ),
-                false => format!(
-                    "whether the siblings share {shared} (0 to {}) is within the spread of the replay",
-                    percent(parts.siblings.high)
-                ),
-            });
-        }
-        match parts.waiting {
-            Some(waiting) if self.is_of_all_sizes && share(waiting.high) >= NAMED => causes.push(format!(
-                "waiting is {} if it is as in all sizes of the call together (measured; of this size{})",
-                percent(waiting.total),
-                range(waiting).trim_start_matches(',')
-            )),
-            Some(waiting) if share(waiting.total) >= NAMED => {
-                causes.push(format!("waiting is {} (measured{})", percent(waiting.total), range(waiting)));
-            }
-            Some(_) => {}
-            None => causes.push("waiting was not measured".to_owned()),
-        }
-        match self.doubt {
-            Some(Doubt::Blocks) => causes.push(
-                "the replay has equally long blocks, and the program may have had others, so what the network takes is not known".to_owned(),
-            ),
-            Some(Doubt::Disturbed) => causes.push(format!(
-                "the replay was disturbed (its middle half spreads over {:.0} % of the median), so measure it again on cores that nobody else uses",
-                100.0 * replay.together_spread.max(replay.alone_spread)
-            )),
-            Some(Doubt::NoCore) => {
-                causes.push("the replay lacked cores, so what the network takes is not known".to_owned());
-            }
-            Some(Doubt::Few) => causes.push(format!(
-                "the replay has fewer than {} repetitions, so what the network takes is not known",
-                Doubt::FEWEST
-            )),
-            Some(Doubt::OtherMpi) => causes.push("the replay is by another MPI".to_owned()),
-            Some(Doubt::OtherSizes) => causes.push(format!(
-                "the replay is of another run of this command, whose calls moved {} and not {} each, so make one of this profile",
-                human_bytes(mean_bytes(replay).unwrap_or_default() as u64),
-                human_bytes(self.recorded.bytes / self.recorded.calls.max(1))
-            )),
-            Some(Doubt::Longer) => causes.push(
-                match replay.call == MESSAGES {
-                    true => "the replay, whose messages have the mean sizes of the program's, took longer than the program, so what the network takes is not known",
-                    false => "the replay took longer than the program, so measure it again on cores that nobody else uses",
-                }
-                .to_owned(),
-            ),
-            None if share(parts.rest_s) >= NAMED => causes.push(format!("{} are not explained", percent(parts.rest_s))),
-            None => {}
-        }
-        if causes.is_empty() {
-            causes.push("the program gets what the network gives".to_owned());
-        }
-        text + "; " + &causes.join(", ") + "."
-    }
 }
 
 #[cfg(test)]

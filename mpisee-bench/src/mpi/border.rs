@@ -98,8 +98,8 @@ impl Memory {
 
     /// The bytes of memory of the host, while no operation of MPI is under way on them, and no rank that shares them runs a pattern.
     fn host_bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the allocation is not CUDA's, as the callers see to, and has that many initialised bytes. Operations on it are started and completed by methods
-        // of the structs that own this memory, which do not return between a start and its completion. Other ranks copy from and to
+        // SAFETY: the allocation is not CUDA's, as the callers see to, and has that many initialised bytes. `Plan::run` completes all
+        // operations on it that it starts before it returns, and a plan owns this memory. Other ranks copy from and to
         // a shared window within a run alone, before and after which a verification has a barrier.
         unsafe { std::slice::from_raw_parts_mut(self.begin.as_ptr(), self.bytes) }
     }

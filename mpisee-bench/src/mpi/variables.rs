@@ -51,7 +51,8 @@ fn variable(index: c_int, is_wanted: impl Fn(&str) -> bool) -> Option<Variable> 
     let mut description = vec![0_u8; LONGEST];
     let (mut name_length, mut description_length) = (name.len() as c_int, description.len() as c_int);
     let (mut verbosity, mut bind, mut scope) = (0, 0, 0);
-    // SAFETY: the buffers are as long as their lengths say; MPI ends the texts within. All other places are for one value each.
+    // SAFETY: the buffers are as long as their lengths say; MPI ends the texts within. All other places are for one value each. A handle
+    // of an enumeration is a pointer in all MPIs, of which zeros are none.
     let (code, kind, names) = unsafe {
         let mut kind = ffi::RSMPI_DATATYPE_NULL;
         let mut names: ffi::MPI_T_enum = std::mem::zeroed();

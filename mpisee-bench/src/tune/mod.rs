@@ -28,7 +28,6 @@ use search::{Chosen, Search};
 use selection::Tree;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The settings of tuning.
 #[derive(Clone, Debug, Args)]
@@ -189,14 +188,7 @@ fn tune(
     let runner = Runner { launcher: &args.launcher, settings, folder: folder.to_owned(), limit: FIRST_LIMIT };
     // Runs never write where an earlier result is.
     let trial_rules = folder.join("rules");
-    let mut search = Search {
-        runner,
-        trial,
-        knobs: Vec::new(),
-        rules: &trial_rules,
-        selection: None,
-        run_took: Duration::ZERO,
-    };
+    let mut search = Search::new(runner, trial, &trial_rules);
     let report = search.begin()?;
     search.selection = report.selection.as_deref().and_then(Tree::parse);
     search.knobs = knobs::knobs(&report, &search.trial.items, search.selection.as_ref())?;

@@ -60,7 +60,12 @@ struct Candidate {
 /// Rounds after which choices that are worse for certain are tried no more.
 const ROUNDS_FOR_ALL: u32 = LEAST_PAIRS;
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    /// One that knows nothing of the MPI yet.
+    pub fn new(runner: Runner<'a>, trial: Trial, rules: &'a Path) -> Search<'a> {
+        Search { runner, trial, knobs: Vec::new(), rules, selection: None, run_took: Duration::ZERO }
+    }
+
     /// The first run, without a change; from now on no run may take many times as long.
     pub fn begin(&mut self) -> Result<Report, String> {
         self.runner.limit = FIRST_LIMIT;
