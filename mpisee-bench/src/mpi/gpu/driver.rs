@@ -63,6 +63,7 @@ fn must<T>(function: &str, result: Result<T, DriverError>) -> T {
 /// Memory that CUDA has allocated, in pinned memory of the host, on the GPU, or on both.
 pub struct Allocation {
     begin: NonNull<u8>,
+    length: usize,
     kind: MemoryKind,
 }
 
@@ -97,7 +98,7 @@ impl Allocation {
             _ => format!("{} of {kind} memory cannot be had ({:?}); take smaller --sizes", size(bytes), error.0),
         })?;
         let begin = NonNull::new(begin).expect("the driver has returned memory");
-        let allocation = Allocation { begin, kind };
+        let allocation = Allocation { begin, length, kind };
         // SAFETY: the allocation has that many bytes.
         unsafe {
             if allocation.is_of_host() {
@@ -123,8 +124,9 @@ impl Allocation {
         self.begin.as_ptr() as sys::CUdeviceptr
     }
 
-    /// Sets the first bytes, of which the caller knows that the memory has them.
+    /// Sets the first bytes, while no operation is under way on them.
     pub fn write(&self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.length, "what is written is within the memory");
         if self.is_of_host() {
             // SAFETY: both have that many bytes, and nothing is under way on them.
             unsafe { self.begin.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
@@ -136,8 +138,9 @@ impl Allocation {
         }
     }
 
-    /// Reads the first bytes, of which the caller knows that the memory has them.
+    /// Reads the first bytes, while no operation is under way on them.
     pub fn read(&self, bytes: &mut [u8]) {
+        assert!(bytes.len() <= self.length, "what is read is within the memory");
         if self.is_of_host() {
             // SAFETY: both have that many bytes, and nothing is under way on them.
             unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(self.begin.as_ptr(), bytes.len()) };

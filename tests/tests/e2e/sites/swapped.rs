@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 /// As in the program.
 const CALLS: u64 = 10;
 const ROUNDS: u64 = 30;
+/// Calls until one waits, on a machine with other work.
+const FEW: u64 = 3;
 
 /// Runs the program with two libraries, and `most` sites.
 fn swapped(mpi: &Mpi, what: &str, most: &str) -> Finished {
@@ -50,8 +52,8 @@ fn is_replaced(finished: &Finished) -> bool {
 fn all_operations_of_one_call_are_at_the_new_library() {
     on_each_mpi(|mpi| {
         let finished = swapped(mpi, "operations", "4096");
-        // The call in which it is noticed is at the first one's site.
-        let late = u64::from(is_replaced(&finished));
+        // The call in which it is noticed is at the first one's site, and so are those before it that were short since rank 0 lacked a core.
+        let late = if is_replaced(&finished) { FEW } else { 0 };
         let first = counted(&finished, "MPI_Allreduce")["first"];
         assert!((CALLS..=CALLS + late).contains(&first), "{first}");
         let of_second_operation = counted(&finished, "MPI_Reduce_scatter_block");
@@ -97,7 +99,7 @@ fn made_code_in_place_of_a_library_is_at_no_site() {
         if is_replaced(&finished) {
             // The calls in which it is noticed are at the site of the code before.
             assert_eq!(calls.values().sum::<u64>(), 3 * CALLS, "{calls:?}");
-            assert!(calls["none"].abs_diff(CALLS) <= 1, "{calls:?}");
+            assert!(calls["none"].abs_diff(CALLS) <= FEW, "{calls:?}");
         } else {
             assert!(calls.values().sum::<u64>() >= 2 * CALLS, "{calls:?}");
             assert!(calls["first"] >= 2 * CALLS, "{calls:?}");
