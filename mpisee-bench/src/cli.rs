@@ -4,16 +4,17 @@ use crate::backend::Backend;
 use crate::builtin::{Around, Builtin, Direction, Exchange, Groups, grid};
 use crate::collective::Collective;
 use crate::language::Program;
-use crate::memory::MemoryKind;
-use crate::output::Format;
 use crate::pattern::Pattern;
-use crate::sizes::Sizes;
 use crate::tune::TuneArgs;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use mpisee_profile::RankSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+
+mod settings;
+
+pub use settings::Settings;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -77,73 +78,6 @@ pub enum Task {
     Like(PathBuf),
     /// Choose algorithms, in runs that the starter starts.
     Tune(TuneArgs),
-}
-
-/// How to measure, and how to show results.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Measuring")]
-pub struct Settings {
-    /// Sizes in bytes, as 8,1k,1M-4M (k is 1024; a range has the powers of two in it)
-    #[arg(long, global = true, default_value = "1-4M")]
-    pub sizes: Sizes,
-
-    /// Repetitions of each measurement
-    #[arg(long, global = true, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
-    pub repetitions: u32,
-
-    /// Runs of the pattern before the first repetition
-    #[arg(long, global = true, value_name = "N", default_value_t = 10)]
-    pub warm_up: u32,
-
-    /// The least time of a repetition: short patterns run several times in each
-    #[arg(long, global = true, value_name = "MS", default_value_t = 5)]
-    pub least_ms: u32,
-
-    /// A barrier before each run of the pattern, rather than before each repetition
-    #[arg(long, global = true)]
-    pub apart: bool,
-
-    /// Do not verify first that all bytes arrive
-    #[arg(long, global = true)]
-    pub no_verify: bool,
-
-    /// The kind of memory of all buffers (default: that of the backends: device for ipc and nccl, else host)
-    #[arg(long, global = true, value_name = "KIND", value_enum)]
-    pub memory: Option<MemoryKind>,
-
-    /// Hand the memory of GPUs to MPI, even where MPI does not say that it takes it
-    #[arg(long, global = true)]
-    pub assume_gpu_aware: bool,
-
-    /// The form of the results (default: that of the ending of --output, .csv or .json, else table)
-    #[arg(long, global = true, value_name = "FORM", value_enum)]
-    format: Option<Format>,
-
-    /// Where results go (default: standard output; models: network.json; tune: files that begin with app.tuned)
-    #[arg(long, short, global = true, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-
-    /// The build of mpisee-bench, where nothing shows which MPI is running: a name of mpisee --flavours
-    #[arg(long, global = true, value_name = "NAME")]
-    pub flavour: Option<String>,
-}
-
-impl Settings {
-    /// The form of what goes to standard output beside a file.
-    pub fn format(&self) -> Format {
-        self.format.unwrap_or_default()
-    }
-
-    /// The form of measurements, which go to the output itself.
-    pub fn format_of_output(&self) -> Format {
-        let ending = self.output.as_deref().and_then(Path::extension).and_then(OsStr::to_str);
-        let by_ending = match ending {
-            Some("csv") => Format::Csv,
-            Some("json") => Format::Json,
-            _ => Format::Table,
-        };
-        self.format.unwrap_or(by_ending)
-    }
 }
 
 /// The backend and memory of messages.

@@ -262,7 +262,7 @@ struct Sum {
     by_comm: BTreeMap<String, f64>,
 }
 
-/// What the calls of a profile are to a replay.
+/// The calls of a profile, by the way in which they are replayed.
 #[derive(Default)]
 struct Calls {
     /// Collective operations by family, operation and size class.

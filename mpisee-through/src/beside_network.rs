@@ -118,7 +118,7 @@ pub struct Recorded {
     pub time_s: f64,
 }
 
-/// What a replay takes for all calls of all ranks, in seconds; from and to are its middle half.
+/// The time that a replay takes for all calls of all ranks, in seconds; from and to are its middle half.
 struct Replayed {
     alone: Estimate,
     together: Estimate,
@@ -182,7 +182,7 @@ impl Parts {
     }
 }
 
-/// What a call moved in the run that was replayed; none of collectives in files of before.
+/// The bytes that a call moved in the run that was replayed; none of collectives in files of before.
 fn mean_bytes(replay: &Replay) -> Option<f64> {
     match replay.volume {
         Some(volume) => Some(volume as f64 / replay.calls.max(1) as f64),
@@ -365,7 +365,7 @@ fn waiting(view: &ProfileView) -> WaitingBy {
     report.operations.into_iter().filter_map(known).collect()
 }
 
-/// What of an operation's time is waiting, and whether it has other sizes, too: samples are of the operation, so that all sizes have the same
+/// The part of an operation's time that is waiting, and whether the operation has other sizes, too: samples are of the operation, so that all sizes have the same
 /// part.
 fn waiting_of(replay: &Replay, time_s: f64, waiting: &WaitingBy) -> Option<(Estimate, bool)> {
     /// Of the time, for what the profile rounds.
@@ -393,7 +393,7 @@ fn waiting_of(replay: &Replay, time_s: f64, waiting: &WaitingBy) -> Option<(Esti
 mod tests {
     use super::*;
 
-    /// What was measured without any spread.
+    /// Times that were measured without any spread.
     fn replayed(alone_s: f64, together_s: f64) -> Replayed {
         let [alone, together] = [alone_s, together_s].map(Estimate::exact);
         Replayed { alone, together, is_single: false }

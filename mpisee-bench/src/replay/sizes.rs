@@ -42,7 +42,7 @@ impl Sum {
     }
 }
 
-/// What a rank sends on a communicator.
+/// The messages that a rank sends on a communicator.
 #[derive(Clone, Debug, Default)]
 pub struct SentSizes {
     /// By the calls, for each size class.

@@ -80,7 +80,7 @@ impl<'a> Search<'a> {
         Ok(report)
     }
 
-    /// What is to come, in a sentence: some choices drop out soon, and what is confirmed may have to be measured anew.
+    /// The runs to come, in a sentence: some choices drop out soon, and what is confirmed may have to be measured anew.
     pub fn outlook(&self, rounds: u32) -> String {
         let choices: usize = self.knobs.iter().map(|knob| knob.choices.len()).sum();
         let none: Vec<Vec<Candidate>> = self

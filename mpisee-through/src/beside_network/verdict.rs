@@ -101,7 +101,7 @@ impl Compared {
         }
     }
 
-    /// Why the rest of the time is not told apart, or how much of it is not explained.
+    /// The reason for which the rest of the time cannot be divided, or how much of it is not explained.
     fn rest(&self) -> Option<String> {
         let Compared { replay, parts, .. } = self;
         Some(match self.doubt {
