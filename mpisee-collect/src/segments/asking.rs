@@ -7,6 +7,7 @@ use mpisee_profile::segment::layout::{HEADER_BYTES, Header, SLOT_BYTES, Slot};
 use mpisee_profile::segment::request::Request;
 use std::fs::File;
 use std::mem::offset_of;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A segment that is open for requests.
@@ -35,6 +36,20 @@ impl Asking {
         let file = segment.open_to_ask()?;
         let words = Mapped::new(&file, HEADER_BYTES, true)?;
         Ok(Asking { file, words })
+    }
+
+    /// Takes the segment for itself, until it is dropped; false if another holds it. Only the segment's user can open it to write, so that no
+    /// other user can hold it. The library's own lock, by `flock`, is another one.
+    pub fn hold(&self) -> bool {
+        // SAFETY: zeros are valid for numbers; the lock of an open file needs a process of 0, and one of the whole file begins at 0.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = libc::F_WRLCK as libc::c_short;
+        lock.l_whence = libc::SEEK_SET as libc::c_short;
+        // SAFETY: the descriptor is open, and the lock is valid.
+        let locked = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+        // Some file systems have no locks.
+        let errno = std::io::Error::last_os_error().raw_os_error();
+        locked == 0 || !matches!(errno, Some(libc::EAGAIN | libc::EACCES))
     }
 
     /// Returns an error if the file has become smaller than what is mapped.

@@ -1,30 +1,6 @@
-//! Keeps an agent a good neighbour: one for each job, away from the cores of the ranks, and its own cost known.
+//! Keeps an agent a good neighbour: away from the cores of the ranks, and its own cost known.
 
-use anyhow::{Result, bail};
 use mpisee_profile::rows::Cpus;
-use std::io::ErrorKind;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
-
-/// Held while an agent reads a job on this node: a socket in Linux's abstract name space, which is free again however the process ends, and
-/// leaves no file.
-pub struct OnlyOne {
-    _socket: UnixDatagram,
-}
-
-impl OnlyOne {
-    /// Fails if another agent of the user reads the job.
-    pub fn of(user: u32, job: u64) -> Result<OnlyOne> {
-        let address = SocketAddr::from_abstract_name(format!("mpisee-agent-{user}-{job:x}"))?;
-        match UnixDatagram::bind_addr(&address) {
-            Ok(socket) => Ok(OnlyOne { _socket: socket }),
-            Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                bail!("another agent reads this job on this node; a second one would count everything twice")
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-}
 
 /// CPUs of the node that no rank may use; all of them where none is left, since an agent may have inherited the binding of a rank.
 pub fn free_cpus(online: &Cpus, of_ranks: &Cpus) -> Cpus {
@@ -76,17 +52,6 @@ mod tests {
         assert_eq!(free_cpus(&cpus("0-7"), &cpus("0-5")), cpus("6-7"));
         assert_eq!(free_cpus(&cpus("0-3"), &cpus("0-7")), cpus("0-3"), "none is left");
         assert_eq!(free_cpus(&cpus("0-3"), &Cpus::default()), cpus("0-3"), "the ranks' are unknown");
-    }
-
-    #[test]
-    fn a_second_agent_is_refused_until_the_first_is_gone() {
-        let (user, job) = (std::process::id(), 77);
-        let first = OnlyOne::of(user, job).unwrap();
-        let error = OnlyOne::of(user, job).err().unwrap().to_string();
-        assert!(error.starts_with("another agent reads this job on this node"), "{error}");
-        assert!(OnlyOne::of(user, job + 1).is_ok());
-        drop(first);
-        assert!(OnlyOne::of(user, job).is_ok());
     }
 
     #[test]

@@ -19,7 +19,6 @@ use crate::timeline::files::{NodeFiles, node_path, read, table_path};
 use crate::timeline::history::{History, Interval, NodeRate, Rate};
 use crate::timeline::{ENDING, FORMAT_VERSION, JobFile, NodeFile, make_folder};
 use crate::units::{count, parse_seconds};
-use alone::OnlyOne;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use gpus::Gpus;
@@ -144,15 +143,16 @@ struct Agent<'a> {
     metrics: Option<Metrics>,
     exporter: Option<Exporter>,
     sending: Option<Sending>,
-    _only: OnlyOne,
 }
 
 impl<'a> Agent<'a> {
     fn new(args: &AgentArgs, search: &'a Search, world: &WorldSegments) -> Result<Agent<'a>> {
         let job = job_of(world).unwrap_or_default();
-        let only = OnlyOne::of(search.user(), job)?;
         let mut ranks = Ranks::default();
         world.segments().for_each(|segment| ranks.add(segment));
+        if ranks.are_of_another {
+            bail!("another agent reads this job on this node; a second one would count everything twice");
+        }
         let host = world.running().next().map_or(String::new(), |segment| segment.header.host.clone());
         let mut history = History::new(&host, args.rows as usize);
         // The log of a segment has the program's name.
@@ -193,7 +193,6 @@ impl<'a> Agent<'a> {
             metrics: (served.is_some() || target.is_some()).then_some(offered),
             exporter: None,
             sending: None,
-            _only: only,
         };
         agent.take_over(&host)?;
         agent.send_to(args)?;

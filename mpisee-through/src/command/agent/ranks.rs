@@ -5,7 +5,7 @@ use crate::timeline::history::{History, NodeRate, Rate};
 use anyhow::Result;
 use hashbrown::{HashMap, HashSet};
 use mpisee_collect::process;
-use mpisee_collect::segments::{Followed, Segment};
+use mpisee_collect::segments::{Asking, Followed, Segment};
 use mpisee_profile::Ticks;
 use mpisee_profile::rows::Cpus;
 use mpisee_profile::segment::snapshot::Program;
@@ -49,6 +49,8 @@ pub struct Ranks {
     known: HashSet<PathBuf>,
     /// A hash of the boot id of this node.
     boot: Option<u64>,
+    /// True if another agent reads one of them.
+    pub are_of_another: bool,
     /// Those that could not be read, and why.
     pub notes: Vec<String>,
     /// By number of a name, in the interval.
@@ -114,10 +116,9 @@ impl Ranks {
             Ok(followed) => {
                 let process = open_process(segment.header.pid).filter(|_| segment.is_running);
                 let has_ended = !segment.is_running;
-                let mut variables = Variables::default();
-                if !has_ended {
-                    variables.ask(segment);
-                }
+                let asking = (!has_ended).then(|| Asking::new(segment).ok()).flatten();
+                self.are_of_another |= asking.as_ref().is_some_and(|asking| !asking.hold());
+                let variables = Variables::by(asking);
                 self.ranks.push(Rank {
                     followed,
                     process,

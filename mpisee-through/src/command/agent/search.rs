@@ -21,11 +21,6 @@ impl Search {
         Ok(Search { wanted: Wanted::new(which, segments::own_user()?)?, done: Vec::new() })
     }
 
-    /// The user whose jobs are read.
-    pub fn user(&self) -> u32 {
-        self.wanted.user
-    }
-
     /// Waits for a job to begin: while its process runs, if one was named, else that long. `None` if none came.
     pub fn wait(&mut self, most_s: f64) -> Result<Option<WorldSegments>> {
         // A rank that ends soon is seen, too; after a while nobody has to hurry.

@@ -4,7 +4,7 @@
 use crate::timeline::history::{History, NodeRate};
 use anyhow::Result;
 use hashbrown::HashMap;
-use mpisee_collect::segments::{Asking, Followed, Segment, VariableReading};
+use mpisee_collect::segments::{Asking, Followed, VariableReading};
 use mpisee_profile::RegionId;
 use mpisee_profile::run::VariableInfo;
 
@@ -40,9 +40,9 @@ struct Seen {
 }
 
 impl Variables {
-    /// Opens the segment of a running process to ask for readings. One that cannot be opened is read when the program itself reads.
-    pub fn ask(&mut self, segment: &Segment) {
-        self.asking = Asking::new(segment).ok();
+    /// Those of a process that is asked for readings by this. Without it they are read when the program itself reads.
+    pub fn by(asking: Option<Asking>) -> Variables {
+        Variables { asking, ..Variables::default() }
     }
 
     /// Asks for a reading, which the rank takes at its next MPI call.
