@@ -14,18 +14,19 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-/// Connections at one time, agents included; further ones are closed.
+/// Connections at one time, agents included. For a further one the oldest that has not shown the token is closed, if there is one, else itself.
 const MOST_CONNECTIONS: usize = 2048;
 /// Descriptors for everything else.
 const OTHER_DESCRIPTORS: usize = 64;
@@ -52,23 +53,13 @@ pub struct Server {
     store: Arc<Store>,
     jobs: Arc<Jobs>,
     agents: Agents,
-    connections: AtomicUsize,
-}
-
-/// A connection that is counted.
-struct Counted(Arc<Server>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Server {
     /// Of these.
     pub fn new(token: Token, profiles: Profiles, store: Arc<Store>, jobs: Arc<Jobs>) -> Server {
-        let (pages, agents, connections) = (Pages::default(), Agents::default(), AtomicUsize::new(0));
-        Server { token, profiles, pages, store, jobs, agents, connections }
+        let (pages, agents) = (Pages::default(), Agents::default());
+        Server { token, profiles, pages, store, jobs, agents }
     }
 
     /// Answers for ever.
@@ -83,24 +74,23 @@ impl Server {
             .context("cannot start the server")?;
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener).context("cannot listen")?;
+            let mut guests = Guests { most, ..Guests::default() };
             loop {
                 let Ok((stream, _)) = listener.accept().await else {
                     // Such as for want of descriptors.
                     sleep(Duration::from_millis(100)).await;
                     continue;
                 };
-                let before = self.connections.fetch_add(1, Ordering::Relaxed);
-                let counted = Counted(Arc::clone(&self));
-                if before < most {
-                    tokio::spawn(connection(counted, stream));
+                if let Some(guest) = guests.welcome() {
+                    tokio::spawn(connection(Arc::clone(&self), stream, guest));
                 }
             }
         })
     }
 
-    async fn answer(self: Arc<Self>, request: Request<Incoming>, is_agent: &AtomicBool) -> Answer {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, guest: &Guest) -> Answer {
         if request.uri().path() == "/agent" {
-            return self.agent(request, is_agent).await;
+            return self.agent(request, guest).await;
         }
         // `/TOKEN/…`
         let path = request.uri().path().to_owned();
@@ -116,6 +106,7 @@ impl Server {
                 "The token in the address is missing or wrong; mpisee-through serve printed it.\n",
             );
         }
+        guest.is_known.store(true, Ordering::Relaxed);
         let Some(below) = below else { return answers::with_slash(&path) };
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return text(StatusCode::METHOD_NOT_ALLOWED, "Only GET is answered.\n");
@@ -167,17 +158,65 @@ impl Server {
         Ok(serde_json::to_vec(&serde_json::json!({ "count": count, "from": from, "jobs": jobs }))?)
     }
 
-    async fn agent(&self, request: Request<Incoming>, is_agent: &AtomicBool) -> Answer {
+    async fn agent(&self, request: Request<Incoming>, guest: &Guest) -> Answer {
         let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
         if !self.token.is(given) {
             return text(StatusCode::FORBIDDEN, "MPISEE_TOKEN is not the token of this server\n");
         }
+        guest.is_known.store(true, Ordering::Relaxed);
         if request.method() != Method::POST {
             return text(StatusCode::METHOD_NOT_ALLOWED, "agents use POST\n");
         }
-        is_agent.store(true, Ordering::Relaxed);
+        guest.is_agent.store(true, Ordering::Relaxed);
         self.agents.receive(request.into_body(), &self.jobs).await
+    }
+}
+
+/// A connection.
+#[derive(Default)]
+struct Guest {
+    /// True once it has shown the token.
+    is_known: AtomicBool,
+    is_agent: AtomicBool,
+    /// Its place is needed.
+    leave: Notify,
+}
+
+/// Connections that are open.
+#[derive(Default)]
+struct Guests {
+    most: usize,
+    /// In the order in which they came, as far as they have not been seen to be gone or known.
+    strangers: VecDeque<Weak<Guest>>,
+    known: Vec<Weak<Guest>>,
+}
+
+impl Guests {
+    /// A place for one more, if there is one: strangers make room.
+    fn welcome(&mut self) -> Option<Arc<Guest>> {
+        if self.strangers.len() + self.known.len() >= self.most {
+            self.look_again();
+        }
+        if self.strangers.len() + self.known.len() >= self.most {
+            self.strangers.pop_front()?.upgrade()?.leave.notify_one();
+        }
+        let guest = Arc::new(Guest::default());
+        self.strangers.push_back(Arc::downgrade(&guest));
+        Some(guest)
+    }
+
+    /// Forgets those that are gone, and sorts out who is known by now.
+    fn look_again(&mut self) {
+        self.known.retain(|guest| guest.strong_count() > 0);
+        let strangers = std::mem::take(&mut self.strangers);
+        for (weak, guest) in strangers.into_iter().filter_map(|weak| Some((weak.clone(), weak.upgrade()?))) {
+            if guest.is_known.load(Ordering::Relaxed) {
+                self.known.push(weak);
+            } else {
+                self.strangers.push_back(weak);
+            }
+        }
     }
 }
 
@@ -212,12 +251,11 @@ impl Asked {
     }
 }
 
-/// One connection, until it ends or its time is over.
-async fn connection(counted: Counted, stream: TcpStream) {
-    let is_agent = Arc::new(AtomicBool::new(false));
+/// One connection, until it ends, its time is over, or another one needs its place.
+async fn connection(server: Arc<Server>, stream: TcpStream, guest: Arc<Guest>) {
     let service = service_fn(|request| {
-        let (server, is_agent) = (Arc::clone(&counted.0), Arc::clone(&is_agent));
-        async move { Ok::<_, Infallible>(server.answer(request, &is_agent).await) }
+        let (server, guest) = (Arc::clone(&server), Arc::clone(&guest));
+        async move { Ok::<_, Infallible>(server.answer(request, &guest).await) }
     });
     let mut connection = pin!(
         http1::Builder::new()
@@ -227,11 +265,12 @@ async fn connection(counted: Counted, stream: TcpStream) {
             .serve_connection(TokioIo::new(stream), service)
     );
     let [life, grace] = LIFE;
-    // Errors are those of clients that leave.
-    if timeout(life, connection.as_mut()).await.is_ok() {
-        return;
+    tokio::select! {
+        // Errors are those of clients that leave.
+        ended = timeout(life, connection.as_mut()) => if ended.is_ok() { return },
+        () = guest.leave.notified() => return,
     }
-    if is_agent.load(Ordering::Relaxed) {
+    if guest.is_agent.load(Ordering::Relaxed) {
         let _ = connection.await;
     } else {
         connection.as_mut().graceful_shutdown();

@@ -70,6 +70,7 @@ pub struct Followed {
     sums: Vec<CallSums>,
     variables: Vec<VariableReading>,
     has_arrived: bool,
+    is_off: bool,
     clock: Clock,
 }
 
@@ -183,6 +184,7 @@ impl Followed {
             sums: Vec::new(),
             variables: Vec::new(),
             has_arrived: false,
+            is_off: false,
             clock,
         })
     }
@@ -222,6 +224,11 @@ impl Followed {
         self.has_arrived
     }
 
+    /// Returns whether recording was off at the last reading.
+    pub fn is_off(&self) -> bool {
+        self.is_off
+    }
+
     /// Where in the file the slots of the threads' calls in progress are, as far as the last reading has found them.
     pub fn active_calls(&self) -> Vec<usize> {
         let slots = self.chunks.iter().flat_map(|chunk| {
@@ -236,6 +243,7 @@ impl Followed {
         self.words.check(&self.file)?;
         let header = |offset: usize| self.words.word(offset).map_or(0, now);
         self.has_arrived = header(offset_of!(Header, state)) == state::ARRIVED;
+        self.is_off = !header(offset_of!(Header, switches)).is_multiple_of(2);
         let end_ticks = Ticks::new(header(offset_of!(Header, end_ticks)));
         let end = header(offset_of!(Header, used)).min(header(offset_of!(Header, shared)));
         self.clock = if self.has_arrived { self.clock.at(end_ticks) } else { Clock::of(&self.log) };

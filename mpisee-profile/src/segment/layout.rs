@@ -37,8 +37,8 @@ pub struct Header {
     pub used: AtomicU64,
     /// Bytes of these that are in the file; the rest went to private memory when there was no room.
     pub shared: AtomicU64,
-    /// 1 once recording was switched off.
-    pub recording_was_off: AtomicU64,
+    /// How often recording was switched: odd while it is off.
+    pub switches: AtomicU64,
     /// Calls not seen, by [`super::NotSeen`].
     pub not_seen: [AtomicU64; 16],
     /// The host's name, padded with zeros.

@@ -242,7 +242,7 @@ impl Snapshot {
             start_realtime_ns: field(offset_of!(Header, start_realtime_ns)),
             start_monotonic_ns: field(offset_of!(Header, start_monotonic_ns)),
             start_ticks: ticks(offset_of!(Header, start_ticks)),
-            recording_was_off: field(offset_of!(Header, recording_was_off)) != 0,
+            recording_was_off: field(offset_of!(Header, switches)) != 0,
             not_seen: (0..super::NotSeen::ALL.len()).map(|reason| field(reasons + reason * 8)).collect(),
             overhead: std::array::from_fn(|which| field(offset_of!(Header, overhead) + which * 8)),
             calls_since_sample: 0,

@@ -73,7 +73,7 @@ impl Channel {
         // What was started while recording was off is not known.
         let header = world.segment.header();
         let may_receive = !REQUESTS.is_empty()
-            || header.recording_was_off.load(Ordering::Relaxed) > 0
+            || header.switches.load(Ordering::Relaxed) > 0
             || header.not_seen.iter().any(|count| count.load(Ordering::Relaxed) > 0);
         let first = channel.most(world, c_int::from(may_receive));
         let Some(one_receives) = first.and_then(|one_receives| channel.most(world, one_receives)) else {

@@ -39,8 +39,11 @@ pub fn switch(world: &World, on: bool) {
     {
         run(world, on);
     }
-    if !on {
-        world.segment.header().recording_was_off.store(1, Ordering::Relaxed);
+    let switches = &world.segment.header().switches;
+    let so_far = switches.load(Ordering::Relaxed);
+    let is_off = !so_far.is_multiple_of(2);
+    if is_off == on {
+        switches.store(so_far + 1, Ordering::Relaxed);
     }
     variables::switch(on);
     process::set_mode(if on { Mode::Recording } else { Mode::Tracking });

@@ -3,8 +3,8 @@
 //! Nodes read at moments of their own, and intervals that were joined are longer: what an interval has is spread over the bins that it
 //! overlaps.
 
-use super::is_level;
 use super::load::TimeLine;
+use super::{JOB, RANKS, UNRECORDED, is_level};
 use hashbrown::HashMap;
 
 /// The quantities on the grid, by operation on a family of communicators.
@@ -43,8 +43,10 @@ pub struct Bins {
     pub calls: Vec<CallSeries>,
     pub nodes: Vec<NodeSeries>,
     pub ranks: u32,
-    /// By bin, the time of all ranks whose nodes were read in it, in seconds.
+    /// By bin, the time of all ranks whose nodes were read in it while they were recorded, in seconds.
     pub rank_s: Vec<f64>,
+    /// The same while they were not.
+    pub unrecorded_s: Vec<f64>,
 }
 
 /// Bins at most, whatever there are of intervals.
@@ -65,6 +67,7 @@ impl Bins {
             nodes: Vec::new(),
             ranks: line.ranks(),
             rank_s: vec![0.0; count],
+            unrecorded_s: vec![0.0; count],
         };
         bins.add_ranks(line);
         bins.add_calls(line);
@@ -76,10 +79,23 @@ impl Bins {
     fn add_ranks(&mut self, line: &TimeLine) {
         let ranks: HashMap<&str, u32> =
             line.nodes.iter().map(|node| (node.host.as_str(), node.ranks)).collect();
-        for row in line.node_rates.iter().filter(|row| row.source == "job" && row.quantity == "ranks") {
+        for row in line.node_rates.iter().filter(|row| row.source == JOB) {
             let ranks = ranks.get(row.host.as_str()).copied().unwrap_or(0);
             for (bin, share) in overlaps((self.length_s, self.count), row.begin_s.0, row.length_s.0) {
-                self.rank_s[bin] += share * row.length_s.0 * f64::from(ranks);
+                match row.quantity.as_str() {
+                    RANKS => self.rank_s[bin] += share * row.length_s.0 * f64::from(ranks),
+                    UNRECORDED => {
+                        self.rank_s[bin] -= share * row.value;
+                        self.unrecorded_s[bin] += share * row.value;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        // What rounding leaves is no time of a rank.
+        for (rank_s, unrecorded_s) in self.rank_s.iter_mut().zip(&self.unrecorded_s) {
+            if *rank_s < 1e-6 * unrecorded_s {
+                *rank_s = 0.0;
             }
         }
     }
@@ -119,7 +135,7 @@ impl Bins {
     fn add_nodes(&mut self, line: &TimeLine) {
         let mut places: HashMap<(&str, &str, &str), usize> = HashMap::new();
         let mut hosts: HashMap<usize, Vec<&str>> = HashMap::new();
-        for row in line.node_rates.iter().filter(|row| row.source != "job") {
+        for row in line.node_rates.iter().filter(|row| row.source != JOB) {
             let next = self.nodes.len();
             let place = *places.entry((&row.source, &row.device, &row.quantity)).or_insert(next);
             if place == next {
@@ -157,9 +173,23 @@ impl Bins {
         });
     }
 
-    /// The part of the ranks' time in a bin.
+    /// The part of the ranks' time in a bin, as far as it was recorded.
     pub fn share(&self, bin: usize, time_s: f64) -> f64 {
-        if self.rank_s[bin] > 0.0 { time_s / self.rank_s[bin] } else { 0.0 }
+        let share = if self.rank_s[bin] > 0.0 { time_s / self.rank_s[bin] } else { 0.0 };
+        // When in an interval recording was switched is not known.
+        if self.unrecorded_s[bin] > 0.0 { share.min(1.0) } else { share }
+    }
+
+    /// The same over all bins.
+    pub fn mean_share(&self, times_s: &[f64]) -> f64 {
+        let rank_s: f64 = self.rank_s.iter().sum();
+        if rank_s > 0.0 { times_s.iter().sum::<f64>() / rank_s } else { 0.0 }
+    }
+
+    /// The part of the ranks' time in a bin in which recording was off.
+    pub fn unrecorded_share(&self, bin: usize) -> f64 {
+        let all_s = self.rank_s[bin] + self.unrecorded_s[bin];
+        if all_s > 0.0 { self.unrecorded_s[bin] / all_s } else { 0.0 }
     }
 
     /// The same of each bin.

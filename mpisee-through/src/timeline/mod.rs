@@ -71,9 +71,15 @@ pub struct NodeFile {
     pub link_bytes_per_s: BTreeMap<String, f64>,
 }
 
+/// The source of quantities of the job itself: ranks of the node whose processes run, and time in which ranks were not recorded, summed over
+/// them.
+pub const JOB: &str = "job";
+pub const RANKS: &str = "ranks";
+pub const UNRECORDED: &str = "unrecorded_s";
+
 /// Returns whether a quantity is a level, of a moment, and no count of what was in an interval.
 pub fn is_level(quantity: &str) -> bool {
-    matches!(quantity, "available_bytes" | "used_bytes" | "ranks" | "level")
+    matches!(quantity, "available_bytes" | "used_bytes" | RANKS | "level")
 }
 
 /// The name of the file with the job.

@@ -14,7 +14,8 @@ pub struct Phase {
     /// The part of the ranks' time that is in MPI, from 0 to 1.
     pub mpi_share: f64,
     pub bytes_per_s: f64,
-    /// The operation to which most of the time in MPI goes; "outside of MPI" if little time is in it.
+    /// The operation to which most of the time in MPI goes; "outside of MPI" if little time is in it, and "not recorded" if most of
+    /// the time recording was off.
     pub name: String,
 }
 
@@ -24,7 +25,7 @@ const MOST_PARTS: usize = 16;
 const LEAST_BINS: usize = 3;
 /// Shares of time that differ by less are alike, whatever the noise.
 const ALIKE: f64 = 0.04;
-/// The share of time in MPI below which a phase is outside of it.
+/// The share of time in MPI below which a phase is outside of it, and that of recorded time below which it is not recorded.
 const OUTSIDE: f64 = 0.05;
 
 /// The phases, in their order.
@@ -61,7 +62,9 @@ fn phase(bins: &Bins, range: std::ops::Range<usize>, begin_s: f64, end_s: f64) -
     let mpi_share = if rank_s > 0.0 { (mpi_s / rank_s).min(1.0) } else { 0.0 };
     let mut order: Vec<usize> = (0..times.len()).collect();
     order.sort_by(|&one, &other| times[other].total_cmp(&times[one]));
+    let unrecorded_s = sum(&bins.unrecorded_s);
     let name = match order[..] {
+        _ if unrecorded_s > (1.0 - OUTSIDE) * (rank_s + unrecorded_s) => "not recorded".to_owned(),
         _ if mpi_share < OUTSIDE => "outside of MPI".to_owned(),
         [first, second, ..] if times[first] < 0.5 * mpi_s && times[second] > 0.0 => {
             format!("{}, {}", name_of(&bins.calls[first]), name_of(&bins.calls[second]))
@@ -88,6 +91,7 @@ fn points(bins: &Bins) -> Vec<Vec<f64>> {
         let share = |series: &CallSeries| bins.share(bin, series.time_s[bin]);
         let mut point: Vec<f64> = bins.calls[..parts].iter().map(share).collect();
         point.push(bins.calls[parts..].iter().map(share).sum());
+        point.push(bins.unrecorded_share(bin));
         // Less weight than time, since rates of short messages vary more.
         point.push(0.5 * bytes[bin] / most);
         point
@@ -211,6 +215,7 @@ mod tests {
             nodes: Vec::new(),
             ranks: 1,
             rank_s: vec![1.0; times[0].len()],
+            unrecorded_s: vec![0.0; times[0].len()],
         }
     }
 
@@ -231,6 +236,19 @@ mod tests {
         let phases =
             [(0.0, 3.3, "MPI_Bcast on W_d0"), (3.3, 6.0, "MPI_Bcast on W_d1"), (6.0, 9.0, "outside of MPI")];
         assert_eq!(found(&[&one, &other]), expected(&phases));
+    }
+
+    #[test]
+    fn time_without_recording_is_a_phase_of_its_own() {
+        let mut bins = bins(&[&[0.8, 0.8, 0.8, 0.8, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]]);
+        bins.unrecorded_s[4] = 0.5;
+        bins.unrecorded_s[5..9].fill(1.0);
+        bins.rank_s = bins.unrecorded_s.iter().map(|unrecorded_s| 1.0 - unrecorded_s).collect();
+        let found: Vec<(f64, String)> =
+            phases(&bins).into_iter().map(|phase| (phase.end_s.round(), phase.name)).collect();
+        let expected = [(5.0, "MPI_Bcast on W_d0"), (9.0, "not recorded"), (13.0, "outside of MPI")];
+        assert_eq!(found, expected.map(|(end_s, name)| (end_s, name.to_owned())));
+        assert_eq!(bins.share(4, 0.4), 0.8);
     }
 
     #[test]

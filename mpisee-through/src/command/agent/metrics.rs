@@ -120,9 +120,10 @@ impl Metrics {
         Ok(address)
     }
 
-    /// Adds an interval. `names` are those of the rates.
-    pub fn add(&self, names: &[CallName], rates: &[Rate], ranks: usize, length_s: f64) {
-        lock(&self.0).add(names, rates, ranks, length_s);
+    /// Adds an interval. `names` are those of the rates; `ranks` of them run, and were recorded for that long, all
+    /// together.
+    pub fn add(&self, names: &[CallName], rates: &[Rate], ranks: usize, recorded_s: f64) {
+        lock(&self.0).add(names, rates, ranks, recorded_s);
     }
 
     /// Takes the sums of the GPUs so far.
@@ -143,7 +144,7 @@ fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
 }
 
 impl State {
-    fn add(&mut self, names: &[CallName], rates: &[Rate], ranks: usize, length_s: f64) {
+    fn add(&mut self, names: &[CallName], rates: &[Rate], ranks: usize, recorded_s: f64) {
         // Names have their places for good, so that counters only grow.
         while self.series.len() < names.len().min(MOST_SERIES) {
             let (family, call) = names[self.series.len()].clone();
@@ -168,7 +169,7 @@ impl State {
             }
         }
         self.ranks = ranks;
-        self.rank_s += ranks as f64 * length_s;
+        self.rank_s += recorded_s;
         self.readings += 1;
     }
 
@@ -180,7 +181,7 @@ impl State {
         let help = "Ranks of the node whose processes run.";
         let alone = |number| vec![(Vec::new(), number)];
         all.push(metric("mpisee_ranks", Kind::Gauge, help, alone(Number::Whole(self.ranks as u64))));
-        let help = "Time that these ranks ran, all together.";
+        let help = "Time that these ranks ran and were recorded, all together.";
         all.push(metric("mpisee_rank_seconds", Kind::Counter, help, alone(Number::Real(self.rank_s))));
         let help = "Readings of the agent.";
         all.push(metric("mpisee_readings", Kind::Counter, help, alone(Number::Whole(self.readings))));
@@ -365,8 +366,8 @@ mod tests {
         let metrics = Metrics::new(&job(), "n1", Some("Slurm 4711.0"));
         let address = metrics.serve(([127, 0, 0, 1], 0).into()).unwrap();
         let names = [name("W", "MPI_Send"), name("W_s1.*@2", "MPI_Allreduce")];
-        metrics.add(&names, &[rate(0, 1), rate(1, 3)], 4, 1.0);
-        metrics.add(&names, &[rate(1, 3)], 4, 1.5);
+        metrics.add(&names, &[rate(0, 1), rate(1, 3)], 4, 4.0);
+        metrics.add(&names, &[rate(1, 3)], 4, 6.0);
         let answer = asked(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         let (head, text) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text;"), "{head}");
@@ -420,8 +421,8 @@ mod tests {
         let mut state = State::default();
         let names: Vec<CallName> = (0..1000).map(|it| name(&format!("W_d{it}"), "MPI_Bcast")).collect();
         let rates: Vec<Rate> = (0..1000).map(|it| rate(it, 0)).collect();
-        state.add(&names[..150], &rates[..150], 4, 1.0);
-        state.add(&names, &rates, 4, 1.0);
+        state.add(&names[..150], &rates[..150], 4, 4.0);
+        state.add(&names, &rates, 4, 4.0);
         assert_eq!(state.series.len(), MOST_SERIES + 1);
         let calls: Vec<u64> = state.series.iter().map(|series| series.calls).collect();
         assert_eq!((calls[0], calls[160], calls[MOST_SERIES]), (20, 10, 8000));

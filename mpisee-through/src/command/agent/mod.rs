@@ -17,7 +17,7 @@ use crate::output::printable;
 use crate::signals;
 use crate::timeline::files::{NodeFiles, node_path, read, table_path};
 use crate::timeline::history::{History, Interval, NodeRate, Rate};
-use crate::timeline::{ENDING, FORMAT_VERSION, JobFile, NodeFile, make_folder};
+use crate::timeline::{ENDING, FORMAT_VERSION, JOB, JobFile, NodeFile, RANKS, UNRECORDED, make_folder};
 use crate::units::{count, parse_seconds};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -138,6 +138,8 @@ struct Agent<'a> {
     history: History,
     files: NodeFiles,
     about: NodeFile,
+    /// Ranks whose recording was off at the last reading.
+    unrecorded_before: Option<usize>,
     /// By name, what an earlier agent has counted.
     before: Vec<(u64, u64, f64)>,
     metrics: Option<Metrics>,
@@ -189,6 +191,7 @@ impl<'a> Agent<'a> {
             node,
             gpus: Gpus::start(&host),
             history,
+            unrecorded_before: None,
             before: Vec::new(),
             metrics: (served.is_some() || target.is_some()).then_some(offered),
             exporter: None,
@@ -330,19 +333,38 @@ impl<'a> Agent<'a> {
             let before = std::mem::take(&mut self.before);
             rates.iter_mut().for_each(|rate| without(rate, &before));
         }
-        let mut node_rates = Vec::new();
-        let ranks = ["job", "", "ranks"].map(str::to_owned).into();
-        let name = self.history.quantities.number(ranks);
-        node_rates.push(NodeRate { name, value: self.ranks.running() as f64 });
+        let running = self.ranks.running() as f64;
+        let unrecorded_s = length_s * self.unrecorded();
+        let mut node_rates = self.rates_of_job(running, unrecorded_s);
         node_rates.extend(self.ranks.variables());
         self.node.read(&mut node_rates, &mut self.history);
         self.gpus.read(&mut self.history, length_s, &mut node_rates);
         if let Some(metrics) = &self.metrics {
-            metrics.add(self.history.calls.all(), &rates, self.ranks.running(), length_s);
+            let recorded_s = running * length_s - unrecorded_s;
+            metrics.add(self.history.calls.all(), &rates, self.ranks.running(), recorded_s);
             metrics.set_gpus(&self.gpus.states);
         }
         self.history.push(Interval { begin_s, length_s }, &rates, &node_rates);
         self.about.readings += 1;
+    }
+
+    /// How many ranks were not recorded in the interval that was read last: the mean of its begin and its end.
+    fn unrecorded(&mut self) -> f64 {
+        let at_end = self.ranks.unrecorded();
+        let at_begin = self.unrecorded_before.replace(at_end).unwrap_or(at_end);
+        (at_begin + at_end) as f64 / 2.0
+    }
+
+    fn rates_of_job(&mut self, running: f64, unrecorded_s: f64) -> Vec<NodeRate> {
+        let mut rate = |quantity: &str, value| {
+            let name = (JOB.to_owned(), String::new(), quantity.to_owned());
+            NodeRate { name: self.history.quantities.number(name), value }
+        };
+        let mut rates = vec![rate(RANKS, running)];
+        if unrecorded_s > 0.0 {
+            rates.push(rate(UNRECORDED, unrecorded_s));
+        }
+        rates
     }
 
     /// Writes the tables of GPUs, once they are known.

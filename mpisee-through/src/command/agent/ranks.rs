@@ -70,6 +70,11 @@ impl Ranks {
         self.ranks.iter().filter(|rank| !rank.has_ended).count()
     }
 
+    /// Those of them whose recording was off at the last reading.
+    pub fn unrecorded(&self) -> usize {
+        self.ranks.iter().filter(|rank| !rank.has_ended && rank.followed.is_off()).count()
+    }
+
     /// The begin of recording of the rank that began first, nanoseconds since 1970, and on the monotonic clock.
     pub fn start_ns(&self) -> Option<(u64, u64)> {
         let starts = self.ranks.iter().map(|rank| rank.followed.process());

@@ -46,6 +46,14 @@ fn head(line: &TimeLine, bins: &Bins, page: Page) -> String {
         ("Start", line.job.start.clone()),
         ("Time", format!("{}, {} in a column of the charts", time(line.end_s()), time(bins.length_s))),
     ];
+    let unrecorded_s: f64 = bins.unrecorded_s.iter().sum();
+    if unrecorded_s > 0.0 {
+        let share = unrecorded_s / (unrecorded_s + bins.rank_s.iter().sum::<f64>());
+        lines.push((
+            "Recording",
+            format!("off for {:.1} % of the ranks' time; parts are of the rest", 100.0 * share),
+        ));
+    }
     let cost = |node: &crate::timeline::NodeFile| 100.0 * node.cpu_s / node.wall_s.max(1e-9);
     let ended: Vec<f64> = line.nodes.iter().filter(|node| node.wall_s > 0.0).map(cost).collect();
     if let Some(most) = ended.iter().copied().reduce(f64::max) {
@@ -83,7 +91,7 @@ fn call_sheet(bins: &Bins, limit: usize) -> Sheet {
         vec![
             Value::Text(name_of(series)),
             Value::Text(chart(&shares)),
-            Value::Share(mean(&shares)),
+            Value::Share(bins.mean_share(&series.time_s)),
             Value::Share(most(&shares)),
             Value::BytesPerSecond(bytes / all_s),
             Value::Number((calls / all_s * 10.0).round() / 10.0),

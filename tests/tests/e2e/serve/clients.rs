@@ -2,9 +2,11 @@
 
 use super::{Answer, Server, TOKEN};
 use mpisee_tests::Place;
+use mpisee_tests::place::{soon, timed};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// An agent's connection; it sends lines as parts of one request.
@@ -159,6 +161,27 @@ fn clients_that_hang_keep_nobody_waiting() {
     let mut first = hanging.swap_remove(0);
     let _ = first.read_to_end(&mut Vec::new());
     assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn strangers_make_room_for_those_who_know_the_token() {
+    let place = Place::new();
+    let own = Server::command(place.folder(), &place.segments(), &[]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 200; exec \"$0\" \"$@\""]).arg(own.get_program()).args(own.get_args());
+    command.env("MPISEE_SEGMENTS", place.segments()).env("MPISEE_TOKEN", TOKEN);
+    let server = Server::of(&mut command);
+    let mut agent = Played::connect(&server);
+    agent.send(&look(1, 1, 100)).expect("it is connected");
+    server.job_that("the agent is seen", |job| !job.is_null());
+    let mut strangers: Vec<TcpStream> = (0..300).map(|_| server.connect()).collect();
+    for _ in 0..20 {
+        let answer = soon(Duration::from_secs(1), || timed(|| server.get("jobs")));
+        assert_eq!(answer.status, 200);
+    }
+    assert_eq!(strangers[0].read(&mut [0]).expect("it was connected"), 0, "the oldest had to leave");
+    agent.send(&ended(1, 51)).expect("it is still connected");
+    assert_eq!(agent.end().status, 200);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use nvml::{Reading, Sample};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 /// How long a reading waits for the GPUs; what comes later is in the next interval.
@@ -110,9 +110,9 @@ impl Gpus {
 
     /// Asks for a sample, and does not wait.
     pub fn ask(&mut self) {
-        if self.asked.is_none()
-            && self.requests.as_ref().is_some_and(|requests| requests.try_send(()).is_ok())
-        {
+        let Some(requests) = self.requests.as_ref().filter(|_| self.asked.is_none()) else { return };
+        // A thread that has ended may have left an answer.
+        if !matches!(requests.try_send(()), Err(TrySendError::Full(()))) {
             self.asked = Some(Instant::now());
         }
     }
