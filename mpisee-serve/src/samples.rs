@@ -33,9 +33,13 @@ impl Samples {
         &self.0
     }
 
-    /// Adds one, unless it is no later than the last.
-    pub fn add(&mut self, sample: Sample) {
-        if sample.length_s <= 0.0 || self.0.last().is_some_and(|last| sample.at_s <= last.at_s) {
+    /// Adds one, unless it is no later than the last. Its interval may have begun before the last one's end, where nodes are looked at
+    /// in different intervals; what they have in common counts for the earlier sample.
+    pub fn add(&mut self, mut sample: Sample) {
+        if let Some(last) = self.0.last() {
+            sample.length_s = sample.length_s.min(sample.at_s - last.at_s);
+        }
+        if sample.length_s <= 0.0 {
             return;
         }
         self.0.push(sample);
@@ -100,5 +104,7 @@ mod tests {
         assert_eq!(all[0].comms, BTreeMap::from([("W_s0".to_owned(), 0.25), ("W_s1".to_owned(), 0.25)]));
         samples.add(Sample { at_s: 3.0, ..all[0].clone() });
         assert_eq!(samples.all().last().unwrap().at_s, 10_000.0, "what comes late is left out");
+        samples.add(Sample { at_s: 10_002.0, length_s: 20.0, ..samples.all()[0].clone() });
+        assert_eq!(samples.all().last().unwrap().length_s, 2.0, "no time is in two samples");
     }
 }

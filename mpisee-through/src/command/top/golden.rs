@@ -79,6 +79,7 @@ pub fn job(more_s: f64) -> Job {
         comms: comms.map(|(name, comm)| (name.to_owned(), comm)).into(),
         stack_problems: BTreeSet::new(),
         is_joined: false,
+        growth: None,
     }
 }
 

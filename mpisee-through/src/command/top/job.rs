@@ -1,6 +1,7 @@
 //! A job at one moment, read from the segments of its ranks on this node.
 
 use super::call_stacks::{CallStacks, Known, ProgramStack};
+use super::growth::Growth;
 use super::most_called::MostCalled;
 use super::traffic::Traffic;
 use anyhow::Result;
@@ -40,6 +41,8 @@ pub struct Job {
     pub stack_problems: BTreeSet<String>,
     /// True if readers on several nodes saw it; else it is that of this node.
     pub is_joined: bool,
+    /// Where readers on several nodes saw it, its growth since the look before of each.
+    pub growth: Option<Growth>,
     /// True if they did not all look at the same time, so that no two of their ranks need have been in their calls together.
     pub is_pieced_together: bool,
 }

@@ -7,6 +7,7 @@ mod gather;
 mod golden;
 mod graph;
 mod groups;
+mod growth;
 mod hang;
 mod job;
 pub mod live;

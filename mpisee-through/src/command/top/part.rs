@@ -1,5 +1,6 @@
 //! One node's part of a roll call, as a file for the reader that joins all of them.
 
+use super::growth::Growth;
 use super::job::{Comm, Job, Rank};
 use super::most_called::MostCalled;
 use super::traffic::Traffic;
@@ -288,6 +289,7 @@ impl PartJob {
             before.ranks.insert(number, Rank { elapsed_s: rank.elapsed_before_s, ..Rank::default() });
             now.ranks.insert(number, rank.state(&names)?);
         }
+        now.growth = Some(Growth::between(&before, &now));
         Ok((before, now))
     }
 }
@@ -443,6 +445,9 @@ impl Job {
         self.start_realtime_ns = self.start_realtime_ns.min(other.start_realtime_ns);
         self.id.2 = self.start_realtime_ns;
         self.elapsed_s = self.elapsed_s.max(other.elapsed_s);
+        if let (Some(growth), Some(more)) = (&mut self.growth, other.growth) {
+            growth.join(more);
+        }
         self.recording_was_off |= other.recording_was_off;
         self.stack_problems.extend(other.stack_problems);
         self.ranks.extend(other.ranks);
@@ -476,6 +481,7 @@ impl Comm {
 #[cfg(test)]
 mod tests {
     use super::super::golden;
+    use super::super::report::{Report, SortKey};
     use super::*;
 
     #[test]
@@ -507,6 +513,26 @@ mod tests {
         assert_eq!(super::super::roll::nodes(now), 2);
         let twice = joined(vec![part(0, "n1"), part(0, "n1")]).unwrap();
         assert_eq!(twice.len(), 2, "two jobs, if ranks are there twice");
+    }
+
+    #[test]
+    fn rates_of_nodes_with_different_intervals_are_added() {
+        let part = |from: u32, host: &str, more_s: f64| {
+            let [before, now] = [0.0, more_s].map(|more_s| {
+                let mut job = golden::job(more_s);
+                job.ranks.retain(|rank, _| (from..from + 2).contains(&rank.get()));
+                job
+            });
+            Part::new(7, host.to_owned(), 0, 0..1, [(&before, &now)], Vec::new())
+        };
+        let jobs = joined(vec![part(0, "n1", 1.0), part(2, "n2", 10.0)]).unwrap();
+        let [(before, now)] = jobs.as_slice() else { panic!("one job") };
+        let report = Report::new(before, now, SortKey::Time, 5.0);
+        let row = report.rows.iter().find(|row| row.comm == "W").unwrap();
+        // On each node 1000 calls of 1 MiB, and 1 s, in each second of its own; three of its ranks run.
+        assert_eq!((row.interval_calls_per_s, row.interval_bytes_per_s), (2000.0, 2000.0 * 1_048_576.0));
+        assert!((row.interval_share_of_time - 2.0 / 3.0).abs() < 1e-8, "{}", row.interval_share_of_time);
+        assert_eq!(report.interval_s, 10.0);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::deadlock::{Deadlock, deadlocks};
 use super::groups::{MostCalledBy, RankGroup, groups};
+use super::growth::Growth;
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
 use super::roll;
@@ -15,6 +16,7 @@ use mpisee_collect::segments::{CurrentCall, First, Partner, Place, Tag, With, sh
 use mpisee_profile::run::rfc3339;
 use mpisee_profile::{RankSet, WorldRank};
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// Order of communicators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -38,7 +40,7 @@ pub struct Report {
     pub groups: Vec<RankGroup>,
     pub hangs: Vec<Hang>,
     pub deadlocks: Vec<Deadlock>,
-    /// Seconds since the earlier moment.
+    /// Seconds since the earlier moment; where nodes were looked at in different intervals, the longest.
     pub interval_s: f64,
     /// Part of the time of all ranks here that was in MPI: in all, and in the interval.
     pub mpi_share: f64,
@@ -64,15 +66,14 @@ pub struct Row {
 impl Report {
     /// Compares two moments of a job.
     pub fn new(before: &Job, now: &Job, sort: SortKey, hang_s: f64) -> Report {
-        let interval_s = (now.elapsed_s - before.elapsed_s).max(0.0);
+        let growth = now.growth.as_ref();
+        let growth = growth.map_or_else(|| Cow::Owned(Growth::between(before, now)), Cow::Borrowed);
+        let interval_s = growth.interval_s;
         let all_s = now.rank_seconds();
-        let interval_all_s = (all_s - before.rank_seconds()).max(0.0);
         let rate = |part: f64, whole: f64| if whole > 0.0 { to_nine_decimals(part / whole) } else { 0.0 };
         let mut rows: Vec<Row> = Vec::new();
         for (name, comm) in &now.comms {
-            let old = before.comms.get(name).cloned().unwrap_or_default();
-            // Counts of one message may be taken back when another size is known.
-            let more = |now: u64, old: u64| now.saturating_sub(old) as f64;
+            let more = growth.comms.get(name).copied().unwrap_or_default();
             rows.push(Row {
                 comm: name.clone(),
                 label: comm.label.clone(),
@@ -82,9 +83,9 @@ impl Report {
                 bytes: comm.bytes,
                 time_s: to_nine_decimals(comm.time_s),
                 share_of_time: rate(comm.time_s, all_s),
-                interval_calls_per_s: rate(more(comm.calls, old.calls), interval_s),
-                interval_bytes_per_s: rate(more(comm.bytes, old.bytes), interval_s),
-                interval_share_of_time: rate((comm.time_s - old.time_s).max(0.0), interval_all_s),
+                interval_calls_per_s: to_nine_decimals(more.calls),
+                interval_bytes_per_s: to_nine_decimals(more.bytes),
+                interval_share_of_time: rate(more.time_s, growth.rank_seconds),
             });
         }
         let of = |part: fn(&Row) -> f64| rows.iter().map(part).sum::<f64>();
@@ -273,7 +274,7 @@ pub struct JobDocument {
     /// When recording began, UTC.
     start: String,
     elapsed_s: f64,
-    /// The interval of the rates.
+    /// The interval of the rates; where nodes were looked at in different ones, the longest.
     interval_s: f64,
     recording_was_off: bool,
     share_of_time: f64,
