@@ -2,8 +2,9 @@
 
 use crate::samples::{Sample, Samples};
 use crate::store::{Record, Store};
+use crate::totals::Totals;
 use hyper::body::Bytes;
-use mpisee_through::library::live::{Ended, LiveJob, Load, Look, Total, joined};
+use mpisee_through::library::live::{Ended, LiveJob, Load, Look, joined};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +18,6 @@ const MOST_BYTES: usize = 1 << 30;
 const STALE: Duration = Duration::from_secs(60);
 /// Jobs that are shown while they run.
 const MOST_JOBS: usize = 1000;
-/// Operations on families of which the history has the sums.
-const MOST_TOTALS: usize = 500;
 
 /// The last look of an agent.
 struct Source {
@@ -29,7 +28,7 @@ struct Source {
     /// Of the line that it came in.
     bytes: usize,
     /// The sums, once its ranks have ended.
-    totals: Option<Vec<Total>>,
+    totals: Option<Totals>,
 }
 
 impl Source {
@@ -137,7 +136,7 @@ impl Jobs {
     /// The ranks of a job on a node have ended.
     pub fn end(&self, ended: Ended) {
         let mut state = self.state();
-        let totals: Vec<Total> = ended.totals.iter().take(MOST_TOTALS).cloned().collect();
+        let totals = Totals::of_node(&ended.totals);
         let of_node = |source: &&mut Source| source.look.host == ended.host && source.has(ended.job);
         for source in state.sources.iter_mut().filter(of_node) {
             source.totals = Some(totals.clone());
@@ -230,9 +229,8 @@ impl State {
             let (of_job, others): (Vec<Source>, Vec<Source>) =
                 std::mem::take(&mut self.sources).into_iter().partition(|source| source.has(job));
             self.sources = others;
-            let totals: Option<Vec<&[Total]>> =
-                of_job.iter().map(|source| source.totals.as_deref()).collect();
-            let Some(totals) = totals.map(sums) else {
+            let totals: Option<Vec<&Totals>> = of_job.iter().map(|source| source.totals.as_ref()).collect();
+            let Some(totals) = totals.as_deref().map(Totals::of_job) else {
                 self.sources.extend(of_job);
                 continue;
             };
@@ -308,27 +306,6 @@ fn sample(live: &LiveJob) -> Sample {
     }
 }
 
-/// The sums over nodes, those with most time first.
-fn sums(of_nodes: Vec<&[Total]>) -> Vec<Total> {
-    let mut all: BTreeMap<(&str, &str), Total> = BTreeMap::new();
-    for total in of_nodes.into_iter().flatten() {
-        match all.get_mut(&(total.family.as_str(), total.call.as_str())) {
-            Some(sum) => {
-                sum.calls = sum.calls.saturating_add(total.calls);
-                sum.bytes = sum.bytes.saturating_add(total.bytes);
-                sum.time_s += total.time_s;
-            }
-            None => {
-                all.insert((&total.family, &total.call), total.clone());
-            }
-        }
-    }
-    let mut all: Vec<Total> = all.into_values().collect();
-    all.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
-    all.truncate(MOST_TOTALS);
-    all
-}
-
 fn length(list: &Value) -> usize {
     list.as_array().map_or(0, Vec::len)
 }
@@ -375,11 +352,8 @@ impl Entry {
     }
 
     /// As the history has it.
-    fn record(&self, totals: Option<Vec<Total>>) -> Record {
+    fn record(&self, totals: Option<Totals>) -> Record {
         let live = self.fuller.as_ref().unwrap_or(&self.live);
-        let sum = |part: fn(&Total) -> u64| {
-            totals.as_ref().map(|all| all.iter().fold(0, |sum: u64, total| sum.saturating_add(part(total))))
-        };
         Record {
             key: self.key.clone(),
             start_s: self.start_ns / 1_000_000_000,
@@ -389,11 +363,12 @@ impl Entry {
             nodes: live.hosts.len() as u32,
             elapsed_s: live.elapsed_s,
             mpi_share: live.mpi_share,
-            calls: sum(|total| total.calls).unwrap_or(live.calls),
-            bytes: sum(|total| total.bytes).unwrap_or(live.bytes),
+            calls: totals.as_ref().map_or(live.calls, |totals| totals.calls),
+            bytes: totals.as_ref().map_or(live.bytes, |totals| totals.bytes),
             detail: json!({
                 "key": self.key, "brief": self.brief(live), "job": live.document,
-                "hosts": live.hosts, "samples": self.samples.all(), "totals": totals,
+                "hosts": live.hosts, "samples": self.samples.all(),
+                "totals": totals.as_ref().map(|totals| &totals.rows),
             })
             .to_string(),
         }
