@@ -48,6 +48,16 @@ export interface Jobs {
 
 export type Partner = string | { rank: number; world_rank: number | null };
 
+/** With whom a call communicates; of several requests `to` or `from` is that of the first. */
+export interface With {
+  to?: Partner;
+  from?: Partner;
+  tag?: number;
+  any_tag?: boolean;
+  requests?: number;
+  different?: number;
+}
+
 /** Ranks in one place; as `top --format json` has them. */
 export interface Place {
   ranks: string;
@@ -55,9 +65,10 @@ export interface Place {
   call: string | null;
   comm: string | null;
   number: number | null;
-  with?: { to?: Partner; from?: Partner; tag?: number; any_tag?: boolean; requests?: number; different?: number };
+  with?: With;
   for_s: number | null;
   least_s: number | null;
+  idle_s?: number;
 }
 
 export interface Waiting {
@@ -69,6 +80,8 @@ export interface Waiting {
   left: string;
   missing: Place[];
   elsewhere: string;
+  elided: number;
+  foreign: number;
 }
 
 export interface Deadlock {

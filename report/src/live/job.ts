@@ -3,11 +3,12 @@
 import { h } from "../dom";
 import * as format from "../format";
 import type { Palette } from "../theme";
-import type { Communicator, Deadlock, Job, Partner, Place, Total, Waiting } from "./data";
+import type { Communicator, Job, Place, Total } from "./data";
 import { nodes } from "./nodes";
 import { duration, perSecond, section, share, table } from "./parts";
 import type { Column } from "./parts";
 import { timeline } from "./timeline";
+import { callText, deadlock, ranksIn, waiting } from "./words";
 
 /** Everything on a job; `again` draws the view anew. */
 export function job(data: Job, width: number, palette: Palette, again: () => void): HTMLElement[] {
@@ -50,48 +51,6 @@ function alerts({ job }: Job): HTMLElement | null {
   const sentences = [...job.deadlocks.map(deadlock), ...job.waiting.map(waiting)];
   if (sentences.length === 0) return null;
   return h("section", { class: "figure alert", "aria-labelledby": "alert-title" }, h("h2", { id: "alert-title" }, "Who is missing"), h("ul", {}, ...sentences.map((text) => h("li", {}, text))));
-}
-
-function deadlock({ certain, cycle, behind }: Deadlock): string {
-  const all = cycle.map((place) => `rank ${place.ranks} in ${callText(place)}`).join("; ");
-  const others = behind === "" ? "" : `; ${behind} wait for them`;
-  return `${certain ? "Deadlock" : "Deadlock?"}: these ranks ${certain ? "" : "may "}wait for each other: ${all}${others}`;
-}
-
-function waiting({ call, comm, number, for_s, inside, missing, elsewhere }: Waiting): string {
-  const which = number === null ? "" : ` (call ${number})`;
-  const who = missing.map((place) => `${place.ranks} (in ${callText(place)}${place.for_s === null ? "" : ` for ${duration(place.for_s)}`})`);
-  if (elsewhere !== "") who.push(`${elsewhere} (not seen)`);
-  return `${call} on ${comm}${which}, for ${duration(for_s)}: in it ${inside}; missing ${who.join(", ")}`;
-}
-
-function partner(of: Partner): string {
-  return typeof of === "string" ? of : String(of.rank);
-}
-
-/** `MPI_Recv from 3 tag 4 on W` */
-function callText(place: Place): string {
-  if (place.call === null) return "no MPI call";
-  const { to, from, tag, any_tag, requests, different } = place.with ?? {};
-  const words = [place.call];
-  if (requests !== undefined) words.push(`(${format.counted(requests, "request")})`);
-  if (to !== undefined) words.push(`to ${partner(to)}`);
-  if (from !== undefined) words.push(`from ${partner(from)}`);
-  if (tag !== undefined) words.push(`tag ${tag}`);
-  if (any_tag) words.push("any tag");
-  if (different !== undefined) words.push(`(${different} different)`);
-  if (place.comm !== null) words.push(`on ${place.comm}`);
-  if (place.number !== null) words.push(`(call ${place.number})`);
-  return words.join(" ");
-}
-
-/** How many ranks a text such as `0-3,7` stands for. */
-export function ranksIn(text: string): number {
-  const parts = text === "" ? [] : text.split(",");
-  return parts.reduce((sum, part) => {
-    const [first = 0, last = first] = part.split("-").map(Number);
-    return sum + last - first + 1;
-  }, 0);
 }
 
 function places({ job }: Job, isOver: boolean, again: () => void): HTMLElement {
