@@ -85,9 +85,23 @@ async function everybodyWhoIsMissingIsNamed() {
   await page.close();
 }
 
+async function linksLeadOnWhileThePageIsPaused() {
+  const page = await open("#jobs");
+  await page.locator('[data-key="pause"]').click();
+  await page.locator("nav a", { hasText: "History" }).click();
+  await page.waitForSelector("#history-title");
+  await page.locator('[data-key="past-b"]').click();
+  await page.waitForSelector("#comms-title");
+  await page.locator("nav a", { hasText: "Jobs" }).click();
+  await page.waitForSelector("#running-title");
+  assert.equal(await page.locator('[data-key="pause"]').getAttribute("aria-pressed"), "true", "it stays paused");
+  await page.close();
+}
+
 try {
   await ranksAreCountedAndCallsNamed();
   await everybodyWhoIsMissingIsNamed();
+  await linksLeadOnWhileThePageIsPaused();
 } finally {
   await browser.close();
   server.close();

@@ -24,6 +24,8 @@ const main = h("main", {});
 const status = h("p", { class: "status", hidden: true });
 const nav = h("nav", { "aria-label": "Pages" });
 let isPaused = false;
+/** True until the view of a new address is drawn, which is asked for also while the page is paused. */
+let isNewPlace = false;
 let theme = "";
 let shown = "";
 
@@ -50,7 +52,10 @@ async function update(turn: number): Promise<void> {
     if (state.job?.nodes && now && !now.nodes) announce("The job has ended");
     if (place().of === of) state.job = now;
   } else if (view === "history") {
-    if (isSeldom || state.history === null) state.history = await ask<History>(`history?from=${Number(of) || 0}`);
+    if (isSeldom || state.history === null) {
+      const now = await ask<History>(`history?from=${Number(of) || 0}`);
+      if (place().of === of) state.history = now;
+    }
   } else {
     state.jobs = await ask<Jobs>("jobs");
     if (isSeldom || state.profiles === null) state.profiles = await ask<Profiles>("profiles");
@@ -125,12 +130,15 @@ function tell(text: string): void {
 
 async function run(): Promise<void> {
   for (let turn = 0; ; turn++) {
-    const isAsked = !isPaused && !document.hidden;
+    const isAsked = (!isPaused || isNewPlace) && !document.hidden;
     if (isAsked) {
+      const wasNewPlace = isNewPlace;
+      isNewPlace = false;
       try {
         await update(turn);
         tell("");
       } catch (error) {
+        isNewPlace ||= wasNewPlace;
         tell(`The server does not answer, and is asked again: ${error instanceof Error ? error.message : String(error)}`);
       }
       draw();
@@ -146,6 +154,7 @@ let wake = (): void => {};
 addEventListener("hashchange", () => {
   state.job = undefined;
   state.history = null;
+  isNewPlace = true;
   scrollTo(0, 0);
   wake();
 });
