@@ -98,10 +98,35 @@ async function linksLeadOnWhileThePageIsPaused() {
   await page.close();
 }
 
+/** The luminance of each link, by its name, and what is said of the colours. */
+async function links() {
+  const page = await open("#job=a");
+  const shades = await page.locator(".links svg").evaluateAll((all) => all.map((one) => {
+    const [red, green, blue] = one.querySelector("rect").getAttribute("fill").match(/\d+/g).map(Number);
+    return [one.querySelector("text").textContent.replace(" in", ""), 0.2126 * red + 0.7152 * green + 0.0722 * blue];
+  }));
+  const texts = await page.locator(".links svg text:last-child").allTextContents();
+  const said = await page.locator("#nodes-title + p").textContent();
+  await page.close();
+  return { shades: Object.fromEntries(shades), texts, said };
+}
+
+async function linksOfUnknownSpeedArePale() {
+  const alone = await links();
+  assert.ok(alone.shades.lo > 230, JSON.stringify(alone));
+  assert.deepEqual([alone.texts, alone.said], [["8.59 KiB/s"], "Pale ones are links whose speed is not known."]);
+  loads = [load("lo", 8800), load("tap0", 100), load("eth0", 1e9, 1.25e9)];
+  const { shades, texts, said } = await links();
+  assert.ok(shades.lo > 150 && shades.tap0 > shades.lo && shades.eth0 < 100, JSON.stringify(shades));
+  assert.deepEqual(texts, ["8.59 KiB/s", "100 B/s", "954 MiB/s (80.0 %)"]);
+  assert.equal(said, "Colours are the part of what a link can carry. Pale ones are links whose speed is not known; the busiest of them, with 8.59 KiB/s, is the darkest.");
+}
+
 try {
   await ranksAreCountedAndCallsNamed();
   await everybodyWhoIsMissingIsNamed();
   await linksLeadOnWhileThePageIsPaused();
+  await linksOfUnknownSpeedArePale();
 } finally {
   await browser.close();
   server.close();
