@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Folders below that are looked into.
+/// Levels of folders below that are looked into: a profile is four levels below at most.
 const MOST_DEPTH: usize = 3;
 /// Entries of folders that are looked at, so that a large file system is not walked.
 const MOST_ENTRIES: usize = 50_000;
@@ -37,7 +37,7 @@ pub struct List {
     pub folder: String,
     /// The last one first.
     pub profiles: Vec<Listed>,
-    /// True if there may be more.
+    /// True if there may be more: the folder has too many profiles or entries, or goes deeper than is looked.
     pub is_cut_off: bool,
 }
 
@@ -79,7 +79,8 @@ impl Profiles {
     fn listed(&self, outlines: &mut HashMap<PathBuf, (SystemTime, Listed)>) -> List {
         let mut found = Found::default();
         found.look_into(&self.root, 0);
-        let is_cut_off = found.entries > MOST_ENTRIES || found.profiles.len() > MOST_PROFILES;
+        let is_cut_off =
+            found.entries > MOST_ENTRIES || found.profiles.len() > MOST_PROFILES || found.has_deeper;
         found.profiles.sort_by_key(|(_, changed)| std::cmp::Reverse(*changed));
         found.profiles.truncate(MOST_PROFILES);
         let before = std::mem::take(outlines);
@@ -151,6 +152,10 @@ impl Profiles {
 struct Found {
     entries: usize,
     profiles: Vec<(PathBuf, SystemTime)>,
+    /// True if there are, or may be, folders below the last level, which are not looked into.
+    has_deeper: bool,
+    /// Entries of folders at the last level that were looked at.
+    last_entries: usize,
 }
 
 impl Found {
@@ -169,8 +174,47 @@ impl Found {
             match described {
                 Ok(changed) => self.profiles.push((path, changed)),
                 Err(_) if depth < MOST_DEPTH => self.look_into(&path, depth + 1),
-                Err(_) => {}
+                Err(_) => self.look_for_deeper(&path),
             }
         }
+    }
+
+    /// Finds out whether a folder of the last level has one in it, which could be a profile or have some.
+    fn look_for_deeper(&mut self, folder: &Path) {
+        if self.has_deeper {
+            return;
+        }
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            self.last_entries += 1;
+            if self.last_entries > MOST_ENTRIES || entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.has_deeper = true;
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_too_deep_is_said_to_have_more() {
+        let place = tempfile::tempdir().unwrap();
+        let add = |name: &str| {
+            let profile = place.path().join(name);
+            std::fs::create_dir_all(&profile).unwrap();
+            std::fs::write(profile.join("run.json"), "{").unwrap();
+        };
+        let listed = || {
+            let list = Profiles::of(place.path()).unwrap().list();
+            let names: Vec<String> = list.profiles.into_iter().map(|profile| profile.name).collect();
+            (names, list.is_cut_off)
+        };
+        add("a/b/c/four.mpisee");
+        std::fs::create_dir_all(place.path().join("a/b/c/empty")).unwrap();
+        assert_eq!(listed(), (vec!["a/b/c/four.mpisee".to_owned()], false));
+        add("a/b/c/d/five.mpisee");
+        assert_eq!(listed(), (vec!["a/b/c/four.mpisee".to_owned()], true));
     }
 }

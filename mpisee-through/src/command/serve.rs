@@ -30,7 +30,7 @@ EXAMPLES:
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
-    /// The folder with profiles, also in folders below
+    /// The folder with profiles, also in folders below, up to four levels deep
     #[arg(value_name = "DIR", default_value = ".")]
     pub folder: PathBuf,
 

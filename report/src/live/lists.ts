@@ -45,7 +45,7 @@ export function profiles(list: Profiles, again: () => void): HTMLElement {
     before !== undefined && after !== undefined
       ? h("a", { class: "compare", href: `compare?before=${encodeURIComponent(before)}&after=${encodeURIComponent(after)}`, target: "_blank", rel: "noopener", "data-key": "compare" }, `Compare ${before} with ${after}`)
       : h("span", { class: "lead" }, "Choose two to compare them");
-  const note = list.is_cut_off ? h("p", { class: "lead" }, "There are more; the last ones are listed.") : null;
+  const note = list.is_cut_off ? h("p", { class: "lead" }, "There may be more: the last 2000 profiles are listed, up to four folders deep, among the first 50000 files and folders.") : null;
   const content =
     list.profiles.length === 0
       ? h("p", { class: "missing" }, "There is none in this folder. A program that runs under mpisee leaves one.")
