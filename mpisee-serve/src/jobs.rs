@@ -29,11 +29,27 @@ struct Source {
     bytes: usize,
     /// The sums, once its ranks have ended.
     totals: Option<Totals>,
+    /// Jobs that the server reads itself, since the agent is silent.
+    read_here: BTreeSet<u64>,
 }
 
 impl Source {
     fn has(&self, job: u64) -> bool {
         self.ranks.range((job, 0)..=(job, u32::MAX)).next().is_some()
+    }
+
+    /// Returns whether its look has the job, and is the one that is shown.
+    fn is_used_for(&self, job: u64) -> bool {
+        self.has(job) && !self.read_here.contains(&job)
+    }
+
+    /// Its look, without jobs that the server reads itself.
+    fn used(&self) -> Look {
+        let mut look = (*self.look).clone();
+        if !self.read_here.is_empty() {
+            look.leave_out(&self.ranks.iter().filter(|(job, _)| !self.is_used_for(*job)).copied().collect());
+        }
+        look
     }
 }
 
@@ -125,7 +141,9 @@ impl Jobs {
             return false;
         }
         state.bytes = state.bytes - before + bytes;
-        let source = Source { look: Arc::new(look), ranks, at: Instant::now(), bytes, totals: None };
+        let read_here = BTreeSet::new();
+        let source =
+            Source { look: Arc::new(look), ranks, at: Instant::now(), bytes, totals: None, read_here };
         match at {
             Some(at) => state.sources[at] = source,
             None => state.sources.push(source),
@@ -145,13 +163,14 @@ impl Jobs {
 
     /// Joins what is known with a look at this node, and adds it to what came before.
     pub fn update(&self, local: Option<Look>) {
+        let patience = 3 * self.interval + Duration::from_secs(2);
         let mut ended = Vec::new();
         let looks = {
             let mut state = self.state();
             state.forget_stale();
             let running_here = local.iter().flat_map(Look::jobs).collect();
             state.end_whole_jobs(&running_here, &mut ended);
-            state.looks(local)
+            state.looks(local, patience)
         };
         self.keep(ended);
         // Without the lock: who asks meanwhile gets what there was.
@@ -164,7 +183,6 @@ impl Jobs {
             for job in jobs {
                 state.add(job, &loads);
             }
-            let patience = 3 * self.interval + Duration::from_secs(2);
             let (over, running) = std::mem::take(&mut state.entries)
                 .into_iter()
                 .partition(|entry| entry.seen.elapsed() > patience);
@@ -244,9 +262,16 @@ impl State {
         }
     }
 
-    /// The looks of all readers, each rank once.
-    fn looks(&self, local: Option<Look>) -> Vec<Look> {
-        let mut looks: Vec<Look> = self.sources.iter().map(|source| (*source.look).clone()).collect();
+    /// The looks of all readers, each rank once. A job on this node is the agent's, unless that has sent nothing for `patience`, as one
+    /// that was killed: then it is the server's, also at its end, so that no older numbers come back.
+    fn looks(&mut self, local: Option<Look>, patience: Duration) -> Vec<Look> {
+        let here = local.as_ref().map(Look::ranks).unwrap_or_default();
+        for source in self.sources.iter_mut().filter(|source| source.at.elapsed() > patience) {
+            source.read_here.extend(source.ranks.intersection(&here).map(|(job, _)| *job));
+        }
+        let mut looks: Vec<Look> = self.sources.iter().map(Source::used).collect();
+        // Old looks without a job would only say that nodes were not looked at in the same time.
+        looks.retain(|look| !look.jobs().is_empty());
         looks.sort_by(|one, other| one.host.cmp(&other.host));
         if let Some(mut local) = local {
             let others: BTreeSet<(u64, u32)> = looks.iter().flat_map(Look::ranks).collect();
@@ -282,9 +307,9 @@ impl State {
         }
     }
 
-    /// How long ago an agent of each node was heard of.
+    /// How long ago an agent of each node was heard of; without a node that the server reads itself.
     fn ages(&self, live: &LiveJob) -> BTreeMap<String, f64> {
-        let of_job = self.sources.iter().filter(|source| source.has(live.job));
+        let of_job = self.sources.iter().filter(|source| source.is_used_for(live.job));
         of_job.map(|source| (source.look.host.clone(), source.at.elapsed().as_secs_f64())).collect()
     }
 
@@ -374,3 +399,6 @@ impl Entry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
