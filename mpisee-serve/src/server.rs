@@ -14,6 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use mpisee_through::library::raise_descriptor_limit;
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::net::TcpListener;
@@ -64,7 +65,7 @@ impl Server {
 
     /// Answers for ever.
     pub fn run(self: Arc<Self>, listener: TcpListener) -> Result<()> {
-        let most = MOST_CONNECTIONS.min(descriptors().saturating_sub(OTHER_DESCRIPTORS).max(1));
+        let most = MOST_CONNECTIONS.min(raise_descriptor_limit().saturating_sub(OTHER_DESCRIPTORS).max(1));
         listener.set_nonblocking(true).context("cannot listen")?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -276,19 +277,4 @@ async fn connection(server: Arc<Server>, stream: TcpStream, guest: Arc<Guest>) {
         connection.as_mut().graceful_shutdown();
         let _ = timeout(grace, connection).await;
     }
-}
-
-/// Descriptors that this process may have; as many as the system lets it.
-fn descriptors() -> usize {
-    let mut limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
-    // SAFETY: the place for the limit is valid, in both calls.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
-            let more = libc::rlimit { rlim_cur: limit.rlim_max.min(65_536).max(limit.rlim_cur), ..limit };
-            if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const more) == 0 {
-                limit = more;
-            }
-        }
-    }
-    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }

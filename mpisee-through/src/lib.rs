@@ -60,6 +60,7 @@ pub mod library {
     pub use crate::command::summary::outline::{Outline, outline};
     pub use crate::command::top::live;
     pub use crate::output::printable;
+    pub use mpisee_collect::process::raise_descriptor_limit;
 }
 
 use outcome::Outcome;

@@ -96,10 +96,11 @@ export interface FamilyOverTime {
   time_share: number[];
 }
 
-/** What agents read while the program ran, in parts of the time of equal length. */
+/** What agents read while the program ran, in parts of the time of equal length; the last one ends with the time. */
 export interface OverTime {
   bin_s: number;
   bins: number;
+  end_s: number;
   ranks: number;
   families: FamilyOverTime[];
   /** The sum of the families without a row, and how many they are. */

@@ -238,6 +238,21 @@ fn hash<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
+/// Lets this process have as many descriptors as the system allows, 65,536 at most; returns how many.
+pub fn raise_descriptor_limit() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
+    // SAFETY: the place for the limit is valid, in both calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            let more = libc::rlimit { rlim_cur: limit.rlim_max.min(65_536).max(limit.rlim_cur), ..limit };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const more) == 0 {
+                limit = more;
+            }
+        }
+    }
+    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

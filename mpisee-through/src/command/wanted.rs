@@ -46,6 +46,11 @@ impl Wanted {
         Ok(named)
     }
 
+    /// All jobs of the same directory and user.
+    pub fn of_all(&self) -> Wanted {
+        Wanted { directory: self.directory.clone(), user: self.user, which: Which::All }
+    }
+
     /// All jobs that run.
     fn running(&self) -> Result<Vec<WorldSegments>> {
         let mut worlds = segments::worlds(segments::find(&self.directory, self.user, false)?.segments);

@@ -4,7 +4,7 @@
 //! overlaps.
 
 use super::load::TimeLine;
-use super::{JOB, RANKS, UNRECORDED, is_level};
+use super::{JOB, RANKS, UNCOUNTED, UNRECORDED, is_level};
 use hashbrown::HashMap;
 
 /// The quantities on the grid, by operation on a family of communicators.
@@ -36,9 +36,11 @@ pub struct NodeSeries {
 /// A time line on a grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bins {
-    /// How long a bin is, in seconds.
+    /// How long a bin is, in seconds; the last one is what is left of the time.
     pub length_s: f64,
     pub count: usize,
+    /// Where the last bin ends, in seconds.
+    pub end_s: f64,
     /// Those with most time first.
     pub calls: Vec<CallSeries>,
     pub nodes: Vec<NodeSeries>,
@@ -47,6 +49,8 @@ pub struct Bins {
     pub rank_s: Vec<f64>,
     /// The same while they were not.
     pub unrecorded_s: Vec<f64>,
+    /// By bin, the part of the nodes' time in which what they count was looked at.
+    pub counted: Vec<f64>,
 }
 
 /// Bins at most, whatever there are of intervals.
@@ -55,19 +59,24 @@ const MOST_BINS: usize = 1024;
 impl Bins {
     /// On a grid of `most` bins at most, and no finer than the intervals are.
     pub fn of(line: &TimeLine, most: usize) -> Bins {
+        // What is left at the end is in the last bin, if it is less than that part of one.
+        const REST: f64 = 0.05;
         let end_s = line.end_s();
-        let mut lengths: Vec<f64> = line.node_rates.iter().map(|row| row.length_s.0).collect();
-        lengths.sort_by(f64::total_cmp);
-        let usual_s = lengths.get(lengths.len() / 2).copied().unwrap_or(end_s);
-        let count = (end_s / usual_s.max(1e-9)).round().clamp(1.0, most.clamp(1, MOST_BINS) as f64) as usize;
+        // Agents read at multiples of their interval since the begin: so the bins begin where intervals do.
+        let interval_s = usual_interval_s(line).unwrap_or(end_s).max(1e-9);
+        let most = most.clamp(1, MOST_BINS) as f64;
+        let length_s = interval_s * ((end_s / interval_s - REST) / most).ceil().max(1.0);
+        let count = (end_s / length_s - REST).ceil().clamp(1.0, most) as usize;
         let mut bins = Bins {
-            length_s: end_s / count as f64,
+            length_s,
             count,
+            end_s,
             calls: Vec::new(),
             nodes: Vec::new(),
             ranks: line.ranks(),
             rank_s: vec![0.0; count],
             unrecorded_s: vec![0.0; count],
+            counted: vec![1.0; count],
         };
         bins.add_ranks(line);
         bins.add_calls(line);
@@ -87,6 +96,10 @@ impl Bins {
                     UNRECORDED => {
                         self.rank_s[bin] -= share * row.value;
                         self.unrecorded_s[bin] += share * row.value;
+                    }
+                    UNCOUNTED => {
+                        let of_all_s = self.length_of(bin) * line.nodes.len().max(1) as f64;
+                        self.counted[bin] = (self.counted[bin] - share * row.value / of_all_s).max(0.0);
                     }
                     _ => {}
                 }
@@ -135,6 +148,7 @@ impl Bins {
     fn add_nodes(&mut self, line: &TimeLine) {
         let mut places: HashMap<(&str, &str, &str), usize> = HashMap::new();
         let mut hosts: HashMap<usize, Vec<&str>> = HashMap::new();
+        let bin_lengths_s: Vec<f64> = (0..self.count).map(|bin| self.length_of(bin)).collect();
         for row in line.node_rates.iter().filter(|row| row.source != JOB) {
             let next = self.nodes.len();
             let place = *places.entry((&row.source, &row.device, &row.quantity)).or_insert(next);
@@ -155,7 +169,7 @@ impl Bins {
             let is_level = is_level(&row.quantity);
             let (length_s, count) = (self.length_s, self.count);
             for (bin, share) in overlaps((length_s, count), row.begin_s.0, row.length_s.0) {
-                let share = if is_level { share * row.length_s.0 / length_s } else { share };
+                let share = if is_level { share * row.length_s.0 / bin_lengths_s[bin] } else { share };
                 series.values[bin] += share * row.value;
             }
         }
@@ -197,10 +211,38 @@ impl Bins {
         times_s.iter().enumerate().map(|(bin, &time_s)| self.share(bin, time_s)).collect()
     }
 
-    /// The begin of a bin.
+    /// The begin of a bin; of the one after the last, the end.
     pub fn begin_s(&self, bin: usize) -> f64 {
-        bin as f64 * self.length_s
+        if bin >= self.count { self.end_s } else { bin as f64 * self.length_s }
     }
+
+    /// How long a bin is.
+    pub fn length_of(&self, bin: usize) -> f64 {
+        self.begin_s(bin + 1) - self.begin_s(bin)
+    }
+
+    /// Sums by bin, per second.
+    pub fn rates(&self, sums: &[f64]) -> Vec<f64> {
+        sums.iter().enumerate().map(|(bin, sum)| sum / self.length_of(bin)).collect()
+    }
+
+    /// A node's sums by bin, per second over all the time in which they were looked at.
+    pub fn mean_counted_rate(&self, sums: &[f64]) -> f64 {
+        let seconds: f64 =
+            self.counted.iter().enumerate().map(|(bin, part)| part * self.length_of(bin)).sum();
+        sums.iter().sum::<f64>() / seconds.max(1e-9)
+    }
+}
+
+/// The interval of the agents, in seconds: that of the slowest one, or what most rows have where none says it.
+fn usual_interval_s(line: &TimeLine) -> Option<f64> {
+    let said = line.nodes.iter().map(|node| node.interval_s * 2f64.powi(node.joined.min(20) as i32));
+    if let Some(most_s) = said.reduce(f64::max).filter(|&most_s| most_s > 0.0) {
+        return Some(most_s);
+    }
+    let mut lengths: Vec<f64> = line.node_rates.iter().map(|row| row.length_s.0).collect();
+    lengths.sort_by(f64::total_cmp);
+    lengths.get(lengths.len() / 2).copied()
 }
 
 /// The bins that an interval overlaps, each with the part of the interval that is in it.

@@ -6,7 +6,7 @@ use super::{NodeFile, fresh, open};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::rows::{NodeRateRow, RateRow, Row};
 use std::fs::OpenOptions;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +25,33 @@ pub fn node_path(folder: &Path, host: &str) -> PathBuf {
     folder.join(format!("{host}.json"))
 }
 
+/// Takes a name in a folder for the node, which is its own if no other node has it there; returns what is said of it then.
+pub fn claim(folder: &Path, node: NodeFile) -> Result<NodeFile> {
+    const MOST_TRIES: u32 = 10_000;
+    let cannot = || format!("cannot write into '{}'", folder.display());
+    for number in 1..MOST_TRIES {
+        let host = if number == 1 { node.host.clone() } else { format!("{}~{number}", node.host) };
+        let claimed = NodeFile { host, ..node.clone() };
+        let path = node_path(folder, &claimed.host);
+        let whole = folder.join(format!(".{}.{}", claimed.host, std::process::id()));
+        let text = serde_json::to_vec_pretty(&claimed)?;
+        fresh(&whole).and_then(|mut file| file.write_all(&text)).with_context(cannot)?;
+        let linked = std::fs::hard_link(&whole, &path);
+        let _ = std::fs::remove_file(&whole);
+        match linked {
+            Ok(()) => return Ok(claimed),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).with_context(cannot),
+        }
+        let known: Option<NodeFile> = open(&path).ok().and_then(|file| serde_json::from_reader(file).ok());
+        // An earlier agent of the node; of versions before it had an identity, too.
+        if known.is_some_and(|known| known.node == claimed.node || known.node.is_empty()) {
+            return Ok(claimed);
+        }
+    }
+    bail!("{MOST_TRIES} nodes in '{}' are called {}", folder.display(), node.host)
+}
+
 /// The files of one node, that its agent writes.
 #[derive(Debug)]
 pub struct NodeFiles {
@@ -34,19 +61,32 @@ pub struct NodeFiles {
     begun: bool,
     /// Intervals that are in the files.
     written: usize,
+    /// True after a part of a frame may have been written.
+    is_broken: bool,
 }
 
 impl NodeFiles {
     /// Those in a folder that exists; none is written yet.
     pub fn new(folder: &Path, host: &str) -> Self {
-        NodeFiles { folder: folder.to_owned(), host: host.to_owned(), begun: false, written: 0 }
+        NodeFiles {
+            folder: folder.to_owned(),
+            host: host.to_owned(),
+            begun: false,
+            written: 0,
+            is_broken: false,
+        }
     }
 
     /// Appends the intervals that are not in the files.
     pub fn append(&mut self, history: &History) -> Result<()> {
+        if self.is_broken {
+            return self.rewrite(history);
+        }
         if history.len() > self.written {
+            self.is_broken = true;
             self.append_rows(history.rate_rows(self.written))?;
             self.append_rows(history.node_rows(self.written))?;
+            self.is_broken = false;
             self.begun = true;
             self.written = history.len();
         }
@@ -55,9 +95,11 @@ impl NodeFiles {
 
     /// Writes all intervals anew. Readers see the earlier files or these.
     pub fn rewrite(&mut self, history: &History) -> Result<()> {
+        self.is_broken = true;
         self.replace(&table_path::<RateRow>(&self.folder, &self.host), &frame(history.rate_rows(0), true)?)?;
         let nodes = frame(history.node_rows(0), true)?;
         self.replace(&table_path::<NodeRateRow>(&self.folder, &self.host), &nodes)?;
+        self.is_broken = false;
         self.begun = true;
         self.written = history.len();
         Ok(())
@@ -168,6 +210,35 @@ mod tests {
         assert_eq!(calls(place.path()), (vec![0, 1, 2, 3], false));
         let (rows, _) = read::<NodeRateRow>(&table_path::<NodeRateRow>(place.path(), "n1")).unwrap();
         assert!(rows.into_iter().eq(history(4).node_rows(0)));
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_later() {
+        let place = tempfile::tempdir().unwrap();
+        let mut files = NodeFiles::new(place.path(), "n1");
+        files.append(&history(2)).unwrap();
+        let path = table_path::<NodeRateRow>(place.path(), "n1");
+        let kept = place.path().join("kept");
+        std::fs::rename(&path, &kept).unwrap();
+        // Rows of the other table are written first.
+        std::fs::create_dir(&path).unwrap();
+        assert!(files.append(&history(4)).is_err() && files.append(&history(5)).is_err());
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::rename(&kept, &path).unwrap();
+        files.append(&history(6)).unwrap();
+        assert_eq!(calls(place.path()), (vec![0, 1, 2, 3, 4, 5], false));
+        let (rows, _) = read::<NodeRateRow>(&path).unwrap();
+        assert!(rows.into_iter().eq(history(6).node_rows(0)));
+    }
+
+    #[test]
+    fn nodes_of_one_name_have_files_of_their_own() {
+        let place = tempfile::tempdir().unwrap();
+        let node =
+            |node: &str| NodeFile { host: "n1".to_owned(), node: node.to_owned(), ..NodeFile::default() };
+        let claimed = ["a", "b", "a", "c", "b"].map(|name| claim(place.path(), node(name)).unwrap().host);
+        assert_eq!(claimed, ["n1", "n1~2", "n1", "n1~3", "n1~2"]);
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 3);
     }
 
     #[test]

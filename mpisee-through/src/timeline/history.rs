@@ -97,6 +97,11 @@ impl History {
         }
     }
 
+    /// Gives the node another name.
+    pub fn rename(&mut self, host: &str) {
+        host.clone_into(&mut self.host);
+    }
+
     /// How many intervals there are.
     pub fn len(&self) -> usize {
         self.intervals.len()
@@ -192,6 +197,15 @@ impl History {
             *calls = calls.wrapping_add(rate.calls);
             *bytes = bytes.wrapping_add(rate.bytes);
             *time_s += rate.time_s;
+        }
+        totals
+    }
+
+    /// The sums of the node's counters so far, by the number of the name.
+    pub fn node_totals(&self) -> HashMap<u32, f64> {
+        let mut totals = HashMap::new();
+        for (_, rate) in &self.node_rates {
+            *totals.entry(rate.name).or_default() += rate.value;
         }
         totals
     }

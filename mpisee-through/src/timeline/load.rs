@@ -26,23 +26,28 @@ impl TimeLine {
     /// Of the folders of a job, or of its profile.
     pub fn read(paths: &[PathBuf]) -> Result<TimeLine> {
         let folders: Result<Vec<PathBuf>> = paths.iter().map(|path| folder_of(path)).collect();
-        let mut read = HashSet::new();
-        let mut line: Option<TimeLine> = None;
+        let mut known = HashSet::new();
+        let mut jobs: Vec<(JobFile, PathBuf)> = Vec::new();
         for folder in folders? {
             // A profile and its time line may both be named.
-            if !read.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
+            if !known.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
                 continue;
             }
             let job = read_job(&folder)?;
-            let line = line.get_or_insert_with(|| TimeLine::of(job.clone()));
-            if job.job != line.job.job {
+            if jobs.iter().any(|(first, _)| first.job != job.job) {
                 bail!("'{}' is of another job than the folders before it", folder.display());
             }
-            // Agents that share no folder count from the begin that each has seen.
-            let later_s = (job.start_ns as f64 - line.job.start_ns as f64) * 1e-9;
-            line.add(&folder, later_s)?;
+            jobs.push((job, folder));
         }
-        let Some(line) = line else { bail!("no folder is named") };
+        let Some((first, _)) = jobs.iter().min_by_key(|(job, _)| job.start_ns) else {
+            bail!("no folder is named")
+        };
+        let mut line = TimeLine::of(first.clone());
+        for (job, folder) in &jobs {
+            // Agents that share no folder count from the begin that each has seen.
+            let later_s = job.start_ns.saturating_sub(line.job.start_ns) as f64 * 1e-9;
+            line.add(folder, later_s)?;
+        }
         if line.node_rates.is_empty() {
             bail!("the time line of {} has no interval yet", line.job.profile);
         }
@@ -87,8 +92,8 @@ impl TimeLine {
             serde_json::from_reader(open(&path)?).with_context(|| format!("in '{}'", path.display()))?;
         let (mut rates, is_cut) = rows::<RateRow>(folder, host)?;
         let (mut node_rates, is_cut_too) = rows::<NodeRateRow>(folder, host)?;
-        rates.iter_mut().for_each(|row| row.begin_s.0 = (row.begin_s.0 + later_s).max(0.0));
-        node_rates.iter_mut().for_each(|row| row.begin_s.0 = (row.begin_s.0 + later_s).max(0.0));
+        rates.iter_mut().for_each(|row| row.begin_s.0 += later_s);
+        node_rates.iter_mut().for_each(|row| row.begin_s.0 += later_s);
         if is_cut || is_cut_too {
             self.notes.push(format!("The files of {host} are cut off: the last intervals are missing."));
         }
@@ -122,7 +127,7 @@ impl TimeLine {
 
 /// Returns whether an agent that runs would have written to a file since.
 fn is_stale(file: &Path, node: &NodeFile) -> bool {
-    const LEAST_S: f64 = 60.0;
+    const LEAST_S: f64 = 15.0;
     let interval_s = node.interval_s * 2f64.powi(node.joined.min(20) as i32);
     let written = std::fs::metadata(file).and_then(|file| file.modified()).ok();
     let since = written.and_then(|written| written.elapsed().ok());

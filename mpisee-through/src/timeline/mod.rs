@@ -46,8 +46,11 @@ pub struct JobFile {
 /// `HOST.json`: a node, and how its agent fared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeFile {
-    /// The node.
+    /// The node; with `~2` and so on, where an earlier one has its name.
     pub host: String,
+    /// Distinguishes nodes of one name.
+    #[serde(default)]
+    pub node: String,
     /// Ranks of the node.
     pub ranks: u32,
     /// The interval between two readings at first; it doubles with each time that rows were joined.
@@ -76,11 +79,19 @@ pub struct NodeFile {
 pub const JOB: &str = "job";
 pub const RANKS: &str = "ranks";
 pub const UNRECORDED: &str = "unrecorded_s";
+/// Time of an interval before the agent began: what the node counted in it is not known.
+pub const UNCOUNTED: &str = "uncounted_s";
 
 /// Returns whether a quantity is a level, of a moment, and no count of what was in an interval.
 pub fn is_level(quantity: &str) -> bool {
     matches!(quantity, "available_bytes" | "used_bytes" | RANKS | "level")
 }
+
+/// Why an agent ended, where the job did.
+pub const JOB_ENDED: &str = "the job ended";
+
+/// Ranks of a job begin within that time, in nanoseconds.
+pub const MOST_APART_NS: u64 = 60_000_000_000;
 
 /// The name of the file with the job.
 pub const JOB_FILE: &str = "job.json";
@@ -88,9 +99,10 @@ pub const JOB_FILE: &str = "job.json";
 /// The ending of folders with a time line.
 pub const ENDING: &str = "timeline";
 
-/// The folder for the time line of a job, beside its profile; made, if it is not there. A folder of that name with another job is left alone,
-/// and a number added; so is one of another user, who could have put links into it. Agents of several nodes agree on it without a word, since the file that names the job appears whole or not at all.
-pub fn make_folder(wanted: &Path, job: &JobFile) -> Result<(PathBuf, JobFile)> {
+/// The folder for the part of a host in the time line of a job, beside its profile; made, if it is not there. What has that name and is of
+/// another job, or of none, is left alone, and a number added; so is a folder of another user, who could have put links into it. Agents of
+/// several nodes agree on it without a word, since the file that names the job appears whole or not at all.
+pub fn make_folder(wanted: &Path, job: &JobFile, host: &str) -> Result<(PathBuf, JobFile)> {
     const MOST_TRIES: u32 = 10_000;
     let stem = wanted.with_extension("");
     for number in 1..MOST_TRIES {
@@ -100,10 +112,11 @@ pub fn make_folder(wanted: &Path, job: &JobFile) -> Result<(PathBuf, JobFile)> {
             _ => PathBuf::from(format!("{}-{number}.{ENDING}", stem.display())),
         };
         let cannot = || format!("cannot make '{}'", folder.display());
-        std::fs::create_dir_all(&folder).with_context(cannot)?;
-        if !is_own(&folder).with_context(cannot)? {
+        let made = std::fs::create_dir_all(&folder);
+        if std::fs::symlink_metadata(&folder).is_ok() && !is_own(&folder).with_context(cannot)? {
             continue;
         }
+        made.with_context(cannot)?;
         let whole = folder.join(format!(".job.{}", std::process::id()));
         let text = serde_json::to_vec_pretty(job)?;
         fresh(&whole).and_then(|mut file| file.write_all(&text)).with_context(cannot)?;
@@ -116,12 +129,25 @@ pub fn make_folder(wanted: &Path, job: &JobFile) -> Result<(PathBuf, JobFile)> {
             }
             _ => {}
         }
-        let found = read_job(&folder)?;
-        if found.job == job.job && found.command == job.command {
+        let Ok(found) = read_job(&folder) else { continue };
+        if is_same(&found, job) && !has_ended(&folder, host) {
             return Ok((folder, found));
         }
     }
     bail!("there are {MOST_TRIES} time lines '{}'; --output DIR names another folder", wanted.display())
+}
+
+/// Returns whether they are of one job. Launchers give the number of a job again after a while.
+fn is_same(found: &JobFile, job: &JobFile) -> bool {
+    let apart_ns = found.start_ns.abs_diff(job.start_ns);
+    found.job == job.job && found.command == job.command && apart_ns <= MOST_APART_NS
+}
+
+/// Returns whether an agent of the host saw the end of the folder's job.
+fn has_ended(folder: &Path, host: &str) -> bool {
+    let node: Option<NodeFile> =
+        open(&files::node_path(folder, host)).ok().and_then(|file| serde_json::from_reader(file).ok());
+    node.is_some_and(|node| node.ended == JOB_ENDED)
 }
 
 /// Returns whether a folder is this user's, and no link.
@@ -192,13 +218,39 @@ mod tests {
     fn a_job_finds_its_folder_again_and_another_gets_a_number() {
         let place = tempfile::tempdir().unwrap();
         let wanted = place.path().join("app.timeline");
-        let first = make_folder(&wanted, &job("1")).unwrap();
+        let first = make_folder(&wanted, &job("1"), "n1").unwrap();
         assert_eq!(first, (wanted.clone(), job("1")));
-        let later = JobFile { start_ns: 5, ..job("1") };
-        assert_eq!(make_folder(&wanted, &later).unwrap(), first, "the first agent has said when it began");
-        assert_eq!(make_folder(&wanted, &job("2")).unwrap().0, place.path().join("app-2.timeline"));
+        let later = JobFile { start_ns: job("1").start_ns + 5, ..job("1") };
+        assert_eq!(
+            make_folder(&wanted, &later, "n1").unwrap(),
+            first,
+            "the first agent has said when it began"
+        );
+        assert_eq!(make_folder(&wanted, &job("2"), "n1").unwrap().0, place.path().join("app-2.timeline"));
+        let again = JobFile { start_ns: job("1").start_ns + MOST_APART_NS + 1, ..job("1") };
+        assert_eq!(make_folder(&wanted, &again, "n1").unwrap().0, place.path().join("app-3.timeline"));
         let files = std::fs::read_dir(&wanted).unwrap().count();
         assert_eq!(files, 1, "nothing else is left there");
+        // Another run, to which the launcher gave the same number.
+        let node = NodeFile { ended: JOB_ENDED.to_owned(), ..NodeFile::default() };
+        std::fs::write(files::node_path(&wanted, "n1"), serde_json::to_vec(&node).unwrap()).unwrap();
+        assert_eq!(make_folder(&wanted, &job("1"), "n1").unwrap().0, place.path().join("app-4.timeline"));
+        assert_eq!(make_folder(&wanted, &job("1"), "n2").unwrap(), first);
+    }
+
+    #[test]
+    fn what_is_no_time_line_is_left_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let wanted = place.path().join("app.timeline");
+        std::fs::write(&wanted, "mine").unwrap();
+        let broken = place.path().join("app-2.timeline");
+        std::fs::create_dir(&broken).unwrap();
+        std::fs::write(broken.join(JOB_FILE), "{").unwrap();
+        std::os::unix::fs::symlink(place.path(), place.path().join("app-3.timeline")).unwrap();
+        let (folder, _) = make_folder(&wanted, &job("1"), "n1").unwrap();
+        assert_eq!(folder, place.path().join("app-4.timeline"));
+        assert_eq!(std::fs::read_to_string(&wanted).unwrap(), "mine");
+        assert_eq!(std::fs::read_to_string(broken.join(JOB_FILE)).unwrap(), "{");
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub fn phases(bins: &Bins) -> Vec<Phase> {
     let begins: Vec<f64> = (0..ranges.len())
         .map(|at| match at {
             0 => 0.0,
-            _ => bins.length_s * border(&points, &ranges[at - 1], &ranges[at]),
+            _ => (bins.length_s * border(&points, &ranges[at - 1], &ranges[at])).min(bins.end_s),
         })
         .collect();
     let ends = begins.iter().skip(1).copied().chain([bins.begin_s(bins.count)]);
@@ -50,9 +50,11 @@ pub fn phases(bins: &Bins) -> Vec<Phase> {
 }
 
 fn phase(bins: &Bins, range: std::ops::Range<usize>, begin_s: f64, end_s: f64) -> Phase {
-    // Bins at the ends may be of two phases in part.
-    let inner = if range.len() > 2 { range.start + 1..range.end - 1 } else { range };
-    let length_s = inner.len() as f64 * bins.length_s;
+    // Bins beside another phase may be of both in part.
+    let first = range.start + usize::from(range.start > 0 && range.len() > 2);
+    let last = range.end - usize::from(range.end < bins.count && range.end > first + 1 && range.len() > 2);
+    let inner = first..last;
+    let length_s = bins.begin_s(last) - bins.begin_s(first);
     let sum = |values: &[f64]| values[inner.clone()].iter().sum::<f64>();
     let times: Vec<f64> = bins.calls.iter().map(|series| sum(&series.time_s)).collect();
     // Without operations the sum is -0.
@@ -86,6 +88,7 @@ fn points(bins: &Bins) -> Vec<Vec<f64>> {
     let parts = bins.calls.len().min(MOST_PARTS);
     let bytes: Vec<f64> =
         (0..bins.count).map(|bin| bins.calls.iter().map(|series| series.bytes[bin]).sum()).collect();
+    let bytes = bins.rates(&bytes);
     let most = bytes.iter().copied().fold(0.0, f64::max).max(1.0);
     let point = |bin: usize| {
         let share = |series: &CallSeries| bins.share(bin, series.time_s[bin]);
@@ -211,6 +214,8 @@ mod tests {
         Bins {
             length_s: 1.0,
             count: times[0].len(),
+            end_s: times[0].len() as f64,
+            counted: vec![1.0; times[0].len()],
             calls: times.iter().enumerate().map(series).collect(),
             nodes: Vec::new(),
             ranks: 1,

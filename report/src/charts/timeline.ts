@@ -103,10 +103,19 @@ function layers(view: View, families: FamilyOverTime[], of: (family: FamilyOverT
   return [...all, { name: rest.length === 1 ? rest[0].name : "other communicators", colour: other, values }];
 }
 
+/** Where a part of the time begins; of the one after the last, the end. */
+function begin(all: OverTime, bin: number): number {
+  return Math.min(bin * all.bin_s, all.end_s);
+}
+
+function middle(all: OverTime, bin: number): number {
+  return (begin(all, bin) + begin(all, bin + 1)) / 2;
+}
+
 /** Each value from its part's begin on; the last one to its end. */
-function points(layers: Layer[], bin_s: number): Point[] {
+function points(layers: Layer[], all: OverTime): Point[] {
   return layers.flatMap(({ name, colour, values }) =>
-    [...values, values[values.length - 1]].map((value, bin) => ({ s: bin * bin_s, value, layer: name, colour })),
+    [...values, values[values.length - 1]].map((value, bin) => ({ s: begin(all, bin), value, layer: name, colour })),
   );
 }
 
@@ -151,7 +160,7 @@ interface Stack {
 }
 
 function timeAxis(all: OverTime): Plot.ScaleOptions {
-  return { domain: [0, all.bins * all.bin_s], label: null, tickFormat: (s: number) => format.tick("time", s), ticks: 6 };
+  return { domain: [0, all.end_s], label: null, tickFormat: (s: number) => format.tick("time", s), ticks: 6 };
 }
 
 function stacked(view: View, all: OverTime, layers: Layer[], of: Stack): Node {
@@ -170,10 +179,10 @@ function stacked(view: View, all: OverTime, layers: Layer[], of: Stack): Node {
     y: { domain: [0, end], label: null, grid: true, ticks: of.most === null ? format.ticks("bytes", end, 4) : 4, tickFormat: of.tick },
     color: { type: "identity" },
     marks: [
-      Plot.areaY(points(layers, all.bin_s), Plot.stackY({ x: "s", y: "value", z: "layer", fill: "colour", curve: "step-after" })),
+      Plot.areaY(points(layers, all), Plot.stackY({ x: "s", y: "value", z: "layer", fill: "colour", curve: "step-after" })),
       Plot.ruleY([0], { stroke: palette.muted }),
       ...phaseMarks(view, all, of),
-      tip(bins, Plot.pointerX({ x: (bin: number) => (bin + 0.5) * all.bin_s, y: whole, title: (bin: number) => about(all, layers, bin, of.show) })),
+      tip(bins, Plot.pointerX({ x: (bin: number) => middle(all, bin), y: whole, title: (bin: number) => about(all, layers, bin, of.show) })),
     ],
   });
 }
@@ -181,7 +190,7 @@ function stacked(view: View, all: OverTime, layers: Layer[], of: Stack): Node {
 /** Lines between phases, and what each is. */
 function phaseMarks({ palette }: View, all: OverTime, { width, hasNames }: Stack): Plot.Markish[] {
   const [begins, ends] = [numbers(all.phases, "begin_s"), numbers(all.phases, "end_s")];
-  const pixels = (width - LEFT - RIGHT) / Math.max(1e-9, all.bins * all.bin_s);
+  const pixels = (width - LEFT - RIGHT) / Math.max(1e-9, all.end_s);
   const names = column(all.phases, "name").map((name, at) => {
     const number = String(at + 1);
     const room = (ends[at] - begins[at]) * pixels - 8;
@@ -195,12 +204,12 @@ function phaseMarks({ palette }: View, all: OverTime, { width, hasNames }: Stack
 }
 
 function about(all: OverTime, layers: Layer[], bin: number, show: (value: number) => string): string {
-  const at_s = (bin + 0.5) * all.bin_s;
+  const at_s = middle(all, bin);
   const [begins, ends] = [numbers(all.phases, "begin_s"), numbers(all.phases, "end_s")];
   const phase = begins.findIndex((begin_s, at) => at_s >= begin_s && at_s < ends[at]);
   const named = phase < 0 ? [] : [`phase ${phase + 1}: ${column(all.phases, "name")[phase]}`];
   const values = layers.filter(({ values }) => values[bin] > 0).map(({ name, values }) => `${name} ${show(values[bin])}`);
-  return [`${format.time(bin * all.bin_s)} to ${format.time((bin + 1) * all.bin_s)}`, ...named, ...values].join("\n");
+  return [`${format.time(begin(all, bin))} to ${format.time(begin(all, bin + 1))}`, ...named, ...values].join("\n");
 }
 
 function network(view: View, all: OverTime, devices: Layer[], links: number[], width: number): Node {
@@ -214,7 +223,7 @@ function network(view: View, all: OverTime, devices: Layer[], links: number[], w
   };
   const title = (bin: number) => {
     const values = devices.flatMap(({ name, values }, at) => (values[bin] > 0 ? [`${name} ${show(values[bin], at)}`] : []));
-    return [`${format.time(bin * all.bin_s)} to ${format.time((bin + 1) * all.bin_s)}`, ...values].join("\n");
+    return [`${format.time(begin(all, bin))} to ${format.time(begin(all, bin + 1))}`, ...values].join("\n");
   };
   return plot("Bytes per second on network devices over time; the tables below have the numbers", palette, {
     width,
@@ -229,9 +238,9 @@ function network(view: View, all: OverTime, devices: Layer[], links: number[], w
     marks: [
       Plot.ruleY([0], { stroke: palette.muted }),
       Plot.ruleY(links, { stroke: palette.ink, strokeDasharray: "5 4" }),
-      Plot.text(links, { x: all.bins * all.bin_s, y: (link: number) => link, text: (link: number) => `link: ${rate(link)}`, textAnchor: "end", dy: -7, fill: palette.muted }),
-      Plot.lineY(points(devices, all.bin_s), { x: "s", y: "value", z: "layer", stroke: "colour", strokeWidth: 1.8, curve: "step-after" }),
-      tip(bins, Plot.pointerX({ x: (bin: number) => (bin + 0.5) * all.bin_s, y: busiest, title })),
+      Plot.text(links, { x: all.end_s, y: (link: number) => link, text: (link: number) => `link: ${rate(link)}`, textAnchor: "end", dy: -7, fill: palette.muted }),
+      Plot.lineY(points(devices, all), { x: "s", y: "value", z: "layer", stroke: "colour", strokeWidth: 1.8, curve: "step-after" }),
+      tip(bins, Plot.pointerX({ x: (bin: number) => middle(all, bin), y: busiest, title })),
     ],
   });
 }
@@ -239,7 +248,8 @@ function network(view: View, all: OverTime, devices: Layer[], links: number[], w
 /** The phases, the families, and each part of the time. */
 function tables(all: OverTime, families: FamilyOverTime[]): TableSpec[] {
   const bins = Array.from({ length: all.bins }, (_, bin) => bin);
-  const mean = (values: number[]) => sum(values) / Math.max(1, values.length);
+  const length = (bin: number) => begin(all, bin + 1) - begin(all, bin);
+  const mean = (values: number[]) => sum(values.map((value, bin) => value * length(bin))) / Math.max(1e-9, all.end_s);
   const total = (of: (family: FamilyOverTime) => number[]) => bins.map((bin) => sum(families.map((family) => of(family)[bin])));
   return [
     { id: "timeline-phases", caption: "Phases", columns: columnsOf(all.phases) },
@@ -258,7 +268,7 @@ function tables(all: OverTime, families: FamilyOverTime[]): TableSpec[] {
       id: "timeline-rates",
       caption: "Each part of the time",
       columns: [
-        { name: "begin_s", heading: "From", kind: "seconds", values: bins.map((bin) => bin * all.bin_s) },
+        { name: "begin_s", heading: "From", kind: "seconds", values: bins.map((bin) => begin(all, bin)) },
         { name: "time_share", heading: "MPI % of time", kind: "share", values: total(({ time_share }) => time_share) },
         { name: "bytes_per_s", heading: "MPI volume/s", kind: "bytes", values: total(({ bytes_per_s }) => bytes_per_s) },
         ...all.devices.map(({ name, bytes_per_s }) => ({ name: `${name.replaceAll(" ", "_")}_bytes_per_s`, heading: `${name}/s`, kind: "bytes" as const, values: bytes_per_s })),

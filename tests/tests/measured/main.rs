@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 mod advise;
 mod agent;
+mod agent_counts;
 mod agent_gpus;
 mod agent_otlp;
 mod arrivals;

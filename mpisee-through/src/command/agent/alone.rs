@@ -14,8 +14,14 @@ pub fn online_cpus() -> Cpus {
     text.trim().parse().unwrap_or_default()
 }
 
-/// Runs on these CPUs from now on, as far as the kernel allows.
-pub fn move_to(cpus: &Cpus) {
+/// Runs on CPUs that ranks with these may not use, from now on; on any if the job has no others on the node.
+pub fn move_away_from(of_ranks: &Cpus) {
+    let online = online_cpus();
+    let _ = move_to(&free_cpus(&online, of_ranks)) || move_to(&online);
+}
+
+/// Runs on these CPUs from now on, as far as the kernel allows; false if it allows none.
+fn move_to(cpus: &Cpus) -> bool {
     // SAFETY: a set of CPUs is an array of bits, and zeros are the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     let most = libc::CPU_SETSIZE as u32;
@@ -23,10 +29,8 @@ pub fn move_to(cpus: &Cpus) {
         // SAFETY: the number is less than the bits of the set.
         unsafe { libc::CPU_SET(cpu as usize, &mut set) };
     }
-    if !cpus.is_empty() {
-        // SAFETY: the set is valid and has the size that is said.
-        unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
-    }
+    // SAFETY: the set is valid and has the size that is said.
+    unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) == 0 }
 }
 
 /// The CPU time of this process, in seconds.
@@ -52,6 +56,13 @@ mod tests {
         assert_eq!(free_cpus(&cpus("0-7"), &cpus("0-5")), cpus("6-7"));
         assert_eq!(free_cpus(&cpus("0-3"), &cpus("0-7")), cpus("0-3"), "none is left");
         assert_eq!(free_cpus(&cpus("0-3"), &Cpus::default()), cpus("0-3"), "the ranks' are unknown");
+    }
+
+    #[test]
+    fn where_no_cpu_is_allowed_the_next_set_is_taken() {
+        let all = online_cpus();
+        let beyond = libc::CPU_SETSIZE as u32 - 1;
+        assert!(!move_to(&cpus(&beyond.to_string())) && !move_to(&Cpus::default()) && move_to(&all));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use mpisee_profile::segment::active_call::Call;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ const OTHERS: &str = "(others)";
 /// The longest request that is read, and how long it and its answer may take.
 const MOST_REQUEST_BYTES: usize = 8192;
 const MOST_TIME: Duration = Duration::from_secs(2);
+/// Requests at one time.
+const MOST_CONNECTIONS: usize = 32;
 
 /// The sums of a pair of family and operation.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,8 +35,8 @@ struct Series {
     bytes: u64,
     time_s: f64,
     inside: u32,
-    /// Of a collective, ranks of the node that make such calls and are not in one, while others are.
-    outside: u32,
+    /// Of a collective, ranks of the node for which others have waited in it for a while.
+    missing: u32,
     /// Of a collective, how long the first that is in it has been there.
     longest_s: f64,
 }
@@ -48,6 +51,20 @@ pub struct State {
     ranks: usize,
     rank_s: f64,
     readings: u64,
+}
+
+/// A reading.
+pub struct Reading<'a> {
+    /// The names of rates, by number.
+    pub names: &'a [CallName],
+    /// What was in the interval.
+    pub rates: &'a [Rate],
+    /// Ranks of the node that are missing from collectives in which others wait.
+    pub missing: &'a [(CallName, u32)],
+    /// Ranks that run.
+    pub ranks: usize,
+    /// How long ranks ran in the interval and were recorded, all together.
+    pub recorded_s: f64,
 }
 
 /// A metric, as OpenMetrics understands it: with points that differ in their labels.
@@ -106,24 +123,9 @@ impl Metrics {
         Metrics(Arc::new(Mutex::new(State { job: labels, ..State::default() })))
     }
 
-    /// Serves them over HTTP until the process ends; returns where.
-    pub fn serve(&self, address: SocketAddr) -> Result<SocketAddr> {
-        let cannot =
-            || format!("cannot serve metrics on {address}; --metrics 127.0.0.1:0 takes any free port");
-        let listener = TcpListener::bind(address).with_context(cannot)?;
-        let address = listener.local_addr().with_context(cannot)?;
-        let shared = Arc::clone(&self.0);
-        std::thread::Builder::new()
-            .name("metrics".to_owned())
-            .spawn(move || answer_all(&listener, &shared))
-            .with_context(cannot)?;
-        Ok(address)
-    }
-
-    /// Adds an interval. `names` are those of the rates; `ranks` of them run, and were recorded for that long, all
-    /// together.
-    pub fn add(&self, names: &[CallName], rates: &[Rate], ranks: usize, recorded_s: f64) {
-        lock(&self.0).add(names, rates, ranks, recorded_s);
+    /// Adds a reading.
+    pub fn add(&self, reading: &Reading) {
+        lock(&self.0).add(reading);
     }
 
     /// Takes the sums of the GPUs so far.
@@ -144,7 +146,8 @@ fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
 }
 
 impl State {
-    fn add(&mut self, names: &[CallName], rates: &[Rate], ranks: usize, recorded_s: f64) {
+    fn add(&mut self, reading: &Reading) {
+        let names = reading.names;
         // Names have their places for good, so that counters only grow.
         while self.series.len() < names.len().min(MOST_SERIES) {
             let (family, call) = names[self.series.len()].clone();
@@ -155,21 +158,28 @@ impl State {
             self.series.push(Series { family, call, ..Series::default() });
         }
         for series in &mut self.series {
-            (series.inside, series.outside, series.longest_s) = (0, 0, 0.0);
+            (series.inside, series.missing, series.longest_s) = (0, 0, 0.0);
         }
-        for rate in rates {
+        for rate in reading.rates {
             let Some(series) = self.series.get_mut((rate.name as usize).min(MOST_SERIES)) else { continue };
             series.calls = series.calls.wrapping_add(rate.calls);
             series.bytes = series.bytes.wrapping_add(rate.bytes);
             series.time_s += rate.time_s;
             series.inside += rate.inside;
-            if rate.inside > 0 && is_collective(&series.call) {
-                series.outside += rate.ranks.saturating_sub(rate.inside);
+            // Of those without a name of their own, any may be in it.
+            let call = names.get(rate.name as usize).map_or("", |(_, call)| call);
+            if rate.inside > 0 && is_collective(call) {
                 series.longest_s = series.longest_s.max(rate.longest_s);
             }
         }
-        self.ranks = ranks;
-        self.rank_s += recorded_s;
+        for (name, ranks) in reading.missing {
+            let place = names.iter().position(|known| known == name).unwrap_or(MOST_SERIES);
+            if let Some(series) = self.series.get_mut(place.min(MOST_SERIES)) {
+                series.missing += ranks;
+            }
+        }
+        self.ranks = reading.ranks;
+        self.rank_s += reading.recorded_s;
         self.readings += 1;
     }
 
@@ -184,7 +194,7 @@ impl State {
         let help = "Time that these ranks ran and were recorded, all together.";
         all.push(metric("mpisee_rank_seconds", Kind::Counter, help, alone(Number::Real(self.rank_s))));
         let help = "Readings of the agent.";
-        all.push(metric("mpisee_readings", Kind::Counter, help, alone(Number::Whole(self.readings))));
+        all.push(metric("mpisee_readings", Kind::CounterOfAgent, help, alone(Number::Whole(self.readings))));
         if !self.gpus.is_empty() {
             all.extend(self.of_gpus());
         }
@@ -197,7 +207,7 @@ impl State {
             let labels = |it: &Series| vec![("family", it.family.clone()), ("call", it.call.clone())];
             metric(name, kind, help, self.series.iter().map(|it| (labels(it), value(it))).collect())
         };
-        let missing = "Ranks that make such calls and are not in one, while others are; of collectives.";
+        let missing = "Ranks of the node for which others have waited in such a call for 5 s or longer; of collectives.";
         let wait = "How long the first rank in the call has been there; of collectives.";
         [
             metric("mpisee_calls", Kind::Counter, "Calls that ended.", |it| Number::Whole(it.calls)),
@@ -208,7 +218,7 @@ impl State {
             metric("mpisee_ranks_inside", Kind::Gauge, "Ranks that are in such a call.", |it| {
                 Number::Whole(it.inside.into())
             }),
-            metric("mpisee_ranks_missing", Kind::Gauge, missing, |it| Number::Whole(it.outside.into())),
+            metric("mpisee_ranks_missing", Kind::Gauge, missing, |it| Number::Whole(it.missing.into())),
             metric("mpisee_collective_wait_seconds", Kind::Gauge, wait, |it| Number::Real(it.longest_s)),
         ]
     }
@@ -289,15 +299,56 @@ fn is_collective(call: &str) -> bool {
     operation.is_some_and(mpisee_collect::segments::is_collective)
 }
 
-/// Answers one after the other; a slow one has its time, and no more.
-fn answer_all(listener: &TcpListener, state: &Mutex<State>) {
-    for stream in listener.incoming().flatten() {
-        // Who has left gets no answer.
-        let _ = answer(stream, state);
+/// A server of metrics over HTTP, for one job after the other.
+pub struct Server {
+    pub address: SocketAddr,
+    shown: Arc<Mutex<Option<Metrics>>>,
+}
+
+impl Server {
+    /// Serves until the process ends.
+    pub fn start(address: SocketAddr) -> Result<Server> {
+        let cannot =
+            || format!("cannot serve metrics on {address}; --metrics=127.0.0.1:0 takes any free port");
+        let listener = TcpListener::bind(address).with_context(cannot)?;
+        let address = listener.local_addr().with_context(cannot)?;
+        let shown = Arc::new(Mutex::new(None));
+        let shared = Arc::clone(&shown);
+        std::thread::Builder::new()
+            .name("metrics".to_owned())
+            .spawn(move || answer_all(&listener, &shared))
+            .with_context(cannot)?;
+        Ok(Server { address, shown })
+    }
+
+    /// Shows these from now on.
+    pub fn show(&self, metrics: &Metrics) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(metrics.clone());
     }
 }
 
-fn answer(mut stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
+/// Answers each in a thread of its own, in its time, and no more; those for which there is no room are closed.
+fn answer_all(listener: &TcpListener, shown: &Mutex<Option<Metrics>>) {
+    let open = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming().flatten() {
+        let metrics = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if open.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
+            continue;
+        }
+        open.fetch_add(1, Ordering::Relaxed);
+        let counted = Arc::clone(&open);
+        let serve = move || {
+            // Who has left gets no answer.
+            let _ = answer(stream, metrics.as_ref());
+            counted.fetch_sub(1, Ordering::Relaxed);
+        };
+        if std::thread::Builder::new().name("metrics".to_owned()).spawn(serve).is_err() {
+            open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn answer(mut stream: TcpStream, metrics: Option<&Metrics>) -> std::io::Result<()> {
     let begin = Instant::now();
     stream.set_write_timeout(Some(MOST_TIME))?;
     let mut request = Vec::new();
@@ -315,7 +366,8 @@ fn answer(mut stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     let (status, kind, body) = match (words.next(), words.next()) {
         (Some("GET"), Some("/metrics" | "/")) => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            ("200 OK", kind, lock(state).text())
+            // Before the first job there are none.
+            ("200 OK", kind, metrics.map_or_else(|| "# EOF\n".to_owned(), |metrics| lock(&metrics.0).text()))
         }
         (Some("GET"), _) => ("404 Not Found", "text/plain", "metrics are at /metrics\n".to_owned()),
         _ => ("405 Method Not Allowed", "text/plain", "only GET is answered\n".to_owned()),
@@ -364,10 +416,25 @@ mod tests {
     #[test]
     fn counters_grow_and_levels_are_those_of_the_last_reading() {
         let metrics = Metrics::new(&job(), "n1", Some("Slurm 4711.0"));
-        let address = metrics.serve(([127, 0, 0, 1], 0).into()).unwrap();
+        let server = Server::start(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = server.address;
+        assert!(asked(address, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n# EOF\n"), "no job yet");
+        server.show(&metrics);
         let names = [name("W", "MPI_Send"), name("W_s1.*@2", "MPI_Allreduce")];
-        metrics.add(&names, &[rate(0, 1), rate(1, 3)], 4, 4.0);
-        metrics.add(&names, &[rate(1, 3)], 4, 6.0);
+        let reading = Reading {
+            names: &names,
+            rates: &[rate(0, 1), rate(1, 3)],
+            missing: &[],
+            ranks: 4,
+            recorded_s: 4.0,
+        };
+        metrics.add(&reading);
+        metrics.add(&Reading {
+            rates: &[rate(1, 3)],
+            missing: &[(names[1].clone(), 1)],
+            recorded_s: 6.0,
+            ..reading
+        });
         let answer = asked(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         let (head, text) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text;"), "{head}");
@@ -421,8 +488,15 @@ mod tests {
         let mut state = State::default();
         let names: Vec<CallName> = (0..1000).map(|it| name(&format!("W_d{it}"), "MPI_Bcast")).collect();
         let rates: Vec<Rate> = (0..1000).map(|it| rate(it, 0)).collect();
-        state.add(&names[..150], &rates[..150], 4, 4.0);
-        state.add(&names, &rates, 4, 4.0);
+        let reading = |count: usize| Reading {
+            names: &names[..count],
+            rates: &rates[..count],
+            missing: &[],
+            ranks: 4,
+            recorded_s: 4.0,
+        };
+        state.add(&reading(150));
+        state.add(&reading(1000));
         assert_eq!(state.series.len(), MOST_SERIES + 1);
         let calls: Vec<u64> = state.series.iter().map(|series| series.calls).collect();
         assert_eq!((calls[0], calls[160], calls[MOST_SERIES]), (20, 10, 8000));
@@ -432,8 +506,8 @@ mod tests {
 
     #[test]
     fn a_client_that_says_nothing_keeps_no_other_waiting() {
-        let address = Metrics::new(&job(), "n1", None).serve(([127, 0, 0, 1], 0).into()).unwrap();
-        let _silent = TcpStream::connect(address).unwrap();
+        let address = Server::start(([127, 0, 0, 1], 0).into()).unwrap().address;
+        let _silent: Vec<TcpStream> = (0..10).map(|_| TcpStream::connect(address).unwrap()).collect();
         let begin = Instant::now();
         let answer = asked(address, "GET /metrics HTTP/1.1\r\n\r\n");
         assert!(answer.ends_with("# EOF\n") && begin.elapsed() < 5 * MOST_TIME, "{answer}");

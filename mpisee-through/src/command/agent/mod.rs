@@ -11,18 +11,21 @@ pub mod send;
 mod variables;
 
 use super::Outcome;
-use super::top::live::{Reader, Total};
+use super::top::live::{MissingRanks, Reader, Total};
 use super::top::parse_interval;
 use crate::output::printable;
 use crate::signals;
-use crate::timeline::files::{NodeFiles, node_path, read, table_path};
-use crate::timeline::history::{History, Interval, NodeRate, Rate};
-use crate::timeline::{ENDING, FORMAT_VERSION, JOB, JobFile, NodeFile, RANKS, UNRECORDED, make_folder};
+use crate::timeline::files::{NodeFiles, claim, node_path, read, table_path};
+use crate::timeline::history::{CallName, History, Interval, NodeRate, Rate};
+use crate::timeline::{
+    ENDING, FORMAT_VERSION, JOB, JOB_ENDED, JobFile, NodeFile, RANKS, UNCOUNTED, UNRECORDED, make_folder,
+};
 use crate::units::{count, parse_seconds};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use gpus::Gpus;
-use metrics::Metrics;
+use metrics::{Metrics, Reading, Server};
+use mpisee_collect::process::{self, raise_descriptor_limit};
 use mpisee_collect::segments::WorldSegments;
 use mpisee_collect::ticks;
 use mpisee_profile::options::{Options, SERVER, TOKEN};
@@ -37,6 +40,7 @@ use send::Sending;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -76,7 +80,7 @@ pub struct AgentArgs {
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// How long to wait for a job to begin, if none runs
+    /// How long to wait for a job to begin, if none runs; of a process as long as it runs, whatever this says
     #[arg(long, value_name = "TIME", value_parser = parse_seconds, default_value = "0s")]
     wait: f64,
 
@@ -105,12 +109,14 @@ const FLUSH: Duration = Duration::from_secs(5);
 pub fn run(args: &AgentArgs) -> Result<Outcome> {
     // Before it waits for a job.
     target(args)?;
+    let server = args.metrics.map(Server::start).transpose()?;
+    raise_descriptor_limit();
     signals::catch();
     let mut search = Search::new(args.which.as_deref())?;
     let mut jobs = 0;
     while let Some(world) = search.wait(args.wait)? {
         jobs += 1;
-        let said = Agent::new(args, &search, &world)?.run()?;
+        let said = Agent::new(args, &search, &world, server.as_ref())?.run()?;
         writeln!(std::io::stdout(), "{}", printable(&said))?;
         if signals::caught().is_some() {
             break;
@@ -122,6 +128,15 @@ pub fn run(args: &AgentArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// How long before a reading ranks are asked to read MPI's variables, at most: they do at their next call.
+const ASKED_BEFORE: Duration = Duration::from_millis(50);
+
+/// The moment at which an agent began, and the CPU time of the process so far, in seconds.
+struct Begun {
+    at: Instant,
+    cpu_s: f64,
+}
+
 /// An agent of one job.
 struct Agent<'a> {
     search: &'a Search,
@@ -131,6 +146,7 @@ struct Agent<'a> {
     folder: PathBuf,
     /// Begin of the job on the clock of [`Instant`].
     start: Instant,
+    begun: Begun,
     interval_s: f64,
     ranks: Ranks,
     node: Node,
@@ -143,12 +159,21 @@ struct Agent<'a> {
     /// By name, what an earlier agent has counted.
     before: Vec<(u64, u64, f64)>,
     metrics: Option<Metrics>,
+    missing: MissingRanks,
     exporter: Option<Exporter>,
     sending: Option<Sending>,
+    /// A sentence on files that could not be written.
+    failed: Option<String>,
 }
 
 impl<'a> Agent<'a> {
-    fn new(args: &AgentArgs, search: &'a Search, world: &WorldSegments) -> Result<Agent<'a>> {
+    fn new(
+        args: &AgentArgs,
+        search: &'a Search,
+        world: &WorldSegments,
+        server: Option<&Server>,
+    ) -> Result<Agent<'a>> {
+        let begun = Begun { at: Instant::now(), cpu_s: alone::cpu_s() };
         let job = job_of(world).unwrap_or_default();
         let mut ranks = Ranks::default();
         world.segments().for_each(|segment| ranks.add(segment));
@@ -163,28 +188,33 @@ impl<'a> Agent<'a> {
         let (start_ns, start_monotonic_ns) = ranks.start_ns().unwrap_or_default();
         let named = job_file(job, &program, world.size(), start_ns);
         let wanted = args.output.clone().unwrap_or_else(|| beside_profile(&named.profile));
-        let (folder, named) = make_folder(&wanted, &named)?;
-        alone::move_to(&alone::free_cpus(&alone::online_cpus(), &ranks.cpus()));
+        let (folder, named) = make_folder(&wanted, &named, &host)?;
+        let about = NodeFile {
+            host: host.clone(),
+            node: identity(&search.all().directory),
+            interval_s: args.interval,
+            metrics: server.map(|server| server.address.to_string()),
+            ..NodeFile::default()
+        };
+        let about = claim(&folder, about)?;
+        let host = about.host.clone();
+        history.rename(&host);
+        alone::move_away_from(&ranks.cpus());
         // What was counted so far comes with the first interval.
         ranks.forget_counts();
         let node = Node::below(Path::new("/"), &mut history);
         let batch_job = program.job.as_deref();
         let offered = Metrics::new(&named, &host, batch_job);
         let target = target(args)?;
-        let served = args.metrics.map(|address| offered.serve(address)).transpose()?;
+        server.inspect(|server| server.show(&offered));
         let mut agent = Agent {
             search,
             job,
             start_ns,
             start: begin_of(&named, (start_ns, start_monotonic_ns)),
+            begun,
             interval_s: args.interval,
-            about: NodeFile {
-                host: host.clone(),
-                interval_s: args.interval,
-                link_bytes_per_s: node.links.clone(),
-                metrics: served.map(|address| address.to_string()),
-                ..NodeFile::default()
-            },
+            about: NodeFile { link_bytes_per_s: node.links.clone(), ..about },
             files: NodeFiles::new(&folder, &host),
             folder,
             ranks,
@@ -193,21 +223,31 @@ impl<'a> Agent<'a> {
             history,
             unrecorded_before: None,
             before: Vec::new(),
-            metrics: (served.is_some() || target.is_some()).then_some(offered),
+            metrics: (server.is_some() || target.is_some()).then_some(offered),
+            missing: MissingRanks::of(search.all(), job),
             exporter: None,
             sending: None,
+            failed: None,
         };
         agent.take_over(&host)?;
         agent.send_to(args)?;
-        if let Some((target, metrics)) = target.zip(agent.metrics.clone()) {
-            // Sums count from where an earlier agent ended.
-            let since_ns = named.start_ns + (agent.history.end_s() * 1e9) as u64;
-            let agent_since_ns = otlp::now_ns();
-            let attributes = attributes(&named, &host, batch_job);
-            agent.exporter =
-                Some(Exporter::start(target, Source { metrics, since_ns, agent_since_ns, attributes })?);
-        }
+        agent.export_to(target, &named, attributes(&named, &host, batch_job))?;
         Ok(agent)
+    }
+
+    /// Begins to send metrics to a collector, if there is to be one.
+    fn export_to(
+        &mut self,
+        target: Option<otlp::Target>,
+        job: &JobFile,
+        attributes: BTreeMap<String, String>,
+    ) -> Result<()> {
+        let Some((target, metrics)) = target.zip(self.metrics.clone()) else { return Ok(()) };
+        // Sums count from where an earlier agent ended.
+        let since_ns = job.start_ns + (self.history.end_s() * 1e9) as u64;
+        let source = Source { metrics, since_ns, agent_since_ns: otlp::now_ns(), attributes };
+        self.exporter = Some(Exporter::start(target, source)?);
+        Ok(())
     }
 
     /// Begins to send to a server, if there is to be one.
@@ -223,7 +263,7 @@ impl<'a> Agent<'a> {
             }
             Err(why) => return Err(why),
         };
-        let reader = Reader::new(args.which.as_deref(), Some(self.job))?;
+        let reader = Reader::of(self.search.all(), Some(self.job));
         let interval = Duration::from_secs_f64(args.interval);
         self.sending = Some(Sending::start(target, reader, self.job, interval)?);
         Ok(())
@@ -250,7 +290,7 @@ impl<'a> Agent<'a> {
             let (node_rates, _) = read::<NodeRateRow>(&node_rates)?;
             self.history.take_over(rates, node_rates);
             self.before = self.history.totals();
-            self.ranks.skip_variables();
+            self.ranks.leave_out(variables::counted(&self.history).into_iter());
             let earlier = std::fs::read(node_path(&self.folder, host)).ok();
             let earlier: Option<NodeFile> = earlier.and_then(|text| serde_json::from_slice(&text).ok());
             self.about.joined = earlier.map_or(0, |earlier| earlier.joined);
@@ -263,7 +303,7 @@ impl<'a> Agent<'a> {
     fn run(mut self) -> Result<String> {
         let begin = Instant::now();
         self.node.read(&mut Vec::new(), &mut self.history);
-        self.files.describe(&self.about)?;
+        self.describe();
         let mut scanned = None;
         let mut written = Instant::now();
         let mut due_s = self.interval_s;
@@ -271,6 +311,10 @@ impl<'a> Agent<'a> {
             due_s = 0.0;
         }
         loop {
+            if self.ranks.have_variables() {
+                self.sleep_until(due_s - ASKED_BEFORE.as_secs_f64().min(0.1 * self.interval_s));
+                self.ranks.ask_for_variables();
+            }
             self.sleep_until(due_s);
             let is_over = self.ranks.running() == 0;
             let changed = self.search.changed();
@@ -284,24 +328,25 @@ impl<'a> Agent<'a> {
                     .for_each(|segment| self.ranks.add(segment));
             }
             self.read();
-            self.describe_gpus()?;
+            self.describe_gpus();
             let has_new_links =
                 self.node.links.keys().any(|link| !self.about.link_bytes_per_s.contains_key(link));
             if has_new_links || self.about.ranks != self.ranks.len() as u32 {
                 self.about.ranks = self.ranks.len() as u32;
                 self.about.link_bytes_per_s.extend(self.node.links.clone());
-                self.files.describe(&self.about)?;
+                self.describe();
             }
             if self.history.is_too_large() {
-                self.join()?;
+                self.join();
             } else if written.elapsed() >= FLUSH || self.about.readings == 1 {
-                self.files.append(&self.history)?;
+                let kept = self.files.append(&self.history);
+                self.note_failure(kept);
                 written = Instant::now();
             }
             let signal = signals::caught();
             if is_over && self.ranks.running() == 0 || signal.is_some() {
-                let why = signal.map_or("the job ended".to_owned(), |signal| format!("signal {signal}"));
-                return self.end(begin, why);
+                let why = signal.map_or(JOB_ENDED.to_owned(), |signal| format!("signal {signal}"));
+                return self.end(begin, why, signal.is_none());
             }
             let now_s = self.start.elapsed().as_secs_f64();
             // Moments at multiples of the interval, so that nodes read at about the same time.
@@ -333,19 +378,37 @@ impl<'a> Agent<'a> {
             let before = std::mem::take(&mut self.before);
             rates.iter_mut().for_each(|rate| without(rate, &before));
         }
-        let running = self.ranks.running() as f64;
         let unrecorded_s = length_s * self.unrecorded();
-        let mut node_rates = self.rates_of_job(running, unrecorded_s);
+        // Before it began the agent has not looked at what the node counts.
+        let uncounted_s =
+            (self.begun.at.duration_since(self.start).as_secs_f64() - begin_s).clamp(0.0, length_s);
+        let mut node_rates = self.rates_of_job(unrecorded_s, uncounted_s);
         node_rates.extend(self.ranks.variables());
         self.node.read(&mut node_rates, &mut self.history);
-        self.gpus.read(&mut self.history, length_s, &mut node_rates);
-        if let Some(metrics) = &self.metrics {
-            let recorded_s = running * length_s - unrecorded_s;
-            metrics.add(self.history.calls.all(), &rates, self.ranks.running(), recorded_s);
+        self.gpus.read(&mut self.history, length_s - uncounted_s, &mut node_rates);
+        if let Some(metrics) = self.metrics.clone() {
+            let moment = |s: f64| self.start + Duration::from_secs_f64(s);
+            let recorded_s = self.ranks.ran_s(moment(begin_s), moment(now_s)) - unrecorded_s;
+            metrics.add(&Reading {
+                names: self.history.calls.all(),
+                rates: &rates,
+                missing: &self.missing(&rates),
+                ranks: self.ranks.running(),
+                recorded_s: recorded_s.max(0.0),
+            });
             metrics.set_gpus(&self.gpus.states);
         }
         self.history.push(Interval { begin_s, length_s }, &rates, &node_rates);
         self.about.readings += 1;
+    }
+
+    /// Ranks that are missing from collectives, where somebody has waited for a while.
+    fn missing(&self, rates: &[Rate]) -> Vec<(CallName, u32)> {
+        let has_waited = |rate: &Rate| rate.inside > 0 && rate.longest_s >= MissingRanks::AFTER_S;
+        if !rates.iter().any(has_waited) {
+            return Vec::new();
+        }
+        self.missing.look().unwrap_or_default()
     }
 
     /// How many ranks were not recorded in the interval that was read last: the mean of its begin and its end.
@@ -355,50 +418,73 @@ impl<'a> Agent<'a> {
         (at_begin + at_end) as f64 / 2.0
     }
 
-    fn rates_of_job(&mut self, running: f64, unrecorded_s: f64) -> Vec<NodeRate> {
+    fn rates_of_job(&mut self, unrecorded_s: f64, uncounted_s: f64) -> Vec<NodeRate> {
         let mut rate = |quantity: &str, value| {
             let name = (JOB.to_owned(), String::new(), quantity.to_owned());
             NodeRate { name: self.history.quantities.number(name), value }
         };
-        let mut rates = vec![rate(RANKS, running)];
-        if unrecorded_s > 0.0 {
-            rates.push(rate(UNRECORDED, unrecorded_s));
+        // Each interval has the first.
+        let mut rates = vec![rate(RANKS, self.ranks.running() as f64)];
+        for (quantity, seconds) in [(UNRECORDED, unrecorded_s), (UNCOUNTED, uncounted_s)] {
+            if seconds > 0.0 {
+                rates.push(rate(quantity, seconds));
+            }
         }
         rates
     }
 
+    /// Writes what is said of the node.
+    fn describe(&mut self) {
+        let written = self.files.describe(&self.about);
+        self.note_failure(written);
+    }
+
+    /// Keeps in mind that something could not be written. It is written later, if there is room again.
+    fn note_failure(&mut self, written: Result<()>) {
+        let Err(why) = written else { return };
+        if self.failed.is_none() {
+            let at_s = self.start.elapsed().as_secs_f64();
+            self.failed =
+                Some(format!("files could not be written for a time, from {at_s:.1} s on: {why:#}"));
+        }
+    }
+
     /// Writes the tables of GPUs, once they are known.
-    fn describe_gpus(&mut self) -> Result<()> {
-        let Some(topology) = self.gpus.topology.take() else { return Ok(()) };
-        self.files.write_gpus(&topology.gpus, &topology.links)?;
+    fn describe_gpus(&mut self) {
+        let Some(topology) = self.gpus.topology.take() else { return };
+        let written = self.files.write_gpus(&topology.gpus, &topology.links);
+        self.note_failure(written);
         self.about.link_bytes_per_s.extend(topology.link_bytes_per_s());
-        self.files.describe(&self.about)
+        self.describe();
     }
 
     /// Joins intervals, and reads less often from now on.
-    fn join(&mut self) -> Result<()> {
+    fn join(&mut self) {
         self.history.join_pairs();
         self.interval_s *= 2.0;
         self.about.joined += 1;
-        self.files.rewrite(&self.history)?;
-        self.files.describe(&self.about)
+        let written = self.files.rewrite(&self.history);
+        self.note_failure(written);
+        self.describe();
     }
 
-    fn end(mut self, begin: Instant, why: String) -> Result<String> {
+    fn end(mut self, begin: Instant, why: String, is_over: bool) -> Result<String> {
         self.files.append(&self.history)?;
         let missing = self.ranks.expected().saturating_sub(self.ranks.len());
         if missing > 0 {
             self.ranks.notes.push(format!("{missing} of the node's ranks were not found"));
         }
+        self.ranks.note_killed();
         if let Some(sending) = self.sending.take() {
-            let notes = sending.end(self.totals());
+            let notes = if is_over { sending.end(self.totals()) } else { sending.leave() };
             self.ranks.notes.extend(notes);
         }
         self.about.notes = std::mem::take(&mut self.ranks.notes);
         self.about.notes.append(&mut self.node.notes);
         self.about.notes.append(&mut self.gpus.notes);
+        self.about.notes.extend(self.failed.take());
         self.about.notes.extend(self.exporter.take().and_then(Exporter::end));
-        self.about.cpu_s = alone::cpu_s();
+        self.about.cpu_s = alone::cpu_s() - self.begun.cpu_s;
         self.about.wall_s = begin.elapsed().as_secs_f64();
         self.about.ended = why;
         self.files.describe(&self.about)?;
@@ -410,6 +496,12 @@ impl<'a> Agent<'a> {
             100.0 * self.about.cpu_s / self.about.wall_s.max(1e-9),
         ))
     }
+}
+
+/// Distinguishes nodes of one name, as containers may be: by the system's boot, and by the file system with the segments.
+fn identity(segments: &Path) -> String {
+    let at = std::fs::metadata(segments).map_or((0, 0), |folder| (folder.dev(), folder.ino()));
+    format!("{:x}-{:x}-{:x}", process::boot(), at.0, at.1)
 }
 
 /// Subtracts what an earlier agent has counted of all that the ranks did. What is left is that of the time between; nobody knows how it

@@ -151,9 +151,14 @@ impl Node {
     pub fn read(&mut self, rates: &mut Vec<NodeRate>, history: &mut History) {
         let mut gone = BTreeSet::new();
         for source in &mut self.sources {
-            let Some(value) = source.value() else {
-                gone.insert(source.device.clone());
-                continue;
+            let value = match source.value() {
+                Ok(Some(value)) => value,
+                Err(error) if error.raw_os_error() == Some(libc::ENODEV) || !source.device.exists() => {
+                    gone.insert(source.device.clone());
+                    continue;
+                }
+                // A port may be without this counter.
+                Ok(None) | Err(_) => continue,
             };
             let before = source.before.replace(value);
             let value = match (source.kind, before) {
@@ -172,11 +177,17 @@ impl Node {
 }
 
 impl Source {
-    fn value(&self) -> Option<f64> {
+    /// Fails if the file is gone; `None` if there is no number in it.
+    fn value(&self) -> std::io::Result<Option<f64>> {
         let mut bytes = [0; 4096];
-        let length = self.file.read_at(&mut bytes, 0).ok()?;
-        let text = std::str::from_utf8(bytes.get(..length)?).ok()?;
-        match self.kind {
+        let length = self.file.read_at(&mut bytes, 0)?;
+        Ok(std::str::from_utf8(&bytes[..length]).ok().and_then(|text| self.kind.value(text)))
+    }
+}
+
+impl Kind {
+    fn value(self, text: &str) -> Option<f64> {
+        match self {
             Kind::Counter { unit } => Some(text.trim().parse::<u64>().ok()? as f64 * unit),
             Kind::Pressure => {
                 let some = text.lines().find(|line| line.starts_with("some "))?;
@@ -217,6 +228,7 @@ mod tests {
             write("sys/class/net/eth0/statistics/tx_bytes", "77\n");
             write("sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data", &format!("{}\n", 50 + add));
             write("sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_wait", &format!("{add}\n"));
+            write("sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data", "N/A (no PMA)\n");
             let pressure = |total: u64| {
                 format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={total}\nfull avg10=0.00 total=9\n")
             };

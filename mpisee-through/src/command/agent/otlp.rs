@@ -285,7 +285,8 @@ fn metric(metric: &Metric, source: &Source, now_ns: u64) -> Value {
             point["startTimeUnixNano"] = since_ns.to_string().into();
         }
         match number {
-            Number::Whole(number) => point["asInt"] = number.to_string().into(),
+            // A signed number, by the protocol.
+            Number::Whole(number) => point["asInt"] = (*number).min(i64::MAX as u64).to_string().into(),
             Number::Real(number) => point["asDouble"] = (*number).into(),
         }
         point
@@ -404,7 +405,7 @@ mod tests {
         let expected = json!([
             { "name": "mpisee_bytes", "description": "Bytes.", "unit": "By", "sum": {
                 "aggregationTemporality": 2, "isMonotonic": true, "dataPoints": [{
-                    "attributes": family, "timeUnixNano": "9", "startTimeUnixNano": "5", "asInt": "18446744073709551615",
+                    "attributes": family, "timeUnixNano": "9", "startTimeUnixNano": "5", "asInt": "9223372036854775807",
                 }] } },
             { "name": "gpu_bytes", "description": "", "unit": "By", "sum": {
                 "aggregationTemporality": 2, "isMonotonic": true, "dataPoints": [{

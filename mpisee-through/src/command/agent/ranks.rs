@@ -2,6 +2,7 @@
 
 use super::variables::{self, Variables};
 use crate::timeline::history::{History, NodeRate, Rate};
+use crate::units::count;
 use anyhow::Result;
 use hashbrown::{HashMap, HashSet};
 use mpisee_collect::process;
@@ -12,7 +13,7 @@ use mpisee_profile::segment::snapshot::Program;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Names of calls that are told apart on a node; of what comes later, families are not.
 const MOST_NAMES: usize = 4096;
@@ -25,6 +26,8 @@ struct Rank {
     /// The process, if the kernel has descriptors of processes (Linux 5.3).
     process: Option<OwnedFd>,
     has_ended: bool,
+    /// When that was seen.
+    ended: Option<Instant>,
     variables: Variables,
     /// By row of `followed`: the number of its name, and the sums that are in rates already.
     rows: Vec<(u32, Counted)>,
@@ -91,12 +94,38 @@ impl Ranks {
         for (_, before) in self.ranks.iter_mut().flat_map(|rank| &mut rank.rows) {
             *before = Counted::default();
         }
-        self.ranks.iter_mut().for_each(|rank| rank.variables.begin(false));
+        self.ranks.iter_mut().for_each(|rank| rank.variables.begin());
+        self.counted.clear();
     }
 
-    /// An earlier agent has what MPI's variables have counted so far.
-    pub fn skip_variables(&mut self) {
-        self.ranks.iter_mut().for_each(|rank| rank.variables.begin(true));
+    /// Leaves out of the next reading what MPI's variables had counted when an earlier agent read them, by the number of the quantity.
+    pub fn leave_out(&mut self, counted: impl Iterator<Item = (u32, f64)>) {
+        self.counted.extend(counted.map(|(quantity, value)| (quantity, -value)));
+    }
+
+    /// Returns whether the job reads variables of MPI.
+    pub fn have_variables(&self) -> bool {
+        self.ranks.iter().any(|rank| !rank.followed.process().program.variables.is_empty())
+    }
+
+    /// Asks running ranks to read MPI's variables.
+    pub fn ask_for_variables(&mut self) {
+        let mut broken = Vec::new();
+        for rank in self.ranks.iter_mut().filter(|rank| !rank.has_ended) {
+            if let Err(why) = rank.variables.request(&rank.followed) {
+                let number = rank.followed.process().world_rank;
+                broken.push(format!("rank {number} is not asked for variables: {why:#}"));
+            }
+        }
+        broken.iter().for_each(|what| self.note(what));
+    }
+
+    /// How long the ranks ran between two moments, all together, in seconds.
+    pub fn ran_s(&self, since: Instant, until: Instant) -> f64 {
+        let ran = |rank: &Rank| {
+            rank.ended.unwrap_or(until).clamp(since, until.max(since)).duration_since(since).as_secs_f64()
+        };
+        self.ranks.iter().map(ran).sum()
     }
 
     /// The CPUs that the ranks may use.
@@ -128,12 +157,22 @@ impl Ranks {
                     followed,
                     process,
                     has_ended,
+                    ended: has_ended.then(Instant::now),
                     variables,
                     rows: Vec::new(),
                     by_name: Vec::new(),
                 });
             }
             Err(why) => self.note(&format!("rank {} is not read: {why:#}", segment.header.world_rank)),
+        }
+    }
+
+    /// Notes ranks that ended without `MPI_Finalize`.
+    pub fn note_killed(&mut self) {
+        let is_killed = |rank: &&Rank| rank.has_ended && !rank.followed.has_arrived();
+        let killed = self.ranks.iter().filter(is_killed).count() as u64;
+        if killed > 0 {
+            self.note(&format!("{} ended without MPI_Finalize", count(killed, "rank")));
         }
     }
 
@@ -177,6 +216,7 @@ impl Ranks {
                         .is_some_and(|seen| !seen.ended && seen.start == header.process_start)
                 }
             };
+            rank.ended = rank.has_ended.then(Instant::now);
         }
     }
 
@@ -194,7 +234,8 @@ impl Ranks {
         broken.iter().for_each(|what| self.note(what));
         let mut rates = Vec::new();
         for (name, rate) in self.rates.iter().enumerate() {
-            if rate.calls > 0 || rate.time_s > 0.0 || rate.inside > 0 {
+            // Bytes of a receive may be known only when its request has completed.
+            if rate.calls > 0 || rate.bytes > 0 || rate.time_s > 0.0 || rate.inside > 0 {
                 rates.push(Rate { name: name as u32, ..*rate });
             }
         }
@@ -211,9 +252,6 @@ impl Rank {
     ) -> Result<()> {
         self.followed.update(self.has_ended)?;
         self.variables.read(&self.followed, history, counted);
-        if !self.has_ended {
-            self.variables.request(&self.followed)?;
-        }
         let clock = self.followed.clock();
         let known = self.rows.len();
         for (comm, operation) in &self.followed.rows()[known..] {

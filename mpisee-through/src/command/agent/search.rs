@@ -3,6 +3,7 @@
 use crate::command::wanted::Wanted;
 use crate::output::printable;
 use crate::signals;
+use crate::timeline::MOST_APART_NS;
 use anyhow::{Result, bail};
 use mpisee_collect::process;
 use mpisee_collect::segments::{self, Segment, WorldSegments};
@@ -19,6 +20,11 @@ impl Search {
     /// By a process, a name, a job or a directory, else all jobs of this node.
     pub fn new(which: Option<&str>) -> Result<Search> {
         Ok(Search { wanted: Wanted::new(which, segments::own_user()?)?, done: Vec::new() })
+    }
+
+    /// All jobs that it could find.
+    pub fn all(&self) -> Wanted {
+        self.wanted.of_all()
     }
 
     /// Waits for a job to begin: while its process runs, if one was named, else that long. `None` if none came.
@@ -48,9 +54,12 @@ impl Search {
         }
     }
 
-    /// The only job that runs and was not read; `None` if there is none.
+    /// The job that runs and was not read; `None` if there is none. Of several of a process, the one that began first.
     pub fn running(&self) -> Result<Option<WorldSegments>> {
         let mut worlds = self.worlds()?;
+        if self.wanted.pid().is_some() {
+            return Ok(worlds.into_iter().next());
+        }
         if worlds.len() > 1 {
             bail!(
                 "{} jobs run here; name one or a process of it, such as {}",
@@ -74,11 +83,10 @@ impl Search {
     /// The segments of a job that began then, with those that came since.
     pub fn segments(&self, job: u64, start_ns: u64) -> Result<Vec<Segment>> {
         // Launchers reuse the numbers of jobs, and a killed one has left its segments.
-        const MOST_EARLIER_NS: u64 = 60_000_000_000;
         let mut segments = segments::find(&self.wanted.directory, self.wanted.user, false)?.segments;
         segments.retain(|segment| {
             segment.header.job == job
-                && segment.header.start_realtime_ns >= start_ns.saturating_sub(MOST_EARLIER_NS)
+                && segment.header.start_realtime_ns >= start_ns.saturating_sub(MOST_APART_NS)
         });
         Ok(segments)
     }

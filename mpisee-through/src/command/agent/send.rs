@@ -78,6 +78,12 @@ impl Sending {
         Ok(Sending { end, done })
     }
 
+    /// Sends nothing more, since the job goes on; returns sentences on what went wrong.
+    pub fn leave(self) -> Vec<String> {
+        drop(self.end);
+        self.done.recv_timeout(LAST).unwrap_or_default()
+    }
+
     /// Sends the sums of the job, and returns sentences on what went wrong; waits for a few seconds at most.
     pub fn end(self, totals: Vec<Total>) -> Vec<String> {
         let _ = self.end.send(totals);
@@ -100,8 +106,8 @@ impl State {
             let totals = match ends.recv_timeout(due.saturating_duration_since(Instant::now())) {
                 Err(RecvTimeoutError::Timeout) => None,
                 Ok(totals) => Some(totals),
-                // The agent fails for another reason.
-                Err(RecvTimeoutError::Disconnected) => return,
+                // The agent ends, and the job goes on.
+                Err(RecvTimeoutError::Disconnected) => return self.connection.close(),
             };
             let before = thread_cpu();
             if let Some(totals) = totals {
@@ -120,7 +126,7 @@ impl State {
                 }
             }
             let cost = thread_cpu().saturating_sub(before);
-            due = Instant::now() + cost.div_f64(MOST_SHARE).min(LONGEST).max(interval);
+            due = Instant::now() + cost.div_f64(MOST_SHARE).max(interval).min(LONGEST);
         }
     }
 }

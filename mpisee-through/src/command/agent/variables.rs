@@ -23,8 +23,6 @@ pub struct Variables {
     seen: HashMap<(u16, RegionId), Seen>,
     /// The last value of each variable that is a level.
     levels: HashMap<u16, f64>,
-    /// True if an earlier agent has in its intervals what was counted so far.
-    skips_next: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -59,10 +57,9 @@ impl Variables {
         Ok(())
     }
 
-    /// Has the next reading count all from the begin of the job; or nothing, where an earlier agent has that.
-    pub fn begin(&mut self, skips: bool) {
+    /// Has the next reading count all from the begin of the job.
+    pub fn begin(&mut self) {
         self.seen.clear();
-        self.skips_next = skips;
     }
 
     /// Adds what the variables counted since the last reading, and their levels, to sums by series.
@@ -76,14 +73,13 @@ impl Variables {
             let VariableReading { variable, region, value, delta, readings } = *reading;
             let seen = self.seen.entry((variable, region)).or_default();
             let before = std::mem::replace(seen, Seen { delta, readings });
-            if series.grows && !self.skips_next {
+            if series.grows {
                 *sums.entry(series.name).or_default() += delta - before.delta;
             } else if !series.grows && readings > before.readings {
                 // It was read in this region last.
                 self.levels.insert(variable, value);
             }
         }
-        self.skips_next = false;
         for (variable, value) in &self.levels {
             if let Some(Some(series)) = self.series.get(usize::from(*variable)) {
                 *sums.entry(series.name).or_default() += value;
@@ -102,6 +98,15 @@ impl Series {
         let name = [SOURCE, &info.name, quantity].map(str::to_owned).into();
         Some(Series { name: history.quantities.number(name), grows })
     }
+}
+
+/// What variables have counted in all intervals so far, by the number of the quantity.
+pub fn counted(history: &History) -> Vec<(u32, f64)> {
+    let names = history.quantities.all();
+    let grows = |number: u32| {
+        names.get(number as usize).is_some_and(|(source, _, quantity)| source == SOURCE && quantity == GROWN)
+    };
+    history.node_totals().into_iter().filter(|(number, _)| grows(*number)).collect()
 }
 
 /// The rows of an interval.

@@ -25,9 +25,10 @@ const MOST_DEVICES: usize = 12;
 /// Readings of the agents while the program ran, in parts of the time of equal length.
 #[derive(Debug, Serialize)]
 pub struct OverTime {
-    /// The length of a part, in seconds.
+    /// The length of a part, in seconds; the last one ends with the time.
     bin_s: f64,
     bins: usize,
+    end_s: f64,
     /// Ranks of the nodes that were read.
     ranks: u32,
     /// Those with most time first.
@@ -82,6 +83,7 @@ impl OverTime {
         let mut all = OverTime {
             bin_s: to_nine_decimals(bins.length_s),
             bins: bins.count,
+            end_s: to_nine_decimals(bins.end_s),
             ranks: bins.ranks,
             families,
             others: others.map(|sum| FamilyOverTime { name: String::new(), comm: None, ..sum }),
@@ -134,7 +136,7 @@ fn by_family(bins: &Bins, numbers: &HashMap<String, u32>) -> Vec<FamilyOverTime>
         let more = FamilyOverTime {
             name: series.family.clone(),
             comm: numbers.get(&series.family).copied(),
-            bytes_per_s: series.bytes.iter().map(|bytes| bytes / bins.length_s).collect(),
+            bytes_per_s: bins.rates(&series.bytes),
             time_share: bins.shares(&series.time_s),
         };
         match places.get(series.family.as_str()) {
@@ -161,7 +163,7 @@ fn devices(bins: &Bins) -> Vec<DeviceOverTime> {
     found.sort_by(|one, other| sum(other).total_cmp(&sum(one)));
     let device = |series: &NodeSeries| DeviceOverTime {
         name: words(series),
-        bytes_per_s: series.values.iter().map(|value| (value / bins.length_s).round()).collect(),
+        bytes_per_s: bins.rates(&series.values).into_iter().map(f64::round).collect(),
         link_bytes_per_s: series.link_bytes_per_s,
     };
     found.into_iter().take(MOST_DEVICES).map(device).collect()

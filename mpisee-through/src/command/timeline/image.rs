@@ -39,11 +39,12 @@ pub fn picture(line: &TimeLine, bins: &Bins, phases: &[Phase]) -> Picture {
     chart.stack(&mut picture, &layers);
     mark_phases(&mut picture, bins, phases, y);
     y += TALL + 2.0 * LETTERS;
-    let bytes = |bin: usize| bins.calls.iter().map(|series| series.bytes[bin]).sum::<f64>() / bins.length_s;
+    let bytes =
+        |bin: usize| bins.calls.iter().map(|series| series.bytes[bin]).sum::<f64>() / bins.length_of(bin);
     let bytes: Vec<f64> = (0..bins.count).map(bytes).collect();
     y = low(&mut picture, bins, "MPI bytes/s", bytes, CATEGORIES[0], y);
     for series in bins.nodes.iter().filter(|series| series.source != "gpu" && is_traffic(&series.quantity)) {
-        let rates: Vec<f64> = series.values.iter().map(|value| value / bins.length_s).collect();
+        let rates = bins.rates(&series.values);
         if rates.iter().any(|&rate| rate > 0.0) {
             y = low(&mut picture, bins, &words(series), rates, CATEGORIES[2], y);
         }
@@ -106,7 +107,7 @@ struct Chart<'b> {
 
 impl Chart<'_> {
     fn x(&self, bin: usize) -> f64 {
-        LEFT + (WIDTH - MARGIN - LEFT) * bin as f64 / self.bins.count as f64
+        LEFT + (WIDTH - MARGIN - LEFT) * self.bins.begin_s(bin) / self.bins.end_s.max(1e-9)
     }
 
     fn y(&self, value: f64) -> f64 {

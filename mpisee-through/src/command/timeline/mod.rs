@@ -149,8 +149,8 @@ fn rate_sheet(bins: &Bins) -> Sheet {
                     Value::Seconds(bins.begin_s(bin + 1)),
                     Value::Text(series.family.clone()),
                     Value::Text(series.call.clone()),
-                    Value::Number(calls / bins.length_s),
-                    Value::BytesPerSecond(bytes / bins.length_s),
+                    Value::Number(calls / bins.length_of(bin)),
+                    Value::BytesPerSecond(bytes / bins.length_of(bin)),
                     Value::Share(bins.share(bin, time_s)),
                 ]);
             }
@@ -175,7 +175,7 @@ fn node_sheet(bins: &Bins) -> Sheet {
             let value = if is_level(&series.quantity) {
                 series.values[bin]
             } else {
-                series.values[bin] / bins.length_s
+                series.values[bin] / bins.length_of(bin)
             };
             if value > 0.0 {
                 rows.push(vec![

@@ -40,12 +40,22 @@ fn head(line: &TimeLine, bins: &Bins, page: Page) -> String {
         0 => String::new(),
         _ => format!(" of {}", line.job.ranks),
     };
+    let so_far = if line.nodes.iter().any(|node| node.ended.is_empty()) { " so far" } else { "" };
     let mut lines = vec![
         ("Command", printable(&line.job.command.join(" "))),
         ("Ranks", format!("{}{of_job} on {}", line.ranks(), count(nodes, "node"))),
         ("Start", line.job.start.clone()),
-        ("Time", format!("{}, {} in a column of the charts", time(line.end_s()), time(bins.length_s))),
+        (
+            "Time",
+            format!("{}{so_far}, {} in a column of the charts", time(line.end_s()), time(bins.length_s)),
+        ),
     ];
+    let uncounted_s: f64 = (0..bins.count).map(|bin| (1.0 - bins.counted[bin]) * bins.length_of(bin)).sum();
+    if uncounted_s > 0.0 {
+        let text =
+            format!("what they count is not known of {}, before their agents began", time(uncounted_s));
+        lines.push(("Nodes", text));
+    }
     let unrecorded_s: f64 = bins.unrecorded_s.iter().sum();
     if unrecorded_s > 0.0 {
         let share = unrecorded_s / (unrecorded_s + bins.rank_s.iter().sum::<f64>());
@@ -113,7 +123,7 @@ fn call_sheet(bins: &Bins, limit: usize) -> Sheet {
 
 fn node_sheet(bins: &Bins) -> Sheet {
     let row = |series: &NodeSeries| {
-        let rates: Vec<f64> = series.values.iter().map(|value| value / bins.length_s).collect();
+        let rates = bins.rates(&series.values);
         let value = |rate: f64| match series.quantity.as_str() {
             "busy_s" => Value::Share(rate / f64::from(series.nodes.max(1))),
             name if name.ends_with("_bytes") => Value::BytesPerSecond(rate),
@@ -124,7 +134,7 @@ fn node_sheet(bins: &Bins) -> Sheet {
         vec![
             Value::Text(words(series)),
             Value::Text(chart(&rates)),
-            value(mean(&rates)),
+            value(bins.mean_counted_rate(&series.values)),
             value(most(&rates)),
             link.map_or(Value::Nothing, |link| Value::Share(most(&rates) / link)),
         ]
@@ -155,10 +165,6 @@ pub fn words(series: &NodeSeries) -> String {
         other => other,
     };
     format!("{} {what}", series.device)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 fn most(values: &[f64]) -> f64 {

@@ -1,14 +1,17 @@
 //! The looks of `top`: of this node, as they are sent, and of many nodes joined.
 
+use super::hang::hangs;
 use super::job::Job;
 use super::part::{self, Part};
 use super::report::{JobDocument, Report, SortKey};
 use super::{Seen, Wanted, Watch, before, gather};
 use crate::command::agent::node::Node;
-use crate::timeline::history::{History, NodeRate, QuantityName};
+use crate::timeline::history::{CallName, History, NodeRate, QuantityName};
 use anyhow::{Context, Result, bail};
 use mpisee_collect::segments;
 use mpisee_profile::RankSet;
+use mpisee_profile::comm_name::derived;
+use mpisee_profile::segment::active_call::Call;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,6 +141,38 @@ impl Look {
     }
 }
 
+/// Looks for ranks of a job on this node that are missing from collectives.
+pub struct MissingRanks {
+    watch: Watch,
+    job: u64,
+}
+
+impl MissingRanks {
+    /// Members are missing once others have waited for that long, in seconds.
+    pub const AFTER_S: f64 = HANG_S;
+
+    /// Of that job, among others.
+    pub fn of(wanted: Wanted, job: u64) -> MissingRanks {
+        MissingRanks { watch: Watch { wanted, stacks: None }, job }
+    }
+
+    /// How many are missing, by communicator family and operation.
+    pub fn look(&self) -> Result<Vec<(CallName, u32)>> {
+        let mut missing: BTreeMap<CallName, u32> = BTreeMap::new();
+        for job in self.watch.look()?.jobs.iter().filter(|job| job.id.0 == self.job) {
+            for hang in hangs(job, HANG_S, 0.0) {
+                let Call::Operation(operation) = hang.longest.call else { continue };
+                let size =
+                    job.comms.get(&hang.comm).map_or(0, |comm| comm.size.try_into().unwrap_or(u32::MAX));
+                let family = derived(&hang.comm, |name| name.family(size));
+                let ranks = hang.missing.iter().map(|group| group.at.ranks.len()).sum::<u64>();
+                *missing.entry((family, operation.name().to_owned())).or_default() += ranks as u32;
+            }
+        }
+        Ok(missing.into_iter().collect())
+    }
+}
+
 /// Looks at the jobs of this node again and again.
 pub struct Reader {
     watch: Watch,
@@ -154,12 +189,17 @@ pub struct Reader {
 impl Reader {
     /// By a process, a name, a job or a directory, else of all jobs of this node; `only` is the number of a job.
     pub fn new(which: Option<&str>, only: Option<u64>) -> Result<Reader> {
-        let watch = Watch { wanted: Wanted::new(which, segments::own_user()?)?, stacks: None };
+        Ok(Reader::of(Wanted::new(which, segments::own_user()?)?, only))
+    }
+
+    /// The same, of wanted jobs.
+    pub fn of(wanted: Wanted, only: Option<u64>) -> Reader {
+        let watch = Watch { wanted, stacks: None };
         let host = gather::host();
         let mut names = History::new(&host, 0);
         let mut node = Node::below(Path::new("/"), &mut names);
         node.read(&mut Vec::new(), &mut names);
-        Ok(Reader { watch, only, host, before: None, before_at: Instant::now(), node, names })
+        Reader { watch, only, host, before: None, before_at: Instant::now(), node, names }
     }
 
     /// The name of this node.

@@ -249,7 +249,8 @@ mod tests {
     fn without_a_library_nothing_is_said() {
         let mut gpus = Gpus::start_with(OsStr::new("libnvidia-ml-of-nobody.so.1"), "n1");
         let (mut history, mut rates) = (History::new("n1", 1000), Vec::new());
-        for _ in 0..100 {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(30) {
             gpus.ask();
             gpus.read(&mut history, 1.0, &mut rates);
             if gpus.requests.is_none() {
