@@ -71,6 +71,10 @@ impl Store {
             if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
                 std::fs::create_dir_all(folder)?;
             }
+            // A pipe would be waited for.
+            if std::fs::metadata(file).is_ok_and(|metadata| !metadata.is_file()) {
+                bail!("it is no file");
+            }
             // Command lines are nobody else's business.
             use std::os::unix::fs::OpenOptionsExt;
             std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(file)?;

@@ -76,6 +76,15 @@ fn sentence(error: &clap::Error) -> String {
     format!("{}; --help lists the options", text.trim_start_matches("error: "))
 }
 
+/// The program and its arguments of the words that follow an `mpisee`; `None` if these are none.
+pub fn program_of(words: &[OsString]) -> Option<Vec<OsString>> {
+    let words = std::iter::once("mpisee".into()).chain(words.iter().cloned());
+    match wanted(&command().try_get_matches_from(words).ok()?) {
+        Ok(Wanted::Run(run)) => Some(std::iter::once(run.program).chain(run.arguments).collect()),
+        _ => None,
+    }
+}
+
 /// The definition of the command line.
 pub fn command() -> Command {
     Command::new("mpisee")

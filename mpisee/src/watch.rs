@@ -20,11 +20,13 @@ pub fn start(variables: &[(&'static str, String)]) -> Result<(), String> {
     command
         .arg("agent")
         .arg(std::process::id().to_string())
+        .args(["--held", &first.as_raw_fd().to_string()])
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
+    // The agent gives it back when the job has ended, before it sends its last message.
     let detach = detacher(first.as_raw_fd());
     // SAFETY: the closure makes system calls only, and this process has no other thread.
     unsafe { command.pre_exec(detach) };

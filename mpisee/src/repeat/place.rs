@@ -4,6 +4,7 @@
 //! preloaded on some nodes alone lets others wait for it. So `mpisee` stands before the program, as without `--repeat`: where the
 //! user has put it; else before the program that is linked with MPI. Where that is not certain, nothing is guessed.
 
+use crate::cli;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -116,6 +117,8 @@ fn uncertain(words: &[OsString]) -> String {
 
 /// The name by which the profiles of a program are known: that of a script, where Python runs it.
 pub fn name_of(program: &[OsString]) -> String {
+    let without_options = cli::program_of(program);
+    let program = without_options.as_deref().unwrap_or(program);
     let name = |word: &OsString| {
         Path::new(word).file_name().map_or("profiles".to_owned(), |name| name.to_string_lossy().into_owned())
     };
@@ -196,5 +199,7 @@ mod tests {
         assert_eq!(name("./bin/app -n 4"), "app");
         assert_eq!(name("python3 -u dir/solver.py x.py"), "solver");
         assert_eq!(name("app x.py"), "app");
+        assert_eq!(name("--watch -q ./app 5"), "app");
+        assert_eq!(name("--mpi-t pml_* --record=off python3 solver.py"), "solver");
     }
 }

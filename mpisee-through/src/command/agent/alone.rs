@@ -1,6 +1,11 @@
 //! Keeps an agent a good neighbour: away from the cores of the ranks, and its own cost known.
 
+use crate::output::printable;
 use mpisee_profile::rows::Cpus;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 
 /// CPUs of the node that no rank may use; all of them where none is left, since an agent may have inherited the binding of a rank.
 pub fn free_cpus(online: &Cpus, of_ranks: &Cpus) -> Cpus {
@@ -31,6 +36,25 @@ fn move_to(cpus: &Cpus) -> bool {
     }
     // SAFETY: the set is valid and has the size that is said.
     unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) == 0 }
+}
+
+/// A descriptor that this process has from the one that started it; `None` if there is none of that number.
+pub fn inherited(number: RawFd) -> Option<OwnedFd> {
+    // SAFETY: the call takes numbers, and fails if the descriptor is not open.
+    let is_open = number > libc::STDERR_FILENO && unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
+    // SAFETY: it is open, and who named it to this process has left it to it alone.
+    is_open.then(|| unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Says a sentence on the standard error of a process of the job, if it still runs and that can be written without waiting.
+pub fn say_beside(process: &str, sentence: &str) {
+    let mut options = OpenOptions::new();
+    options.append(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    if process.parse::<u32>().is_ok()
+        && let Ok(mut stderr) = options.open(format!("/proc/{process}/fd/2"))
+    {
+        let _ = stderr.write_all(format!("mpisee: {}\n", printable(sentence)).as_bytes());
+    }
 }
 
 /// The CPU time of this process, in seconds.

@@ -2,6 +2,7 @@
 
 mod alone;
 mod gpus;
+mod job;
 mod metrics;
 pub mod node;
 mod otlp;
@@ -17,21 +18,17 @@ use crate::output::printable;
 use crate::signals;
 use crate::timeline::files::{NodeFiles, claim, node_path, read, table_path};
 use crate::timeline::history::{CallName, History, Interval, NodeRate, Rate};
-use crate::timeline::{
-    ENDING, FORMAT_VERSION, JOB, JOB_ENDED, JobFile, NodeFile, RANKS, UNCOUNTED, UNRECORDED, make_folder,
-};
+use crate::timeline::{JOB, JOB_ENDED, JobFile, NodeFile, RANKS, UNCOUNTED, UNRECORDED, make_folder};
 use crate::units::{count, parse_seconds};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use gpus::Gpus;
+use job::{attributes, begin_of, beside_profile, identity, job_file};
 use metrics::{Metrics, Reading, Server};
-use mpisee_collect::process::{self, raise_descriptor_limit};
+use mpisee_collect::process::raise_descriptor_limit;
 use mpisee_collect::segments::WorldSegments;
-use mpisee_collect::ticks;
-use mpisee_profile::options::{Options, SERVER, TOKEN};
+use mpisee_profile::options::{SERVER, TOKEN};
 use mpisee_profile::rows::{NodeRateRow, RateRow};
-use mpisee_profile::run::rfc3339;
-use mpisee_profile::segment::snapshot::Program;
 use node::Node;
 use otlp::{Exporter, Source};
 use ranks::Ranks;
@@ -40,9 +37,9 @@ use send::Sending;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -97,6 +94,10 @@ pub struct AgentArgs {
     #[arg(long, value_name = "HOST:PORT")]
     to: Option<String>,
 
+    /// A descriptor that stands for the job until it ends, from mpisee --watch
+    #[arg(long, value_name = "FD", hide = true)]
+    held: Option<RawFd>,
+
     /// Rows to keep; neighbouring intervals are joined when there are more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..), default_value_t = 400_000)]
     rows: u32,
@@ -107,6 +108,16 @@ const FLUSH: Duration = Duration::from_secs(5);
 
 /// Runs the command.
 pub fn run(args: &AgentArgs) -> Result<Outcome> {
+    let done = read_jobs(args);
+    if let (Some(_), Err(why)) = (args.held, &done) {
+        // Nobody sees the standard error of an agent that mpisee started.
+        alone::say_beside(args.which.as_deref().unwrap_or_default(), &format!("no time line: {why:#}"));
+    }
+    done
+}
+
+fn read_jobs(args: &AgentArgs) -> Result<Outcome> {
+    let mut held = args.held.and_then(alone::inherited);
     // Before it waits for a job.
     target(args)?;
     let server = args.metrics.map(Server::start).transpose()?;
@@ -116,7 +127,7 @@ pub fn run(args: &AgentArgs) -> Result<Outcome> {
     let mut jobs = 0;
     while let Some(world) = search.wait(args.wait)? {
         jobs += 1;
-        let said = Agent::new(args, &search, &world, server.as_ref())?.run()?;
+        let said = Agent::new(args, &search, &world, server.as_ref())?.run(|| drop(held.take()))?;
         writeln!(std::io::stdout(), "{}", printable(&said))?;
         if signals::caught().is_some() {
             break;
@@ -299,8 +310,8 @@ impl<'a> Agent<'a> {
         self.files.rewrite(&self.history)
     }
 
-    /// Reads until the job ends, and says how that went.
-    fn run(mut self) -> Result<String> {
+    /// Reads until the job ends, and says how that went; calls `ended` before anything that may take a while then.
+    fn run(mut self, ended: impl FnOnce()) -> Result<String> {
         let begin = Instant::now();
         self.node.read(&mut Vec::new(), &mut self.history);
         self.describe();
@@ -322,10 +333,11 @@ impl<'a> Agent<'a> {
             // Other jobs come and go in the same directory.
             if !is_complete && (changed != scanned || self.ranks.expected() > 0) {
                 scanned = changed;
-                self.search
-                    .segments(self.job, self.start_ns)?
-                    .iter()
-                    .for_each(|segment| self.ranks.add(segment));
+                // One that fails is tried again at the next reading.
+                match self.search.segments(self.job, self.start_ns) {
+                    Ok(segments) => segments.iter().for_each(|segment| self.ranks.add(segment)),
+                    Err(_) => scanned = None,
+                }
             }
             self.read();
             self.describe_gpus();
@@ -346,6 +358,7 @@ impl<'a> Agent<'a> {
             let signal = signals::caught();
             if is_over && self.ranks.running() == 0 || signal.is_some() {
                 let why = signal.map_or(JOB_ENDED.to_owned(), |signal| format!("signal {signal}"));
+                ended();
                 return self.end(begin, why, signal.is_none());
             }
             let now_s = self.start.elapsed().as_secs_f64();
@@ -498,12 +511,6 @@ impl<'a> Agent<'a> {
     }
 }
 
-/// Distinguishes nodes of one name, as containers may be: by the system's boot, and by the file system with the segments.
-fn identity(segments: &Path) -> String {
-    let at = std::fs::metadata(segments).map_or((0, 0), |folder| (folder.dev(), folder.ino()));
-    format!("{:x}-{:x}-{:x}", process::boot(), at.0, at.1)
-}
-
 /// Subtracts what an earlier agent has counted of all that the ranks did. What is left is that of the time between; nobody knows how it
 /// divides among ranks.
 fn without(rate: &mut Rate, before: &[(u64, u64, f64)]) {
@@ -518,68 +525,4 @@ fn without(rate: &mut Rate, before: &[(u64, u64, f64)]) {
 /// Where metrics are to be sent, if they are.
 fn target(args: &AgentArgs) -> Result<Option<otlp::Target>> {
     args.otlp.as_ref().map(|url| otlp::Target::new(url, |name| std::env::var(name).ok())).transpose()
-}
-
-/// The job, as its first agent sees it.
-fn job_file(job: u64, program: &Program, ranks: u32, start_ns: u64) -> JobFile {
-    JobFile {
-        format_version: FORMAT_VERSION,
-        job: format!("{job:x}"),
-        command: program.command.clone(),
-        profile: program.profile.clone(),
-        ranks,
-        start: rfc3339(start_ns),
-        start_ns,
-    }
-}
-
-/// The attributes of a node's part of a job, by OpenTelemetry's names where it has some.
-fn attributes(job: &JobFile, host: &str, batch_job: Option<&str>) -> BTreeMap<String, String> {
-    let program = job.command.first().map_or("", String::as_str);
-    let name = Path::new(program).file_name().map_or_else(|| program.into(), |name| name.to_string_lossy());
-    let mut all = BTreeMap::from([
-        ("host.name", host.to_owned()),
-        ("service.name", name.into_owned()),
-        ("service.instance.id", format!("{}@{host}", job.job)),
-        ("process.command_line", job.command.join(" ")),
-        ("mpisee.job", job.job.clone()),
-        ("mpisee.profile", job.profile.clone()),
-        ("mpisee.start", job.start.clone()),
-    ]);
-    all.extend(batch_job.map(|batch_job| ("mpisee.batch_job", batch_job.to_owned())));
-    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-/// The folder beside the profile of that name, which is in the working directory or where MPISEE_OUTPUT says.
-fn beside_profile(profile: &str) -> PathBuf {
-    let name = Path::new(profile).with_extension(ENDING);
-    let name = if profile.is_empty() { PathBuf::from(format!("job.{ENDING}")) } else { name };
-    let output = Options::of_process().0.output;
-    match output {
-        Some(folder) if folder.as_os_str().as_encoded_bytes().ends_with(b"/") => folder.join(name),
-        Some(output) => output.with_file_name(name),
-        None => name,
-    }
-}
-
-/// The begin of the job on the clock of this process. Times of all nodes count from the begin that the first agent saw.
-fn begin_of(job: &JobFile, (start_ns, start_monotonic_ns): (u64, u64)) -> Instant {
-    let now = Instant::now();
-    let began = now.checked_sub(passed(start_ns, start_monotonic_ns)).unwrap_or(now);
-    let apart = Duration::from_nanos(start_ns.abs_diff(job.start_ns));
-    if job.start_ns > start_ns { began + apart } else { began.checked_sub(apart).unwrap_or(began) }
-}
-
-/// The time since a rank of this node began. The clock of the day may have been set meanwhile: then the monotonic one tells, which the rank
-/// has read a bit later.
-fn passed(start_ns: u64, start_monotonic_ns: u64) -> Duration {
-    const MOST_APART: Duration = Duration::from_secs(5);
-    let by_day = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_nanos(start_ns)).ok();
-    let monotonic = Duration::from_nanos(ticks::monotonic_ns().saturating_sub(start_monotonic_ns));
-    let is_right = |by_day: &Duration| start_monotonic_ns == 0 || by_day.abs_diff(monotonic) < MOST_APART;
-    match by_day.filter(is_right) {
-        Some(by_day) => by_day,
-        None if start_monotonic_ns == 0 => Duration::ZERO,
-        None => monotonic,
-    }
 }

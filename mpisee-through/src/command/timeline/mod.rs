@@ -63,7 +63,7 @@ enum Table {
     Phases,
     /// A row for each part of the time and operation
     Rates,
-    /// A row for each part of the time and quantity of nodes
+    /// A row for each part of the time and quantity of nodes: per second, levels as they are
     Nodes,
 }
 
@@ -194,7 +194,7 @@ fn node_sheet(bins: &Bins) -> Sheet {
         fixed("source", "SOURCE"),
         fixed("device", "DEVICE"),
         fixed("quantity", "QUANTITY"),
-        number("value_per_s", "Value/s"),
+        number("value", "Value"),
     ]);
     Sheet { name: "nodes", heads, rows }
 }
