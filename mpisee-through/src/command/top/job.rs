@@ -1,7 +1,7 @@
 //! A job at one moment, read from the segments of its ranks on this node.
 
 use super::call_stacks::{CallStacks, Known, ProgramStack};
-use super::growth::Growth;
+use super::growth::{CommGrowth, Growth};
 use super::most_called::MostCalled;
 use super::traffic::Traffic;
 use anyhow::Result;
@@ -272,6 +272,25 @@ impl Job {
     /// The ranks that are here.
     pub fn here(&self) -> RankSet {
         self.ranks.keys().copied().collect()
+    }
+
+    /// How it grew since a look before, in which all of its ranks were looked at, too.
+    pub fn growth_since(&self, before: &Job) -> Growth {
+        let interval_s = (self.elapsed_s - before.elapsed_s).max(0.0);
+        let per_second = |more: f64| if interval_s > 0.0 { more.max(0.0) / interval_s } else { 0.0 };
+        // Counts of one message may be taken back when another size is known.
+        let more = |now: u64, old: u64| now.saturating_sub(old) as f64;
+        let mut comms = BTreeMap::new();
+        for (name, comm) in &self.comms {
+            let old = before.comms.get(name).map_or((0, 0, 0.0), |old| (old.calls, old.bytes, old.time_s));
+            let growth = CommGrowth {
+                calls: per_second(more(comm.calls, old.0)),
+                bytes: per_second(more(comm.bytes, old.1)),
+                time_s: per_second(comm.time_s - old.2),
+            };
+            comms.insert(name.clone(), growth);
+        }
+        Growth { interval_s, rank_seconds: per_second(self.rank_seconds() - before.rank_seconds()), comms }
     }
 
     /// Seconds of all ranks here.

@@ -1,6 +1,5 @@
 //! One node's part of a roll call, as a file for the reader that joins all of them.
 
-use super::growth::Growth;
 use super::job::{Comm, Job, Rank};
 use super::most_called::MostCalled;
 use super::traffic::Traffic;
@@ -289,7 +288,7 @@ impl PartJob {
             before.ranks.insert(number, Rank { elapsed_s: rank.elapsed_before_s, ..Rank::default() });
             now.ranks.insert(number, rank.state(&names)?);
         }
-        now.growth = Some(Growth::between(&before, &now));
+        now.growth = Some(now.growth_since(&before));
         Ok((before, now))
     }
 }

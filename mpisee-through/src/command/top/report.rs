@@ -2,7 +2,6 @@
 
 use super::deadlock::{Deadlock, deadlocks};
 use super::groups::{MostCalledBy, RankGroup, groups};
-use super::growth::Growth;
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
 use super::roll;
@@ -67,7 +66,7 @@ impl Report {
     /// Compares two moments of a job.
     pub fn new(before: &Job, now: &Job, sort: SortKey, hang_s: f64) -> Report {
         let growth = now.growth.as_ref();
-        let growth = growth.map_or_else(|| Cow::Owned(Growth::between(before, now)), Cow::Borrowed);
+        let growth = growth.map_or_else(|| Cow::Owned(now.growth_since(before)), Cow::Borrowed);
         let interval_s = growth.interval_s;
         let all_s = now.rank_seconds();
         let rate = |part: f64, whole: f64| if whole > 0.0 { to_nine_decimals(part / whole) } else { 0.0 };
