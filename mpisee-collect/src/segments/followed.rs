@@ -46,10 +46,12 @@ pub struct VariableReading {
     pub region: RegionId,
     /// Its value at the last reading there.
     pub value: f64,
-    /// By how much it grew there.
+    /// By how much it grew there, if it is of a class that grows.
     pub delta: f64,
-    /// How often it was read there.
-    pub readings: u64,
+    /// Its value at the last reading there that was requested, if it is of any other class.
+    pub requested_value: f64,
+    /// The place of these readings among those of the process in all regions.
+    pub last: variable::Last,
 }
 
 /// The segment of a process that is read again and again.
@@ -384,7 +386,8 @@ impl VariableReading {
             region,
             value: real(variable::VALUE)?,
             delta: real(variable::DELTA)?,
-            readings: values[variable::READINGS],
+            requested_value: real(variable::REQUESTED_VALUE)?,
+            last: variable::Last::of(values[variable::LAST]),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 18;
+pub const VERSION: u64 = 19;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -272,16 +272,57 @@ pub mod region {
     pub const INVOLUNTARY_SWITCHES: usize = 4;
 }
 
-/// Values of a slot of one of MPI's variables in a region, which one thread at a time writes; all but the first are bits of an `f64`.
+/// Values of a slot of one of MPI's variables in a region, which one thread at a time writes; all but [`READINGS`](variable::READINGS) and
+/// [`LAST`](variable::LAST) are bits of an `f64`.
 pub mod variable {
     /// Readings.
     pub const READINGS: usize = 0;
     /// The value at the last of them.
     pub const VALUE: usize = 1;
-    /// By how much it grew while the program was in the region.
+    /// By how much it grew while the program was in the region; of a class that grows.
     pub const DELTA: usize = 2;
+    /// The value at the last reading that another process requested; of a class that does not grow.
+    pub const REQUESTED_VALUE: usize = 2;
     /// The smallest value.
     pub const LEAST: usize = 3;
     /// The largest value.
     pub const MOST: usize = 4;
+    /// The [`Last`] reading.
+    pub const LAST: usize = 5;
+
+    /// The place of the last reading in a region among those of the process in all regions, which a reader compares to find the latest value.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Last {
+        /// The number of the last reading, from 1.
+        pub reading: u64,
+        /// The number, from 1 and among those alone, of the last reading that another process requested; 0 if none was.
+        pub requested: u64,
+    }
+
+    const READING_BITS: u32 = 40;
+
+    impl Last {
+        /// As a word.
+        pub fn bits(self) -> u64 {
+            self.requested << READING_BITS | self.reading & ((1 << READING_BITS) - 1)
+        }
+
+        /// From a word.
+        pub fn of(bits: u64) -> Last {
+            Last { reading: bits & ((1 << READING_BITS) - 1), requested: bits >> READING_BITS }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::variable::Last;
+
+    #[test]
+    fn the_last_reading_fits_into_a_word() {
+        for last in [(0, 0), (7, 0), (1 << 39, (1 << 24) - 1)] {
+            let last = Last { reading: last.0, requested: last.1 };
+            assert_eq!(Last::of(last.bits()), last);
+        }
+    }
 }

@@ -11,12 +11,14 @@ use crate::state::world::{self, World};
 use crate::storage::counters::{Counters, update};
 use crate::storage::hot::HOT;
 use crate::storage::memory;
-use crate::storage::segment::Segment;
 use mpisee_profile::RegionId;
 use mpisee_profile::glob::Glob;
 use mpisee_profile::run::{ControlInfo, VariableInfo};
 use mpisee_profile::segment::fact::Fact;
-use mpisee_profile::segment::layout::variable::{DELTA, LEAST, MOST, READINGS, VALUE};
+use mpisee_profile::segment::layout::Slot;
+use mpisee_profile::segment::layout::variable::{
+    DELTA, LAST, LEAST, Last, MOST, READINGS, REQUESTED_VALUE, VALUE,
+};
 use mpisee_profile::segment::log::Record;
 use mpisee_profile::segment::{Key, NotSeen};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,10 +51,21 @@ struct Watched {
     control: BTreeMap<String, String>,
     counters: Counters,
     words: Vec<u64>,
+    /// The readings so far, and those that another process requested.
+    last: Last,
 }
 
 // SAFETY: the index and the slots of its counters live as long as the process, and who holds the lock uses them alone.
 unsafe impl Send for Watched {}
+
+/// The cause of a reading.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// A region begins or ends, recording is switched, or MPI ends.
+    Border,
+    /// A request of another process, at a moment that has nothing to do with the program's regions.
+    Request,
+}
 
 /// A variable that is read.
 struct Variable {
@@ -94,6 +107,7 @@ pub fn begin(world: &'static World) {
         control: BTreeMap::new(),
         counters: Counters::new(),
         words: Vec::new(),
+        last: Last::default(),
     };
     watched.look_for_new();
     if watched.variables.is_empty() {
@@ -124,28 +138,28 @@ fn lock() -> std::sync::MutexGuard<'static, Option<Watched>> {
 #[inline]
 pub fn leave_region() {
     if IS_ON.load(Ordering::Relaxed) {
-        read(process::is_recording());
+        read(Cause::Border, process::is_recording());
     }
 }
 
 /// Another process asks for a reading: a thread that is in no call is about to make one.
 pub fn read_for_another() {
     if IS_ON.load(Ordering::Relaxed) {
-        read(process::is_recording());
+        read(Cause::Request, process::is_recording());
     }
 }
 
 /// Recording is switched on or off: what variables count while it is off is in no row.
 pub fn switch(is_on: bool) {
     if IS_ON.load(Ordering::Relaxed) && process::is_recording() != is_on {
-        read(!is_on);
+        read(Cause::Border, !is_on);
     }
 }
 
 #[cold]
-fn read(is_counted: bool) {
+fn read(cause: Cause, is_counted: bool) {
     if let Some(watched) = &mut *lock() {
-        watched.read(HOT.region(), is_counted);
+        watched.read(cause, HOT.region(), is_counted);
     }
 }
 
@@ -155,7 +169,7 @@ pub fn end() {
         return;
     }
     let Some(mut watched) = lock().take() else { return };
-    watched.read(HOT.region(), process::is_recording());
+    watched.read(Cause::Border, HOT.region(), process::is_recording());
     if watched.world.rank.get() == 0 {
         let last = control_values();
         let changed = last
@@ -239,7 +253,9 @@ impl Watched {
     }
 
     /// Reads all variables at the end of a stay in a region.
-    fn read(&mut self, region: RegionId, is_counted: bool) {
+    fn read(&mut self, cause: Cause, region: RegionId, is_counted: bool) {
+        self.last.reading += 1;
+        self.last.requested += u64::from(cause == Cause::Request);
         for variable in &mut self.variables {
             let Some(started) = &variable.started else { continue };
             let is_read = self.session.read(started, &mut self.words);
@@ -256,7 +272,8 @@ impl Watched {
             };
             let last = std::mem::replace(&mut variable.last, value);
             if is_counted {
-                note(&self.counters, &self.world.segment, variable, region, last);
+                let slot = self.counters.slot(&self.world.segment, Key::variable(variable.number, region));
+                note(slot, variable, last, cause, self.last);
             }
         }
         self.look_for_new();
@@ -275,9 +292,15 @@ fn combined(class: &str, element: Element, words: &[u64]) -> Option<Number> {
         ("lowwatermark", _) => {
             numbers(count).reduce(|one, other| if larger(one, other) == one { other } else { one })
         }
-        ("counter" | "aggregate" | "timer" | "level" | "size", _) => numbers(count).reduce(sum),
+        ("level" | "size", _) => numbers(count).reduce(sum),
+        (class, _) if grows(class) => numbers(count).reduce(sum),
         _ => None,
     }
+}
+
+/// Returns whether variables of a class grow, so that the difference of two readings is what was counted.
+fn grows(class: &str) -> bool {
+    matches!(class, "counter" | "aggregate" | "timer")
 }
 
 fn sum(one: Number, other: Number) -> Number {
@@ -300,24 +323,30 @@ fn growth(element: Element, last: Number, value: Number) -> f64 {
     }
 }
 
-/// Adds a reading to the row of a variable in a region.
-fn note(counters: &Counters, segment: &Segment, variable: &Variable, region: RegionId, last: Number) {
-    let Some(slot) = counters.slot(segment, Key::variable(variable.number, region)) else {
-        return world::not_seen(NotSeen::NoRoom);
-    };
+/// Adds the process's last reading to the row of a variable in a region.
+fn note(slot: Option<&Slot>, variable: &Variable, before: Number, cause: Cause, last: Last) {
+    let Some(slot) = slot else { return world::not_seen(NotSeen::NoRoom) };
     let relaxed = Ordering::Relaxed;
-    let grown = growth(variable.element, last, variable.last);
-    let (value, last) = (variable.last.to_f64(), last.to_f64());
+    let grown = growth(variable.element, before, variable.last);
+    let (value, before) = (variable.last.to_f64(), before.to_f64());
     update(slot, |values| {
         let real = |which: usize| f64::from_bits(values[which].load(relaxed));
         let is_first = values[READINGS].fetch_add(1, relaxed) == 0;
         let (least, most) =
             if is_first { (f64::INFINITY, f64::NEG_INFINITY) } else { (real(LEAST), real(MOST)) };
-        let delta = real(DELTA) + grown;
         values[VALUE].store(value.to_bits(), relaxed);
-        values[DELTA].store(delta.to_bits(), relaxed);
-        values[LEAST].store(least.min(value).min(last).to_bits(), relaxed);
-        values[MOST].store(most.max(value).max(last).to_bits(), relaxed);
+        values[LEAST].store(least.min(value).min(before).to_bits(), relaxed);
+        values[MOST].store(most.max(value).max(before).to_bits(), relaxed);
+        let mut in_region = Last { reading: last.reading, ..Last::of(values[LAST].load(relaxed)) };
+        if cause == Cause::Request {
+            in_region.requested = last.requested;
+        }
+        if grows(variable.class) {
+            values[DELTA].store((real(DELTA) + grown).to_bits(), relaxed);
+        } else if cause == Cause::Request {
+            values[REQUESTED_VALUE].store(value.to_bits(), relaxed);
+        }
+        values[LAST].store(in_region.bits(), relaxed);
     });
 }
 

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use mpisee_collect::segments::{Asking, Followed, VariableReading};
 use mpisee_profile::RegionId;
 use mpisee_profile::run::VariableInfo;
+use mpisee_profile::segment::layout::variable::Last;
 
 /// In a series of rates: the source, and the quantities of variables that grow and of those that are levels.
 const SOURCE: &str = "mpi";
@@ -19,10 +20,10 @@ pub struct Variables {
     asking: Option<Asking>,
     /// The number of the series, by the variable; `None` of those that are in none.
     series: Vec<Option<Series>>,
-    /// The readings of each variable in each region so far.
-    seen: HashMap<(u16, RegionId), Seen>,
+    /// By how much each variable grew in each region so far.
+    grown: HashMap<(u16, RegionId), f64>,
     /// The last value of each variable that is a level.
-    levels: HashMap<u16, f64>,
+    levels: HashMap<u16, Level>,
 }
 
 #[derive(Clone, Copy)]
@@ -31,10 +32,12 @@ struct Series {
     grows: bool,
 }
 
+/// The level of a variable on one rank.
 #[derive(Clone, Copy, Default)]
-struct Seen {
-    delta: f64,
-    readings: u64,
+struct Level {
+    value: f64,
+    /// The last reading so far.
+    last: Last,
 }
 
 impl Variables {
@@ -59,7 +62,7 @@ impl Variables {
 
     /// Has the next reading count all from the begin of the job.
     pub fn begin(&mut self) {
-        self.seen.clear();
+        self.grown.clear();
     }
 
     /// Adds what the variables counted since the last reading, and their levels, to sums by series.
@@ -68,21 +71,26 @@ impl Variables {
         for info in infos.iter().skip(self.series.len()) {
             self.series.push(Series::of(info, history));
         }
-        for reading in followed.variables() {
+        self.add(followed.variables(), sums);
+    }
+
+    fn add(&mut self, readings: &[VariableReading], sums: &mut HashMap<u32, f64>) {
+        let mut found: HashMap<u16, Level> = HashMap::new();
+        for reading in readings {
             let Some(Some(series)) = self.series.get(usize::from(reading.variable)) else { continue };
-            let VariableReading { variable, region, value, delta, readings } = *reading;
-            let seen = self.seen.entry((variable, region)).or_default();
-            let before = std::mem::replace(seen, Seen { delta, readings });
+            let VariableReading { variable, region, delta, .. } = *reading;
             if series.grows {
-                *sums.entry(series.name).or_default() += delta - before.delta;
-            } else if !series.grows && readings > before.readings {
-                // It was read in this region last.
-                self.levels.insert(variable, value);
+                let before = self.grown.insert((variable, region), delta).unwrap_or(0.0);
+                *sums.entry(series.name).or_default() += delta - before;
+                continue;
             }
+            let last_time = self.levels.get(&variable).map_or(Last::default(), |level| level.last);
+            found.entry(variable).or_default().add(reading, last_time);
         }
-        for (variable, value) in &self.levels {
+        self.levels.extend(found);
+        for (variable, level) in &self.levels {
             if let Some(Some(series)) = self.series.get(usize::from(*variable)) {
-                *sums.entry(series.name).or_default() += value;
+                *sums.entry(series.name).or_default() += level.value;
             }
         }
     }
@@ -109,6 +117,24 @@ pub fn counted(history: &History) -> Vec<(u32, f64)> {
     history.node_totals().into_iter().filter(|(number, _)| grows(*number)).collect()
 }
 
+impl Level {
+    /// Takes the readings in one more region into account, of which those up to `last_time` are known from an earlier look.
+    ///
+    /// The reading that was requested in this interval is preferred: it is at the agent's moment. Those at the borders of regions always find the program
+    /// between two regions; so a short region would show a level that the program hardly ever has. Where the program came to no call that
+    /// reads on request, the latest reading is taken. The slots do not lie in the order of the readings.
+    fn add(&mut self, reading: &VariableReading, last_time: Last) {
+        let Last { reading: number, requested } = reading.last;
+        if requested > self.last.requested && requested > last_time.requested {
+            self.value = reading.requested_value;
+        } else if number > self.last.reading && self.last.requested <= last_time.requested {
+            self.value = reading.value;
+        }
+        self.last.reading = self.last.reading.max(number);
+        self.last.requested = self.last.requested.max(requested);
+    }
+}
+
 /// The rows of an interval.
 pub fn rates(sums: HashMap<u32, f64>) -> Vec<NodeRate> {
     let mut rates: Vec<NodeRate> = sums
@@ -123,6 +149,63 @@ pub fn rates(sums: HashMap<u32, f64>) -> Vec<NodeRate> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn reading(region: u32, value: f64, requested_value: f64, last: [u64; 2]) -> VariableReading {
+        let [reading, requested] = last;
+        let region = RegionId::new(region);
+        VariableReading {
+            variable: 0,
+            region,
+            value,
+            delta: 0.0,
+            requested_value,
+            last: Last { reading, requested },
+        }
+    }
+
+    /// The levels at each of several looks.
+    fn levels(looks: &[&[VariableReading]]) -> Vec<Option<f64>> {
+        let series = vec![Some(Series { name: 9, grows: false })];
+        let mut variables = Variables { series, ..Variables::default() };
+        let look = |readings: &&[VariableReading]| {
+            let mut sums = HashMap::new();
+            variables.add(readings, &mut sums);
+            sums.get(&9).copied()
+        };
+        looks.iter().map(look).collect()
+    }
+
+    #[test]
+    fn the_level_is_that_of_the_last_reading_in_whatever_order_the_slots_lie() {
+        let (long, short) = (reading(1, 5.0, 0.0, [8, 0]), reading(2, 0.0, 0.0, [7, 0]));
+        let shorter = reading(2, 1.0, 0.0, [9, 0]);
+        let found = levels(&[&[long, short], &[short, long], &[long, shorter], &[shorter, long]]);
+        assert_eq!(found, [5.0, 5.0, 1.0, 1.0].map(Some));
+    }
+
+    #[test]
+    fn the_level_is_that_of_the_reading_that_was_requested_in_the_interval() {
+        // The program is nearly always in region 1, and each interval ends with a reading at the end of region 2.
+        let short = |last| reading(2, 0.0, 0.0, [last, 0]);
+        let first = [reading(1, 4.0, 5.0, [7, 1]), short(8)];
+        let second = [reading(1, 4.0, 6.0, [10, 2]), short(11)];
+        let none = [reading(1, 4.0, 6.0, [13, 2]), short(14)];
+        let in_short = [reading(1, 4.0, 6.0, [16, 2]), reading(2, 0.0, 3.0, [17, 3])];
+        assert_eq!(levels(&[&first, &second, &none, &in_short]), [5.0, 6.0, 0.0, 3.0].map(Some));
+    }
+
+    #[test]
+    fn growth_is_that_since_the_last_look() {
+        let series = vec![Some(Series { name: 9, grows: true })];
+        let mut variables = Variables { series, ..Variables::default() };
+        let mut grown = |delta| {
+            let mut sums = HashMap::new();
+            variables.add(&[VariableReading { delta, ..reading(0, 50.0, 0.0, [1, 0]) }], &mut sums);
+            sums.get(&9).copied()
+        };
+        assert_eq!(grown(4.0), Some(4.0));
+        assert_eq!(grown(7.0), Some(3.0));
+    }
 
     #[test]
     fn rows_are_in_the_order_of_their_names_and_have_something() {
