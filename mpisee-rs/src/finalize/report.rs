@@ -81,7 +81,7 @@ fn notes(world: &World) -> impl Iterator<Item = String> {
          of their own, if they were profiled"
             .to_owned()
     });
-    world.notes.iter().cloned().chain(spawned)
+    world.notes.iter().cloned().chain(spawned).chain(variables::notes())
 }
 
 /// Logs the program's part of `run.json` in the segment, for readers after the process has ended.

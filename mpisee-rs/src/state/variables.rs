@@ -11,8 +11,8 @@ use crate::state::world::{self, World};
 use crate::storage::counters::{Counters, update};
 use crate::storage::hot::HOT;
 use crate::storage::memory;
+use crate::storage::message::say;
 use mpisee_profile::RegionId;
-use mpisee_profile::glob::Glob;
 use mpisee_profile::run::{ControlInfo, VariableInfo};
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::Slot;
@@ -24,6 +24,10 @@ use mpisee_profile::segment::{Key, NotSeen};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+mod patterns;
+
+use patterns::Patterns;
 
 /// Variables that a process reads at most: each reading reads all of them.
 const MOST_VARIABLES: usize = 4096;
@@ -39,7 +43,7 @@ static WATCHED: Mutex<Option<Watched>> = Mutex::new(None);
 struct Watched {
     world: &'static World,
     session: Session,
-    patterns: Vec<Glob>,
+    patterns: Patterns,
     variables: Vec<Variable>,
     /// Descriptions of the variables, by number, for `run.json`.
     infos: Vec<VariableInfo>,
@@ -89,17 +93,16 @@ pub fn begin(world: &'static World) {
     let level = level.iter().position(|&name| name == world.thread_level).unwrap_or(3);
     let in_use = variables_in_use();
     if !tool::init(constant::THREAD_LEVELS[level]) {
-        world
-            .segment
-            .log(&Fact::Note.record("this MPI has no variables for tools: MPI_T_init_thread failed"));
-        return;
+        return complain(
+            world,
+            "this MPI has no variables that --mpi-t could read: MPI_T_init_thread failed".to_owned(),
+        );
     }
     let Some(session) = Session::new() else { return tool::finalize() };
-    let patterns = world.options.variables.split(',').map(|pattern| Glob::new(pattern.trim()));
     let mut watched = Watched {
         world,
         session,
-        patterns: patterns.collect(),
+        patterns: Patterns::of(&world.options.variables),
         variables: Vec::new(),
         infos: Vec::new(),
         in_use,
@@ -110,19 +113,23 @@ pub fn begin(world: &'static World) {
         last: Last::default(),
     };
     watched.look_for_new();
-    if watched.variables.is_empty() {
-        let note = format!(
-            "no performance variable of this MPI has a name that --mpi-t '{}' chooses, or can be read; `mpisee --mpi-t list` lists them",
-            world.options.variables
-        );
-        world.segment.log(&Fact::Note.record(note));
-    }
+    let complaints = watched.patterns.complaints(watched.looked_at);
+    complaints.into_iter().for_each(|complaint| complain(world, complaint));
     if world.rank.get() == 0 {
         watched.control = control_values();
         set_from_outside(&watched.control).iter().for_each(|info| log_control(world, info));
     }
     *lock() = Some(watched);
     IS_ON.store(true, Ordering::Relaxed);
+}
+
+/// Says on stderr and in the profile that an option chooses nothing.
+fn complain(world: &World, complaint: String) {
+    world.segment.log(&Fact::Note.record(&complaint));
+    if world.rank.get() == 0 {
+        say(format_args!("{complaint}"));
+    }
+    NOTES.lock().unwrap_or_else(PoisonError::into_inner).push(complaint);
 }
 
 /// Returns whether variables are read, so that the profiler uses MPI's interface for tools.
@@ -188,6 +195,14 @@ pub fn end() {
 static INFOS: Mutex<Vec<VariableInfo>> = Mutex::new(Vec::new());
 static CONTROL: Mutex<Vec<ControlInfo>> = Mutex::new(Vec::new());
 
+/// Sentences for `run.json`.
+static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Sentences for `run.json` on what cannot be read.
+pub fn notes() -> Vec<String> {
+    NOTES.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// The variables that were read, and the control variables that are not at their defaults, for `run.json`.
 pub fn described() -> (Vec<VariableInfo>, Vec<ControlInfo>) {
     let infos = INFOS.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -203,15 +218,16 @@ impl Watched {
         }
         let components = Components::now();
         for index in self.looked_at..count {
-            let chosen = tool::performance(index)
-                .filter(|variable| self.patterns.iter().any(|pattern| pattern.matches(&variable.name)));
+            let chosen = tool::performance(index).filter(|variable| self.patterns.choose(&variable.name));
+            let Some(variable) = chosen else { continue };
             let is_in_use = is_first.then_some(self.in_use.as_ref()).flatten().is_none_or(|in_use| {
                 // Initialising the interface has added the rest.
                 in_use.get(index as usize).copied().unwrap_or(false)
             });
-            if let Some(variable) = chosen
-                && !(is_in_use && can_be_read(components.as_ref(), &variable.name) && self.start(&variable))
-            {
+            let is_read =
+                is_in_use && can_be_read(components.as_ref(), &variable.name) && self.start(&variable);
+            self.patterns.note(&variable.name, is_read);
+            if !is_read {
                 world::not_seen(NotSeen::UnreadVariable);
             }
         }
