@@ -62,3 +62,26 @@ fn a_profile_without_variables_says_how_to_have_them() {
         "'app.mpisee' has no variables of MPI; `mpisee --mpi-t 'pml_*'` reads those of the names that match";
     assert!(ran.exits(2).stderr.contains(expected), "{}", ran.stderr);
 }
+
+#[test]
+fn control_variables_are_shown_where_the_mpi_counts_nothing() {
+    let note = "this MPI has no performance variable, so --mpi-t 'pml_*' reads none";
+    let with = |control: Vec<ControlInfo>| {
+        let built = Builder::new(2).with(|built| {
+            built.run.notes = vec!["something else".to_owned(), note.to_owned()];
+            built.run.mpi.control = control;
+        });
+        built.write()
+    };
+    let set = ControlInfo {
+        name: "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM".to_owned(),
+        value: "3".to_owned(),
+        set_by: "environment".to_owned(),
+    };
+    let profile = with(vec![set]);
+    profile.golden_at(100, "variables-control", &["variables", "app.mpisee"]);
+    let json = profile.run(&["variables", "app.mpisee", "--format", "json"]).exits(0).stdout.clone();
+    assert!(json.contains(note) && json.contains("MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"), "{json}");
+    let nothing = with(Vec::new()).run(&["variables", "app.mpisee"]).exits(0).stdout.clone();
+    assert!(nothing.contains(note) && nothing.contains("no control variable is set"), "{nothing}");
+}

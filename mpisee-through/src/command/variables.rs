@@ -8,10 +8,10 @@ use crate::units::natural_order;
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use clap::Args;
-use mpisee_profile::RankSet;
 use mpisee_profile::glob::Glob;
 use mpisee_profile::rows::{VariableRow, VariableTotalRow};
 use mpisee_profile::run::{ControlInfo, MpiInfo};
+use mpisee_profile::{RankSet, RunInfo};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -90,7 +90,10 @@ pub fn run(args: &VariablesArgs) -> Result<Outcome> {
     if !totals.is_empty() && (args.each || args.ranks.is_some()) {
         return Err(view.unanswerable("what MPI's variables counted on each rank").into());
     }
-    if rows.is_empty() && totals.is_empty() {
+    let notes = notes(view.run());
+    let has_none = rows.is_empty() && totals.is_empty();
+    let control = &view.run().mpi.control;
+    if has_none && control.is_empty() && view.run().mpi.variables.is_empty() && notes.is_empty() {
         bail!(
             "'{}' has no variables of MPI; `mpisee --mpi-t 'pml_*'` reads those of the names that match, and `mpisee --mpi-t list` lists all",
             view.profile().directory().display()
@@ -106,11 +109,21 @@ pub fn run(args: &VariablesArgs) -> Result<Outcome> {
     let mut sums = Sum::of(&rows);
     sums.extend(totals.iter().map(Sum::of_total));
     let sheet = if args.each { of_each(&rows, &sums) } else { over_ranks(&sums, &view.run().mpi) };
-    answer(args, &view, sheet).write(&args.output)
+    let nothing = match has_none {
+        true => "No performance variable was read in this run.",
+        false => "No variable of the profile is chosen.",
+    };
+    let mut answer = answer(args, &view, sheet, nothing);
+    answer.caveats.extend(notes);
+    answer.write(&args.output)
 }
 
-fn answer(args: &VariablesArgs, view: &ProfileView, mut sheet: Sheet) -> Answer {
-    let nothing = "No variable of the profile is chosen.";
+/// The recorder's sentences on `--mpi-t`, as on patterns that choose no variable.
+fn notes(run: &RunInfo) -> Vec<String> {
+    run.notes.iter().filter(|note| note.contains("--mpi-t")).cloned().collect()
+}
+
+fn answer(args: &VariablesArgs, view: &ProfileView, mut sheet: Sheet, nothing: &str) -> Answer {
     let closing = args.shown.cut(&args.output, &mut sheet.rows, nothing);
     let mut answer = Answer::new(view.profile(), sheet, None);
     answer.closing = closing + &control(&view.run().mpi.control);

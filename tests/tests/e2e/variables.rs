@@ -195,8 +195,37 @@ fn variables_are_shown_over_ranks() {
         let finished = read(mpi, variable).options(&["--mpi-t", variable, "--collect", "tree"]).profiled();
         let shown = through(&["variables", &finished.directory().display().to_string(), "--format", "csv"]);
         let text = String::from_utf8_lossy(&shown.stdout);
-        assert_eq!(shown.status.success(), mpi.is_open_mpi, "{text}");
+        assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
         let row = format!("{variable},counter,posted,2,{},{REDUCTIONS},", 2.0 * REDUCTIONS);
         assert_eq!(text.contains(&row), mpi.is_open_mpi, "{text}");
+        let table = through(&["variables", &finished.directory().display().to_string()]).stdout;
+        let table = String::from_utf8_lossy(&table).into_owned();
+        if !mpi.is_open_mpi {
+            assert!(table.contains("MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE"), "{table}");
+            assert!(table.contains("this MPI has no performance variable"), "{table}");
+        }
+    });
+}
+
+#[test]
+fn patterns_that_choose_nothing_are_named_once() {
+    on_each_mpi(|mpi| {
+        // Its counts are of a component that is not in use unless it is switched on.
+        let options = ["--mpi-t", "nosuch,coll_monitoring_*"];
+        let plain = Run::new(mpi, "regions/regions").ranks(2).plain();
+        let finished = Run::new(mpi, "regions/regions").ranks(2).options(&options).profiled();
+        assert_eq!(sorted(&finished.stdout), sorted(&plain.stdout));
+        let expected: &[&str] = if mpi.is_open_mpi {
+            &[
+                "has a name that --mpi-t 'nosuch' chooses",
+                "that --mpi-t 'coll_monitoring_*' chooses can be read",
+            ]
+        } else {
+            &["no performance variable, so --mpi-t 'nosuch,coll_monitoring_*' reads none"]
+        };
+        for said in expected {
+            assert_eq!(finished.stderr.matches(said).count(), 1, "{}", finished.stderr);
+            assert!(finished.tables().run.notes.iter().any(|note| note.contains(said)));
+        }
     });
 }
