@@ -2,12 +2,14 @@
 
 use crate::companion::flavour_for_launcher;
 use crate::failure::Failure;
-use crate::flavours::{Flavour, Installation, align};
+use crate::flavours::{Flavour, Installation};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+mod table;
 
 /// The function of the profiler's library that lists them.
 const LIST: &CStr = c"mpisee_list_variables";
@@ -21,7 +23,7 @@ pub fn list(flavour: Option<&str>) -> Result<(), Failure> {
     let installation = Installation::find();
     let flavour = flavour_for_launcher(&installation, flavour).map_err(Failure::NoVariables)?;
     let lines = lines(flavour).map_err(Failure::NoVariables)?;
-    match std::io::stdout().write_all(listed(&flavour.name, &lines).as_bytes()) {
+    match std::io::stdout().write_all(listed(&flavour.name, &lines, table::terminal_width()).as_bytes()) {
         Err(why) if why.kind() != ErrorKind::BrokenPipe => Err(Failure::Output(why)),
         _ => Ok(()),
     }
@@ -67,12 +69,14 @@ fn open(library: &Path, how: c_int) -> Result<*mut c_void, String> {
     Ok(handle)
 }
 
-/// The tables of performance and control variables, and a sentence on events.
-fn listed(flavour: &str, lines: &[String]) -> String {
+/// The tables of performance and control variables, fitted to a terminal, and sentences on what is read and on events.
+fn listed(flavour: &str, lines: &[String], width: Option<usize>) -> String {
     let fields: Vec<Vec<&str>> = lines.iter().map(|line| line.split('\t').collect()).collect();
     let of = |kind: &'static str| fields.iter().filter(move |it| it[0] == kind && it.len() == 7);
-    let mut performance = vec![["PERFORMANCE VARIABLE", "CLASS", "TYPE", "OF", "IS"].map(str::to_owned)];
-    performance.extend(of("performance").map(|it| [it[1], it[2], it[3], it[4], it[6]].map(str::to_owned)));
+    let mut performance =
+        vec![["PERFORMANCE VARIABLE", "CLASS", "TYPE", "OF", "READ", "IS"].map(str::to_owned)];
+    performance
+        .extend(of("performance").map(|it| [it[1], it[2], it[3], it[4], it[5], it[6]].map(str::to_owned)));
     let mut control = vec![["CONTROL VARIABLE", "TYPE", "VALUE", "IS"].map(str::to_owned)];
     control.extend(of("control").map(|it| [it[1], it[3], it[5], it[6]].map(str::to_owned)));
     let events = fields.iter().find(|fields| fields[0] == "events").and_then(|fields| fields.get(1));
@@ -81,13 +85,17 @@ fn listed(flavour: &str, lines: &[String]) -> String {
         Some(&"0") => "This MPI has the functions for events (MPI 4.0), and none.".to_owned(),
         Some(number) => format!("This MPI has {number} types of events, which are not read."),
     };
-    format!(
-        "{}\n{}\n{flavour}, before MPI_Init, which may add some: performance variables {}, control variables {}. {events}\n",
-        align(&performance),
-        align(&control),
+    let never = match of("performance").any(|it| it[5] == "never") {
+        true => " Texts, and variables of objects other than communicators, are never read.",
+        false => "",
+    };
+    let sentences = format!(
+        "{flavour}, before MPI_Init, which may add some: performance variables {}, control variables {}.{never} {events}",
         performance.len() - 1,
         control.len() - 1
-    )
+    );
+    let [performance, control] = [table::lines(&performance, width), table::lines(&control, width)];
+    format!("{performance}\n{control}\n{}", table::sentences(&sentences, width))
 }
 
 #[cfg(test)]
@@ -97,20 +105,22 @@ mod tests {
     #[test]
     fn variables_are_listed_by_kind() {
         let lines = [
-            "performance\tpml_x\tlevel\tuint32\tcommunicator\t\tLength of a queue",
+            "performance\tpml_x\tlevel\tuint32\tcommunicator\tif pml_x is in use\tLength of a queue",
+            "performance\tosc_y\tcounter\tuint64\tother object\tnever\tRetries",
             "control\tcoll_y\t\ttext\tprocess\tself,basic\tWhich to use",
             "events\t0",
         ]
         .map(str::to_owned);
         let expected = "\
-PERFORMANCE VARIABLE  CLASS  TYPE    OF            IS
-pml_x                 level  uint32  communicator  Length of a queue
+PERFORMANCE VARIABLE  CLASS    TYPE    OF            READ                IS
+pml_x                 level    uint32  communicator  if pml_x is in use  Length of a queue
+osc_y                 counter  uint64  other object  never               Retries
 
 CONTROL VARIABLE  TYPE  VALUE       IS
 coll_y            text  self,basic  Which to use
 
-mpi-1, before MPI_Init, which may add some: performance variables 1, control variables 1. This MPI has the functions for events (MPI 4.0), and none.
+mpi-1, before MPI_Init, which may add some: performance variables 2, control variables 1. Texts, and variables of objects other than communicators, are never read. This MPI has the functions for events (MPI 4.0), and none.
 ";
-        assert_eq!(listed("mpi-1", &lines), expected);
+        assert_eq!(listed("mpi-1", &lines, None), expected);
     }
 }

@@ -265,6 +265,15 @@ pub fn control(index: c_int) -> Option<Control> {
     })
 }
 
+impl Performance {
+    /// Returns whether its values are numbers of the process or of a communicator, which alone are read.
+    pub fn has_number(&self) -> bool {
+        self.element.is_some_and(|element| element != Element::Char)
+            && self.binding != Binding::Other
+            && !self.class.is_empty()
+    }
+}
+
 impl Control {
     /// Its value as text: all values of it, one after the other; `None` if it cannot be read, or belongs to an object.
     pub fn value(&self) -> Option<String> {

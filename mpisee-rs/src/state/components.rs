@@ -29,15 +29,21 @@ impl Components {
 
     /// Returns whether a variable is of a component that is not loaded.
     pub fn are_without(&self, variable: &str) -> bool {
-        let longest = |names: &BTreeSet<String>| {
-            let is_of = |name: &&String| {
-                variable.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('_'))
-            };
-            names.iter().filter(is_of).map(String::len).max()
-        };
-        // `fcoll_dynamic` is a component, and `fcoll_dynamic_gen2` another.
-        longest(&self.not_loaded) > longest(&self.loaded)
+        let length = |names| longest(names, variable).map(str::len);
+        length(&self.not_loaded) > length(&self.loaded)
     }
+
+    /// The component of a variable, loaded or not; `None` of what is not in a plugin.
+    pub fn of(&self, variable: &str) -> Option<&str> {
+        let names = [&self.loaded, &self.not_loaded];
+        names.into_iter().filter_map(|names| longest(names, variable)).max_by_key(|name| name.len())
+    }
+}
+
+/// The longest of the names that begins a variable's: `fcoll_dynamic` is a component, and `fcoll_dynamic_gen2` another.
+fn longest<'n>(names: &'n BTreeSet<String>, variable: &str) -> Option<&'n str> {
+    let is_of = |name: &&str| variable.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'));
+    names.iter().map(String::as_str).filter(is_of).max_by_key(|name| name.len())
 }
 
 const PLUGIN: &str = "mca_";
@@ -86,6 +92,9 @@ mod tests {
         ] {
             assert_eq!(components.are_without(variable), expected, "{variable}");
         }
+        assert_eq!(components.of("fcoll_dynamic_gen2_priority"), Some("fcoll_dynamic_gen2"));
+        assert_eq!(components.of("coll_monitoring_messages_count"), Some("coll_monitoring"));
+        assert_eq!(components.of("coll_base_verbose"), None);
     }
 
     #[test]

@@ -236,12 +236,14 @@ impl Watched {
 
     /// Starts a variable; false if it cannot be read.
     fn start(&mut self, variable: &Performance) -> bool {
-        let element = variable.element.filter(|&element| element != Element::Char);
-        let (Some(element), true) = (element, self.variables.len() < MOST_VARIABLES) else { return false };
+        let has_room = self.variables.len() < MOST_VARIABLES;
+        let Some(element) = variable.element.filter(|_| variable.has_number() && has_room) else {
+            return false;
+        };
         let Some(started) = self.session.start(variable, self.world.predefined.world) else { return false };
         let is_readable = self.session.read(&started, &mut self.words);
         let first = combined(variable.class, element, &self.words[..started.count.min(self.words.len())]);
-        let (true, Some(last)) = (is_readable, first.filter(|_| !variable.class.is_empty())) else {
+        let (true, Some(last)) = (is_readable, first) else {
             self.session.stop(started);
             return false;
         };

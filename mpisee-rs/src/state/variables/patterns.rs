@@ -58,7 +58,7 @@ impl Patterns {
             ),
             _ => format!(
                 "no performance variable that this MPI had after MPI_Init has a name that --mpi-t '{texts}' chooses; `mpisee --mpi-t list` \
-                 lists the names"
+                 lists the names, and what has to be switched on for some"
             ),
         });
         let unreadable = of(Found::Unreadable).map(|texts| {
