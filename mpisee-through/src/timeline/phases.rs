@@ -25,6 +25,8 @@ const MOST_PARTS: usize = 16;
 const LEAST_BINS: usize = 3;
 /// Shares of time that differ by less are alike, whatever the noise.
 const ALIKE: f64 = 0.04;
+/// Rates that differ by less than that part are alike.
+const ALIKE_BYTES: f64 = 0.1;
 /// The share of time in MPI below which a phase is outside of it, and that of recorded time below which it is not recorded.
 const OUTSIDE: f64 = 0.05;
 
@@ -46,7 +48,33 @@ pub fn phases(bins: &Bins) -> Vec<Phase> {
         .collect();
     let ends = begins.iter().skip(1).copied().chain([bins.begin_s(bins.count)]);
     let all = ranges.iter().zip(begins.iter().copied().zip(ends));
-    all.map(|(range, (begin_s, end_s))| phase(bins, range.clone(), begin_s, end_s)).collect()
+    let mut phases: Vec<Phase> = Vec::new();
+    for next in all.map(|(range, (begin_s, end_s))| phase(bins, range.clone(), begin_s, end_s)) {
+        match phases.last_mut() {
+            Some(last) if last.is_like(&next) => last.join(&next),
+            _ => phases.push(next),
+        }
+    }
+    phases
+}
+
+impl Phase {
+    /// Returns whether a reader would see no difference.
+    fn is_like(&self, next: &Phase) -> bool {
+        let most = self.bytes_per_s.max(next.bytes_per_s);
+        self.name == next.name
+            && (self.mpi_share - next.mpi_share).abs() < ALIKE
+            && (self.bytes_per_s - next.bytes_per_s).abs() <= ALIKE_BYTES * most
+    }
+
+    /// Goes on to the end of the next one.
+    fn join(&mut self, next: &Phase) {
+        let [own_s, more_s] = [self.end_s - self.begin_s, next.end_s - next.begin_s];
+        let mean = |own: f64, more: f64| (own_s * own + more_s * more) / (own_s + more_s).max(1e-9);
+        self.mpi_share = mean(self.mpi_share, next.mpi_share);
+        self.bytes_per_s = mean(self.bytes_per_s, next.bytes_per_s);
+        self.end_s = next.end_s;
+    }
 }
 
 fn phase(bins: &Bins, range: std::ops::Range<usize>, begin_s: f64, end_s: f64) -> Phase {

@@ -49,7 +49,7 @@ fn a_late_agent_has_variables_as_often_as_they_counted() {
         std::thread::sleep(Duration::from_millis(500));
         let mut agent = start_agent(&place, &["--interval", "100ms"]);
         let line = place.path("turn.timeline");
-        until("rows are written", || sum_of(&line, "mpi", "counted") > 0.0);
+        until("rows are written", || line.is_dir() && sum_of(&line, "mpi", "counted") > 0.0);
         // A later one goes on where this one ended.
         agent.end(mpisee_tests::signal::SIGKILL);
         let mut agent = start_agent(&place, &["--interval", "100ms"]);
@@ -70,7 +70,7 @@ fn time_without_recording_is_not_time_outside_of_mpi() {
         let place = Place::new();
         let mut launcher = Staying::start(place.command(mpi, 2).arg(mpi.compile("live/growing")));
         until("ranks begin", || place.left().len() == 2);
-        let _agent = start_agent(&place, &["--interval", "100ms"]);
+        let _agent = start_agent(&place, &["--interval", "100ms", "--wait", "60s"]);
         let record = |to: &str| assert!(place.through(&["record", to]).status.success());
         std::thread::sleep(Duration::from_millis(1000));
         record("off");

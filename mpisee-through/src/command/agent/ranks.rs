@@ -169,7 +169,9 @@ impl Ranks {
 
     /// Notes ranks that ended without `MPI_Finalize`.
     pub fn note_killed(&mut self) {
-        let is_killed = |rank: &&Rank| rank.has_ended && !rank.followed.has_arrived();
+        // Ranks that collect the profile by messages do not say that they have arrived.
+        let says = |rank: &Rank| !rank.followed.process().by_messages;
+        let is_killed = |rank: &&Rank| rank.has_ended && says(rank) && !rank.followed.has_arrived();
         let killed = self.ranks.iter().filter(is_killed).count() as u64;
         if killed > 0 {
             self.note(&format!("{} ended without MPI_Finalize", count(killed, "rank")));
