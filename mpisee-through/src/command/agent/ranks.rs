@@ -22,6 +22,7 @@ const OTHERS: &str = "(others)";
 
 /// A rank.
 struct Rank {
+    path: PathBuf,
     followed: Followed,
     /// The process, if the kernel has descriptors of processes (Linux 5.3).
     process: Option<OwnedFd>,
@@ -154,6 +155,7 @@ impl Ranks {
                 self.are_of_another |= asking.as_ref().is_some_and(|asking| !asking.hold());
                 let variables = Variables::by(asking);
                 self.ranks.push(Rank {
+                    path: segment.path.clone(),
                     followed,
                     process,
                     has_ended,
@@ -169,9 +171,8 @@ impl Ranks {
 
     /// Notes ranks that ended without `MPI_Finalize`.
     pub fn note_killed(&mut self) {
-        // Ranks that collect the profile by messages do not say that they have arrived.
-        let says = |rank: &Rank| !rank.followed.process().by_messages;
-        let is_killed = |rank: &&Rank| rank.has_ended && says(rank) && !rank.followed.has_arrived();
+        // A rank that ends MPI says that it has arrived, or removes its segment, or both.
+        let is_killed = |rank: &&Rank| rank.has_ended && !rank.followed.has_arrived() && rank.path.exists();
         let killed = self.ranks.iter().filter(is_killed).count() as u64;
         if killed > 0 {
             self.note(&format!("{} ended without MPI_Finalize", count(killed, "rank")));
