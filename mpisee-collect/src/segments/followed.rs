@@ -69,6 +69,7 @@ pub struct Followed {
     /// The numbers of rows.
     numbers: HashMap<(CommId, Operation), u32>,
     rows: Vec<(CommId, Operation)>,
+    /// By row, while they are read.
     sums: Vec<CallSums>,
     variables: Vec<VariableReading>,
     has_arrived: bool,
@@ -201,11 +202,6 @@ impl Followed {
         &self.rows
     }
 
-    /// The sums of each row, at the last reading.
-    pub fn sums(&self) -> &[CallSums] {
-        &self.sums
-    }
-
     /// The counts of MPI's variables at the last reading; with `--mpi-t`.
     pub fn variables(&self) -> &[VariableReading] {
         &self.variables
@@ -240,8 +236,19 @@ impl Followed {
         slots.collect()
     }
 
-    /// Reads the counters. Of a process that `has_ended` no call goes on.
-    pub fn update(&mut self, has_ended: bool) -> Result<()> {
+    /// Reads the counters: the sums of each row into `sums`. Of a process that `has_ended` no call goes on.
+    ///
+    /// PERF: who reads many processes gives the same vector to each, which then stays in the cache.
+    pub fn update(&mut self, has_ended: bool, sums: &mut Vec<CallSums>) -> Result<()> {
+        self.sums = std::mem::take(sums);
+        let read = self.read(has_ended);
+        *sums = std::mem::take(&mut self.sums);
+        read
+    }
+
+    fn read(&mut self, has_ended: bool) -> Result<()> {
+        self.sums.clear();
+        self.sums.resize(self.rows.len(), CallSums::default());
         self.words.check(&self.file)?;
         let header = |offset: usize| self.words.word(offset).map_or(0, now);
         self.has_arrived = header(offset_of!(Header, state)) == state::ARRIVED;
@@ -250,7 +257,6 @@ impl Followed {
         let end = header(offset_of!(Header, used)).min(header(offset_of!(Header, shared)));
         self.clock = if self.has_arrived { self.clock.at(end_ticks) } else { Clock::of(&self.log) };
         self.find_chunks(end)?;
-        self.sums.fill(CallSums::default());
         let mut found = Found::default();
         for (index, chunk) in self.chunks.iter_mut().enumerate() {
             if chunk.kind == COUNTERS {

@@ -6,7 +6,7 @@ use crate::units::count;
 use anyhow::Result;
 use hashbrown::{HashMap, HashSet};
 use mpisee_collect::process;
-use mpisee_collect::segments::{Asking, Followed, Segment};
+use mpisee_collect::segments::{Asking, CallSums, Followed, Segment};
 use mpisee_profile::Ticks;
 use mpisee_profile::rows::Cpus;
 use mpisee_profile::segment::snapshot::Program;
@@ -227,8 +227,9 @@ impl Ranks {
     pub fn read(&mut self, history: &mut History) -> Vec<Rate> {
         self.rates.iter_mut().for_each(|rate| *rate = Rate::default());
         let mut broken = Vec::new();
+        let mut sums = Vec::new();
         for rank in &mut self.ranks {
-            if let Err(why) = rank.read(&mut self.rates, &mut self.counted, history) {
+            if let Err(why) = rank.read(&mut sums, &mut self.rates, &mut self.counted, history) {
                 // Sums so far stay.
                 let number = rank.followed.process().world_rank;
                 broken.push(format!("rank {number} is read no more: {why:#}"));
@@ -249,11 +250,12 @@ impl Ranks {
 impl Rank {
     fn read(
         &mut self,
+        sums: &mut Vec<CallSums>,
         rates: &mut Vec<Rate>,
         counted: &mut HashMap<u32, f64>,
         history: &mut History,
     ) -> Result<()> {
-        self.followed.update(self.has_ended)?;
+        self.followed.update(self.has_ended, sums)?;
         self.variables.read(&self.followed, history, counted);
         let clock = self.followed.clock();
         let known = self.rows.len();
@@ -268,7 +270,6 @@ impl Rank {
             self.by_name.sort_by_key(|&row| self.rows[row as usize].0);
         }
         rates.resize_with(history.calls.len(), Rate::default);
-        let sums = self.followed.sums();
         let mut rest = self.by_name.iter().map(|&row| row as usize).peekable();
         while let Some(first) = rest.next() {
             let name = self.rows[first].0;

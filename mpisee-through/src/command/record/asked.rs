@@ -70,7 +70,7 @@ impl Asked {
 
     fn try_mark(&mut self) -> Result<State> {
         self.asking.check()?;
-        self.followed.update(false)?;
+        self.followed.update(false, &mut Vec::new())?;
         if self.asking.followed()? == self.request {
             return Ok(State::Switched);
         }
