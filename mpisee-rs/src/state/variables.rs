@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+pub mod monitoring;
 mod patterns;
 
 use patterns::Patterns;
@@ -217,6 +218,7 @@ impl Watched {
             return;
         }
         let components = Components::now();
+        let mut monitors = None;
         for index in self.looked_at..count {
             let chosen = tool::performance(index).filter(|variable| self.patterns.choose(&variable.name));
             let Some(variable) = chosen else { continue };
@@ -224,8 +226,14 @@ impl Watched {
                 // Initialising the interface has added the rest.
                 in_use.get(index as usize).copied().unwrap_or(false)
             });
-            let is_read =
-                is_in_use && can_be_read(components.as_ref(), &variable.name) && self.start(&variable);
+            let is_plugin = components.as_ref().is_some_and(|all| all.of(&variable.name).is_some());
+            let is_there = is_plugin
+                || !monitoring::is_of(&variable.name)
+                || *monitors.get_or_insert_with(monitoring::is_in_use);
+            let is_read = is_in_use
+                && is_there
+                && can_be_read(components.as_ref(), &variable.name)
+                && self.start(&variable);
             self.patterns.note(&variable.name, is_read);
             if !is_read {
                 world::not_seen(NotSeen::UnreadVariable);

@@ -72,7 +72,9 @@ fn when_read(variable: &tool::Performance, component: Option<&str>, off: &[&str]
     if !variable.has_number() {
         return "never".to_owned();
     }
-    let Some(component) = component else { return "always".to_owned() };
+    // These are parts of some MPI libraries, and of no use where they are off.
+    let monitor = variables::monitoring::is_of(&variable.name).then_some("pml_monitoring");
+    let Some(component) = component.or(monitor) else { return "always".to_owned() };
     let name = component.split_once('_').map_or(component, |(_, name)| name);
     let is_of = |control: &&&str| {
         control.strip_suffix("_enable").and_then(|control| control.split_once('_')).map(|it| it.1)
