@@ -51,7 +51,8 @@ fn head(line: &TimeLine, bins: &Bins, page: Page) -> String {
         ),
     ];
     let uncounted_s: f64 = (0..bins.count).map(|bin| (1.0 - bins.counted[bin]) * bins.length_of(bin)).sum();
-    if uncounted_s > 0.0 {
+    // Any agent begins a moment after its job.
+    if uncounted_s > 0.05 * line.end_s() {
         let text =
             format!("what they count is not known of {}, before their agents began", time(uncounted_s));
         lines.push(("Nodes", text));
