@@ -87,7 +87,7 @@ pub fn is_level(quantity: &str) -> bool {
     matches!(quantity, "available_bytes" | "used_bytes" | RANKS | "level")
 }
 
-/// Why an agent ended, where the job did.
+/// The reason for which an agent ended, where the job did.
 pub const JOB_ENDED: &str = "the job ended";
 
 /// Ranks of a job begin within that time, in nanoseconds.

@@ -1,4 +1,4 @@
-//! What time lines count where that is not simple: bytes that are known late, MPI's variables before an agent began, time without recording.
+//! Counts of time lines where they are not simple: bytes that are known late, MPI's variables before an agent began, time without recording.
 
 use crate::agent::{in_turn, number, rows, start_agent, through, until_ended};
 use crate::alone;

@@ -11,7 +11,7 @@ struct Pattern {
     found: Found,
 }
 
-/// What MPI has for a pattern.
+/// The variables that MPI has for a pattern, as far as they were looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     Nothing,

@@ -57,7 +57,7 @@ pub struct State {
 pub struct Reading<'a> {
     /// The names of rates, by number.
     pub names: &'a [CallName],
-    /// What was in the interval.
+    /// The calls of the interval.
     pub rates: &'a [Rate],
     /// Ranks of the node that are missing from collectives in which others wait.
     pub missing: &'a [(CallName, u32)],

@@ -400,7 +400,11 @@ impl<'a> Agent<'a> {
         self.node.read(&mut node_rates, &mut self.history);
         self.gpus.read(&mut self.history, length_s - uncounted_s, &mut node_rates);
         if let Some(metrics) = self.metrics.clone() {
-            let moment = |s: f64| self.start + Duration::from_secs_f64(s);
+            // Times from the files of an earlier agent may be any.
+            let moment = |s: f64| {
+                let after = Duration::try_from_secs_f64(s).ok();
+                after.and_then(|after| self.start.checked_add(after)).unwrap_or_else(Instant::now)
+            };
             let recorded_s = self.ranks.ran_s(moment(begin_s), moment(now_s)) - unrecorded_s;
             metrics.add(&Reading {
                 names: self.history.calls.all(),

@@ -108,7 +108,7 @@ impl Series {
     }
 }
 
-/// What variables have counted in all intervals so far, by the number of the quantity.
+/// The counts of variables in all intervals so far, by the number of the quantity.
 pub fn counted(history: &History) -> Vec<(u32, f64)> {
     let names = history.quantities.all();
     let grows = |number: u32| {
