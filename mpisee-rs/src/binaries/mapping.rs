@@ -10,6 +10,7 @@ use mpisee_symbols::{Mapped, find_object};
 use rustc_hash::FxHasher;
 use std::ffi::c_void;
 use std::hash::Hasher;
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -160,31 +161,33 @@ pub fn mapped(bias: u64, headers: &[libc::Elf64_Phdr]) -> Range<usize> {
 /// Reads memory of this process, which need not be mapped; returns how many bytes could be read.
 pub fn read_memory(from: usize, to: &mut [u8]) -> usize {
     static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
-    if IS_FORBIDDEN.load(Ordering::Relaxed) {
-        return read_by_file(from, to);
+    if !IS_FORBIDDEN.load(Ordering::Relaxed) {
+        match read_by_call(from, to) {
+            Ok(bytes) => return bytes,
+            Err(error) => IS_FORBIDDEN.store(is_forbidden(&error), Ordering::Relaxed),
+        }
     }
+    // Also what the call could not read: two of some thousand runs did not find the program's headers, for a reason not known.
+    read_by_file(from, to).unwrap_or(0)
+}
+
+fn read_by_call(from: usize, to: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     let remote = libc::iovec { iov_base: from as *mut c_void, iov_len: to.len() };
     // SAFETY: the kernel writes to the slice alone, and fails where it cannot read.
     let read =
         unsafe { libc::process_vm_readv(libc::gettid(), &raw const local, 1, &raw const remote, 1, 0) };
-    if read < 0 && is_forbidden(&std::io::Error::last_os_error()) {
-        IS_FORBIDDEN.store(true, Ordering::Relaxed);
-        return read_by_file(from, to);
-    }
-    usize::try_from(read).unwrap_or(0)
+    usize::try_from(read).map_err(|_| io::Error::last_os_error())
 }
 
 /// Returns whether a system call is not to be had here, as in some containers.
-fn is_forbidden(error: &std::io::Error) -> bool {
+fn is_forbidden(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
 
-/// The same where that system call is not to be had, as in some containers. The file is opened each time: one that was opened before a
-/// fork is of the other process.
-fn read_by_file(from: usize, to: &mut [u8]) -> usize {
-    let Ok(file) = std::fs::File::open("/proc/thread-self/mem") else { return 0 };
-    file.read_at(to, from as u64).unwrap_or(0)
+/// The same without that system call. The file is opened each time: one that was opened before a fork is of the other process.
+fn read_by_file(from: usize, to: &mut [u8]) -> io::Result<usize> {
+    std::fs::File::open("/proc/thread-self/mem")?.read_at(to, from as u64)
 }
 
 #[cfg(test)]
@@ -200,7 +203,11 @@ mod tests {
         let mapping = at(address).expect("it is loaded");
         assert!(mapping.range.contains(&address));
         assert_eq!(mapping.name(&mut [0; 64]), Some(&b""[..]));
-        assert!(mapping.headers().iter().any(|header| header.p_type == libc::PT_LOAD));
+        let mut head = [0; HEAD_BYTES];
+        let read = [read_by_call, read_by_file].map(|read| read(mapping.range.start, &mut head));
+        assert!(head.starts_with(b"\x7fELF"), "{mapping:x?}: {read:?}");
+        let headers = mapping.headers();
+        assert!(headers.iter().any(|header| header.p_type == libc::PT_LOAD), "{headers:x?}: {read:?}");
         assert_eq!(mapping.head(), 0, "it is never unloaded");
         assert_eq!(at(1), None);
     }
@@ -210,9 +217,15 @@ mod tests {
         let bytes: Vec<u8> = (0..100).collect();
         let mut copies = [[0; 100]; 2];
         let from = bytes.as_ptr() as usize;
-        assert_eq!((read_memory(from, &mut copies[0]), read_by_file(from, &mut copies[1])), (100, 100));
+        let [of_call, of_file] = &mut copies;
+        assert_eq!(
+            (read_by_call(from, of_call).ok(), read_by_file(from, of_file).ok()),
+            (Some(100), Some(100))
+        );
         assert_eq!(copies.map(|copy| copy.to_vec()), [bytes.clone(), bytes.clone()]);
-        assert_eq!((read_memory(1, &mut copies[0]), read_by_file(1, &mut copies[1])), (0, 0));
+        let [of_call, of_file] = &mut copies;
+        assert!(read_by_call(1, of_call).is_err() && read_by_file(1, of_file).is_err());
+        assert_eq!(read_memory(1, of_call), 0);
     }
 
     #[test]
