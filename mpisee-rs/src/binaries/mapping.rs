@@ -6,6 +6,7 @@
 
 mod lasting;
 
+use crate::storage::cancellation::NotCancelled;
 use mpisee_symbols::{Mapped, find_object};
 use rustc_hash::FxHasher;
 use std::ffi::c_void;
@@ -136,8 +137,11 @@ pub fn look_for_new(names: &[&[u8]]) -> Option<bool> {
     let mut map = link_map(address).filter(|_| has_finder())?;
     let mut is_found = false;
     for _ in 0..MOST_LIBRARIES {
+        if map.next == 0 {
+            break; // the last one
+        }
         // Another thread may unload it meanwhile.
-        let Some(next) = link_map(map.next).filter(|_| map.next != 0) else { break };
+        let Some(next) = link_map(map.next) else { break };
         (address, map) = (map.next, next);
         let mut room = [0; MOST_NAME_BYTES];
         let bytes = read_memory(map.name, &mut room);
@@ -187,6 +191,8 @@ fn is_forbidden(error: &io::Error) -> bool {
 
 /// The same without that system call. The file is opened each time: one that was opened before a fork is of the other process.
 fn read_by_file(from: usize, to: &mut [u8]) -> io::Result<usize> {
+    // Opening, reading and closing a file are where a thread ends that is to be cancelled.
+    let _not_cancelled = NotCancelled::new();
     std::fs::File::open("/proc/thread-self/mem")?.read_at(to, from as u64)
 }
 

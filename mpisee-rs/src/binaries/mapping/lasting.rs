@@ -58,7 +58,8 @@ fn reached(all: &[Listed], roots: &[usize]) -> Vec<usize> {
 fn listed(first: usize) -> Vec<Listed> {
     let mut all = Vec::new();
     let mut description = first;
-    while let Some(map) = link_map(description).filter(|_| description != 0 && all.len() < MOST_OBJECTS) {
+    while description != 0 && all.len() < MOST_OBJECTS {
+        let Some(map) = link_map(description) else { break };
         let next = map.next;
         all.push(Listed::of(description, &map));
         description = next;
