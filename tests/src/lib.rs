@@ -328,7 +328,7 @@ pub struct Run<'m> {
 }
 
 impl<'m> Run<'m> {
-    /// `tests/programs/NAME.c` on 4 ranks, expected to exit with 0 within two minutes.
+    /// `tests/programs/NAME.c` on 4 ranks, expected to exit with 0 within four minutes.
     pub fn new(mpi: &'m Mpi, name: &str) -> Self {
         Self::of(mpi, mpi.compile(name))
     }
@@ -356,7 +356,7 @@ impl<'m> Run<'m> {
             variables: Vec::new(),
             cluster: None,
             exit_code: 0,
-            limit: Duration::from_secs(120),
+            limit: Duration::from_secs(240),
             tries: 1,
         }
     }
