@@ -1,7 +1,7 @@
 /* Cost of one MPI call, in nanoseconds, with as little else around it as possible.
  *
- * One process: MPI_COMM_WORLD has one rank, and no other rank, network or scheduler takes part. `cargo xtask
- * bench` runs it without and with the profiler in turns; the difference is what the profiler adds.
+ * One process: MPI_COMM_WORLD has one rank, and no other rank, network or scheduler takes part. `cargo measure
+ * calls` runs it without and with the profiler in turns; the difference is what the profiler adds.
  *
  *   call_cost             MPI_Init
  *   call_cost threads N   MPI_THREAD_MULTIPLE, N threads that call at the same time, each on its own communicator

@@ -14,7 +14,7 @@ pub struct Key {
     pub operation: String,
 }
 
-/// Lines and pages by which a figure may grow in any case: where the heap and the stack begin differs from run to run.
+/// Growth of a figure that passes in any case: where the heap and the stack begin differs from run to run.
 const SLACK: u64 = 5;
 
 /// The use of instructions, lines and pages by the library during an operation, where MPI does not use them, too.
@@ -80,6 +80,14 @@ pub fn grown(found: &Figures, held: &Figures, margin_percent: f64) -> Vec<String
     grown
 }
 
+/// The figures of these MPIs that are in one of the two alone.
+pub fn unmatched(found: &Figures, held: &Figures) -> Vec<String> {
+    let is_counted = |key: &&Key| found.keys().any(|other| other.flavour == key.flavour);
+    let lost = held.keys().filter(is_counted).filter(|key| !found.contains_key(key));
+    let new = found.keys().filter(|key| !held.contains_key(key));
+    lost.chain(new).map(|key| format!("{} ({})", key.operation, key.flavour)).collect()
+}
+
 /// Reads the file; none is empty.
 pub fn read(path: &Path) -> Result<Figures> {
     if !path.exists() {
@@ -132,6 +140,22 @@ mod tests {
         let file = folder.path().join("footprint.csv");
         write(&file, &one(176, 17)).unwrap();
         assert!(read(&file).unwrap() == one(176, 17));
+    }
+
+    #[test]
+    fn figures_that_come_or_go_are_named() {
+        let other = |flavour: &str| {
+            let (key, figure) = one(1, 1).pop_first().unwrap();
+            Figures::from([(
+                Key { flavour: flavour.to_owned(), operation: "Test".to_owned(), ..key },
+                figure,
+            )])
+        };
+        assert_eq!(
+            unmatched(&one(1, 1), &other("mpich-4.0")),
+            ["Test (mpich-4.0)", "Irecv, Isend (mpich-4.0)"]
+        );
+        assert_eq!(unmatched(&one(1, 1), &other("openmpi-4.1")), ["Irecv, Isend (mpich-4.0)"]);
     }
 
     #[test]

@@ -57,7 +57,8 @@ pub fn footprint(wish: &Wish) -> Result<()> {
     }
     figures::print(&found, &held);
     if wish.accept {
-        let mut all = held;
+        let is_counted = |key: &Key| found.keys().any(|other| other.flavour == key.flavour);
+        let mut all: Figures = held.into_iter().filter(|(key, _)| !is_counted(key)).collect();
         all.extend(found);
         return figures::write(&file, &all);
     }
@@ -67,6 +68,12 @@ pub fn footprint(wish: &Wish) -> Result<()> {
         "more than {MARGIN_PERCENT} % above {FILE}: {}. If that is worth it, `cargo xtask footprint --accept` writes the \
          new figures",
         grown.join(", ")
+    );
+    let unmatched = figures::unmatched(&found, &held);
+    ensure!(
+        unmatched.is_empty(),
+        "either counted now or in {FILE}, not both: {}. If that is meant, `cargo xtask footprint --accept` writes what is counted",
+        unmatched.join(", ")
     );
     Ok(())
 }
