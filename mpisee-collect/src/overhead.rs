@@ -7,9 +7,9 @@ use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::{call, overhead, peer, sampled};
 use mpisee_profile::segment::{Moment, Snapshot};
 
-/// Measured calls from which on a mean says something.
+/// The fewest measured calls whose mean is stated.
 const ENOUGH: u64 = 8;
-/// Standard errors to each side of a mean within which the true one lies 95 times of 100.
+/// Half of the 95 % confidence interval of a mean, in standard errors.
 const ERRORS: f64 = 1.96;
 
 /// The part of what may be hidden that was, in pairs of runs whose calls came after walks through nothing to 64 MiB
@@ -28,9 +28,9 @@ const BESIDE_THE_PROGRAM: f64 = 2.0 / 3.0;
 pub struct Overhead {
     /// The best estimate.
     pub estimate_s: Seconds,
-    /// The true time is not less.
+    /// Lower bound.
     pub low_s: Seconds,
-    /// Nor more.
+    /// Upper bound.
     pub high_s: Seconds,
     /// Calls that were measured in the run. If there were too few of them, 0: it is what the calls take in a loop at the begin,
     /// and there is no range.
@@ -49,17 +49,17 @@ impl Overhead {
         let signed = |which: usize| snapshot.sampled[which].cast_signed() as f64;
         let mean = signed(sampled::TICKS) / stand_for;
         let hidden = (signed(sampled::HIDDEN_TICKS) / stand_for).max(0.0);
+        let samples_of_one_weight = of_one_weight(samples);
         // Their squares are not kept: misses of caches vary by as much as they take on average.
-        let hidden_at_most = hidden * (1.0 + ERRORS / (samples as f64).sqrt());
+        let hidden_at_most = hidden * (1.0 + ERRORS / samples_of_one_weight.sqrt());
         let variance = f64::from_bits(snapshot.sampled[sampled::SQUARES]) / stand_for - mean * mean;
-        let error = ERRORS * (variance.max(0.0) / samples as f64).sqrt();
+        let error = ERRORS * (variance.max(0.0) / samples_of_one_weight).sqrt();
         let in_loop = snapshot.overhead[overhead::THOUSAND_CALLS] as f64 / 1e3;
         let beside = BESIDE_THE_PROGRAM * (mean - error - in_loop).max(0.0);
         // Not those of the rows, which count a call on requests of several communicators on each.
         let calls = snapshot.sampled[sampled::ALL_CALLS].saturating_add(snapshot.calls_since_sample) as f64;
-        // Of calls whose path was taken it is known.
-        let paths = Ticks::new(snapshot.overhead[overhead::PATHS]);
-        let all = |of_one: f64| seconds(Ticks::new((of_one.max(0.0) * calls) as u64).saturating_add(paths));
+        let rare = Ticks::new(snapshot.overhead[overhead::RARE]);
+        let all = |of_one: f64| seconds(Ticks::new((of_one.max(0.0) * calls) as u64).saturating_add(rare));
         Overhead {
             estimate_s: all(mean + HIDDEN_PART * hidden),
             low_s: all((1.0 - OVERLAP) * (mean - error - beside)),
@@ -67,6 +67,16 @@ impl Overhead {
             samples,
         }
     }
+}
+
+/// The number of calls of one weight whose mean has the error of that of so many: the first stand for fewer calls than later ones.
+fn of_one_weight(samples: u64) -> f64 {
+    let different = (sampled::MEASURED_PER_DOUBLING * sampled::DOUBLINGS).min(samples);
+    let weights = (0..different).map(|before| sampled::stands_for(before) as f64);
+    let (sum, squares) =
+        weights.fold((0.0, 0.0), |(sum, squares), weight| (sum + weight, squares + weight * weight));
+    let (others, weight) = ((samples - different) as f64, sampled::stands_for(different) as f64);
+    (sum + others * weight).powi(2) / (squares + others * weight * weight)
 }
 
 /// Nanoseconds that a recorded call of the simplest kind costs beyond the call itself, in a loop.
@@ -105,6 +115,6 @@ fn calibrated(snapshot: &Snapshot) -> Ticks {
         + of(messages, overhead::THOUSAND_MESSAGES)
         + of(requests, overhead::THOUSAND_REQUESTS);
     let counted = Ticks::new(u64::try_from(counted).unwrap_or(u64::MAX));
-    let exact = [overhead::NAMING, overhead::PATHS].map(|which| Ticks::new(snapshot.overhead[which]));
+    let exact = [overhead::NAMING, overhead::RARE].map(|which| Ticks::new(snapshot.overhead[which]));
     exact.into_iter().fold(counted, Ticks::saturating_add)
 }

@@ -3,7 +3,9 @@
 //! Before a call the thread writes when it began, then which it is; after it, that there is none. A reader that sees a
 //! call, then the tick, then the same call again has a pair that belongs together.
 //!
-//! One value is the thread's alone: of some calls it measures what recording them takes, see [`super::layout::sampled`].
+//! One value is of use to the thread alone: of some calls it measures what recording them takes, see [`super::layout::sampled`]. Another process
+//! may bring the next measured call forward ([`countdown::hastened`]). The thread counts down by a load and a store, so that such a write may be
+//! lost, which does no harm.
 
 use super::awaited::{Awaited, Wildcards};
 use crate::{CommId, Operation, Ticks};
@@ -71,7 +73,9 @@ pub mod countdown {
 /// Calls since the last one that was to be measured, from a slot's values.
 pub(crate) fn calls_since_sample(values: &[u64]) -> u64 {
     let word = values[SAMPLING];
-    countdown::stands_for(word).saturating_sub(countdown::left(word).max(0).unsigned_abs().into())
+    // That one is measured when none is left, and it is among those for which it stands.
+    let left = countdown::left(word).saturating_add(1).max(0);
+    countdown::stands_for(word).saturating_sub(left.unsigned_abs().into())
 }
 
 /// In no call that is recorded.
@@ -253,7 +257,7 @@ mod tests {
         let word = pack(i32::MAX, 1, MOST_HIDDEN);
         assert_eq!((left(word), stands_for(word), hidden(word)), (i32::MAX, 1, MOST_HIDDEN));
         let since = |left, stands_for| calls_since_sample(&[0, 0, 0, pack(left, stands_for, 0), 0, 0]);
-        assert_eq!([since(16, 16), since(3, 16), since(-1, 16), since(i32::MAX, 16)], [0, 13, 16, 0]);
+        assert_eq!([since(15, 16), since(2, 16), since(-1, 16), since(i32::MAX, 16)], [0, 13, 16, 0]);
     }
 
     #[test]

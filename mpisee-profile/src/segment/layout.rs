@@ -181,13 +181,28 @@ pub mod overhead {
     pub const NAMING: usize = 3;
     /// Nanoseconds that the profiler added to `MPI_Init`.
     pub const INIT_NS: usize = 4;
-    /// Ticks so far that went into taking call paths of slow calls.
-    pub const PATHS: usize = 5;
+    /// Ticks so far that went into what is rare, and measured each time: taking call paths, finding call sites, and measuring calls.
+    pub const RARE: usize = 5;
 }
 
 /// Indices into [`Header::sampled`]: what calls took that were measured, one of some, between the begin of recording and the call
 /// to MPI, and between that and the end of recording. Ticks may be negative: what measuring itself takes is subtracted.
 pub mod sampled {
+    /// Calls for which a measured one stands at first, on average: few, so that short programs have some. As many again after each so many that
+    /// were measured, at most about a thousand.
+    pub const FIRST_STANDS_FOR: u64 = 16;
+    /// Measured calls from one doubling to the next.
+    pub const MEASURED_PER_DOUBLING: u64 = 8;
+    /// Doublings at most.
+    pub const DOUBLINGS: u64 = 6;
+
+    /// The calls for which the next measured one stands, on average.
+    #[must_use]
+    pub const fn stands_for(measured: u64) -> u64 {
+        let doublings = measured / MEASURED_PER_DOUBLING;
+        FIRST_STANDS_FOR << if doublings < DOUBLINGS { doublings } else { DOUBLINGS }
+    }
+
     /// Calls that were measured.
     pub const SAMPLES: usize = 0;
     /// Calls for which they stand.

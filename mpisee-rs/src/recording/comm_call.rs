@@ -104,8 +104,13 @@ impl CommCall {
     /// if it is not counted, see [`Uncounted`].
     #[inline(always)]
     pub fn begin(operation: Operation, comm: Raw<Comm>, spread: c_int) -> Option<CommCall> {
+        CommCall::begin_at(operation, comm, spread, sites::caller_of_export())
+    }
+
+    /// As [`CommCall::begin`], for a call that returns to `caller`; 0 if sites are not kept apart.
+    #[inline(always)]
+    pub fn begin_at(operation: Operation, comm: Raw<Comm>, spread: c_int, caller: u64) -> Option<CommCall> {
         let comm = comm.get();
-        let caller = sites::caller_of_export();
         // Two sites that call one operation on one communicator have an entry each: the entry keeps the slot of the last call's site.
         let spread = spread.wrapping_add(caller as c_int);
         match thread::cached_call(operation, comm, spread) {

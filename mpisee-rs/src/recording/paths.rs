@@ -17,12 +17,11 @@ use crate::storage::frame::{self, ExportFrame};
 use crate::storage::hot::HOT;
 use crate::storage::patience::try_lock_anyway;
 use crate::storage::{clock, memory};
-use mpisee_profile::segment::layout::{overhead, path};
+use mpisee_profile::segment::layout::path;
 use mpisee_profile::segment::log::{Code, MOST_PATH_FRAMES, MOST_PATH_LINES, Record};
 use mpisee_profile::segment::{Key, PathKey};
 use mpisee_profile::{CommId, Operation, Ticks};
 use rustc_hash::FxHashMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A call is slow if it lasted N times as long as a walk, and all walks together may take 1/N of the time of slow calls.
@@ -171,10 +170,7 @@ pub fn slow_call(
             .div_ceil(WEIGHT);
         paths.announce();
     }
-    // The walk is in the overhead of paths, so that this call is no sample of what other calls cost.
-    let header = recorder.world.segment.header();
-    header.overhead[overhead::PATHS].store(paths.walk_ticks, Ordering::Relaxed);
-    sampled_overhead::leave_out();
+    sampled_overhead::note_rare(recorder.world, Ticks::new(took));
     let Some(path) = number else {
         paths.without_number += u64::from(!is_unattributed);
         return;

@@ -1,27 +1,24 @@
 //! The overhead of recording, measured while the program runs.
 //!
-//! Of one call in some thousand a thread measures the time that it spends in the library and not in MPI. So the overhead is that of
+//! Of about one call in a thousand a thread measures the time that it spends in the library and not in MPI. So the overhead is that of
 //! the program's own calls, with caches as cold as the program leaves them.
 //!
 //! Part of it no clock can show: what passes before recording reads one, and what overlaps with the call to MPI. That part is
 //! cache lines and pages that have to come from memory. In its place stands the time that as many others take, which
 //! were touched last when ours were, in the call before: the [`stand_in`].
 
-use super::{buffers, switching, world};
+use super::world::{self, World};
+use super::{buffers, switching};
 use crate::storage::sync::own_value;
 use crate::storage::{clock, current};
 use mpisee_profile::Ticks;
 use mpisee_profile::segment::active_call::{RETURNED, SAMPLING, SINCE, countdown};
-use mpisee_profile::segment::layout::{Slot, sampled};
+use mpisee_profile::segment::layout::{Slot, overhead, sampled};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Calls for which a measured one stands: few at first, so that short programs have some; at most a thousand.
-const FIRST_STANDS_FOR: u64 = 16;
-const MEASURED_PER_DOUBLING: u64 = 8;
-const DOUBLINGS: u64 = 6;
-const _: () = assert!((FIRST_STANDS_FOR << DOUBLINGS) * 3 / 2 <= countdown::MOST_STANDS_FOR);
+const _: () = assert!(sampled::stands_for(u64::MAX) * 3 / 2 <= countdown::MOST_STANDS_FOR);
 /// Measured calls from one look for a GPU's driver to the next.
-const LOOK_EACH: u64 = 4;
+const SAMPLES_PER_LOOK: u64 = 4;
 /// Ticks, about a millisecond: what takes longer was interrupted, as a rule by another process on the same core.
 const LONGEST: u64 = countdown::MOST_HIDDEN - 1;
 
@@ -48,11 +45,11 @@ pub fn call_begins(active_call: &Slot) {
     let word = sampling(active_call).wrapping_sub(1);
     active_call.values[SAMPLING].store(word, Ordering::Relaxed);
     if countdown::left(word) <= 0 {
-        turn(active_call, true);
+        begin_or_end(active_call, true);
     }
 }
 
-/// It begins again, by the way of calls that are not in the thread's cache.
+/// Takes that back: the call is not in the thread's cache, and begins again by the way of such calls.
 #[cold]
 pub fn call_begins_anew(active_call: &Slot) {
     set(active_call, SAMPLING, sampling(active_call).wrapping_add(1));
@@ -62,16 +59,16 @@ pub fn call_begins_anew(active_call: &Slot) {
 #[inline(always)]
 pub fn call_ends(active_call: &Slot) {
     if countdown::left(sampling(active_call)) < 0 {
-        turn(active_call, false);
+        begin_or_end(active_call, false);
     }
 }
 
-/// Begins to measure, or ends it.
+/// Begins to measure a call, or ends it.
 ///
 /// PERF: one function, so that the code which reads the clock at the end has been run at the begin.
 #[cold]
 #[inline(never)]
-fn turn(active_call: &Slot, begins: bool) {
+fn begin_or_end(active_call: &Slot, begins: bool) {
     let now = clock::ticks();
     if !begins {
         return end(active_call, now);
@@ -81,7 +78,8 @@ fn turn(active_call: &Slot, begins: bool) {
     if countdown::left(word) == 0 {
         return; // the next call is measured
     }
-    let hidden = clock::since(now).get().min(countdown::MOST_HIDDEN);
+    // A call that is not in the thread's cache begins twice: the second time the lines were just touched.
+    let hidden = clock::since(now).get().min(countdown::MOST_HIDDEN).max(countdown::hidden(word));
     set(active_call, SAMPLING, countdown::pack(countdown::left(word), countdown::stands_for(word), hidden));
     set(active_call, RETURNED, 0);
     current::set_sampled_since(clock::ticks().get());
@@ -96,37 +94,64 @@ fn end(active_call: &Slot, now: Ticks) {
     let is_whole = began <= since && since <= returned && returned <= now;
     let Some(world) = world::world() else { return };
     let sums = &world.segment.header().sampled;
-    if sums[sampled::SAMPLES].load(Ordering::Relaxed) % LOOK_EACH == 0 {
+    // Not while calls are measured that stand for themselves alone.
+    if stands_for > 1 && sums[sampled::SAMPLES].load(Ordering::Relaxed).is_multiple_of(SAMPLES_PER_LOOK) {
         buffers::look_for_driver();
     }
     sums[sampled::ALL_CALLS].fetch_add(stands_for, Ordering::Relaxed);
     if is_whole {
         let outside = clock::between(began, since).saturating_add(clock::between(returned, now)).get();
         if outside.max(hidden) <= LONGEST {
-            note(sums, stands_for, [outside, hidden]);
+            add_sample(sums, stands_for, [outside, hidden]);
         }
     }
-    let doublings = sums[sampled::SAMPLES].load(Ordering::Relaxed) / MEASURED_PER_DOUBLING;
-    let mean = FIRST_STANDS_FOR << doublings.min(DOUBLINGS);
+    let mean = sampled::stands_for(sums[sampled::SAMPLES].load(Ordering::Relaxed));
     // Programs repeat sequences of calls: without chance it could be the same one each time.
     let chance = (now.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % mean;
     count_down(active_call, mean / 2 + chance);
+    // The lines that stand in are touched twice. What took too long was interrupted.
+    let measuring = Ticks::new((2 * hidden).saturating_add(clock::since(now).get().min(LONGEST)));
+    add_rare(world, measuring);
     // The thread is in no call any more.
     switching::follow();
 }
 
-/// The thread's work in this call is in other sums: if the call is one that is measured, it is no sample.
-pub fn leave_out() {
+/// Work that is rare, while it is done, see [`note_rare`].
+pub struct Rare<'w> {
+    world: &'w World,
+    since: Ticks,
+}
+
+impl<'w> Rare<'w> {
+    /// It begins.
+    pub fn begin(world: &'w World) -> Rare<'w> {
+        Rare { world, since: clock::ticks() }
+    }
+}
+
+impl Drop for Rare<'_> {
+    fn drop(&mut self) {
+        note_rare(self.world, clock::since(self.since));
+    }
+}
+
+/// Adds what rare work took. It is in a sum of its own, so that the call in progress is no sample of what others cost.
+pub fn note_rare(world: &World, ticks: Ticks) {
+    add_rare(world, ticks);
     current::set_sampled_since(u64::MAX);
+}
+
+fn add_rare(world: &World, ticks: Ticks) {
+    world.segment.header().overhead[overhead::RARE].fetch_add(ticks.get(), Ordering::Relaxed);
 }
 
 /// The next call that is measured is the last of so many, for all of which it stands.
 fn count_down(active_call: &Slot, calls: u64) {
-    set(active_call, SAMPLING, countdown::pack(calls as i32, calls, 0));
+    set(active_call, SAMPLING, countdown::pack(calls as i32 - 1, calls, 0));
 }
 
 /// Adds a call that was measured.
-fn note(sums: &[AtomicU64; 6], stands_for: u64, ticks: [u64; 2]) {
+fn add_sample(sums: &[AtomicU64; 6], stands_for: u64, ticks: [u64; 2]) {
     let relaxed = Ordering::Relaxed;
     let own = |which: usize| OWN_TICKS[which].load(relaxed);
     let [outside, hidden] = [0, 1].map(|which| ticks[which].cast_signed().saturating_sub(own(which)));
@@ -143,7 +168,7 @@ fn note(sums: &[AtomicU64; 6], stands_for: u64, ticks: [u64; 2]) {
 
 /// Begins to count down, in a thread that begins.
 pub fn start(active_call: &Slot) {
-    count_down(active_call, FIRST_STANDS_FOR);
+    count_down(active_call, sampled::FIRST_STANDS_FOR);
 }
 
 /// Measures nothing until [`calibrate`] is called.
@@ -158,12 +183,12 @@ pub fn calibrate(active_call: &Slot, ticks: u64, mut call: impl FnMut()) {
     let Some(world) = world::world() else { return };
     stand_in::prepare();
     let sums = &world.segment.header().sampled;
-    let none = || sums.iter().for_each(|sum| sum.store(0, relaxed));
+    let clear = || sums.iter().for_each(|sum| sum.store(0, relaxed));
     let mut tries = [[0; 2]; TRIES];
     for measured in &mut tries {
         for left in [1, 0] {
             set(active_call, SAMPLING, countdown::pack(left, 1, 0));
-            none();
+            clear();
             call();
         }
         *measured =
@@ -176,7 +201,7 @@ pub fn calibrate(active_call: &Slot, ticks: u64, mut call: impl FnMut()) {
     };
     OWN_TICKS[0].store(median(0) - ticks.cast_signed(), relaxed);
     OWN_TICKS[1].store(median(1), relaxed);
-    none();
+    clear();
     start(active_call);
 }
 

@@ -8,6 +8,7 @@ use crate::binaries::objects::{self, Loaded, Object, Stamp, own_range};
 use crate::state::bindings::BINDINGS;
 use crate::state::buffers;
 use crate::state::python::Line;
+use crate::state::sampled_overhead::Rare;
 use crate::state::world::World;
 use crate::storage::cancellation::NotCancelled;
 use crate::storage::frame::{self, CalledFrom, ExportFrame};
@@ -206,6 +207,7 @@ impl Sites {
     #[cold]
     fn first_seen(&self, world: &World, key: u64, operation: Operation, caller: u64) -> u32 {
         let _not_cancelled = NotCancelled::new();
+        let _rare = Rare::begin(world);
         // Before `logged` is locked: this may take the loader's lock, and a thread that holds that, in a constructor of a library, may
         // make an MPI call and wait for `logged`.
         let found = self.find(caller);
