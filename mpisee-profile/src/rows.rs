@@ -264,7 +264,8 @@ pub struct RankRow {
     /// The GPUs that it used, by their UUIDs, with `|` between them: those on which it launched kernels where these were traced,
     /// else those on which it had a context when it was last looked at, mostly at the end of MPI; empty if there are none.
     pub gpu: String,
-    /// Of `wall_s`, what the profiler itself took: an estimate from what a recorded call costs on this machine.
+    /// Of `wall_s`, what the profiler itself took: an estimate from calls that were measured in the run; if fewer than eight were, from what a
+    /// call costs in a loop.
     #[serde(default)]
     pub profiler_s: Seconds,
     /// Time on a core between the begin and the end of `wall_s`, by all threads, outside of the kernel.

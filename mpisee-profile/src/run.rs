@@ -47,7 +47,7 @@ pub struct ControlInfo {
 }
 
 /// The profiler's overhead. Time added to `MPI_Init` and `MPI_Finalize` is in neither `time_s` nor the wall time. What recording
-/// costs is measured in the run, of one call in some thousand; if too few calls were, it is what they cost in a loop at
+/// costs is measured in the run, of about one call in a thousand; if too few calls were, it is what they cost in a loop at
 /// the begin of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProfilerInfo {
@@ -70,7 +70,7 @@ pub struct ProfilerInfo {
     /// Calls of which the overhead was measured, over all ranks; 0 if there were too few of them.
     #[serde(default)]
     pub sampled_calls: u64,
-    /// The same by the wall time of all ranks, from 0 to 1.
+    /// `time_s` by the wall time of all ranks, from 0 to 1.
     pub share_of_wall: f64,
     /// The method of collecting rows: `node`, from the segments of a node's ranks, by the last that came to the end of MPI;
     /// `tree`, by messages to rank 0; `recover`, from segments that ranks left; `mpi-io`, by all ranks, in earlier versions.

@@ -177,7 +177,7 @@ pub mod overhead {
     pub const THOUSAND_MESSAGES: usize = 1;
     /// Ticks of a thousand requests that are started and completed, beyond those of the calls.
     pub const THOUSAND_REQUESTS: usize = 2;
-    /// Ticks so far that went into naming communicators, waiting for the others included.
+    /// Ticks so far that went into naming communicators.
     pub const NAMING: usize = 3;
     /// Nanoseconds that the profiler added to `MPI_Init`.
     pub const INIT_NS: usize = 4;

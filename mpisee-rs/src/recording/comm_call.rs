@@ -31,7 +31,7 @@ use std::hint::black_box;
 use std::mem;
 use std::sync::atomic::Ordering;
 
-/// The call.
+/// A recorded call between its begin and its count; where it is dropped, the thread is in no call any more.
 pub struct CommCall {
     counter: CachedCounter,
     active_call: &'static Slot,
@@ -178,20 +178,20 @@ impl CommCall {
     /// As [`CommCall::time`] for a message, of which the segment says the peer and the tag.
     #[inline(always)]
     pub fn time_message<R>(&self, ends: Ends, make: impl FnOnce() -> R) -> (R, Ticks) {
-        self.tell(ends.word());
+        self.set_ends(ends.word());
         self.time(make)
     }
 
     /// As [`CommCall::time`] for a send and a receive in one.
     #[inline(always)]
     pub fn time_both<R>(&self, to: Ends, from: c_int, make: impl FnOnce() -> R) -> (R, Ticks) {
-        self.tell(awaited::both(to.peer(), from));
+        self.set_ends(awaited::both(to.peer(), from));
         self.time(make)
     }
 
     /// Stores with whom the call communicates, see [`awaited`]. Until the call is published, no reader looks at it.
     #[inline(always)]
-    fn tell(&self, ends: u64) {
+    fn set_ends(&self, ends: u64) {
         self.active_call.values[active_call::ENDS].store(ends, Ordering::Relaxed);
     }
 

@@ -317,8 +317,8 @@ impl Requests {
     }
 
     /// The request in `variable`, its communicator, and what it is ([`Kind::awaited`]), if it is active, counted, not persistent, and was
-    /// not cancelled. One with an aliased handle has to have been started there, and to have nothing left to count. None where several
-    /// threads call MPI.
+    /// not cancelled, with no sample of its message to be kept. One with an aliased handle has to have been started there, and to have nothing left
+    /// to count; other ones are not found where several threads call MPI.
     ///
     /// # Safety
     /// There is a request in `variable`.
