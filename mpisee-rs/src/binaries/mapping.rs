@@ -38,6 +38,7 @@ const MOST_HEADERS: usize = 32;
 /// An object that the loader has mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
+    /// Its addresses; of a program with holes between its segments, those of one segment.
     pub range: Range<usize>,
     /// The address of the loader's description.
     link_map: usize,
@@ -66,26 +67,11 @@ impl Mapping {
         room[..bytes].split(|&byte| byte == 0).next()
     }
 
-    /// The program headers; none if the file's header is not mapped where the object begins.
+    /// The program headers; none if the file's header is mapped neither where the object begins nor at its load bias, as that of
+    /// a program with holes is.
     pub fn headers(&self) -> Vec<libc::Elf64_Phdr> {
-        let mut bytes = [0; size_of::<libc::Elf64_Ehdr>()];
-        if read_memory(self.range.start, &mut bytes) != bytes.len() || !bytes.starts_with(b"\x7fELF") {
-            return Vec::new();
-        }
-        // SAFETY: the header consists of numbers, for which all bytes are valid, and need not be aligned to be read.
-        let file: libc::Elf64_Ehdr = unsafe { bytes.as_ptr().cast::<libc::Elf64_Ehdr>().read_unaligned() };
-        let count = usize::from(file.e_phnum);
-        let mut table = [0; MOST_HEADERS * size_of::<libc::Elf64_Phdr>()];
-        let Some(table) = table.get_mut(..count * size_of::<libc::Elf64_Phdr>()) else { return Vec::new() };
-        let from = self.range.start.wrapping_add(file.e_phoff as usize);
-        if usize::from(file.e_phentsize) != size_of::<libc::Elf64_Phdr>()
-            || read_memory(from, table) != table.len()
-        {
-            return Vec::new();
-        }
-        let headers = table.chunks_exact(size_of::<libc::Elf64_Phdr>());
-        // SAFETY: as above, of a program header, of which each piece has the size.
-        headers.map(|header| unsafe { header.as_ptr().cast::<libc::Elf64_Phdr>().read_unaligned() }).collect()
+        let starts = [Some(self.range.start), self.bias()];
+        starts.into_iter().flatten().find_map(headers_of_file_at).unwrap_or_default()
     }
 
     /// Returns whether the object stays there as long as the process runs.
@@ -104,6 +90,32 @@ impl Mapping {
         hasher.write(&head[..bytes]);
         hasher.finish()
     }
+}
+
+/// The program headers of the file whose header is at an address.
+fn headers_of_file_at(start: usize) -> Option<Vec<libc::Elf64_Phdr>> {
+    let mut bytes = [0; size_of::<libc::Elf64_Ehdr>()];
+    if read_memory(start, &mut bytes) != bytes.len() || !bytes.starts_with(b"\x7fELF") {
+        return None;
+    }
+    // SAFETY: the header consists of numbers, for which all bytes are valid, and need not be aligned to be read.
+    let file: libc::Elf64_Ehdr = unsafe { bytes.as_ptr().cast::<libc::Elf64_Ehdr>().read_unaligned() };
+    let count = usize::from(file.e_phnum);
+    let mut table = [0; MOST_HEADERS * size_of::<libc::Elf64_Phdr>()];
+    let table = table.get_mut(..count * size_of::<libc::Elf64_Phdr>())?;
+    let from = start.wrapping_add(file.e_phoff as usize);
+    if usize::from(file.e_phentsize) != size_of::<libc::Elf64_Phdr>()
+        || read_memory(from, table) != table.len()
+    {
+        return None;
+    }
+    let headers = table.chunks_exact(size_of::<libc::Elf64_Phdr>());
+    // SAFETY: as above, of a program header, of which each piece has the size.
+    Some(
+        headers
+            .map(|header| unsafe { header.as_ptr().cast::<libc::Elf64_Phdr>().read_unaligned() })
+            .collect(),
+    )
 }
 
 /// The loader's description at an address.
@@ -168,10 +180,10 @@ pub fn read_memory(from: usize, to: &mut [u8]) -> usize {
     if !IS_FORBIDDEN.load(Ordering::Relaxed) {
         match read_by_call(from, to) {
             Ok(bytes) => return bytes,
-            Err(error) => IS_FORBIDDEN.store(is_forbidden(&error), Ordering::Relaxed),
+            Err(error) if !is_forbidden(&error) => return 0,
+            Err(_) => IS_FORBIDDEN.store(true, Ordering::Relaxed),
         }
     }
-    // Also what the call could not read: two of some thousand runs did not find the program's headers, for a reason not known.
     read_by_file(from, to).unwrap_or(0)
 }
 
@@ -209,11 +221,12 @@ mod tests {
         let mapping = at(address).expect("it is loaded");
         assert!(mapping.range.contains(&address));
         assert_eq!(mapping.name(&mut [0; 64]), Some(&b""[..]));
-        let mut head = [0; HEAD_BYTES];
-        let read = [read_by_call, read_by_file].map(|read| read(mapping.range.start, &mut head));
-        assert!(head.starts_with(b"\x7fELF"), "{mapping:x?}: {read:?}");
-        let headers = mapping.headers();
-        assert!(headers.iter().any(|header| header.p_type == libc::PT_LOAD), "{headers:x?}: {read:?}");
+        // With holes between the program's segments, the loader has the range of each.
+        let of_segment = Mapping { range: address..address + 1, ..mapping.clone() };
+        for mapping in [&mapping, &of_segment] {
+            let range = mapped(mapping.bias().unwrap() as u64, &mapping.headers());
+            assert!(range.contains(&address), "{mapping:x?}: {range:x?}");
+        }
         assert_eq!(mapping.head(), 0, "it is never unloaded");
         assert_eq!(at(1), None);
     }
