@@ -82,12 +82,6 @@ impl Collective {
         })
     }
 
-    /// Returns whether one member is the root.
-    pub fn has_root(self) -> bool {
-        use Collective::*;
-        matches!(self, Bcast | Gather | Gatherv | Scatter | Scatterv | Reduce)
-    }
-
     /// Returns whether members communicate with neighbours only: here those on a ring, to the left and to the right.
     pub fn is_of_neighbours(self) -> bool {
         self >= Collective::NeighborAllgather

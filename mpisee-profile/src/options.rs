@@ -244,7 +244,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "instances",
         value: "N|all",
         default: "256",
-        help: "Of each collective operation on a communicator, keep when N calls began and ended, to show who waited; 0 for none",
+        help: "Keep the begin and end of N calls of each collective on each communicator, for `waits`; 0 keeps none",
         apply: |options, text| {
             options.instances = match text {
                 "all" => u64::MAX,
@@ -258,7 +258,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "messages",
         value: "N|all",
         default: "256",
-        help: "Of the messages with one tag between two ranks, keep when N were sent and received, to show who waited; 0 for none",
+        help: "Keep the send and receive times of N messages per sender, receiver and tag, for `waits`; 0 keeps none",
         apply: |options, text| {
             options.messages = match text {
                 "all" => u64::MAX,
@@ -272,7 +272,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "sites",
         value: "N",
         default: "4096",
-        help: "Count calls by the places in the program that make them, the first N of them; 0 to count them together",
+        help: "Count calls per call site, for up to N sites; 0 does not distinguish sites",
         apply: |options, text| match text.parse() {
             Ok(sites @ 0..=OperationAtSite::MOST_SITES) => {
                 options.sites = sites;
@@ -286,7 +286,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "collect",
         value: "auto|tree",
         default: "auto",
-        help: "How rows reach the profile: auto reads those of one node from its memory, tree sends them to rank 0 on one node, too",
+        help: "How rows are collected: auto reads the segments on one node and uses a tree across nodes; tree always uses the tree",
         apply: |options, text| {
             options.collect = match text {
                 "auto" => Collect::Auto,
@@ -309,7 +309,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu",
         value: "on|off",
         default: "off",
-        help: "Count what GPU kernels access on other devices, in other ranks and on the host; experimental: run on an H100 and an H200 alone",
+        help: "Count what GPU kernels access on other devices, in other ranks and on the host; experimental: tested on H100 and H200 only",
         apply: |options, text| on_or_off(text).map(|on| options.gpu = on),
     },
     Setting {
@@ -440,7 +440,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "wait",
         value: "SECONDS",
         default: "300",
-        help: "Wait in MPI_Finalize for ranks on other nodes, which may run without the profiler; then each node writes a profile",
+        help: "How long MPI_Finalize waits for ranks on other nodes, which may run without the profiler; after that each node writes its own profile",
         apply: |options, text| {
             options.wait_s = text.parse().map_err(|_| "is not a number of seconds".to_owned())?;
             Ok(())

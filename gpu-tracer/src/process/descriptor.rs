@@ -32,13 +32,13 @@ pub fn mark(file: c_int, number: u64, bytes: u64) -> Option<Descriptor> {
         if before.0.pid != 0 || before.1 != 0 || is_async(file) {
             return None;
         }
-        // SAFETY: the signal's number is a number, from 1 to 64.
+        // SAFETY: the command takes its number by value, and any value may be passed.
         if unsafe { libc::fcntl(file, F_SETSIG, wanted.1) } != 0 {
             return None;
         }
         // SAFETY: the owner is read.
         if unsafe { libc::fcntl(file, F_SETOWN_EX, &raw const own) } != 0 {
-            // SAFETY: as it was before.
+            // SAFETY: as with the number above.
             unsafe { libc::fcntl(file, F_SETSIG, 0) };
             return None;
         }

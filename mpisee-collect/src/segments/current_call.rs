@@ -87,28 +87,47 @@ pub fn is_collective(call: Call) -> bool {
         Kind::Collective => !operation.starts_request() && !name.ends_with("_init"),
         Kind::Communicator => [
             "MPI_Cart_create",
+            "MPI_Cart_map",
             "MPI_Cart_sub",
+            "MPI_Comm_accept",
+            "MPI_Comm_connect",
             "MPI_Comm_create",
             "MPI_Comm_disconnect",
             "MPI_Comm_dup",
             "MPI_Comm_dup_with_info",
             "MPI_Comm_free",
+            "MPI_Comm_set_info",
+            "MPI_Comm_spawn",
+            "MPI_Comm_spawn_multiple",
             "MPI_Comm_split",
             "MPI_Comm_split_type",
             "MPI_Dist_graph_create",
             "MPI_Dist_graph_create_adjacent",
             "MPI_Graph_create",
+            "MPI_Graph_map",
             "MPI_Intercomm_create",
             "MPI_Intercomm_merge",
         ]
         .contains(&name),
         Kind::OneSided => ["MPI_Win_create", "MPI_Win_create_dynamic", "MPI_Win_fence", "MPI_Win_free"]
             .into_iter()
-            .chain(["MPI_Win_allocate", "MPI_Win_allocate_shared"])
+            .chain(["MPI_Win_allocate", "MPI_Win_allocate_shared", "MPI_Win_set_info"])
             .any(|known| known == name),
         Kind::Io => {
-            let whole = ["MPI_File_open", "MPI_File_close", "MPI_File_set_size", "MPI_File_set_view"];
-            (whole.contains(&name) || name.ends_with("_all") || name.ends_with("_ordered"))
+            let whole = [
+                "MPI_File_close",
+                "MPI_File_open",
+                "MPI_File_preallocate",
+                "MPI_File_seek_shared",
+                "MPI_File_set_atomicity",
+                "MPI_File_set_info",
+                "MPI_File_set_size",
+                "MPI_File_set_view",
+                "MPI_File_sync",
+            ];
+            // Both halves of a split collective call are (MPI 4.1, 14.4.5).
+            let call = name.strip_suffix("_begin").or_else(|| name.strip_suffix("_end")).unwrap_or(name);
+            (whole.contains(&name) || call.ends_with("_all") || call.ends_with("_ordered"))
                 && !operation.starts_request()
         }
         Kind::PointToPoint | Kind::Completion | Kind::Probe => false,
@@ -321,6 +340,12 @@ mod tests {
             (Operation::CommCreateGroup, false),
             (Operation::WinFence, true),
             (Operation::WinLockAll, false),
+            (Operation::CommSpawn, true),
+            (Operation::FileSync, true),
+            (Operation::FileReadAtAllBegin, true),
+            (Operation::FileWriteAtAll, true),
+            (Operation::FileIwriteAtAll, false),
+            (Operation::FileSeek, false),
             (Operation::Recv, false),
             (Operation::Waitall, false),
         ] {

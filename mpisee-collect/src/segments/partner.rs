@@ -3,7 +3,7 @@
 use mpisee_profile::rows::End;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::awaited::{Awaited, Awaits, Peer};
-use mpisee_profile::{CommId, CommRank, WorldRank};
+use mpisee_profile::{CommId, WorldRank};
 use serde::{Deserialize, Serialize};
 
 /// The other end of a message.
@@ -88,14 +88,6 @@ impl Partner {
     pub fn in_world(self) -> Option<WorldRank> {
         match self {
             Partner::Rank { in_world, .. } => in_world.map(WorldRank::new),
-            Partner::Any | Partner::Nobody => None,
-        }
-    }
-
-    /// The rank in the communicator, of one process.
-    pub fn in_comm(self) -> Option<CommRank> {
-        match self {
-            Partner::Rank { rank, .. } => Some(CommRank::new(rank)),
             Partner::Any | Partner::Nobody => None,
         }
     }

@@ -223,7 +223,7 @@ fn tell_misfit(version: &str) {
         TOLD.call_once(|| {
             say(format_args!(
                 "this libmpisee.so is for {FLAVOUR}, the program runs {version}: nothing is recorded; start it by \
-                 the mpirun of that MPI, with the mpisee command, to which --flavour says what it cannot see of the program"
+                 that MPI's mpirun with the mpisee command; if mpisee takes the wrong MPI, name it by --flavour"
             ));
         });
     }

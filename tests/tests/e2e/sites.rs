@@ -68,10 +68,13 @@ fn lines(mpi: &Mpi, options: &str) -> PathBuf {
     mpi.compile_variant("sites/lines", &options.replace([' ', '-'], ""), &words)
 }
 
+/// Has holes between its segments, of which the loader has a range each then.
+const WITH_HOLES: &str = "-O1 -pie -Wl,-z,max-page-size=65536";
+
 #[test]
 fn each_call_is_counted_at_its_line() {
     on_each_mpi(|mpi| {
-        for how in ["-O2 -no-pie", "-O0 -pie", "-O3 -fomit-frame-pointer"] {
+        for how in ["-O2 -no-pie", "-O0 -pie", "-O3 -fomit-frame-pointer", WITH_HOLES] {
             let program = lines(mpi, how);
             let finished = Run::of(mpi, program.clone()).ranks(3).profiled();
             assert_eq!(counted(&finished.directory(), &program), printed(&finished), "{how}");
@@ -151,7 +154,7 @@ fn without_sites_calls_are_counted_together() {
 #[test]
 fn a_slow_call_has_its_whole_path() {
     on_each_mpi(|mpi| {
-        for how in ["-O2 -no-pie", "-O0 -pie", "-O2 -fomit-frame-pointer -pie"] {
+        for how in ["-O2 -no-pie", "-O0 -pie", "-O2 -fomit-frame-pointer -pie", WITH_HOLES] {
             let program = lines(mpi, how);
             let finished = Run::of(mpi, program.clone()).ranks(2).argument("slow").profiled();
             let directory = finished.directory();

@@ -139,7 +139,7 @@ impl AliasedHandles {
     #[inline(always)]
     pub fn take_by_variable(&self, key: u64, variable: usize) -> Option<Owner> {
         let owner = self.find_by_variable(key, variable)?;
-        // SAFETY: as above.
+        // SAFETY: an entry is found only while one thread calls MPI: after `share`, none is ever stored here.
         unsafe { (&mut *self.by_variable.get())[index(variable)].key = 0 };
         self.count_by_variable(usize::MAX);
         Some(owner)

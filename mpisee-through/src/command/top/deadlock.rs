@@ -429,7 +429,7 @@ fn runs_callbacks(call: Call) -> bool {
     matches!(call, Call::Finalize | Call::Operation(Operation::CommDup | Operation::CommDupWithInfo))
 }
 
-/// Returns whether no member leaves the collective before all have come, whatever its arguments.
+/// Returns whether no member that does not return at once, as with counts of zero, leaves the collective before all have come.
 fn synchronises(call: Call) -> bool {
     use Operation as Op;
     match call {
