@@ -87,7 +87,9 @@ fn time_without_recording_is_not_time_outside_of_mpi() {
         assert!((3.8..6.0).contains(&unrecorded_s), "of two ranks, {unrecorded_s}");
         let shown = through(&place, &line);
         let phases = shown["phases"].as_array().expect("a list");
-        let names: Vec<&str> = phases.iter().filter_map(|phase| phase["name"].as_str()).collect();
+        let mut names: Vec<&str> = phases.iter().filter_map(|phase| phase["name"].as_str()).collect();
+        // An interval in which the machine stood still may part a phase in two.
+        names.dedup();
         assert_eq!(names.iter().filter(|name| **name == "not recorded").count(), 1, "{names:?}");
     });
 }
