@@ -69,7 +69,7 @@ impl Overhead {
     }
 }
 
-/// The number of calls of one weight whose mean has the error of that of so many: the first stand for fewer calls than later ones.
+/// The number of measured calls of equal weight whose mean has the same error: the first stand for fewer calls than later ones.
 fn of_one_weight(samples: u64) -> f64 {
     let different = (sampled::MEASURED_PER_DOUBLING * sampled::DOUBLINGS).min(samples);
     let weights = (0..different).map(|before| sampled::stands_for(before) as f64);

@@ -12,6 +12,11 @@ const CALLS: u64 = 1000;
 
 /// The overhead of a rank with a thousand Barriers that measured `measured` of them, each of `ticks`, and `hidden` ticks for each.
 fn overhead_of(measured: &[i64], hidden: i64) -> Overhead {
+    overhead_with(measured, hidden, 0)
+}
+
+/// The same with `rare` ticks of what is measured each time.
+fn overhead_with(measured: &[i64], hidden: i64, rare: u64) -> Overhead {
     let owner = Owner { pid: 1, host: "node0", world_rank: 0, world_size: 1 };
     let key = CallKey {
         communicator: CommId::WORLD,
@@ -34,6 +39,7 @@ fn overhead_of(measured: &[i64], hidden: i64) -> Overhead {
     );
     set(sampled::HIDDEN_TICKS, (50 * count * hidden).cast_unsigned());
     words.set(offset_of!(Header, overhead) + 8 * overhead::THOUSAND_CALLS, 33_000);
+    words.set(offset_of!(Header, overhead) + 8 * overhead::RARE, rare);
     let snapshot = Snapshot::read(words.words()).unwrap();
     Overhead::of(&snapshot, |ticks: Ticks| Seconds(ticks.get() as f64))
 }
@@ -67,6 +73,31 @@ fn calls_that_differ_widen_the_range() {
     assert!((overhead.estimate_s.0 - 1e3 * mean).abs() < 1.0, "{overhead:?}");
     let error = (overhead.high_s.0 / 1.2 - 1e3 * mean) / 1.96;
     assert!((9000.0..10_000.0).contains(&error), "{error}");
+}
+
+#[test]
+fn what_is_rare_is_added_as_it_was_measured() {
+    for calls in [7, 16] {
+        let (without, with) = (overhead_of(&vec![40; calls], 3), overhead_with(&vec![40; calls], 3, 5_003));
+        for (one, other) in [
+            (without.low_s, with.low_s),
+            (without.estimate_s, with.estimate_s),
+            (without.high_s, with.high_s),
+        ] {
+            assert_eq!(other.0 - one.0, 5_003.0, "{calls} measured calls");
+        }
+    }
+}
+
+#[test]
+fn the_first_measured_calls_weigh_less_than_later_ones() {
+    // Of 16, 32, … 1024 calls, eight measured ones each: as good as 23.6 of one weight.
+    let overhead = overhead_of(&[40; 56], 20);
+    let weights = (4..=10).map(|power| f64::from(1 << power));
+    let (sum, squares) =
+        weights.fold((0.0, 0.0), |(sum, squares), it| (sum + 8.0 * it, squares + 8.0 * it * it));
+    let of_hidden = (overhead.high_s.0 - 48e3) / 20e3;
+    assert!((of_hidden - 1.0 - 1.96 / (sum * sum / squares).sqrt()).abs() < 1e-3, "{of_hidden}");
 }
 
 #[test]

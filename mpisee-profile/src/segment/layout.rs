@@ -188,8 +188,8 @@ pub mod overhead {
 /// Indices into [`Header::sampled`]: what calls took that were measured, one of some, between the begin of recording and the call
 /// to MPI, and between that and the end of recording. Ticks may be negative: what measuring itself takes is subtracted.
 pub mod sampled {
-    /// Calls for which a measured one stands at first, on average: few, so that short programs have some. As many again after each so many that
-    /// were measured, at most about a thousand.
+    /// Calls for which a measured one stands at first, on average: few, so that short programs have some. The number doubles as calls are measured,
+    /// up to about a thousand.
     pub const FIRST_STANDS_FOR: u64 = 16;
     /// Measured calls from one doubling to the next.
     pub const MEASURED_PER_DOUBLING: u64 = 8;
