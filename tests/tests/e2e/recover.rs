@@ -32,9 +32,10 @@ fn run(place: &Place, mpi: &Mpi, name: &str, arguments: [&str; 3]) {
     let others = place.left();
     let output = within(LIMIT, &mut command(place, mpi, name, arguments));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && !said.contains("not so"), "{arguments:?}\n{said}");
+    let seen = || format!("{arguments:?}: {}\n{said}{}", output.status, String::from_utf8_lossy(&output.stdout));
+    assert!(!output.status.success() && !said.contains("not so"), "{}", seen());
     let tells = said.contains(" aborts the run; what the ranks counted is kept in ");
-    assert_eq!(tells, arguments[0] == "abort", "{arguments:?}\n{said}");
+    assert_eq!(tells, arguments[0] == "abort", "{}", seen());
     place.wait_for_ranks(&others);
 }
 
