@@ -9,7 +9,7 @@ use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::{Header, state};
 use mpisee_profile::segment::log::{Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, Key, OperationAtSite, file_name};
+use mpisee_profile::segment::{CallKey, OperationAtSite, SlotKey, file_name};
 use mpisee_profile::{CommId, CommRank, Operation, RegionId};
 use std::fs::{File, OpenOptions};
 use std::mem::offset_of;
@@ -161,7 +161,7 @@ fn log(watched: &Watched) -> Vec<Record> {
     (0..watched.communicators + 1).map(comm).chain([name]).collect()
 }
 
-fn counters(watched: &Watched, round: u64) -> Vec<(Key, [u64; 6])> {
+fn counters(watched: &Watched, round: u64) -> Vec<(SlotKey, [u64; 6])> {
     let mut slots = Vec::new();
     for comm in (0..=watched.communicators).filter(|&comm| comm != 1) {
         for operation in OPERATIONS {

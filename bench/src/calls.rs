@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
-use xtask::build::Wanted;
+use xtask::build::MpiSelection;
 use xtask::flavour::Flavour;
 use xtask::{dist, launch, mpi, root};
 
@@ -48,7 +48,7 @@ struct Row {
 
 /// Runs everything `rounds` times for each MPI and prints what the quickest rounds took: each figure of a round is a
 /// median already, and what disturbs a whole round only adds to it.
-pub fn calls(wanted: &Wanted, rounds: usize) -> Result<()> {
+pub fn calls(wanted: &MpiSelection, rounds: usize) -> Result<()> {
     ensure!(rounds > 0, "--rounds 0 measures nothing");
     dist::dist(wanted, false)?;
     for flavour in mpi::find(wanted.mpicc())? {

@@ -14,7 +14,7 @@ use anyhow::Result;
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use xtask::build::Wanted;
+use xtask::build::MpiSelection;
 
 /// Measure what mpisee costs; each on an idle machine.
 #[derive(Parser)]
@@ -23,7 +23,7 @@ enum Benchmark {
     /// Measure what the profiler adds to an MPI call, for every MPI found
     Calls {
         #[command(flatten)]
-        wanted: Wanted,
+        wanted: MpiSelection,
         /// How often everything is run, without and with the profiler in turns
         #[arg(long, default_value_t = 5)]
         rounds: usize,

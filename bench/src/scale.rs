@@ -6,7 +6,7 @@ use clap::Args;
 use mpisee_profile::Profile;
 use std::path::PathBuf;
 use std::process::Stdio;
-use xtask::build::Wanted;
+use xtask::build::MpiSelection;
 use xtask::flavour::{Family, Flavour};
 use xtask::{launch, mpi};
 
@@ -20,7 +20,7 @@ const MOST_RATIO: f64 = 1.2;
 #[derive(Args)]
 pub struct Scaled {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: MpiSelection,
     /// Numbers of ranks
     #[arg(long, value_delimiter = ',', default_values_t = [8, 32, 128])]
     ranks: Vec<u32>,

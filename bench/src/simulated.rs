@@ -17,7 +17,7 @@ use mpisee_profile::segment::Moment;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::log::{Created, NONE, Record, Run, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, Key, OperationAtSite, PeerKey, Snapshot};
+use mpisee_profile::segment::{CallKey, OperationAtSite, PeerKey, SlotKey, Snapshot};
 use mpisee_profile::{CommId, CommRank, FORMAT_VERSION, Operation, RankSet, RegionId, Ticks, WorldRank};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -163,7 +163,7 @@ impl Program {
             Owner { pid: 1000 + rank % PER_NODE, host: &host, world_rank: rank, world_size: self.ranks };
         let comms = self.comms(rank);
         let mut records: Vec<Record> = Vec::new();
-        let mut counters: Vec<(Key, [u64; 6])> = Vec::new();
+        let mut counters: Vec<(SlotKey, [u64; 6])> = Vec::new();
         for comm in &comms {
             let id = comm.created.id;
             records.push(Record::Created(comm.created.clone()));
@@ -177,8 +177,10 @@ impl Program {
             counters.extend(messages(id, comm));
         }
         records.push(Record::Region { id: SOLVER, parent: RegionId::OUTSIDE, name: "solver".to_owned() });
-        counters
-            .push((Key::region(SOLVER), [10, WALL_NS / 2 + u64::from(rank % 89) * 1_000_001, 0, 0, 0, 0]));
+        counters.push((
+            SlotKey::region(SOLVER),
+            [10, WALL_NS / 2 + u64::from(rank % 89) * 1_000_001, 0, 0, 0, 0],
+        ));
         Words::new(owner).log(&records).counters(&counters)
     }
 
@@ -259,7 +261,7 @@ impl Program {
 }
 
 /// Five operations of three sizes, some in a region. Times are pseudo-random, and not the same on any two ranks.
-fn calls(rank: u32, communicator: CommId) -> impl Iterator<Item = (Key, [u64; 6])> {
+fn calls(rank: u32, communicator: CommId) -> impl Iterator<Item = (SlotKey, [u64; 6])> {
     let operations =
         [Operation::Allreduce, Operation::Bcast, Operation::Alltoallv, Operation::Barrier, Operation::Isend];
     let sizes = [0u64, 900, 70_000];
@@ -283,7 +285,7 @@ fn calls(rank: u32, communicator: CommId) -> impl Iterator<Item = (Key, [u64; 6]
 }
 
 /// Each neighbour sends as much as it receives.
-fn messages(communicator: CommId, comm: &Comm) -> impl Iterator<Item = (Key, [u64; 6])> {
+fn messages(communicator: CommId, comm: &Comm) -> impl Iterator<Item = (SlotKey, [u64; 6])> {
     let sent = 300 + u64::from(comm.size % 5);
     let key = move |&peer: &u32| PeerKey { communicator, peer: CommRank::new(peer) }.pack();
     comm.neighbours.iter().map(move |peer| (key(peer), [sent, sent * 900, sent, sent * 900, 0, 0]))

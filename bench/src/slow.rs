@@ -6,7 +6,7 @@ use clap::Args;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::PathRow;
 use std::path::Path;
-use xtask::build::Wanted;
+use xtask::build::MpiSelection;
 use xtask::flavour::Flavour;
 use xtask::{launch, mpi};
 
@@ -14,7 +14,7 @@ use xtask::{launch, mpi};
 #[derive(Args)]
 pub struct SlowCalls {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: MpiSelection,
     /// How many pairs of runs, without and with the profiler
     #[arg(long, default_value_t = 20)]
     pairs: usize,

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use mpisee_profile::Profile;
 use std::path::Path;
-use xtask::build::Wanted;
+use xtask::build::MpiSelection;
 use xtask::flavour::Flavour;
 use xtask::{dist, launch, mpi};
 
@@ -28,7 +28,7 @@ const CASES: [(&str, u64, u64); 12] = [
 #[derive(Args)]
 pub struct Compared {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: MpiSelection,
     /// How many pairs of runs of each case, without and with the profiler
     #[arg(long, default_value_t = 7)]
     pairs: usize,

@@ -3,7 +3,7 @@
 use mpisee_bench::language::Program;
 use mpisee_collect::files::parts;
 use mpisee_collect::gpu;
-use mpisee_collect::segments::{Clock, Place, collected, of_snapshot};
+use mpisee_collect::segments::{CallLocation, Clock, collected, of_snapshot};
 use mpisee_collect::wire::Message;
 use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::gpu::{GpuFile, MAGIC as GPU_MAGIC};
@@ -59,7 +59,7 @@ pub fn segment(input: &[u8]) {
     assert!(rows[0].ends_with(b"\n"), "there is a row of the rank");
     name_of(words.as_slice(), CommId::NONE);
     let clock = Clock::of_ended(&snapshot, snapshot.last_known().ticks);
-    let calls = of_snapshot(&snapshot, &names(&snapshot), &clock, |_| Place::default());
+    let calls = of_snapshot(&snapshot, &names(&snapshot), &clock, |_| CallLocation::default());
     for place in collected([(snapshot.world_rank, false, calls.as_slice())]) {
         assert!(place.call.is_none_or(|call| call.name().starts_with("MPI")));
     }
@@ -92,7 +92,7 @@ pub fn kernels(input: &[u8]) {
     let bytes: Vec<u8> = GPU_MAGIC.iter().chain(input).copied().collect();
     let Ok(file) = GpuFile::parse(&bytes) else { return };
     let parts = gpu::parts(&file, 3);
-    let rows = parts.iter().filter(|part| matches!(part, gpu::Part::Row(..))).count();
+    let rows = parts.iter().filter(|part| matches!(part, gpu::GpuRecord::Row(..))).count();
     gpu::binaries(&parts);
     assert_eq!(gpu::join(parts).0.len(), rows);
 }

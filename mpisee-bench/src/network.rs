@@ -1,7 +1,7 @@
 //! The models of a `network.json` for people, and its points for programs.
 
 use crate::output::{aligned, digits, size};
-use mpisee_profile::network::{InterfaceScheme, LACKING_FROM, Network, PairModel, Segment};
+use mpisee_profile::network::{InterfaceScheme, LACKING_FROM, Network, PairModel, SizeRange};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -70,7 +70,7 @@ fn of_pair(pair: &PairModel, memory: Option<&str>) -> String {
         digits(1e-9 / pair.gap_per_byte_s),
     );
     let heads = ["  From", "to", "Latency µs", "GB/s"].map(str::to_owned);
-    let row = |it: &Segment| {
+    let row = |it: &SizeRange| {
         let rate = if it.per_byte_s > 0.0 { digits(1e-9 / it.per_byte_s) } else { "-".to_owned() };
         [format!("  {}", size(it.from_bytes)), size(it.to_bytes), digits(it.latency_s * 1e6), rate]
     };

@@ -10,7 +10,7 @@ use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::{Moment, Snapshot};
-use mpisee_profile::segment::{InstancesKey, Key};
+use mpisee_profile::segment::{InstancesKey, SlotKey};
 use mpisee_profile::{CommRank, Operation, WorldRank};
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ pub struct Arrivals {
 impl Arrivals {
     /// The rows of a process whose recording ended at `end`; `names` are those of its communicators.
     pub(crate) fn new(snapshot: &Snapshot, names: &[String], end: Moment) -> Arrivals {
-        let mut counted: Vec<(Key, InstancesKey)> = snapshot
+        let mut counted: Vec<(SlotKey, InstancesKey)> = snapshot
             .counters
             .keys()
             .filter_map(|&key| match key.meaning() {
@@ -82,7 +82,7 @@ struct Rank<'s> {
 
 impl Rank<'_> {
     /// Adds the rows of one operation on a communicator.
-    fn add(&self, key: Key, instances: InstancesKey, rows: &mut Arrivals) -> Option<()> {
+    fn add(&self, key: SlotKey, instances: InstancesKey, rows: &mut Arrivals) -> Option<()> {
         let comm = self.names.get(instances.communicator.index())?;
         let operation = Operation::from_index(u64::from(instances.operation))?.name();
         let values = self.snapshot.counters.get(&key)?;

@@ -4,7 +4,7 @@ use crate::node_clock::NodeClock;
 use mpisee_profile::Ticks;
 use mpisee_profile::rows::{MessageRow, StreamRow};
 use mpisee_profile::segment::instances::{INSTANCES, Sample, Subject};
-use mpisee_profile::segment::key::{Key, Meaning};
+use mpisee_profile::segment::key::{Meaning, SlotKey};
 use mpisee_profile::segment::snapshot::Snapshot;
 use mpisee_profile::segment::streams::{COMMUNICATOR, IS_UNORDERED, PEER_AND_TAG, Stream, recorded};
 
@@ -23,7 +23,7 @@ pub fn rows(snapshot: &Snapshot, names: &[String], clock: &NodeClock) -> Message
         Some(Meaning::Stream(number)) => row(snapshot, names, number, values).map(|row| (key, row)),
         _ => None,
     });
-    let mut streams: Vec<(Key, StreamRow)> = streams.collect();
+    let mut streams: Vec<(SlotKey, StreamRow)> = streams.collect();
     streams.sort_unstable_by(|(_, left), (_, right)| order(left).cmp(&order(right)));
     let mut rows = Messages::default();
     for (key, mut stream) in streams {
@@ -46,7 +46,7 @@ fn row(snapshot: &Snapshot, names: &[String], number: u32, values: &[u64; 6]) ->
     let peer = snapshot.world_rank_of(stream.communicator, stream.peer);
     let messages = values[INSTANCES];
     let peer = peer.filter(|_| messages > 0)?;
-    let switched = snapshot.counters.get(&Key::recorded(number));
+    let switched = snapshot.counters.get(&SlotKey::recorded(number));
     Some(StreamRow {
         comm: names.get(stream.communicator.index())?.clone(),
         rank: snapshot.world_rank.get(),

@@ -2,13 +2,13 @@
 
 use crate::Aggregate;
 use crate::files::{Files, parts};
-use crate::gpu::{Exports, Part};
+use crate::gpu::{Exports, GpuRecord};
 use crate::nodes::Nodes;
 use crate::overhead::call_ns;
 use crate::rank_tables::{RankTables, is_merged};
 use crate::run::{FirstRank, RunSums, set_incomplete};
 use crate::segments::{
-    Clock, Collected, CurrentCall, Place, Segment, WorldSegments, collected, missing, of_snapshot,
+    CallLocation, Clock, Collected, CurrentCall, Segment, WorldSegments, collected, missing, of_snapshot,
 };
 use anyhow::{Context, Result, bail};
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 /// Settings of the caller that override those of the program.
 #[derive(Clone, Copy)]
-pub struct Wish<'w> {
+pub struct Overrides<'w> {
     /// The directory wanted for the profile.
     pub output: Option<&'w Path>,
     /// The number of ranks above which it is aggregated.
@@ -51,7 +51,7 @@ pub type Unreadable<'w> = (&'w Segment, String);
 /// Writes the profile of the processes that ended; none if no segment can be read.
 pub fn recover<'w>(
     world: &'w WorldSegments,
-    wish: Wish,
+    wish: Overrides,
 ) -> Result<(Option<Recovered<'w>>, Vec<Unreadable<'w>>)> {
     let mut writing: Option<Writing> = None;
     let mut recovered = Vec::new();
@@ -180,7 +180,7 @@ fn with_kernels(tables: RankTables, snapshot: &Snapshot, segment: &Segment) -> R
     // Counts of calls are worth having without those of kernels.
     let kernels = segment.gpu().unwrap_or_else(|why| {
         let text = format!("what its GPU kernels accessed is lost: {why:#}");
-        vec![Part::Note { rank: snapshot.world_rank.get(), text }]
+        vec![GpuRecord::Note { rank: snapshot.world_rank.get(), text }]
     });
     Ok(tables.with_kernels(kernels))
 }
@@ -266,9 +266,9 @@ impl Writing {
         let clock = Clock::of_ended(snapshot, snapshot.last_known().ticks);
         self.last.push(Last {
             rank: snapshot.world_rank,
-            calls: of_snapshot(snapshot, &names(snapshot), &clock, |active| Place {
+            calls: of_snapshot(snapshot, &names(snapshot), &clock, |active| CallLocation {
                 site: snapshot.code_of(active).and_then(|code| snapshot.site_id(&code)),
-                ..Place::default()
+                ..CallLocation::default()
             }),
             clock,
             clocked_by: (snapshot.boot, snapshot.ticks_are_tsc),

@@ -1,7 +1,7 @@
 //! From a snapshot to the rows of the profile directory.
 
 use crate::arrivals::Arrivals;
-use crate::gpu::{Part, name_communicators};
+use crate::gpu::{GpuRecord, name_communicators};
 use crate::overhead::Overhead;
 use crate::site_tables::SiteTables;
 use crate::ticks::seconds_per_tick;
@@ -10,7 +10,7 @@ use mpisee_profile::rows::{
     CallRow, CommRow, Cpus, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, VariableRow,
 };
 use mpisee_profile::segment::device_fact::DeviceFact;
-use mpisee_profile::segment::key::{CallKey, Key, Meaning, PeerKey, class_bounds};
+use mpisee_profile::segment::key::{CallKey, Meaning, PeerKey, SlotKey, class_bounds};
 use mpisee_profile::segment::layout::{call, peer, region, shared_row, variable};
 use mpisee_profile::segment::log::{Created, Runs};
 use mpisee_profile::segment::membership::{has_elided_members, reports, reports_side};
@@ -46,7 +46,7 @@ pub struct RankTables {
     /// The GPUs that it sees, and what its node has near them.
     pub devices: Vec<DeviceFact>,
     /// Accesses of its GPU kernels, and copies, which the caller reads from another file than the segment.
-    pub gpu: Vec<Part>,
+    pub gpu: Vec<GpuRecord>,
     /// The names of its communicators, by number.
     pub names: Vec<String>,
 }
@@ -74,10 +74,10 @@ impl RankTables {
     }
 
     /// With what the process's GPU kernels accessed, and the devices that ran them.
-    pub fn with_kernels(mut self, mut parts: Vec<Part>) -> Self {
+    pub fn with_kernels(mut self, mut parts: Vec<GpuRecord>) -> Self {
         let mut devices = BTreeSet::new();
         parts.retain(|part| {
-            let Part::Device(device) = part else { return true };
+            let GpuRecord::Device(device) = part else { return true };
             devices.insert(device.clone());
             false
         });
@@ -243,7 +243,7 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
         })
     }
 
-    fn variable(&self, key: Key, values: &[u64; 6]) -> Option<VariableRow> {
+    fn variable(&self, key: SlotKey, values: &[u64; 6]) -> Option<VariableRow> {
         let Some(Meaning::Variable(number, region)) = key.meaning() else { return None };
         let info = self.snapshot.program.variables.get(usize::from(number))?;
         let real = |which: usize| Some(f64::from_bits(values[which])).filter(|number| number.is_finite());
@@ -311,7 +311,7 @@ fn grows(class: &str) -> bool {
 }
 
 /// The order of rows: by communicator, region, operation, size and site; what is not about calls comes by its key.
-fn order(snapshot: &Snapshot, key: Key) -> (Option<(CommId, RegionId, u16, u8)>, Key) {
+fn order(snapshot: &Snapshot, key: SlotKey) -> (Option<(CommId, RegionId, u16, u8)>, SlotKey) {
     let Some(Meaning::Call(call)) = key.meaning() else { return (None, key) };
     let operation = snapshot.operation_at(call.operation).map_or(u16::MAX, |(operation, _)| operation as u16);
     (Some((call.communicator, call.region, operation, call.size_class)), key)
@@ -399,7 +399,7 @@ fn between(created: &Created, names: &[String]) -> String {
 fn number_and_freed(snapshot: &Snapshot, communicator: &Communicator) -> (u64, bool) {
     let Some(kind) = communicator.shared_row else { return (1, communicator.freed) };
     let values =
-        snapshot.counters.get(&Key::shared_row(communicator.created.id)).copied().unwrap_or_default();
+        snapshot.counters.get(&SlotKey::shared_row(communicator.created.id)).copied().unwrap_or_default();
     let number = values[if kind == SharedRow::Alike { shared_row::CREATED } else { shared_row::REPORTED }];
     (number, values[shared_row::FREED] == values[shared_row::CREATED])
 }

@@ -10,7 +10,7 @@ use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::log::{Created, NONE, Record};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, CpuReading, Key, OperationAtSite, PeerKey, Snapshot};
+use mpisee_profile::segment::{CallKey, CpuReading, OperationAtSite, PeerKey, SlotKey, Snapshot};
 use mpisee_profile::writer::to_csv;
 use mpisee_profile::{CommId, CommRank, Operation, RankSet, RegionId, Ticks, WorldRank};
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ fn created(id: u32, parent: u32, letter: u8, n: u32, r: Option<u32>, rank: u32, 
 }
 
 /// The key of messages to and from a peer.
-fn peer(communicator: u32, rank: u32) -> Key {
+fn peer(communicator: u32, rank: u32) -> SlotKey {
     PeerKey { communicator: CommId::new(communicator), peer: CommRank::new(rank) }.pack()
 }
 
@@ -53,7 +53,7 @@ fn rank(rank: u32) -> Aggregate {
         (call(2, Operation::Allreduce, 8, 1), [3, 24, 31, 6, 20, 0]),
         (call(3, Operation::Send, 8, 0), [1, 8, time / 2, 3, 500, 0]),
         (peer(3, 1 - place % 2), [1, 8, 1, 8, 0, 0]),
-        (Key::region(RegionId::new(1)), [2, 4000 + u64::from(rank), 0, 0, 0, 0]),
+        (SlotKey::region(RegionId::new(1)), [2, 4000 + u64::from(rank), 0, 0, 0, 0]),
     ];
     if rank == 7 {
         counters.push((call(0, Operation::Bcast, 64, 0), [1, 64, 5, 6, 5, 0]));

@@ -3,11 +3,11 @@
 use mpisee_collect::process;
 use mpisee_collect::segments::{CallSums, Followed, find, own_user};
 use mpisee_profile::rows::Memory;
-use mpisee_profile::segment::active_call::{self, Call};
+use mpisee_profile::segment::active_call::{self, CurrentFunction};
 use mpisee_profile::segment::layout::{HEADER_BYTES, Header, state};
 use mpisee_profile::segment::log::{Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, Key, OperationAtSite, file_name};
+use mpisee_profile::segment::{CallKey, OperationAtSite, SlotKey, file_name};
 use mpisee_profile::{CommId, CommRank, Operation, RegionId};
 use proptest::prelude::*;
 use std::mem::offset_of;
@@ -33,7 +33,7 @@ fn created(id: u32, letter: u8, r: Option<u32>) -> Record {
     Record::Created(Created { parent, letter, n: 1, r: r.map(CommRank::new), operation, ..world })
 }
 
-fn key(comm: u32, operation: Operation, size_class: u8) -> Key {
+fn key(comm: u32, operation: Operation, size_class: u8) -> SlotKey {
     let (communicator, region) = (CommId::new(comm), RegionId::OUTSIDE);
     let operation = OperationAtSite::of(operation);
     CallKey { communicator, region, operation, size_class, memory: Memory::Host }.pack()
@@ -78,7 +78,7 @@ fn rows(followed: &Followed, sums: &[CallSums]) -> Vec<(String, &'static str, Ca
 fn what_is_new_is_added_at_each_reading() {
     let begun = header().log(&[created(0, 0, None), created(1, 0, None)]);
     let send = key(0, Operation::Send, 4);
-    let first = begun.counters(&[(send, [2, 16, 500, 0, 0, 0]), (Key::nothing(0), [9; 6])]);
+    let first = begun.counters(&[(send, [2, 16, 500, 0, 0, 0]), (SlotKey::nothing(0), [9; 6])]);
     let place = Place::with(&first);
     let mut followed = place.follow().unwrap();
     let mut read = Vec::new();
@@ -108,11 +108,11 @@ fn what_is_new_is_added_at_each_reading() {
 
 #[test]
 fn a_call_that_goes_on_has_its_time_so_far() {
-    let place = active_call::pack(Call::Operation(Operation::Recv), CommId::WORLD);
+    let place = active_call::pack(CurrentFunction::Operation(Operation::Recv), CommId::WORLD);
     let words = header().log(&[created(0, 0, None)]);
     let mut words = words.counters(&[
         (key(0, Operation::Recv, 3), [1, 4, 1000, 0, 0, 0]),
-        (Key::ACTIVE_CALL, [place, 1, 0, 0, 0, 0]),
+        (SlotKey::ACTIVE_CALL, [place, 1, 0, 0, 0, 0]),
     ]);
     let file = Place::with(&words);
     let mut followed = file.follow().unwrap();
@@ -170,10 +170,10 @@ proptest! {
         at in 0usize..200, value: u64, small in 0u64..4096, is_small: bool, again in 0usize..200,
     ) {
         let words = header().log(&[created(0, 0, None), created(1, 0, None), created(2, b's', Some(0))]);
-        let active = active_call::pack(Call::Operation(Operation::Recv), CommId::WORLD);
+        let active = active_call::pack(CurrentFunction::Operation(Operation::Recv), CommId::WORLD);
         let mut words = words.counters(&[
             (key(2, Operation::Bcast, 0), [1, 0, 70, 0, 0, 0]),
-            (Key::ACTIVE_CALL, [active, 1, 0, 0, 0, 0]),
+            (SlotKey::ACTIVE_CALL, [active, 1, 0, 0, 0, 0]),
         ]);
         let place = Place::with(&words);
         let mut followed = place.follow().unwrap();

@@ -8,7 +8,7 @@ use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::{HEADER_BYTES, Header, Slot};
 use mpisee_profile::segment::log::{Code, Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, CpuReading, Key, Moment, OperationAtSite, PeerKey, Snapshot};
+use mpisee_profile::segment::{CallKey, CpuReading, Moment, OperationAtSite, PeerKey, SlotKey, Snapshot};
 use mpisee_profile::writer::to_csv;
 use mpisee_profile::{CommId, CommRank, Operation, ProfileError, RegionId, Ticks, WorldRank, rows::Memory};
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ fn runs_of<const COUNT: usize>(ranks: [u32; COUNT]) -> Runs {
 }
 
 /// The key of messages to and from a peer.
-fn peer(communicator: u32, rank: u32) -> Key {
+fn peer(communicator: u32, rank: u32) -> SlotKey {
     PeerKey { communicator: CommId::new(communicator), peer: CommRank::new(rank) }.pack()
 }
 
@@ -86,8 +86,8 @@ fn valid() -> Words {
             (key.pack(), [5, 40, 900, 101, 300, 0]),
             (peer(3, 1), [2, 16, 1, 8, 0, 0]),
             (peer(4, 5), [1, 32, 0, 0, 23, 0]),
-            (Key::region(RegionId::new(1)), [1, 5000, 0, 0, 0, 0]),
-            (Key::region(RegionId::new(2)), [2, 3000, 7, 0, 0, 0]),
+            (SlotKey::region(RegionId::new(1)), [1, 5000, 0, 0, 0, 0]),
+            (SlotKey::region(RegionId::new(2)), [2, 3000, 7, 0, 0, 0]),
         ])
         .log(&[
             Record::Label { id: CommId::new(2), text: "rows".to_owned() },
@@ -258,7 +258,8 @@ fn a_segment_that_is_cut_off_says_so_or_is_short() {
 #[test]
 fn a_slot_that_its_owner_never_finished_is_read_as_it_is() {
     let mut words = valid();
-    let slot = words.words().iter().position(|&word| Key(word) == Key::region(RegionId::new(1))).unwrap();
+    let slot =
+        words.words().iter().position(|&word| SlotKey(word) == SlotKey::region(RegionId::new(1))).unwrap();
     words.words_mut()[slot + offset_of!(Slot, sequence) / 8] = 1;
     assert_eq!(read(words.words()).unwrap().regions.len(), 2);
 }

@@ -60,7 +60,7 @@ pub enum Made {
         /// `+` after it: the row of this one and of all like ones that follow.
         is_shared: bool,
         /// The part, of those that the call created; `None` where it creates only one.
-        part: Option<Part>,
+        part: Option<Sibling>,
         /// Digest of groups and tag, for a creation that is not collective over the parent.
         digest: Option<Digest>,
     },
@@ -68,7 +68,7 @@ pub enum Made {
 
 /// One of several communicators that one call created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum Sibling {
     /// The one whose smallest rank in the parent is this.
     Rank(u32),
     /// `*`: each of them, in the name of a family.
@@ -121,7 +121,7 @@ impl CommName {
     }
 
     /// The part that it is, of those that its creating call made.
-    pub fn part(&self) -> Option<Part> {
+    pub fn part(&self) -> Option<Sibling> {
         match self.last()? {
             Made::Numbered { part, .. } => part,
             Made::Changing => None,
@@ -133,7 +133,7 @@ impl CommName {
     pub fn pattern(&self) -> CommName {
         self.mapped(|made| match made {
             Made::Numbered { number, is_shared, part: Some(_), digest: None } => {
-                Made::Numbered { number, is_shared, part: Some(Part::Any), digest: None }
+                Made::Numbered { number, is_shared, part: Some(Sibling::Any), digest: None }
             }
             other => other,
         })
@@ -144,7 +144,7 @@ impl CommName {
     pub fn without_ranks(&self) -> CommName {
         let name = self.mapped(|made| match made {
             Made::Numbered { number, is_shared, part: Some(_), .. } => {
-                Made::Numbered { number, is_shared, part: Some(Part::Any), digest: None }
+                Made::Numbered { number, is_shared, part: Some(Sibling::Any), digest: None }
             }
             other => other,
         });
@@ -237,8 +237,8 @@ impl fmt::Display for Made {
         let Made::Numbered { number, is_shared, part, digest } = self else { return out.write_str("+") };
         write!(out, "{number}{}", if *is_shared { "+" } else { "" })?;
         match part {
-            Some(Part::Rank(rank)) => write!(out, ".{rank}")?,
-            Some(Part::Any) => out.write_str(".*")?,
+            Some(Sibling::Rank(rank)) => write!(out, ".{rank}")?,
+            Some(Sibling::Any) => out.write_str(".*")?,
             None => {}
         }
         digest.map_or(Ok(()), |digest| write!(out, "-{digest}"))
@@ -328,8 +328,8 @@ impl Made {
             None => (text, None),
         };
         let (first, part) = match text.split_once('.') {
-            Some((first, "*")) => (first, Some(Part::Any)),
-            Some((first, rank)) => (first, Some(Part::Rank(number(rank)?))),
+            Some((first, "*")) => (first, Some(Sibling::Any)),
+            Some((first, rank)) => (first, Some(Sibling::Rank(number(rank)?))),
             None => (text, None),
         };
         let (first, is_shared) = first.strip_suffix('+').map_or((first, false), |first| (first, true));
@@ -382,7 +382,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn made() -> impl Strategy<Value = Made> {
-        let part = prop_oneof![any::<u32>().prop_map(Part::Rank), Just(Part::Any)];
+        let part = prop_oneof![any::<u32>().prop_map(Sibling::Rank), Just(Sibling::Any)];
         let digest = any::<u64>().prop_map(Digest::new);
         let numbered = (any::<u32>(), any::<bool>(), prop::option::of(part), prop::option::of(digest));
         prop_oneof![
@@ -509,6 +509,6 @@ mod tests {
         {
             assert_eq!(creation(name), made);
         }
-        assert_eq!(parsed("W_s2.8").part(), Some(Part::Rank(8)));
+        assert_eq!(parsed("W_s2.8").part(), Some(Sibling::Rank(8)));
     }
 }

@@ -92,7 +92,7 @@ pub struct PairModel {
     /// were tried went.
     pub eager_limit_bytes: Option<u64>,
     /// Time of one way by size, of the fastest repetitions: in each segment latency + bytes × time per byte.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<SizeRange>,
     /// How far the model is off, as a part of the measured time: the median over the sizes, and the most.
     pub error_median: f64,
     /// See `error_median`.
@@ -116,7 +116,7 @@ impl PairModel {
 
 /// Message sizes of which the time is a straight line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Segment {
+pub struct SizeRange {
     /// The smallest size.
     pub from_bytes: u64,
     /// The largest size that was measured.
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_model_is_a_line_in_each_segment() {
-        let line = |from_bytes, to_bytes, latency_s, per_byte_s| Segment {
+        let line = |from_bytes, to_bytes, latency_s, per_byte_s| SizeRange {
             from_bytes,
             to_bytes,
             latency_s,

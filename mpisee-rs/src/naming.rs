@@ -50,7 +50,7 @@ mod row_sharing;
 pub use creation_kind::CreationKind;
 use creation_kind::TopologyFrom;
 pub use duplication::{abandon_duplication, duplicated, start_duplication};
-pub use membership::Members;
+pub use membership::Groups;
 use membership::smallest_rank_in;
 use overhead::Naming;
 use row_sharing::NewCommunicator;
@@ -63,7 +63,7 @@ const BYTES_PER_MEMBER: usize = 32;
 
 /// Ordinals of a creating call on its parent, from 1.
 #[derive(Clone, Copy, Default)]
-pub struct Number {
+pub struct Ordinals {
     /// Among all creating calls.
     pub n: u32,
     /// Among those with the same letter.
@@ -72,14 +72,14 @@ pub struct Number {
 
 /// A creating call that is numbered, and made next.
 #[derive(Default)]
-pub struct Numbered {
-    pub number: Number,
+pub struct NumberedCreation {
+    pub number: Ordinals,
     /// The parent's row and members, if it is in the log.
-    parent: Option<(CommId, Arc<Members>)>,
+    parent: Option<(CommId, Arc<Groups>)>,
 }
 
 /// Numbers a creating call on `parent`, before it is made.
-pub fn number(parent: &Communicator, kind: CreationKind) -> Numbered {
+pub fn number(parent: &Communicator, kind: CreationKind) -> NumberedCreation {
     ROWS.number(parent.id, kind.letter)
 }
 
@@ -89,7 +89,7 @@ pub fn enter(
     comm: Comm,
     parent: &Communicator,
     kind: CreationKind,
-    numbered: Numbered,
+    numbered: NumberedCreation,
 ) -> CommId {
     let _overhead = Naming::begin(world);
     match describe(world, comm, Some(parent), kind, numbered) {
@@ -182,9 +182,9 @@ impl Described {
 }
 
 /// A creation below `parent` that has no number.
-fn unnumbered(parent: Option<&Communicator>) -> Numbered {
+fn unnumbered(parent: Option<&Communicator>) -> NumberedCreation {
     let parent = parent.and_then(|parent| ROWS.known(parent.id));
-    Numbered { number: Number::default(), parent }
+    NumberedCreation { number: Ordinals::default(), parent }
 }
 
 /// Describes a new communicator; `None` if there is no memory for that.
@@ -193,13 +193,13 @@ fn describe(
     comm: Comm,
     parent: Option<&Communicator>,
     kind: CreationKind,
-    numbered: Numbered,
+    numbered: NumberedCreation,
 ) -> Option<Described> {
     let members = if kind.is_inter(parent) { world.size } else { query::size(comm) };
     if !memory::is_left(LEAST_BYTES + BYTES_PER_MEMBER * members as usize) {
         return None;
     }
-    let Numbered { number, parent: parent_row } = numbered;
+    let NumberedCreation { number, parent: parent_row } = numbered;
     let (parent_row, parent_members) = parent_row.unzip();
     let (members, rank) = match (parent, &parent_members, kind.topology) {
         // A duplicate has its parent's members in their order.
@@ -250,16 +250,16 @@ fn describe(
 /// The members of a communicator.
 ///
 /// PERF: all communicators of this process alone share one list, since a program may split off such ones in a loop.
-fn members_of(world: &World, comm: Comm, is_inter: bool, of_parent: Option<&Arc<Members>>) -> Arc<Members> {
+fn members_of(world: &World, comm: Comm, is_inter: bool, of_parent: Option<&Arc<Groups>>) -> Arc<Groups> {
     if is_inter || query::size(comm) != 1 {
-        return Arc::new(Members::of(world, comm, is_inter));
+        return Arc::new(Groups::of(world, comm, is_inter));
     }
     if let Some(members) = of_parent.filter(|members| members.is_single()) {
         return members.clone();
     }
     match ROWS.known(CommId::SELF) {
         Some((_, members)) if members.is_single() => members,
-        _ => Arc::new(Members::single(world)),
+        _ => Arc::new(Groups::single(world)),
     }
 }
 
@@ -270,14 +270,14 @@ pub fn enter_connection(
     comm: Comm,
     parent: &Communicator,
     kind: CreationKind,
-    numbered: Numbered,
+    numbered: NumberedCreation,
 ) -> CommId {
     let _overhead = Naming::begin(world);
     let Some(mut described) = describe(world, comm, Some(parent), kind, numbered) else {
         return enter_unseen(comm);
     };
     if !described.new.members.has_outsiders() {
-        described.new.number = Number::default();
+        described.new.number = Ordinals::default();
         return described.named_by_members(&[]).enter(world, None);
     }
     // Each process has a communicator of the parent's name.
@@ -292,7 +292,7 @@ pub fn enter_connection(
 /// other side has one below the communicator that spawned, and cannot be queried for it.
 pub fn enter_parent(world: &World, comm: Comm) {
     let kind = CreationKind { letter: CreationKind::MET, ..CreationKind::WITH_WORLD };
-    match describe(world, comm, None, kind, Numbered::default()) {
+    match describe(world, comm, None, kind, NumberedCreation::default()) {
         Some(described) => described.enter(world, None),
         None => enter_unseen(comm),
     };
@@ -301,7 +301,7 @@ pub fn enter_parent(world: &World, comm: Comm) {
 /// Writes `MPI_COMM_WORLD` or `MPI_COMM_SELF` to the log.
 pub fn log_predefined(world: &World, rank: CommRank, members: Runs) {
     let created = Created::with_world(CommId::WORLD, rank, members.clone());
-    ROWS.enter_predefined(world, created, Members::new(members, None));
+    ROWS.enter_predefined(world, created, Groups::new(members, None));
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ impl Comparison {
 
 /// An operation of the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Recorded {
+pub struct OperationSums {
     /// Of all ranks; or messages.
     pub calls: u64,
     /// As docs/volumes.md counts them.
@@ -218,7 +218,7 @@ impl Doubt {
     /// How far the mean size of a run's calls may be from that of another run of the same command.
     const OTHER_SIZES: f64 = 0.05;
 
-    fn of(replay: &Replay, recorded: &Recorded, transfer_s: f64) -> Option<Doubt> {
+    fn of(replay: &Replay, recorded: &OperationSums, transfer_s: f64) -> Option<Doubt> {
         let replayed_s = replay.together_s * recorded.calls as f64;
         let now = recorded.bytes as f64 / recorded.calls.max(1) as f64;
         let is_other = |then: f64| (now - then).abs() > 1.0 + Doubt::OTHER_SIZES * then.max(now);
@@ -246,7 +246,7 @@ pub struct Compared {
     /// The replay.
     pub replay: Replay,
     /// The profile's part.
-    pub recorded: Recorded,
+    pub recorded: OperationSums,
     /// Its time, divided.
     pub parts: Parts,
     /// Why the network's part of it is not known; `None` if it is.
@@ -260,7 +260,7 @@ pub struct Compared {
 impl Compared {
     fn of(
         replay: &Replay,
-        recorded: Recorded,
+        recorded: OperationSums,
         waiting: &WaitingBy,
         had_cores: bool,
         by_other_mpi: Option<Doubt>,
@@ -312,7 +312,7 @@ fn of_profile<'n>(view: &ProfileView, network: &'n Network) -> Vec<&'n Replay> {
 }
 
 /// The profile's sums of each replayed operation.
-fn recorded(view: &ProfileView, replays: &[&Replay]) -> Result<Vec<Recorded>> {
+fn recorded(view: &ProfileView, replays: &[&Replay]) -> Result<Vec<OperationSums>> {
     let mut by_operation: HashMap<(&str, &str, [u64; 2]), usize> = HashMap::new();
     let mut by_comm: HashMap<&str, usize> = HashMap::new();
     for (at, replay) in replays.iter().enumerate() {
@@ -324,7 +324,7 @@ fn recorded(view: &ProfileView, replays: &[&Replay]) -> Result<Vec<Recorded>> {
             }
         }
     }
-    let mut all = vec![Recorded::default(); replays.len()];
+    let mut all = vec![OperationSums::default(); replays.len()];
     let requests = Requests::of(view.profile())?;
     // What completes other requests, too, is not replayed.
     let is_of_messages = |row: &CallRow| {

@@ -35,7 +35,7 @@ pub struct By {
 
 /// A group: indices into the lists of [`Groups`], 0 in columns that are not grouped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
+pub struct GroupKey {
     pub comm: u32,
     pub region: u32,
     pub call: u32,
@@ -146,8 +146,8 @@ struct Collector<'a> {
     regions: Names,
     sizes: Numbers<(u64, u64)>,
     sites: Names,
-    indices: HashMap<Key, u32>,
-    cells: Vec<(Key, Cell)>,
+    indices: HashMap<GroupKey, u32>,
+    cells: Vec<(GroupKey, Cell)>,
     last: usize,
 }
 
@@ -169,7 +169,7 @@ impl<'a> Collector<'a> {
     }
 
     /// The group of a row, if the filter takes it.
-    fn key(&mut self, row: &Call<'_>) -> Result<Option<Key>, BadField> {
+    fn key(&mut self, row: &Call<'_>) -> Result<Option<GroupKey>, BadField> {
         let Collector { by, filter, processes, .. } = self;
         let comm = self.comms.number(row.comm, "comm", |name| processes.takes_comm(&filter.comms, name))?;
         let call = self.calls.number(row.call, "call", |name| filter.takes_call(name))?;
@@ -180,7 +180,7 @@ impl<'a> Collector<'a> {
         }
         let site = if by.site { site_number(&mut self.sites, row.site)? } else { 0 };
         let when = |wanted: bool, number: u32| if wanted { number } else { 0 };
-        Ok(Some(Key {
+        Ok(Some(GroupKey {
             comm: when(by.comm, comm),
             region: when(by.region, region),
             call: when(by.call, call),
@@ -190,7 +190,7 @@ impl<'a> Collector<'a> {
         }))
     }
 
-    fn cell(&mut self, key: Key) -> &mut Cell {
+    fn cell(&mut self, key: GroupKey) -> &mut Cell {
         if self.cells.get(self.last).is_none_or(|(last, _)| *last != key) {
             let cells = &mut self.cells;
             self.last = *self.indices.entry(key).or_insert_with(|| {
@@ -217,9 +217,9 @@ impl<'a> Collector<'a> {
         let sizes: Vec<u32> = other.sizes.values.iter().map(|size| self.sizes.number(size)).collect();
         let new = |numbers: &[u32], old: u32| numbers.get(old as usize).copied().unwrap_or(0);
         for (key, cell) in other.cells {
-            let Key { comm, region, call, size, site, rank } = key;
+            let GroupKey { comm, region, call, size, site, rank } = key;
             let when = |wanted: bool, number: u32| if wanted { number } else { 0 };
-            let key = Key {
+            let key = GroupKey {
                 comm: when(self.by.comm, new(&comms, comm)),
                 region: when(self.by.region, new(&regions, region)),
                 call: when(self.by.call, new(&calls, call)),
@@ -258,7 +258,7 @@ impl Fold<Call<'static>> for Collector<'_> {
 /// All groups, and the names of what their keys say.
 pub struct Groups {
     /// Sums by group, in the order of the names.
-    pub cells: Vec<(Key, Cell)>,
+    pub cells: Vec<(GroupKey, Cell)>,
     pub comms: Vec<String>,
     pub regions: Vec<String>,
     pub calls: Vec<String>,
@@ -272,27 +272,27 @@ pub struct Groups {
 
 impl Groups {
     /// The name of the group's communicator.
-    pub fn comm(&self, key: &Key) -> &str {
+    pub fn comm(&self, key: &GroupKey) -> &str {
         &self.comms[key.comm as usize]
     }
 
     /// The name of the group's operation.
-    pub fn call(&self, key: &Key) -> &str {
+    pub fn call(&self, key: &GroupKey) -> &str {
         &self.calls[key.call as usize]
     }
 
     /// The name of the group's region.
-    pub fn region(&self, key: &Key) -> &str {
+    pub fn region(&self, key: &GroupKey) -> &str {
         &self.regions[key.region as usize]
     }
 
     /// The call site of the group.
-    pub fn site(&self, key: &Key) -> Option<SiteId> {
+    pub fn site(&self, key: &GroupKey) -> Option<SiteId> {
         self.sites[key.site as usize]
     }
 
     /// The size class of the group.
-    pub fn size(&self, key: &Key) -> (u64, u64) {
+    pub fn size(&self, key: &GroupKey) -> (u64, u64) {
         self.sizes[key.size as usize]
     }
 }

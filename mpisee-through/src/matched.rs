@@ -1,7 +1,7 @@
 //! Errors for filters that match nothing: they list what exists.
 
 use crate::filter::{CallFilter, CommFilter, FilterOption, kind_name};
-use crate::group::{By, Groups, Key, seconds};
+use crate::group::{By, GroupKey, Groups, seconds};
 use crate::similar::similar_calls;
 use crate::units::{SizeRange, natural_order, time};
 use crate::view::ProfileView;
@@ -63,7 +63,7 @@ fn times_of(view: &ProfileView, filter: &CallFilter) -> Result<String> {
 }
 
 /// The time of each name.
-fn weights<'g>(groups: &'g Groups, name: fn(&'g Groups, &Key) -> &'g str) -> BTreeMap<&'g str, u128> {
+fn weights<'g>(groups: &'g Groups, name: fn(&'g Groups, &GroupKey) -> &'g str) -> BTreeMap<&'g str, u128> {
     let mut weights = BTreeMap::new();
     for (key, cell) in &groups.cells {
         *weights.entry(name(groups, key)).or_insert(0) += cell.time_ns;

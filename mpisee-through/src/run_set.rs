@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 
 /// The runs that paths stand for.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct RunProfiles {
     /// One profile of each run, in their order; those of a folder in the order of their names.
     pub profiles: Vec<PathBuf>,
     /// Further profiles of these runs, which do not count.
     copies: Vec<Copy>,
 }
 
-impl Found {
+impl RunProfiles {
     /// The sentence on the profiles that do not count, if there are any.
     pub fn note(&self) -> Option<String> {
         copies::sentence(&self.copies)
@@ -26,7 +26,7 @@ impl Found {
 }
 
 /// The runs that paths stand for, each once.
-pub fn profiles(paths: &[PathBuf]) -> Result<Found> {
+pub fn profiles(paths: &[PathBuf]) -> Result<RunProfiles> {
     let mut all: Vec<PathBuf> = Vec::new();
     let mut known: Vec<PathBuf> = Vec::new();
     for path in paths {

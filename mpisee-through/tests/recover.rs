@@ -5,12 +5,12 @@ mod support;
 
 use mpisee_collect::process;
 use mpisee_profile::rows::{CallRow, CommRow, Memory, RankRow};
-use mpisee_profile::segment::active_call::{self, Call};
+use mpisee_profile::segment::active_call::{self, CurrentFunction};
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::log::{Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, Key, OperationAtSite, file_name};
+use mpisee_profile::segment::{CallKey, OperationAtSite, SlotKey, file_name};
 use mpisee_profile::{CommId, CommRank, Operation, Profile, RegionId, WorldRank};
 use proptest::prelude::*;
 use std::mem::offset_of;
@@ -223,9 +223,15 @@ fn left_behind() -> Place {
         words.set(offset_of!(Header, job), job);
         // 2025-06-01T12:00:00Z
         words.set(offset_of!(Header, start_realtime_ns), 1_748_779_200_000_000_000);
-        let waits =
-            [active_call::pack(Call::Operation(Operation::Recv), CommId::WORLD), 500_001_000, 0, 0, 0, 0];
-        let words = words.log(facts).counters(&[(Key::ACTIVE_CALL, waits)]);
+        let waits = [
+            active_call::pack(CurrentFunction::Operation(Operation::Recv), CommId::WORLD),
+            500_001_000,
+            0,
+            0,
+            0,
+            0,
+        ];
+        let words = words.log(facts).counters(&[(SlotKey::ACTIVE_CALL, waits)]);
         place.put(pid, pid, &words.bytes());
     };
     left(0, NO_PROCESS, 17, &[]);

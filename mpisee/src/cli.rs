@@ -25,7 +25,7 @@ EXAMPLES:
   repeated     mpisee --repeat 5 -- mpirun -n 4 mpisee ./app input.dat";
 
 /// A command line, parsed.
-pub enum Wanted {
+pub enum CommandLine {
     /// `--flavours`
     Flavours,
     /// `--mpi-t list`
@@ -55,7 +55,7 @@ pub struct Run {
 }
 
 /// Reads the command line; ends the process after `--help`.
-pub fn parse() -> Result<Wanted, Failure> {
+pub fn parse() -> Result<CommandLine, Failure> {
     match command().try_get_matches() {
         Ok(matches) => wanted(&matches),
         Err(error) if !error.use_stderr() => error.exit(),
@@ -80,7 +80,7 @@ fn sentence(error: &clap::Error) -> String {
 pub fn program_of(words: &[OsString]) -> Option<Vec<OsString>> {
     let words = std::iter::once("mpisee".into()).chain(words.iter().cloned());
     match wanted(&command().try_get_matches_from(words).ok()?) {
-        Ok(Wanted::Run(run)) => Some(std::iter::once(run.program).chain(run.arguments).collect()),
+        Ok(CommandLine::Run(run)) => Some(std::iter::once(run.program).chain(run.arguments).collect()),
         _ => None,
     }
 }
@@ -152,9 +152,9 @@ fn argument(setting: &'static Setting) -> Arg {
         .value_parser(ValueParser::new(move |value: &str| setting.check(value).map(|()| value.to_owned())))
 }
 
-fn wanted(matches: &ArgMatches) -> Result<Wanted, Failure> {
+fn wanted(matches: &ArgMatches) -> Result<CommandLine, Failure> {
     if matches.get_flag("flavours") {
-        return Ok(Wanted::Flavours);
+        return Ok(CommandLine::Flavours);
     }
     let has_program = matches.contains_id("program");
     if matches.get_one::<String>("mpi-t").is_some_and(|value| value == "list") {
@@ -163,7 +163,7 @@ fn wanted(matches: &ArgMatches) -> Result<Wanted, Failure> {
         return if has_program {
             Err(Failure::Usage(why.to_owned()))
         } else {
-            Ok(Wanted::Variables { flavour })
+            Ok(CommandLine::Variables { flavour })
         };
     }
     if !has_program {
@@ -171,7 +171,7 @@ fn wanted(matches: &ArgMatches) -> Result<Wanted, Failure> {
     }
     let given = |setting: &Setting| matches.get_one::<String>(setting.option).cloned();
     let mut words = matches.get_many::<OsString>("program").unwrap_or_default().cloned();
-    Ok(Wanted::Run(Run {
+    Ok(CommandLine::Run(Run {
         flavour: matches.get_one("flavour").cloned(),
         variables: SETTINGS.iter().filter_map(|it| Some((it.variable, given(it)?))).collect(),
         program: words.next().unwrap_or_default(),
@@ -197,8 +197,8 @@ mod tests {
     fn read(line: &[&str]) -> Result<Run, clap::Error> {
         let matches = command().try_get_matches_from([&["mpisee"], line].concat())?;
         match wanted(&matches) {
-            Ok(Wanted::Run(run)) => Ok(run),
-            Ok(Wanted::Flavours | Wanted::Variables { .. }) => panic!("{line:?} asks for a list"),
+            Ok(CommandLine::Run(run)) => Ok(run),
+            Ok(CommandLine::Flavours | CommandLine::Variables { .. }) => panic!("{line:?} asks for a list"),
             Err(why) => panic!("{line:?}: {why}"),
         }
     }
@@ -275,7 +275,7 @@ mod tests {
         let wanted =
             |line: &[&str]| wanted(&command().try_get_matches_from([&["mpisee"], line].concat()).unwrap());
         let listed = wanted(&["--mpi-t", "list", "--flavour", "mpich-4.0"]);
-        assert!(matches!(listed, Ok(Wanted::Variables { flavour: Some(name) }) if name == "mpich-4.0"));
+        assert!(matches!(listed, Ok(CommandLine::Variables { flavour: Some(name) }) if name == "mpich-4.0"));
         assert!(wanted(&["--mpi-t", "list", "app"]).is_err());
         assert!(wanted(&["--mpi-t", "pml_*"]).is_err());
         let run = read(&["--mpi-t", "pml_*,coll_*", "app"]).unwrap();

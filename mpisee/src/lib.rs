@@ -23,7 +23,7 @@ mod watch;
 
 pub use companion::{is_started_by_launcher, program_for_launcher};
 
-use cli::Wanted;
+use cli::CommandLine;
 use failure::Failure;
 use std::process::ExitCode;
 
@@ -45,9 +45,9 @@ pub fn command() -> clap::Command {
 
 fn run() -> Result<ExitCode, Failure> {
     match cli::parse()? {
-        Wanted::Flavours => flavours::Installation::find().list().map(|()| ExitCode::SUCCESS),
-        Wanted::Variables { flavour } => variables::list(flavour.as_deref()).map(|()| ExitCode::SUCCESS),
-        Wanted::Run(run) => match run.repeat {
+        CommandLine::Flavours => flavours::Installation::find().list().map(|()| ExitCode::SUCCESS),
+        CommandLine::Variables { flavour } => variables::list(flavour.as_deref()).map(|()| ExitCode::SUCCESS),
+        CommandLine::Run(run) => match run.repeat {
             Some(times) => repeat::repeat(&run, times),
             None => match launch::launch(run)? {},
         },

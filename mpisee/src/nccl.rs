@@ -1,7 +1,7 @@
 //! Chooses whether NCCL's functions are interposed: by a library of its own, for programs that need NCCL alone. A program may look for
 //! NCCL by its symbols, and would find those of that library.
 
-use crate::program::Kind;
+use crate::program::ProgramKind;
 use mpisee_profile::options::Nccl;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub const LIBRARY: &str = "libmpisee_nccl.so";
 
 /// Returns the library if it is to be preloaded; why it cannot be, as the end of a sentence.
-pub fn library(folder: &Path, choice: Nccl, kind: &Kind) -> Result<Option<PathBuf>, String> {
+pub fn library(folder: &Path, choice: Nccl, kind: &ProgramKind) -> Result<Option<PathBuf>, String> {
     let is_wanted = match choice {
         Nccl::On => true,
         Nccl::Off => false,
@@ -26,8 +26,8 @@ pub fn library(folder: &Path, choice: Nccl, kind: &Kind) -> Result<Option<PathBu
 }
 
 /// Returns whether the program or one of its libraries is linked with NCCL or RCCL.
-fn needs_nccl(kind: &Kind) -> bool {
-    let Kind::Dynamic(needed) = kind else { return false };
+fn needs_nccl(kind: &ProgramKind) -> bool {
+    let ProgramKind::Dynamic(needed) = kind else { return false };
     let is_one = |soname: &str| soname.starts_with("libnccl.so") || soname.starts_with("librccl.so");
     needed.iter().any(|library| is_one(&library.soname))
 }
@@ -40,8 +40,11 @@ mod tests {
     #[test]
     fn the_library_is_for_programs_that_need_nccl_or_by_option() {
         let folder = tempfile::tempdir().unwrap();
-        let with = |soname: &str| Kind::Dynamic(vec![Needed { soname: soname.to_owned(), path: None }]);
-        assert!(library(folder.path(), Nccl::On, &Kind::Script).unwrap_err().contains("there is no /"));
+        let with =
+            |soname: &str| ProgramKind::Dynamic(vec![Needed { soname: soname.to_owned(), path: None }]);
+        assert!(
+            library(folder.path(), Nccl::On, &ProgramKind::Script).unwrap_err().contains("there is no /")
+        );
         std::fs::create_dir(folder.path().join("nccl")).unwrap();
         let there = folder.path().join("nccl").join(LIBRARY);
         std::fs::write(&there, "").unwrap();
@@ -49,8 +52,8 @@ mod tests {
             (Nccl::Auto, with("libnccl.so.2"), true),
             (Nccl::Auto, with("librccl.so.1"), true),
             (Nccl::Auto, with("libncclx.so.2"), false),
-            (Nccl::Auto, Kind::Script, false),
-            (Nccl::On, Kind::Script, true),
+            (Nccl::Auto, ProgramKind::Script, false),
+            (Nccl::On, ProgramKind::Script, true),
             (Nccl::Off, with("libnccl.so.2"), false),
         ] {
             let found = library(folder.path(), choice, &kind).unwrap();

@@ -18,7 +18,7 @@ pub struct Program {
     /// The file.
     pub path: PathBuf,
     /// The kind of file.
-    pub kind: Kind,
+    pub kind: ProgramKind,
     /// True if it runs with other rights than ours, so that the dynamic loader ignores LD_PRELOAD.
     pub privileged: bool,
     /// True if it is what starts MPI programs: `mpirun` and the like.
@@ -29,7 +29,7 @@ pub struct Program {
 
 /// The kinds of program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProgramKind {
     /// Loaded by the dynamic loader, with these libraries.
     Dynamic(Vec<Needed>),
     /// Without the dynamic loader.
@@ -57,8 +57,8 @@ impl Program {
     /// Finds the program as `execvp` does and looks at it.
     pub fn find(name: &OsStr) -> Result<Self, Failure> {
         let (path, metadata) = resolve(name, &std::env::var_os("PATH").unwrap_or("/bin:/usr/bin".into()))?;
-        let kind = File::open(&path).map_or(Kind::Unreadable, |file| kind(&path, file));
-        let calls_launcher = if kind == Kind::Script { launcher_in(&path) } else { None };
+        let kind = File::open(&path).map_or(ProgramKind::Unreadable, |file| kind(&path, file));
+        let calls_launcher = if kind == ProgramKind::Script { launcher_in(&path) } else { None };
         Ok(Program {
             kind,
             privileged: privileged(&metadata),
@@ -123,22 +123,22 @@ fn privileged(program: &Metadata) -> bool {
     (has(0o4000) && program.uid() != own.uid()) || (has(0o2010) && program.gid() != own.gid())
 }
 
-fn kind(path: &Path, file: File) -> Kind {
+fn kind(path: &Path, file: File) -> ProgramKind {
     let data = ReadCache::new(file);
     let magic = |length| object::ReadRef::read_bytes_at(&data, 0, length).unwrap_or_default();
     if magic(4) != b"\x7fELF" {
-        return Kind::Script;
+        return ProgramKind::Script;
     }
-    let Ok(header) = FileHeader64::<Endianness>::parse(&data) else { return Kind::Foreign };
-    let Ok(endian) = header.endian() else { return Kind::Foreign };
+    let Ok(header) = FileHeader64::<Endianness>::parse(&data) else { return ProgramKind::Foreign };
+    let Ok(endian) = header.endian() else { return ProgramKind::Foreign };
     if !object_machine_is_ours(header.e_machine(endian)) {
-        return Kind::Foreign;
+        return ProgramKind::Foreign;
     }
     let segments = header.program_headers(endian, &data).unwrap_or_default();
     match segments.iter().find_map(|segment| segment.interpreter(endian, &data).ok().flatten()) {
-        Some(loader) => Kind::Dynamic(needed(OsStr::from_bytes(loader), path)),
-        None if is_loader(path) => Kind::Loader,
-        None => Kind::Static,
+        Some(loader) => ProgramKind::Dynamic(needed(OsStr::from_bytes(loader), path)),
+        None if is_loader(path) => ProgramKind::Loader,
+        None => ProgramKind::Static,
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn this_test_is_a_dynamic_program() {
         let program = Program::find(std::env::current_exe().unwrap().as_os_str()).unwrap();
-        let Kind::Dynamic(needed) = program.kind else { panic!("{program:?}") };
+        let ProgramKind::Dynamic(needed) = program.kind else { panic!("{program:?}") };
         let libc = needed.iter().find(|library| library.soname.starts_with("libc.so")).unwrap();
         assert!(libc.path.as_ref().unwrap().exists());
         assert!(!program.privileged);
@@ -222,13 +222,14 @@ mod tests {
 
     #[test]
     fn the_loader_starts_programs_and_is_not_linked_statically() {
-        let Kind::Dynamic(needed) = Program::find(std::env::current_exe().unwrap().as_os_str()).unwrap().kind
+        let ProgramKind::Dynamic(needed) =
+            Program::find(std::env::current_exe().unwrap().as_os_str()).unwrap().kind
         else {
             panic!("this test is dynamic")
         };
         let loader = needed.iter().find(|library| library.soname.starts_with("ld-")).unwrap();
         let loader = loader.path.as_ref().unwrap();
-        assert_eq!(Program::find(loader.as_os_str()).unwrap().kind, Kind::Loader);
+        assert_eq!(Program::find(loader.as_os_str()).unwrap().kind, ProgramKind::Loader);
         assert!(!is_loader(Path::new("/opt/ld-analysis")));
     }
 

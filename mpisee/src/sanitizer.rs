@@ -7,7 +7,7 @@
 //! sanitizers do not insist.
 
 use crate::preload::can_be_preloaded;
-use crate::program::Kind;
+use crate::program::ProgramKind;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -30,8 +30,8 @@ pub enum Arrangement {
 
 impl Arrangement {
     /// The one that a program of this kind needs.
-    pub fn of(kind: &Kind) -> Self {
-        let Kind::Dynamic(needed) = kind else { return Arrangement::None };
+    pub fn of(kind: &ProgramKind) -> Self {
+        let ProgramKind::Dynamic(needed) = kind else { return Arrangement::None };
         let Some(runtime) = needed.iter().find(|library| is_runtime(library.soname.as_ref())) else {
             return Arrangement::None;
         };
@@ -95,14 +95,14 @@ mod tests {
         let of = |path: Option<&Path>| {
             let libc = Needed { soname: "libc.so.6".to_owned(), path: None };
             let runtime = Needed { soname: "libasan.so.5".to_owned(), path: path.map(Path::to_owned) };
-            Arrangement::of(&Kind::Dynamic(vec![libc, runtime]))
+            Arrangement::of(&ProgramKind::Dynamic(vec![libc, runtime]))
         };
         assert_eq!(of(Some(&new)), Arrangement::Option);
         assert_eq!(of(Some(&old)), Arrangement::First(old.into()));
         assert_eq!(of(Some(&spaced)), Arrangement::First("libasan.so.5".into()));
         assert_eq!(of(None), Arrangement::First("libasan.so.5".into()));
-        assert_eq!(Arrangement::of(&Kind::Dynamic(Vec::new())), Arrangement::None);
-        assert_eq!(Arrangement::of(&Kind::Script), Arrangement::None);
+        assert_eq!(Arrangement::of(&ProgramKind::Dynamic(Vec::new())), Arrangement::None);
+        assert_eq!(Arrangement::of(&ProgramKind::Script), Arrangement::None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::thread;
 
 /// The MPIs to build for.
 #[derive(Args)]
-pub struct Wanted {
+pub struct MpiSelection {
     /// Build for the MPI of this compiler wrapper, rather than for every MPI in PATH (repeatable)
     #[arg(long, value_name = "PATH")]
     mpicc: Vec<PathBuf>,
@@ -27,10 +27,10 @@ pub struct Wanted {
     without_serve: bool,
 }
 
-impl Wanted {
+impl MpiSelection {
     /// The library alone.
-    pub fn library(mpicc: Vec<PathBuf>) -> Wanted {
-        Wanted { mpicc, without_bench: true, without_serve: true }
+    pub fn library(mpicc: Vec<PathBuf>) -> MpiSelection {
+        MpiSelection { mpicc, without_bench: true, without_serve: true }
     }
 
     /// The compiler wrappers that were named; none is all that are found.
@@ -58,7 +58,7 @@ pub struct Built {
 
 /// Builds the library for every selected MPI, and passes on each one built. A failure is printed and does not stop the
 /// others; the result is an error then.
-pub fn flavours(wanted: &Wanted, hand_over: impl FnOnce(&[Built]) -> Result<()>) -> Result<()> {
+pub fn flavours(wanted: &MpiSelection, hand_over: impl FnOnce(&[Built]) -> Result<()>) -> Result<()> {
     let built = Mutex::new(Vec::new());
     let failed = each(wanted, "building", "library", |workplace| {
         let packages = workplace.packages(wanted.without_bench);
@@ -150,7 +150,7 @@ fn packages(profile: &str, packages: impl IntoIterator<Item = &'static str>) -> 
 }
 
 /// Runs clippy over everything; over the library as built for every MPI wanted.
-pub fn clippy(wanted: &Wanted) -> Result<()> {
+pub fn clippy(wanted: &MpiSelection) -> Result<()> {
     let strict = ["--", "--deny", "warnings"];
     eprintln!("checking everything but the library");
     cargo(
@@ -168,7 +168,7 @@ pub fn clippy(wanted: &Wanted) -> Result<()> {
 }
 
 /// Runs the unit tests of the library, which is not among the default members, for every MPI wanted.
-pub fn test(wanted: &Wanted) -> Result<()> {
+pub fn test(wanted: &MpiSelection) -> Result<()> {
     let failed = each(wanted, "testing the library for", "debug", |workplace| {
         cargo(&["test", "--package", "mpisee-rs"], Some(workplace))
     })?;
@@ -183,7 +183,7 @@ const SANITIZED_TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Builds the library with ThreadSanitizer in it, for every MPI wanted, and hands over what was built. Its unit tests
 /// cannot be run so: the sanitizer would have to be in Rust's own test harness, too.
-pub fn sanitized(wanted: &Wanted, hand_over: impl Fn(&Flavour, &Path) + Sync) -> Result<()> {
+pub fn sanitized(wanted: &MpiSelection, hand_over: impl Fn(&Flavour, &Path) + Sync) -> Result<()> {
     let failed = each(wanted, "building with ThreadSanitizer", "sanitized", |workplace| {
         let folder = workplace.folder.join("sanitized");
         let workplace = Workplace { flavour: workplace.flavour.clone(), folder, sanitized: true };
@@ -253,7 +253,7 @@ impl Workplace {
 /// Does something for every MPI wanted, for as many at a time as there are processors, and counts the failures. If nothing was
 /// compiled yet with this profile, the first goes alone: the others take from its folder what is the same for all.
 fn each(
-    wanted: &Wanted,
+    wanted: &MpiSelection,
     doing: &str,
     profile: &str,
     act: impl Fn(&Workplace) -> Result<()> + Sync,

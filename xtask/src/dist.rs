@@ -1,6 +1,6 @@
 //! Lays out an installation. It is relocatable: the launcher finds its libraries relative to itself.
 
-use crate::build::{self, Built, Programs, Wanted};
+use crate::build::{self, Built, MpiSelection, Programs};
 use crate::gpu::{self, Tracer};
 use crate::root;
 use anyhow::{Context, Result, anyhow, bail};
@@ -19,7 +19,7 @@ fn dist_folder() -> PathBuf {
 }
 
 /// Builds everything and puts it together in `target/dist`. `fetch` gets CUDA's compiler from Python's index if there is none.
-pub fn dist(wanted: &Wanted, fetch: bool) -> Result<()> {
+pub fn dist(wanted: &MpiSelection, fetch: bool) -> Result<()> {
     // The last of a library's steps uses one processor alone, so what is the same for all MPIs is built beside.
     thread::scope(|scope| {
         let shared = scope.spawn(|| {
@@ -32,7 +32,7 @@ pub fn dist(wanted: &Wanted, fetch: bool) -> Result<()> {
 }
 
 /// Builds the flavours, and lays out `target/dist` with them and what is the same for all.
-fn put_together(wanted: &Wanted, shared: impl FnOnce() -> Result<(Programs, Tracer)>) -> Result<()> {
+fn put_together(wanted: &MpiSelection, shared: impl FnOnce() -> Result<(Programs, Tracer)>) -> Result<()> {
     build::flavours(wanted, |built| {
         let (programs, tracer) = shared()?;
         if built.is_empty() {
@@ -47,7 +47,7 @@ fn put_together(wanted: &Wanted, shared: impl FnOnce() -> Result<(Programs, Trac
 }
 
 /// Puts together in `target/try` what a first look takes: the libraries as they are, and the commands as they are built soonest.
-pub fn to_be_tried(wanted: &Wanted) -> Result<()> {
+pub fn to_be_tried(wanted: &MpiSelection) -> Result<()> {
     thread::scope(|scope| {
         let commands = scope.spawn(build::quick_commands);
         build::flavours(wanted, |built| {

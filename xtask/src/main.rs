@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use xtask::build::{Programs, Wanted};
+use xtask::build::{MpiSelection, Programs};
 use xtask::{build, dist, find_root, footprint, generate, gpu};
 
 /// Generate, build and install mpisee.
@@ -18,11 +18,11 @@ enum Task {
         check: bool,
     },
     /// Build libmpisee.so for every MPI on this machine
-    Build(Wanted),
+    Build(MpiSelection),
     /// Build everything and lay out a relocatable installation in target/dist
     Dist {
         #[command(flatten)]
-        wanted: Wanted,
+        wanted: MpiSelection,
         /// Get CUDA's compiler, for what of the GPU tracer runs on a GPU, from Python's package index, 110 MB, if there is none
         #[arg(long)]
         fetch: bool,
@@ -46,13 +46,13 @@ enum Task {
         prefix: PathBuf,
     },
     /// Run clippy over everything, the library once per MPI
-    Clippy(Wanted),
+    Clippy(MpiSelection),
     /// Run the unit tests of the library, once per MPI
-    Test(Wanted),
+    Test(MpiSelection),
     /// Build libmpisee.so with ThreadSanitizer in it, for scripts/races
-    Sanitize(Wanted),
+    Sanitize(MpiSelection),
     /// Count the instructions, cache lines and pages that the library uses per call, and fail if they grew
-    Footprint(footprint::Wish),
+    Footprint(footprint::FootprintArgs),
 }
 
 fn main() -> ExitCode {
@@ -73,7 +73,7 @@ fn run(task: Task) -> Result<()> {
             Ok(())
         }),
         Task::Dist { wanted, fetch } => dist::dist(&wanted, fetch),
-        Task::Try { mpicc } => dist::to_be_tried(&Wanted::library(mpicc)),
+        Task::Try { mpicc } => dist::to_be_tried(&MpiSelection::library(mpicc)),
         Task::Gpu { fetch } => gpu::build(&Programs::build(false)?, fetch).map(|tracer| {
             tracer.files().for_each(|it| println!("{}", it.display()));
         }),

@@ -17,7 +17,7 @@ const MOST_LINES: usize = 4096;
 
 /// The key of a counter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
+pub enum CounterKey {
     /// Calls of the driver.
     Calls {
         /// The function.
@@ -57,7 +57,7 @@ struct Counted {
 
 /// All counters.
 pub struct Counts {
-    numbers: HashMap<Key, usize>,
+    numbers: HashMap<CounterKey, usize>,
     counted: Vec<Counted>,
     /// Lines of Python; the first is none.
     lines: HashMap<String, u32>,
@@ -104,7 +104,7 @@ impl Counts {
     }
 
     /// Adds a call or a match.
-    pub fn add(&mut self, key: Key, bytes: u64, nanoseconds: u64) {
+    pub fn add(&mut self, key: CounterKey, bytes: u64, nanoseconds: u64) {
         let known = self.numbers.get(&key).copied();
         let number = known.unwrap_or_else(|| self.describe(key));
         if let Some(counted) = self.counted.get_mut(number) {
@@ -118,14 +118,14 @@ impl Counts {
         }
     }
 
-    fn describe(&mut self, key: Key) -> usize {
+    fn describe(&mut self, key: CounterKey) -> usize {
         if let Some(sentence) = python::look() {
             self.note(&sentence);
         }
         let number = self.counted.len();
         let id = 2 * number as u32;
         let record = match key {
-            Key::Calls { call, is_async, device, from, to, line } => {
+            CounterKey::Calls { call, is_async, device, from, to, line } => {
                 let kind = DriverCalls {
                     call: call.to_owned(),
                     is_async,
@@ -140,7 +140,7 @@ impl Counts {
                 }
                 Record::Calls { id, kind }
             }
-            Key::Staged { communicator, is_sent, memory, is_async } => {
+            CounterKey::Staged { communicator, is_sent, memory, is_async } => {
                 Record::Staged { id, comm: communicator, is_sent, memory, is_async }
             }
         };

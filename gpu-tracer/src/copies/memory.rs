@@ -1,6 +1,6 @@
 //! The driver's answers in callbacks: the kind of memory at an address, the current device, and whether a stream is captured.
 
-use super::shape::Place;
+use super::shape::CopyEnd;
 use crate::process::driver::{function, handle};
 use mpisee_profile::rows::Memory;
 use std::ffi::{CStr, c_int, c_uint, c_void};
@@ -51,11 +51,11 @@ fn functions() -> &'static Functions {
 pub type Found = (Memory, c_int);
 
 /// The end of a copy at a place; none where there is none. Arrays are on the current device.
-pub fn find(place: Place) -> Option<Found> {
+pub fn find(place: CopyEnd) -> Option<Found> {
     match place {
-        Place::Nothing => None,
-        Place::Array => Some((Memory::Device, current_device())),
-        Place::At(address, _) => Some(at(address)),
+        CopyEnd::Nothing => None,
+        CopyEnd::Array => Some((Memory::Device, current_device())),
+        CopyEnd::At(address, _) => Some(at(address)),
     }
 }
 

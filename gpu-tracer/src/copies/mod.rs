@@ -8,12 +8,12 @@ pub mod shape;
 
 use crate::counting::file::Output;
 use crate::process::python;
-use counts::{Counts, Key};
+use counts::{CounterKey, Counts};
 use function::{Function, Stream};
 use memory::Found;
 use mpisee_profile::rows::Memory;
 use recent::{Recent, ToHost};
-use shape::{Place, Transfer};
+use shape::{CopyEnd, Transfer};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,12 +24,12 @@ use std::time::Instant;
 /// The state of the process.
 struct State {
     counts: Counts,
-    recent: Recent<Kind>,
+    recent: Recent<FunctionKind>,
 }
 
 /// A copy to the host.
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+struct FunctionKind {
     memory: Memory,
     is_async: bool,
 }
@@ -139,7 +139,7 @@ unsafe fn count(
     let nanoseconds = nanoseconds / copies.len().max(1) as u64;
     for (copy, from, to) in copies {
         state.counts.add(
-            Key::Calls { call: function.name, is_async, device, from, to, line },
+            CounterKey::Calls { call: function.name, is_async, device, from, to, line },
             copy.bytes,
             nanoseconds,
         );
@@ -154,15 +154,15 @@ impl State {
     fn keep(&mut self, copy: &Transfer, from: Memory, to: Memory, is_async: bool, nanoseconds: u64) {
         let State { counts, recent } = self;
         match (copy.from, copy.to) {
-            (_, Place::At(begin, span)) if from == Memory::Device && to != Memory::Device => {
-                let kind = Kind { memory: to, is_async };
+            (_, CopyEnd::At(begin, span)) if from == Memory::Device && to != Memory::Device => {
+                let kind = FunctionKind { memory: to, is_async };
                 recent.copied_to_host(begin, ToHost { bytes: copy.bytes, span, nanoseconds, kind });
             }
-            (Place::At(begin, span), _) if from != Memory::Device && to == Memory::Device => {
+            (CopyEnd::At(begin, span), _) if from != Memory::Device && to == Memory::Device => {
                 let whole = ToHost { bytes: copy.bytes, span, nanoseconds, kind: () };
                 recent.copied_to_device(begin, span, |overlap, communicator| {
                     let portion = whole.portion(overlap);
-                    let key = Key::Staged { communicator, is_sent: false, memory: from, is_async };
+                    let key = CounterKey::Staged { communicator, is_sent: false, memory: from, is_async };
                     counts.add(key, portion.bytes, portion.nanoseconds);
                 });
             }
@@ -180,9 +180,9 @@ pub fn communicated(communicator: u32, begin: u64, bytes: u64, is_sent: bool) {
             return recent.received(communicator, begin, bytes);
         }
         recent.sent(begin, bytes, |overlap, copy| {
-            let Kind { memory, is_async } = copy.kind;
+            let FunctionKind { memory, is_async } = copy.kind;
             let portion = copy.portion(overlap);
-            let key = Key::Staged { communicator, is_sent: true, memory, is_async };
+            let key = CounterKey::Staged { communicator, is_sent: true, memory, is_async };
             counts.add(key, portion.bytes, portion.nanoseconds);
         });
     });

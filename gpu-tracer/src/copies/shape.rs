@@ -53,7 +53,7 @@ pub enum Shape {
 
 /// An end of one copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum CopyEnd {
     /// There is none.
     Nothing,
     /// Memory at an address, and how far the copy reaches from there, in bytes.
@@ -66,9 +66,9 @@ pub enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// The memory that is written.
-    pub to: Place,
+    pub to: CopyEnd,
     /// The memory that is read.
-    pub from: Place,
+    pub from: CopyEnd,
     /// The bytes.
     pub bytes: u64,
 }
@@ -133,7 +133,7 @@ impl Shape {
                     let [to, from, sizes] = [0, 1, 2].map(|at| pointer(words, at));
                     for at in 0..(words.add(3).read() as usize).min(MOST_OF_BATCH) {
                         let bytes = sizes.add(at).read();
-                        let place = |of: *const u64| Place::At(of.add(at).read(), bytes);
+                        let place = |of: *const u64| CopyEnd::At(of.add(at).read(), bytes);
                         each(Transfer { to: place(to), from: place(from), bytes });
                     }
                 }
@@ -143,7 +143,7 @@ impl Shape {
                         each(operation(operations.add(at * OPERATION_WORDS)));
                     }
                 }
-                Shape::Launch => each(Transfer { to: Place::Nothing, from: Place::Nothing, bytes: 0 }),
+                Shape::Launch => each(Transfer { to: CopyEnd::Nothing, from: CopyEnd::Nothing, bytes: 0 }),
             }
         }
     }
@@ -173,9 +173,9 @@ unsafe fn plain(words: *const u64, to: End, from: End, size: Size) -> Transfer {
         }
     };
     let place = |end: End| match end {
-        End::Nothing => Place::Nothing,
-        End::Address(at) => Place::At(word(at), span),
-        End::Array => Place::Array,
+        End::Nothing => CopyEnd::Nothing,
+        End::Address(at) => CopyEnd::At(word(at), span),
+        End::Array => CopyEnd::Array,
     };
     Transfer { to: place(to), from: place(from), bytes }
 }
@@ -198,7 +198,7 @@ unsafe fn described(words: *const u64, description: &Description) -> Transfer {
     extent[1..].iter_mut().for_each(|it| *it = (*it).max(1));
     let place = |end: &Layout| {
         let address = match word(end.kind) as c_int {
-            ARRAY => return Place::Array,
+            ARRAY => return CopyEnd::Array,
             HOST => word(end.kind + 1),
             _ => word(end.kind + 2),
         };
@@ -209,7 +209,7 @@ unsafe fn described(words: *const u64, description: &Description) -> Transfer {
             sum.saturating_add(word(end.offsets + at).saturating_mul(distance))
         });
         let span = reach(extent[0], &[(pitch, extent[1]), (slice, extent[2])]);
-        Place::At(address.saturating_add(offset), span)
+        CopyEnd::At(address.saturating_add(offset), span)
     };
     let bytes = extent.into_iter().fold(1u64, u64::saturating_mul);
     Transfer { from: place(&description.from), to: place(&description.to), bytes }
@@ -225,13 +225,13 @@ unsafe fn operation(words: *const u64) -> Transfer {
     let extent = [0, 1, 2].map(|at| word(OPERATION_EXTENT + at));
     let place = |at: usize| {
         if word(at) as c_int != OPERAND_IS_POINTER {
-            return Place::Array;
+            return CopyEnd::Array;
         }
         // 0 stands for rows and slices without gaps.
         let or = |given: u64, else_: u64| if given == 0 { else_ } else { given };
         let row = or(word(at + 2), extent[0]);
         let slice = row.saturating_mul(or(word(at + 3), extent[1]));
-        Place::At(word(at + 1), reach(extent[0], &[(row, extent[1]), (slice, extent[2])]))
+        CopyEnd::At(word(at + 1), reach(extent[0], &[(row, extent[1]), (slice, extent[2])]))
     };
     let bytes = extent.into_iter().fold(1u64, u64::saturating_mul);
     Transfer { from: place(0), to: place(OPERAND_WORDS), bytes }
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_set_of_rows_reaches_over_their_pitch() {
         let shape = Shape::Plain { to: End::Address(0), from: End::Nothing, size: Size::Rows(3, 2) };
-        let expected = Transfer { to: Place::At(4096, 128 * 4 + 20), from: Place::Nothing, bytes: 100 };
+        let expected = Transfer { to: CopyEnd::At(4096, 128 * 4 + 20), from: CopyEnd::Nothing, bytes: 100 };
         assert_eq!(copies(shape, &[4096, 128, 7, 10, 5]), [expected]);
     }
 
@@ -262,13 +262,13 @@ mod tests {
         (rectangle[0], rectangle[1], rectangle[2], rectangle[3], rectangle[6]) = (5, 3, 1, 1000, 100);
         (rectangle[9], rectangle[10], rectangle[11], rectangle[13]) = (2, 1, 9000, 50);
         (rectangle[14], rectangle[15]) = (10, 4);
-        let expected = Transfer { from: Place::At(1305, 310), to: Place::At(9000, 160), bytes: 40 };
+        let expected = Transfer { from: CopyEnd::At(1305, 310), to: CopyEnd::At(9000, 160), bytes: 40 };
         assert_eq!(copies(Shape::Rectangle, &[rectangle.as_ptr().expose_provenance() as u64]), [expected]);
         let mut block = [0u64; 25];
         // From an array, to slice 2 of unified memory, of slices with 6 rows.
         (block[4], block[13], block[15], block[17], block[20], block[21]) = (3, 2, 4, 7000, 10, 6);
         (block[22], block[23], block[24]) = (8, 5, 2);
-        let expected = Transfer { from: Place::Array, to: Place::At(7120, 8 + 40 + 60), bytes: 80 };
+        let expected = Transfer { from: CopyEnd::Array, to: CopyEnd::At(7120, 8 + 40 + 60), bytes: 80 };
         assert_eq!(copies(Shape::Block, &[block.as_ptr().expose_provenance() as u64]), [expected]);
     }
 
@@ -278,12 +278,12 @@ mod tests {
         let parameters = [&to, &from, &sizes].map(|it| it.as_ptr().expose_provenance() as u64);
         let found = copies(Shape::Batch, &[parameters[0], parameters[1], parameters[2], 2]);
         let copy =
-            |to, from, bytes| Transfer { to: Place::At(to, bytes), from: Place::At(from, bytes), bytes };
+            |to, from, bytes| Transfer { to: CopyEnd::At(to, bytes), from: CopyEnd::At(from, bytes), bytes };
         assert_eq!(found, [copy(100, 300, 7), copy(200, 400, 9)]);
         let mut operations = [0u64; 14];
         (operations[0], operations[1], operations[5], operations[6]) = (1, 500, 2, 600);
         (operations[10], operations[11], operations[12]) = (4, 3, 2);
         let found = copies(Shape::BlockBatch, &[1, operations.as_ptr().expose_provenance() as u64]);
-        assert_eq!(found, [Transfer { from: Place::At(500, 24), to: Place::Array, bytes: 24 }]);
+        assert_eq!(found, [Transfer { from: CopyEnd::At(500, 24), to: CopyEnd::Array, bytes: 24 }]);
     }
 }

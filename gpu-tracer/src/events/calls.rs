@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 /// A call of the driver that changes what memory there is. `nvbit/layer.h` has the numbers once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
 #[repr(u32)]
-pub enum Call {
+pub enum DriverCall {
     /// `cuMemAlloc_v2`
     Alloc = 1,
     /// `cuMemAllocPitch_v2`
@@ -58,10 +58,10 @@ pub enum Call {
     PoolExport = 19,
 }
 
-impl Call {
+impl DriverCall {
     /// Returns whether it is looked at before it is made: what is freed may be another's before the call returns.
     pub fn frees(self) -> bool {
-        matches!(self, Call::Free)
+        matches!(self, DriverCall::Free)
     }
 }
 
@@ -183,26 +183,31 @@ pub struct UnmapParameters {
 ///
 /// # Safety
 /// The parameters are those of the call.
-pub unsafe fn take(state: &mut State, call: Call, parameters: *const c_void, device: c_int) {
+pub unsafe fn take(state: &mut State, call: DriverCall, parameters: *const c_void, device: c_int) {
     let tracer = &mut state.tracer;
     // SAFETY: the caller's promise, that the parameters are those of the call.
     unsafe {
         match call {
-            Call::Create | Call::Import | Call::Export | Call::Retain | Call::Map | Call::Unmap => {
+            DriverCall::Create
+            | DriverCall::Import
+            | DriverCall::Export
+            | DriverCall::Retain
+            | DriverCall::Map
+            | DriverCall::Unmap => {
                 take_physical(tracer, call, parameters);
             }
-            Call::PoolImport | Call::IpcGet | Call::IpcOpen | Call::PoolExport => {
+            DriverCall::PoolImport | DriverCall::IpcGet | DriverCall::IpcOpen | DriverCall::PoolExport => {
                 take_shared(tracer, call, parameters);
             }
-            Call::Alloc
-            | Call::AllocPitch
-            | Call::AllocManaged
-            | Call::AllocHost
-            | Call::AllocAsync
-            | Call::Free
-            | Call::HostRegister
-            | Call::HostUnregister
-            | Call::IpcClose => take_memory(tracer, call, parameters, device),
+            DriverCall::Alloc
+            | DriverCall::AllocPitch
+            | DriverCall::AllocManaged
+            | DriverCall::AllocHost
+            | DriverCall::AllocAsync
+            | DriverCall::Free
+            | DriverCall::HostRegister
+            | DriverCall::HostUnregister
+            | DriverCall::IpcClose => take_memory(tracer, call, parameters, device),
         }
     }
 }
@@ -211,30 +216,32 @@ pub unsafe fn take(state: &mut State, call: Call, parameters: *const c_void, dev
 ///
 /// # Safety
 /// The parameters are those of the call.
-unsafe fn take_memory(tracer: &mut Tracer, call: Call, parameters: *const c_void, device: c_int) {
+unsafe fn take_memory(tracer: &mut Tracer, call: DriverCall, parameters: *const c_void, device: c_int) {
     // SAFETY: the casts are to the types that generated_cuda_meta.h gives, and results of a call that succeeded are valid.
     unsafe {
         match call {
-            Call::Alloc | Call::AllocManaged | Call::AllocHost | Call::AllocAsync => {
+            DriverCall::Alloc | DriverCall::AllocManaged | DriverCall::AllocHost | DriverCall::AllocAsync => {
                 let call_parameters = &*parameters.cast::<AllocParameters>();
                 let address = *call_parameters.address;
                 let place = match call {
-                    Call::AllocManaged => Where::Managed,
-                    Call::AllocHost => Where::Pinned,
+                    DriverCall::AllocManaged => Where::Managed,
+                    DriverCall::AllocHost => Where::Pinned,
                     // A pool may be on another device.
-                    Call::AllocAsync => Where::Device(device_of(address).unwrap_or(device)),
+                    DriverCall::AllocAsync => Where::Device(device_of(address).unwrap_or(device)),
                     _ => Where::Device(device),
                 };
                 tracer.allocated(address, call_parameters.bytes as u64, place);
             }
-            Call::AllocPitch => {
+            DriverCall::AllocPitch => {
                 let call = &*parameters.cast::<AllocPitchParameters>();
                 let bytes = (*call.pitch).saturating_mul(call.height);
                 tracer.allocated(*call.address, bytes as u64, Where::Device(device));
             }
             // These have the address alone, or first.
-            Call::Free | Call::IpcClose | Call::HostUnregister => tracer.freed(*parameters.cast::<u64>()),
-            Call::HostRegister => {
+            DriverCall::Free | DriverCall::IpcClose | DriverCall::HostUnregister => {
+                tracer.freed(*parameters.cast::<u64>())
+            }
+            DriverCall::HostRegister => {
                 let call = &*parameters.cast::<RegisterParameters>();
                 tracer.allocated(call.address, call.bytes as u64, Where::Registered);
             }
@@ -247,27 +254,27 @@ unsafe fn take_memory(tracer: &mut Tracer, call: Call, parameters: *const c_void
 ///
 /// # Safety
 /// The parameters are those of the call.
-unsafe fn take_shared(tracer: &mut Tracer, call: Call, parameters: *const c_void) {
+unsafe fn take_shared(tracer: &mut Tracer, call: DriverCall, parameters: *const c_void) {
     // SAFETY: as in `take_memory`.
     unsafe {
         match call {
-            Call::PoolImport => {
+            DriverCall::PoolImport => {
                 let call = &*parameters.cast::<PoolImportParameters>();
                 let address = *call.address;
                 let known = Known::Pool(of_node(&*call.data));
                 let device = tracer.imported_on(address).or_else(|| device_of(address));
                 tracer.imported(address, Where::Imported(device, Some(known)));
             }
-            Call::IpcGet => {
+            DriverCall::IpcGet => {
                 let call = &*parameters.cast::<IpcGetParameters>();
                 tracer.exported(call.address, Known::Ipc(of_node(&*call.handle)));
             }
-            Call::IpcOpen => {
+            DriverCall::IpcOpen => {
                 let call = &*parameters.cast::<IpcOpenParameters>();
                 let address = *call.address;
                 tracer.imported(address, Where::Ipc(of_node(&call.handle)));
             }
-            Call::PoolExport => {
+            DriverCall::PoolExport => {
                 let call = &*parameters.cast::<IpcGetParameters>();
                 tracer.exported(call.address, Known::Pool(of_node(&*call.handle)));
             }
@@ -280,11 +287,11 @@ unsafe fn take_shared(tracer: &mut Tracer, call: Call, parameters: *const c_void
 ///
 /// # Safety
 /// The parameters are those of the call.
-unsafe fn take_physical(tracer: &mut Tracer, call: Call, parameters: *const c_void) {
+unsafe fn take_physical(tracer: &mut Tracer, call: DriverCall, parameters: *const c_void) {
     // SAFETY: as in `take_memory`.
     unsafe {
         match call {
-            Call::Create => {
+            DriverCall::Create => {
                 let call = &*parameters.cast::<CreateParameters>();
                 let properties = &*call.properties;
                 // What is not on a device is on the host.
@@ -292,7 +299,7 @@ unsafe fn take_physical(tracer: &mut Tracer, call: Call, parameters: *const c_vo
                     if properties.location_type == ON_DEVICE { properties.location } else { ON_HOST };
                 tracer.created(*call.handle, call.bytes as u64, device);
             }
-            Call::Import => {
+            DriverCall::Import => {
                 let call = &*parameters.cast::<ImportParameters>();
                 let known = match call.kind {
                     FILE_DESCRIPTOR => descriptor::read(call.shareable.addr() as c_int),
@@ -301,7 +308,7 @@ unsafe fn take_physical(tracer: &mut Tracer, call: Call, parameters: *const c_vo
                 };
                 tracer.imported_physical(*call.handle, known);
             }
-            Call::Export => {
+            DriverCall::Export => {
                 let call = &*parameters.cast::<ExportParameters>();
                 match call.kind {
                     FILE_DESCRIPTOR => tracer.exported_file(call.handle, *call.shareable.cast::<c_int>()),
@@ -312,15 +319,15 @@ unsafe fn take_physical(tracer: &mut Tracer, call: Call, parameters: *const c_vo
                     _ => {}
                 }
             }
-            Call::Retain => {
+            DriverCall::Retain => {
                 let call = &*parameters.cast::<RetainParameters>();
                 tracer.retained(*call.handle, call.address.addr() as u64);
             }
-            Call::Map => {
+            DriverCall::Map => {
                 let call = &*parameters.cast::<MapParameters>();
                 tracer.mapped(call.address, call.bytes as u64, call.offset as u64, call.handle);
             }
-            Call::Unmap => {
+            DriverCall::Unmap => {
                 let call = &*parameters.cast::<UnmapParameters>();
                 tracer.unmapped(call.address, call.bytes as u64);
             }

@@ -3,7 +3,7 @@
 
 mod loaded;
 
-use loaded::Place;
+use loaded::CodeLocation;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::fmt::Write;
@@ -45,7 +45,7 @@ impl Stacks {
     /// `app+0x1a2b < app+0x3c4d`: the program's return addresses, innermost first; offsets are those in the file.
     pub fn text(&self, number: u32) -> String {
         let mut text = String::new();
-        for Place { file, address, .. } in self.places(number) {
+        for CodeLocation { file, address, .. } in self.places(number) {
             let between = if text.is_empty() { "" } else { " < " };
             let _ = write!(text, "{between}{file}+{address:#x}");
         }
@@ -64,9 +64,10 @@ impl Stacks {
         self.places(number).into_iter().map(|place| (place.file, place.build_id)).collect()
     }
 
-    fn places(&self, number: u32) -> Vec<Place> {
+    fn places(&self, number: u32) -> Vec<CodeLocation> {
         let frames = self.stacks.get(number as usize).map(Vec::as_slice).unwrap_or_default();
-        let mut places: Vec<Place> = frames.iter().filter_map(|&address| loaded::place(address)).collect();
+        let mut places: Vec<CodeLocation> =
+            frames.iter().filter_map(|&address| loaded::place(address)).collect();
         let is_ours = |file: &str| NOT_THE_PROGRAM.iter().any(|it| name_of(file).starts_with(it));
         // Frames inside of the runtime are of no interest, but where the program called it.
         let first = places.iter().rposition(|place| is_ours(&place.file)).map_or(0, |it| it + 1);

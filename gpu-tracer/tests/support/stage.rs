@@ -1,7 +1,7 @@
 //! The whole tracer in a program, with a fake driver, Sanitizer and NVBit.
 
 use super::{build, build_cpp, build_driver, tracer};
-use mpisee_collect::gpu::{Part, join, parts};
+use mpisee_collect::gpu::{GpuRecord, join, parts};
 use mpisee_profile::gpu::GpuFile;
 use mpisee_profile::rows::GpuRow;
 use std::fs;
@@ -96,7 +96,7 @@ impl Stage {
     }
 
     /// The same before owners are known.
-    pub fn parts(&self) -> Vec<Part> {
+    pub fn parts(&self) -> Vec<GpuRecord> {
         let files: Vec<PathBuf> = self.left();
         assert_eq!(files.len(), 1, "{files:?}");
         parts(&GpuFile::read(&files[0]).unwrap().unwrap(), 5)

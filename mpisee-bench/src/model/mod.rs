@@ -3,7 +3,7 @@
 pub mod interface;
 
 use crate::statistics::median;
-use mpisee_profile::network::{PairPoint, Segment};
+use mpisee_profile::network::{PairPoint, SizeRange};
 
 /// Segments at the most.
 const MOST_SEGMENTS: usize = 4;
@@ -16,7 +16,7 @@ const NOISE: f64 = 0.01;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
     /// The lines, by ascending size.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<SizeRange>,
     /// The median of the relative errors over the sizes.
     pub error_median: f64,
     /// The largest of the relative errors.
@@ -76,7 +76,7 @@ pub fn fit(points: &[(u64, f64)], eager_limit_bytes: Option<u64>) -> Fit {
     let ends = ends.unwrap_or_else(|| forced.into_iter().chain([points.len()]).collect());
     let lines: Vec<(usize, usize, Line)> =
         pieces(&ends).map(|(from, to)| (from, to, Line::through(&scaled[from..to]))).collect();
-    let segment = |&(from, to, line): &(usize, usize, Line)| Segment {
+    let segment = |&(from, to, line): &(usize, usize, Line)| SizeRange {
         from_bytes: match eager_limit_bytes {
             Some(limit) if forced == Some(from) => limit + 1,
             _ => points[from].0,

@@ -131,7 +131,7 @@ pub fn byte() -> ffi::MPI_Datatype {
 
 /// A message as one rank sees it.
 #[derive(Clone, Copy)]
-pub struct Part {
+pub struct RankMessage {
     /// The other rank.
     pub peer: c_int,
     /// True if this rank has the bytes; else it gets them.
@@ -148,13 +148,13 @@ pub struct Part {
 pub struct TwoSided {
     comm: ffi::MPI_Comm,
     tag: c_int,
-    parts: Vec<(Part, *mut c_void)>,
+    parts: Vec<(RankMessage, *mut c_void)>,
     requests: Vec<ffi::MPI_Request>,
 }
 
 impl TwoSided {
     /// The parts of this rank, in the order in which both ends have them; receives are started first.
-    pub fn new(world: &SimpleCommunicator, tag: c_int, parts: &[Part], arena: &Memory) -> Self {
+    pub fn new(world: &SimpleCommunicator, tag: c_int, parts: &[RankMessage], arena: &Memory) -> Self {
         let mut parts: Vec<_> = parts.iter().map(|&part| (part, arena.at(part.offset))).collect();
         parts.sort_by_key(|(part, _)| part.is_source);
         let requests = Vec::with_capacity(parts.len());
@@ -164,7 +164,7 @@ impl TwoSided {
     /// Starts all messages.
     pub fn start(&mut self) {
         for &(part, address) in &self.parts {
-            let Part { peer, bytes, .. } = part;
+            let RankMessage { peer, bytes, .. } = part;
             // SAFETY: the address is of an arena with that many bytes from there on, as `Pattern::arena` counts all that is
             // touched; it outlives the carrier. Only the repetitions of the
             // message write there, with the same bytes (`Pattern::check`), as in OSU's windows.
@@ -201,11 +201,11 @@ pub struct Persistent {
 
 impl Persistent {
     /// Makes the requests, in the order in which both ends have them.
-    pub fn new(world: &SimpleCommunicator, tag: c_int, parts: &[Part], arena: &Memory) -> Self {
+    pub fn new(world: &SimpleCommunicator, tag: c_int, parts: &[RankMessage], arena: &Memory) -> Self {
         let comm = world.as_raw();
         let mut parts = parts.to_vec();
         parts.sort_by_key(|part| part.is_source);
-        let request = |part: &Part| {
+        let request = |part: &RankMessage| {
             let (address, bytes, peer) = (arena.at(part.offset), part.bytes, part.peer);
             // SAFETY: as in `TwoSided::start`; the arena outlives the requests.
             unsafe {
@@ -248,7 +248,7 @@ impl Drop for Persistent {
 pub struct OneSided {
     window: ffi::MPI_Win,
     /// The messages that this rank puts or gets, with the address in its arena.
-    parts: Vec<(Part, *mut c_void)>,
+    parts: Vec<(RankMessage, *mut c_void)>,
     is_put: bool,
     /// The ranks that put to this one or get from it; null if there are none.
     origins: ffi::MPI_Group,
@@ -260,8 +260,14 @@ pub struct OneSided {
 
 impl OneSided {
     /// Makes the step's window, together with all ranks. With `is_put` the sources act, else the destinations.
-    pub fn new(world: &SimpleCommunicator, is_put: bool, parts: &[Part], arena: &Memory, bytes: u64) -> Self {
-        let acts = |part: &&Part| part.is_source == is_put;
+    pub fn new(
+        world: &SimpleCommunicator,
+        is_put: bool,
+        parts: &[RankMessage],
+        arena: &Memory,
+        bytes: u64,
+    ) -> Self {
+        let acts = |part: &&RankMessage| part.is_source == is_put;
         let peers = |acting: bool| {
             let mut peers: Vec<c_int> =
                 parts.iter().filter(|part| acts(part) == acting).map(|part| part.peer).collect();
@@ -295,7 +301,7 @@ impl OneSided {
             }
             done(ffi::MPI_Win_start(self.targets, 0, self.window));
             self.is_open = true;
-            for &(Part { peer, bytes, peer_offset, .. }, address) in &self.parts {
+            for &(RankMessage { peer, bytes, peer_offset, .. }, address) in &self.parts {
                 let there = peer_offset as ffi::MPI_Aint;
                 let (kind, window) = (byte(), self.window);
                 done(match self.is_put {

@@ -64,7 +64,7 @@ pub struct Operation {
     /// The buffers.
     pub buffers: Buffers,
     /// Steps of the same members share it.
-    members: Rc<Members>,
+    members: Rc<OperationComm>,
     arguments: Arguments,
 }
 
@@ -81,26 +81,26 @@ struct Arguments {
 }
 
 /// The communicator of the members of an operation.
-pub struct Members {
+pub struct OperationComm {
     comm: SimpleCommunicator,
     /// Of operations on neighbours, the ring.
     ring: Option<ffi::MPI_Comm>,
 }
 
-impl Members {
+impl OperationComm {
     /// Makes the communicators of a step's operations, together with all ranks; the one of this rank, if it is a member.
-    pub fn new(world: &SimpleCommunicator, calls: &[CollectiveCall]) -> Option<Rc<Members>> {
+    pub fn new(world: &SimpleCommunicator, calls: &[CollectiveCall]) -> Option<Rc<OperationComm>> {
         let own = own(calls, world.rank() as u32);
         let (comm, (_, view)) = members(world, own).zip(own)?;
         let ring = view.collective.is_of_neighbours().then(|| ring(comm.as_raw(), view.members));
-        Some(Rc::new(Members { comm, ring }))
+        Some(Rc::new(OperationComm { comm, ring }))
     }
 }
 
 impl Operation {
     /// The operation of a step that this rank is a member of.
     pub fn new(
-        members: Rc<Members>,
+        members: Rc<OperationComm>,
         rank: u32,
         calls: &[CollectiveCall],
         kind: MemoryKind,
@@ -169,7 +169,7 @@ impl Operation {
     }
 }
 
-impl Drop for Members {
+impl Drop for OperationComm {
     fn drop(&mut self) {
         if let Some(mut ring) = self.ring {
             // SAFETY: the communicator was made here, and nothing is under way on it.

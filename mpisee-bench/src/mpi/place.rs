@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a rank is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RankLocation {
     /// The node, by the smallest rank on it.
     pub node: i64,
     /// The socket to which the rank is bound; -1 if it may run on several.
@@ -21,7 +21,7 @@ pub struct Setting {
     /// The MPI.
     pub mpi: NetworkMpi,
     /// The places of all ranks.
-    pub places: Vec<Place>,
+    pub places: Vec<RankLocation>,
     /// The host names, by node.
     pub hosts: Vec<String>,
 }
@@ -35,7 +35,7 @@ impl Setting {
         let (socket, cache) = bound();
         let mut gathered = vec![0_i64; 3 * world.size() as usize];
         world.all_gather_into(&[first, socket, cache][..], &mut gathered[..]);
-        let place = |it: &[i64]| Place { node: it[0], socket: it[1], cache: it[2] };
+        let place = |it: &[i64]| RankLocation { node: it[0], socket: it[1], cache: it[2] };
         let library = mpi::environment::library_version().unwrap_or_default();
         Setting {
             mpi: NetworkMpi {

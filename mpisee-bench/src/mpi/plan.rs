@@ -1,8 +1,8 @@
 //! A pattern made ready on one rank: its arena, and what carries out each step.
 
 use super::agree::{Failed, agree};
-use super::border::{Memory, OneSided, Part, Persistent, TwoSided};
-use super::collective::{Buffers, Members, Operation};
+use super::border::{Memory, OneSided, Persistent, RankMessage, TwoSided};
+use super::collective::{Buffers, Operation, OperationComm};
 use super::gpu::{Ipc, IpcMessages, NcclMessages, NcclOperation};
 use super::shared::{Segments, SharedMessages};
 use mpi::topology::SimpleCommunicator;
@@ -217,7 +217,7 @@ impl Plan {
 }
 
 /// By membership, the communicator of which this rank is a member.
-type Communicators<'p> = HashMap<Vec<(&'p [u32], bool)>, Option<Rc<Members>>>;
+type Communicators<'p> = HashMap<Vec<(&'p [u32], bool)>, Option<Rc<OperationComm>>>;
 
 /// Makes the collective operation of a step that this rank is a member of, together with all ranks.
 fn operation<'p>(
@@ -233,20 +233,21 @@ fn operation<'p>(
     if step.backend == Backend::Nccl {
         return Ok(NcclOperation::new(world, pattern, &step.collectives)?.map(Collected::Nccl));
     }
-    let members =
-        communicators.entry(step.membership()).or_insert_with(|| Members::new(world, &step.collectives));
+    let members = communicators
+        .entry(step.membership())
+        .or_insert_with(|| OperationComm::new(world, &step.collectives));
     let made =
         members.clone().map(|members| Operation::new(members, world.rank() as u32, &step.collectives, kind));
     Ok(agree(world, made.transpose())?.map(Collected::Mpi))
 }
 
 /// The messages of a step as this rank sees them, in the order of the step.
-fn parts(step: &Step, rank: u32) -> Vec<Part> {
+fn parts(step: &Step, rank: u32) -> Vec<RankMessage> {
     let mut parts = Vec::new();
     for it in &step.messages {
         let bytes = it.bytes as c_int;
         let (from, to) = (it.source_offset, it.destination_offset);
-        let part = |peer: u32, is_source, offset, peer_offset| Part {
+        let part = |peer: u32, is_source, offset, peer_offset| RankMessage {
             peer: peer as c_int,
             is_source,
             offset,

@@ -5,7 +5,7 @@ use super::knobs::Knob;
 use super::program::Program;
 use super::runner::Change;
 use super::runner::quoted;
-use super::search::{Chosen, Confirmed, Found, Tried};
+use super::search::{ChoiceResult, Chosen, Confirmed, Tried};
 use crate::output::{aligned, digits};
 use crate::replay::Item;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ impl Outcome {
         text += &aligned(&heads.map(str::to_owned), rows, 6);
         for (knob, found) in self.knobs.iter().zip(&self.tried) {
             for (choice, found) in knob.choices.iter().zip(found) {
-                if let Found::Fails(why) = found {
+                if let ChoiceResult::Fails(why) = found {
                     let call = knob.collective.map_or("all operations", |it| it.name());
                     let _ = writeln!(text, "{} for {call} does not work here: {why}", choice.name);
                 }
@@ -59,7 +59,7 @@ impl Outcome {
         }
         text += &self.best_of_the_rest();
         for (&knob, &choice) in &self.overlapped {
-            let Found::Difference(Some(difference)) = &self.tried[knob][choice] else { continue };
+            let ChoiceResult::Difference(Some(difference)) = &self.tried[knob][choice] else { continue };
             let knob = &self.knobs[knob];
             let _ = writeln!(
                 text,
@@ -108,7 +108,7 @@ impl Outcome {
                 continue;
             }
             let differences = knob.choices.iter().zip(found).filter_map(|(choice, found)| match found {
-                Found::Difference(Some(difference)) => Some((choice, difference)),
+                ChoiceResult::Difference(Some(difference)) => Some((choice, difference)),
                 _ => None,
             });
             if let Some((choice, difference)) =
@@ -179,8 +179,8 @@ impl Outcome {
         let comms: Vec<&str> = knob.items.iter().map(|&item| self.items[item].family.as_str()).collect();
         let tried = knob.choices.iter().zip(&self.tried[at]).map(|(choice, found)| {
             let (difference, fails): (Option<&Difference>, Option<&String>) = match found {
-                Found::Difference(difference) => (difference.as_ref(), None),
-                Found::Fails(why) => (None, Some(why)),
+                ChoiceResult::Difference(difference) => (difference.as_ref(), None),
+                ChoiceResult::Fails(why) => (None, Some(why)),
             };
             json!({ "name": choice.name, "difference": difference, "fails": fails })
         });

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// The finding on a choice.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Found {
+pub enum ChoiceResult {
     /// The difference to no change in the runs that tried it; none if there was one alone.
     Difference(Option<Difference>),
     /// It does not work.
@@ -20,7 +20,7 @@ pub enum Found {
 }
 
 /// By knob, what was found of each of its choices.
-pub type Tried = Vec<Vec<Found>>;
+pub type Tried = Vec<Vec<ChoiceResult>>;
 
 /// The setting of a knob: its place, and that of the choice.
 pub type Chosen = BTreeMap<usize, usize>;
@@ -173,7 +173,7 @@ impl<'a> Search<'a> {
         let mut chosen = Chosen::new();
         for (knob, found) in tried.iter().enumerate() {
             let better = found.iter().enumerate().filter_map(|(choice, found)| match found {
-                Found::Difference(Some(difference)) if difference.median < 0.0 => {
+                ChoiceResult::Difference(Some(difference)) if difference.median < 0.0 => {
                     Some((choice, (!difference.is_faster(), difference.median)))
                 }
                 _ => None,
@@ -190,7 +190,7 @@ impl<'a> Search<'a> {
     /// A component that comes first takes operations from the component that the rules are for: what saves more time is the first of the two.
     fn without_overlap(&self, chosen: Chosen, tried: &Tried) -> (Chosen, Chosen) {
         let saved = |knob: usize, choice: usize| match &tried[knob][choice] {
-            Found::Difference(Some(difference)) => {
+            ChoiceResult::Difference(Some(difference)) => {
                 let now_s: f64 = self.knobs[knob].items.iter().map(|&at| self.items()[at].time_s).sum();
                 -difference.median * now_s
             }
@@ -272,9 +272,9 @@ impl Candidate {
         self.failed.is_none() && !self.is_out
     }
 
-    fn found(self, none: &Rounds) -> Found {
+    fn found(self, none: &Rounds) -> ChoiceResult {
         let difference = Difference::of(&self.pairs(none));
-        self.failed.map_or(Found::Difference(difference), Found::Fails)
+        self.failed.map_or(ChoiceResult::Difference(difference), ChoiceResult::Fails)
     }
 }
 
@@ -355,10 +355,10 @@ mod tests {
         assert_eq!(of_knob.each_ref().map(Candidate::is_tried), [false, true, true]);
         let [slow, fast, _] = of_knob;
         let none = rounds([1.0; 6]);
-        assert!(matches!(slow.found(&none), Found::Difference(Some(it)) if it.is_slower()));
-        assert!(matches!(fast.found(&none), Found::Difference(Some(it)) if it.is_faster()));
+        assert!(matches!(slow.found(&none), ChoiceResult::Difference(Some(it)) if it.is_slower()));
+        assert!(matches!(fast.found(&none), ChoiceResult::Difference(Some(it)) if it.is_faster()));
         let failed = Candidate { failed: Some("it hung".to_owned()), ..Candidate::default() };
-        assert_eq!(failed.found(&none), Found::Fails("it hung".to_owned()));
+        assert_eq!(failed.found(&none), ChoiceResult::Fails("it hung".to_owned()));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Copies that the host asks for: from the counters of a process to rows.
 
-use super::Part;
+use super::GpuRecord;
 use super::part::{Copied, Staged};
 use mpisee_profile::gpu::{CopyEnd, DriverCalls};
 use mpisee_profile::rows::{CopyMode, CopyRow, End, Seconds, StagedRow};
 
 /// Fills in the names of communicators, by their numbers. Copies for one that has none are left out.
-pub fn name_communicators(parts: &mut Vec<Part>, names: &[String]) {
+pub fn name_communicators(parts: &mut Vec<GpuRecord>, names: &[String]) {
     parts.retain_mut(|part| {
-        let Part::Staged(staged, _) = part else { return true };
+        let GpuRecord::Staged(staged, _) = part else { return true };
         if let Some(name) = names.get(staged.number as usize) {
             staged.comm.clone_from(name);
         }
@@ -17,12 +17,12 @@ pub fn name_communicators(parts: &mut Vec<Part>, names: &[String]) {
 }
 
 /// The rows of `copies.csv` and `staged.csv`, in the order of ranks.
-pub fn copies(parts: &[Part]) -> (Vec<CopyRow>, Vec<StagedRow>) {
+pub fn copies(parts: &[GpuRecord]) -> (Vec<CopyRow>, Vec<StagedRow>) {
     let (mut calls, mut staged) = (Vec::new(), Vec::new());
     for part in parts {
         match part {
-            Part::Calls(kind, copied) => calls.push(call_row(kind, copied)),
-            Part::Staged(kind, copied) => staged.push(staged_row(kind, copied)),
+            GpuRecord::Calls(kind, copied) => calls.push(call_row(kind, copied)),
+            GpuRecord::Staged(kind, copied) => staged.push(staged_row(kind, copied)),
             _ => {}
         }
     }
@@ -107,7 +107,7 @@ mod tests {
         name_communicators(&mut parts, &["W".to_owned(), "W_d1".to_owned()]);
         // As they travel between ranks.
         let text = serde_json::to_string(&parts).unwrap();
-        assert_eq!(serde_json::from_str::<Vec<Part>>(&text).unwrap(), parts);
+        assert_eq!(serde_json::from_str::<Vec<GpuRecord>>(&text).unwrap(), parts);
         let (calls, staged) = copies(&parts);
         assert_eq!(calls.len(), 1, "what was never called has no row: {calls:?}");
         let row = &calls[0];

@@ -1,7 +1,7 @@
 //! Finds the owners of imported memory. The rank that exported it has the same handle, so that ranks need not
 //! communicate while the program runs.
 
-use super::{Import, Part, part};
+use super::{GpuRecord, Import, part};
 use mpisee_profile::gpu::{Handle, Owners, common};
 use mpisee_profile::rows::{BinaryRow, GpuRow, PeRow};
 use std::collections::{BTreeSet, HashMap};
@@ -19,13 +19,13 @@ pub struct Exports(Owners<Owner>);
 
 impl Exports {
     /// Adds the exports of a rank.
-    pub fn add(&mut self, parts: impl IntoIterator<Item = Part>) {
+    pub fn add(&mut self, parts: impl IntoIterator<Item = GpuRecord>) {
         for part in parts {
             match part {
-                Part::Export { handle, rank, device, object } => {
+                GpuRecord::Export { handle, rank, device, object } => {
                     self.0.insert(handle, Owner { rank, device, object });
                 }
-                Part::Pe { rank, pe } => {
+                GpuRecord::Pe { rank, pe } => {
                     self.0
                         .insert(Handle::Pe(pe), Owner { rank, device: String::new(), object: String::new() });
                 }
@@ -54,9 +54,9 @@ impl Exports {
     }
 
     /// Fills in the owners in the rows of a rank. A row that keeps its import has an unknown owner.
-    pub fn tell_all(&self, parts: &mut Vec<Part>) {
+    pub fn tell_all(&self, parts: &mut Vec<GpuRecord>) {
         for part in parts.iter_mut() {
-            if let Part::Row(row, import) = part {
+            if let GpuRecord::Row(row, import) = part {
                 import.take_if(|it| self.tell(row, it));
             }
         }
@@ -65,14 +65,14 @@ impl Exports {
 }
 
 /// Merges rows that differed only by their handles: those of one owner and one object.
-fn merge_rows(parts: &mut Vec<Part>) {
+fn merge_rows(parts: &mut Vec<GpuRecord>) {
     let mut places = HashMap::new();
-    let mut merged: Vec<Part> = Vec::with_capacity(parts.len());
+    let mut merged: Vec<GpuRecord> = Vec::with_capacity(parts.len());
     for part in std::mem::take(parts) {
-        if let Part::Row(row, import) = &part {
+        if let GpuRecord::Row(row, import) = &part {
             let key = (row.rank, row.peer_rank, part::key(row, import.as_ref()));
             let place = *places.entry(key).or_insert(merged.len());
-            if let Some(Part::Row(sum, _)) = merged.get_mut(place) {
+            if let Some(GpuRecord::Row(sum, _)) = merged.get_mut(place) {
                 part::add(sum, row);
                 continue;
             }
@@ -83,34 +83,36 @@ fn merge_rows(parts: &mut Vec<Part>) {
 }
 
 /// Returns whether owners of rows are to be looked for.
-pub fn needs_owners(parts: &[Part]) -> bool {
-    parts.iter().any(|part| matches!(part, Part::Row(_, Some(_))))
+pub fn needs_owners(parts: &[GpuRecord]) -> bool {
+    parts.iter().any(|part| matches!(part, GpuRecord::Row(_, Some(_))))
 }
 
 /// The rows of all ranks, with the owner of each; and the notes.
 ///
 /// An allocation that was exported under several names has the last one. The owner of a handle that no rank exported is
 /// unknown: it may be a process without the profiler.
-pub fn join(mut parts: Vec<Part>) -> (Vec<GpuRow>, Vec<String>) {
+pub fn join(mut parts: Vec<GpuRecord>) -> (Vec<GpuRow>, Vec<String>) {
     let mut owners = Exports::default();
-    owners.add(parts.iter().filter(|part| matches!(part, Part::Export { .. } | Part::Pe { .. })).cloned());
+    owners.add(
+        parts.iter().filter(|part| matches!(part, GpuRecord::Export { .. } | GpuRecord::Pe { .. })).cloned(),
+    );
     owners.tell_all(&mut parts);
     let (mut rows, mut notes, mut orphans) = (Vec::new(), Vec::new(), 0u64);
     for part in parts {
         match part {
-            Part::Row(row, import) => {
+            GpuRecord::Row(row, import) => {
                 orphans += u64::from(import.is_some());
                 rows.push(row);
             }
-            Part::Note { rank, text } => notes.push(format!("rank {rank}: {text}")),
-            Part::Lost { rank, accesses, why } => notes
+            GpuRecord::Note { rank, text } => notes.push(format!("rank {rank}: {text}")),
+            GpuRecord::Lost { rank, accesses, why } => notes
                 .push(format!("rank {rank}: {accesses} accesses of GPU kernels are not in gpu.csv: {why}")),
-            Part::Export { .. }
-            | Part::Device(_)
-            | Part::Pe { .. }
-            | Part::Binary(_)
-            | Part::Calls(..)
-            | Part::Staged(..) => {}
+            GpuRecord::Export { .. }
+            | GpuRecord::Device(_)
+            | GpuRecord::Pe { .. }
+            | GpuRecord::Binary(_)
+            | GpuRecord::Calls(..)
+            | GpuRecord::Staged(..) => {}
         }
     }
     if orphans > 0 {
@@ -125,9 +127,9 @@ pub fn join(mut parts: Vec<Part>) -> (Vec<GpuRow>, Vec<String>) {
 }
 
 /// The PE of NVSHMEM of each rank that is one.
-pub fn processing_elements(parts: &[Part]) -> Vec<PeRow> {
+pub fn processing_elements(parts: &[GpuRecord]) -> Vec<PeRow> {
     let rows = parts.iter().filter_map(|part| match part {
-        Part::Pe { rank, pe } => Some((*rank, *pe)),
+        GpuRecord::Pe { rank, pe } => Some((*rank, *pe)),
         _ => None,
     });
     let rows: BTreeSet<(u32, u32)> = rows.collect();
@@ -135,9 +137,9 @@ pub fn processing_elements(parts: &[Part]) -> Vec<PeRow> {
 }
 
 /// The files in which call stacks of any rank have addresses, each once.
-pub fn binaries(parts: &[Part]) -> Vec<BinaryRow> {
+pub fn binaries(parts: &[GpuRecord]) -> Vec<BinaryRow> {
     let files = parts.iter().filter_map(|part| match part {
-        Part::Binary(row) => Some((row.file.clone(), row.build_id.clone())),
+        GpuRecord::Binary(row) => Some((row.file.clone(), row.build_id.clone())),
         _ => None,
     });
     let files: BTreeSet<(String, String)> = files.collect();
@@ -270,7 +272,7 @@ mod tests {
             ],
             ..GpuFile::default()
         };
-        let all: Vec<Part> = parts(&importer, 1).into_iter().chain(parts(&exporter, 3)).collect();
+        let all: Vec<GpuRecord> = parts(&importer, 1).into_iter().chain(parts(&exporter, 3)).collect();
         assert_eq!(processing_elements(&all), [PeRow { rank: 3, pe: 5 }]);
         let (rows, notes) = join(all);
         let seen: Vec<_> =
@@ -295,7 +297,7 @@ mod tests {
             records: vec![Record::Binary { file: "/app".to_owned(), build_id: build_id.to_owned() }],
             ..GpuFile::default()
         };
-        let all: Vec<Part> =
+        let all: Vec<GpuRecord> =
             ["ab", "ab", ""].iter().zip(0..).flat_map(|(id, rank)| parts(&file(id), rank)).collect();
         let row = |build_id: &str| BinaryRow { file: "/app".to_owned(), build_id: build_id.to_owned() };
         assert_eq!(binaries(&all), [row(""), row("ab")]);

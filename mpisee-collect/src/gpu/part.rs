@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// A part of a rank's GPU results, sent as a line of JSON to where the profile is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Part {
+pub enum GpuRecord {
     /// A row; and for memory of another process, the handle by which its owner may have exported it.
     Row(GpuRow, Option<Import>),
     /// Memory that the rank made accessible to others.
@@ -93,7 +93,7 @@ pub struct Import {
 }
 
 /// The rows of a rank, with those of one kernel, line and object in one.
-pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
+pub fn parts(file: &GpuFile, rank: u32) -> Vec<GpuRecord> {
     let records = RecordsById::of(file);
     let mut rows: Vec<(GpuRow, Option<Import>)> = Vec::new();
     let mut places = HashMap::new();
@@ -109,26 +109,26 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
                     None => rows.push((row, import)),
                 }
             }
-            Record::Export { handle, device, object, name } => others.push(Part::Export {
+            Record::Export { handle, device, object, name } => others.push(GpuRecord::Export {
                 handle: handle.clone(),
                 rank,
                 device: device.clone(),
                 object: records.object(*object, name),
             }),
             Record::Binary { file, build_id } => {
-                others.push(Part::Binary(BinaryRow { file: file.clone(), build_id: build_id.clone() }));
+                others.push(GpuRecord::Binary(BinaryRow { file: file.clone(), build_id: build_id.clone() }));
             }
-            Record::Device(device) => others.push(Part::Device(device.clone())),
-            Record::Pe(pe) => others.push(Part::Pe { rank, pe: *pe }),
+            Record::Device(device) => others.push(GpuRecord::Device(device.clone())),
+            Record::Pe(pe) => others.push(GpuRecord::Pe { rank, pe: *pe }),
             Record::Calls { id, kind } => others.extend(calls(file, rank, *id, kind)),
             Record::Staged { .. } => others.extend(staged(file, rank, record)),
-            Record::Note(text) => others.push(Part::Note { rank, text: text.clone() }),
+            Record::Note(text) => others.push(GpuRecord::Note { rank, text: text.clone() }),
             _ => {}
         }
     }
-    let lost = |(&why, &accesses): (&&str, &u64)| Part::Lost { rank, accesses, why: why.to_owned() };
+    let lost = |(&why, &accesses): (&&str, &u64)| GpuRecord::Lost { rank, accesses, why: why.to_owned() };
     others.extend(records.lost.iter().map(lost));
-    rows.into_iter().map(|(row, import)| Part::Row(row, import)).chain(others).collect()
+    rows.into_iter().map(|(row, import)| GpuRecord::Row(row, import)).chain(others).collect()
 }
 
 /// The values of two counters. `None` if nothing was counted.
@@ -140,15 +140,15 @@ fn copied(file: &GpuFile, rank: u32, id: u32) -> Option<Copied> {
 }
 
 /// The calls of one kind.
-fn calls(file: &GpuFile, rank: u32, id: u32, kind: &DriverCalls) -> Option<Part> {
-    Some(Part::Calls(kind.clone(), copied(file, rank, id)?))
+fn calls(file: &GpuFile, rank: u32, id: u32, kind: &DriverCalls) -> Option<GpuRecord> {
+    Some(GpuRecord::Calls(kind.clone(), copied(file, rank, id)?))
 }
 
 /// Copies for messages, without the communicator's name.
-fn staged(file: &GpuFile, rank: u32, record: &Record) -> Option<Part> {
+fn staged(file: &GpuFile, rank: u32, record: &Record) -> Option<GpuRecord> {
     let &Record::Staged { id, comm: number, is_sent, memory, is_async } = record else { return None };
     let staged = Staged { number, comm: String::new(), is_sent, memory, is_async };
-    Some(Part::Staged(staged, copied(file, rank, id)?))
+    Some(GpuRecord::Staged(staged, copied(file, rank, id)?))
 }
 
 pub(super) type Key = (String, String, String, String, String, String, Access, u32, Option<Import>);

@@ -15,7 +15,7 @@ const MOST: usize = 64;
 
 /// The place of a PCI device in its node; each part is empty if it is unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Place {
+pub struct PciLocation {
     /// The NUMA node that is nearest.
     pub numa_node: Option<u32>,
     /// The CPUs that are nearest.
@@ -25,10 +25,10 @@ pub struct Place {
 }
 
 /// The place of the device with a PCI address, `0000:17:00.0`. `sys` is [`SYS`].
-pub fn place(sys: &Path, address: &str) -> Place {
+pub fn place(sys: &Path, address: &str) -> PciLocation {
     match is_address(address) {
         true => place_in(&sys.join("bus/pci/devices").join(address)).1,
-        false => Place::default(),
+        false => PciLocation::default(),
     }
 }
 
@@ -88,7 +88,7 @@ pub fn numa_nodes(sys: &Path) -> Vec<(u32, Cpus)> {
 }
 
 /// The folder and the place of the PCI device that a link leads to, or that has it.
-fn place_in(link: &Path) -> (PathBuf, Place) {
+fn place_in(link: &Path) -> (PathBuf, PciLocation) {
     let Ok(whole) = fs::canonicalize(link) else { return Default::default() };
     let mut folder = PathBuf::new();
     let (mut path, mut on_pci, mut length) = (Vec::new(), PathBuf::new(), 0);
@@ -109,7 +109,7 @@ fn place_in(link: &Path) -> (PathBuf, Place) {
     if path.len() < 2 {
         return Default::default();
     }
-    let place = Place {
+    let place = PciLocation {
         // -1 if it is unknown.
         numa_node: text(&on_pci.join("numa_node")).and_then(|number| number.parse().ok()),
         cpus_near: text(&on_pci.join("local_cpulist")).and_then(|list| list.parse().ok()).unwrap_or_default(),
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(near.path, "pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:00.0/0000:19:00.0");
         assert_eq!(place(root.path(), "0000:81:00.0").numa_node, None);
         for absent in ["0000:99:00.0", "../../../etc", ""] {
-            assert_eq!(place(root.path(), absent), Place::default(), "{absent}");
+            assert_eq!(place(root.path(), absent), PciLocation::default(), "{absent}");
         }
         let nodes = numa_nodes(root.path());
         assert_eq!(

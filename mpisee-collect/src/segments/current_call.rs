@@ -3,7 +3,7 @@
 
 use super::{Clock, With};
 use mpisee_profile::segment::Snapshot;
-use mpisee_profile::segment::active_call::{ActiveCall, Call};
+use mpisee_profile::segment::active_call::{ActiveCall, CurrentFunction};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call::CALLS;
 use mpisee_profile::{CommId, Kind, RankSet, SiteId, Ticks, WorldRank};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurrentCall {
     /// The call.
-    pub call: Call,
+    pub call: CurrentFunction,
     /// The number of its communicator in the process, and the name; `None` where it is not known.
     pub comm: Option<(CommId, String)>,
     /// Its number among the rank's calls of the operation on the communicator, from 1; of a collective the same on all members.
@@ -26,12 +26,12 @@ pub struct CurrentCall {
     /// Seconds since then.
     pub for_s: f64,
     /// Where in the program it is made.
-    pub place: Place,
+    pub place: CallLocation,
 }
 
 /// Where in the program a call is made, as far as somebody has looked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct CallLocation {
     /// Its call stack as functions with their lines, the innermost first; empty if nobody has looked.
     pub stack: Vec<String>,
     /// The frame of `stack` that stands for it, counted from 0: the first one outside of libraries that call MPI for programs.
@@ -46,7 +46,7 @@ pub fn of_snapshot(
     snapshot: &Snapshot,
     names: &[String],
     clock: &Clock,
-    mut place: impl FnMut(&ActiveCall) -> Place,
+    mut place: impl FnMut(&ActiveCall) -> CallLocation,
 ) -> Vec<CurrentCall> {
     let current = |active: &ActiveCall| CurrentCall {
         call: active.call,
@@ -64,7 +64,7 @@ pub fn of_snapshot(
 
 /// The number of the current call: completed calls plus one; `None` if recording was off at some time.
 fn number_of(snapshot: &Snapshot, active: &ActiveCall) -> Option<u64> {
-    let (Call::Operation(operation), Some(communicator), false) =
+    let (CurrentFunction::Operation(operation), Some(communicator), false) =
         (active.call, active.communicator, snapshot.recording_was_off)
     else {
         return None;
@@ -80,8 +80,8 @@ fn number_of(snapshot: &Snapshot, active: &ActiveCall) -> Option<u64> {
 
 /// Returns whether every member of the communicator makes the call, in the same order as the others (MPI 4.1, 6.1), and does
 /// so without a request.
-pub fn is_collective(call: Call) -> bool {
-    let Call::Operation(operation) = call else { return call == Call::Finalize };
+pub fn is_collective(call: CurrentFunction) -> bool {
+    let CurrentFunction::Operation(operation) = call else { return call == CurrentFunction::Finalize };
     let name = operation.name();
     match operation.kind() {
         Kind::Collective => !operation.starts_request() && !name.ends_with("_init"),
@@ -151,7 +151,7 @@ pub struct Collected {
 const MOST_APART: usize = 8;
 
 /// Operation, communicator, number and place of a call.
-type Same<'p> = (Call, Option<&'p str>, Option<u64>, &'p Place);
+type Same<'p> = (CurrentFunction, Option<&'p str>, Option<u64>, &'p CallLocation);
 
 fn same(current: &CurrentCall) -> Same<'_> {
     let name = current.comm.as_ref().map(|(_, name)| name.as_str());
@@ -231,7 +231,7 @@ impl CurrentCall {
         }
         match &self.comm {
             Some((_, name)) => text += &format!(" on {name}"),
-            None if self.call == Call::Abort => {}
+            None if self.call == CurrentFunction::Abort => {}
             None => text += " on a communicator that is not known",
         }
         if let Some(number) = self.number.filter(|_| is_collective(self.call)) {
@@ -258,13 +258,13 @@ mod tests {
 
     fn call(operation: Operation, comm: &str, number: u64, for_s: f64) -> CurrentCall {
         CurrentCall {
-            call: Call::Operation(operation),
+            call: CurrentFunction::Operation(operation),
             comm: Some((CommId::WORLD, comm.to_owned())),
             number: Some(number),
             with: None,
             since: Ticks::ZERO,
             for_s,
-            place: Place::default(),
+            place: CallLocation::default(),
         }
     }
 
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn ranks_in_different_places_of_the_program_are_apart() {
         let at = |stack: &str| {
-            let place = Place { stack: vec![stack.to_owned()], ..Place::default() };
+            let place = CallLocation { stack: vec![stack.to_owned()], ..CallLocation::default() };
             [CurrentCall { place, ..call(Operation::Recv, "W", 3, 1.0) }]
         };
         let calls = [at("step at a.c:7"), at("main at a.c:9"), at("step at a.c:7")];
@@ -349,8 +349,8 @@ mod tests {
             (Operation::Recv, false),
             (Operation::Waitall, false),
         ] {
-            assert_eq!(is_collective(Call::Operation(operation)), is, "{}", operation.name());
+            assert_eq!(is_collective(CurrentFunction::Operation(operation)), is, "{}", operation.name());
         }
-        assert!(is_collective(Call::Finalize) && !is_collective(Call::Abort));
+        assert!(is_collective(CurrentFunction::Finalize) && !is_collective(CurrentFunction::Abort));
     }
 }

@@ -7,7 +7,7 @@ use super::live::Clock;
 use super::{Mapped, Segment, identity, open};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::comm_name::derived;
-use mpisee_profile::segment::active_call::{self, Call};
+use mpisee_profile::segment::active_call::{self, CurrentFunction};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::{
     CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, SLOT_BYTES, Slot, call, state,
@@ -15,7 +15,7 @@ use mpisee_profile::segment::layout::{
 };
 use mpisee_profile::segment::log::Runs;
 use mpisee_profile::segment::names::{names, names_can_be};
-use mpisee_profile::segment::{Key, Snapshot};
+use mpisee_profile::segment::{SlotKey, Snapshot};
 use mpisee_profile::{CommId, Operation, RegionId, Ticks};
 use std::collections::HashMap;
 use std::fs::File;
@@ -86,12 +86,12 @@ struct Chunk {
     /// Of the log, the words that are read.
     read: usize,
     /// Of counters, the row of each slot in use.
-    places: Vec<Place>,
+    places: Vec<SlotRow>,
 }
 
 /// The row of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum SlotRow {
     /// It counts no calls.
     None,
     /// Its meaning is not known yet.
@@ -111,7 +111,7 @@ const VALUES: usize = offset_of!(Slot, values) / 8;
 
 /// Slots that a reading puts aside.
 #[derive(Default)]
-struct Found {
+struct SetAside {
     active: Vec<SlotWords>,
     variables: Vec<SlotWords>,
     /// The chunk and the number of the slot in it.
@@ -132,27 +132,27 @@ impl Chunk {
         index: usize,
         words: &[AtomicU64],
         sums: &mut [CallSums],
-        found: &mut Found,
+        found: &mut SetAside,
     ) -> Result<()> {
         let (used, body) = self.content(words)?;
         let (slots, _) = body.as_chunks::<{ SLOT_BYTES / 8 }>();
         let used = usize::try_from(used).unwrap_or(usize::MAX).min(slots.len());
         if used > self.places.len() {
-            self.places.resize(used, Place::Unknown);
+            self.places.resize(used, SlotRow::Unknown);
         }
         for (at, (slot, place)) in slots.iter().zip(&self.places).enumerate() {
             match place {
                 // PERF: three words of each, in the line that comes from memory anyway.
-                Place::Row(row) => {
+                SlotRow::Row(row) => {
                     let sums = &mut sums[*row as usize];
                     sums.calls = sums.calls.wrapping_add(now(&slot[VALUES + call::CALLS]));
                     sums.bytes = sums.bytes.wrapping_add(now(&slot[VALUES + call::BYTES]));
                     sums.ticks = sums.ticks.wrapping_add(now(&slot[VALUES + call::TICKS]));
                 }
-                Place::None => {}
-                Place::Active => found.active.push(slot.each_ref().map(now)),
-                Place::Variable => found.variables.push(slot.each_ref().map(now)),
-                Place::Unknown => found.unknown.push((index, at, slot.each_ref().map(now))),
+                SlotRow::None => {}
+                SlotRow::Active => found.active.push(slot.each_ref().map(now)),
+                SlotRow::Variable => found.variables.push(slot.each_ref().map(now)),
+                SlotRow::Unknown => found.unknown.push((index, at, slot.each_ref().map(now))),
             }
         }
         Ok(())
@@ -230,7 +230,7 @@ impl Followed {
     /// Where in the file the slots of the threads' calls in progress are, as far as the last reading has found them.
     pub fn active_calls(&self) -> Vec<usize> {
         let slots = self.chunks.iter().flat_map(|chunk| {
-            let places = chunk.places.iter().enumerate().filter(|(_, place)| **place == Place::Active);
+            let places = chunk.places.iter().enumerate().filter(|(_, place)| **place == SlotRow::Active);
             places.map(|(slot, _)| chunk.at + CHUNK_HEADER_BYTES + slot * SLOT_BYTES)
         });
         slots.collect()
@@ -257,7 +257,7 @@ impl Followed {
         let end = header(offset_of!(Header, used)).min(header(offset_of!(Header, shared)));
         self.clock = if self.has_arrived { self.clock.at(end_ticks) } else { Clock::of(&self.log) };
         self.find_chunks(end)?;
-        let mut found = Found::default();
+        let mut found = SetAside::default();
         for (index, chunk) in self.chunks.iter_mut().enumerate() {
             if chunk.kind == COUNTERS {
                 chunk.add_counters(index, self.words.words(), &mut self.sums, &mut found)?;
@@ -266,13 +266,13 @@ impl Followed {
         // The log has what is new before any counter does, and so is read after the counters.
         self.read_log()?;
         for (chunk, slot, words) in found.unknown {
-            let place = self.place(Key(words[offset_of!(Slot, key) / 8]));
+            let place = self.place(SlotKey(words[offset_of!(Slot, key) / 8]));
             self.chunks[chunk].places[slot] = place;
             match place {
-                Place::Row(row) => self.sums[row as usize].add(&words),
-                Place::Active => found.active.push(words),
-                Place::Variable => found.variables.push(words),
-                Place::None | Place::Unknown => {}
+                SlotRow::Row(row) => self.sums[row as usize].add(&words),
+                SlotRow::Active => found.active.push(words),
+                SlotRow::Variable => found.variables.push(words),
+                SlotRow::None | SlotRow::Unknown => {}
             }
         }
         self.variables.clear();
@@ -335,21 +335,21 @@ impl Followed {
         Ok(())
     }
 
-    fn place(&mut self, key: Key) -> Place {
-        if key == Key::ACTIVE_CALL {
-            return Place::Active;
+    fn place(&mut self, key: SlotKey) -> SlotRow {
+        if key == SlotKey::ACTIVE_CALL {
+            return SlotRow::Active;
         }
         let call = match key.meaning() {
             Some(Meaning::Call(call)) => call,
-            Some(Meaning::Variable(..)) => return Place::Variable,
-            _ => return Place::None,
+            Some(Meaning::Variable(..)) => return SlotRow::Variable,
+            _ => return SlotRow::None,
         };
         if call.communicator.index() >= self.families.len() {
-            return Place::Unknown;
+            return SlotRow::Unknown;
         }
         match self.log.operation_at(call.operation) {
-            Some((operation, _)) => Place::Row(self.row(call.communicator, operation)),
-            None => Place::Unknown,
+            Some((operation, _)) => SlotRow::Row(self.row(call.communicator, operation)),
+            None => SlotRow::Unknown,
         }
     }
 
@@ -366,7 +366,7 @@ impl Followed {
     /// Adds the time so far of a call that goes on.
     fn add_active(&mut self, values: &[u64]) {
         let word = values[active_call::CALL];
-        let Some(Call::Operation(operation)) = active_call::call_of(word) else { return };
+        let Some(CurrentFunction::Operation(operation)) = active_call::call_of(word) else { return };
         let comm = CommId::new(word as u32);
         if comm.index() >= self.families.len() {
             return;
@@ -381,7 +381,7 @@ impl Followed {
 
 impl VariableReading {
     fn of(words: &SlotWords) -> Option<VariableReading> {
-        let Some(Meaning::Variable(variable, region)) = Key(words[offset_of!(Slot, key) / 8]).meaning()
+        let Some(Meaning::Variable(variable, region)) = SlotKey(words[offset_of!(Slot, key) / 8]).meaning()
         else {
             return None;
         };

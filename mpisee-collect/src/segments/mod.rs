@@ -8,7 +8,7 @@ mod mapped;
 mod partner;
 mod world;
 
-use crate::gpu::{Part, parts};
+use crate::gpu::{GpuRecord, parts};
 use crate::process;
 use anyhow::{Context, Result, bail};
 use mpisee_profile::gpu::{self, GpuFile};
@@ -26,7 +26,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 pub use asking::{Asking, Mark};
-pub use current_call::{Collected, CurrentCall, Place, collected, is_collective, of_snapshot, short_seconds};
+pub use current_call::{
+    CallLocation, Collected, CurrentCall, collected, is_collective, of_snapshot, short_seconds,
+};
 pub use followed::{CallSums, Followed, VariableReading};
 pub use live::Clock;
 use live::{Twice, words_of};
@@ -70,7 +72,7 @@ pub type Skipped = (PathBuf, String);
 
 /// The segments of a directory, and the files that are none.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct SegmentScan {
     /// Segments.
     pub segments: Vec<Segment>,
     /// Files of that name which are none, and why.
@@ -92,9 +94,9 @@ pub fn directory() -> Result<PathBuf> {
     }
 }
 
-impl Found {
+impl SegmentScan {
     /// Adds what another directory has. Of a segment that is in both, by a copy or another name, the first counts.
-    pub fn add(&mut self, other: Found) {
+    pub fn add(&mut self, other: SegmentScan) {
         let process = |segment: &Segment| {
             let header = &segment.header;
             (header.boot, header.host.clone(), header.pid, header.start_realtime_ns, header.world_rank)
@@ -112,9 +114,9 @@ pub fn own_user() -> Result<u32> {
 }
 
 /// The segments of a user. Processes in other containers are not visible; `others_ended` says that they have ended.
-pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<Found> {
+pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<SegmentScan> {
     let cannot = || format!("cannot read '{}'", directory.display());
-    let mut found = Found::default();
+    let mut found = SegmentScan::default();
     for entry in std::fs::read_dir(directory).with_context(cannot)? {
         let path = entry.with_context(cannot)?.path();
         let Some((owner, pid)) = path.file_name().and_then(|name| owner_of(name.to_str()?)) else {
@@ -124,8 +126,8 @@ pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<Found> {
             continue;
         }
         match look_at(&path, user, pid, others_ended) {
-            Ok(Looked::Segment(segment)) => found.segments.push(*segment),
-            Ok(Looked::Empty { why, has_ended }) => found.empty.push(Empty { path, why, has_ended }),
+            Ok(FileKind::Segment(segment)) => found.segments.push(*segment),
+            Ok(FileKind::Empty { why, has_ended }) => found.empty.push(Empty { path, why, has_ended }),
             // It was there a moment ago: a program that ends removes its segments.
             Err(_) if std::fs::symlink_metadata(&path).is_err() => {}
             Err(why) => found.unreadable.push((path, format!("{why:#}"))),
@@ -137,19 +139,19 @@ pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<Found> {
 }
 
 /// A file with a segment's name, as it was found.
-enum Looked {
+enum FileKind {
     Segment(Box<Segment>),
     Empty { why: String, has_ended: bool },
 }
 
-fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Looked> {
+fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<FileKind> {
     let (file, metadata) = open(path, user)?;
     let words = read(file, HEADER_BYTES as u64)?;
     // The first word is written last.
     if words.first().is_none_or(|&word| word == 0) && words.iter().all(|&word| word == 0) {
         let has_ended = process::look_at(pid).is_none_or(|seen| seen.ended);
         let what = if has_ended { "ended before it began to record" } else { "may be about to begin it" };
-        return Ok(Looked::Empty { why: format!("nothing is in it; process {pid} {what}"), has_ended });
+        return Ok(FileKind::Empty { why: format!("nothing is in it; process {pid} {what}"), has_ended });
     }
     let (header, used) = Snapshot::read_header(words.as_slice())?;
     if header.state == STARTING {
@@ -157,7 +159,7 @@ fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Looke
         let runs = |seen: process::Seen| !seen.ended && seen.start == header.process_start;
         let has_ended = if is_here { !process::look_at(pid).is_some_and(runs) } else { others_ended };
         let what = if has_ended { "ended in MPI_Init" } else { "is in MPI_Init" };
-        return Ok(Looked::Empty { why: format!("nothing is in it; process {pid} {what}"), has_ended });
+        return Ok(FileKind::Empty { why: format!("nothing is in it; process {pid} {what}"), has_ended });
     }
     let used = used.saturating_sub(header.private_bytes);
     if header.pid != pid {
@@ -189,7 +191,7 @@ fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Looke
         && let Some((copy, HeaderRead { header, used, .. })) = find_copy(&header, user)
     {
         let copy = Some(copy);
-        return Ok(Looked::Segment(Box::new(Segment {
+        return Ok(FileKind::Segment(Box::new(Segment {
             path,
             header,
             is_running,
@@ -199,7 +201,7 @@ fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Looke
             copy,
         })));
     }
-    Ok(Looked::Segment(Box::new(Segment { path, header, is_running, used, user, identity, copy: None })))
+    Ok(FileKind::Segment(Box::new(Segment { path, header, is_running, used, user, identity, copy: None })))
 }
 
 /// The begin of a segment.
@@ -363,12 +365,12 @@ impl Segment {
     }
 
     /// The GPU counts of the process, if it has any.
-    pub fn gpu(&self) -> Result<Vec<Part>> {
+    pub fn gpu(&self) -> Result<Vec<GpuRecord>> {
         let path = self.gpu_path();
         if std::fs::symlink_metadata(&path).is_err() {
             return Ok(Vec::new());
         }
-        let read = || -> Result<Vec<Part>> {
+        let read = || -> Result<Vec<GpuRecord>> {
             let (file, _) = open(&path, self.user)?;
             let mut content = Vec::new();
             file.take(MOST_BYTES).read_to_end(&mut content).context("cannot read it")?;

@@ -101,7 +101,7 @@ const ABORT: u16 = FINALIZE - 1;
 
 /// A call in which a thread can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Call {
+pub enum CurrentFunction {
     /// A function that has rows in the tables, whether this call of it is counted or not.
     Operation(Operation),
     /// `MPI_Finalize`, also while the profile is gathered.
@@ -110,30 +110,30 @@ pub enum Call {
     Abort,
 }
 
-impl Call {
+impl CurrentFunction {
     /// The standard's name.
     pub fn name(self) -> &'static str {
         match self {
-            Call::Operation(operation) => operation.name(),
-            Call::Finalize => "MPI_Finalize",
-            Call::Abort => "MPI_Abort",
+            CurrentFunction::Operation(operation) => operation.name(),
+            CurrentFunction::Finalize => "MPI_Finalize",
+            CurrentFunction::Abort => "MPI_Abort",
         }
     }
 
     #[inline]
     fn number(self) -> u16 {
         match self {
-            Call::Operation(operation) => operation as u16,
-            Call::Finalize => FINALIZE,
-            Call::Abort => ABORT,
+            CurrentFunction::Operation(operation) => operation as u16,
+            CurrentFunction::Finalize => FINALIZE,
+            CurrentFunction::Abort => ABORT,
         }
     }
 
-    fn from_number(number: u16) -> Option<Call> {
+    fn from_number(number: u16) -> Option<CurrentFunction> {
         match number {
-            FINALIZE => Some(Call::Finalize),
-            ABORT => Some(Call::Abort),
-            _ => Operation::from_index(u64::from(number)).map(Call::Operation),
+            FINALIZE => Some(CurrentFunction::Finalize),
+            ABORT => Some(CurrentFunction::Abort),
+            _ => Operation::from_index(u64::from(number)).map(CurrentFunction::Operation),
         }
     }
 }
@@ -142,7 +142,7 @@ impl Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveCall {
     /// The call.
-    pub call: Call,
+    pub call: CurrentFunction,
     /// The communicator that the call is on; of a completion, that of the first active request. `None` where it is not
     /// known.
     pub communicator: Option<CommId>,
@@ -170,7 +170,7 @@ pub fn frame_of(word: u64) -> Option<u64> {
 
 /// A call as one word: 1, call 15, communicator 32 bits, from the highest.
 #[inline]
-pub fn pack(call: Call, communicator: CommId) -> u64 {
+pub fn pack(call: CurrentFunction, communicator: CommId) -> u64 {
     IN_CALL | u64::from(call.number()) << 32 | u64::from(communicator.get())
 }
 
@@ -181,11 +181,11 @@ pub fn communicator_of(word: u64) -> CommId {
 }
 
 /// The call of a word; `None` where the thread is in no call, or in one that no writer knows.
-pub fn call_of(word: u64) -> Option<Call> {
+pub fn call_of(word: u64) -> Option<CurrentFunction> {
     if word & IN_CALL == 0 {
         return None;
     }
-    Call::from_number((word >> 32) as u16 & (u16::MAX >> 1))
+    CurrentFunction::from_number((word >> 32) as u16 & (u16::MAX >> 1))
 }
 
 /// When the last call of a thread returned; `None` for a thread that is in a call, or has made none. Within that `None` where nobody noted
@@ -205,8 +205,8 @@ impl ActiveCall {
         let frame = frame_of(values[RETURNED]);
         let returns_to = NonZero::new(values[RETURNS_TO]);
         let awaited = match call {
-            Call::Operation(operation) => Awaited::from_word(operation, values[ENDS], wildcards),
-            Call::Finalize | Call::Abort => None,
+            CurrentFunction::Operation(operation) => Awaited::from_word(operation, values[ENDS], wildcards),
+            CurrentFunction::Finalize | CurrentFunction::Abort => None,
         };
         Some(ActiveCall { call, communicator, since: Ticks::new(values[SINCE]), frame, returns_to, awaited })
     }
@@ -220,7 +220,10 @@ mod tests {
     fn a_place_leads_back() {
         let none = Wildcards::default();
         let read = |place| ActiveCall::from_values(&[place, 5, 0, 0, 7, 0], &none);
-        for call in Operation::all().map(Call::Operation).chain([Call::Finalize, Call::Abort]) {
+        for call in Operation::all()
+            .map(CurrentFunction::Operation)
+            .chain([CurrentFunction::Finalize, CurrentFunction::Abort])
+        {
             for id in [CommId::WORLD, CommId::SELF, CommId::new(77), CommId::NONE] {
                 let communicator = (id != CommId::NONE).then_some(id);
                 let since = Ticks::new(5);
@@ -243,7 +246,7 @@ mod tests {
         assert_eq!(of(REQUEST_PENDING, 9), Some(Some(Ticks::new(9))));
         assert_eq!(of(NOWHERE, frame(0x7ffd_1234_5670)), Some(None));
         assert_eq!(of(NOWHERE, 0), None);
-        assert_eq!(of(pack(Call::Finalize, CommId::WORLD), 9), None);
+        assert_eq!(of(pack(CurrentFunction::Finalize, CommId::WORLD), 9), None);
     }
 
     #[test]
@@ -272,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_no_time() {
-        let place = pack(Call::Abort, CommId::WORLD);
+        let place = pack(CurrentFunction::Abort, CommId::WORLD);
         let none = Wildcards::default();
         let read = |word| ActiveCall::from_values(&[place, 5, word, 0, 0, 0], &none).unwrap().frame;
         assert_eq!(read(frame(0x7ffd_1234_5670)), Some(0x7ffd_1234_5670));

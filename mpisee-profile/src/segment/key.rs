@@ -36,7 +36,7 @@ const REGION_MASK: u64 = ((1 << RegionId::BITS) - 1) << REGION_SHIFT;
 
 /// The key of a slot; 0 is a slot not yet in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(pub u64);
+pub struct SlotKey(pub u64);
 
 /// The meaning of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,9 +144,9 @@ pub struct PathKey {
 
 impl PathKey {
     /// The word: tag 2, two bits 0, one bit 1, path 16, communicator 24, operation 10 bits.
-    pub fn pack(self) -> Key {
+    pub fn pack(self) -> SlotKey {
         let operation = u64::from(self.communicator.get()) << OPERATION_BITS | u64::from(self.operation);
-        Key(REGION << TAG_SHIFT | PATH | u64::from(self.path) << PATH_SHIFT | operation)
+        SlotKey(REGION << TAG_SHIFT | PATH | u64::from(self.path) << PATH_SHIFT | operation)
     }
 }
 
@@ -155,61 +155,65 @@ impl InstancesKey {
     pub const MOST_REQUESTS: u32 = 1 << REQUEST_BITS;
 
     /// The word: tag 2, one bit 1, one bit 0, request 22 bits, communicator 24, operation 10 bits.
-    pub fn pack(self) -> Key {
+    pub fn pack(self) -> SlotKey {
         let operation = u64::from(self.communicator.get()) << OPERATION_BITS | u64::from(self.operation);
         let request = u64::from(self.request & (InstancesKey::MOST_REQUESTS - 1)) << REQUEST_SHIFT;
-        Key(REGION << TAG_SHIFT | INSTANCES | request | operation)
+        SlotKey(REGION << TAG_SHIFT | INSTANCES | request | operation)
     }
 }
 
 impl CallKey {
     /// The word: tag 2, communicator 24, region 12, place 17, size class 7, memory 2 bits.
     #[inline]
-    pub fn pack(self) -> Key {
-        Key(CALL << TAG_SHIFT
-            | u64::from(self.communicator.get()) << COMMUNICATOR_SHIFT
-            | u64::from(self.region.get()) << REGION_SHIFT
-            | u64::from(self.operation.0) << AT_SITE_SHIFT
-            | u64::from(self.size_class) << SIZE_CLASS_SHIFT
-            | self.memory as u64)
+    pub fn pack(self) -> SlotKey {
+        SlotKey(
+            CALL << TAG_SHIFT
+                | u64::from(self.communicator.get()) << COMMUNICATOR_SHIFT
+                | u64::from(self.region.get()) << REGION_SHIFT
+                | u64::from(self.operation.0) << AT_SITE_SHIFT
+                | u64::from(self.size_class) << SIZE_CLASS_SHIFT
+                | self.memory as u64,
+        )
     }
 }
 
 impl PeerKey {
     /// The word: tag 2, communicator 24, peer 32 bits.
     #[inline]
-    pub fn pack(self) -> Key {
-        Key(PEER << TAG_SHIFT | u64::from(self.communicator.get()) << 32 | u64::from(self.peer.get()))
+    pub fn pack(self) -> SlotKey {
+        SlotKey(PEER << TAG_SHIFT | u64::from(self.communicator.get()) << 32 | u64::from(self.peer.get()))
     }
 }
 
-impl Key {
+impl SlotKey {
     /// The key of the slot that says where its thread is, see [`super::active_call`].
-    pub const ACTIVE_CALL: Key = Key(3);
+    pub const ACTIVE_CALL: SlotKey = SlotKey(3);
 
     /// The key of a region's entries and time.
-    pub fn region(region: RegionId) -> Key {
-        Key(REGION << TAG_SHIFT | u64::from(region.get()))
+    pub fn region(region: RegionId) -> SlotKey {
+        SlotKey(REGION << TAG_SHIFT | u64::from(region.get()))
     }
 
     /// The key of the count of communicators that one row stands for.
-    pub fn shared_row(row: CommId) -> Key {
-        Key(REGION << TAG_SHIFT | SHARED_ROW | u64::from(row.get()))
+    pub fn shared_row(row: CommId) -> SlotKey {
+        SlotKey(REGION << TAG_SHIFT | SHARED_ROW | u64::from(row.get()))
     }
 
     /// The key of a stream of messages.
-    pub fn stream(number: u32) -> Key {
-        Key(REGION << TAG_SHIFT | STREAM | u64::from(number))
+    pub fn stream(number: u32) -> SlotKey {
+        SlotKey(REGION << TAG_SHIFT | STREAM | u64::from(number))
     }
 
     /// The key of a stream's recorded messages.
-    pub fn recorded(stream: u32) -> Key {
-        Key(REGION << TAG_SHIFT | RECORDED | u64::from(stream))
+    pub fn recorded(stream: u32) -> SlotKey {
+        SlotKey(REGION << TAG_SHIFT | RECORDED | u64::from(stream))
     }
 
     /// The key of a variable of MPI's in a region.
-    pub fn variable(number: u16, region: RegionId) -> Key {
-        Key(REGION << TAG_SHIFT | VARIABLE | u64::from(number) << VARIABLE_SHIFT | u64::from(region.get()))
+    pub fn variable(number: u16, region: RegionId) -> SlotKey {
+        SlotKey(
+            REGION << TAG_SHIFT | VARIABLE | u64::from(number) << VARIABLE_SHIFT | u64::from(region.get()),
+        )
     }
 
     /// The communicator, of the key of a call.
@@ -220,8 +224,8 @@ impl Key {
 
     /// The key of a call with buffers in another kind of memory.
     #[inline]
-    pub fn in_memory(self, memory: Memory) -> Key {
-        Key(self.0 & !MEMORY_MASK | memory as u64)
+    pub fn in_memory(self, memory: Memory) -> SlotKey {
+        SlotKey(self.0 & !MEMORY_MASK | memory as u64)
     }
 
     /// The kind of memory that has the buffers, of the key of a call.
@@ -231,32 +235,32 @@ impl Key {
 
     /// The key of a call with another size class.
     #[inline]
-    pub fn with_size_class(self, size_class: u8) -> Key {
-        Key(self.0 & !SIZE_CLASS_MASK | u64::from(size_class) << SIZE_CLASS_SHIFT)
+    pub fn with_size_class(self, size_class: u8) -> SlotKey {
+        SlotKey(self.0 & !SIZE_CLASS_MASK | u64::from(size_class) << SIZE_CLASS_SHIFT)
     }
 
     /// The key of a call in another region, with another size class, its buffers in another kind of memory.
     #[inline]
-    pub fn of_next_call(self, region: RegionId, size_class: u8, memory: Memory) -> Key {
+    pub fn of_next_call(self, region: RegionId, size_class: u8, memory: Memory) -> SlotKey {
         let moved = u64::from(region.get()) << REGION_SHIFT | u64::from(size_class) << SIZE_CLASS_SHIFT;
-        Key(self.0 & !(REGION_MASK | SIZE_CLASS_MASK | MEMORY_MASK) | moved | memory as u64)
+        SlotKey(self.0 & !(REGION_MASK | SIZE_CLASS_MASK | MEMORY_MASK) | moved | memory as u64)
     }
 
     /// The key of an operation on a communicator with a size class that no message has.
-    pub fn of_no_size(communicator: CommId, operation: Operation) -> Key {
+    pub fn of_no_size(communicator: CommId, operation: Operation) -> SlotKey {
         let size_class = (1 << SIZE_CLASS_BITS) - 1;
         let (region, operation) = (RegionId::OUTSIDE, OperationAtSite::of(operation));
         CallKey { communicator, region, operation, size_class, memory: Memory::Host }.pack()
     }
 
     /// The key of another operation, or of the same one at another call site.
-    pub fn with_operation(self, operation: OperationAtSite) -> Key {
-        Key(self.0 & !AT_SITE_MASK | u64::from(operation.0) << AT_SITE_SHIFT)
+    pub fn with_operation(self, operation: OperationAtSite) -> SlotKey {
+        SlotKey(self.0 & !AT_SITE_MASK | u64::from(operation.0) << AT_SITE_SHIFT)
     }
 
     /// A key that stands for nothing: what is counted under it is in no table.
-    pub fn nothing(number: u32) -> Key {
-        Key(number.into())
+    pub fn nothing(number: u32) -> SlotKey {
+        SlotKey(number.into())
     }
 
     /// The meaning; `None` for a word that no writer makes.
@@ -332,20 +336,20 @@ mod tests {
             prop_assert_eq!(call.pack().communicator_of_call(), communicator);
             let other = CallKey { size_class: 64 - size_class, ..call };
             prop_assert_eq!(call.pack().with_size_class(64 - size_class), other.pack());
-            let key = Key::of_no_size(communicator, Operation::Send).of_next_call(region, size_class, Memory::Managed);
+            let key = SlotKey::of_no_size(communicator, Operation::Send).of_next_call(region, size_class, Memory::Managed);
             prop_assert_eq!(key.with_operation(at_site), call.pack());
             prop_assert_eq!(key.memory_of_call(), Memory::Managed);
             let path = PathKey { path, communicator, operation };
             prop_assert_eq!(path.pack().meaning(), Some(Meaning::Path(path)));
             let peer = PeerKey { communicator, peer: CommRank::new(peer) };
             prop_assert_eq!(peer.pack().meaning(), Some(Meaning::Peer(peer)));
-            prop_assert_eq!(Key::variable(path.path, region).meaning(), Some(Meaning::Variable(path.path, region)));
-            prop_assert_eq!(Key::region(region).meaning(), Some(Meaning::Region(region)));
+            prop_assert_eq!(SlotKey::variable(path.path, region).meaning(), Some(Meaning::Variable(path.path, region)));
+            prop_assert_eq!(SlotKey::region(region).meaning(), Some(Meaning::Region(region)));
             let instances = InstancesKey { communicator, operation, request };
             prop_assert_eq!(instances.pack().meaning(), Some(Meaning::Instances(instances)));
-            prop_assert_eq!(Key::stream(peer.peer.get()).meaning(), Some(Meaning::Stream(peer.peer.get())));
-            prop_assert_eq!(Key::recorded(peer.peer.get()).meaning(), Some(Meaning::Recorded(peer.peer.get())));
-            prop_assert_eq!(Key::shared_row(communicator).meaning(), Some(Meaning::SharedRow(communicator)));
+            prop_assert_eq!(SlotKey::stream(peer.peer.get()).meaning(), Some(Meaning::Stream(peer.peer.get())));
+            prop_assert_eq!(SlotKey::recorded(peer.peer.get()).meaning(), Some(Meaning::Recorded(peer.peer.get())));
+            prop_assert_eq!(SlotKey::shared_row(communicator).meaning(), Some(Meaning::SharedRow(communicator)));
         }
 
         #[test]

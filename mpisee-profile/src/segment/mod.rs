@@ -30,7 +30,7 @@ pub mod streams;
 pub mod words;
 
 pub use cpu::CpuReading;
-pub use key::{CallKey, InstancesKey, Key, OperationAtSite, PathKey, PeerKey};
+pub use key::{CallKey, InstancesKey, OperationAtSite, PathKey, PeerKey, SlotKey};
 pub use snapshot::{Moment, Snapshot};
 pub use source::Source;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::log::Created;
 use super::snapshot::{SharedRow, Snapshot};
 use super::source::Source;
-use crate::comm_name::{Digest, Made, Part, Root, Step};
+use crate::comm_name::{Digest, Made, Root, Sibling, Step};
 use crate::{CommId, ProfileError};
 
 /// The longest name of a communicator, or path of a region, that is accepted from another process's segment.
@@ -66,7 +66,7 @@ fn name(parent: &str, created: &Created, shared_row: Option<SharedRow>) -> Strin
         _ => Made::Numbered {
             number: n,
             is_shared: shared_row.is_some(),
-            part: r.map(|r| Part::Rank(r.get())),
+            part: r.map(|r| Sibling::Rank(r.get())),
             digest: (code != 0).then(|| Digest::new(code)),
         },
     };

@@ -8,7 +8,7 @@ use super::active_call::{self, ActiveCall};
 use super::awaited::Wildcards;
 use super::cpu::CpuReading;
 use super::instances::{SAMPLE_WORDS, Sample};
-use super::key::{CallKey, Key, Meaning, OperationAtSite, PeerKey};
+use super::key::{CallKey, Meaning, OperationAtSite, PeerKey, SlotKey};
 use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SAMPLES,
     SLOT_BYTES, Slot, call, peer,
@@ -194,9 +194,9 @@ pub struct Snapshot {
     /// Call paths by their number: return addresses from the MPI call outwards.
     pub paths: Vec<Vec<Code>>,
     /// Counters, summed over threads.
-    pub counters: HashMap<Key, [u64; 6]>,
+    pub counters: HashMap<SlotKey, [u64; 6]>,
     /// Sampled instances of collective operations, by the key that counts these.
-    pub samples: HashMap<Key, Vec<Sample>>,
+    pub samples: HashMap<SlotKey, Vec<Sample>>,
     /// The recorded calls in progress, one entry per thread that is in one.
     pub active_calls: Vec<ActiveCall>,
     /// When the last recorded call of each thread that has made one, and is in none, returned; `None` where that is not known.
@@ -337,7 +337,7 @@ impl Snapshot {
                 }
                 SAMPLES => {
                     let samples = usize::try_from(used).unwrap_or(usize::MAX).min(room / SAMPLE_WORDS);
-                    let key = Key(field(offset_of!(ChunkHeader, key)));
+                    let key = SlotKey(field(offset_of!(ChunkHeader, key)));
                     let is_message = matches!(key.meaning(), Some(Meaning::Stream(_)));
                     let sample = |at: usize| {
                         let word = |word| source.word(body + at * SAMPLE_WORDS + word);
@@ -364,8 +364,8 @@ impl Snapshot {
         const VALUES: usize = offset_of!(Slot, values) / 8;
         let words = source.slot(at);
         let values = &words[VALUES..];
-        let key = Key(words[offset_of!(Slot, key) / 8]);
-        if key == Key::ACTIVE_CALL {
+        let key = SlotKey(words[offset_of!(Slot, key) / 8]);
+        if key == SlotKey::ACTIVE_CALL {
             self.calls_since_sample =
                 self.calls_since_sample.saturating_add(active_call::calls_since_sample(values));
             self.active_calls.extend(ActiveCall::from_values(values, &self.wildcards));
@@ -378,7 +378,7 @@ impl Snapshot {
 
     /// The counters, where calls at sites of one identifier are counted at the first of them: a library that was unloaded and loaded at other
     /// addresses has further numbers for its sites.
-    pub fn counters_by_site(&self) -> HashMap<Key, [u64; 6]> {
+    pub fn counters_by_site(&self) -> HashMap<SlotKey, [u64; 6]> {
         let mut numbers: HashMap<(Operation, SiteId), u32> = HashMap::new();
         let firsts: Vec<Option<u32>> = (0..)
             .zip(&self.sites)
@@ -387,7 +387,7 @@ impl Snapshot {
                 Some(*numbers.entry((site.operation, id)).or_insert(number))
             })
             .collect();
-        let mut counters: HashMap<Key, [u64; 6]> = HashMap::with_capacity(self.counters.len());
+        let mut counters: HashMap<SlotKey, [u64; 6]> = HashMap::with_capacity(self.counters.len());
         for (&key, values) in &self.counters {
             let Some(meaning) = key.meaning() else { continue };
             let key = match meaning {

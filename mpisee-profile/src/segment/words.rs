@@ -1,6 +1,6 @@
 //! Builds a segment in memory, as a rank would leave it, for tests and simulations.
 
-use super::Key;
+use super::SlotKey;
 use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SLOT_BYTES, Slot,
 };
@@ -51,7 +51,7 @@ impl Words {
     }
 
     /// With these counters.
-    pub fn counters(self, slots: &[(Key, [u64; 6])]) -> Self {
+    pub fn counters(self, slots: &[(SlotKey, [u64; 6])]) -> Self {
         let mut body = vec![0; slots.len() * SLOT_BYTES / 8];
         for ((key, values), slot) in slots.iter().zip(body.chunks_exact_mut(SLOT_BYTES / 8)) {
             slot[offset_of!(Slot, key) / 8] = key.0;

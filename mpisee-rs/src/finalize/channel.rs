@@ -8,7 +8,7 @@ use crate::mpi::abi::{
     received_bytes,
 };
 use crate::mpi::query;
-use crate::naming::Members;
+use crate::naming::Groups;
 use crate::state::request::REQUESTS;
 use crate::state::world::World;
 use mpisee_collect::wire::Ranks;
@@ -120,7 +120,7 @@ impl Channel {
 
     fn of(world: &World, comm: Comm, hold: Hold) -> Channel {
         let is_whole = query::size(comm) == world.size;
-        let members = if is_whole { Runs::first(world.size) } else { Members::of(world, comm, false).own };
+        let members = if is_whole { Runs::first(world.size) } else { Groups::of(world, comm, false).own };
         let wait = Duration::from_secs(world.options.wait_s);
         Channel {
             comm,

@@ -8,7 +8,7 @@ use crate::mpi::abi::{
     Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw, Request, Session,
     Status, Win,
 };
-use crate::mpi::symbol::{Place, Symbol};
+use crate::mpi::symbol::{Symbol, SymbolSlot};
 use std::ffi::{c_char, c_double, c_int, c_void};
 
 pub static MPIX_Allgather_init: Symbol<
@@ -3913,7 +3913,7 @@ pub static MPI_Wtick: Symbol<unsafe extern "C-unwind" fn() -> c_double> = Symbol
 pub static MPI_Wtime: Symbol<unsafe extern "C-unwind" fn() -> c_double> = Symbol::new(c"PMPI_Wtime");
 
 /// Those that this MPI has.
-pub static ALL: &[&Place] = &[
+pub static ALL: &[&SymbolSlot] = &[
     #[cfg(mpi = "MPIX_Allgather_init")]
     MPIX_Allgather_init.place(),
     #[cfg(mpi = "MPIX_Allgatherv_init")]

@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A function of the MPI library, of type `F`.
 pub struct Symbol<F> {
-    place: Place,
+    place: SymbolSlot,
     function: PhantomData<F>,
 }
 
 /// Where a function is.
-pub struct Place {
+pub struct SymbolSlot {
     name: &'static CStr,
     /// The name that it has in another MPI.
     or: Option<&'static CStr>,
@@ -32,19 +32,19 @@ unsafe impl<F> Sync for Symbol<F> {}
 impl<F: Copy> Symbol<F> {
     /// The function called `name`.
     pub const fn new(name: &'static CStr) -> Self {
-        let place = Place { name, or: None, address: AtomicPtr::new(ptr::null_mut()) };
+        let place = SymbolSlot { name, or: None, address: AtomicPtr::new(ptr::null_mut()) };
         Symbol { place, function: PhantomData }
     }
 
     /// The function called `name` in one MPI, `or` in another.
     #[allow(dead_code, reason = "an MPI may come without Fortran")]
     pub const fn either(name: &'static CStr, or: &'static CStr) -> Self {
-        let place = Place { name, or: Some(or), address: AtomicPtr::new(ptr::null_mut()) };
+        let place = SymbolSlot { name, or: Some(or), address: AtomicPtr::new(ptr::null_mut()) };
         Symbol { place, function: PhantomData }
     }
 
     /// Where it is, whatever its type.
-    pub const fn place(&self) -> &Place {
+    pub const fn place(&self) -> &SymbolSlot {
         &self.place
     }
 
@@ -72,7 +72,7 @@ impl<F: Copy> Symbol<F> {
     }
 }
 
-impl Place {
+impl SymbolSlot {
     #[cold]
     fn look_up(&self) -> *mut c_void {
         let found = function(self.name).or_else(|| function(self.or?)).or_else(|| without_twin(self.name));
@@ -94,7 +94,7 @@ impl Place {
 
 /// Looks functions up before they are called. The loader's lock is taken for that, and a program may hold it for as long as a library's
 /// constructor or destructor waits for a thread, whose call would have to wait in turn.
-pub fn look_ahead(places: &[&Place]) {
+pub fn look_ahead(places: &[&SymbolSlot]) {
     let library = match mpisee_symbols::next(c"PMPI_Init") {
         Some(_) => None,
         None => private_library(),

@@ -304,34 +304,34 @@ fn in_text(values: &[u64], element: Element, count: usize) -> String {
         return text(&bytes);
     }
     let numbers = (0..count).map(|at| match element.number(values, at) {
-        Number::Integer(number) => number.to_string(),
-        Number::Real(number) => number.to_string(),
+        VariableValue::Integer(number) => number.to_string(),
+        VariableValue::Real(number) => number.to_string(),
     });
     numbers.collect::<Vec<_>>().join(" ")
 }
 
 /// A number that MPI gives.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number {
+pub enum VariableValue {
     /// Of an integer type.
     Integer(i128),
     /// Of `MPI_DOUBLE`.
     Real(f64),
 }
 
-impl Number {
+impl VariableValue {
     /// As a number with 53 bits.
     pub fn to_f64(self) -> f64 {
         match self {
-            Number::Integer(number) => number as f64,
-            Number::Real(number) => number,
+            VariableValue::Integer(number) => number as f64,
+            VariableValue::Real(number) => number,
         }
     }
 }
 
 impl Element {
     /// The value at a place of an array of this type, which begins with the first of `words`; 0 behind its end.
-    pub fn number(self, words: &[u64], at: usize) -> Number {
+    pub fn number(self, words: &[u64], at: usize) -> VariableValue {
         let word = |at: usize| words.get(at).copied().unwrap_or(0);
         let half = |at: usize| {
             let bytes = word(at / 2).to_ne_bytes();
@@ -340,13 +340,13 @@ impl Element {
             u32::from_ne_bytes(half.try_into().unwrap_or_default())
         };
         match self {
-            Element::I32 => Number::Integer(half(at).cast_signed().into()),
-            Element::U32 => Number::Integer(half(at).into()),
-            Element::I64 => Number::Integer(word(at).cast_signed().into()),
-            Element::U64 => Number::Integer(word(at).into()),
-            Element::F64 => Number::Real(f64::from_bits(word(at))),
+            Element::I32 => VariableValue::Integer(half(at).cast_signed().into()),
+            Element::U32 => VariableValue::Integer(half(at).into()),
+            Element::I64 => VariableValue::Integer(word(at).cast_signed().into()),
+            Element::U64 => VariableValue::Integer(word(at).into()),
+            Element::F64 => VariableValue::Real(f64::from_bits(word(at))),
             Element::Bool | Element::Char => {
-                Number::Integer(word(at / 8).to_ne_bytes().get(at % 8).copied().unwrap_or(0).into())
+                VariableValue::Integer(word(at / 8).to_ne_bytes().get(at % 8).copied().unwrap_or(0).into())
             }
         }
     }
@@ -356,7 +356,7 @@ impl Element {
 pub struct Session(Handle);
 
 /// A performance variable for an object, started.
-pub struct Started {
+pub struct StartedVariable {
     handle: Handle,
     /// The number of its values.
     pub count: usize,
@@ -365,7 +365,7 @@ pub struct Started {
 // SAFETY: both are names of MPI's objects, which any thread may use, one at a time; they are never dereferenced here.
 unsafe impl Send for Session {}
 // SAFETY: as above.
-unsafe impl Send for Started {}
+unsafe impl Send for StartedVariable {}
 
 impl Session {
     /// A new session; `None` if MPI refuses.
@@ -377,7 +377,7 @@ impl Session {
     }
 
     /// Starts a variable, for `comm` if it is one of communicators; `None` if MPI refuses.
-    pub fn start(&self, variable: &Performance, mut comm: Comm) -> Option<Started> {
+    pub fn start(&self, variable: &Performance, mut comm: Comm) -> Option<StartedVariable> {
         let object = match variable.binding {
             Binding::Process => ptr::null_mut(),
             Binding::Communicator => (&raw mut comm).cast(),
@@ -390,8 +390,10 @@ impl Session {
         if code != constant::SUCCESS {
             return None;
         }
-        let started =
-            Started { handle, count: usize::try_from(count).ok().filter(|&count| count <= MOST_VALUES)? };
+        let started = StartedVariable {
+            handle,
+            count: usize::try_from(count).ok().filter(|&count| count <= MOST_VALUES)?,
+        };
         // SAFETY: the handle is of this session.
         let is_started =
             variable.is_continuous || unsafe { PVAR_START.get()(self.0, handle) } == constant::SUCCESS;
@@ -403,7 +405,7 @@ impl Session {
     }
 
     /// Reads a variable's values into `words`, which are made as many as needed; false if MPI refuses.
-    pub fn read(&self, started: &Started, words: &mut Vec<u64>) -> bool {
+    pub fn read(&self, started: &StartedVariable, words: &mut Vec<u64>) -> bool {
         // A value has eight bytes at most.
         words.clear();
         words.resize(started.count.max(1), 0);
@@ -412,7 +414,7 @@ impl Session {
     }
 
     /// Frees a variable.
-    pub fn stop(&self, mut started: Started) {
+    pub fn stop(&self, mut started: StartedVariable) {
         // SAFETY: the handle is of this session, and used no more.
         unsafe { PVAR_FREE.get()(self.0, &raw mut started.handle) };
     }
@@ -431,13 +433,13 @@ mod tests {
     #[test]
     fn values_have_the_width_of_their_type() {
         let words = [u64::from_ne_bytes([0xff, 0xff, 0xff, 0xff, 5, 0, 0, 0]), 2.5f64.to_bits()];
-        assert_eq!(Element::I32.number(&words, 0), Number::Integer(-1));
-        assert_eq!(Element::U32.number(&words, 0), Number::Integer(0xffff_ffff));
-        assert_eq!(Element::U32.number(&words, 1), Number::Integer(5));
-        assert_eq!(Element::U64.number(&words, 0), Number::Integer(words[0].into()));
-        assert_eq!(Element::F64.number(&words, 1), Number::Real(2.5));
-        assert_eq!(Element::Bool.number(&words, 4), Number::Integer(5));
-        assert_eq!(Element::U64.number(&words, 2), Number::Integer(0));
+        assert_eq!(Element::I32.number(&words, 0), VariableValue::Integer(-1));
+        assert_eq!(Element::U32.number(&words, 0), VariableValue::Integer(0xffff_ffff));
+        assert_eq!(Element::U32.number(&words, 1), VariableValue::Integer(5));
+        assert_eq!(Element::U64.number(&words, 0), VariableValue::Integer(words[0].into()));
+        assert_eq!(Element::F64.number(&words, 1), VariableValue::Real(2.5));
+        assert_eq!(Element::Bool.number(&words, 4), VariableValue::Integer(5));
+        assert_eq!(Element::U64.number(&words, 2), VariableValue::Integer(0));
         assert_eq!(in_text(&words, Element::U32, 2), "4294967295 5");
         assert_eq!(in_text(&[u64::from_ne_bytes(*b"a  b\0xyz")], Element::Char, 8), "a b");
     }

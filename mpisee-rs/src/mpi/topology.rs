@@ -15,7 +15,7 @@ pub struct Topology {
 
 /// The kind of topology that a call makes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TopologyKind {
     Cart,
     Graph,
     DistGraph,
@@ -24,15 +24,15 @@ pub enum Kind {
 /// The topology of a communicator that was created with this kind; `None` if MPI reports none. The kind that MPI
 /// reports is not used: Open MPI 5.0 reports a graph below a Cartesian communicator as Cartesian, and then reads out of
 /// bounds.
-pub fn of(comm: Comm, rank: CommRank, kind: Kind) -> Option<Topology> {
+pub fn of(comm: Comm, rank: CommRank, kind: TopologyKind) -> Option<Topology> {
     let comm = Raw::new(comm);
     let mut known = constant::UNDEFINED;
     // SAFETY: the communicator is valid, the kind is written.
     unsafe { pmpi::MPI_Topo_test.get()(comm, &raw mut known) };
     (known != constant::UNDEFINED).then(|| match kind {
-        Kind::Cart => cart(comm),
-        Kind::Graph => graph(comm, rank),
-        Kind::DistGraph => dist_graph(comm),
+        TopologyKind::Cart => cart(comm),
+        TopologyKind::Graph => graph(comm, rank),
+        TopologyKind::DistGraph => dist_graph(comm),
     })
 }
 

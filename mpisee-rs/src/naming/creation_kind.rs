@@ -1,6 +1,6 @@
 //! Kinds of creation: how the creating call shows in the name and the row of a communicator.
 
-use crate::mpi::topology::Kind;
+use crate::mpi::topology::TopologyKind;
 use crate::state::communicator::Communicator;
 use mpisee_profile::Operation;
 
@@ -27,7 +27,7 @@ pub enum TopologyFrom {
     /// A duplicate has that of its parent.
     Parent,
     /// The creating call makes one of this kind.
-    Call(Kind),
+    Call(TopologyKind),
 }
 
 impl CreationKind {
@@ -50,11 +50,11 @@ impl CreationKind {
             Operation::CommCreate => (b'c', true, TopologyFrom::Nothing),
             Operation::CommCreateGroup => (b'g', true, TopologyFrom::Nothing),
             Operation::CommShrink => (b'k', false, TopologyFrom::Nothing),
-            Operation::CartCreate => (b'a', false, TopologyFrom::Call(Kind::Cart)),
-            Operation::CartSub => (b'b', true, TopologyFrom::Call(Kind::Cart)),
-            Operation::GraphCreate => (b'r', false, TopologyFrom::Call(Kind::Graph)),
-            Operation::DistGraphCreate => (b'n', false, TopologyFrom::Call(Kind::DistGraph)),
-            Operation::DistGraphCreateAdjacent => (b'j', false, TopologyFrom::Call(Kind::DistGraph)),
+            Operation::CartCreate => (b'a', false, TopologyFrom::Call(TopologyKind::Cart)),
+            Operation::CartSub => (b'b', true, TopologyFrom::Call(TopologyKind::Cart)),
+            Operation::GraphCreate => (b'r', false, TopologyFrom::Call(TopologyKind::Graph)),
+            Operation::DistGraphCreate => (b'n', false, TopologyFrom::Call(TopologyKind::DistGraph)),
+            Operation::DistGraphCreateAdjacent => (b'j', false, TopologyFrom::Call(TopologyKind::DistGraph)),
             Operation::IntercommCreate => (b'x', true, TopologyFrom::Nothing),
             Operation::IntercommMerge => (b'm', false, TopologyFrom::Nothing),
             Operation::CommSpawn

@@ -1,6 +1,6 @@
 //! `MPI_Comm_idup`, which is numbered when it starts, and enters its communicator when its request completes.
 
-use super::{CreationKind, Naming, Number, Numbered, ROWS, describe, enter_unseen, unnumbered};
+use super::{CreationKind, Naming, NumberedCreation, Ordinals, ROWS, describe, enter_unseen, unnumbered};
 use crate::binaries::mapping;
 use crate::mpi::abi::Comm;
 use crate::mpi::argument::HandlePtr;
@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 struct Duplication {
     parent: Communicator,
     kind: CreationKind,
-    number: Number,
+    number: Ordinals,
     /// The application's variable for the handle; it stays valid until the request completes.
     place: HandlePtr<Comm>,
     /// The row, chosen when it starts, in the order that all members have.
@@ -37,7 +37,7 @@ pub fn start_duplication(
     world: &World,
     parent: &Communicator,
     operation: Operation,
-    numbered: Numbered,
+    numbered: NumberedCreation,
     place: HandlePtr<Comm>,
 ) -> u32 {
     let _overhead = Naming::begin(world);
@@ -85,7 +85,7 @@ pub fn duplicated(world: &World, number: u32) {
         return;
     }
     let _overhead = Naming::begin(world);
-    let numbered = Numbered { number: done.number, ..unnumbered(Some(&done.parent)) };
+    let numbered = NumberedCreation { number: done.number, ..unnumbered(Some(&done.parent)) };
     match describe(world, comm, Some(&done.parent), done.kind, numbered) {
         Some(described) => described.enter(world, Some(done.choice)),
         None => enter_unseen(comm),

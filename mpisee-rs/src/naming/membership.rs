@@ -11,7 +11,7 @@ use mpisee_profile::{CommRank, WorldRank};
 
 /// The members of a communicator.
 #[derive(Debug)]
-pub struct Members {
+pub struct Groups {
     /// The own group, in its order.
     pub own: Runs,
     /// The other group of an intercommunicator.
@@ -26,27 +26,27 @@ pub struct Members {
 /// of the world: some milliseconds.
 const MOST_COMPARISONS: u64 = 1 << 22;
 
-impl Members {
+impl Groups {
     /// Of groups in their order.
-    pub fn new(own: Runs, remote: Option<Runs>) -> Members {
-        let mut members = Members { own, remote, hash: 0, is_exact: true };
+    pub fn new(own: Runs, remote: Option<Runs>) -> Groups {
+        let mut members = Groups { own, remote, hash: 0, is_exact: true };
         members.hash = members.hashed();
         members.is_exact = !members.is_elided();
         members
     }
 
     /// The same members in elided form, as they are logged.
-    pub fn without_list(&self, logged: &Created) -> Members {
-        Members { own: logged.group.clone(), remote: logged.remote.clone(), ..*self }
+    pub fn without_list(&self, logged: &Created) -> Groups {
+        Groups { own: logged.group.clone(), remote: logged.remote.clone(), ..*self }
     }
 
     /// Of a communicator of this process alone.
-    pub fn single(world: &World) -> Members {
-        Members::new([world.rank].into_iter().collect(), None)
+    pub fn single(world: &World) -> Groups {
+        Groups::new([world.rank].into_iter().collect(), None)
     }
 
     /// Of a communicator, by MPI's groups, without communication.
-    pub fn of(world: &World, comm: Comm, is_inter: bool) -> Members {
+    pub fn of(world: &World, comm: Comm, is_inter: bool) -> Groups {
         let world_ranks = |remote: bool| {
             let group = group_of(comm, remote);
             let itself = (!remote).then_some(world.rank);
@@ -54,7 +54,7 @@ impl Members {
             free_group(group);
             list
         };
-        Members::new(world_ranks(false), is_inter.then(|| world_ranks(true)))
+        Groups::new(world_ranks(false), is_inter.then(|| world_ranks(true)))
     }
 
     fn hashed(&self) -> u64 {
@@ -140,9 +140,9 @@ fn list(world: &World, group: Group, itself: Option<WorldRank>) -> Runs {
 /// translated it is the rank of the first member.
 pub fn smallest_rank_in(
     parent: &Communicator,
-    parent_members: &Members,
+    parent_members: &Groups,
     comm: Comm,
-    members: &Members,
+    members: &Groups,
 ) -> Option<CommRank> {
     let (of_parent, is_remote) = parent_members.first_group();
     // The members of an intercommunicator's child that were in that group of the parent.

@@ -9,20 +9,20 @@ mod family;
 pub use family::NewCommunicator;
 
 use super::elided::{Elided, Peers};
-use super::membership::Members;
-use super::{Number, Numbered};
+use super::membership::Groups;
+use super::{NumberedCreation, Ordinals};
 use crate::mpi::topology::Topology;
 use crate::state::world::World;
 use crate::storage::counters::{Counters, Lasting, add, update};
 use crate::storage::segment::Segment;
-use family::{Family, FamilyKey};
+use family::{Family, SiblingCount};
 use mpisee_collect::rank_tables::merge_degrees;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::shared_row;
 use mpisee_profile::segment::log::{Created, NONE, Record};
 use mpisee_profile::segment::membership::reports;
 use mpisee_profile::segment::names::name_of;
-use mpisee_profile::segment::{CallKey, Key, PathKey, PeerKey};
+use mpisee_profile::segment::{CallKey, PathKey, PeerKey, SlotKey};
 use mpisee_profile::{CommId, CommRank, RankSet, WorldRank};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::VecDeque;
@@ -57,7 +57,7 @@ struct State {
     rows: Vec<Row>,
     /// Creating calls by parent row and letter.
     calls: FxHashMap<(CommId, u8), u32>,
-    families: FxHashMap<FamilyKey, Family>,
+    families: FxHashMap<SiblingCount, Family>,
     /// Rows of single communicators that are named by their members.
     named_by_members: u32,
     /// The rows for communicators of changing members, by parent row and letter.
@@ -87,11 +87,11 @@ struct Row {
     weight: u64,
     /// Creating calls on the communicator.
     creations: u32,
-    members: Arc<Members>,
+    members: Arc<Groups>,
 }
 
 impl Row {
-    fn new(generation: u32, weight: u64, sharing: Sharing, members: Arc<Members>) -> Row {
+    fn new(generation: u32, weight: u64, sharing: Sharing, members: Arc<Groups>) -> Row {
         Row { generation, sharing, weight, creations: 0, members }
     }
 }
@@ -117,7 +117,7 @@ enum Sharing {
 
 struct Temporary {
     row: CommId,
-    members: Arc<Members>,
+    members: Arc<Groups>,
 }
 
 struct Label {
@@ -164,10 +164,10 @@ impl RowSharing {
     }
 
     /// Numbers a creating call on a communicator, before it is made.
-    pub fn number(&self, parent: CommId, letter: u8) -> Numbered {
+    pub fn number(&self, parent: CommId, letter: u8) -> NumberedCreation {
         let mut state = self.state();
-        let Some((row, members)) = state.known(parent) else { return Numbered::default() };
-        Numbered { number: state.number(row, letter), parent: Some((row, members)) }
+        let Some((row, members)) = state.known(parent) else { return NumberedCreation::default() };
+        NumberedCreation { number: state.number(row, letter), parent: Some((row, members)) }
     }
 
     /// Chooses the row of a new communicator, by what all its members know alike.
@@ -221,19 +221,19 @@ impl RowSharing {
         if !state.has_room() || state.rows.len() >= most || generation > MOST_GENERATIONS {
             return CommId::NONE;
         }
-        let members = Members::new(created.group.clone(), None);
+        let members = Groups::new(created.group.clone(), None);
         let row = Row::new(generation, 1, Sharing::Single, Arc::new(members));
         state.log_created(&world.segment, row, None, created).unwrap_or(CommId::NONE)
     }
 
     /// Enters a communicator that comes with the world.
-    pub fn enter_predefined(&self, world: &World, created: Created, members: Members) {
+    pub fn enter_predefined(&self, world: &World, created: Created, members: Groups) {
         let row = Row::new(0, 1, Sharing::Single, Arc::new(members));
         self.state().log_created(&world.segment, row, None, created);
     }
 
     /// The row of a communicator that is in the log, and its members.
-    pub fn known(&self, id: CommId) -> Option<(CommId, Arc<Members>)> {
+    pub fn known(&self, id: CommId) -> Option<(CommId, Arc<Groups>)> {
         self.state().known(id)
     }
 
@@ -256,7 +256,7 @@ impl RowSharing {
     /// The key under which readers find the counts of `key`, which a thread uses for the first time: with the row's
     /// number for a temporary one, and with the world rank of an elided peer. `None` if these can no longer be
     /// resolved.
-    pub fn lasting(&self, world: &World, key: Key) -> Option<Lasting> {
+    pub fn lasting(&self, world: &World, key: SlotKey) -> Option<Lasting> {
         // Keys that only calibrate stand for nothing.
         let Some(meaning) = key.meaning() else { return Some(Lasting::of(key)) };
         match meaning {
@@ -359,7 +359,7 @@ impl State {
     }
 
     /// As [`RowSharing::known`].
-    fn known(&self, id: CommId) -> Option<(CommId, Arc<Members>)> {
+    fn known(&self, id: CommId) -> Option<(CommId, Arc<Groups>)> {
         if id.is_temporary() {
             return self.temporary.get(&id).map(|temporary| (temporary.row, temporary.members.clone()));
         }
@@ -367,18 +367,18 @@ impl State {
     }
 
     /// The ordinals of a creating call on the communicator of a row; a row that stands for several has none.
-    fn number(&mut self, row: CommId, letter: u8) -> Number {
+    fn number(&mut self, row: CommId, letter: u8) -> Ordinals {
         let parent = &mut self.rows[row.index()];
         if parent.sharing != Sharing::Single {
-            return Number::default();
+            return Ordinals::default();
         }
         parent.creations += 1;
         if self.calls.try_reserve(1).is_err() {
-            return Number { n: parent.creations, of_letter: 0 };
+            return Ordinals { n: parent.creations, of_letter: 0 };
         }
         let of_letter = self.calls.entry((row, letter)).or_default();
         *of_letter += 1;
-        Number { n: parent.creations, of_letter: *of_letter }
+        Ordinals { n: parent.creations, of_letter: *of_letter }
     }
 
     /// The row of a communicator.
@@ -425,7 +425,7 @@ impl State {
             || self.rows.len() >= alike.saturating_mul(ROWS_PER_ALIKE) as usize
             || new.created.code != 0
                 && self.named_by_members >= alike.saturating_mul(NAMED_BY_MEMBERS_PER_ALIKE);
-        let key = FamilyKey::of(new);
+        let key = SiblingCount::of(new);
         if is_over && !self.families.contains_key(&key) {
             return self.changing(segment, generation, new);
         }
@@ -450,7 +450,7 @@ impl State {
             return RowChoice::Unseen;
         };
         segment.log(&Record::SharedRow { id: row, changing: false });
-        self.families.entry(FamilyKey::of(new)).or_default().row = Some(row);
+        self.families.entry(SiblingCount::of(new)).or_default().row = Some(row);
         RowChoice::Alike { row }
     }
 
@@ -547,7 +547,7 @@ impl State {
     }
 
     fn count(&mut self, segment: &Segment, row: CommId, counts: &[(usize, u64)]) {
-        if let Some(slot) = self.counters.slot(segment, Key::shared_row(row)) {
+        if let Some(slot) = self.counters.slot(segment, SlotKey::shared_row(row)) {
             update(slot, |values| counts.iter().for_each(|&(place, more)| add(&values[place], more)));
         }
     }

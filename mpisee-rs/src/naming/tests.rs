@@ -7,7 +7,7 @@ use crate::mpi::abi::bits;
 use crate::state::played::{Played, comm};
 use mpisee_profile::WorldRank;
 use mpisee_profile::options::Options;
-use mpisee_profile::segment::{Key, PeerKey};
+use mpisee_profile::segment::{PeerKey, SlotKey};
 
 const DUP: CreationKind = CreationKind::by(Operation::CommDup);
 const SPLIT: CreationKind = CreationKind::by(Operation::CommSplit);
@@ -18,7 +18,7 @@ fn just(rank: u32) -> Runs {
 }
 
 /// The key of messages to and from a peer.
-fn key(communicator: CommId, peer: u32) -> Key {
+fn key(communicator: CommId, peer: u32) -> SlotKey {
     PeerKey { communicator, peer: CommRank::new(peer) }.pack()
 }
 
@@ -35,7 +35,7 @@ impl Rank {
         let all = Runs::first(size);
         for (own, members) in [(world.rank.in_world(), all), (CommRank::FIRST, just(world.rank.get()))] {
             let created = Created::with_world(CommId::WORLD, own, members.clone());
-            rank.rows.enter_predefined(world, created, Members::new(members, None));
+            rank.rows.enter_predefined(world, created, Groups::new(members, None));
         }
         rank
     }
@@ -44,9 +44,9 @@ impl Rank {
     fn create(&self, parent: CommId, kind: CreationKind, members: &[u32]) -> CommId {
         self.played.play();
         let world = &self.played.world;
-        let Numbered { number, parent: known_parent } = self.rows.number(parent, kind.letter);
+        let NumberedCreation { number, parent: known_parent } = self.rows.number(parent, kind.letter);
         let comm = comm(members);
-        let members = Arc::new(Members::of(world, comm, false));
+        let members = Arc::new(Groups::of(world, comm, false));
         let (parent_row, parent_members) = known_parent.expect("the parent is in a row");
         let r = kind.several.then(|| {
             let ranks =

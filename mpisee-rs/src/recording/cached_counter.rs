@@ -17,7 +17,7 @@ use crate::storage::sync::own_value;
 use mpisee_profile::rows::End;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::layout::{Slot, call};
-use mpisee_profile::segment::{Key, PeerKey, active_call};
+use mpisee_profile::segment::{PeerKey, SlotKey, active_call};
 use mpisee_profile::{CommId, CommRank, Ticks};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ impl CachedCounter {
 
     /// The key of a call with a message of `message` bytes.
     #[inline(always)]
-    pub fn key(self, message: u64) -> Key {
+    pub fn key(self, message: u64) -> SlotKey {
         let memory = buffers::of_call(|| self.0.active_call.get(), message);
         self.0.key.get().of_next_call(HOT.region(), size_class(message), memory)
     }
@@ -119,9 +119,9 @@ impl CachedCounter {
     /// Counts a call under another key than the last one's, or at another site, and returns its key.
     #[cold]
     #[inline(never)]
-    fn count_elsewhere(self, key: Key, bytes: u64, ticks: Ticks, caller: u64, pointer: u64) -> Key {
+    fn count_elsewhere(self, key: SlotKey, bytes: u64, ticks: Ticks, caller: u64, pointer: u64) -> SlotKey {
         let found = rarely(|recorder| {
-            let Some(active_call::Call::Operation(operation)) =
+            let Some(active_call::CurrentFunction::Operation(operation)) =
                 active_call::call_of(self.0.active_call.get())
             else {
                 return (key, None);
@@ -146,7 +146,8 @@ impl CachedCounter {
     #[cold]
     #[inline(never)]
     fn keep_path(self, ticks: Ticks, pointer: u64) {
-        let Some(active_call::Call::Operation(operation)) = active_call::call_of(self.0.active_call.get())
+        let Some(active_call::CurrentFunction::Operation(operation)) =
+            active_call::call_of(self.0.active_call.get())
         else {
             return;
         };
@@ -209,7 +210,7 @@ impl CachedCounter {
 }
 
 /// The slot of a key, by the thread's index.
-fn find(key: Key) -> Option<&'static Slot> {
+fn find(key: SlotKey) -> Option<&'static Slot> {
     rarely(|recorder| recorder.slot(key))?
 }
 

@@ -8,14 +8,14 @@
 
 use super::cached_counter::CachedCounter;
 use super::streams::NumberedMessage;
-use super::{Call, add_call, instances, returning};
+use super::{RecordedCall, add_call, instances, returning};
 use crate::mpi::abi::{Comm, Raw, Request};
 use crate::mpi::argument::HandlePtr;
 use crate::state::cached_call::Ends;
 use crate::state::call_sample::CallSample;
-use crate::state::communicator::{COMMUNICATORS, Members};
+use crate::state::communicator::{COMMUNICATORS, CommShape};
 use crate::state::process;
-use crate::state::request::{Kind, REQUESTS, Started};
+use crate::state::request::{REQUESTS, RequestKind, RequestOrigin};
 use crate::state::sampled_overhead;
 use crate::state::sites;
 use crate::state::thread::{self, Inside, Thread};
@@ -69,7 +69,7 @@ impl Uncounted {
                 .map_or(Uncounted::Passed, Uncounted::Off);
         }
         // Of a nested call, or one of a thread without a state, `CommCall::begin` has said so.
-        let call = if thread::is_outside() { Call::if_recording() } else { None };
+        let call = if thread::is_outside() { RecordedCall::if_recording() } else { None };
         match call {
             Some(call) if call.communicator(comm).is_none() => {
                 // Without a frame: the call is made after this function has returned.
@@ -128,7 +128,7 @@ impl CommCall {
         thread::follow_request();
         // Before the handle is looked up: what changes afterwards invalidates the cached call.
         let generation = HOT.generation()?;
-        CommCall::of(Call::if_recording()?, generation, operation, comm, spread, caller)
+        CommCall::of(RecordedCall::if_recording()?, generation, operation, comm, spread, caller)
     }
 
     /// Begins a call on a known communicator while recording is off.
@@ -142,11 +142,11 @@ impl CommCall {
             return Some(CommCall { counter: CachedCounter(cached), active_call, caller: 0 });
         }
         let generation = HOT.generation_while_off();
-        CommCall::of(Call::if_tracking()?, generation, operation, comm, spread, 0)
+        CommCall::of(RecordedCall::if_tracking()?, generation, operation, comm, spread, 0)
     }
 
     fn of(
-        call: Call,
+        call: RecordedCall,
         generation: u64,
         operation: Operation,
         comm: Comm,
@@ -171,7 +171,7 @@ impl CommCall {
     ///
     /// [`CachedCall::set_ends`]: crate::state::cached_call::CachedCall::set_ends
     #[inline(always)]
-    pub fn members(&self) -> Members {
+    pub fn members(&self) -> CommShape {
         self.counter.0.members()
     }
 
@@ -324,12 +324,12 @@ impl CommCall {
     pub unsafe fn add_request(
         &self,
         request: HandlePtr<Request>,
-        kind: Kind,
+        kind: RequestKind,
         peer: c_int,
         sample: CallSample,
         message: u64,
     ) {
-        let started = Started { kind, peer, cached: thread::cached_number(self.counter.0) };
+        let started = RequestOrigin { kind, peer, cached: thread::cached_number(self.counter.0) };
         // SAFETY: the call has stored its request there.
         unsafe { REQUESTS.add(request, started, sample, message) };
     }

@@ -8,7 +8,7 @@ use super::unfinished;
 use crate::mpi::abi::Request;
 use crate::naming::ROWS;
 use crate::state::cached_call::CachedCall;
-use crate::state::communicator::Members;
+use crate::state::communicator::CommShape;
 use crate::state::world::{self, World};
 use crate::storage::sync::own_value;
 use mpisee_profile::segment::instances::{ARRIVALS, ARRIVALS_CARRIED, Sample, Subject};
@@ -121,7 +121,8 @@ fn carry(carried: &AtomicU64) {
 #[inline(never)]
 fn find(cached: &CachedCall) -> *const Slot {
     let found = rarely(|recorder| {
-        let Some(active_call::Call::Operation(operation)) = active_call::call_of(cached.active_call.get())
+        let Some(active_call::CurrentFunction::Operation(operation)) =
+            active_call::call_of(cached.active_call.get())
         else {
             return None;
         };
@@ -138,7 +139,7 @@ pub fn find_slot(
     recorder: &Recorder,
     operation: Operation,
     communicator: CommId,
-    members: &Members,
+    members: &CommShape,
     request: u32,
 ) -> Option<&'static Slot> {
     let most = most_samples(recorder.world, members);
@@ -155,7 +156,7 @@ pub fn number_of_request(
     recorder: &Recorder,
     operation: Operation,
     communicator: CommId,
-    members: &Members,
+    members: &CommShape,
 ) -> u32 {
     let mut requests = REQUESTS.lock().unwrap_or_else(PoisonError::into_inner);
     if requests.try_reserve(1).is_err() {
@@ -171,7 +172,7 @@ pub fn number_of_request(
 }
 
 /// The most samples of an operation on a communicator: fewer on a large one, so that the profile grows less than its members; none where nobody can wait for another, or members are of two groups.
-fn most_samples(world: &World, members: &Members) -> usize {
+fn most_samples(world: &World, members: &CommShape) -> usize {
     let wanted = usize::try_from(world.options.instances).unwrap_or(usize::MAX);
     match members.size as usize {
         _ if members.is_inter() => 0,

@@ -16,14 +16,14 @@ pub mod volume;
 
 use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, from_bits};
 use crate::mpi::argument::HandlePtr;
-use crate::naming::{self, CreationKind, Numbered, ROWS};
+use crate::naming::{self, CreationKind, NumberedCreation, ROWS};
 use crate::state;
 use crate::state::call_sample::CallSample;
 use crate::state::communicator::COMMUNICATORS;
-use crate::state::communicator::{Communicator, Known};
+use crate::state::communicator::{CommRef, Communicator};
 use crate::state::process;
 use crate::state::region::REGIONS;
-use crate::state::request::{Kind, REQUESTS, Started};
+use crate::state::request::{REQUESTS, RequestKind, RequestOrigin};
 use crate::state::sites::{self, SITES};
 use crate::state::thread::{Borrowed, Inside, Thread};
 use crate::state::world::{self, World};
@@ -32,48 +32,48 @@ use crate::storage::counters::{add, update};
 use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::storage::hot::HOT;
 use mpisee_profile::segment::layout::{Slot, call, peer};
-use mpisee_profile::segment::{Key, NotSeen, OperationAtSite, PeerKey, active_call, awaited};
+use mpisee_profile::segment::{NotSeen, OperationAtSite, PeerKey, SlotKey, active_call, awaited};
 use mpisee_profile::{CommId, CommRank, Operation, RegionId, Ticks};
 use std::ffi::c_int;
 use std::mem::{self, MaybeUninit};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A call of the application while it is recorded.
-pub struct Call {
+pub struct RecordedCall {
     inside: Inside,
 }
 
-impl Call {
+impl RecordedCall {
     /// Begins to record a call; `None` while recording is off, or if the MPI library itself makes the call.
     #[inline]
-    pub fn if_recording() -> Option<Call> {
-        if process::is_recording() { Call::new() } else { None }
+    pub fn if_recording() -> Option<RecordedCall> {
+        if process::is_recording() { RecordedCall::new() } else { None }
     }
 
     /// As [`Call::if_recording`], also while recording is off: for calls that must be tracked.
     #[inline]
-    pub fn if_tracking() -> Option<Call> {
-        if process::is_tracking() { Call::new() } else { None }
+    pub fn if_tracking() -> Option<RecordedCall> {
+        if process::is_tracking() { RecordedCall::new() } else { None }
     }
 
     /// As [`Call::if_recording`] for a call that completes requests: also while recording is off, if requests are open.
     #[inline]
-    pub fn if_completing() -> Option<Call> {
+    pub fn if_completing() -> Option<RecordedCall> {
         if process::is_recording() || process::is_tracking() && !REQUESTS.is_empty() {
-            Call::new()
+            RecordedCall::new()
         } else {
             None
         }
     }
 
     #[inline]
-    fn new() -> Option<Call> {
-        Some(Call { inside: Inside::enter()? })
+    fn new() -> Option<RecordedCall> {
+        Some(RecordedCall { inside: Inside::enter()? })
     }
 
     /// The communicator with this handle; an unknown one is counted as not seen.
     #[inline]
-    pub fn communicator(&self, comm: Raw<Comm>) -> Option<Known> {
+    pub fn communicator(&self, comm: Raw<Comm>) -> Option<CommRef> {
         let found = self.find(comm.get());
         if found.is_none() {
             world::not_seen(NotSeen::UnknownCommunicator);
@@ -89,13 +89,13 @@ impl Call {
 
     /// The communicator with this handle, if it is known.
     #[inline]
-    pub fn find(&self, comm: Comm) -> Option<Known> {
-        COMMUNICATORS.known(comm).filter(Known::is_logged)
+    pub fn find(&self, comm: Comm) -> Option<CommRef> {
+        COMMUNICATORS.known(comm).filter(CommRef::is_logged)
     }
 
     /// The ordinal of a creating call on its parent.
-    pub fn number(&self, parent: Option<&Communicator>, kind: CreationKind) -> Numbered {
-        let mut numbered = Numbered::default();
+    pub fn number(&self, parent: Option<&Communicator>, kind: CreationKind) -> NumberedCreation {
+        let mut numbered = NumberedCreation::default();
         self.record(|_| {
             if let Some(parent) = parent {
                 numbered = naming::number(parent, kind);
@@ -126,7 +126,7 @@ impl Call {
         call: impl FnOnce() -> R,
     ) -> (R, Ticks) {
         let start = clock::ticks();
-        let operation = active_call::Call::Operation(operation);
+        let operation = active_call::CurrentFunction::Operation(operation);
         self.inside.publish(operation, communicator, start, sites::called_from(), ends);
         let result = returning(call);
         let end = self.inside.returned();
@@ -187,7 +187,7 @@ fn returning<R>(call: impl FnOnce() -> R) -> R {
 }
 
 /// A call that has returned: operation, communicator, return code and time.
-pub struct Made {
+pub struct ReturnedCall {
     pub operation: Operation,
     /// Its communicator.
     pub communicator: CommId,
@@ -195,7 +195,7 @@ pub struct Made {
     pub ticks: Ticks,
 }
 
-impl Made {
+impl ReturnedCall {
     /// Returns whether it returned `MPI_SUCCESS`.
     #[inline]
     pub fn succeeded(&self) -> bool {
@@ -222,7 +222,7 @@ impl Made {
     pub unsafe fn add_request(
         &self,
         request: HandlePtr<Request>,
-        kind: Kind,
+        kind: RequestKind,
         sample: CallSample,
         message: u64,
     ) {
@@ -238,14 +238,14 @@ impl Made {
     pub unsafe fn add_send(
         &self,
         request: HandlePtr<Request>,
-        kind: Kind,
+        kind: RequestKind,
         sample: CallSample,
         message: u64,
         peer: c_int,
     ) {
         if self.succeeded() {
             // SAFETY: a call that succeeded has stored its request there.
-            unsafe { REQUESTS.add(request, Started::new(kind, peer), sample, message) };
+            unsafe { REQUESTS.add(request, RequestOrigin::new(kind, peer), sample, message) };
         }
     }
 }
@@ -253,16 +253,16 @@ impl Made {
 /// Makes the application's call, and passes it to `note` if it is recorded and `find` returns its communicator.
 #[inline(always)]
 pub fn record_call(
-    call: Option<Call>,
+    call: Option<RecordedCall>,
     operation: Operation,
-    find: impl FnOnce(&Call) -> Option<CommId>,
+    find: impl FnOnce(&RecordedCall) -> Option<CommId>,
     make: impl FnOnce() -> c_int,
-    note: impl FnOnce(&Recorder, &Made),
+    note: impl FnOnce(&Recorder, &ReturnedCall),
 ) -> c_int {
     let Some(call) = call else { return make() };
     let Some(communicator) = find(&call) else { return call.make_uncounted(operation, make) };
     let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| note(recorder, &Made { operation, communicator, code, ticks }));
+    call.record(|recorder| note(recorder, &ReturnedCall { operation, communicator, code, ticks }));
     code
 }
 
@@ -274,18 +274,18 @@ pub fn record_call(
 #[inline(always)]
 pub unsafe fn record_call_with_status(
     operation: Operation,
-    find: impl FnOnce(&Call) -> Option<CommId>,
+    find: impl FnOnce(&RecordedCall) -> Option<CommId>,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
-    note: impl FnOnce(&Recorder, &Made, *const Status),
+    note: impl FnOnce(&Recorder, &ReturnedCall, *const Status),
 ) -> c_int {
-    let Some(call) = Call::if_recording() else { return make(status) };
+    let Some(call) = RecordedCall::if_recording() else { return make(status) };
     let Some(communicator) = find(&call) else { return call.make_uncounted(operation, || make(status)) };
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
     let (code, ticks) = call.time(operation, communicator, || make(status));
     call.record(|recorder| {
-        let made = Made { operation, communicator, code, ticks };
+        let made = ReturnedCall { operation, communicator, code, ticks };
         note(recorder, &made, status);
     });
     code
@@ -294,7 +294,7 @@ pub unsafe fn record_call_with_status(
 #[cold]
 #[inline(never)]
 fn publish_uncounted(inside: &Inside, operation: Operation, from: CalledFrom) {
-    let operation = active_call::Call::Operation(operation);
+    let operation = active_call::CurrentFunction::Operation(operation);
     inside.publish(operation, CommId::NONE, clock::ticks(), from, awaited::UNKNOWN);
 }
 
@@ -353,7 +353,7 @@ impl Recorder {
         bytes: u64,
         ticks: Ticks,
     ) -> CallSample {
-        let call = || active_call::pack(active_call::Call::Operation(operation), communicator);
+        let call = || active_call::pack(active_call::CurrentFunction::Operation(operation), communicator);
         let memory = state::buffers::of_call(call, message);
         let (region, operation) = (self.region(), self.at_site(operation));
         let sample = CallSample::new(communicator, region, operation, message, bytes, ticks);
@@ -399,7 +399,7 @@ impl Recorder {
 
     /// The same, by its slot's key.
     #[inline]
-    pub fn count_sent(&self, key: Key, messages: u64, bytes: u64) {
+    pub fn count_sent(&self, key: SlotKey, messages: u64, bytes: u64) {
         if let Some(slot) = self.slot(key) {
             add_sent(slot, messages, bytes);
         }
@@ -415,7 +415,7 @@ impl Recorder {
     }
 
     #[inline]
-    fn change(&self, key: Key, change: impl FnOnce(&[AtomicU64; 6])) {
+    fn change(&self, key: SlotKey, change: impl FnOnce(&[AtomicU64; 6])) {
         if let Some(slot) = self.slot(key) {
             update(slot, change);
         }
@@ -423,7 +423,7 @@ impl Recorder {
 
     /// The slot with that key. One for which there is no room is counted as not seen.
     #[inline]
-    pub fn slot(&self, key: Key) -> Option<&'static Slot> {
+    pub fn slot(&self, key: SlotKey) -> Option<&'static Slot> {
         let slot = self.thread.counters.slot_or(key, || first_seen(self.thread, self.world, key));
         if slot.is_none() {
             world::not_seen(NotSeen::NoRoom);
@@ -471,6 +471,6 @@ fn add_received(slot: &Slot, bytes: u64) {
 /// Makes the slot for a key that a thread counts under for the first time.
 #[cold]
 #[inline(never)]
-fn first_seen(thread: &Thread, world: &World, key: Key) -> Option<&'static Slot> {
+fn first_seen(thread: &Thread, world: &World, key: SlotKey) -> Option<&'static Slot> {
     thread.counters.insert(&world.segment, key, ROWS.lasting(world, key)?)
 }

@@ -12,7 +12,7 @@ use crate::state::sampled_overhead;
 use crate::state::thread;
 use crate::state::world::World;
 use crate::storage::clock;
-use mpisee_profile::segment::Key;
+use mpisee_profile::segment::SlotKey;
 use mpisee_profile::segment::layout::overhead;
 use mpisee_profile::{CommId, CommRank, Operation};
 use std::hint::black_box;
@@ -73,7 +73,7 @@ fn time_calls(comm: Raw<Comm>) -> (u64, u64) {
     // No export is on the stack: the caller of one would be looked for further out, which takes longer than in other calls.
     let begin = |comm| CommCall::begin_at(Operation::Barrier, comm, NO_SPREAD, 0);
     drop(begin(comm)); // the thread's state is made, and the call cached
-    let slot = |number| rarely(|recorder| recorder.slot(Key::nothing(number))).flatten();
+    let slot = |number| rarely(|recorder| recorder.slot(SlotKey::nothing(number))).flatten();
     let (Some(calls), Some(messages)) = (slot(CALIBRATED_CALL), slot(CALIBRATED_MESSAGE)) else {
         return (0, 0);
     };

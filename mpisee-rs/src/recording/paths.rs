@@ -19,7 +19,7 @@ use crate::storage::patience::try_lock_anyway;
 use crate::storage::{clock, memory};
 use mpisee_profile::segment::layout::path;
 use mpisee_profile::segment::log::{Code, MOST_PATH_FRAMES, MOST_PATH_LINES, Record};
-use mpisee_profile::segment::{Key, PathKey};
+use mpisee_profile::segment::{PathKey, SlotKey};
 use mpisee_profile::{CommId, Operation, Ticks};
 use rustc_hash::FxHashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -70,7 +70,7 @@ struct Walked {
 }
 
 /// A path that was looked for.
-struct Found {
+struct PathLookup {
     /// Its number in the log; `None` over the limit.
     number: Option<u16>,
     /// True if the walk did only what each does, so that it counts in the mean: no table was copied, and nothing was logged.
@@ -161,7 +161,7 @@ pub fn slow_call(
     let _not_cancelled = NotCancelled::new();
     paths.unwinder.limit_copying(left);
     let start = clock::ticks();
-    let Found { number, is_typical, is_unattributed } = paths.find(recorder, operation, caller);
+    let PathLookup { number, is_typical, is_unattributed } = paths.find(recorder, operation, caller);
     let took = clock::since(start).get();
     paths.walk_ticks = paths.walk_ticks.saturating_add(took);
     // What is done once says nothing of the next walk, nor does one during which the thread lost its core.
@@ -181,7 +181,7 @@ pub fn slow_call(
 
 impl Paths {
     /// The path from `caller` on.
-    fn find(&mut self, recorder: &Recorder, operation: Operation, caller: &ExportFrame) -> Found {
+    fn find(&mut self, recorder: &Recorder, operation: Operation, caller: &ExportFrame) -> PathLookup {
         if self.unwinder.refresh() {
             self.numbers.clear();
             self.binaries = 0;
@@ -189,20 +189,20 @@ impl Paths {
         let mut key = [0; MOST_KEY];
         let Walked { frames, lines } = self.walk(caller, &mut key);
         if self.unwinder.was_limited() {
-            return Found { number: None, is_typical: false, is_unattributed: true };
+            return PathLookup { number: None, is_typical: false, is_unattributed: true };
         }
         // What lies between the program and the library is the MPI's.
         let bindings = key[..frames].iter().take_while(|&&address| BINDINGS.contain(address)).count();
         let (path, key) = (&key[bindings..frames], &key[bindings..frames + lines]);
         let known = self.numbers.get(key).copied();
         if let Some(number) = known.filter(|number| number.is_some() || !self.may_have_number(path)) {
-            return Found { number, is_typical: true, is_unattributed: false };
+            return PathLookup { number, is_typical: true, is_unattributed: false };
         }
         let bytes = if lines > 0 { BYTES_PER_PATH_OF_PYTHON } else { BYTES_PER_PATH };
         let is_full = self.numbers.len() >= 2 * MOST_PATHS;
         let has_room = self.numbers.try_reserve(1).is_ok() && self.by_codes.try_reserve(1).is_ok();
         if is_full || !has_room || !memory::is_left_to_all(bytes) {
-            return Found { number: None, is_typical: false, is_unattributed: false };
+            return PathLookup { number: None, is_typical: false, is_unattributed: false };
         }
         let frames = self.codes(recorder, path);
         // The sites of all operations are replaced now: a path that has a number does not come here again.
@@ -212,7 +212,7 @@ impl Paths {
         let number = self.log(recorder, frames);
         self.numbers.insert(key.into(), number);
         // The call itself was counted at the old site already.
-        Found { number: number.filter(|_| !is_unattributed), is_typical: false, is_unattributed }
+        PathLookup { number: number.filter(|_| !is_unattributed), is_typical: false, is_unattributed }
     }
 
     /// Returns whether a path that had no number may have one by now: there is a binary where its call's code was in none.
@@ -275,7 +275,7 @@ impl Paths {
 }
 
 impl Recorder {
-    fn add_to_path(&self, key: Key, ticks: Ticks) {
+    fn add_to_path(&self, key: SlotKey, ticks: Ticks) {
         if let Some(slot) = self.slot(key) {
             update(slot, |values| {
                 add(&values[path::CALLS], 1);

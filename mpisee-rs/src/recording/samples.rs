@@ -11,7 +11,7 @@ use mpisee_profile::segment::instances::{
     DUE, INSTANCES, MASK, SAMPLE_WORDS, Sample, is_kept, narrower, number_of,
 };
 use mpisee_profile::segment::layout::Slot;
-use mpisee_profile::segment::{Key, active_call};
+use mpisee_profile::segment::{SlotKey, active_call};
 use rustc_hash::FxHashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -45,7 +45,7 @@ static NUMBERED: [AtomicPtr<Slot>; MOST_NUMBERED] =
 
 #[derive(Default)]
 struct Kept {
-    counted: FxHashMap<Key, Samples>,
+    counted: FxHashMap<SlotKey, Samples>,
     samples: usize,
     /// There was no memory to note what is counted, whose number is lost.
     has_failed: bool,
@@ -64,7 +64,7 @@ struct Samples {
 /// The call that the thread is in, if it is counted.
 pub fn active_operation(active_call: &Slot) -> Option<Operation> {
     match active_call::call_of(own_value(&active_call.values[active_call::CALL])) {
-        Some(active_call::Call::Operation(operation)) => Some(operation),
+        Some(active_call::CurrentFunction::Operation(operation)) => Some(operation),
         _ => None,
     }
 }
@@ -102,7 +102,7 @@ pub fn choose(slot: &Slot, number: u64) -> bool {
 }
 
 /// The slot with this key, of which at most `most` samples are kept. `None` if there is no room for it.
-pub fn slot(recorder: &Recorder, key: Key, most: usize) -> Option<&'static Slot> {
+pub fn slot(recorder: &Recorder, key: SlotKey, most: usize) -> Option<&'static Slot> {
     kept().slot(recorder, key, most)
 }
 
@@ -145,7 +145,7 @@ fn kept() -> MutexGuard<'static, Kept> {
 }
 
 impl Kept {
-    fn slot(&mut self, recorder: &Recorder, key: Key, most: usize) -> Option<&'static Slot> {
+    fn slot(&mut self, recorder: &Recorder, key: SlotKey, most: usize) -> Option<&'static Slot> {
         if let Some(known) = self.counted.get(&key) {
             return Some(known.slot);
         }
@@ -165,7 +165,7 @@ impl Kept {
     }
 
     fn keep(&mut self, world: &World, slot: &Slot, sample: &Sample) {
-        let Some(samples) = self.counted.get_mut(&Key(slot.key.load(Ordering::Relaxed))) else { return };
+        let Some(samples) = self.counted.get_mut(&SlotKey(slot.key.load(Ordering::Relaxed))) else { return };
         if samples.is_full() {
             let before = samples.room();
             if !samples.grow(world) {
@@ -195,7 +195,7 @@ impl Samples {
             return false;
         }
         let Some(larger) =
-            world.segment.samples(Key(self.slot.key.load(Ordering::Relaxed)), room * SAMPLE_WORDS)
+            world.segment.samples(SlotKey(self.slot.key.load(Ordering::Relaxed)), room * SAMPLE_WORDS)
         else {
             return false;
         };

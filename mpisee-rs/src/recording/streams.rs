@@ -25,7 +25,7 @@ use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::streams::recorded::{BEFORE, SINCE_PLUS_1};
 use mpisee_profile::segment::streams::{COMMUNICATOR, IS_UNORDERED, PEER_AND_TAG, Stream, THREAD};
-use mpisee_profile::segment::{Key, active_call};
+use mpisee_profile::segment::{SlotKey, active_call};
 use mpisee_profile::{CommId, CommRank, Ticks};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::c_int;
@@ -154,7 +154,7 @@ pub fn find_number(recorder: &Recorder, communicator: &Communicator, end: End, e
 /// Counts the operation of a persistent request once more; returns its number. `slot` may be that of a stream, or of a collective
 /// operation.
 pub fn count_again(thread: &Thread, slot: &Slot) -> u64 {
-    if matches!(Key(own_value(&slot.key)).meaning(), Some(Meaning::Stream(_))) {
+    if matches!(SlotKey(own_value(&slot.key)).meaning(), Some(Meaning::Stream(_))) {
         is_counted_by(slot, thread);
     }
     samples::count(slot)
@@ -222,7 +222,7 @@ impl Streams {
             return None;
         }
         self.known.try_reserve(1).ok()?;
-        let slot = samples::slot(recorder, Key::stream(self.known.len() as u32), most)?;
+        let slot = samples::slot(recorder, SlotKey::stream(self.known.len() as u32), most)?;
         let [communicator, ends] = stream.words();
         let is_received = stream.end == End::Received;
         let is_unordered = [None, Some(stream.peer)]
@@ -242,8 +242,8 @@ impl Streams {
 
     /// The slot for the recorded messages of a stream.
     fn recorded_of(&self, segment: &Segment, stream: &Slot) -> Option<&'static Slot> {
-        let Some(Meaning::Stream(number)) = Key(own_value(&stream.key)).meaning() else { return None };
-        self.recorded.slot(segment, Key::recorded(number))
+        let Some(Meaning::Stream(number)) = SlotKey(own_value(&stream.key)).meaning() else { return None };
+        self.recorded.slot(segment, SlotKey::recorded(number))
     }
 
     /// Notes how many messages each stream has when recording is switched.

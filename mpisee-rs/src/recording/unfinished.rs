@@ -2,7 +2,7 @@
 
 use super::samples;
 use crate::mpi::abi::Request;
-use crate::state::request::{Kind, REQUESTS, RequestState};
+use crate::state::request::{REQUESTS, RequestKind, RequestState};
 use crate::state::world::World;
 use crate::storage::sync::own_value;
 use mpisee_profile::segment::active_call;
@@ -77,8 +77,8 @@ pub fn begin_again(slot: &Slot, number: u64, started: &RequestState, start: Tick
         return 0;
     }
     let subject = match started.kind {
-        Kind::Collective => Subject::Instance { root: u32::try_from(started.peer).ok(), completed: 0 },
-        Kind::Send => Subject::Message { bytes: started.message, completion: None },
+        RequestKind::Collective => Subject::Instance { root: u32::try_from(started.peer).ok(), completed: 0 },
+        RequestKind::Send => Subject::Message { bytes: started.message, completion: None },
         _ => Subject::Message { bytes: 0, completion: None },
     };
     add(Unfinished::new(slot, number, start, subject)).unwrap_or(0)
@@ -94,7 +94,7 @@ pub fn finish(world: &World, number: u32, call: &CompletingCall, bytes: Option<u
 /// Keeps what is known of an operation whose completion nobody will see: of a message that is sent, when that began.
 pub fn abandon(world: &World, started: &RequestState) {
     if let Some(Unfinished { slot, sample }) = take(started.unfinished)
-        && started.kind == Kind::Send
+        && started.kind == RequestKind::Send
     {
         // SAFETY: slots are never unmapped.
         samples::keep(world, unsafe { slot.as_ref() }, &sample);

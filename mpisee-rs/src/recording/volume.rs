@@ -3,7 +3,7 @@
 
 use crate::mpi::abi::{Datatype, IN_PLACE, Raw, constant};
 use crate::mpi::argument::HandlePtr;
-use crate::state::communicator::{COMMUNICATORS, Members};
+use crate::state::communicator::{COMMUNICATORS, CommShape};
 use crate::state::datatype;
 use mpisee_profile::CommRank;
 use std::ffi::{c_int, c_void};
@@ -42,19 +42,19 @@ fn contributes_nothing(message: u64) -> Volume {
 }
 
 /// A count: `int`, or `MPI_Count` in the large-count variants.
-pub trait Number: Copy {
+pub trait CountArgument: Copy {
     /// The count; an invalid negative one is none.
     fn number(self) -> u64;
 }
 
-impl Number for c_int {
+impl CountArgument for c_int {
     #[inline]
     fn number(self) -> u64 {
         u64::try_from(self).unwrap_or(0)
     }
 }
 
-impl Number for i64 {
+impl CountArgument for i64 {
     #[inline]
     fn number(self) -> u64 {
         u64::try_from(self).unwrap_or(0)
@@ -91,7 +91,7 @@ pub trait Part {
 ///
 /// # Safety
 /// There are as many.
-unsafe fn has_zero<C: Number>(counts: *const C, count: u32, own: u32) -> bool {
+unsafe fn has_zero<C: CountArgument>(counts: *const C, count: u32, own: u32) -> bool {
     // SAFETY: there are as many counts.
     (0..count).any(|at| at != own && unsafe { *counts.add(at as usize) }.number() == 0)
 }
@@ -100,7 +100,7 @@ unsafe fn has_zero<C: Number>(counts: *const C, count: u32, own: u32) -> bool {
 #[derive(Clone, Copy)]
 pub struct Block<C>(pub C, pub Raw<Datatype>);
 
-impl<C: Number> Block<C> {
+impl<C: CountArgument> Block<C> {
     /// The bytes.
     #[inline]
     pub fn bytes(&self) -> u64 {
@@ -108,7 +108,7 @@ impl<C: Number> Block<C> {
     }
 }
 
-impl<C: Number> Part for Block<C> {
+impl<C: CountArgument> Part for Block<C> {
     unsafe fn block(&self, _at: u32) -> u64 {
         self.bytes()
     }
@@ -122,7 +122,7 @@ impl<C: Number> Part for Block<C> {
 #[derive(Clone, Copy)]
 pub struct Blocks<C>(pub *const C, pub Raw<Datatype>);
 
-impl<C: Number> Part for Blocks<C> {
+impl<C: CountArgument> Part for Blocks<C> {
     unsafe fn block(&self, at: u32) -> u64 {
         // SAFETY: the counts have an element for each process, of which `at` is one.
         let count = unsafe { *self.0.add(at as usize) };
@@ -139,7 +139,7 @@ impl<C: Number> Part for Blocks<C> {
 #[derive(Clone, Copy)]
 pub struct TypedBlocks<C>(pub *const C, pub HandlePtr<Datatype>);
 
-impl<C: Number> Part for TypedBlocks<C> {
+impl<C: CountArgument> Part for TypedBlocks<C> {
     unsafe fn block(&self, at: u32) -> u64 {
         // SAFETY: both arrays have an element for each process, of which `at` is one.
         let (count, datatype) = unsafe { (*self.0.add(at as usize), self.1.at(at as usize).handle()) };
@@ -154,7 +154,7 @@ impl<C: Number> Part for TypedBlocks<C> {
 
 /// Returns whether this process is the root, or another process of the root's group, in a rooted operation on an
 /// intercommunicator (MPI 4.1, 6.2.3).
-fn is_root_or_bystander(comm: &Members, root: c_int) -> bool {
+fn is_root_or_bystander(comm: &CommShape, root: c_int) -> bool {
     comm.is_inter() && (root == constant::ROOT || root == constant::PROC_NULL)
 }
 
@@ -162,7 +162,7 @@ fn is_root_or_bystander(comm: &Members, root: c_int) -> bool {
 ///
 /// # Safety
 /// None is needed; the shims call all rules alike.
-pub unsafe fn nothing(_comm: &Members) -> Volume {
+pub unsafe fn nothing(_comm: &CommShape) -> Volume {
     Volume::NOTHING
 }
 
@@ -170,7 +170,7 @@ pub unsafe fn nothing(_comm: &Members) -> Volume {
 ///
 /// # Safety
 /// The arguments are those of a call that succeeded; so for every rule below.
-pub unsafe fn broadcast<C: Number>(comm: &Members, block: Block<C>, root: c_int) -> Volume {
+pub unsafe fn broadcast<C: CountArgument>(comm: &CommShape, block: Block<C>, root: c_int) -> Volume {
     let gives = if comm.is_inter() { root == constant::ROOT } else { root == comm.rank.to_mpi() };
     let volume = match root {
         constant::PROC_NULL if comm.is_inter() => Volume::NOTHING,
@@ -185,7 +185,7 @@ pub unsafe fn broadcast<C: Number>(comm: &Members, block: Block<C>, root: c_int)
 /// # Safety
 /// See [`broadcast`].
 pub unsafe fn gather(
-    comm: &Members,
+    comm: &CommShape,
     sendbuf: *const c_void,
     send: impl Part,
     recv: impl Part,
@@ -202,7 +202,12 @@ pub unsafe fn gather(
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn allgather(comm: &Members, sendbuf: *const c_void, send: impl Part, recv: impl Part) -> Volume {
+pub unsafe fn allgather(
+    comm: &CommShape,
+    sendbuf: *const c_void,
+    send: impl Part,
+    recv: impl Part,
+) -> Volume {
     // SAFETY: a call that succeeded has a block for each process.
     plain(unsafe {
         if sendbuf == IN_PLACE { recv.block(comm.rank.get()) } else { send.block(comm.rank.get()) }
@@ -214,7 +219,7 @@ pub unsafe fn allgather(comm: &Members, sendbuf: *const c_void, send: impl Part,
 /// # Safety
 /// See [`broadcast`].
 pub unsafe fn scatter(
-    comm: &Members,
+    comm: &CommShape,
     recvbuf: *const c_void,
     send: impl Part,
     recv: impl Part,
@@ -234,7 +239,7 @@ pub unsafe fn scatter(
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn alltoall(comm: &Members, sendbuf: *const c_void, send: impl Part, recv: impl Part) -> Volume {
+pub unsafe fn alltoall(comm: &CommShape, sendbuf: *const c_void, send: impl Part, recv: impl Part) -> Volume {
     let partners = if comm.is_inter() { comm.remote_size } else { comm.size };
     let own = if comm.is_inter() { partners } else { comm.rank.get() };
     // SAFETY: a call that succeeded has a block for each process; with `IN_PLACE` the send side is not read.
@@ -251,7 +256,7 @@ pub unsafe fn alltoall(comm: &Members, sendbuf: *const c_void, send: impl Part, 
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn reduce<C: Number>(comm: &Members, block: Block<C>, root: c_int) -> Volume {
+pub unsafe fn reduce<C: CountArgument>(comm: &CommShape, block: Block<C>, root: c_int) -> Volume {
     if is_root_or_bystander(comm, root) { Volume::NOTHING } else { plain(block.bytes()).rooted(root) }
 }
 
@@ -259,7 +264,7 @@ pub unsafe fn reduce<C: Number>(comm: &Members, block: Block<C>, root: c_int) ->
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn every_process<C: Number>(_comm: &Members, block: Block<C>) -> Volume {
+pub unsafe fn every_process<C: CountArgument>(_comm: &CommShape, block: Block<C>) -> Volume {
     plain(block.bytes())
 }
 
@@ -267,7 +272,7 @@ pub unsafe fn every_process<C: Number>(_comm: &Members, block: Block<C>) -> Volu
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn own_block(comm: &Members, blocks: impl Part) -> Volume {
+pub unsafe fn own_block(comm: &CommShape, blocks: impl Part) -> Volume {
     // SAFETY: a call that succeeded has a block for each process.
     plain(unsafe { blocks.block(comm.rank.get()) })
 }
@@ -276,7 +281,7 @@ pub unsafe fn own_block(comm: &Members, blocks: impl Part) -> Volume {
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn scan<C: Number>(comm: &Members, block: Block<C>) -> Volume {
+pub unsafe fn scan<C: CountArgument>(comm: &CommShape, block: Block<C>) -> Volume {
     if comm.rank == CommRank::FIRST { contributes_nothing(block.bytes()) } else { plain(block.bytes()) }
 }
 
@@ -284,7 +289,7 @@ pub unsafe fn scan<C: Number>(comm: &Members, block: Block<C>) -> Volume {
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn neighbours(comm: &Members, send: impl Part) -> Volume {
+pub unsafe fn neighbours(comm: &CommShape, send: impl Part) -> Volume {
     let Some(communicator) = COMMUNICATORS.get(comm.comm) else { return plain(0) };
     let neighbours = communicator.out_neighbours().iter().zip(0..);
     // SAFETY: a call that succeeded has a block for each neighbour, `MPI_PROC_NULL` among them.

@@ -30,7 +30,7 @@ const MOST_BINDING_FRAMES: usize = 4;
 const UNKNOWN: u32 = u32::MAX;
 
 pub struct Bindings {
-    place: OnceLock<Place>,
+    place: OnceLock<LoadedRange>,
     /// The clock's ticks when they came late; 0 if they did not.
     came_at: AtomicU64,
     /// By the address to which the library returns, the bytes from the stack pointer there to the address to which the binding
@@ -40,7 +40,7 @@ pub struct Bindings {
 }
 
 /// Where they are.
-struct Place {
+struct LoadedRange {
     range: Range<usize>,
     /// By which it is noticed that they were unloaded; `None` if they are kept loaded.
     mapping: Option<Mapping>,
@@ -50,7 +50,8 @@ impl Bindings {
     /// Finds them among the libraries that are loaded, and keeps them loaded; false if there are none.
     pub fn find(&self) -> bool {
         let Some(object) = objects::named(is_bindings) else { return false };
-        objects::keep_loaded(&object) && self.place.set(Place { range: object.range, mapping: None }).is_ok()
+        objects::keep_loaded(&object)
+            && self.place.set(LoadedRange { range: object.range, mapping: None }).is_ok()
     }
 
     /// Notes the bindings if an object is them, which the program loaded after MPI had begun, as with a module of Python that is written in
@@ -61,7 +62,8 @@ impl Bindings {
         let Some(mapping) = mapping::at(object.range.start).filter(|_| is_bindings(&object.name)) else {
             return false;
         };
-        let is_first = self.place.set(Place { range: object.range.clone(), mapping: Some(mapping) }).is_ok();
+        let is_first =
+            self.place.set(LoadedRange { range: object.range.clone(), mapping: Some(mapping) }).is_ok();
         if is_first {
             self.came_at.store(clock::ticks().get(), Ordering::Relaxed);
         }
@@ -80,7 +82,7 @@ impl Bindings {
 
     /// Returns whether an address is in their code.
     pub fn contain(&self, address: usize) -> bool {
-        self.place.get().is_some_and(|Place { range, mapping }| {
+        self.place.get().is_some_and(|LoadedRange { range, mapping }| {
             range.contains(&address)
                 && mapping.as_ref().is_none_or(|mapping| mapping::at(address).as_ref() == Some(mapping))
         })

@@ -5,9 +5,9 @@
 //! communicator nor the slot.
 
 use crate::mpi::abi::{self, Comm};
-use crate::state::communicator::{Communicator, Members};
+use crate::state::communicator::{CommShape, Communicator};
 use mpisee_profile::segment::layout::Slot;
-use mpisee_profile::segment::{Key, active_call, awaited};
+use mpisee_profile::segment::{SlotKey, active_call, awaited};
 use mpisee_profile::{CommId, Operation};
 use std::cell::Cell;
 use std::ptr;
@@ -30,7 +30,7 @@ pub struct CachedCall {
     /// The peer and the tag of the last message; without a peer, the size of the other group in place of the tag.
     ends: Cell<Ends>,
     /// The key of the last call, of which size class and region may change.
-    pub key: Cell<Key>,
+    pub key: Cell<SlotKey>,
     /// The slot of that key.
     pub slot: Cell<*const Slot>,
     /// The slot of messages to and from the last peer; of a collective operation, see [`CachedCall::instances`].
@@ -115,9 +115,10 @@ impl CachedCall {
     /// Makes it that of an operation on the communicator of this number, to be found by it alone.
     pub fn set_by_id(&self, operation: Operation, communicator: CommId) {
         self.generation.set(0);
-        self.active_call.set(active_call::pack(active_call::Call::Operation(operation), communicator));
+        self.active_call
+            .set(active_call::pack(active_call::CurrentFunction::Operation(operation), communicator));
         self.ends.set(Ends::new(NONE, NONE));
-        self.key.set(Key::of_no_size(communicator, operation));
+        self.key.set(SlotKey::of_no_size(communicator, operation));
         self.slot.set(ptr::null());
         self.peer_slot.set(ptr::null());
     }
@@ -142,11 +143,11 @@ impl CachedCall {
 
     /// The communicator's members, of a call without a peer.
     #[inline(always)]
-    pub fn members(&self) -> Members {
+    pub fn members(&self) -> CommShape {
         let members = self.members.get().addr() as u64;
         let rank = mpisee_profile::CommRank::new(members as u32);
         let remote_size = self.ends.get().tag().cast_unsigned();
-        Members { comm: self.comm(), rank, size: (members >> 32) as u32, remote_size }
+        CommShape { comm: self.comm(), rank, size: (members >> 32) as u32, remote_size }
     }
 
     /// Returns whether `peer` is that of the last message.

@@ -2,14 +2,14 @@
 
 use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::key::size_class;
-use mpisee_profile::segment::{CallKey, Key, OperationAtSite};
+use mpisee_profile::segment::{CallKey, OperationAtSite, SlotKey};
 use mpisee_profile::{CommId, RegionId, Ticks};
 
 /// One call as it goes into its slot.
 #[derive(Clone, Copy)]
 pub struct CallSample {
     /// Key of the slot: communicator, region, operation and site, size class, kind of memory.
-    pub key: Key,
+    pub key: SlotKey,
     /// Bytes that this process contributes.
     pub bytes: u64,
     pub ticks: Ticks,

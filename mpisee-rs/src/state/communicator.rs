@@ -1,7 +1,7 @@
 //! The communicators that are alive, by handle.
 
 use crate::mpi::abi::{self, Comm};
-use crate::mpi::topology::Kind;
+use crate::mpi::topology::TopologyKind;
 use crate::storage::hot::HOT;
 use crate::storage::table::{Entry, Table};
 use mpisee_profile::{CommId, CommRank};
@@ -20,7 +20,7 @@ pub struct Communicator {
     /// The handle.
     pub comm: Comm,
     /// Its topology, if it has one.
-    pub topology: Option<Kind>,
+    pub topology: Option<TopologyKind>,
     /// For each out-neighbour of its topology whether it is a process, that is not `MPI_PROC_NULL`.
     out_neighbours: *const [bool],
 }
@@ -71,7 +71,7 @@ impl Communicator {
 
 /// The properties of a communicator on which the volume of a collective call may depend.
 #[derive(Clone, Copy)]
-pub struct Members {
+pub struct CommShape {
     /// The communicator's handle.
     pub comm: Comm,
     /// As [`Communicator::rank`].
@@ -82,11 +82,11 @@ pub struct Members {
     pub remote_size: u32,
 }
 
-impl Members {
+impl CommShape {
     /// Of a communicator.
     #[inline]
-    pub fn of(&Communicator { comm, rank, size, remote_size, .. }: &Communicator) -> Members {
-        Members { comm, rank, size, remote_size }
+    pub fn of(&Communicator { comm, rank, size, remote_size, .. }: &Communicator) -> CommShape {
+        CommShape { comm, rank, size, remote_size }
     }
 
     /// Returns whether it has two groups.
@@ -98,9 +98,9 @@ impl Members {
 
 /// A reference to a communicator in the table, valid until the program frees it.
 #[derive(Clone, Copy)]
-pub struct Known(Entry<Communicator>);
+pub struct CommRef(Entry<Communicator>);
 
-impl Known {
+impl CommRef {
     /// A copy of the entry.
     #[inline]
     pub fn get(&self) -> Communicator {
@@ -148,8 +148,8 @@ impl Communicators {
     ///
     /// PERF: a copy that is made before the MPI call and used after it would be kept on the stack across it.
     #[inline]
-    pub fn known(&self, comm: Comm) -> Option<Known> {
-        self.table.entry(abi::bits(comm)).map(Known)
+    pub fn known(&self, comm: Comm) -> Option<CommRef> {
+        self.table.entry(abi::bits(comm)).map(CommRef)
     }
 
     /// Adds or replaces a communicator.

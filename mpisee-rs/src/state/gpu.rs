@@ -5,7 +5,7 @@ use crate::state::buffers;
 use crate::state::staging::{self, Communicated};
 use crate::state::world::World;
 use crate::storage::message::say;
-use mpisee_collect::gpu::{self, Exports, Part};
+use mpisee_collect::gpu::{self, Exports, GpuRecord};
 use mpisee_collect::process as identity;
 use mpisee_profile::gpu::GpuFile;
 use mpisee_profile::segment::layout::HEADER_BYTES;
@@ -75,7 +75,7 @@ pub fn complete(world: &World) {
 }
 
 /// The accesses of this rank's kernels; none if they were not traced.
-pub fn parts(world: &World) -> Vec<Part> {
+pub fn parts(world: &World) -> Vec<GpuRecord> {
     if !is_traced(world) {
         return Vec::new();
     }
@@ -91,7 +91,7 @@ pub fn parts(world: &World) -> Vec<Part> {
 
 /// Fills in the owners of other ranks' memory before rows are aggregated, since aggregation drops the handles. What the
 /// node's other ranks exported is in their files beside this rank's, all of which are complete by then.
-pub fn tell_owners(world: &World, parts: &mut Vec<Part>) {
+pub fn tell_owners(world: &World, parts: &mut Vec<GpuRecord>) {
     if !gpu::needs_owners(parts) {
         return;
     }
@@ -117,7 +117,7 @@ fn is_in_memory(folder: &Path) -> bool {
 }
 
 /// GPU accesses of the rank with this segment; `None` unless the segment is of a running process of this world.
-fn of_world(world: &World, segments: &Path, is_of_node: bool, path: &Path) -> Option<Vec<Part>> {
+fn of_world(world: &World, segments: &Path, is_of_node: bool, path: &Path) -> Option<Vec<GpuRecord>> {
     let (user, pid) = owner_of(path.file_name()?.to_str()?)?;
     // Where nodes share the folder most processes are of others, and to open the files of all would take long.
     if !is_of_node && identity::look_at(pid).is_none() {

@@ -7,7 +7,7 @@ use crate::storage::hot::HOT;
 use crate::storage::memory;
 use crate::storage::segment::Segment;
 use mpisee_collect::process::cpu;
-use mpisee_profile::segment::Key;
+use mpisee_profile::segment::SlotKey;
 use mpisee_profile::segment::layout::{Slot, region};
 use mpisee_profile::segment::log::Record;
 use mpisee_profile::{RegionId, Ticks};
@@ -131,6 +131,6 @@ impl Stack {
                 next
             }
         };
-        Some((id, self.counters.slot(segment, Key::region(id))?))
+        Some((id, self.counters.slot(segment, SlotKey::region(id))?))
     }
 }

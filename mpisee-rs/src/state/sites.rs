@@ -21,7 +21,7 @@ use mpisee_profile::Operation;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::log::{Code, Record};
-use mpisee_profile::segment::{Key, OperationAtSite};
+use mpisee_profile::segment::{OperationAtSite, SlotKey};
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -169,7 +169,7 @@ impl Sites {
         }
         // Slots recognise the site by its address, until they have it no more.
         world.segment.each_slot(|slot| {
-            if matches!(Key(slot.key.load(Ordering::Relaxed)).meaning(), Some(Meaning::Call(_))) {
+            if matches!(SlotKey(slot.key.load(Ordering::Relaxed)).meaning(), Some(Meaning::Call(_))) {
                 let returns_to = &slot.values[call::RETURNS_TO];
                 // If its thread writes another address meanwhile, that stays.
                 let _ = returns_to.compare_exchange(caller, NO_ADDRESS, Ordering::Relaxed, Ordering::Relaxed);

@@ -51,7 +51,7 @@ pub fn report(call: u64, message: u64) {
         return;
     }
     let [first, second] = ADDRESSES.replace([0; 2]);
-    let Some(active_call::Call::Operation(operation)) = active_call::call_of(call) else { return };
+    let Some(active_call::CurrentFunction::Operation(operation)) = active_call::call_of(call) else { return };
     let communicator = active_call::communicator_of(call);
     let (sent, received) = match Direction::of(operation, message) {
         Direction::None => return,

@@ -19,7 +19,7 @@ use crate::storage::prefetch;
 use crate::storage::segment::Segment;
 use crate::storage::sync::own_value;
 use mpisee_profile::segment::layout::Slot;
-use mpisee_profile::segment::{Key, NotSeen, active_call};
+use mpisee_profile::segment::{NotSeen, SlotKey, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -230,7 +230,7 @@ impl Thread {
         }
         let scratch = memory::boxed(Scratch::default())?;
         let counters = Counters::new();
-        let active_call = match counters.new_slot(&world.segment, Key::ACTIVE_CALL) {
+        let active_call = match counters.new_slot(&world.segment, SlotKey::ACTIVE_CALL) {
             Some(active_call) => active_call,
             // Without room in the segment, other processes cannot see the call in progress.
             None => Box::leak(memory::boxed(Slot::default())?),
@@ -279,7 +279,9 @@ impl Thread {
     #[inline(always)]
     pub fn cached_by_id(&self, operation: Operation, communicator: CommId, spread: i32) -> &CachedCall {
         let cached = &self.cached[CachedCall::index_by_id(operation, communicator, spread)];
-        if !cached.is_call(active_call::pack(active_call::Call::Operation(operation), communicator)) {
+        if !cached
+            .is_call(active_call::pack(active_call::CurrentFunction::Operation(operation), communicator))
+        {
             cached.set_by_id(operation, communicator);
         }
         cached
@@ -364,7 +366,7 @@ impl Inside {
     #[inline]
     pub fn publish(
         &self,
-        call: active_call::Call,
+        call: active_call::CurrentFunction,
         communicator: CommId,
         since: Ticks,
         from: CalledFrom,
@@ -457,10 +459,10 @@ fn left_the_last_call(word: u64, active_call: &Slot) -> bool {
 
 /// Returns whether what is nested in a call comes from a copy or delete function of the program: to make or free a
 /// communicator the MPI libraries make no call through an exported name.
-fn runs_callbacks(call: Option<active_call::Call>) -> bool {
+fn runs_callbacks(call: Option<active_call::CurrentFunction>) -> bool {
     use mpisee_profile::Operation::{CommDisconnect, CommDup, CommDupWithInfo, CommFree, CommIdup};
     let operations = [CommDup, CommDupWithInfo, CommIdup, CommFree, CommDisconnect];
-    operations.into_iter().any(|operation| call == Some(active_call::Call::Operation(operation)))
+    operations.into_iter().any(|operation| call == Some(active_call::CurrentFunction::Operation(operation)))
 }
 
 impl Drop for Inside {

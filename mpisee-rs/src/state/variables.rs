@@ -4,7 +4,7 @@
 //! Without the option MPI is not asked for anything.
 
 use crate::mpi::abi::{Element, constant, settings_of, variables_in_use};
-use crate::mpi::tool::{self, Binding, Control, Number, Performance, Session, Started};
+use crate::mpi::tool::{self, Binding, Control, Performance, Session, StartedVariable, VariableValue};
 use crate::state::components::Components;
 use crate::state::process;
 use crate::state::world::{self, World};
@@ -20,7 +20,7 @@ use mpisee_profile::segment::layout::variable::{
     DELTA, LAST, LEAST, Last, MOST, READINGS, REQUESTED_VALUE, VALUE,
 };
 use mpisee_profile::segment::log::Record;
-use mpisee_profile::segment::{Key, NotSeen};
+use mpisee_profile::segment::{NotSeen, SlotKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -79,9 +79,9 @@ struct Variable {
     class: &'static str,
     element: Element,
     /// `None` once MPI refused a reading.
-    started: Option<Started>,
+    started: Option<StartedVariable>,
     /// The last reading.
-    last: Number,
+    last: VariableValue,
 }
 
 /// Begins to read variables if the options ask for it, once MPI is initialised.
@@ -298,7 +298,8 @@ impl Watched {
             };
             let last = std::mem::replace(&mut variable.last, value);
             if is_counted {
-                let slot = self.counters.slot(&self.world.segment, Key::variable(variable.number, region));
+                let slot =
+                    self.counters.slot(&self.world.segment, SlotKey::variable(variable.number, region));
                 note(slot, variable, last, cause, self.last);
             }
         }
@@ -307,10 +308,11 @@ impl Watched {
 }
 
 /// One number of a variable that may have several values, as for each process of a communicator; `None` where they make none.
-fn combined(class: &str, element: Element, words: &[u64]) -> Option<Number> {
+fn combined(class: &str, element: Element, words: &[u64]) -> Option<VariableValue> {
     let numbers = |count: usize| (0..count).map(|at| element.number(words, at));
     let count = words.len();
-    let larger = |one: Number, other: Number| if one.to_f64() >= other.to_f64() { one } else { other };
+    let larger =
+        |one: VariableValue, other: VariableValue| if one.to_f64() >= other.to_f64() { one } else { other };
     match (class, count) {
         (_, 0) => None,
         (_, 1) => Some(element.number(words, 0)),
@@ -329,18 +331,20 @@ fn grows(class: &str) -> bool {
     matches!(class, "counter" | "aggregate" | "timer")
 }
 
-fn sum(one: Number, other: Number) -> Number {
+fn sum(one: VariableValue, other: VariableValue) -> VariableValue {
     match (one, other) {
-        (Number::Integer(one), Number::Integer(other)) => Number::Integer(one + other),
-        _ => Number::Real(one.to_f64() + other.to_f64()),
+        (VariableValue::Integer(one), VariableValue::Integer(other)) => VariableValue::Integer(one + other),
+        _ => VariableValue::Real(one.to_f64() + other.to_f64()),
     }
 }
 
 /// By how much a variable grew. One of 32 bits may have begun again at 0.
-fn growth(element: Element, last: Number, value: Number) -> f64 {
+fn growth(element: Element, last: VariableValue, value: VariableValue) -> f64 {
     match (last, value) {
-        (Number::Integer(last), Number::Integer(value)) if value >= last => (value - last) as f64,
-        (Number::Integer(last), Number::Integer(value))
+        (VariableValue::Integer(last), VariableValue::Integer(value)) if value >= last => {
+            (value - last) as f64
+        }
+        (VariableValue::Integer(last), VariableValue::Integer(value))
             if element == Element::U32 && last <= i128::from(u32::MAX) =>
         {
             (value - last + (1 << 32)) as f64
@@ -350,7 +354,7 @@ fn growth(element: Element, last: Number, value: Number) -> f64 {
 }
 
 /// Adds the process's last reading to the row of a variable in a region.
-fn note(slot: Option<&Slot>, variable: &Variable, before: Number, cause: Cause, last: Last) {
+fn note(slot: Option<&Slot>, variable: &Variable, before: VariableValue, cause: Cause, last: Last) {
     let Some(slot) = slot else { return world::not_seen(NotSeen::NoRoom) };
     let relaxed = Ordering::Relaxed;
     let grown = growth(variable.element, before, variable.last);
@@ -437,20 +441,20 @@ mod tests {
     fn several_values_make_one_by_their_class() {
         let words = [3u64, 9, 4];
         let of = |class| combined(class, Element::U64, &words);
-        assert_eq!(of("counter"), Some(Number::Integer(16)));
-        assert_eq!(of("highwatermark"), Some(Number::Integer(9)));
-        assert_eq!(of("lowwatermark"), Some(Number::Integer(3)));
+        assert_eq!(of("counter"), Some(VariableValue::Integer(16)));
+        assert_eq!(of("highwatermark"), Some(VariableValue::Integer(9)));
+        assert_eq!(of("lowwatermark"), Some(VariableValue::Integer(3)));
         assert_eq!(of("state"), None);
-        assert_eq!(combined("state", Element::U64, &words[..1]), Some(Number::Integer(3)));
+        assert_eq!(combined("state", Element::U64, &words[..1]), Some(VariableValue::Integer(3)));
         assert_eq!(combined("counter", Element::U64, &[]), None);
     }
 
     #[test]
     fn a_counter_of_32_bits_begins_again() {
-        let number = |value: i128| Number::Integer(value);
+        let number = |value: i128| VariableValue::Integer(value);
         assert_eq!(growth(Element::U32, number(4_294_967_290), number(4)), 10.0);
         assert_eq!(growth(Element::U64, number(7), number(9)), 2.0);
-        assert_eq!(growth(Element::F64, Number::Real(0.5), Number::Real(0.75)), 0.25);
+        assert_eq!(growth(Element::F64, VariableValue::Real(0.5), VariableValue::Real(0.75)), 0.25);
     }
 
     #[test]

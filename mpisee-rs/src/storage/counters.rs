@@ -3,7 +3,7 @@
 use crate::storage::segment::Segment;
 use crate::storage::slot;
 use mpisee_profile::WorldRank;
-use mpisee_profile::segment::Key;
+use mpisee_profile::segment::SlotKey;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, ChunkHeader, SLOT_BYTES, Slot, peer};
 use std::cell::Cell;
@@ -22,14 +22,14 @@ const FIRST_ENTRIES: usize = 128;
 #[derive(Clone, Copy)]
 pub struct Lasting {
     /// A key of a communicator with a temporary number is replaced by that of its row.
-    pub key: Key,
+    pub key: SlotKey,
     /// World rank of a peer that is in no logged member list.
     pub world_rank: Option<WorldRank>,
 }
 
 impl Lasting {
     /// The key as it is.
-    pub fn of(key: Key) -> Lasting {
+    pub fn of(key: SlotKey) -> Lasting {
         Lasting { key, world_rank: None }
     }
 }
@@ -72,13 +72,17 @@ impl Counters {
 
     /// The slot with that key, made if there is none; `None` if there is no room for it.
     #[inline]
-    pub fn slot(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
+    pub fn slot(&self, segment: &Segment, key: SlotKey) -> Option<&'static Slot> {
         self.slot_or(key, || self.insert(segment, key, Lasting::of(key)))
     }
 
     /// The slot with that key; what `make` returns, which calls [`Counters::insert`], if there is none.
     #[inline]
-    pub fn slot_or(&self, key: Key, make: impl FnOnce() -> Option<&'static Slot>) -> Option<&'static Slot> {
+    pub fn slot_or(
+        &self,
+        key: SlotKey,
+        make: impl FnOnce() -> Option<&'static Slot>,
+    ) -> Option<&'static Slot> {
         let index = self.index.get();
         let mut at = hash(key);
         loop {
@@ -97,7 +101,7 @@ impl Counters {
     /// Makes a slot for a key that has none.
     #[cold]
     #[inline(never)]
-    pub fn insert(&self, segment: &Segment, key: Key, lasting: Lasting) -> Option<&'static Slot> {
+    pub fn insert(&self, segment: &Segment, key: SlotKey, lasting: Lasting) -> Option<&'static Slot> {
         if (self.taken.get() + 1) * 2 > self.index.get().len() {
             self.make_room()?;
         }
@@ -118,7 +122,7 @@ impl Counters {
         let taken = index.iter().map(Cell::get).filter(|entry| entry.key != 0);
         let mut lasting: Vec<Entry> = Vec::new();
         lasting.try_reserve_exact(self.taken.get()).ok()?;
-        lasting.extend(taken.filter(|entry| !is_temporary(Key(entry.key))));
+        lasting.extend(taken.filter(|entry| !is_temporary(SlotKey(entry.key))));
         if lasting.len() * 4 >= index.len() || index.len() < FIRST_ENTRIES {
             self.index.set(new_index(FIRST_ENTRIES.max(index.len() * 2))?);
         } else {
@@ -131,7 +135,7 @@ impl Counters {
 
     fn put(&self, new: Entry) {
         let index = self.index.get();
-        let from = hash(Key(new.key));
+        let from = hash(SlotKey(new.key));
         let entry = (from..).map(|at| &index[at & (index.len() - 1)]).find(|entry| entry.get().key == 0);
         // There is a free one: at most half of them are taken.
         if let Some(entry) = entry {
@@ -140,12 +144,12 @@ impl Counters {
     }
 
     /// Makes a slot that is not in the index; `None` if there is no room for it.
-    pub fn new_slot(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
+    pub fn new_slot(&self, segment: &Segment, key: SlotKey) -> Option<&'static Slot> {
         self.slot_with(segment, key, 0)
     }
 
     /// The same, of a peer whose rank in the world readers find nowhere else, see [`peer::WORLD_RANK_PLUS_1`].
-    fn slot_with(&self, segment: &Segment, key: Key, world_rank_plus_1: u64) -> Option<&'static Slot> {
+    fn slot_with(&self, segment: &Segment, key: SlotKey, world_rank_plus_1: u64) -> Option<&'static Slot> {
         let slots_of = |chunk: &ChunkHeader| {
             (chunk.bytes.load(Ordering::Relaxed) as usize - CHUNK_HEADER_BYTES) / SLOT_BYTES
         };
@@ -180,7 +184,7 @@ fn new_index(entries: usize) -> Option<&'static [Cell<Entry>]> {
 }
 
 /// Returns whether the key is of a communicator with a temporary number, which is in no segment.
-fn is_temporary(key: Key) -> bool {
+fn is_temporary(key: SlotKey) -> bool {
     match key.meaning() {
         Some(Meaning::Call(call)) => call.communicator.is_temporary(),
         Some(Meaning::Peer(peer)) => peer.communicator.is_temporary(),
@@ -190,7 +194,7 @@ fn is_temporary(key: Key) -> bool {
 }
 
 #[inline]
-fn hash(key: Key) -> usize {
+fn hash(key: SlotKey) -> usize {
     // Multiplication spreads the low bits upwards; the high half is the better one.
     (key.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
@@ -215,7 +219,7 @@ mod tests {
         segment.remove();
     }
 
-    fn key(communicator: u32, peer: u32) -> Key {
+    fn key(communicator: u32, peer: u32) -> SlotKey {
         PeerKey { communicator: CommId::new(communicator), peer: CommRank::new(peer) }.pack()
     }
 

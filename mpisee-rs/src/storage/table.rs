@@ -40,7 +40,7 @@ struct Bucket<V> {
 
 /// An entry as it was found.
 #[derive(Clone, Copy)]
-pub struct Found<V: 'static> {
+pub struct EntryRef<V: 'static> {
     bucket: &'static Bucket<V>,
     way: u32,
     writes: u32,
@@ -133,16 +133,16 @@ impl<V: Copy + 'static> Table<V> {
 
     /// The entry at `key`.
     #[inline]
-    pub fn find(&self, key: u64) -> Option<Found<V>> {
+    pub fn find(&self, key: u64) -> Option<EntryRef<V>> {
         let (bucket, way) = self.place(key)?;
         let writes = bucket.writes[way].load(Ordering::Relaxed);
-        Some(Found { bucket, way: way as u32, writes })
+        Some(EntryRef { bucket, way: way as u32, writes })
     }
 
     /// The value of a found entry. With several threads it may be that of a newer entry as soon as MPI may have reused
     /// the handle.
     #[inline]
-    pub fn value(&self, found: &Found<V>) -> V {
+    pub fn value(&self, found: &EntryRef<V>) -> V {
         found.bucket.value(found.way as usize)
     }
 
@@ -306,7 +306,7 @@ impl<V: Copy + 'static> Table<V> {
 
     /// Removes what was found, unless its handle was given out again since and stands for something new.
     #[inline]
-    pub fn remove_found(&self, found: &Found<V>) {
+    pub fn remove_found(&self, found: &EntryRef<V>) {
         if self.claim(found) {
             let way = found.way as usize;
             found.bucket.keys[way].store(0, Ordering::Release);
@@ -316,7 +316,7 @@ impl<V: Copy + 'static> Table<V> {
     }
 
     /// Replaces the value of what was found, unless its handle was given out again since.
-    pub fn replace_found(&self, found: &Found<V>, value: V) {
+    pub fn replace_found(&self, found: &EntryRef<V>, value: V) {
         if self.claim(found) {
             let key = found.bucket.keys[found.way as usize].load(Ordering::Relaxed);
             found.bucket.write(found.way as usize, key, || value, found.writes);
@@ -324,7 +324,7 @@ impl<V: Copy + 'static> Table<V> {
     }
 
     #[inline]
-    fn claim(&self, found: &Found<V>) -> bool {
+    fn claim(&self, found: &EntryRef<V>) -> bool {
         found.bucket.claim(found.way as usize, found.writes, self.is_shared())
     }
 

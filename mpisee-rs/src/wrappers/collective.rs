@@ -4,10 +4,10 @@ use crate::mpi::abi::{Comm, Raw, Request, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::comm_call::{CommCall, NO_SPREAD, Uncounted};
 use crate::recording::volume::Volume;
-use crate::recording::{Call, instances};
-use crate::state::communicator::Members;
+use crate::recording::{RecordedCall, instances};
+use crate::state::communicator::CommShape;
 use crate::state::request::REQUESTS;
-use crate::state::request::{Kind, RequestState};
+use crate::state::request::{RequestKind, RequestState};
 use mpisee_profile::{Operation, Ticks};
 use std::ffi::c_int;
 
@@ -19,7 +19,7 @@ use std::ffi::c_int;
 pub unsafe fn collective(
     operation: Operation,
     comm: Raw<Comm>,
-    volume: impl FnOnce(&Members) -> Volume,
+    volume: impl FnOnce(&CommShape) -> Volume,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = CommCall::begin(operation, comm, NO_SPREAD) else {
@@ -53,7 +53,7 @@ fn begin_uncounted(operation: Operation, comm: Raw<Comm>) -> Uncounted {
 pub unsafe fn start_collective(
     operation: Operation,
     comm: Raw<Comm>,
-    volume: impl FnOnce(&Members) -> Volume,
+    volume: impl FnOnce(&CommShape) -> Volume,
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -67,7 +67,9 @@ pub unsafe fn start_collective(
     let sample = call.count(volume.message, volume.bytes, ticks);
     if code == constant::SUCCESS {
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { call.add_request(request, Kind::Collective, constant::PROC_NULL, sample, volume.message) };
+        unsafe {
+            call.add_request(request, RequestKind::Collective, constant::PROC_NULL, sample, volume.message)
+        };
     }
     // SAFETY: as above.
     let stored = || (code == constant::SUCCESS && !volume.is_sparse).then(|| unsafe { request.handle() });
@@ -83,25 +85,25 @@ pub unsafe fn start_collective(
 pub unsafe fn prepare_collective(
     operation: Operation,
     comm: Raw<Comm>,
-    volume: impl FnOnce(&Members) -> Volume,
+    volume: impl FnOnce(&CommShape) -> Volume,
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::if_tracking() else { return make() };
+    let Some(call) = RecordedCall::if_tracking() else { return make() };
     let Some(known) = call.communicator(comm) else { return call.make_uncounted(operation, make) };
     let id = known.id();
     let mut counted_by = 0;
     call.record(|recorder| {
-        counted_by = instances::number_of_request(recorder, operation, id, &Members::of(&known.get()));
+        counted_by = instances::number_of_request(recorder, operation, id, &CommShape::of(&known.get()));
     });
     let (code, ticks) = call.time(operation, id, make);
     call.record(|recorder| {
         let communicator = known.get();
         recorder.count_time(id, operation, ticks);
         if code == constant::SUCCESS {
-            let Volume { message, bytes, root, is_sparse } = volume(&Members::of(&communicator));
+            let Volume { message, bytes, root, is_sparse } = volume(&CommShape::of(&communicator));
             let template = recorder.sample(id, operation, message, 0, Ticks::ZERO);
-            let started = RequestState::persistent(Kind::Collective, template, message, bytes);
+            let started = RequestState::persistent(RequestKind::Collective, template, message, bytes);
             let peer = root.and_then(|root| i32::try_from(root).ok()).unwrap_or(constant::PROC_NULL);
             let counted_by = if is_sparse { 0 } else { counted_by };
             let started = RequestState { counted_by, peer, ..started };
@@ -114,6 +116,6 @@ pub unsafe fn prepare_collective(
 
 /// A call that failed communicated nothing.
 #[inline(always)]
-fn volume_if(code: c_int, volume: impl FnOnce(&Members) -> Volume, call: &CommCall) -> Volume {
+fn volume_if(code: c_int, volume: impl FnOnce(&CommShape) -> Volume, call: &CommCall) -> Volume {
     if code == constant::SUCCESS { volume(&call.members()) } else { Volume::NOTHING }
 }

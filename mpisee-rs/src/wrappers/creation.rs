@@ -5,12 +5,12 @@
 
 use crate::mpi::abi::{Comm, Raw, Request, constant};
 use crate::mpi::argument::{HandlePtr, Text};
-use crate::naming::{self, CreationKind, Numbered, ROWS};
-use crate::recording::{Call, Recorder};
+use crate::naming::{self, CreationKind, NumberedCreation, ROWS};
+use crate::recording::{RecordedCall, Recorder};
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
 use crate::state::process;
-use crate::state::request::{Kind, REQUESTS, Started};
+use crate::state::request::{REQUESTS, RequestKind, RequestOrigin};
 use crate::state::world::{self, World};
 use crate::storage::memory;
 use mpisee_profile::segment::NotSeen;
@@ -76,9 +76,9 @@ pub unsafe fn create_on(
     parent: Option<Communicator>,
     new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
-    enter: impl FnOnce(&Recorder, Comm, &Communicator, Numbered),
+    enter: impl FnOnce(&Recorder, Comm, &Communicator, NumberedCreation),
 ) -> c_int {
-    let (Some(call), Some(operation)) = (Call::if_tracking(), kind.operation) else { return make() };
+    let (Some(call), Some(operation)) = (RecordedCall::if_tracking(), kind.operation) else { return make() };
     let numbered = call.number(parent.as_ref(), kind);
     let (code, ticks) = call.time(operation, number_of(parent.as_ref()), make);
     call.record(|recorder| {
@@ -116,7 +116,7 @@ pub unsafe fn comm_create_group(
     new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::if_tracking() else { return make() };
+    let Some(call) = RecordedCall::if_tracking() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
     let (code, ticks) = call.time(Operation::CommCreateGroup, number_of(parent.as_ref()), make);
     call.record(|recorder| {
@@ -143,7 +143,7 @@ pub unsafe fn start_duplicate(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::if_tracking() else { return make() };
+    let Some(call) = RecordedCall::if_tracking() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
     let numbered = call.number(parent.as_ref(), CreationKind::by(operation));
     let (code, ticks) = call.time(operation, number_of(parent.as_ref()), make);
@@ -156,7 +156,9 @@ pub unsafe fn start_duplicate(
         let number = naming::start_duplication(recorder.world, parent, operation, numbered, new);
         let sample = recorder.sample(parent.id, operation, 0, 0, ticks);
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { REQUESTS.add(request, Started::new(Kind::Duplication, number as i32), sample, 0) };
+        unsafe {
+            REQUESTS.add(request, RequestOrigin::new(RequestKind::Duplication, number as i32), sample, 0)
+        };
     });
     code
 }
@@ -194,7 +196,7 @@ pub unsafe fn free(operation: Operation, comm: HandlePtr<Comm>, make: impl FnOnc
     }
     let freed = COMMUNICATORS.get(handle);
     COMMUNICATORS.forget(handle);
-    let call = Call::if_tracking();
+    let call = RecordedCall::if_tracking();
     let (code, ticks) = match &call {
         Some(call) => call.time(operation, number_of(freed.as_ref()), make),
         None => (make(), Ticks::ZERO),
@@ -234,7 +236,7 @@ const LABEL_BYTES: usize = 1 << 12;
 pub unsafe fn comm_set_name(comm: Raw<Comm>, name: Text, make: impl FnOnce() -> c_int) -> c_int {
     let code = make();
     if code == constant::SUCCESS
-        && let Some(call) = Call::if_tracking()
+        && let Some(call) = RecordedCall::if_tracking()
     {
         call.record(|recorder| {
             if let Some(communicator) = COMMUNICATORS.get(comm.get())

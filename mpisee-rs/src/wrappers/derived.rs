@@ -3,7 +3,7 @@
 use crate::mpi::abi::{self, Comm, FromFortran, Raw, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::naming::ROWS;
-use crate::recording::{Call, record_call};
+use crate::recording::{RecordedCall, record_call};
 use crate::state::handles::Handles;
 use crate::state::process;
 use crate::state::world;
@@ -23,7 +23,7 @@ impl<H: FromFortran> Handles<H> {
         make: impl FnOnce() -> c_int,
     ) -> c_int {
         record_call(
-            Call::if_tracking(),
+            RecordedCall::if_tracking(),
             operation,
             |call| call.id_of(comm),
             make,
@@ -57,7 +57,7 @@ impl<H: FromFortran> Handles<H> {
         // SAFETY: the handle is valid, the caller says.
         let key = abi::bits(unsafe { handle.handle() });
         let communicator = self.communicators.remove(key);
-        let call = Call::if_tracking();
+        let call = RecordedCall::if_tracking();
         let (code, ticks) = match &call {
             Some(call) => call.time(operation, communicator.unwrap_or(CommId::NONE), make),
             None => (make(), Ticks::ZERO),
@@ -80,7 +80,9 @@ impl<H: FromFortran> Handles<H> {
     /// See [`Handles::create`].
     #[inline]
     pub unsafe fn plain(&self, operation: Operation, handle: Raw<H>, make: impl FnOnce() -> c_int) -> c_int {
-        let find = |_: &Call| self.communicator_of(handle);
-        record_call(Call::if_recording(), operation, find, make, |recorder, made| made.count_time(recorder))
+        let find = |_: &RecordedCall| self.communicator_of(handle);
+        record_call(RecordedCall::if_recording(), operation, find, make, |recorder, made| {
+            made.count_time(recorder)
+        })
     }
 }

@@ -4,7 +4,7 @@ use super::creation::{created, number_of};
 use crate::mpi::abi::{Comm, Raw};
 use crate::mpi::argument::HandlePtr;
 use crate::naming;
-use crate::recording::Call;
+use crate::recording::RecordedCall;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::world;
 use mpisee_profile::Operation;
@@ -24,7 +24,7 @@ pub unsafe fn intercomm_create(
     new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::if_tracking() else { return make() };
+    let Some(call) = RecordedCall::if_tracking() else { return make() };
     let operation = Operation::IntercommCreate;
     let own = COMMUNICATORS.get(local.get());
     let (code, ticks) = call.time(operation, number_of(own.as_ref()), make);

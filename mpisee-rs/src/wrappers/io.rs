@@ -3,10 +3,10 @@
 
 use crate::mpi::abi::{Comm, File, Raw, Request, Status, read_status, received_bytes};
 use crate::mpi::argument::HandlePtr;
-use crate::recording::volume::{Block, Number};
-use crate::recording::{Call, Made, Recorder, record_call, record_call_with_status};
+use crate::recording::volume::{Block, CountArgument};
+use crate::recording::{RecordedCall, Recorder, ReturnedCall, record_call, record_call_with_status};
 use crate::state::handles::FILES;
-use crate::state::request::Kind;
+use crate::state::request::RequestKind;
 use mpisee_profile::Operation;
 use std::ffi::c_int;
 
@@ -52,7 +52,7 @@ pub unsafe fn transfer(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let note = |recorder: &Recorder, made: &Made, status: *const Status| {
+    let note = |recorder: &Recorder, made: &ReturnedCall, status: *const Status| {
         // SAFETY: a call that succeeded filled the status.
         let bytes = if made.succeeded() { received_bytes(&unsafe { read_status(status) }) } else { 0 };
         made.count(recorder, bytes, bytes);
@@ -65,7 +65,7 @@ pub unsafe fn transfer(
 ///
 /// # Safety
 /// See [`open_file`].
-pub unsafe fn start_transfer<C: Number>(
+pub unsafe fn start_transfer<C: CountArgument>(
     operation: Operation,
     file: Raw<File>,
     block: Block<C>,
@@ -73,7 +73,7 @@ pub unsafe fn start_transfer<C: Number>(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     record_call(
-        Call::if_recording(),
+        RecordedCall::if_recording(),
         operation,
         |_| FILES.communicator_of(file),
         make,
@@ -81,7 +81,7 @@ pub unsafe fn start_transfer<C: Number>(
             let message = if made.succeeded() { block.bytes() } else { 0 };
             let sample = made.count(recorder, message, 0);
             // SAFETY: a call that succeeded has stored it there.
-            unsafe { made.add_request(request, Kind::Transfer, sample, message) };
+            unsafe { made.add_request(request, RequestKind::Transfer, sample, message) };
         },
     )
 }

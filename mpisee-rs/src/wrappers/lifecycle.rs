@@ -65,7 +65,7 @@ pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
-    let _inside = publish_call(active_call::Call::Finalize, CommId::WORLD, sites::called_from());
+    let _inside = publish_call(active_call::CurrentFunction::Finalize, CommId::WORLD, sites::called_from());
     if process::is_tracking() {
         world::guarded(variables::end);
     }
@@ -80,7 +80,7 @@ pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn abort(make: impl FnOnce() -> c_int) -> c_int {
-    let inside = publish_call(active_call::Call::Abort, CommId::NONE, sites::called_from());
+    let inside = publish_call(active_call::CurrentFunction::Abort, CommId::NONE, sites::called_from());
     if inside.is_some()
         && let Some(world) = world::world()
     {
@@ -103,7 +103,11 @@ fn say_kept(world: &World) {
 }
 
 /// Publishes the call that the thread is in, until the returned guard is dropped.
-fn publish_call(call: active_call::Call, communicator: CommId, from: CalledFrom) -> Option<Inside> {
+fn publish_call(
+    call: active_call::CurrentFunction,
+    communicator: CommId,
+    from: CalledFrom,
+) -> Option<Inside> {
     if !process::is_tracking() {
         return None;
     }

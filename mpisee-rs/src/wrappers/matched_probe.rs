@@ -5,11 +5,11 @@ use crate::mpi::abi::{
     self, Comm, Message, Raw, Request, STATUS_IGNORE, Status, constant, read_status, received_bytes,
 };
 use crate::mpi::argument::HandlePtr;
-use crate::recording::volume::{Block, Number};
-use crate::recording::{Call, Made, Recorder, record_call, record_call_with_status, streams};
+use crate::recording::volume::{Block, CountArgument};
+use crate::recording::{RecordedCall, Recorder, ReturnedCall, record_call, record_call_with_status, streams};
 use crate::state::cached_call::Ends;
 use crate::state::handles::MESSAGES;
-use crate::state::request::Kind;
+use crate::state::request::RequestKind;
 use crate::state::world;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::{CommId, Operation};
@@ -66,7 +66,7 @@ unsafe fn probe(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> (c_int, bool),
 ) -> c_int {
-    let Some(call) = Call::if_tracking() else { return make(status).0 };
+    let Some(call) = RecordedCall::if_tracking() else { return make(status).0 };
     let known = call.communicator(comm);
     let communicator = known.map(|known| known.id());
     let id = communicator.unwrap_or(CommId::NONE);
@@ -119,13 +119,13 @@ pub unsafe fn receive_matched(
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     // SAFETY: the application's message is valid.
-    let find = |_: &Call| unsafe { communicator_of(message) };
+    let find = |_: &RecordedCall| unsafe { communicator_of(message) };
     // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { record_call_with_status(operation, find, status, make, note_received) }
 }
 
 /// Counts a receive by its status.
-fn note_received(recorder: &Recorder, made: &Made, status: *const Status) {
+fn note_received(recorder: &Recorder, made: &ReturnedCall, status: *const Status) {
     let mut bytes = 0;
     if made.succeeded() {
         // SAFETY: the call succeeded, so it filled the status.
@@ -142,7 +142,7 @@ fn note_received(recorder: &Recorder, made: &Made, status: *const Status) {
 ///
 /// # Safety
 /// See [`matched_probe`].
-pub unsafe fn start_receive_matched<C: Number>(
+pub unsafe fn start_receive_matched<C: CountArgument>(
     operation: Operation,
     message: HandlePtr<Message>,
     block: Block<C>,
@@ -150,11 +150,11 @@ pub unsafe fn start_receive_matched<C: Number>(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the application's message is valid.
-    let find = |_: &Call| unsafe { communicator_of(message) };
-    record_call(Call::if_recording(), operation, find, make, |recorder, made| {
+    let find = |_: &RecordedCall| unsafe { communicator_of(message) };
+    record_call(RecordedCall::if_recording(), operation, find, make, |recorder, made| {
         let room = if made.succeeded() { block.bytes() } else { 0 };
         let sample = made.count(recorder, room, 0);
         // SAFETY: a call that succeeded has stored it there.
-        unsafe { made.add_request(request, Kind::Receive, sample, room) };
+        unsafe { made.add_request(request, RequestKind::Receive, sample, room) };
     })
 }

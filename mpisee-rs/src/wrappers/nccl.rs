@@ -5,7 +5,7 @@
 //! were made in it exist from then on.
 
 use crate::naming::nccl as naming;
-use crate::recording::{Call, Recorder, buffers};
+use crate::recording::{RecordedCall, Recorder, buffers};
 use crate::state::buffers::look_for_driver;
 use crate::state::nccl::{Creation, NCCL, NcclComm};
 use crate::state::world::{self, World};
@@ -104,7 +104,7 @@ fn group_end(call: &NcclCall, operation: Operation, make: impl FnOnce() -> c_int
         (group.depth == 0).then(|| std::mem::take(group))
     });
     let Some(Group { mut comms, pending, .. }) = ended.flatten() else { return make() };
-    let Some(recorded) = Call::if_tracking() else { return make() };
+    let Some(recorded) = RecordedCall::if_tracking() else { return make() };
     let shown = comms.first().copied().unwrap_or(CommId::NONE);
     let (code, ticks) = recorded.time(operation, shown, make);
     record(&recorded, |recorder| {
@@ -132,7 +132,7 @@ fn on_comm(
     volume: Option<&Volume>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(recorded) = Call::if_recording().filter(|_| !comm.is_null()) else { return make() };
+    let Some(recorded) = RecordedCall::if_recording().filter(|_| !comm.is_null()) else { return make() };
     let Some(mut known) = NCCL.get(key(comm)) else {
         world::not_seen(NotSeen::UnknownCommunicator);
         return recorded.make_uncounted(operation, make);
@@ -163,7 +163,7 @@ fn on_comm(
 
 /// A call that ends a communicator. Afterwards another thread may get its handle for a new one.
 fn end(operation: Operation, comm: Comm, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(recorded) = Call::if_tracking().filter(|_| !comm.is_null()) else { return make() };
+    let Some(recorded) = RecordedCall::if_tracking().filter(|_| !comm.is_null()) else { return make() };
     let Some(known) = NCCL.get(key(comm)) else {
         world::not_seen(NotSeen::UnknownCommunicator);
         return recorded.make_uncounted(operation, make);
@@ -176,7 +176,7 @@ fn end(operation: Operation, comm: Comm, make: impl FnOnce() -> c_int) -> c_int 
 
 /// A call that makes communicators.
 fn create(call: &NcclCall, operation: Operation, meaning: &Meaning, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(recorded) = Call::if_tracking() else { return make() };
+    let Some(recorded) = RecordedCall::if_tracking() else { return make() };
     let mut begun = None;
     recorded.record(|recorder| begun = describe(recorder.world, operation, meaning));
     let Some(Begun { on, pending }) = begun else {
@@ -300,7 +300,7 @@ fn query(call: &NcclCall, comm: Comm) -> Option<(u32, u32)> {
 }
 
 /// Runs the recording code. Call sites are those of MPI calls alone.
-fn record(call: &Call, note: impl FnOnce(&Recorder)) {
+fn record(call: &RecordedCall, note: impl FnOnce(&Recorder)) {
     call.record(|&Recorder { thread, world, .. }| note(&Recorder { thread, world, export: None }));
 }
 

@@ -4,8 +4,8 @@
 
 use crate::mpi::abi::Request;
 use crate::mpi::argument::HandlePtr;
-use crate::recording::{Call, record_call};
-use crate::state::request::Kind;
+use crate::recording::{RecordedCall, record_call};
+use crate::state::request::RequestKind;
 use mpisee_profile::{CommId, Operation};
 use std::ffi::c_int;
 
@@ -15,7 +15,7 @@ use std::ffi::c_int;
 /// `make` makes the application's call.
 pub unsafe fn on_process(operation: Operation, make: impl FnOnce() -> c_int) -> c_int {
     record_call(
-        Call::if_recording(),
+        RecordedCall::if_recording(),
         operation,
         |_| Some(CommId::SELF),
         make,
@@ -35,14 +35,14 @@ pub unsafe fn start_on_process(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     record_call(
-        Call::if_recording(),
+        RecordedCall::if_recording(),
         operation,
         |_| Some(CommId::SELF),
         make,
         |recorder, made| {
             let sample = made.count(recorder, 0, 0);
             // SAFETY: a call that succeeded has stored it there.
-            unsafe { made.add_request(request, Kind::Local, sample, 0) };
+            unsafe { made.add_request(request, RequestKind::Local, sample, 0) };
         },
     )
 }

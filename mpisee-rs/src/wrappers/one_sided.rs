@@ -2,10 +2,10 @@
 
 use crate::mpi::abi::{Comm, Op, Raw, Request, Win, constant};
 use crate::mpi::argument::HandlePtr;
-use crate::recording::volume::{Block, Number};
-use crate::recording::{Call, Made, Recorder, record_call};
+use crate::recording::volume::{Block, CountArgument};
+use crate::recording::{RecordedCall, Recorder, ReturnedCall, record_call};
 use crate::state::handles::WINDOWS;
-use crate::state::request::Kind;
+use crate::state::request::RequestKind;
 use mpisee_profile::Operation;
 use std::ffi::c_int;
 
@@ -47,7 +47,7 @@ pub unsafe fn on_window(operation: Operation, win: Raw<Win>, make: impl FnOnce()
 /// # Safety
 /// See [`create_window`].
 #[inline]
-pub unsafe fn access<C: Number>(
+pub unsafe fn access<C: CountArgument>(
     operation: Operation,
     win: Raw<Win>,
     target: c_int,
@@ -61,7 +61,7 @@ pub unsafe fn access<C: Number>(
 ///
 /// # Safety
 /// See [`create_window`].
-pub unsafe fn access_and_get<C: Number>(
+pub unsafe fn access_and_get<C: CountArgument>(
     operation: Operation,
     win: Raw<Win>,
     target: c_int,
@@ -77,7 +77,7 @@ pub unsafe fn access_and_get<C: Number>(
 ///
 /// # Safety
 /// See [`create_window`].
-pub unsafe fn start_access<C: Number>(
+pub unsafe fn start_access<C: CountArgument>(
     operation: Operation,
     win: Raw<Win>,
     target: c_int,
@@ -94,7 +94,7 @@ pub unsafe fn start_access<C: Number>(
 /// # Safety
 /// See [`create_window`].
 #[expect(clippy::too_many_arguments, reason = "the standard's signature has more")]
-pub unsafe fn start_access_and_get<C: Number>(
+pub unsafe fn start_access_and_get<C: CountArgument>(
     operation: Operation,
     win: Raw<Win>,
     target: c_int,
@@ -110,13 +110,18 @@ pub unsafe fn start_access_and_get<C: Number>(
 }
 
 /// Bytes accumulated; with `MPI_NO_OP`, which only fetches, the origin's arguments are ignored.
-fn accumulated<C: Number>(recorder: &Recorder, op: Raw<Op>, origin: Block<C>, result: Block<C>) -> u64 {
+fn accumulated<C: CountArgument>(
+    recorder: &Recorder,
+    op: Raw<Op>,
+    origin: Block<C>,
+    result: Block<C>,
+) -> u64 {
     if op.get() == recorder.world.predefined.no_op { result.bytes() } else { origin.bytes() }
 }
 
 /// Bytes moved; 0 if the call failed.
 #[inline]
-fn moved(made: &Made, target: c_int, bytes: impl FnOnce() -> u64) -> u64 {
+fn moved(made: &ReturnedCall, target: c_int, bytes: impl FnOnce() -> u64) -> u64 {
     if !made.succeeded() || target == constant::PROC_NULL { 0 } else { bytes() }
 }
 
@@ -129,7 +134,7 @@ fn count(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     record_call(
-        Call::if_recording(),
+        RecordedCall::if_recording(),
         operation,
         |_| WINDOWS.communicator_of(win),
         make,
@@ -153,7 +158,7 @@ unsafe fn start(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     record_call(
-        Call::if_recording(),
+        RecordedCall::if_recording(),
         operation,
         |_| WINDOWS.communicator_of(win),
         make,
@@ -161,7 +166,7 @@ unsafe fn start(
             let bytes = moved(made, target, || bytes(recorder));
             let sample = made.count(recorder, bytes, bytes);
             // SAFETY: a call that succeeded has stored it there.
-            unsafe { made.add_request(request, Kind::Access, sample, bytes) };
+            unsafe { made.add_request(request, RequestKind::Access, sample, bytes) };
         },
     )
 }

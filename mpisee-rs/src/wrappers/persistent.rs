@@ -2,14 +2,14 @@
 
 use crate::mpi::abi::{Request, constant};
 use crate::mpi::argument::HandlePtr;
-use crate::recording::{Call, Recorder, samples, streams, unfinished};
+use crate::recording::{RecordedCall, Recorder, samples, streams, unfinished};
 use crate::state::buffers;
 use crate::state::process;
 use crate::state::request::REQUESTS;
-use crate::state::request::{Kind, RequestState};
+use crate::state::request::{RequestKind, RequestState};
 use crate::state::{thread, world};
 use crate::storage::sync::own_value;
-use crate::storage::table::Found;
+use crate::storage::table::EntryRef;
 use crate::wrappers::completion::settling::shares;
 use mpisee_profile::segment::{NotSeen, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
@@ -39,7 +39,7 @@ unsafe fn start_many(
     requests: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::if_tracking() else { return make() };
+    let Some(call) = RecordedCall::if_tracking() else { return make() };
     let count = if requests.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
     // SAFETY: the array has `count` requests.
     let handle = |at| unsafe { requests.at(at).handle() };
@@ -84,7 +84,7 @@ unsafe fn start_many(
 }
 
 /// Marks a request as active whose start is not counted, but in its stream.
-fn open_unseen(found: &Found<RequestState>, started: &RequestState) {
+fn open_unseen(found: &EntryRef<RequestState>, started: &RequestState) {
     if let Some(thread) = thread::own() {
         streams::count_again(thread, samples::numbered(started.counted_by));
     }
@@ -96,7 +96,7 @@ fn open_unseen(found: &Found<RequestState>, started: &RequestState) {
 fn note_opened(
     recorder: &Recorder,
     operation: Operation,
-    opened: &mut [(Found<RequestState>, RequestState)],
+    opened: &mut [(EntryRef<RequestState>, RequestState)],
     ticks: Ticks,
 ) {
     let start = Ticks::new(own_value(&recorder.thread.active_call.values[active_call::SINCE]));
@@ -119,7 +119,7 @@ fn note_opened(
         // communicator.
         let reclassed = here.len() == 1;
         for (found, template) in here {
-            if template.kind == Kind::Send {
+            if template.kind == RequestKind::Send {
                 recorder.sent(communicator, template.peer, 1, template.message);
             }
             REQUESTS

@@ -6,13 +6,13 @@ use crate::mpi::argument::HandlePtr;
 use crate::recording::cached_counter::rarely;
 use crate::recording::comm_call::{CommCall, NO_SPREAD, Uncounted, record_on, spread};
 use crate::recording::streams;
-use crate::recording::volume::{Block, Number};
-use crate::recording::{Call, Recorder, record_call};
+use crate::recording::volume::{Block, CountArgument};
+use crate::recording::{RecordedCall, Recorder, record_call};
 use crate::state::cached_call::Ends;
 use crate::state::call_sample::CallSample;
-use crate::state::communicator::Known;
+use crate::state::communicator::CommRef;
 use crate::state::request::REQUESTS;
-use crate::state::request::{Kind, RequestState};
+use crate::state::request::{RequestKind, RequestState};
 use crate::state::{process, world};
 use mpisee_profile::rows::End;
 use mpisee_profile::segment::NotSeen;
@@ -23,7 +23,7 @@ use std::mem::MaybeUninit;
 /// The bytes that a send of `block` to `peer` moves, or the size of a receive buffer; 0 if the call failed or `peer` is
 /// `MPI_PROC_NULL`.
 #[inline(always)]
-fn bytes_of<C: Number>(code: c_int, peer: c_int, block: Block<C>) -> u64 {
+fn bytes_of<C: CountArgument>(code: c_int, peer: c_int, block: Block<C>) -> u64 {
     if code != constant::SUCCESS || peer == constant::PROC_NULL { 0 } else { block.bytes() }
 }
 
@@ -32,7 +32,7 @@ fn bytes_of<C: Number>(code: c_int, peer: c_int, block: Block<C>) -> u64 {
 /// # Safety
 /// The arguments are those of the application's call, and `make` makes it; so for every function below.
 #[inline(always)]
-pub unsafe fn send<C: Number>(
+pub unsafe fn send<C: CountArgument>(
     operation: Operation,
     comm: Raw<Comm>,
     dest: c_int,
@@ -180,7 +180,7 @@ fn note_failed_receive(call: &CommCall, code: c_int, status: *const Status) -> b
 /// See [`send`].
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "it has those of two operations")]
-pub unsafe fn send_receive<C: Number>(
+pub unsafe fn send_receive<C: CountArgument>(
     operation: Operation,
     comm: Raw<Comm>,
     dest: c_int,
@@ -274,7 +274,7 @@ pub unsafe fn start_plain(
         let sample = call.count(0, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { call.add_request(request, Kind::Collective, constant::PROC_NULL, sample, 0) };
+            unsafe { call.add_request(request, RequestKind::Collective, constant::PROC_NULL, sample, 0) };
         }
     })
 }
@@ -284,7 +284,7 @@ pub unsafe fn start_plain(
 /// # Safety
 /// See [`send`].
 #[inline(always)]
-pub unsafe fn start_send<C: Number>(
+pub unsafe fn start_send<C: CountArgument>(
     operation: Operation,
     comm: Raw<Comm>,
     dest: c_int,
@@ -303,7 +303,7 @@ pub unsafe fn start_send<C: Number>(
     if code == constant::SUCCESS {
         let message = call.starts_to_send(to, bytes);
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { call.add_request(request, Kind::Send, dest, sample, bytes) };
+        unsafe { call.add_request(request, RequestKind::Send, dest, sample, bytes) };
         if let Some(message) = message {
             // SAFETY: as above.
             unsafe { call.keep_later(message, request, bytes) };
@@ -318,7 +318,7 @@ pub unsafe fn start_send<C: Number>(
 /// # Safety
 /// See [`send`].
 #[inline(always)]
-pub unsafe fn start_receive<C: Number>(
+pub unsafe fn start_receive<C: CountArgument>(
     operation: Operation,
     comm: Raw<Comm>,
     source: c_int,
@@ -337,7 +337,7 @@ pub unsafe fn start_receive<C: Number>(
     if code == constant::SUCCESS {
         let message = call.posted(from);
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { call.add_request(request, Kind::Receive, source, sample, room) };
+        unsafe { call.add_request(request, RequestKind::Receive, source, sample, room) };
         if let Some(message) = message {
             // SAFETY: as above.
             unsafe { call.keep_later(message, request, 0) };
@@ -351,7 +351,7 @@ pub unsafe fn start_receive<C: Number>(
 /// # Safety
 /// See [`send`].
 #[expect(clippy::too_many_arguments, reason = "it has those of two operations")]
-pub unsafe fn start_send_receive<C: Number>(
+pub unsafe fn start_send_receive<C: CountArgument>(
     operation: Operation,
     comm: Raw<Comm>,
     dest: c_int,
@@ -382,7 +382,7 @@ pub unsafe fn start_send_receive<C: Number>(
         let _ = call.starts_to_send(to, sent);
         call.pass_received(from);
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { call.add_request(request, Kind::SendReceive, constant::PROC_NULL, sample, message) };
+        unsafe { call.add_request(request, RequestKind::SendReceive, constant::PROC_NULL, sample, message) };
     }
     code
 }
@@ -391,7 +391,7 @@ pub unsafe fn start_send_receive<C: Number>(
 ///
 /// # Safety
 /// See [`send`].
-pub unsafe fn prepare_send<C: Number>(
+pub unsafe fn prepare_send<C: CountArgument>(
     operation: Operation,
     comm: Raw<Comm>,
     dest: c_int,
@@ -400,10 +400,10 @@ pub unsafe fn prepare_send<C: Number>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let started = |recorder: &Recorder, known: &Known, template, bytes| RequestState {
+    let started = |recorder: &Recorder, known: &CommRef, template, bytes| RequestState {
         peer: dest,
         counted_by: streams::find_number(recorder, &known.get(), End::Sent, Ends::new(dest, tag)),
-        ..RequestState::persistent(Kind::Send, template, bytes, bytes)
+        ..RequestState::persistent(RequestKind::Send, template, bytes, bytes)
     };
     // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { prepare(operation, comm, (dest, 1, block), request, make, started) }
@@ -413,7 +413,7 @@ pub unsafe fn prepare_send<C: Number>(
 ///
 /// # Safety
 /// See [`send`].
-pub unsafe fn prepare_receive<C: Number>(
+pub unsafe fn prepare_receive<C: CountArgument>(
     operation: Operation,
     comm: Raw<Comm>,
     source: c_int,
@@ -423,10 +423,10 @@ pub unsafe fn prepare_receive<C: Number>(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let from = Ends::new(source, tag);
-    let started = |recorder: &Recorder, known: &Known, template, room| RequestState {
+    let started = |recorder: &Recorder, known: &CommRef, template, room| RequestState {
         peer: source,
         counted_by: streams::find_number(recorder, &known.get(), End::Received, from),
-        ..RequestState::persistent(Kind::Receive, template, room, 0)
+        ..RequestState::persistent(RequestKind::Receive, template, room, 0)
     };
     // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { prepare(operation, comm, (source, 1, block), request, make, started) }
@@ -437,7 +437,7 @@ pub unsafe fn prepare_receive<C: Number>(
 ///
 /// # Safety
 /// See [`send`].
-pub unsafe fn prepare_partitioned_send<C: Number>(
+pub unsafe fn prepare_partitioned_send<C: CountArgument>(
     operation: Operation,
     comm: Raw<Comm>,
     dest: c_int,
@@ -446,9 +446,9 @@ pub unsafe fn prepare_partitioned_send<C: Number>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let started = |_: &Recorder, _: &Known, template, bytes| RequestState {
+    let started = |_: &Recorder, _: &CommRef, template, bytes| RequestState {
         peer: dest,
-        ..RequestState::persistent(Kind::Send, template, bytes, bytes)
+        ..RequestState::persistent(RequestKind::Send, template, bytes, bytes)
     };
     // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { prepare(operation, comm, (dest, partitions, block), request, make, started) }
@@ -458,7 +458,7 @@ pub unsafe fn prepare_partitioned_send<C: Number>(
 ///
 /// # Safety
 /// See [`send`].
-pub unsafe fn prepare_partitioned_receive<C: Number>(
+pub unsafe fn prepare_partitioned_receive<C: CountArgument>(
     operation: Operation,
     comm: Raw<Comm>,
     source: c_int,
@@ -467,8 +467,9 @@ pub unsafe fn prepare_partitioned_receive<C: Number>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let started =
-        |_: &Recorder, _: &Known, template, room| RequestState::persistent(Kind::Receive, template, room, 0);
+    let started = |_: &Recorder, _: &CommRef, template, room| {
+        RequestState::persistent(RequestKind::Receive, template, room, 0)
+    };
     // SAFETY: the arguments are those of the application's call, and `make` makes it.
     unsafe { prepare(operation, comm, (source, partitions, block), request, make, started) }
 }
@@ -478,15 +479,15 @@ pub unsafe fn prepare_partitioned_receive<C: Number>(
 ///
 /// # Safety
 /// See [`send`].
-unsafe fn prepare<C: Number>(
+unsafe fn prepare<C: CountArgument>(
     operation: Operation,
     comm: Raw<Comm>,
     (peer, partitions, block): (c_int, c_int, Block<C>),
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
-    started: impl FnOnce(&Recorder, &Known, CallSample, u64) -> RequestState,
+    started: impl FnOnce(&Recorder, &CommRef, CallSample, u64) -> RequestState,
 ) -> c_int {
-    let Some(call) = Call::if_tracking() else { return make() };
+    let Some(call) = RecordedCall::if_tracking() else { return make() };
     let Some(known) = call.communicator(comm) else { return call.make_uncounted(operation, make) };
     let id = known.id();
     let (code, ticks) = call.time(operation, id, make);
@@ -507,12 +508,14 @@ unsafe fn prepare<C: Number>(
 /// # Safety
 /// See [`send`].
 pub unsafe fn on_request(operation: Operation, request: Raw<Request>, make: impl FnOnce() -> c_int) -> c_int {
-    let find = |_: &Call| {
+    let find = |_: &RecordedCall| {
         let started = REQUESTS.persistent(request.get()).map(|(_, started)| started);
         if started.is_none() {
             world::not_seen(NotSeen::UnknownRequest);
         }
         started.map(|started| started.sample.communicator())
     };
-    record_call(Call::if_recording(), operation, find, make, |recorder, made| made.count_time(recorder))
+    record_call(RecordedCall::if_recording(), operation, find, make, |recorder, made| {
+        made.count_time(recorder)
+    })
 }

@@ -14,7 +14,7 @@ use crate::generated::pmpi;
 use crate::mpi::abi::{Comm, Group, Raw, Session, constant};
 use crate::mpi::argument::{HandlePtr, Text};
 use crate::naming::{self, CreationKind};
-use crate::recording::{Call, Recorder};
+use crate::recording::{RecordedCall, Recorder};
 use crate::state::process;
 use crate::state::world;
 use mpisee_profile::{CommId, Operation, Ticks};
@@ -76,7 +76,7 @@ pub unsafe fn create_from_group(
     new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::if_tracking() else { return make() };
+    let Some(call) = RecordedCall::if_tracking() else { return make() };
     let (code, ticks) = call.time(operation, CommId::NONE, make);
     call.record(|recorder| {
         // SAFETY: the call has returned this code, and a call that succeeded has stored a handle there.

@@ -8,7 +8,7 @@ use crate::units::count;
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use clap::Args;
-use mpisee_collect::profile::{self, Described, Recovered, Wish};
+use mpisee_collect::profile::{self, Described, Overrides, Recovered};
 use mpisee_collect::segments::{self, Empty, Segment, Skipped, WorldSegments};
 use mpisee_profile::RankSet;
 use mpisee_profile::run::{EndedIn, rfc3339};
@@ -157,7 +157,7 @@ fn recover_world(world: &WorldSegments, args: &RecoverArgs) -> Result<WorldOutco
         return Ok(WorldOutcome { failures: 0, is_left: !args.clean });
     }
     let (recovered, unreadable) =
-        profile::recover(world, Wish { output: args.output.as_deref(), fold: args.fold })?;
+        profile::recover(world, Overrides { output: args.output.as_deref(), fold: args.fold })?;
     let failures = unreadable.len();
     let unreadable = unreadable.into_iter().map(|(segment, why)| (segment.path.clone(), why));
     skipped::tell(&unreadable.collect::<Vec<_>>());
@@ -249,7 +249,7 @@ fn find_worlds(
     const MOST_WAITING: Duration = Duration::from_secs(2);
     let begin = Instant::now();
     loop {
-        let mut found = segments::Found::default();
+        let mut found = segments::SegmentScan::default();
         for directory in directories {
             found.add(segments::find(directory, user, others_ended)?);
         }

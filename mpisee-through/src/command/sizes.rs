@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use crate::filter::CallFilter;
-use crate::group::{self, By, Cell, Groups, Key};
+use crate::group::{self, By, Cell, GroupKey, Groups};
 use crate::matched;
 use crate::output::{OutputArgs, Page};
 use crate::sheet::{self, Answer, Sheet, Value};
@@ -84,14 +84,14 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     let by = By { call: true, size: true, ..By::default() };
     let groups = view.group(&view.with_times_as_operations(&args.filter)?, by)?;
-    let mut operations: Vec<&[(Key, Cell)]> =
+    let mut operations: Vec<&[(GroupKey, Cell)]> =
         groups.cells.chunk_by(|(left, _), (right, _)| left.call == right.call).collect();
     let is_any = !operations.is_empty();
     operations.retain(|cells| {
         has_messages(groups.call(&cells[0].0)) || cells.iter().any(|(key, _)| groups.size(key) != (0, 0))
     });
     let total =
-        |cells: &[(Key, Cell)]| cells.iter().map(|(_, cell)| cell.time_ns).fold(0, u128::saturating_add);
+        |cells: &[(GroupKey, Cell)]| cells.iter().map(|(_, cell)| cell.time_ns).fold(0, u128::saturating_add);
     operations.sort_by(|left, right| {
         let order = total(right).cmp(&total(left));
         order.then_with(|| natural_order(groups.call(&left[0].0), groups.call(&right[0].0)))
@@ -126,7 +126,7 @@ pub fn has_messages(call: &str) -> bool {
         && !WITHOUT.iter().any(|part| call.contains(part))
 }
 
-fn row(key: &Key, cell: &Cell, groups: &Groups) -> Vec<Value> {
+fn row(key: &GroupKey, cell: &Cell, groups: &Groups) -> Vec<Value> {
     let (size_min, size_max) = groups.size(key);
     vec![
         groups.call(key).into(),
@@ -139,7 +139,7 @@ fn row(key: &Key, cell: &Cell, groups: &Groups) -> Vec<Value> {
 }
 
 /// One operation: a line with its sums, then one per size class.
-fn histogram(cells: &[(Key, Cell)], groups: &Groups, by: BarOf, page: Page) -> String {
+fn histogram(cells: &[(GroupKey, Cell)], groups: &Groups, by: BarOf, page: Page) -> String {
     let sum = |of: fn(&Cell) -> u64| cells.iter().map(|(_, cell)| of(cell)).fold(0, u64::saturating_add);
     let mut text = format!(
         "{}  {}, {}, {} over all ranks\n",

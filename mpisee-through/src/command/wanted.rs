@@ -10,7 +10,7 @@ use mpisee_profile::segment::owner_of;
 use std::path::{Path, PathBuf};
 
 /// The directory of segments, and the jobs in it that are wanted.
-pub struct Wanted {
+pub struct JobSelection {
     pub directory: PathBuf,
     /// Whose segments are read.
     pub user: u32,
@@ -26,10 +26,10 @@ enum Which {
     Named(String),
 }
 
-impl Wanted {
+impl JobSelection {
     /// From the command line: a process, a directory of segments, a name or a job; without a word all jobs of this node.
-    pub fn new(word: Option<&str>, user: u32) -> Result<Wanted> {
-        let of = |directory: PathBuf, which: Which| Ok(Wanted { directory, user, which });
+    pub fn new(word: Option<&str>, user: u32) -> Result<JobSelection> {
+        let of = |directory: PathBuf, which: Which| Ok(JobSelection { directory, user, which });
         let Some(word) = word else { return of(segments::directory()?, Which::All) };
         if let Some(pid) = word.parse().ok().filter(|&pid| process::look_at(pid).is_some()) {
             return of(directory_of(pid).map_or_else(segments::directory, Ok)?, Which::Process(pid));
@@ -37,7 +37,8 @@ impl Wanted {
         if word.contains('/') {
             return of(PathBuf::from(word), Which::All);
         }
-        let named = Wanted { directory: segments::directory()?, user, which: Which::Named(word.to_owned()) };
+        let named =
+            JobSelection { directory: segments::directory()?, user, which: Which::Named(word.to_owned()) };
         let is_directory = word.parse::<u32>().is_err() && Path::new(word).is_dir();
         // A folder with the program's sources, or its last profile, often has the name of the job.
         if is_directory && !named.running()?.iter().any(|world| named.takes(world)) {
@@ -47,8 +48,8 @@ impl Wanted {
     }
 
     /// All jobs of the same directory and user.
-    pub fn of_all(&self) -> Wanted {
-        Wanted { directory: self.directory.clone(), user: self.user, which: Which::All }
+    pub fn of_all(&self) -> JobSelection {
+        JobSelection { directory: self.directory.clone(), user: self.user, which: Which::All }
     }
 
     /// All jobs that run.

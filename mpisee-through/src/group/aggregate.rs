@@ -1,6 +1,6 @@
 //! Sums up `totals.csv`, whose rows are sums over ranks already. It is small, so that one thread reads it.
 
-use super::{By, Cell, Collector, Groups, Key, OverRanks, Times};
+use super::{By, Cell, Collector, GroupKey, Groups, OverRanks, Times};
 use crate::filter::CallFilter;
 use crate::processes::Processes;
 use anyhow::Result;
@@ -17,7 +17,7 @@ pub fn of_sums(profile: &Profile, processes: &Processes, filter: &CallFilter, by
     // The number of rows on each level, and in each group: the spread over ranks is known only for a group that
     // contains a whole level.
     let mut rows_of: HashMap<Level, u64> = HashMap::new();
-    let mut level_of: HashMap<Key, (Level, u64)> = HashMap::new();
+    let mut level_of: HashMap<GroupKey, (Level, u64)> = HashMap::new();
     let mut cut_off = None;
     for row in profile.rows::<TotalRow>()? {
         let row = match row {
@@ -54,7 +54,7 @@ fn level(row: &TotalRow, by: By) -> Level {
     (when(by.comm, &row.comm), when(by.call, &row.call))
 }
 
-fn key(all: &mut Collector<'_>, row: &TotalRow) -> Option<Key> {
+fn key(all: &mut Collector<'_>, row: &TotalRow) -> Option<GroupKey> {
     let Collector { by, filter, processes, .. } = all;
     let (by, filter) = (*by, *filter);
     let wanted = processes.takes_comm(&filter.comms, &row.comm)
@@ -65,7 +65,7 @@ fn key(all: &mut Collector<'_>, row: &TotalRow) -> Option<Key> {
         return None;
     }
     let when = |wanted: bool, number: u32| if wanted { number } else { 0 };
-    Some(Key {
+    Some(GroupKey {
         comm: when(by.comm, all.comms.number_of(&row.comm)),
         region: when(by.region, all.regions.number_of(&row.region)),
         call: when(by.call, all.calls.number_of(&row.call)),

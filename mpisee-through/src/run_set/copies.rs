@@ -3,7 +3,7 @@
 //! A run has no number of its own. Two profiles are of one run if it began in the same second, as the same job with the same command,
 //! and all ranks had the same hosts and process IDs; imported profiles without process IDs also need the same wall times.
 
-use super::Found;
+use super::RunProfiles;
 use crate::load;
 use crate::units::count;
 use mpisee_profile::rows::{NodeRow, RankRow};
@@ -55,9 +55,9 @@ impl Known {
 }
 
 /// Divides profiles into the first one of each run and copies.
-pub fn divided(profiles: Vec<PathBuf>) -> Found {
+pub fn divided(profiles: Vec<PathBuf>) -> RunProfiles {
     let mut known = Known::default();
-    let mut found = Found::default();
+    let mut found = RunProfiles::default();
     for profile in profiles {
         match known.earlier(&profile) {
             Some(of) => found.copies.push(Copy { profile, of }),

@@ -14,7 +14,7 @@ mod wrappers;
 
 pub use frames::SiteFrame;
 pub use paths::{PathSum, path_sums};
-pub use place::{How, Place};
+pub use place::{How, SitePlace};
 pub use skipped::need_frames;
 pub use sums::{PlaceSum, PlaceSums, place_sums, share_of_time, without_place};
 pub use wrappers::{Wrappers, is_start};

@@ -33,13 +33,13 @@ impl How {
 
 /// A place in the program that calls MPI, or a wrapper that does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct SitePlace {
     /// The function, and those into which it is inlined.
     pub frames: Vec<SiteFrame>,
     pub how: How,
 }
 
-impl Place {
+impl SitePlace {
     /// `step at solver.c:301`, with the functions into which that is inlined, and what lies between it and MPI.
     pub fn text(&self) -> String {
         self.chosen(self.frames_text())
@@ -119,14 +119,14 @@ impl Place {
 
 impl Sites {
     /// The place of a site, as far as it is known without a path.
-    pub fn place(&mut self, site: SiteId) -> Place {
+    pub fn place(&mut self, site: SiteId) -> SitePlace {
         self.first_outside(&[site])
-            .unwrap_or_else(|| Place { frames: self.frames(site).to_vec(), how: How::InWrapper })
+            .unwrap_or_else(|| SitePlace { frames: self.frames(site).to_vec(), how: How::InWrapper })
     }
 
     /// The place of a path that leads out of wrappers, if its first site is in one; the path's own site follows from
     /// [`Sites::place`].
-    pub fn outside_of_wrappers(&mut self, path: PathId) -> Option<Place> {
+    pub fn outside_of_wrappers(&mut self, path: PathId) -> Option<SitePlace> {
         let sites = self.stack(path).to_vec();
         let (first, _) = sites.split_first()?;
         if self.first_outside(std::slice::from_ref(first)).is_some() {
@@ -135,12 +135,12 @@ impl Sites {
         self.first_outside(&sites).or_else(|| {
             // A path that ends in a library says nothing of the caller.
             let names_some = sites.iter().any(|&site| self.frames(site).iter().any(|it| self.is_skipped(it)));
-            names_some.then(|| Place { frames: self.frames(*first).to_vec(), how: How::AllSkipped })
+            names_some.then(|| SitePlace { frames: self.frames(*first).to_vec(), how: How::AllSkipped })
         })
     }
 
     /// The first frame that is not of a wrapper, and is of the program: not of what starts it.
-    fn first_outside(&mut self, sites: &[SiteId]) -> Option<Place> {
+    fn first_outside(&mut self, sites: &[SiteId]) -> Option<SitePlace> {
         let mut wrapper: Option<String> = None;
         for &site in sites {
             let frames = self.frames(site);
@@ -150,7 +150,7 @@ impl Sites {
                     None if is_start(&frame.function) => {}
                     None => {
                         let how = wrapper.map_or(How::Innermost, How::Outside);
-                        return Some(Place { frames: frames[place..].to_vec(), how });
+                        return Some(SitePlace { frames: frames[place..].to_vec(), how });
                     }
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::Sites;
 use super::paths::{PathSum, path_sums};
-use super::place::Place;
+use super::place::SitePlace;
 use crate::filter::CallFilter;
 use crate::group::{By, Cell, OverRanks, Times};
 use crate::processes::ProcessRows;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 #[derive(Clone, Debug)]
 pub struct PlaceSum {
     /// The place; none for calls whose site is not known.
-    pub place: Option<Place>,
+    pub place: Option<SitePlace>,
     pub call: String,
     pub cell: Cell,
     /// True if these are all calls that the place makes, with bytes and lengths. Of calls through a library those are there whose
@@ -56,7 +56,7 @@ pub struct PlaceSums {
 /// Communicator, operation and site of calls.
 type Origin = (String, String, SiteId);
 /// Calls that were made through wrappers, by the place that called these.
-type Moved = HashMap<Origin, BTreeMap<Place, Vec<PathSum>>>;
+type Moved = HashMap<Origin, BTreeMap<SitePlace, Vec<PathSum>>>;
 
 /// Sums up the calls that the filter takes. Calls of wrappers are where the wrapper was called, as far as they are on paths.
 ///
@@ -65,13 +65,13 @@ type Moved = HashMap<Origin, BTreeMap<Place, Vec<PathSum>>>;
 pub fn place_sums(view: &ProfileView, sites: &mut Sites, filter: &CallFilter) -> Result<PlaceSums> {
     let mut groups = view.group(filter, By { comm: true, call: true, site: true, ..By::default() })?;
     let mut moved = moved(view, sites, filter)?;
-    let mut sums: BTreeMap<(Option<Place>, String), PlaceSum> = BTreeMap::new();
+    let mut sums: BTreeMap<(Option<SitePlace>, String), PlaceSum> = BTreeMap::new();
     let mut calls: BTreeMap<(String, String), u64> = BTreeMap::new();
     for (key, cell) in std::mem::take(&mut groups.cells) {
         let (comm, call, site) =
             (groups.comm(&key).to_owned(), groups.call(&key).to_owned(), groups.site(&key));
         *calls.entry((comm.clone(), call.clone())).or_default() += cell.calls;
-        let mut add = |place: Option<Place>, cell: Cell, is_whole: bool| {
+        let mut add = |place: Option<SitePlace>, cell: Cell, is_whole: bool| {
             let sum = sums.entry((place.clone(), call.clone())).or_insert_with(|| PlaceSum {
                 place,
                 call: call.clone(),
@@ -96,7 +96,7 @@ pub fn place_sums(view: &ProfileView, sites: &mut Sites, filter: &CallFilter) ->
             add(Some(place), cell, true);
             continue;
         };
-        let parts: Vec<(Place, Cell)> =
+        let parts: Vec<(SitePlace, Cell)> =
             parts.into_iter().map(|(place, sums)| (place, cell_of(&sums))).collect();
         let rest = parts.iter().fold(cell, |rest, (_, part)| rest.without(part));
         parts.into_iter().for_each(|(place, part)| add(Some(place), part, false));

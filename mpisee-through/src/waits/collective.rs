@@ -63,20 +63,20 @@ impl Silent {
 
 /// A rank's sums over all of its recorded calls of an operation.
 #[derive(Clone, Copy, Debug)]
-pub struct Recorded {
+pub struct ArrivalSums {
     pub instances: u64,
     pub sampled: u64,
     /// In seconds, on the clock of the rank's host.
     pub mean_arrival_s: f64,
 }
 
-pub type Means = HashMap<CallKey, Recorded>;
+pub type Means = HashMap<CallKey, ArrivalSums>;
 
 pub fn mean_arrivals(view: &ProfileView) -> Result<Means, ProfileError> {
     let mut means = Means::new();
     for row in view.profile().rows_if_any::<CollectiveRow>()? {
         let CollectiveRow { comm, call, rank, instances, sampled, mean_arrival_s, .. } = row?;
-        let recorded = Recorded { instances, sampled, mean_arrival_s: mean_arrival_s.0 };
+        let recorded = ArrivalSums { instances, sampled, mean_arrival_s: mean_arrival_s.0 };
         means.insert((comm, call, rank), recorded);
     }
     Ok(means)

@@ -107,7 +107,7 @@ impl Estimate {
 
 /// Facts about a quantity beside its values in the sample.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known<'a> {
+pub struct KnownSums<'a> {
     /// At most two quantities whose sums are known.
     pub sums: &'a [Auxiliary],
     /// Quantities that change as the one that is estimated, or less, whatever part of the known time is waiting: what the sample
@@ -130,7 +130,7 @@ pub fn effective(values: &[f64]) -> f64 {
 
 /// The sum over all `instances` of a quantity that is never negative, from its values in the sampled ones. None if the sample is
 /// too small to tell.
-pub fn total(values: &[f64], known: Known<'_>, instances: u64) -> Option<Estimate> {
+pub fn total(values: &[f64], known: KnownSums<'_>, instances: u64) -> Option<Estimate> {
     let sum: f64 = values.iter().sum();
     if values.len() as u64 >= instances {
         return Some(Estimate::exact(sum));
@@ -288,14 +288,14 @@ mod tests {
     /// The estimate of a sum from a sample of 20 instances or more, where another one is known.
     fn total_with(values: &[f64], times: &[f64], mean: f64, instances: u64) -> Estimate {
         let sums = &[Auxiliary { values: times.to_vec(), mean, slope: 1.0 }];
-        total(values, Known { sums, ..Known::default() }, instances).unwrap()
+        total(values, KnownSums { sums, ..KnownSums::default() }, instances).unwrap()
     }
 
     #[test]
     fn all_instances_need_no_interval() {
-        let all = total(&[1.0, 2.0, 4.0], Known::default(), 3);
+        let all = total(&[1.0, 2.0, 4.0], KnownSums::default(), 3);
         assert_eq!(all, Some(Estimate::exact(7.0)));
-        assert_eq!(total(&[1.0; 19], Known::default(), 20), None, "too few to tell");
+        assert_eq!(total(&[1.0; 19], KnownSums::default(), 20), None, "too few to tell");
     }
 
     #[test]

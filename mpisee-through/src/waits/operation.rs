@@ -1,7 +1,7 @@
 //! The waits of one operation on one communicator: of the sampled instances, and from these of all.
 
 use super::dependence::Dependence;
-use super::estimate::{self, Auxiliary, Estimate, FEWEST, Known};
+use super::estimate::{self, Auxiliary, Estimate, FEWEST, KnownSums};
 use super::instance::{Hosts, Instance, Waits};
 use super::root::PossibleWaits;
 use mpisee_profile::segment::instances::hash;
@@ -281,7 +281,7 @@ fn lateness(sample: &SampledCalls, totals: &Totals, awaited: &[usize]) -> Vec<Au
 
 impl Estimator<'_> {
     fn total(&self, values: &[f64], sums: &[Auxiliary], floors: &[Auxiliary]) -> Option<Estimate> {
-        let known = Known { sums, floors, is_rare: self.is_rare };
+        let known = KnownSums { sums, floors, is_rare: self.is_rare };
         estimate::total(values, known, self.totals.instances)
     }
 

@@ -1,6 +1,6 @@
 //! The sums over all recorded calls of an operation, to which its samples are held.
 
-use super::collective::{Collective, Means, Recorded};
+use super::collective::{ArrivalSums, Collective, Means};
 use super::hosts::Clocks;
 use super::operation::{SampledCalls, Totals};
 use super::{LeftOut, ProfileTotals};
@@ -27,7 +27,7 @@ impl Collective {
     fn totals(&self, clocks: &Clocks, hosts: &[usize], counted: &[(u64, f64)], means: &Means) -> Totals {
         let most = counted.iter().map(|(calls, _)| *calls).max().unwrap_or(0);
         let mean_of = |(&rank, &host): (&u32, &usize)| {
-            let Recorded { instances, mean_arrival_s: mean_s, .. } = *means.get(&self.key(rank))?;
+            let ArrivalSums { instances, mean_arrival_s: mean_s, .. } = *means.get(&self.key(rank))?;
             Some((instances, clocks.common_of_mean_s(host, mean_s)))
         };
         let found: Option<Vec<(u64, f64)>> = self.members.iter().zip(hosts).map(mean_of).collect();

@@ -3,7 +3,7 @@
 use crate::environment::Hint;
 use crate::failure::Failure;
 use crate::flavours::{Family, Flavour, numbers};
-use crate::program::{Kind, Needed};
+use crate::program::{Needed, ProgramKind};
 use std::cmp::Reverse;
 use std::fmt;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub struct Facts<'a> {
     /// `--flavour`
     pub wanted: Option<&'a str>,
     /// The program's kind.
-    pub kind: &'a Kind,
+    pub kind: &'a ProgramKind,
     /// True if the dynamic loader ignores LD_PRELOAD for it.
     pub privileged: bool,
     /// True if it is itself what starts MPI programs.
@@ -67,8 +67,8 @@ pub enum Reason {
 pub fn choose<'a>(facts: &Facts<'a>) -> Result<Result<&'a Flavour, Reason>, Failure> {
     let wanted = facts.wanted.map(|name| by_name(facts.installed, name)).transpose()?;
     let program = match facts.kind {
-        Kind::Static => Some(Reason::Static),
-        Kind::Foreign => Some(Reason::Foreign),
+        ProgramKind::Static => Some(Reason::Static),
+        ProgramKind::Foreign => Some(Reason::Foreign),
         _ if facts.privileged => Some(Reason::Privileged),
         _ if facts.installed.is_empty() => Some(Reason::NoneInstalled),
         _ => None,
@@ -92,7 +92,7 @@ fn fitting<'a>(facts: &Facts<'a>) -> Result<&'a Flavour, Reason> {
     if facts.launcher {
         return Err(Reason::Launcher);
     }
-    let needed = if let Kind::Dynamic(needed) = facts.kind { needed.as_slice() } else { &[] };
+    let needed = if let ProgramKind::Dynamic(needed) = facts.kind { needed.as_slice() } else { &[] };
     if let Some(flavour) = needed.iter().find_map(|library| for_library(facts.installed, library)) {
         return Ok(flavour);
     }
@@ -142,8 +142,8 @@ pub fn of_launcher<'a>(installed: &'a [Flavour], hint: &Hint) -> Option<&'a Flav
 }
 
 /// Returns whether the program is linked with an MPI library.
-pub fn needs_mpi(kind: &Kind) -> bool {
-    matches!(kind, Kind::Dynamic(needed) if needed.iter().any(|library| is_mpi(&library.soname)))
+pub fn needs_mpi(kind: &ProgramKind) -> bool {
+    matches!(kind, ProgramKind::Dynamic(needed) if needed.iter().any(|library| is_mpi(&library.soname)))
 }
 
 /// Returns whether a library is an MPI, and not just a part of one for Fortran, C++ or Java.
@@ -157,12 +157,12 @@ fn is_mpi(soname: &str) -> bool {
 }
 
 /// Why a program does not show which MPI it may load.
-fn undecided(kind: &Kind) -> &'static str {
+fn undecided(kind: &ProgramKind) -> &'static str {
     match kind {
-        Kind::Script => "is a script",
-        Kind::Loader => "is a dynamic loader",
-        Kind::Unreadable => "cannot be read",
-        Kind::Dynamic(_) | Kind::Static | Kind::Foreign => "is not linked with MPI",
+        ProgramKind::Script => "is a script",
+        ProgramKind::Loader => "is a dynamic loader",
+        ProgramKind::Unreadable => "cannot be read",
+        ProgramKind::Dynamic(_) | ProgramKind::Static | ProgramKind::Foreign => "is not linked with MPI",
     }
 }
 

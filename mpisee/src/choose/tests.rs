@@ -26,16 +26,16 @@ fn installed() -> Vec<Flavour> {
     ]
 }
 
-fn linked_with(libraries: &[(&str, &str)]) -> Kind {
+fn linked_with(libraries: &[(&str, &str)]) -> ProgramKind {
     let libc = ("libc.so.6", "/nowhere/libc.so.6");
     let all = [&[libc], libraries].concat();
     let needed =
         |(soname, path): (&str, &str)| Needed { soname: soname.to_owned(), path: Some(PathBuf::from(path)) };
-    Kind::Dynamic(all.into_iter().map(needed).collect())
+    ProgramKind::Dynamic(all.into_iter().map(needed).collect())
 }
 
 /// The choice, as a flavour's name or a reason.
-fn chosen(installed: &[Flavour], kind: &Kind, hint: Option<Hint>) -> Result<String, Reason> {
+fn chosen(installed: &[Flavour], kind: &ProgramKind, hint: Option<Hint>) -> Result<String, Reason> {
     let facts = Facts {
         installed,
         wanted: None,
@@ -122,7 +122,7 @@ fn an_mpi_without_a_flavour_is_named_and_no_other_taken() {
 
 #[test]
 fn an_interpreter_gets_the_flavour_of_the_launcher() {
-    for kind in [Kind::Script, linked_with(&[])] {
+    for kind in [ProgramKind::Script, linked_with(&[])] {
         let by = |hint| chosen(&installed(), &kind, hint).unwrap();
         assert_eq!(by(hint(Family::OpenMpi, Some("openmpi"), &[4])), "openmpi-4.1");
         assert_eq!(by(hint(Family::OpenMpi, Some("openmpi"), &[5, 0, 11])), "openmpi-5.0");
@@ -141,7 +141,7 @@ fn the_flavour_of_the_mpi_that_the_launcher_lies_beside_comes_before_newer_ones(
     mpich_4.mpicc = folder.join("mpicc.mpich");
     let by = |folders: &[PathBuf]| {
         let hint = hint(Family::Mpich, None, &[]).map(|hint| Hint { folders: folders.to_vec(), ..hint });
-        chosen(&installed, &Kind::Script, hint).unwrap()
+        chosen(&installed, &ProgramKind::Script, hint).unwrap()
     };
     assert_eq!(by(&[PathBuf::from("/nowhere"), folder]), "mpich-4.0");
     assert_eq!(by(&[PathBuf::from("/nowhere")]), "mpich-5.0");
@@ -150,16 +150,20 @@ fn the_flavour_of_the_mpi_that_the_launcher_lies_beside_comes_before_newer_ones(
 #[test]
 fn a_launcher_without_a_flavour_is_named_even_if_there_is_one_other() {
     let reason = Reason::NoFlavourOf { variable: "PMI_RANK", family: Family::OpenMpi };
-    let result = chosen(&installed()[1..2], &Kind::Script, hint(Family::OpenMpi, Some("openmpi"), &[4]));
+    let result =
+        chosen(&installed()[1..2], &ProgramKind::Script, hint(Family::OpenMpi, Some("openmpi"), &[4]));
     assert_eq!(result, Err(reason));
 }
 
 #[test]
 fn without_a_hint_the_only_flavour_is_taken_and_several_are_a_question() {
-    assert_eq!(chosen(&installed()[1..2], &Kind::Script, None), Ok("mpich-4.0".to_owned()));
-    assert_eq!(chosen(&installed(), &Kind::Script, None), Err(Reason::Undecided { why: "is a script" }));
+    assert_eq!(chosen(&installed()[1..2], &ProgramKind::Script, None), Ok("mpich-4.0".to_owned()));
     assert_eq!(
-        chosen(&installed(), &Kind::Unreadable, None),
+        chosen(&installed(), &ProgramKind::Script, None),
+        Err(Reason::Undecided { why: "is a script" })
+    );
+    assert_eq!(
+        chosen(&installed(), &ProgramKind::Unreadable, None),
         Err(Reason::Undecided { why: "cannot be read" })
     );
     assert_eq!(
@@ -186,9 +190,9 @@ fn the_users_choice_overrides_all_but_the_impossible() {
     };
     assert_eq!(facts(&program, "mpich-4.0", false).unwrap(), Ok("mpich-4.0".to_owned()));
     assert_eq!(facts(&program, "mpich-4.0", true).unwrap(), Err(Reason::Privileged));
-    assert_eq!(facts(&Kind::Static, "mpich-4.0", false).unwrap(), Err(Reason::Static));
-    assert_eq!(facts(&Kind::Foreign, "mpich-4.0", false).unwrap(), Err(Reason::Foreign));
-    assert!(matches!(facts(&Kind::Static, "mpich", false), Err(Failure::UnknownFlavour { .. })));
+    assert_eq!(facts(&ProgramKind::Static, "mpich-4.0", false).unwrap(), Err(Reason::Static));
+    assert_eq!(facts(&ProgramKind::Foreign, "mpich-4.0", false).unwrap(), Err(Reason::Foreign));
+    assert!(matches!(facts(&ProgramKind::Static, "mpich", false), Err(Failure::UnknownFlavour { .. })));
 }
 
 #[test]
@@ -197,7 +201,7 @@ fn a_launcher_is_profiled_only_on_demand() {
     let facts = |wanted| Facts {
         installed: &installed[1..2],
         wanted,
-        kind: &Kind::Script,
+        kind: &ProgramKind::Script,
         privileged: false,
         launcher: true,
         calls_launcher: None,

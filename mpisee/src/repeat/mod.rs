@@ -119,7 +119,7 @@ fn kind(word: &OsStr) -> Word {
     match Program::find(word) {
         Ok(program) if program.launcher => Word::Launcher,
         Ok(program) if choose::needs_mpi(&program.kind) => Word::MpiProgram,
-        Ok(program) if program.kind == crate::program::Kind::Script => Word::Script,
+        Ok(program) if program.kind == crate::program::ProgramKind::Script => Word::Script,
         _ => Word::Other,
     }
 }

@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use loom::thread;
 use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::layout::{COUNTERS, HEADER_BYTES, MAGIC, VERSION, call};
-use mpisee_profile::segment::{CallKey, Key, OperationAtSite, Snapshot, Source};
+use mpisee_profile::segment::{CallKey, OperationAtSite, SlotKey, Snapshot, Source};
 use mpisee_profile::{CommId, Operation, RegionId};
 
 const HEADER_WORDS: usize = HEADER_BYTES / 8;
@@ -17,7 +17,7 @@ const SLOT_WORDS: usize = 8;
 /// A segment with one slot. What nobody changes is no matter for the model checker.
 struct Segment {
     words: [u64; HEADER_WORDS + CHUNK_WORDS],
-    key: Key,
+    key: SlotKey,
     sequence: AtomicU64,
     values: [AtomicU64; 6],
 }

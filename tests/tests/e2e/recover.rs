@@ -32,10 +32,13 @@ fn run(place: &Place, mpi: &Mpi, name: &str, arguments: [&str; 3]) {
     let others = place.left();
     let output = within(LIMIT, &mut command(place, mpi, name, arguments));
     let said = String::from_utf8_lossy(&output.stderr);
-    let seen = || format!("{arguments:?}: {}\n{said}{}", output.status, String::from_utf8_lossy(&output.stdout));
+    let seen =
+        || format!("{arguments:?}: {}\n{said}{}", output.status, String::from_utf8_lossy(&output.stdout));
     assert!(!output.status.success() && !said.contains("not so"), "{}", seen());
     let tells = said.contains(" aborts the run; what the ranks counted is kept in ");
-    assert_eq!(tells, arguments[0] == "abort", "{}", seen());
+    // On a busy machine MPICH's launcher may end before it has read what the rank that aborts wrote, MPICH's own line included.
+    let is_lost = !mpi.is_open_mpi && arguments[0] == "abort" && said.is_empty();
+    assert!(is_lost || tells == (arguments[0] == "abort"), "{}", seen());
     place.wait_for_ranks(&others);
 }
 

@@ -13,7 +13,7 @@ pub fn emit(functions: &[Function]) -> Result<String> {
     );
     out.push_str("Offset, Op, Raw, Request, Session, Status, Win};\n");
     out.push_str(
-        "use crate::mpi::symbol::{Place, Symbol};\nuse std::ffi::{c_char, c_double, c_int, c_void};\n\n",
+        "use crate::mpi::symbol::{Symbol, SymbolSlot};\nuse std::ffi::{c_char, c_double, c_int, c_void};\n\n",
     );
     // The tool information interface is another API of its own, of which `mpi/tool.rs` has what is called.
     let is_ours = |function: &&Function| !function.name.starts_with("MPI_T_") || function.meaning.is_some();
@@ -31,7 +31,7 @@ pub fn emit(functions: &[Function]) -> Result<String> {
             names.push(name);
         }
     }
-    out.push_str("\n/// Those that this MPI has.\npub static ALL: &[&Place] = &[");
+    out.push_str("\n/// Those that this MPI has.\npub static ALL: &[&SymbolSlot] = &[");
     for name in names {
         let _ = writeln!(out, "#[cfg(mpi = \"{name}\")] {name}.place(),");
     }

@@ -9,7 +9,7 @@ const HEADER: &str = "flavour,operation,instructions,code_lines,data_lines,pages
 
 /// An operation with an MPI.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct OperationOfMpi {
     pub flavour: String,
     pub operation: String,
 }
@@ -40,7 +40,7 @@ impl Figure {
     }
 }
 
-pub type Figures = BTreeMap<Key, Figure>;
+pub type Figures = BTreeMap<OperationOfMpi, Figure>;
 
 /// Prints the figures beside those that hold.
 pub fn print(found: &Figures, held: &Figures) {
@@ -82,7 +82,7 @@ pub fn grown(found: &Figures, held: &Figures, margin_percent: f64) -> Vec<String
 
 /// The figures of these MPIs that are in one of the two alone.
 pub fn unmatched(found: &Figures, held: &Figures) -> Vec<String> {
-    let is_counted = |key: &&Key| found.keys().any(|other| other.flavour == key.flavour);
+    let is_counted = |key: &&OperationOfMpi| found.keys().any(|other| other.flavour == key.flavour);
     let lost = held.keys().filter(is_counted).filter(|key| !found.contains_key(key));
     let new = found.keys().filter(|key| !held.contains_key(key));
     lost.chain(new).map(|key| format!("{} ({})", key.operation, key.flavour)).collect()
@@ -101,7 +101,7 @@ pub fn read(path: &Path) -> Result<Figures> {
         .with_context(|| format!("reading {}", path.display()))
 }
 
-fn row(line: &str) -> Result<(Key, Figure)> {
+fn row(line: &str) -> Result<(OperationOfMpi, Figure)> {
     // An operation may have commas in its name, the others have none.
     let (flavour, rest) = line.split_once(',').context("a row of one column")?;
     let mut columns = rest.rsplitn(5, ',');
@@ -111,14 +111,14 @@ fn row(line: &str) -> Result<(Key, Figure)> {
     };
     let (pages, data_lines, code_lines, instructions) = (number()?, number()?, number()?, number()?);
     let operation = columns.next().context("a row without operation")?.trim_matches('"').to_owned();
-    let key = Key { flavour: flavour.to_owned(), operation };
+    let key = OperationOfMpi { flavour: flavour.to_owned(), operation };
     Ok((key, Figure { instructions, code_lines, data_lines, pages }))
 }
 
 /// Writes the file.
 pub fn write(path: &Path, figures: &Figures) -> Result<()> {
     let mut text = format!("{HEADER}\n");
-    for (Key { flavour, operation }, figure) in figures {
+    for (OperationOfMpi { flavour, operation }, figure) in figures {
         let Figure { instructions, code_lines, data_lines, pages } = figure;
         writeln!(text, "{flavour},\"{operation}\",{instructions},{code_lines},{data_lines},{pages}")?;
     }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn one(instructions: u64, code_lines: u64) -> Figures {
-        let key = Key { flavour: "mpich-4.0".to_owned(), operation: "Irecv, Isend".to_owned() };
+        let key = OperationOfMpi { flavour: "mpich-4.0".to_owned(), operation: "Irecv, Isend".to_owned() };
         [(key, Figure { instructions, code_lines, data_lines: 13, pages: 7 })].into()
     }
 
@@ -146,7 +146,10 @@ mod tests {
     fn figures_that_come_or_go_are_named() {
         let other = |flavour: &str| {
             let (_, figure) = one(1, 1).pop_first().unwrap();
-            Figures::from([(Key { flavour: flavour.to_owned(), operation: "Test".to_owned() }, figure)])
+            Figures::from([(
+                OperationOfMpi { flavour: flavour.to_owned(), operation: "Test".to_owned() },
+                figure,
+            )])
         };
         assert_eq!(
             unmatched(&one(1, 1), &other("mpich-4.0")),

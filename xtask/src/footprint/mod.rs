@@ -7,12 +7,12 @@
 mod figures;
 mod trace;
 
-use crate::build::Wanted;
+use crate::build::MpiSelection;
 use crate::flavour::Flavour;
 use crate::{dist, launch, mpi, root};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use figures::{Figures, Key};
+use figures::{Figures, OperationOfMpi};
 use std::fs::File;
 use std::process::{Command, Stdio};
 use trace::{Recorded, Sources};
@@ -24,9 +24,9 @@ const MARGIN_PERCENT: f64 = 10.0;
 
 /// Options of the count.
 #[derive(Args)]
-pub struct Wish {
+pub struct FootprintArgs {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: MpiSelection,
     /// Write the new figures instead
     #[arg(long)]
     accept: bool,
@@ -39,7 +39,7 @@ pub struct Wish {
 }
 
 /// Counts, prints, and compares with the figures that hold, or writes these.
-pub fn footprint(wish: &Wish) -> Result<()> {
+pub fn footprint(wish: &FootprintArgs) -> Result<()> {
     if !wish.no_build {
         dist::dist(&wish.wanted, false)?;
     }
@@ -52,12 +52,12 @@ pub fn footprint(wish: &Wish) -> Result<()> {
             print_lines(&flavour, &recorded, operation)?;
         }
         for (operation, figure) in recorded.figures() {
-            found.insert(Key { flavour: flavour.name.clone(), operation }, figure);
+            found.insert(OperationOfMpi { flavour: flavour.name.clone(), operation }, figure);
         }
     }
     figures::print(&found, &held);
     if wish.accept {
-        let is_counted = |key: &Key| found.keys().any(|other| other.flavour == key.flavour);
+        let is_counted = |key: &OperationOfMpi| found.keys().any(|other| other.flavour == key.flavour);
         let mut all: Figures = held.into_iter().filter(|(key, _)| !is_counted(key)).collect();
         all.extend(found);
         return figures::write(&file, &all);

@@ -3,7 +3,7 @@
 use super::Nvbit;
 use super::functions::{Kernel, Key};
 use super::gate::Gate;
-use crate::events::calls::{self, Call};
+use crate::events::calls::{self, DriverCall};
 use crate::events::state::{Shared, State};
 use crate::process::driver::{self, handle, number};
 use crate::trace::trace;
@@ -96,7 +96,7 @@ pub fn stream_of(number: u64) -> u64 {
 unsafe extern "C" fn call(context: *mut c_void, is_exit: c_int, what: u32, parameters: *const c_void) {
     let Some(listener) = LISTENER.get() else { return };
     let (context, is_exit) = (number(context), is_exit != 0);
-    trace!("call {:?} number={what} context={context:#x} is_exit={is_exit}", Call::from_repr(what));
+    trace!("call {:?} number={what} context={context:#x} is_exit={is_exit}", DriverCall::from_repr(what));
     if what == what::LAUNCH && is_exit {
         listener.gate.leave();
         return;
@@ -111,7 +111,7 @@ unsafe extern "C" fn call(context: *mut c_void, is_exit: c_int, what: u32, param
         | what::GRAPH_LAUNCH
         | what::UNLOAD_MODULE
         | what::UNLOAD_LIBRARY => !is_exit,
-        _ => is_exit != Call::from_repr(what).is_some_and(Call::frees),
+        _ => is_exit != DriverCall::from_repr(what).is_some_and(DriverCall::frees),
     };
     if context == 0 || !is_time {
         return;
@@ -186,7 +186,7 @@ impl Listener {
         let Some(device) = self.device(state, context) else { return };
         // SAFETY: as the caller says.
         unsafe {
-            if let Some(known) = Call::from_repr(what) {
+            if let Some(known) = DriverCall::from_repr(what) {
                 calls::take(state, known, parameters, device);
                 return;
             }

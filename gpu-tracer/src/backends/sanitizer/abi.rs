@@ -1,7 +1,7 @@
 //! The parts of NVIDIA's headers that are used, of CUDA 13.0: `sanitizer_callbacks.h`, `sanitizer_patching.h`, `cuda.h`,
 //! `generated_cuda_meta.h`. `cargo xtask gpu` has the C compiler compare them with those headers (`device/abi.c`).
 
-use crate::events::calls::Call;
+use crate::events::calls::DriverCall;
 pub use crate::process::driver::Handle;
 use std::ffi::{c_char, c_int, c_void};
 
@@ -52,22 +52,22 @@ pub mod graphs {
 }
 
 /// `SANITIZER_CBID_DRIVER_API_…` of the calls that the tracer subscribes to.
-pub const DRIVER_CALLS: [(u32, Call); 15] = [
-    (301, Call::HostRegister),
-    (302, Call::HostUnregister),
-    (328, Call::IpcGet),
-    (329, Call::IpcOpen),
-    (330, Call::IpcClose),
-    (379, Call::HostRegister),
-    (549, Call::Create),
-    (551, Call::Map),
-    (552, Call::Unmap),
-    (554, Call::Export),
-    (555, Call::Import),
-    (565, Call::Retain),
-    (567, Call::IpcOpen),
-    (615, Call::PoolExport),
-    (616, Call::PoolImport),
+pub const DRIVER_CALLS: [(u32, DriverCall); 15] = [
+    (301, DriverCall::HostRegister),
+    (302, DriverCall::HostUnregister),
+    (328, DriverCall::IpcGet),
+    (329, DriverCall::IpcOpen),
+    (330, DriverCall::IpcClose),
+    (379, DriverCall::HostRegister),
+    (549, DriverCall::Create),
+    (551, DriverCall::Map),
+    (552, DriverCall::Unmap),
+    (554, DriverCall::Export),
+    (555, DriverCall::Import),
+    (565, DriverCall::Retain),
+    (567, DriverCall::IpcOpen),
+    (615, DriverCall::PoolExport),
+    (616, DriverCall::PoolImport),
 ];
 
 /// `Sanitizer_ResourceMemoryFlags`

@@ -7,7 +7,7 @@ const NT_GNU_BUILD_ID: u32 = 3;
 
 /// The place of code in its file.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct CodeLocation {
     /// The whole path.
     pub file: String,
     /// As the file has it, wherever it is loaded.
@@ -18,11 +18,11 @@ pub struct Place {
 
 struct Search {
     address: u64,
-    found: Option<Place>,
+    found: Option<CodeLocation>,
 }
 
 /// The file that an address of code comes from.
-pub fn place(address: usize) -> Option<Place> {
+pub fn place(address: usize) -> Option<CodeLocation> {
     let mut search = Search { address: address as u64, found: None };
     // SAFETY: the function is called before this returns, with the pointer that it expects.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
@@ -50,7 +50,7 @@ extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_v
         return 0;
     }
     let build_id = notes(info.dlpi_addr, headers).find_map(build_id).unwrap_or_default();
-    search.found = Some(Place { file: path(info.dlpi_name), address, build_id });
+    search.found = Some(CodeLocation { file: path(info.dlpi_name), address, build_id });
     1
 }
 

@@ -3,7 +3,7 @@
 use super::driver::Stream;
 use super::nccl::{DataType, NcclComm, SUM, communicator, functions, must};
 use crate::agree::{Failed, agree};
-use crate::border::{Memory, Part};
+use crate::border::{Memory, RankMessage};
 use crate::collective::{Buffers, own};
 use crate::waiting::Waiting;
 use mpi::topology::SimpleCommunicator;
@@ -17,7 +17,7 @@ use std::os::raw::{c_int, c_void};
 /// The messages of a step by `ncclSend` and `ncclRecv`, in one group.
 pub struct NcclMessages {
     communicator: NcclComm,
-    parts: Vec<(Part, *mut c_void)>,
+    parts: Vec<(RankMessage, *mut c_void)>,
     stream: Stream,
     waiting: Waiting,
 }
@@ -37,7 +37,7 @@ impl NcclMessages {
         world: &SimpleCommunicator,
         pattern: &Pattern,
         communicator: NcclComm,
-        parts: &[Part],
+        parts: &[RankMessage],
         arena: &Memory,
     ) -> Result<Self, String> {
         Ok(NcclMessages {
@@ -56,7 +56,7 @@ impl NcclMessages {
         // it outlives the carrier. No other message of the step writes there (`Pattern::check`).
         unsafe {
             must("ncclGroupStart", (nccl.group_start)());
-            for &(Part { peer, is_source, bytes, .. }, address) in &self.parts {
+            for &(RankMessage { peer, is_source, bytes, .. }, address) in &self.parts {
                 let bytes = bytes as usize;
                 match is_source {
                     true => {

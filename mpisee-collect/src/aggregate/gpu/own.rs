@@ -2,7 +2,7 @@
 
 use super::super::sums::{Spread, merge_equal_keys};
 use super::{Code, Detail, GpuSums, Key, Line, Note, Sum};
-use crate::gpu::Part;
+use crate::gpu::GpuRecord;
 use mpisee_profile::rows::{GpuRow, PeerDevice};
 use std::collections::BTreeMap;
 
@@ -12,31 +12,34 @@ const LEFT_OUT: &str = "copies between host and GPUs were counted, but are not i
 
 impl GpuSums {
     /// Of one rank, with the owners in its rows as far as they are known.
-    pub fn of(parts: &[Part]) -> GpuSums {
+    pub fn of(parts: &[GpuRecord]) -> GpuSums {
         let mut sums = GpuSums::default();
         let mut lines: BTreeMap<Code, Vec<(Key, Sum)>> = BTreeMap::new();
         let (mut notes, mut has_copies) = (Vec::new(), None);
         for part in parts {
             match part {
-                Part::Row(row, import) => {
+                GpuRecord::Row(row, import) => {
                     sums.orphans += u64::from(import.is_some());
                     let (code, key, sum) = own(row);
                     lines.entry(code).or_default().push((key, sum));
                 }
-                Part::Note { rank, text } => {
+                GpuRecord::Note { rank, text } => {
                     notes.push(((true, text.as_str().into()), Note { ranks: 1, first: *rank, accesses: 0 }));
                 }
-                Part::Lost { rank, accesses, why } => {
+                GpuRecord::Lost { rank, accesses, why } => {
                     notes.push((
                         (false, why.as_str().into()),
                         Note { ranks: 1, first: *rank, accesses: *accesses },
                     ));
                 }
-                Part::Binary(row) => {
+                GpuRecord::Binary(row) => {
                     sums.binaries.insert((row.file.clone(), row.build_id.clone()));
                 }
-                Part::Calls(_, copied) => has_copies = Some(copied.rank),
-                Part::Export { .. } | Part::Device(_) | Part::Pe { .. } | Part::Staged(..) => {}
+                GpuRecord::Calls(_, copied) => has_copies = Some(copied.rank),
+                GpuRecord::Export { .. }
+                | GpuRecord::Device(_)
+                | GpuRecord::Pe { .. }
+                | GpuRecord::Staged(..) => {}
             }
         }
         if let Some(first) = has_copies {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub fn quota() -> Option<NonZero<u64>> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let of_place = |place: Place| {
+    let of_place = |place: GroupFolder| {
         let above = place.folder.ancestors().take_while(|folder| folder.starts_with(&place.mount));
         above.filter_map(|folder| place.version.quota(folder)).min()
     };
@@ -47,7 +47,7 @@ fn thousandths(quota_us: &str, period_us: &str) -> Option<u64> {
 
 /// A folder that shows the process's group.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct GroupFolder {
     version: Version,
     /// Where the groups begin.
     mount: PathBuf,
@@ -55,7 +55,7 @@ struct Place {
 }
 
 /// The process's groups that may have a quota, from `/proc/PID/cgroup` and `/proc/PID/mountinfo`.
-fn places(groups: &str, mounts: &str) -> Vec<Place> {
+fn places(groups: &str, mounts: &str) -> Vec<GroupFolder> {
     let group = |version: Version| {
         groups.lines().find_map(|line| {
             let [_, controllers, path] = *line.splitn(3, ':').collect::<Vec<_>>() else { return None };
@@ -79,7 +79,7 @@ fn places(groups: &str, mounts: &str) -> Vec<Place> {
         // A container may see its own group as the root, or as a path that begins above what is mounted.
         let below = Path::new(group(version)?).strip_prefix(root).ok();
         let below = below.filter(|path| !path.iter().any(|part| part == "..")).unwrap_or(Path::new(""));
-        Some(Place { version, mount: mount.to_owned(), folder: mount.join(below) })
+        Some(GroupFolder { version, mount: mount.to_owned(), folder: mount.join(below) })
     };
     mounts.lines().filter_map(place).collect()
 }

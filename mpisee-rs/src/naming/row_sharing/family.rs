@@ -1,10 +1,10 @@
 //! Families of communicators that are alike, and may share a row.
 
 use crate::mpi::abi::Comm;
-use crate::mpi::topology::{Kind, Topology};
+use crate::mpi::topology::{Topology, TopologyKind};
 use crate::naming::creation_kind::TopologyFrom;
-use crate::naming::membership::Members;
-use crate::naming::{CreationKind, Number};
+use crate::naming::membership::Groups;
+use crate::naming::{CreationKind, Ordinals};
 use mpisee_profile::segment::log::Created;
 use mpisee_profile::{CommId, CommRank};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ pub struct NewCommunicator {
     /// Its handle; while the choice comes before it, as with `MPI_Comm_idup`, that of the parent.
     pub comm: Comm,
     pub kind: CreationKind,
-    pub number: Number,
+    pub number: Ordinals,
     /// The log record, but for its number.
     pub created: Created,
-    pub members: Arc<Members>,
+    pub members: Arc<Groups>,
     pub topology: Option<Topology>,
 }
 
@@ -41,7 +41,7 @@ impl NewCommunicator {
 
 /// Properties of communicators that are alike. Every member of one was part of all the others.
 #[derive(PartialEq, Eq, Hash)]
-pub struct FamilyKey {
+pub struct SiblingCount {
     /// The row of the parent.
     parent: Option<CommId>,
     operation: u32,
@@ -65,12 +65,13 @@ pub struct Family {
     pub row: Option<CommId>,
 }
 
-impl FamilyKey {
-    pub fn of(new: &NewCommunicator) -> FamilyKey {
+impl SiblingCount {
+    pub fn of(new: &NewCommunicator) -> SiblingCount {
         let Created { parent, operation, r, reorder, code, .. } = new.created;
         // Of a distributed graph each process has its own degrees.
-        let is_known_to_all = matches!(new.kind.topology, TopologyFrom::Call(Kind::Cart | Kind::Graph));
-        FamilyKey {
+        let is_known_to_all =
+            matches!(new.kind.topology, TopologyFrom::Call(TopologyKind::Cart | TopologyKind::Graph));
+        SiblingCount {
             parent,
             operation,
             r,

@@ -4,7 +4,7 @@
 //! calling thread before others. Only the owner (communicator and kind) is kept of them.
 
 use super::entries::{ByVariable, Entries};
-use super::{Kind, Owner};
+use super::{Owner, RequestKind};
 use crate::state::world;
 use mpisee_profile::CommId;
 use std::cell::UnsafeCell;
@@ -197,7 +197,7 @@ impl AliasedHandles {
     }
 
     /// Changes what the request in `variable` stands for.
-    pub fn change_kind(&self, key: u64, variable: usize, kind: Kind) {
+    pub fn change_kind(&self, key: u64, variable: usize, kind: RequestKind) {
         self.move_to_entries();
         self.with(|entries| {
             if let Some(at) = entries.find(key, variable, self.thread(), None) {
@@ -220,7 +220,7 @@ mod tests {
     fn of(communicator: u32) -> Owner {
         Owner {
             communicator: CommId::new(communicator),
-            kind: Kind::Send,
+            kind: RequestKind::Send,
             peer: 0,
             active: true,
             recorded: true,

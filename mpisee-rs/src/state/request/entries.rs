@@ -1,7 +1,7 @@
 //! Open requests with shared handles, in two orders: those of each handle by age, and in chains by handle and variable, the
 //! youngest first.
 
-use super::{Kind, Owner};
+use super::{Owner, RequestKind};
 use mpisee_profile::CommId;
 
 /// "No entry".
@@ -32,7 +32,7 @@ impl ByVariable {
         variable: 0,
         owner: Owner {
             communicator: CommId::NONE,
-            kind: Kind::Send,
+            kind: RequestKind::Send,
             peer: 0,
             active: false,
             recorded: false,

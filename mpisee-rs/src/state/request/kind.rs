@@ -6,7 +6,7 @@ use mpisee_profile::segment::awaited::{self, first};
 /// The operation of a request. The first ones have the numbers of [`awaited::first`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum RequestKind {
     /// A send; its bytes were counted when it started.
     Send = first::SEND as u8,
     /// A receive; its bytes are known when it completes.
@@ -25,7 +25,7 @@ pub enum Kind {
     Local,
 }
 
-impl Kind {
+impl RequestKind {
     /// As the segment has the first request of a completion, with its peer.
     #[inline(always)]
     pub fn awaited(self, peer: i32) -> u64 {
@@ -35,27 +35,30 @@ impl Kind {
     /// Returns whether the completion has more to record than its own time.
     #[inline]
     pub fn has_more_to_record(self) -> bool {
-        !matches!(self, Kind::Send | Kind::Collective | Kind::Access | Kind::Local)
+        !matches!(
+            self,
+            RequestKind::Send | RequestKind::Collective | RequestKind::Access | RequestKind::Local
+        )
     }
 
     /// The sends, receives and collective operations that it is; a message to or from `peer`.
     pub fn operations(self, peer: i32) -> u32 {
         match self {
-            Kind::Send | Kind::Receive if peer == constant::PROC_NULL => 0,
-            Kind::Send | Kind::Receive | Kind::Collective => 1,
-            Kind::SendReceive => 2,
-            Kind::Access | Kind::Transfer | Kind::Duplication | Kind::Local => 0,
+            RequestKind::Send | RequestKind::Receive if peer == constant::PROC_NULL => 0,
+            RequestKind::Send | RequestKind::Receive | RequestKind::Collective => 1,
+            RequestKind::SendReceive => 2,
+            RequestKind::Access | RequestKind::Transfer | RequestKind::Duplication | RequestKind::Local => 0,
         }
     }
 
     /// Returns whether a message comes with it.
     pub fn is_receive(self) -> bool {
-        matches!(self, Kind::Receive | Kind::SendReceive)
+        matches!(self, RequestKind::Receive | RequestKind::SendReceive)
     }
 
     /// Returns whether the byte count is known only from the status of the completion.
     #[inline]
     pub fn bytes_come_from_status(self) -> bool {
-        matches!(self, Kind::Receive | Kind::SendReceive | Kind::Transfer)
+        matches!(self, RequestKind::Receive | RequestKind::SendReceive | RequestKind::Transfer)
     }
 }

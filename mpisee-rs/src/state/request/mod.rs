@@ -4,8 +4,8 @@ use super::call_sample::CallSample;
 use crate::mpi::abi::{self, Request};
 use crate::mpi::argument::HandlePtr;
 use crate::state::world;
-use crate::storage::table::{Found, Table};
-use mpisee_profile::segment::{Key, OperationAtSite};
+use crate::storage::table::{EntryRef, Table};
+use mpisee_profile::segment::{OperationAtSite, SlotKey};
 use mpisee_profile::{CommId, Operation, RegionId, Ticks};
 use std::hint::black_box;
 
@@ -16,7 +16,7 @@ mod kind;
 mod tests;
 
 use aliased::AliasedHandles;
-pub use kind::Kind;
+pub use kind::RequestKind;
 
 /// Address of a request whose variable is not known.
 const NO_VARIABLE: usize = 0;
@@ -25,7 +25,7 @@ const NO_VARIABLE: usize = 0;
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub struct RequestState {
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// The call that started it, as it was counted; of a persistent request, that of its last start.
     pub sample: CallSample,
     /// The bytes of its message, or, of a receive, the room for it.
@@ -59,18 +59,18 @@ pub struct RequestState {
 
 /// The origin of a request, beside its sample.
 #[derive(Clone, Copy)]
-pub struct Started {
-    pub kind: Kind,
+pub struct RequestOrigin {
+    pub kind: RequestKind,
     /// As [`RequestState::peer`].
     pub peer: i32,
     /// As [`RequestState::cached`].
     pub cached: u8,
 }
 
-impl Started {
+impl RequestOrigin {
     /// By a call that is not cached; the number is that of any.
-    pub fn new(kind: Kind, peer: i32) -> Started {
-        Started { kind, peer, cached: 0 }
+    pub fn new(kind: RequestKind, peer: i32) -> RequestOrigin {
+        RequestOrigin { kind, peer, cached: 0 }
     }
 }
 
@@ -79,7 +79,7 @@ impl Started {
 pub struct Owner {
     /// The communicator.
     pub communicator: CommId,
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// As [`RequestState::peer`].
     pub peer: i32,
     /// As [`RequestState::active`].
@@ -93,7 +93,7 @@ pub struct Owner {
 impl Owner {
     /// The number of the `MPI_Comm_idup` that the request stands for.
     pub fn duplication(&self) -> Option<u32> {
-        (self.kind == Kind::Duplication).then_some(self.peer as u32)
+        (self.kind == RequestKind::Duplication).then_some(self.peer as u32)
     }
 
     /// Returns whether its completion has nothing to count but its own time.
@@ -111,15 +111,15 @@ pub enum RequestRef {
     /// Not in the table: no recorded call started the request.
     Unknown,
     /// One in the table.
-    Known(Known),
+    Known(ActiveRequest),
     /// A handle shared by several open requests; they are distinguished by the address of the program's variable.
     Aliased(u64, usize),
 }
 
 /// An active request in the table.
 #[derive(Clone, Copy)]
-pub struct Known {
-    found: Found<RequestState>,
+pub struct ActiveRequest {
+    found: EntryRef<RequestState>,
     /// True if its completion needs the status.
     pub needs_status: bool,
     /// As [`RequestState::persistent`].
@@ -170,10 +170,10 @@ impl Requests {
         const NO_REQUEST: u64 = 1;
         let operation = OperationAtSite::of(Operation::Irecv);
         let sample = CallSample::new(CommId::WORLD, RegionId::OUTSIDE, operation, 0, 0, Ticks::ZERO);
-        let make = || RequestState::once(Kind::Receive, sample, 0);
+        let make = || RequestState::once(RequestKind::Receive, sample, 0);
         let _ = self.table.insert_new(NO_REQUEST, make) || self.table.insert_with(NO_REQUEST, make);
         let Some(found) = self.table.find(NO_REQUEST) else { return };
-        let known = Known { found, needs_status: true, persistent: false };
+        let known = ActiveRequest { found, needs_status: true, persistent: false };
         black_box(self.complete(&known, None, |started| started.recorded));
     }
 
@@ -197,7 +197,7 @@ impl Requests {
     pub unsafe fn add(
         &self,
         variable: HandlePtr<Request>,
-        started: Started,
+        started: RequestOrigin,
         CallSample { key, bytes, ticks }: CallSample,
         message: u64,
     ) {
@@ -216,8 +216,8 @@ impl Requests {
     fn add_once(
         &self,
         request: Request,
-        Started { kind, peer, cached }: Started,
-        key: Key,
+        RequestOrigin { kind, peer, cached }: RequestOrigin,
+        key: SlotKey,
         bytes: u64,
         ticks: Ticks,
         message: u64,
@@ -234,7 +234,15 @@ impl Requests {
             self.table.insert_new(handle, make)
         };
         if !is_added {
-            self.add_slowly(request, Started { kind, peer, cached }, key, bytes, ticks, message, variable);
+            self.add_slowly(
+                request,
+                RequestOrigin { kind, peer, cached },
+                key,
+                bytes,
+                ticks,
+                message,
+                variable,
+            );
         }
     }
 
@@ -245,8 +253,8 @@ impl Requests {
     fn add_slowly(
         &self,
         request: Request,
-        Started { kind, peer, cached }: Started,
-        key: Key,
+        RequestOrigin { kind, peer, cached }: RequestOrigin,
+        key: SlotKey,
         bytes: u64,
         ticks: Ticks,
         message: u64,
@@ -299,7 +307,7 @@ impl Requests {
 
     /// Looks up the request in `variable` without removing it: a test may leave it open.
     #[inline(always)]
-    pub fn given(&self, request: Request, variable: HandlePtr<Request>, null: Request) -> RequestRef {
+    pub fn look_up(&self, request: Request, variable: HandlePtr<Request>, null: Request) -> RequestRef {
         let key = abi::bits(request);
         if key == abi::bits(null) {
             return RequestRef::Nothing;
@@ -313,7 +321,7 @@ impl Requests {
             return RequestRef::Nothing;
         }
         let needs_status = started.needs_status();
-        RequestRef::Known(Known { found, needs_status, persistent: started.persistent })
+        RequestRef::Known(ActiveRequest { found, needs_status, persistent: started.persistent })
     }
 
     /// The request in `variable`, its communicator, and what it is ([`Kind::awaited`]), if it is active, counted, not persistent, and was
@@ -342,7 +350,8 @@ impl Requests {
             && !started.persistent
             && !started.cancelled
             && started.unfinished == 0;
-        let known = Known { found, needs_status: started.kind.bytes_come_from_status(), persistent: false };
+        let known =
+            ActiveRequest { found, needs_status: started.kind.bytes_come_from_status(), persistent: false };
         let awaited = started.kind.awaited(started.peer);
         is_simple.then_some((RequestRef::Known(known), started.sample.communicator(), awaited))
     }
@@ -378,7 +387,7 @@ impl Requests {
     }
 
     /// The persistent request with this handle, active or not.
-    pub fn persistent(&self, request: Request) -> Option<(Found<RequestState>, RequestState)> {
+    pub fn persistent(&self, request: Request) -> Option<(EntryRef<RequestState>, RequestState)> {
         let found = self.table.find(abi::bits(request))?;
         let started = self.table.value(&found);
         started.persistent.then_some((found, started))
@@ -394,7 +403,7 @@ impl Requests {
     }
 
     /// Replaces the entry of an open request.
-    pub fn change(&self, found: &Found<RequestState>, started: RequestState) {
+    pub fn change(&self, found: &EntryRef<RequestState>, started: RequestState) {
         self.table.replace_found(found, started);
     }
 
@@ -412,7 +421,7 @@ impl Requests {
     }
 
     /// The application asked to cancel a request.
-    pub fn cancel(&self, known: &Known) {
+    pub fn cancel(&self, known: &ActiveRequest) {
         self.change(&known.found, RequestState { cancelled: true, ..self.table.value(&known.found) });
     }
 
@@ -420,7 +429,7 @@ impl Requests {
     pub fn unrecorded(&self, given: &RequestRef) -> Option<RequestState> {
         let RequestRef::Known(known) = given else { return None };
         Some(self.table.value(&known.found))
-            .filter(|started| known.needs_status || started.kind == Kind::Duplication)
+            .filter(|started| known.needs_status || started.kind == RequestKind::Duplication)
     }
 
     /// `MPI_Request_get_status` has reported to the application that a request is complete.
@@ -432,7 +441,7 @@ impl Requests {
     }
 
     /// A request may have failed.
-    pub fn doubt(&self, known: &Known) {
+    pub fn doubt(&self, known: &ActiveRequest) {
         self.change(&known.found, RequestState { doubtful: true, ..self.table.value(&known.found) });
     }
 
@@ -447,9 +456,11 @@ impl Requests {
         match given {
             RequestRef::Known(known) => {
                 let started = self.table.value(&known.found);
-                self.change(&known.found, RequestState { kind: Kind::Collective, ..started });
+                self.change(&known.found, RequestState { kind: RequestKind::Collective, ..started });
             }
-            RequestRef::Aliased(key, variable) => self.aliased.change_kind(*key, *variable, Kind::Collective),
+            RequestRef::Aliased(key, variable) => {
+                self.aliased.change_kind(*key, *variable, RequestKind::Collective)
+            }
             RequestRef::Nothing | RequestRef::Unknown => {}
         }
     }
@@ -458,7 +469,7 @@ impl Requests {
     #[inline(always)]
     pub fn complete<R>(
         &self,
-        known: &Known,
+        known: &ActiveRequest,
         kept: Option<&RequestState>,
         settle: impl FnOnce(&RequestState) -> R,
     ) -> R {
@@ -547,12 +558,12 @@ impl RequestState {
 
     /// Returns whether it is a send and a receive in one.
     pub fn is_combined(&self) -> bool {
-        self.kind == Kind::SendReceive
+        self.kind == RequestKind::SendReceive
     }
 
     /// A request that its completion frees; `message` is the size of its message or of its receive buffer.
     #[inline(always)]
-    pub fn once(kind: Kind, sample: CallSample, message: u64) -> Self {
+    pub fn once(kind: RequestKind, sample: CallSample, message: u64) -> Self {
         RequestState {
             kind,
             sample,
@@ -573,7 +584,7 @@ impl RequestState {
     }
 
     /// A persistent request; each start contributes `at_start` bytes.
-    pub fn persistent(kind: Kind, template: CallSample, message: u64, at_start: u64) -> Self {
+    pub fn persistent(kind: RequestKind, template: CallSample, message: u64, at_start: u64) -> Self {
         RequestState {
             at_start,
             persistent: true,

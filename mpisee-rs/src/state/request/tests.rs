@@ -18,7 +18,7 @@ fn receive(communicator: CommId) -> RequestState {
         0,
         Ticks::new(5),
     );
-    RequestState::once(Kind::Receive, sample, 4001)
+    RequestState::once(RequestKind::Receive, sample, 4001)
 }
 
 fn add(requests: &Requests, handle: &Request, started: RequestState) {
@@ -28,7 +28,7 @@ fn add(requests: &Requests, handle: &Request, started: RequestState) {
             requests.add_persistent(HandlePtr::c(handle), started);
         } else {
             {
-                let by = Started::new(started.kind, started.peer);
+                let by = RequestOrigin::new(started.kind, started.peer);
                 requests.add(HandlePtr::c(handle), by, started.sample, started.message);
             }
         }
@@ -36,7 +36,7 @@ fn add(requests: &Requests, handle: &Request, started: RequestState) {
 }
 
 fn given(requests: &Requests, handle: &Request) -> RequestRef {
-    requests.given(*handle, HandlePtr::c(handle), null())
+    requests.look_up(*handle, HandlePtr::c(handle), null())
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_persistent_request_stays_and_is_nothing_between_its_starts() {
         0,
         Ticks::ZERO,
     );
-    add(&requests, &handle, RequestState::persistent(Kind::Send, template, 64, 64));
+    add(&requests, &handle, RequestState::persistent(RequestKind::Send, template, 64, 64));
     for _ in 0..2 {
         assert!(matches!(given(&requests, &handle), RequestRef::Nothing));
         let (found, state) = requests.persistent(handle).expect("it stays");
@@ -93,7 +93,7 @@ fn a_cancelled_send_needs_its_status() {
         64,
         Ticks::ZERO,
     );
-    add(&requests, &handle, RequestState::once(Kind::Send, sample, 64));
+    add(&requests, &handle, RequestState::once(RequestKind::Send, sample, 64));
     let RequestRef::Known(known) = given(&requests, &handle) else { panic!("it is open") };
     assert!(!known.needs_status);
     requests.cancel(&known);
@@ -119,7 +119,11 @@ fn a_duplication_that_was_entered_is_a_plain_collective() {
         0,
         Ticks::ZERO,
     );
-    add(&requests, &handle, RequestState { peer: 9, ..RequestState::once(Kind::Duplication, sample, 0) });
+    add(
+        &requests,
+        &handle,
+        RequestState { peer: 9, ..RequestState::once(RequestKind::Duplication, sample, 0) },
+    );
     let open = given(&requests, &handle);
     assert_eq!(requests.duplication(&open), Some(9));
     requests.duplicated(&open);

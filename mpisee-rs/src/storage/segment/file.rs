@@ -29,7 +29,7 @@ pub struct SharedFile {
 /// A place in the library's own data for the segment's first extent: beside what each call reads, and at an address that the code
 /// knows, so that it can be asked for in advance.
 #[derive(Clone, Copy)]
-pub struct Place(*mut u8);
+pub struct FirstExtent(*mut u8);
 
 /// Aligned to pages of any size.
 #[cfg_attr(target_arch = "x86_64", repr(align(4096)))]
@@ -41,12 +41,12 @@ unsafe impl Sync for Memory {}
 
 static MEMORY: Memory = Memory(UnsafeCell::new([0; GRANULE]));
 
-impl Place {
+impl FirstExtent {
     /// The place for an extent; `None` if it does not fit there, or after the first time.
-    pub fn of(from: usize, bytes: usize) -> Option<Place> {
+    pub fn of(from: usize, bytes: usize) -> Option<FirstExtent> {
         static IS_TAKEN: AtomicBool = AtomicBool::new(false);
         let is_first = from == 0 && bytes == GRANULE && !IS_TAKEN.swap(true, Ordering::Relaxed);
-        is_first.then(|| Place(MEMORY.0.get().cast()))
+        is_first.then(|| FirstExtent(MEMORY.0.get().cast()))
     }
 
     /// The address of a byte of it.
@@ -91,7 +91,7 @@ impl SharedFile {
     /// Reserves `from..to` in the file and maps it. The file is opened anew each time: a descriptor that is
     /// kept may be closed by the application, which closes all there are, and then stand for a file of its own.
     /// It is mapped at `place`, or wherever the kernel puts it.
-    pub fn map(&self, from: usize, to: usize, place: Option<Place>) -> Result<*mut u8, Refusal> {
+    pub fn map(&self, from: usize, to: usize, place: Option<FirstExtent>) -> Result<*mut u8, Refusal> {
         // Until the file is closed: that may end a thread that is to be cancelled, as opening it may.
         let _not_cancelled = NotCancelled::new();
         let file = self.reserve(from, to).map_err(Refusal::File)?;
@@ -143,11 +143,17 @@ impl SharedFile {
 }
 
 /// Maps anonymous memory, initially zero, at `place`, or wherever the kernel puts it.
-pub fn map_private(bytes: usize, place: Option<Place>) -> io::Result<*mut u8> {
+pub fn map_private(bytes: usize, place: Option<FirstExtent>) -> io::Result<*mut u8> {
     map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, place, -1, 0)
 }
 
-fn map(bytes: usize, kind: c_int, place: Option<Place>, file: c_int, offset: usize) -> io::Result<*mut u8> {
+fn map(
+    bytes: usize,
+    kind: c_int,
+    place: Option<FirstExtent>,
+    file: c_int,
+    offset: usize,
+) -> io::Result<*mut u8> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let (at, fixed) = place.map_or((ptr::null_mut(), 0), |place| (place.0.cast(), libc::MAP_FIXED));
     // SAFETY: a new mapping at an address of the kernel's choice, or in place of memory that nobody uses, see `Place::of`.

@@ -6,12 +6,12 @@ mod file;
 use crate::storage::patience::PatientMutex;
 use crate::storage::prefetch;
 use extents::{Extents, GRANULE, MOST_BYTES};
-use file::{Place, Refusal, SharedFile, create_file, limit_of, map_private};
+use file::{FirstExtent, Refusal, SharedFile, create_file, limit_of, map_private};
 use mpisee_profile::segment::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, SAMPLES, Slot,
 };
 use mpisee_profile::segment::log::Record;
-use mpisee_profile::segment::{Key, Source};
+use mpisee_profile::segment::{SlotKey, Source};
 use std::io;
 use std::path::Path;
 use std::ptr;
@@ -113,7 +113,7 @@ impl Segment {
     /// Asks for the first slot of the first thread, that of its call in progress, wherever the segment is one day.
     #[inline(always)]
     pub fn prefetch_first_slot() {
-        prefetch::data(Place::address(HEADER_BYTES + CHUNK_HEADER_BYTES));
+        prefetch::data(FirstExtent::address(HEADER_BYTES + CHUNK_HEADER_BYTES));
     }
 
     /// The header.
@@ -129,7 +129,7 @@ impl Segment {
     }
 
     /// A new chunk for samples of at least `words` words, of what `key` counts; `None` if there is no room.
-    pub fn samples(&self, key: Key, words: usize) -> Option<Words> {
+    pub fn samples(&self, key: SlotKey, words: usize) -> Option<Words> {
         let bytes = (CHUNK_HEADER_BYTES + words * 8).next_multiple_of(64);
         let mut growth = self.growth.lock()?;
         let chunk = self.chunk(&mut growth, SAMPLES, bytes, bytes)?;
@@ -336,7 +336,7 @@ impl Growth {
         if to > most_bytes() || !extents.make_room(from, to) {
             return Err(io::Error::from_raw_os_error(libc::ENOMEM));
         }
-        let place = Place::of(from, bytes);
+        let place = FirstExtent::of(from, bytes);
         let file = self.file.as_ref().filter(|_| self.full.is_none());
         let in_file = match file.map(|file| file.map(from, to, place)) {
             Some(Ok(base)) => Some(base),

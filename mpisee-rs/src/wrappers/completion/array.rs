@@ -1,10 +1,10 @@
 //! Calls on an array of requests: `MPI_Waitall`, `MPI_Testany` and their like.
 
 use super::few::Few;
-use super::settling::{self, Completion, given, is_refusal};
+use super::settling::{self, Completion, is_refusal, request_in};
 use crate::mpi::abi::{Request, STATUS_IGNORE, Status, constant, read_status};
 use crate::mpi::argument::{HandlePtr, Indices};
-use crate::recording::{Call, Recorder};
+use crate::recording::{RecordedCall, Recorder};
 use crate::state::request::{REQUESTS, RequestRef};
 use crate::state::scratch::Scratch;
 use crate::state::sites;
@@ -37,7 +37,7 @@ unsafe fn many(
     statuses: *mut Status,
     make: impl FnOnce(*mut Status) -> (c_int, Outcome),
 ) -> c_int {
-    let Some(call) = Call::if_completing() else { return make(statuses).0 };
+    let Some(call) = RecordedCall::if_completing() else { return make(statuses).0 };
     let mut few = Few::new();
     // SAFETY: the array has `count` requests, as MPI needs it.
     if !unsafe { few.look_up(call.request_null(), length(count, requests), requests) } {
@@ -73,7 +73,7 @@ unsafe fn many(
 /// The call has ended with `answer`, and left what `outcome` says.
 #[inline(never)]
 unsafe fn record_general(
-    call: &Call,
+    call: &RecordedCall,
     operation: Operation,
     few: &Few,
     answer: Answer,
@@ -94,7 +94,7 @@ unsafe fn record_general(
 /// As [`many`], for requests of which one is not simple.
 #[inline(never)]
 unsafe fn many_general(
-    call: &Call,
+    call: &RecordedCall,
     operation: Operation,
     count: c_int,
     requests: HandlePtr<Request>,
@@ -140,7 +140,7 @@ unsafe fn look_up(
     }
     let null = recorder.world.predefined.request_null;
     // SAFETY: the array has `count` requests.
-    scratch.given.extend((0..count).map(|index| unsafe { given(null, requests.at(index)) }));
+    scratch.given.extend((0..count).map(|index| unsafe { request_in(null, requests.at(index)) }));
     if REQUESTS.is_shared() {
         let Scratch { given, copies, .. } = scratch;
         copies.extend(given.iter().map(|given| REQUESTS.copy_if_shared(given)));

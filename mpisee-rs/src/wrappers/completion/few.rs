@@ -9,7 +9,7 @@ use crate::mpi::abi::{Request, STATUS_IGNORE, Status, read_status, received_byte
 use crate::mpi::argument::HandlePtr;
 use crate::recording::cached_counter::{CachedCounter, rarely};
 use crate::state::process;
-use crate::state::request::{Kind, REQUESTS, RequestRef, RequestState};
+use crate::state::request::{REQUESTS, RequestKind, RequestRef, RequestState};
 use crate::state::scratch::Scratch;
 use crate::state::thread::Thread;
 use mpisee_profile::segment::awaited;
@@ -204,7 +204,7 @@ pub unsafe fn complete(thread: &'static Thread, found: &RequestRef, status: *con
 #[inline(never)]
 #[unsafe(link_section = ".text.hot")]
 unsafe fn record(thread: &'static Thread, started: &RequestState, status: *const Status) {
-    if started.kind == Kind::Receive {
+    if started.kind == RequestKind::Receive {
         // SAFETY: the call has succeeded, and filled the status if the request needs one, as a receive does.
         let filled = unsafe { read_status(status) };
         if !received(thread, started, filled.MPI_SOURCE, received_bytes(&filled)) {

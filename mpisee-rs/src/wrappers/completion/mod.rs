@@ -13,7 +13,7 @@ use crate::generated::pmpi;
 use crate::mpi::abi::{Raw, Request, STATUS_IGNORE, Status, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::naming;
-use crate::recording::{Call, Recorder, streams, unfinished};
+use crate::recording::{RecordedCall, Recorder, streams, unfinished};
 use crate::state::request::REQUESTS;
 use crate::state::request::{Removed, RequestRef, RequestState};
 use crate::state::sites;
@@ -21,7 +21,7 @@ use crate::state::world;
 use array::{awaited_by, first_of, length};
 use mpisee_profile::segment::{NotSeen, awaited};
 use mpisee_profile::{Operation, Ticks};
-use settling::{Completion, freed, given, is_refusal, settle};
+use settling::{Completion, freed, is_refusal, request_in, settle};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::slice;
@@ -73,7 +73,9 @@ unsafe fn one(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> (c_int, bool),
 ) -> c_int {
-    let Some(call) = Call::if_completing().filter(|_| !request.is_null()) else { return make(status).0 };
+    let Some(call) = RecordedCall::if_completing().filter(|_| !request.is_null()) else {
+        return make(status).0;
+    };
     // SAFETY: the request is valid, the caller says.
     let Some((given, communicator, first)) = (unsafe { REQUESTS.find_simple(request) }) else {
         // SAFETY: as above.
@@ -103,7 +105,7 @@ unsafe fn one(
 #[cold]
 #[inline(never)]
 unsafe fn one_failed(
-    call: &Call,
+    call: &RecordedCall,
     operation: Operation,
     given: &RequestRef,
     variable: HandlePtr<Request>,
@@ -127,14 +129,14 @@ unsafe fn one_failed(
 /// As [`one`], for a request that is not simple.
 #[inline(never)]
 unsafe fn one_general(
-    call: &Call,
+    call: &RecordedCall,
     operation: Operation,
     request: HandlePtr<Request>,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> (c_int, bool),
 ) -> c_int {
     // SAFETY: the request is valid, the caller says.
-    let given = unsafe { given(call.request_null(), request) };
+    let given = unsafe { request_in(call.request_null(), request) };
     let kept = REQUESTS.copy_if_shared(&given);
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE && given.needs_status() { own.as_mut_ptr() } else { status };
@@ -186,9 +188,9 @@ pub unsafe fn request_get_status(
     flag: *const c_int,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::if_completing() else { return make() };
+    let Some(call) = RecordedCall::if_completing() else { return make() };
     // Where the application keeps it is unknown, since it was passed by value.
-    let given = REQUESTS.given(request.get(), HandlePtr::c(std::ptr::null()), call.request_null());
+    let given = REQUESTS.look_up(request.get(), HandlePtr::c(std::ptr::null()), call.request_null());
     let (operation, communicator) = (Operation::RequestGetStatus, REQUESTS.communicator_of(&given));
     let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
@@ -215,10 +217,10 @@ pub unsafe fn get_status_many(
     requests: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::if_completing() else { return make() };
+    let Some(call) = RecordedCall::if_completing() else { return make() };
     let count = length(count, requests);
     // SAFETY: the array has `count` requests.
-    let first = (count > 0).then(|| unsafe { given(call.request_null(), requests) });
+    let first = (count > 0).then(|| unsafe { request_in(call.request_null(), requests) });
     let (code, ticks) = call.time(operation, first_of(first.as_slice()), make);
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch();
@@ -228,7 +230,7 @@ pub unsafe fn get_status_many(
         for at in 0..count {
             // SAFETY: the array has `count` requests, which the call left as they were.
             let (handle, given) =
-                unsafe { (requests.at(at).handle(), given(call.request_null(), requests.at(at))) };
+                unsafe { (requests.at(at).handle(), request_in(call.request_null(), requests.at(at))) };
             if code == constant::SUCCESS {
                 enter_duplicate(recorder, handle, &given);
             }
@@ -257,9 +259,9 @@ fn enter_duplicate(recorder: &Recorder, request: Request, given: &RequestRef) {
 /// # Safety
 /// See [`wait`].
 pub unsafe fn request_free(request: HandlePtr<Request>, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(call) = Call::if_tracking().filter(|_| !request.is_null()) else { return make() };
+    let Some(call) = RecordedCall::if_tracking().filter(|_| !request.is_null()) else { return make() };
     // SAFETY: the request is valid, the caller says.
-    let (handle, given) = unsafe { (request.handle(), given(call.request_null(), request)) };
+    let (handle, given) = unsafe { (request.handle(), request_in(call.request_null(), request)) };
     // After the call, MPI cannot be queried for what a complete receive got, or whether a cancellation succeeded.
     let unrecorded = REQUESTS.unrecorded(&given);
     let unrecorded = unrecorded.filter(|it| it.seen_complete || it.cancelled || GET_STATUS_IS_SILENT);
@@ -312,9 +314,9 @@ fn status_of(request: Request) -> Option<Status> {
 /// # Safety
 /// See [`wait`].
 pub unsafe fn cancel(request: HandlePtr<Request>, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(call) = Call::if_tracking().filter(|_| !request.is_null()) else { return make() };
+    let Some(call) = RecordedCall::if_tracking().filter(|_| !request.is_null()) else { return make() };
     // SAFETY: the request is valid, the caller says.
-    let given = unsafe { given(call.request_null(), request) };
+    let given = unsafe { request_in(call.request_null(), request) };
     let (code, ticks) = call.time(Operation::Cancel, REQUESTS.communicator_of(&given), make);
     call.record(|recorder| {
         let Some(owner) = REQUESTS.owner(&given).filter(|owner| owner.recorded) else {

@@ -13,7 +13,7 @@ use crate::recording::streams;
 use crate::recording::unfinished::{self, CompletingCall};
 use crate::state::process;
 use crate::state::request::REQUESTS;
-use crate::state::request::{Kind, Owner, RequestRef, RequestState};
+use crate::state::request::{Owner, RequestKind, RequestRef, RequestState};
 use crate::state::scratch::{CommSet, Scratch};
 use crate::state::world;
 use crate::storage::sync::own_value;
@@ -130,7 +130,7 @@ impl Completion<'_> {
         if started.cancelled && status.is_some_and(was_cancelled) || self.finished.try_reserve(1).is_err() {
             return unfinished::forget(number);
         }
-        let is_receive = started.kind == Kind::Receive;
+        let is_receive = started.kind == RequestKind::Receive;
         // SAFETY: the operation completed and succeeded, and with it the call filled the status.
         let bytes = |status| received_bytes(&unsafe { read_status(status) });
         match status.filter(|_| is_receive).map(bytes) {
@@ -236,7 +236,7 @@ pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const
     let status = unsafe { read_status(status) };
     let bytes = received_bytes(&status);
     let sample = &started.sample;
-    if started.kind != Kind::Transfer {
+    if started.kind != RequestKind::Transfer {
         recorder.received(sample.communicator(), status.MPI_SOURCE, bytes);
     }
     // The bytes that the same call sent are in the sample already.
@@ -252,7 +252,7 @@ pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const
 /// As [`settle`], without a status.
 #[inline]
 fn settle_without_status(recorder: &Recorder, owner: &Owner) {
-    if owner.kind == Kind::SendReceive && !recorder.world.tells_of_combined_receives {
+    if owner.kind == RequestKind::SendReceive && !recorder.world.tells_of_combined_receives {
         world::not_seen(NotSeen::UntoldReceive);
     }
     if let Some(number) = owner.duplication() {
@@ -269,12 +269,12 @@ pub fn settle_failed(
     status: Option<*const Status>,
 ) {
     match started.kind {
-        Kind::Receive | Kind::SendReceive if is_truncation(error) => {
+        RequestKind::Receive | RequestKind::SendReceive if is_truncation(error) => {
             let status =
                 status.filter(|_| recorder.world.tells_of_combined_receives || !started.is_combined());
             count_truncated(recorder, started.sample.communicator(), status);
         }
-        Kind::Duplication => naming::abandon_duplication(started.peer as u32),
+        RequestKind::Duplication => naming::abandon_duplication(started.peer as u32),
         _ => {}
     }
 }
@@ -315,9 +315,9 @@ pub fn class_of(error: c_int) -> c_int {
 
 /// Subtracts the message of a cancelled send; for other kinds nothing was counted. The numbers of later messages are unknown.
 fn settle_cancelled(recorder: &Recorder, started: &RequestState) {
-    let end = if started.kind == Kind::Send { End::Sent } else { End::Received };
+    let end = if started.kind == RequestKind::Send { End::Sent } else { End::Received };
     streams::unorder(started.sample.communicator(), end, CommRank::from_mpi(started.peer));
-    if started.kind == Kind::Send {
+    if started.kind == RequestKind::Send {
         let (communicator, nothing) = (started.sample.communicator(), 0u64.wrapping_sub(started.message));
         recorder.sent(communicator, started.peer, 1u64.wrapping_neg(), nothing);
         recorder.add_bytes(&started.sample, nothing);
@@ -350,9 +350,9 @@ pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, en
 /// # Safety
 /// `variable` holds a request.
 #[inline(always)]
-pub unsafe fn given(null: Request, variable: HandlePtr<Request>) -> RequestRef {
+pub unsafe fn request_in(null: Request, variable: HandlePtr<Request>) -> RequestRef {
     // SAFETY: there is a request in the variable.
-    REQUESTS.given(unsafe { variable.handle() }, variable, null)
+    REQUESTS.look_up(unsafe { variable.handle() }, variable, null)
 }
 
 #[cfg(test)]

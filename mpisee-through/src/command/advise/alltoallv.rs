@@ -3,7 +3,7 @@
 //! Section IV-C of the mpisee paper found by hand that another algorithm of Open MPI made the program faster on
 //! communicators of 256 processes alone. Whether one does has to be measured: `mpisee-bench tune`.
 
-use super::facts::{Facts, Family, Used};
+use super::facts::{Facts, FamilyFacts, Used};
 use super::finding::{Finding, percent};
 use crate::units::{count, human_bytes};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ struct OfSize<'f> {
     time_s: f64,
 }
 
-fn by_size<'f>(families: &[Family<'f>], facts: &Facts<'_>) -> BTreeMap<u32, OfSize<'f>> {
+fn by_size<'f>(families: &[FamilyFacts<'f>], facts: &Facts<'_>) -> BTreeMap<u32, OfSize<'f>> {
     let mut sizes: BTreeMap<u32, OfSize<'f>> = BTreeMap::new();
     for family in families {
         for comm in family.comms.iter().filter(|comm| comm.size() > 1) {
@@ -69,7 +69,7 @@ pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
             about,
         }
     };
-    let families: Vec<Family<'_>> = facts.families().collect();
+    let families: Vec<FamilyFacts<'_>> = facts.families().collect();
     by_size(&families, facts).into_iter().map(finding).collect()
 }
 

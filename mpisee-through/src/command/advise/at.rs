@@ -1,6 +1,6 @@
 //! Where in the program the calls are made that a finding is about, as far as most of them are made at one place.
 
-use super::facts::{Facts, Family};
+use super::facts::{Facts, FamilyFacts};
 use super::finding::percent;
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ enum Of {
 }
 
 /// `, 92.0 % of it in step at solver.c:301`, of the time in an operation on a family.
-pub fn of_it(facts: &Facts<'_>, family: &Family<'_>, call: &str) -> String {
+pub fn of_it(facts: &Facts<'_>, family: &FamilyFacts<'_>, call: &str) -> String {
     let said = |(share, place): (f64, String)| match share >= ALL {
         true => format!(", all of it in {place}"),
         false => format!(", {} of it in {place}", percent(share)),
@@ -26,7 +26,7 @@ pub fn of_it(facts: &Facts<'_>, family: &Family<'_>, call: &str) -> String {
 }
 
 /// ` 92.0 % of that time is in step at solver.c:301.`, of operations on a family.
-pub fn of_time(facts: &Facts<'_>, family: &Family<'_>, is_one: impl Fn(&str) -> bool) -> String {
+pub fn of_time(facts: &Facts<'_>, family: &FamilyFacts<'_>, is_one: impl Fn(&str) -> bool) -> String {
     let said = |(share, place): (f64, String)| match share >= ALL {
         true => format!(" All of that time is in {place}."),
         false => format!(" {} of that time is in {place}.", percent(share)),
@@ -37,7 +37,7 @@ pub fn of_time(facts: &Facts<'_>, family: &Family<'_>, is_one: impl Fn(&str) -> 
 /// ` 92.0 % of the tests are made in step at solver.c:301.`, of operations on a family.
 pub fn of_calls(
     facts: &Facts<'_>,
-    family: &Family<'_>,
+    family: &FamilyFacts<'_>,
     nouns: &str,
     is_one: impl Fn(&str) -> bool,
 ) -> String {
@@ -51,7 +51,7 @@ pub fn of_calls(
 /// The place that has most of it, with its share.
 fn main(
     facts: &Facts<'_>,
-    family: &Family<'_>,
+    family: &FamilyFacts<'_>,
     of: Of,
     is_one: impl Fn(&str) -> bool,
 ) -> Option<(f64, String)> {

@@ -6,7 +6,7 @@
 //! numbers the sample has some whole pairs.
 
 use super::at;
-use super::facts::{Comm, Facts, Family};
+use super::facts::{Comm, Facts, FamilyFacts};
 use super::finding::{Finding, percent};
 use super::waiting;
 use crate::scan::{self, Arrival, BadField, Fold};
@@ -80,7 +80,8 @@ type Counts = HashMap<(String, String, u32), [u64; 2]>;
 
 /// Barriers that the next collective makes needless.
 pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
-    let families: Vec<Family<'_>> = facts.families().filter(|family| is_candidate(facts, family)).collect();
+    let families: Vec<FamilyFacts<'_>> =
+        facts.families().filter(|family| is_candidate(facts, family)).collect();
     if families.is_empty() || facts.waits.is_none() {
         return Vec::new();
     }
@@ -90,7 +91,7 @@ pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
     families.iter().filter_map(|family| finding(facts, family, &sampled, &counts)).collect()
 }
 
-fn is_candidate(facts: &Facts<'_>, family: &Family<'_>) -> bool {
+fn is_candidate(facts: &Facts<'_>, family: &FamilyFacts<'_>) -> bool {
     let barriers_s = family.call(BARRIER).map_or(0.0, |used| used.time_s);
     facts.share_of_run(barriers_s) >= OF_RUN && SYNCHRONISING.iter().any(|call| family.call(call).is_some())
 }
@@ -226,7 +227,7 @@ fn stays<'s>(
 
 fn finding(
     facts: &Facts<'_>,
-    family: &Family<'_>,
+    family: &FamilyFacts<'_>,
     sampled: &BarrierSamples,
     counts: &Counts,
 ) -> Option<Finding> {

@@ -1,9 +1,9 @@
 //! Rules about how communicators are made: too often, never freed, not reordered.
 
-use super::facts::{Comm, Facts, Family};
+use super::facts::{Comm, Facts, FamilyFacts};
 use super::finding::{Finding, percent};
 use crate::units::{count, count_of, natural_order, time};
-use mpisee_profile::comm_name::{CommName, Part, creation};
+use mpisee_profile::comm_name::{CommName, Sibling, creation};
 use mpisee_profile::rows::CommRow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,7 +123,7 @@ struct InOrder<'f> {
 
 /// Topologies over several nodes that allowed reordering, and whose ranks are in the order of the parent's.
 pub fn reorder(facts: &Facts<'_>) -> Vec<Finding> {
-    let finding = |family: Family<'_>| {
+    let finding = |family: FamilyFacts<'_>| {
         let found: Vec<InOrder<'_>> =
             family.comms.iter().filter_map(|comm| in_order(facts, comm.row?)).collect();
         let InOrder { row, .. } = found.first()?;
@@ -162,7 +162,7 @@ fn in_order<'f>(facts: &'f Facts<'_>, row: &'f CommRow) -> Option<InOrder<'f>> {
     let parts = facts.comms.values().filter_map(|part| part.row).filter(|part| part.parent == row.comm);
     let parts: Vec<(u32, Option<u32>)> = parts
         .filter_map(|part| {
-            let Part::Rank(number) = part.comm.parse::<CommName>().ok()?.part()? else { return None };
+            let Sibling::Rank(number) = part.comm.parse::<CommName>().ok()?.part()? else { return None };
             let smallest = part.members.group.iter().next()?;
             Some((number, positions.binary_search(&smallest).ok().map(|position| position as u32)))
         })

@@ -4,7 +4,7 @@ use crate::beside_network::Comparison;
 use crate::cores::{self, Lack};
 use crate::family;
 use crate::filter::{CallFilter, CommFilter};
-use crate::group::{By, Cell, Groups, Key, seconds};
+use crate::group::{By, Cell, GroupKey, Groups, seconds};
 use crate::interrupted;
 use crate::processes::Processes;
 use crate::several_comms;
@@ -90,7 +90,7 @@ impl Comm<'_> {
 }
 
 /// Like communicators, or a single one, with the sums of what happened on them.
-pub struct Family<'f> {
+pub struct FamilyFacts<'f> {
     /// `W_s2.*`, or the name of the only one.
     pub name: &'f str,
     /// The name, of several with their number and size: `W_s2.* (4 × 8)`.
@@ -100,7 +100,7 @@ pub struct Family<'f> {
     pub used: Vec<Used>,
 }
 
-impl Family<'_> {
+impl FamilyFacts<'_> {
     /// How many processes the largest has; 0 if that is unknown.
     pub fn size(&self) -> u32 {
         self.comms.iter().map(|comm| comm.size()).max().unwrap_or(0)
@@ -230,10 +230,10 @@ impl<'a> Facts<'a> {
     }
 
     /// The chosen communicators, like ones together.
-    pub fn families(&self) -> impl Iterator<Item = Family<'_>> {
+    pub fn families(&self) -> impl Iterator<Item = FamilyFacts<'_>> {
         self.families.iter().map(|named| {
             let comms: Vec<&Comm<'_>> = named.comms.iter().filter_map(|comm| self.comms.get(comm)).collect();
-            Family { name: &named.name, title: &named.title, used: sums(&comms), comms }
+            FamilyFacts { name: &named.name, title: &named.title, used: sums(&comms), comms }
         })
     }
 
@@ -282,7 +282,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The number of processes that are chosen members of some communicator of the family, 1 at least.
-    pub fn processes_of(&self, family: &Family<'_>) -> u64 {
+    pub fn processes_of(&self, family: &FamilyFacts<'_>) -> u64 {
         let rows = || family.comms.iter().filter_map(|comm| comm.row);
         let chosen: BTreeSet<u32> = rows().flat_map(|row| self.members(row)).collect();
         match self.processes.nodes().is_empty() {
@@ -367,7 +367,7 @@ fn listed_comms(processes: &Processes) -> BTreeMap<String, Comm<'_>> {
     rows.iter().zip(shapes).map(comm).collect()
 }
 
-fn used(groups: &Groups, key: &Key, cell: &Cell) -> Used {
+fn used(groups: &Groups, key: &GroupKey, cell: &Cell) -> Used {
     let call = groups.call(key);
     Used {
         call: call.to_owned(),

@@ -1,6 +1,6 @@
 //! The rule about messages that nearly all begin or end at one rank.
 
-use super::facts::{Facts, Family};
+use super::facts::{Facts, FamilyFacts};
 use super::finding::{Finding, percent};
 use super::messages::{Messages, Sent};
 use crate::units::{count, human_bytes, time};
@@ -42,7 +42,7 @@ impl Hub<'_> {
 }
 
 /// The finding about like communicators, if there is one.
-pub fn finding(facts: &Facts<'_>, family: &Family<'_>, messages: &Messages) -> Option<Finding> {
+pub fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, messages: &Messages) -> Option<Finding> {
     let with_messages = family.comms.iter().filter(|comm| messages.pairs.contains_key(&comm.name));
     let hubs: Vec<Hub<'_>> =
         with_messages.map(|comm| hub(&comm.name, comm.size(), messages)).collect::<Option<_>>()?;

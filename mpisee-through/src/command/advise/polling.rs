@@ -1,7 +1,7 @@
 //! The rule about polling: tests and probes that are made far more often than requests or messages are there to find.
 
 use super::at;
-use super::facts::{Facts, Family, PROBING, TESTING, Used};
+use super::facts::{Facts, FamilyFacts, PROBING, TESTING, Used};
 use super::finding::{Finding, percent};
 use crate::units::{count, count_of};
 use mpisee_profile::Operation;
@@ -45,11 +45,12 @@ const PROBES: Polling = Polling {
 
 /// Very many tests for completion, or probes that do not wait.
 pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
-    let on_family = |family: Family<'_>| [TESTS, PROBES].map(|polling| finding(&polling, &family, facts));
+    let on_family =
+        |family: FamilyFacts<'_>| [TESTS, PROBES].map(|polling| finding(&polling, &family, facts));
     facts.families().flat_map(on_family).flatten().collect()
 }
 
-fn finding(polling: &Polling, family: &Family<'_>, facts: &Facts<'_>) -> Option<Finding> {
+fn finding(polling: &Polling, family: &FamilyFacts<'_>, facts: &Facts<'_>) -> Option<Finding> {
     let polls = || family.used.iter().filter(|used| polling.calls.contains(&used.call.as_str()));
     let number: u64 = polls().map(|used| used.calls).sum();
     let cost_s: f64 = polls().map(|used| used.time_s).sum();

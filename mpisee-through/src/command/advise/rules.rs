@@ -2,7 +2,7 @@
 
 use super::at;
 use super::creation;
-use super::facts::{Comm, Facts, Family, OfSize, Used};
+use super::facts::{Comm, Facts, FamilyFacts, OfSize, Used};
 use super::finding::{Finding, percent};
 use super::messages::{self, is_message};
 use super::{alltoallv, at_end, barriers, gpu_far};
@@ -52,11 +52,12 @@ const MESSAGES_OF_RUN: f64 = 0.02;
 
 /// The findings in messages by sender and receiver.
 fn on_messages(facts: &Facts<'_>) -> Vec<Finding> {
-    let takes_time = |family: &Family<'_>| facts.share_of_run(family.time_s(is_message)) >= MESSAGES_OF_RUN;
-    let families: Vec<Family<'_>> = facts.families().filter(takes_time).collect();
+    let takes_time =
+        |family: &FamilyFacts<'_>| facts.share_of_run(family.time_s(is_message)) >= MESSAGES_OF_RUN;
+    let families: Vec<FamilyFacts<'_>> = facts.families().filter(takes_time).collect();
     let messages = if families.is_empty() { None } else { messages::read(facts) };
     let Some(messages) = messages else { return Vec::new() };
-    let of_family = |family: &Family<'_>| {
+    let of_family = |family: &FamilyFacts<'_>| {
         [one_rank::finding(facts, family, &messages), small_messages::finding(facts, family, &messages)]
     };
     families.iter().flat_map(of_family).flatten().collect()
@@ -74,7 +75,7 @@ const EXPLAINED: f64 = 0.5;
 
 /// Communicators whose collectives, or messages, take much of the MPI time.
 fn dominating(facts: &Facts<'_>, others: &[Finding]) -> Vec<Finding> {
-    let families: Vec<Family<'_>> = facts.families().collect();
+    let families: Vec<FamilyFacts<'_>> = facts.families().collect();
     let found = |family, part| dominating_on(family, part, facts, others);
     let collectives = families.iter().filter_map(|family| found(family, Part::Collectives));
     let messages = families.iter().filter_map(|family| found(family, Part::Messages));
@@ -97,7 +98,7 @@ impl Part {
     }
 
     /// Their name on a family. Completions alone are for nonblocking collectives, files or windows.
-    fn title(self, family: &Family<'_>) -> &'static str {
+    fn title(self, family: &FamilyFacts<'_>) -> &'static str {
         let has = |kind| family.used.iter().any(|used| used.kind == Some(kind));
         match self {
             Part::Collectives => "collectives",
@@ -109,7 +110,12 @@ impl Part {
 }
 
 /// The finding about these operations on a family, if they take enough time there that others do not explain.
-fn dominating_on(family: &Family<'_>, part: Part, facts: &Facts<'_>, others: &[Finding]) -> Option<Finding> {
+fn dominating_on(
+    family: &FamilyFacts<'_>,
+    part: Part,
+    facts: &Facts<'_>,
+    others: &[Finding],
+) -> Option<Finding> {
     let (chosen, what) = (part.has(), part.title(family));
     let cost_s = family.time_s(chosen);
     let has_messages = family.used.iter().any(|used| used.kind == Some(Kind::PointToPoint));
@@ -190,7 +196,7 @@ const TINY_OF_RUN: f64 = 0.02;
 
 /// Very many reductions of a few bytes on like communicators.
 fn tiny_allreduces(facts: &Facts<'_>) -> Vec<Finding> {
-    let finding = |family: Family<'_>| {
+    let finding = |family: FamilyFacts<'_>| {
         let used = family.call("MPI_Allreduce")?;
         let tiny = used.sizes.iter().filter(|of| of.size_max <= TINY_BYTES);
         let (calls, cost_s) =
@@ -247,7 +253,7 @@ fn scattered(facts: &Facts<'_>) -> Vec<Finding> {
         spread && comm.shape != Shape::Leaders
     };
     let talks = |used: &Used| used.kind != Some(Kind::Communicator);
-    let finding = |family: Family<'_>| {
+    let finding = |family: FamilyFacts<'_>| {
         let comms: Vec<&Comm<'_>> = family.comms.iter().copied().filter(is_scattered).collect();
         let cost_s: f64 = comms.iter().map(|comm| comm.time_s(talks)).sum();
         let size = comms.iter().map(|comm| comm.size()).max()?;
@@ -293,7 +299,7 @@ fn is_blocking_send(call: &str) -> bool {
 
 /// Blocking sends of messages that are slower than their bytes explain.
 fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
-    let finding = |family: Family<'_>| {
+    let finding = |family: FamilyFacts<'_>| {
         let sends = family.used.iter().filter(|used| is_blocking_send(&used.call));
         let waits =
             |of: &&OfSize| of.size_min >= RENDEZVOUS_BYTES && of.time_s > of.bytes as f64 / SLOW_BYTES_PER_S;

@@ -1,6 +1,6 @@
 //! The rule about collectives with a count for each member in which a few members have most of the bytes.
 
-use super::facts::{Comm, Facts, Family};
+use super::facts::{Comm, Facts, FamilyFacts};
 use super::finding::{Finding, percent};
 use super::waiting;
 use crate::filter::{CallFilter, CommFilter};
@@ -31,11 +31,11 @@ type Volumes = HashMap<(String, String), BTreeMap<u32, u64>>;
 /// Operations on like communicators whose volume is skewed.
 pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
     // Where no operation takes enough time, the table is not read again.
-    let families: Vec<Family<'_>> = facts.families().collect();
-    let costly = |family: &Family<'_>, call: &str| {
+    let families: Vec<FamilyFacts<'_>> = facts.families().collect();
+    let costly = |family: &FamilyFacts<'_>, call: &str| {
         family.call(call).is_some_and(|used| facts.share_of_run(used.time_s) >= OF_RUN)
     };
-    let candidates: Vec<(&Family<'_>, &str, &str)> = families
+    let candidates: Vec<(&FamilyFacts<'_>, &str, &str)> = families
         .iter()
         .flat_map(|family| CALLS.iter().map(move |&(call, does)| (family, call, does)))
         .filter(|(family, call, _)| costly(family, call))
@@ -81,7 +81,7 @@ fn skew<'f>(comm: &'f Comm<'f>, call: &str, volumes: &Volumes) -> Option<Skew<'f
 
 fn finding(
     facts: &Facts<'_>,
-    family: &Family<'_>,
+    family: &FamilyFacts<'_>,
     [call, does]: [&str; 2],
     volumes: &Volumes,
 ) -> Option<Finding> {

@@ -1,6 +1,6 @@
 //! The rule about collectives whose transfers take far longer than this run has shown that they can.
 
-use super::facts::{Facts, Family, OfSize, Used};
+use super::facts::{Facts, FamilyFacts, OfSize, Used};
 use super::finding::{Finding, percent};
 use super::waiting;
 use crate::units::{count, time};
@@ -19,14 +19,14 @@ pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
     if facts.lack.is_some() {
         return Vec::new();
     }
-    let on_family = |family: Family<'_>| -> Vec<Finding> {
+    let on_family = |family: FamilyFacts<'_>| -> Vec<Finding> {
         let used = family.used.iter().filter(|used| CALLS.contains(&used.call.as_str()));
         used.filter_map(|used| finding(facts, &family, used)).collect()
     };
     facts.families().flat_map(on_family).collect()
 }
 
-fn finding(facts: &Facts<'_>, family: &Family<'_>, used: &Used) -> Option<Finding> {
+fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, used: &Used) -> Option<Finding> {
     let (known_s, waiting) = waiting::of_family(facts, family, Some(&used.call))?;
     let transfer = waiting.rest_of(known_s).clamped(0.0, known_s);
     let shortest_s: f64 = used.sizes.iter().map(OfSize::least_s).sum();

@@ -1,7 +1,7 @@
 //! The rule about many small messages to the same rank that could be sent together.
 
 use super::at;
-use super::facts::{Facts, Family, OfSize};
+use super::facts::{Facts, FamilyFacts, OfSize};
 use super::finding::{Finding, percent};
 use super::messages::{Messages, Sent};
 use crate::units::{count, human_bytes, time};
@@ -28,7 +28,7 @@ struct Pair {
 }
 
 /// The finding about like communicators, if there is one.
-pub fn finding(facts: &Facts<'_>, family: &Family<'_>, messages: &Messages) -> Option<Finding> {
+pub fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, messages: &Messages) -> Option<Finding> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut small = 0;
     for found in family.comms.iter().filter_map(|comm| messages.pairs.get(&comm.name)) {
@@ -107,7 +107,7 @@ fn rounded_mean(bytes: u64, messages: u64) -> u64 {
 }
 
 /// The least time of a small message over both ends: the shortest call for each size, by the number of calls.
-fn least_s(family: &Family<'_>, messages: u64) -> Option<f64> {
+fn least_s(family: &FamilyFacts<'_>, messages: u64) -> Option<f64> {
     let calls = family.used.iter().filter(|used| used.kind == Some(Kind::PointToPoint));
     let small = calls.flat_map(|used| &used.sizes).filter(|of| of.size_max <= SMALL_BYTES);
     let least_s: f64 = small.map(OfSize::least_s).sum();

@@ -1,7 +1,7 @@
 //! The verdict: what dominates the run, in a sentence or two with numbers.
 
 use super::at;
-use super::facts::{Facts, Family, OfSize, Used};
+use super::facts::{Facts, FamilyFacts, OfSize, Used};
 use super::finding::percent;
 use super::waiting;
 use crate::units::{human_bytes, time};
@@ -17,7 +17,7 @@ const MOST_NAMED: usize = 3;
 /// An operation on like communicators.
 struct Part<'f> {
     used: &'f Used,
-    family: &'f Family<'f>,
+    family: &'f FamilyFacts<'f>,
     label: Option<&'f str>,
 }
 
@@ -33,7 +33,7 @@ pub fn verdict(facts: &Facts<'_>) -> String {
     if of_run < LITTLE {
         return format!("{whole} No more than that can be gained in it.");
     }
-    let families: Vec<Family<'_>> = facts.families().collect();
+    let families: Vec<FamilyFacts<'_>> = facts.families().collect();
     let mut parts: Vec<Part<'_>> = families.iter().flat_map(parts).collect();
     parts.sort_by(|left, right| right.used.time_s.total_cmp(&left.used.time_s));
     let of_mpi = |part: &Part<'_>| part.used.time_s / facts.mpi_s.max(f64::MIN_POSITIVE);
@@ -59,7 +59,7 @@ pub fn verdict(facts: &Facts<'_>) -> String {
     }
 }
 
-fn parts<'f>(family: &'f Family<'f>) -> impl Iterator<Item = Part<'f>> {
+fn parts<'f>(family: &'f FamilyFacts<'f>) -> impl Iterator<Item = Part<'f>> {
     let mut labels = family.comms.iter().map(|comm| comm.row.map_or("", |row| row.label.as_str()));
     let first = labels.next().filter(|label| !label.is_empty());
     let label = first.filter(|&first| labels.all(|label| label == first));

@@ -1,7 +1,7 @@
 //! The rules about waiting: in collective operations as measured by the arrivals of all members, in messages by both ends.
 
 use super::at;
-use super::facts::{Facts, Family};
+use super::facts::{Facts, FamilyFacts};
 use super::finding::{Finding, percent};
 use super::work::Beside;
 use crate::units::time;
@@ -19,23 +19,27 @@ const OF_CORES: f64 = 0.5;
 const SENTENCES: usize = 3;
 
 /// Time and waiting in those collectives of a family whose waits are known; of one operation if `call` is given.
-pub fn of_family(facts: &Facts<'_>, family: &Family<'_>, call: Option<&str>) -> Option<(f64, Estimate)> {
+pub fn of_family(facts: &Facts<'_>, family: &FamilyFacts<'_>, call: Option<&str>) -> Option<(f64, Estimate)> {
     let is_chosen = |operation: &Waiting| call.is_none_or(|call| operation.call == call);
     sum(facts, family, |operation| !operation.is_of_messages() && is_chosen(operation))
 }
 
 /// The same of their messages.
-fn of_messages(facts: &Facts<'_>, family: &Family<'_>) -> Option<(f64, Estimate)> {
+fn of_messages(facts: &Facts<'_>, family: &FamilyFacts<'_>) -> Option<(f64, Estimate)> {
     sum(facts, family, Waiting::is_of_messages)
 }
 
 /// The time in their blocking sends, and of that waiting for receivers.
-pub fn of_sends(facts: &Facts<'_>, family: &Family<'_>) -> Option<(f64, Estimate)> {
+pub fn of_sends(facts: &Facts<'_>, family: &FamilyFacts<'_>) -> Option<(f64, Estimate)> {
     let known = operations_on(facts, family)?.filter_map(|operation| operation.sends);
     known.reduce(|(time_s, all), (own_s, own)| (time_s + own_s, all.plus(own)))
 }
 
-fn sum(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool) -> Option<(f64, Estimate)> {
+fn sum(
+    facts: &Facts<'_>,
+    family: &FamilyFacts<'_>,
+    takes: impl Fn(&Waiting) -> bool,
+) -> Option<(f64, Estimate)> {
     let known = operations_on(facts, family)?
         .filter(|operation| takes(operation))
         .filter_map(|operation| of_chosen(facts, operation));
@@ -289,7 +293,7 @@ pub fn uneven(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 /// The waiting on a family, in seconds, in collectives or in messages, for which no rank stands out, if it is much.
-fn left(facts: &Facts<'_>, family: &Family<'_>, waiting: Estimate, in_messages: bool) -> Option<f64> {
+fn left(facts: &Facts<'_>, family: &FamilyFacts<'_>, waiting: Estimate, in_messages: bool) -> Option<f64> {
     let report = facts.waits.as_ref()?;
     let is_here = |call: &str, comm: &str| {
         (call == MESSAGES) == in_messages && family.comms.iter().any(|of| of.name == comm)
@@ -308,7 +312,7 @@ fn uneven_threshold() -> String {
     format!("{} of the run, and at least half of it by no rank that stands out", percent(UNEVEN_OF_RUN))
 }
 
-fn uneven_collectives(facts: &Facts<'_>, family: &Family<'_>) -> Option<Finding> {
+fn uneven_collectives(facts: &Facts<'_>, family: &FamilyFacts<'_>) -> Option<Finding> {
     // Of few calls it cannot be said that nobody stands out.
     let takes = |operation: &Waiting| !operation.is_of_messages() && operation.sampled >= FEWEST as u64;
     let (time_s, waiting) = sum(facts, family, takes)?;
@@ -340,7 +344,7 @@ fn uneven_collectives(facts: &Facts<'_>, family: &Family<'_>) -> Option<Finding>
     })
 }
 
-fn uneven_messages(facts: &Facts<'_>, family: &Family<'_>) -> Option<Finding> {
+fn uneven_messages(facts: &Facts<'_>, family: &FamilyFacts<'_>) -> Option<Finding> {
     let (time_s, waiting) = of_messages(facts, family)?;
     let cost_s = left(facts, family, waiting, true)?;
     let mut by_end_s = [0.0; 2];
@@ -390,7 +394,7 @@ fn is_call_of_messages(call: &str) -> bool {
 /// The operations on the communicators of a family whose waits were looked for.
 fn operations_on<'f>(
     facts: &'f Facts<'_>,
-    family: &Family<'f>,
+    family: &FamilyFacts<'f>,
 ) -> Option<impl Iterator<Item = &'f Waiting> + use<'f>> {
     let comms: BTreeSet<&str> = family.comms.iter().map(|comm| comm.name.as_str()).collect();
     let operations = facts.waits.as_ref()?.operations.iter();
@@ -398,7 +402,7 @@ fn operations_on<'f>(
 }
 
 /// A sentence on operations in which nobody could be named, if there are any.
-fn progress(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> bool) -> Option<String> {
+fn progress(facts: &Facts<'_>, family: &FamilyFacts<'_>, takes: impl Fn(&Waiting) -> bool) -> Option<String> {
     let mut of_family = operations_on(facts, family)?.filter(|one| takes(one));
     of_family.any(|one| one.may_lack_progress).then(|| {
         " In some of it nobody can be named: what all had started was complete only after a rank came back to MPI.".to_owned()
@@ -409,7 +413,7 @@ fn progress(facts: &Facts<'_>, family: &Family<'_>, takes: impl Fn(&Waiting) -> 
 /// so that another run may have another one.
 fn most_by_one(
     facts: &Facts<'_>,
-    family: &Family<'_>,
+    family: &FamilyFacts<'_>,
     takes: impl Fn(&Waiting) -> bool,
 ) -> Option<(u32, f64)> {
     let members = operations_on(facts, family)?.filter(|one| takes(one)).flat_map(|one| &one.members);
@@ -425,7 +429,7 @@ fn most_by_one(
 /// The rest of the evidence, and the advice, of waiting for which no rank is named.
 fn unnamed(
     facts: &Facts<'_>,
-    family: &Family<'_>,
+    family: &FamilyFacts<'_>,
     takes: impl Fn(&Waiting) -> bool,
     otherwise: &str,
 ) -> (String, String) {

@@ -8,7 +8,7 @@ use crate::timeline::JobFile;
 use crate::timeline::history::{CallName, Rate};
 use anyhow::{Context, Result};
 use mpisee_profile::Operation;
-use mpisee_profile::segment::active_call::Call;
+use mpisee_profile::segment::active_call::CurrentFunction;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -71,14 +71,14 @@ pub struct Reading<'a> {
 #[derive(Debug)]
 pub struct Metric {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: MetricKind,
     pub help: &'static str,
     pub points: Vec<Point>,
 }
 
 /// The kind of a metric's numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum MetricKind {
     /// 1, for its labels.
     Info,
     /// A sum since the begin of the job.
@@ -90,11 +90,11 @@ pub enum Kind {
 }
 
 /// A number of a metric, with names and values of labels.
-pub type Point = (Vec<(&'static str, String)>, Number);
+pub type Point = (Vec<(&'static str, String)>, MetricValue);
 
 /// A number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number {
+pub enum MetricValue {
     Whole(u64),
     Real(f64),
 }
@@ -185,16 +185,31 @@ impl State {
 
     /// All metrics.
     fn metrics(&self) -> Vec<Metric> {
-        let info = vec![(self.job.clone(), Number::Whole(1))];
-        let mut all = vec![metric("mpisee_job", Kind::Info, "The job.", info)];
+        let info = vec![(self.job.clone(), MetricValue::Whole(1))];
+        let mut all = vec![metric("mpisee_job", MetricKind::Info, "The job.", info)];
         all.extend(self.of_calls());
         let help = "Ranks of the node whose processes run.";
         let alone = |number| vec![(Vec::new(), number)];
-        all.push(metric("mpisee_ranks", Kind::Gauge, help, alone(Number::Whole(self.ranks as u64))));
+        all.push(metric(
+            "mpisee_ranks",
+            MetricKind::Gauge,
+            help,
+            alone(MetricValue::Whole(self.ranks as u64)),
+        ));
         let help = "Time that these ranks ran and were recorded, all together.";
-        all.push(metric("mpisee_rank_seconds", Kind::Counter, help, alone(Number::Real(self.rank_s))));
+        all.push(metric(
+            "mpisee_rank_seconds",
+            MetricKind::Counter,
+            help,
+            alone(MetricValue::Real(self.rank_s)),
+        ));
         let help = "Readings of the agent.";
-        all.push(metric("mpisee_readings", Kind::CounterOfAgent, help, alone(Number::Whole(self.readings))));
+        all.push(metric(
+            "mpisee_readings",
+            MetricKind::CounterOfAgent,
+            help,
+            alone(MetricValue::Whole(self.readings)),
+        ));
         if !self.gpus.is_empty() {
             all.extend(self.of_gpus());
         }
@@ -203,50 +218,63 @@ impl State {
 
     /// The metrics by family and operation.
     fn of_calls(&self) -> [Metric; 6] {
-        let metric = |name, kind, help, value: fn(&Series) -> Number| {
+        let metric = |name, kind, help, value: fn(&Series) -> MetricValue| {
             let labels = |it: &Series| vec![("family", it.family.clone()), ("call", it.call.clone())];
             metric(name, kind, help, self.series.iter().map(|it| (labels(it), value(it))).collect())
         };
         let missing = "Ranks of the node for which others have waited in such a call for 5 s or longer; of collectives.";
         let wait = "How long the first rank in the call has been there; of collectives.";
         [
-            metric("mpisee_calls", Kind::Counter, "Calls that ended.", |it| Number::Whole(it.calls)),
-            metric("mpisee_bytes", Kind::Counter, "Bytes of these calls.", |it| Number::Whole(it.bytes)),
-            metric("mpisee_mpi_seconds", Kind::Counter, "Time of the ranks in such calls.", |it| {
-                Number::Real(it.time_s)
+            metric("mpisee_calls", MetricKind::Counter, "Calls that ended.", |it| {
+                MetricValue::Whole(it.calls)
             }),
-            metric("mpisee_ranks_inside", Kind::Gauge, "Ranks that are in such a call.", |it| {
-                Number::Whole(it.inside.into())
+            metric("mpisee_bytes", MetricKind::Counter, "Bytes of these calls.", |it| {
+                MetricValue::Whole(it.bytes)
             }),
-            metric("mpisee_ranks_missing", Kind::Gauge, missing, |it| Number::Whole(it.missing.into())),
-            metric("mpisee_collective_wait_seconds", Kind::Gauge, wait, |it| Number::Real(it.longest_s)),
+            metric("mpisee_mpi_seconds", MetricKind::Counter, "Time of the ranks in such calls.", |it| {
+                MetricValue::Real(it.time_s)
+            }),
+            metric("mpisee_ranks_inside", MetricKind::Gauge, "Ranks that are in such a call.", |it| {
+                MetricValue::Whole(it.inside.into())
+            }),
+            metric("mpisee_ranks_missing", MetricKind::Gauge, missing, |it| {
+                MetricValue::Whole(it.missing.into())
+            }),
+            metric("mpisee_collective_wait_seconds", MetricKind::Gauge, wait, |it| {
+                MetricValue::Real(it.longest_s)
+            }),
         ]
     }
 
     /// The metrics by GPU; a GPU has no point of what it does not count.
     fn of_gpus(&self) -> [Metric; 4] {
         let labels = |gpu: &GpuState| vec![("gpu", gpu.device.clone()), ("uuid", gpu.uuid.clone())];
-        let of_gpu = |value: fn(&GpuState) -> Option<Number>| -> Vec<Point> {
+        let of_gpu = |value: fn(&GpuState) -> Option<MetricValue>| -> Vec<Point> {
             self.gpus.iter().filter_map(|gpu| Some((labels(gpu), value(gpu)?))).collect()
         };
         let of_links = |direction: usize| -> Vec<Point> {
             let point = |gpu, link: &str, bytes: &[Option<f64>; 2]| {
                 let mut labels = labels(gpu);
                 labels.push(("link", link.to_owned()));
-                bytes[direction].map(|bytes| (labels, Number::Whole(bytes as u64)))
+                bytes[direction].map(|bytes| (labels, MetricValue::Whole(bytes as u64)))
             };
             let links = |gpu| [point(gpu, "nvlink", &gpu.nvlink_bytes), point(gpu, "pcie", &gpu.pcie_bytes)];
             self.gpus.iter().flat_map(links).flatten().collect()
         };
-        let busy = of_gpu(|gpu| gpu.busy.map(Number::Real));
-        let used = of_gpu(|gpu| gpu.used_bytes.map(Number::Whole));
+        let busy = of_gpu(|gpu| gpu.busy.map(MetricValue::Real));
+        let used = of_gpu(|gpu| gpu.used_bytes.map(MetricValue::Whole));
         let received = "Bytes that the GPU received, since the agent began.";
         let sent = "Bytes that the GPU sent, since the agent began.";
         [
-            metric("mpisee_gpu_busy_ratio", Kind::Gauge, "Part of the time in which a kernel ran.", busy),
-            metric("mpisee_gpu_memory_used_bytes", Kind::Gauge, "Memory in use.", used),
-            metric("mpisee_gpu_received_bytes", Kind::CounterOfAgent, received, of_links(0)),
-            metric("mpisee_gpu_sent_bytes", Kind::CounterOfAgent, sent, of_links(1)),
+            metric(
+                "mpisee_gpu_busy_ratio",
+                MetricKind::Gauge,
+                "Part of the time in which a kernel ran.",
+                busy,
+            ),
+            metric("mpisee_gpu_memory_used_bytes", MetricKind::Gauge, "Memory in use.", used),
+            metric("mpisee_gpu_received_bytes", MetricKind::CounterOfAgent, received, of_links(0)),
+            metric("mpisee_gpu_sent_bytes", MetricKind::CounterOfAgent, sent, of_links(1)),
         ]
     }
 
@@ -265,8 +293,8 @@ impl State {
                 let labels =
                     if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
                 let _ = match number {
-                    Number::Whole(number) => writeln!(text, "{name}{suffix}{labels} {number}"),
-                    Number::Real(number) => writeln!(text, "{name}{suffix}{labels} {number:.6}"),
+                    MetricValue::Whole(number) => writeln!(text, "{name}{suffix}{labels} {number}"),
+                    MetricValue::Real(number) => writeln!(text, "{name}{suffix}{labels} {number:.6}"),
                 };
             }
         }
@@ -274,18 +302,18 @@ impl State {
     }
 }
 
-impl Kind {
+impl MetricKind {
     /// Its name, and the ending of names of points.
     fn in_text(self) -> (&'static str, &'static str) {
         match self {
-            Kind::Info => ("info", "_info"),
-            Kind::Counter | Kind::CounterOfAgent => ("counter", "_total"),
-            Kind::Gauge => ("gauge", ""),
+            MetricKind::Info => ("info", "_info"),
+            MetricKind::Counter | MetricKind::CounterOfAgent => ("counter", "_total"),
+            MetricKind::Gauge => ("gauge", ""),
         }
     }
 }
 
-fn metric(name: &'static str, kind: Kind, help: &'static str, points: Vec<Point>) -> Metric {
+fn metric(name: &'static str, kind: MetricKind, help: &'static str, points: Vec<Point>) -> Metric {
     Metric { name, kind, help, points }
 }
 
@@ -295,7 +323,7 @@ fn label(name: &str, value: &str) -> String {
 }
 
 fn is_collective(call: &str) -> bool {
-    let operation = Operation::from_name(call).map(Call::Operation);
+    let operation = Operation::from_name(call).map(CurrentFunction::Operation);
     operation.is_some_and(mpisee_collect::segments::is_collective)
 }
 

@@ -3,7 +3,7 @@
 //! A thread sends them from time to time and at the end. Sums are cumulative, so that what a collector does not take is in what it gets next:
 //! nothing has to be kept for it.
 
-use super::metrics::{Kind, Metric, Metrics, Number, Point};
+use super::metrics::{Metric, MetricKind, MetricValue, Metrics, Point};
 use crate::output::printable;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -255,7 +255,8 @@ fn request(metrics: &[Metric], source: &Source, of_user: &BTreeMap<String, Strin
     attributes.extend(of_user.iter().map(|(name, value)| (name.clone(), value.clone())));
     let attributes: Vec<Value> = attributes.iter().map(|(name, value)| attribute(name, value)).collect();
     // What the metric of the job has in its labels, the resource has in its attributes.
-    let numbers = metrics.iter().filter(|metric| metric.kind != Kind::Info && !metric.points.is_empty());
+    let numbers =
+        metrics.iter().filter(|metric| metric.kind != MetricKind::Info && !metric.points.is_empty());
     let numbers: Vec<Value> = numbers.map(|it| metric(it, source, now_ns)).collect();
     json!({ "resourceMetrics": [{
         "resource": { "attributes": attributes },
@@ -274,9 +275,9 @@ fn metric(metric: &Metric, source: &Source, now_ns: u64) -> Value {
     /// Sums from the same moment on, not since the last export.
     const CUMULATIVE: u32 = 2;
     let since_ns = match metric.kind {
-        Kind::Counter => Some(source.since_ns),
-        Kind::CounterOfAgent => Some(source.agent_since_ns),
-        Kind::Info | Kind::Gauge => None,
+        MetricKind::Counter => Some(source.since_ns),
+        MetricKind::CounterOfAgent => Some(source.agent_since_ns),
+        MetricKind::Info | MetricKind::Gauge => None,
     };
     let point = |(labels, number): &Point| {
         let attributes: Vec<Value> = labels.iter().map(|(name, value)| attribute(name, value)).collect();
@@ -286,8 +287,8 @@ fn metric(metric: &Metric, source: &Source, now_ns: u64) -> Value {
         }
         match number {
             // A signed number, by the protocol.
-            Number::Whole(number) => point["asInt"] = (*number).min(i64::MAX as u64).to_string().into(),
-            Number::Real(number) => point["asDouble"] = (*number).into(),
+            MetricValue::Whole(number) => point["asInt"] = (*number).min(i64::MAX as u64).to_string().into(),
+            MetricValue::Real(number) => point["asDouble"] = (*number).into(),
         }
         point
     };
@@ -374,27 +375,27 @@ mod tests {
         let metrics = [
             Metric {
                 name: "job",
-                kind: Kind::Info,
+                kind: MetricKind::Info,
                 help: "",
-                points: vec![(labels.clone(), Number::Whole(1))],
+                points: vec![(labels.clone(), MetricValue::Whole(1))],
             },
             Metric {
                 name: "mpisee_bytes",
-                kind: Kind::Counter,
+                kind: MetricKind::Counter,
                 help: "Bytes.",
-                points: vec![(labels, Number::Whole(u64::MAX))],
+                points: vec![(labels, MetricValue::Whole(u64::MAX))],
             },
             Metric {
                 name: "gpu_bytes",
-                kind: Kind::CounterOfAgent,
+                kind: MetricKind::CounterOfAgent,
                 help: "",
-                points: vec![(Vec::new(), Number::Whole(3))],
+                points: vec![(Vec::new(), MetricValue::Whole(3))],
             },
             Metric {
                 name: "w_seconds",
-                kind: Kind::Gauge,
+                kind: MetricKind::Gauge,
                 help: "",
-                points: vec![(Vec::new(), Number::Real(0.5))],
+                points: vec![(Vec::new(), MetricValue::Real(0.5))],
             },
         ];
         let body = request(&metrics, &source(), &BTreeMap::new(), 9);

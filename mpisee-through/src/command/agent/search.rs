@@ -1,6 +1,6 @@
 //! Finds the job that an agent is to read.
 
-use crate::command::wanted::Wanted;
+use crate::command::wanted::JobSelection;
 use crate::output::printable;
 use crate::signals;
 use crate::timeline::MOST_APART_NS;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Where to look, and for what.
 pub struct Search {
-    wanted: Wanted,
+    wanted: JobSelection,
     /// Jobs that were read already.
     done: Vec<u64>,
 }
@@ -19,11 +19,11 @@ pub struct Search {
 impl Search {
     /// By a process, a name, a job or a directory, else all jobs of this node.
     pub fn new(which: Option<&str>) -> Result<Search> {
-        Ok(Search { wanted: Wanted::new(which, segments::own_user()?)?, done: Vec::new() })
+        Ok(Search { wanted: JobSelection::new(which, segments::own_user()?)?, done: Vec::new() })
     }
 
     /// All jobs that it could find.
-    pub fn all(&self) -> Wanted {
+    pub fn all(&self) -> JobSelection {
         self.wanted.of_all()
     }
 

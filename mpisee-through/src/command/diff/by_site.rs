@@ -11,7 +11,7 @@ use super::{NOISE, noise_unknown, unlike};
 use crate::filter::CallFilter;
 use crate::output::{Format, printable};
 use crate::sheet::{self, Answer, Head, Sheet, Value, caveats, headed};
-use crate::sites::{Place, PlaceSum, SiteArgs, Sites, need_frames, place_sums, without_place};
+use crate::sites::{PlaceSum, SiteArgs, SitePlace, Sites, need_frames, place_sums, without_place};
 use crate::statistics::{Difference, difference, holm, mean};
 use crate::units::natural_order;
 use crate::view::ProfileView;
@@ -262,7 +262,7 @@ fn name(sum: &PlaceSum) -> Name {
 }
 
 /// The place of sums that have one name; none of calls whose site is not known.
-fn place_of<'s>(sums: &Sums<'s>) -> Option<&'s Place> {
+fn place_of<'s>(sums: &Sums<'s>) -> Option<&'s SitePlace> {
     sums.first().and_then(|(_, sum)| sum.place.as_ref())
 }
 
@@ -314,7 +314,7 @@ fn matched<'s>(by_name: Pairs<'s>, unchanged: &BTreeSet<&str>, programs: [&str; 
     pairs
 }
 
-fn binary_of(place: &Place) -> &str {
+fn binary_of(place: &SitePlace) -> &str {
     place.frames.first().map_or("", |frame| &frame.module)
 }
 
@@ -339,7 +339,7 @@ fn unchanged_binaries<'s>(sets: [&'s [Run]; 2]) -> BTreeSet<&'s str> {
 
 /// Returns whether the places of a function are those of the other set in their order: without functions, the order of several is a guess.
 fn is_order_clear([before, after]: &[Vec<Named<'_>>; 2]) -> bool {
-    let has_functions = |(_, sums): &Named<'_>| place_of(sums).is_some_and(Place::has_functions);
+    let has_functions = |(_, sums): &Named<'_>| place_of(sums).is_some_and(SitePlace::has_functions);
     before.len() == after.len() && (before.len() == 1 || before.iter().all(has_functions))
 }
 
@@ -350,7 +350,7 @@ fn is_part_of_the_other([before, after]: &[Vec<Named<'_>>; 2]) -> bool {
 }
 
 fn paired_in_order<'s>([mut before, mut after]: [Vec<Named<'s>>; 2]) -> impl Iterator<Item = Pair<'s>> {
-    let order = |(_, sums): &Named<'s>| place_of(sums).map(Place::order);
+    let order = |(_, sums): &Named<'s>| place_of(sums).map(SitePlace::order);
     before.sort_by_key(order);
     after.sort_by_key(order);
     before.into_iter().zip(after).map(|((name, one), (other, another))| {
@@ -391,7 +391,7 @@ fn paired_by_line<'s>(left_over: [Vec<Named<'s>>; 2]) -> Vec<Pair<'s>> {
     let mut by_function: BTreeMap<Name, [Lines<'s>; 2]> = BTreeMap::new();
     for (side, places) in left_over.into_iter().enumerate() {
         for (name, sums) in places {
-            match place_of(&sums).and_then(Place::innermost_function) {
+            match place_of(&sums).and_then(SitePlace::innermost_function) {
                 Some((function, line)) => {
                     let of_function = by_function.entry((function, name.1.clone())).or_default();
                     of_function[side].entry(line.into()).or_default().push((name, sums));
@@ -440,7 +440,7 @@ fn together(places: Vec<Named<'_>>) -> Named<'_> {
     let is_single = places.len() == 1;
     let mut named: Named<'_> = Default::default();
     for ((place, call), sums) in places {
-        let line = place_of(&sums).and_then(Place::innermost_line).filter(|_| !is_single);
+        let line = place_of(&sums).and_then(SitePlace::innermost_line).filter(|_| !is_single);
         named.0 = (line.unwrap_or(place), call);
         named.1.extend(sums);
     }
@@ -471,7 +471,7 @@ mod tests {
         let outer = inlined_into.iter().map(|&line| ("step", line));
         let frames = [("sync", line)].into_iter().chain(outer).map(frame).collect();
         PlaceSum {
-            place: Some(Place { frames, how: How::Innermost }),
+            place: Some(SitePlace { frames, how: How::Innermost }),
             call: "MPI_Barrier".to_owned(),
             cell: Cell::EMPTY,
             is_whole: true,

@@ -1,6 +1,6 @@
 //! The time in which ranks do not compute, by communicator or family: the second table of `efficiency`.
 
-use super::split::{Known, Measured};
+use super::split::{Measured, WaitingKnown};
 use super::{Efficiency, ratio};
 use crate::family;
 use crate::filter::CallFilter;
@@ -63,7 +63,7 @@ struct Part {
     time_s: f64,
     /// The part beyond the member that spent least.
     above_s: Option<f64>,
-    known: Known,
+    known: WaitingKnown,
 }
 
 /// The part of a communicator or family.
@@ -82,7 +82,8 @@ impl Shared {
 
     /// Waiting with its ends, transfer, and what is neither known as one nor as the other; transfer is known where waiting is.
     fn measured(&self) -> [Value; 5] {
-        let known = self.parts.iter().map(|part| part.known).fold(Known::default(), Known::plus);
+        let known =
+            self.parts.iter().map(|part| part.known).fold(WaitingKnown::default(), WaitingKnown::plus);
         let rest = Value::Seconds(known.rest_of(self.time_s()));
         if known.time_s == 0.0 {
             return [Value::Nothing, Value::Nothing, Value::Nothing, Value::Nothing, rest];
@@ -147,7 +148,7 @@ fn shared(mut parts: HashMap<&str, Part>, view: &ProfileView, families: bool) ->
         if !family.rows.iter().any(|row| parts.contains_key(row.comm.as_str())) {
             continue;
         }
-        let unused = || Part { time_s: 0.0, above_s: Some(0.0), known: Known::default() };
+        let unused = || Part { time_s: 0.0, above_s: Some(0.0), known: WaitingKnown::default() };
         let of = |row: &&CommRow| parts.remove(row.comm.as_str()).unwrap_or_else(unused);
         let exact = family.sizes().parse().map_or_else(|_| Value::Text(family.sizes()), Value::Count);
         all.push(Shared {

@@ -32,19 +32,19 @@ pub const EXACT_HEADS: [Head; 7] = [
 
 /// Time in operations of which waiting is known, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
+pub struct WaitingKnown {
     pub time_s: f64,
     pub waiting: Estimate,
 }
 
-impl Known {
+impl WaitingKnown {
     fn add(&mut self, time_s: f64, waiting: Estimate) {
         self.time_s += time_s;
         self.waiting = self.waiting.plus(waiting).clamped(0.0, self.time_s);
     }
 
     /// Adds what is known of others.
-    pub fn plus(mut self, other: Known) -> Self {
+    pub fn plus(mut self, other: WaitingKnown) -> Self {
         self.add(other.time_s, other.waiting);
         self
     }
@@ -59,8 +59,8 @@ impl Known {
 
 /// Waiting and transfer by communicator and by rank.
 pub struct Measured {
-    pub of_comm: HashMap<String, Known>,
-    of_rank: HashMap<u32, Known>,
+    pub of_comm: HashMap<String, WaitingKnown>,
+    of_rank: HashMap<u32, WaitingKnown>,
 }
 
 impl Measured {
@@ -184,7 +184,7 @@ mod tests {
         let mut measured = Measured { of_comm: HashMap::new(), of_rank: HashMap::new() };
         let mut rows = Vec::new();
         for (rank, &(wall_s, mpi_s, time_s, waiting)) in (0..).zip(ranks) {
-            measured.of_rank.insert(rank, Known { time_s, waiting });
+            measured.of_rank.insert(rank, WaitingKnown { time_s, waiting });
             let (wall_s, mpi_s) = (Seconds(wall_s), Seconds(mpi_s));
             rows.push(RankRow { rank, wall_s, mpi_s, ..RankRow::default() });
         }

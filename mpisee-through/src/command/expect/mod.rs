@@ -110,7 +110,7 @@ impl<'v> Facts<'v> {
             return Err(error.into());
         }
         let cells = std::mem::take(&mut groups.cells);
-        let name = |key: &group::Key| (groups.comm(key).to_owned(), groups.call(key).to_owned());
+        let name = |key: &group::GroupKey| (groups.comm(key).to_owned(), groups.call(key).to_owned());
         let cells = cells.iter().map(|(key, cell)| (name(key), cell.clone())).collect();
         let efficiency = Efficiency::of_run(view).parallel();
         let (places, note) = match needs_places {

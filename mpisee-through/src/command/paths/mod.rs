@@ -114,16 +114,16 @@ impl Times {
 /// Runs the command.
 pub fn run(args: &PathsArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    Found::of(args, &view)?.answer.write(&args.output)
+    PathsAnswer::of(args, &view)?.answer.write(&args.output)
 }
 
 /// The answer of the command, and the paths that its rows are of.
-pub struct Found {
+pub struct PathsAnswer {
     pub answer: Answer,
     pub paths: Vec<OnPath>,
 }
 
-impl Found {
+impl PathsAnswer {
     /// Of the profile.
     ///
     /// # Errors
@@ -177,7 +177,7 @@ impl Found {
                 Some(notes.join(" ")).filter(|note| !note.is_empty()).map_or(Value::Nothing, Value::Text),
             ),
         ];
-        Ok(Found { answer, paths })
+        Ok(PathsAnswer { answer, paths })
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use mpisee_collect::segments::{Asking, Followed, Mark, Segment};
 use mpisee_profile::Ticks;
 use mpisee_profile::WorldRank;
-use mpisee_profile::segment::active_call::{self, Call};
+use mpisee_profile::segment::active_call::{self, CurrentFunction};
 use mpisee_profile::segment::request::Request;
 
 /// How far a rank is.
@@ -85,7 +85,7 @@ impl Asked {
             let now = match self.asking.mark(slot)? {
                 Mark::Set => State::Marked,
                 Mark::InCall { word, since } => State::Inside {
-                    call: active_call::call_of(word).map_or("an MPI call", Call::name).to_owned(),
+                    call: active_call::call_of(word).map_or("an MPI call", CurrentFunction::name).to_owned(),
                     for_s: self.followed.clock().since(Ticks::new(since)),
                 },
             };

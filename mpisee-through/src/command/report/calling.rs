@@ -69,7 +69,7 @@ const LISTS: [&str; 2] = ["comms", "sites"];
 
 impl CallSites {
     /// Of the answer of `sites`, of which the first rows are shown.
-    pub fn of(found: &mut sites::Found, comms: &mut FamilyNumbers<'_>) -> Self {
+    pub fn of(found: &mut sites::SitesAnswer, comms: &mut FamilyNumbers<'_>) -> Self {
         let Some(sheet) = found.answer.sheets.first_mut() else { return CallSites::default() };
         sheet.keep_columns(|name, _| !LISTS.contains(&name));
         let notes = found.answer.values.iter().find(|(name, _)| *name == "notes");
@@ -84,7 +84,7 @@ impl CallSites {
 
 impl CallPaths {
     /// Of the answer of `paths`.
-    pub fn of(found: &paths::Found, comms: &mut FamilyNumbers<'_>) -> Self {
+    pub fn of(found: &paths::PathsAnswer, comms: &mut FamilyNumbers<'_>) -> Self {
         let mut names = Numbered::default();
         let number = |path: &paths::OnPath| -> Vec<u32> {
             path.frames.iter().map(SiteFrame::text).map(|text| names.number(&text)).collect()

@@ -110,7 +110,7 @@ type Sum = (u64, u64, u128);
 fn by_family(
     groups: &Groups,
     comms: &mut FamilyNumbers<'_>,
-    mut second: impl FnMut(&crate::group::Key) -> Option<(u32, (u64, u64))>,
+    mut second: impl FnMut(&crate::group::GroupKey) -> Option<(u32, (u64, u64))>,
 ) -> BTreeMap<(u32, u32, (u64, u64)), Sum> {
     let mut sums: BTreeMap<(u32, u32, (u64, u64)), Sum> = BTreeMap::new();
     for (key, cell) in &groups.cells {

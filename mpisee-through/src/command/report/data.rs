@@ -255,7 +255,7 @@ impl<'v> Gathered<'v, '_> {
 
     /// Places and call paths, if the profile has any.
     fn calling(&mut self, numbers: &mut FamilyNumbers<'v>) -> Result<Calling> {
-        let found = sites::Found::of(&self.arguments(&["--top", MOST_PLACES])?, self.view);
+        let found = sites::SitesAnswer::of(&self.arguments(&["--top", MOST_PLACES])?, self.view);
         let mut found = match found {
             Ok(found) => found,
             Err(why) => {
@@ -265,7 +265,7 @@ impl<'v> Gathered<'v, '_> {
         };
         self.cut_off = self.cut_off.take().or(found.answer.cut_off.take());
         let sites = Some(CallSites::of(&mut found, numbers));
-        let paths = paths::Found::of(&self.arguments(&["--top", MOST_PATHS])?, self.view)?;
+        let paths = paths::PathsAnswer::of(&self.arguments(&["--top", MOST_PATHS])?, self.view)?;
         Ok(Calling { sites, paths: Some(CallPaths::of(&paths, numbers)) })
     }
 

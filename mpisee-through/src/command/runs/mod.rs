@@ -9,7 +9,7 @@ mod variation;
 
 use super::Outcome;
 use crate::output::{Format, OutputArgs, Page, printable};
-use crate::run_set::{self, Found, command_text};
+use crate::run_set::{self, RunProfiles, command_text};
 use crate::sheet::{Answer, Sheet, Shown, heading_lines};
 use crate::units::{count, left_out};
 use anyhow::{Result, bail};
@@ -161,7 +161,7 @@ impl Table {
 
 impl RunSet {
     /// Reads the profiles.
-    pub fn read(found: &Found) -> Result<Self> {
+    pub fn read(found: &RunProfiles) -> Result<Self> {
         let runs: Result<Vec<Run>> = found.profiles.iter().map(|path| Run::read(path)).collect();
         let settings = settings::settings(runs?);
         let series = settings::series(&settings);

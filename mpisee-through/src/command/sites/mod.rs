@@ -93,17 +93,17 @@ enum SortKey {
 /// Runs the command.
 pub fn run(args: &SitesArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    Found::of(args, &view)?.answer.write(&args.output)
+    SitesAnswer::of(args, &view)?.answer.write(&args.output)
 }
 
 /// The answer of the command, and the sums that its rows are of.
-pub struct Found {
+pub struct SitesAnswer {
     pub answer: Answer,
     /// In the order of all rows; a table may show the first ones only.
     pub sums: Vec<PlaceSum>,
 }
 
-impl Found {
+impl SitesAnswer {
     /// Of the profile.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl Found {
         }
         answer.closing = closing;
         answer.values = vec![("notes", Value::Text(notes.join(" ")))];
-        Ok(Found { answer, sums: found.sums })
+        Ok(SitesAnswer { answer, sums: found.sums })
     }
 }
 

@@ -40,7 +40,7 @@ type CallCounts = HashMap<OperationAtSite, u64>;
 
 /// The stacks of a process.
 #[derive(Default)]
-pub struct Known {
+pub struct ProcessStacks {
     /// Of its calls; of those whose stack cannot be read the call site alone, if it is known.
     pub calls: Vec<(ActiveCall, ProgramStack)>,
     /// Of a process in no call, where its first thread sleeps.
@@ -53,7 +53,7 @@ pub struct Known {
     pub most_called: Option<MostCalled>,
 }
 
-impl Known {
+impl ProcessStacks {
     /// Returns whether another look may find more: whether the process made calls since the last one, but was in none that lasted until
     /// its stack was read.
     pub fn may_grow(&self, snapshot: &Snapshot) -> bool {
@@ -95,8 +95,8 @@ impl CallStacks {
     }
 
     /// Those of a process whose segment was just read. Of a call that ends meanwhile none is known.
-    pub fn of(&mut self, segment: &Segment, snapshot: &Snapshot) -> Known {
-        let mut known = Known::default();
+    pub fn of(&mut self, segment: &Segment, snapshot: &Snapshot) -> ProcessStacks {
+        let mut known = ProcessStacks::default();
         if !segment.is_running {
             return known;
         }

@@ -11,7 +11,7 @@ use super::job::{Comm, Job, Rank};
 use super::roll::call_text;
 use super::traffic::PeerKey;
 use mpisee_collect::segments::{CurrentCall, First, Partner, Tag, With, is_collective};
-use mpisee_profile::segment::active_call::Call;
+use mpisee_profile::segment::active_call::CurrentFunction;
 use mpisee_profile::{Operation, RankSet, WorldRank};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -86,7 +86,7 @@ struct Links<'j> {
 }
 
 /// A collective call: operation, communicator, number.
-type CollectiveCall<'j> = (Call, &'j str, Option<u64>);
+type CollectiveCall<'j> = (CurrentFunction, &'j str, Option<u64>);
 
 /// For whom a rank waits.
 enum Wait<'j> {
@@ -198,7 +198,7 @@ impl Links<'_> {
         if is_collective(current.call) {
             let is_certain = synchronises(current.call)
                 && !runs_callbacks(current.call)
-                && (current.number.is_some() || current.call == Call::Finalize)
+                && (current.number.is_some() || current.call == CurrentFunction::Finalize)
                 // Between two groups a member may wait for the other group alone.
                 && self.comm(name).is_some_and(|comm| !comm.is_inter);
             let link = if is_certain { Link::Certain } else { Link::Possible };
@@ -206,7 +206,7 @@ impl Links<'_> {
             let call = (current.call, name.as_str(), number);
             return self.suffices(link).then_some(Wait::Collective(call));
         }
-        let Call::Operation(operation) = current.call else { return None };
+        let CurrentFunction::Operation(operation) = current.call else { return None };
         use Operation as Op;
         match (current.with?, operation) {
             (With::From(Partner::Any, _), Op::Recv | Op::Probe | Op::Mprobe) => {
@@ -373,7 +373,9 @@ impl Links<'_> {
             current.call == call && is_on && (number.is_none() || current.number == number)
         };
         let has_left = |state: &Rank| match (call, number) {
-            (Call::Operation(operation), Some(number)) => state.has_completed(name, operation, number),
+            (CurrentFunction::Operation(operation), Some(number)) => {
+                state.has_completed(name, operation, number)
+            }
             _ => false,
         };
         let members = comm.members.iter().map(WorldRank::new);
@@ -425,17 +427,21 @@ fn receives_from(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<i3
 }
 
 /// Returns whether the call runs copy or delete functions of the program, in which that may communicate.
-fn runs_callbacks(call: Call) -> bool {
-    matches!(call, Call::Finalize | Call::Operation(Operation::CommDup | Operation::CommDupWithInfo))
+fn runs_callbacks(call: CurrentFunction) -> bool {
+    matches!(
+        call,
+        CurrentFunction::Finalize
+            | CurrentFunction::Operation(Operation::CommDup | Operation::CommDupWithInfo)
+    )
 }
 
 /// Returns whether no member that does not return at once, as with counts of zero, leaves the collective before all have come.
-fn synchronises(call: Call) -> bool {
+fn synchronises(call: CurrentFunction) -> bool {
     use Operation as Op;
     match call {
-        Call::Finalize => true,
-        Call::Abort => false,
-        Call::Operation(operation) => matches!(
+        CurrentFunction::Finalize => true,
+        CurrentFunction::Abort => false,
+        CurrentFunction::Operation(operation) => matches!(
             operation,
             Op::Allgather
                 | Op::Allreduce

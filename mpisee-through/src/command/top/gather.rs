@@ -1,6 +1,6 @@
 //! Readers on several nodes: each writes what it sees into a folder that all of them see, and one of them joins it.
 
-use super::part::Part;
+use super::part::NodeReport;
 use anyhow::{Context, Result, bail};
 use mpisee_collect::process;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ impl Reader {
     }
 
     /// Writes the part of this node; `make` gets the number of the launch, the host and the time. Returns the file.
-    pub fn write(self, folder: &Path, make: impl FnOnce(u64, String, u64) -> Part) -> Result<PathBuf> {
+    pub fn write(self, folder: &Path, make: impl FnOnce(u64, String, u64) -> NodeReport) -> Result<PathBuf> {
         let host = host();
         let text = serde_json::to_vec(&make(self.launch, host.clone(), now_ns()))?;
         let cannot = || format!("cannot write to '{}'; name a folder that all nodes see", folder.display());
@@ -74,7 +74,7 @@ impl Reader {
     }
 
     /// The parts of all, and a remark if some are missing after a while. `own` is the file that this one wrote.
-    pub fn wait_for_all(self, folder: &Path, own: &Path) -> Result<(Vec<Part>, Option<String>)> {
+    pub fn wait_for_all(self, folder: &Path, own: &Path) -> Result<(Vec<NodeReport>, Option<String>)> {
         let begin = Instant::now();
         // Both times are the file system's; the clocks of nodes differ.
         let written = |file: &Path| file.metadata().and_then(|it| it.modified());
@@ -141,18 +141,18 @@ fn files(folder: &Path, begin: &str) -> Result<Vec<PathBuf>> {
 }
 
 /// The part in a file.
-pub fn read(path: &Path) -> Result<Part> {
-    let read = || -> Result<Part> {
+pub fn read(path: &Path) -> Result<NodeReport> {
+    let read = || -> Result<NodeReport> {
         if std::fs::metadata(path)?.len() > MOST_BYTES {
             bail!("it has more than {MOST_BYTES} bytes");
         }
-        Part::parse(&std::fs::read(path)?)
+        NodeReport::parse(&std::fs::read(path)?)
     };
     read().with_context(|| format!("cannot read '{}'", path.display()))
 }
 
 /// The parts that the readers of the last launch wrote to a folder, and why other files are none.
-pub fn last(folder: &Path) -> Result<(Vec<Part>, Vec<String>)> {
+pub fn last(folder: &Path) -> Result<(Vec<NodeReport>, Vec<String>)> {
     let files = files(folder, "mpisee-top-")?;
     if files.is_empty() {
         bail!(
@@ -199,8 +199,8 @@ mod tests {
         assert_eq!(of(&both), Some((3, 4)));
     }
 
-    fn part(launch: u64) -> impl FnOnce(u64, String, u64) -> Part {
-        move |_, host, written_ns| Part::new(launch, host, written_ns, 0..1, [], Vec::new())
+    fn part(launch: u64) -> impl FnOnce(u64, String, u64) -> NodeReport {
+        move |_, host, written_ns| NodeReport::new(launch, host, written_ns, 0..1, [], Vec::new())
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
         }
         let (parts, _) = last(folder.path()).unwrap();
         assert_eq!(parts.iter().map(|part| part.launch).collect::<Vec<_>>(), [3, 3]);
-        let old = |launch, host, _| Part::new(launch, host, 1, 0..1, [], Vec::new());
+        let old = |launch, host, _| NodeReport::new(launch, host, 1, 0..1, [], Vec::new());
         reader(3, 1).write(folder.path(), old).unwrap();
         assert_eq!(last(folder.path()).unwrap().0.len(), 1, "a part of long ago");
         std::fs::write(folder.path().join("mpisee-top-0000000000000003-n9-9.json"), "{").unwrap();

@@ -3,8 +3,8 @@
 use super::job::{Comm, Job, Rank};
 use super::report::{JobDocument, Report, SortKey};
 use crate::output::{self, Page};
-use mpisee_collect::segments::{CurrentCall, Partner, Place, Tag, With};
-use mpisee_profile::segment::active_call::Call;
+use mpisee_collect::segments::{CallLocation, CurrentCall, Partner, Tag, With};
+use mpisee_profile::segment::active_call::CurrentFunction;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::{CommId, Operation, RankSet, Ticks, WorldRank};
 use std::collections::BTreeSet;
@@ -24,13 +24,13 @@ fn comm(members: &str, here: u64, [calls, bytes]: [u64; 2], time_s: f64) -> Comm
 
 fn rank(number: u32, elapsed_s: f64, call: Option<(Operation, &str, u64, f64)>) -> (WorldRank, Rank) {
     let call = call.map(|(operation, comm, number, for_s)| CurrentCall {
-        call: Call::Operation(operation),
+        call: CurrentFunction::Operation(operation),
         comm: Some((CommId::WORLD, comm.to_owned())),
         number: Some(number),
         with: None,
         since: Ticks::ZERO,
         for_s,
-        place: Place::default(),
+        place: CallLocation::default(),
     });
     let calls = call.into_iter().collect();
     (

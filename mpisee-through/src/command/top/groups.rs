@@ -4,7 +4,7 @@
 use super::job::{Job, Rank};
 use super::most_called::MostCalled;
 use crate::units::large_count;
-use mpisee_collect::segments::{Collected, CurrentCall, Place, collected, short_seconds};
+use mpisee_collect::segments::{CallLocation, Collected, CurrentCall, collected, short_seconds};
 use mpisee_profile::{Operation, RankSet, WorldRank};
 
 /// The operation that each of several ranks called most between two looks.
@@ -28,7 +28,7 @@ pub struct RankGroup {
     /// Of ranks in no call that made none since the look before, seconds since their last calls returned: the longest.
     pub idle_s: Option<f64>,
     /// Of ranks in no call, where their first threads sleep, if that is known.
-    pub asleep: Option<Place>,
+    pub asleep: Option<CallLocation>,
     /// Where the stack of their call is not known, what they called most since the look before.
     pub most_called: Option<MostCalledBy>,
     /// The process of one rank alone that runs and is in no call, and its node, if the job is on several: where a debugger goes on.
@@ -70,7 +70,7 @@ fn split(job: &Job, at: Collected, interval_s: f64) -> Vec<RankGroup> {
     if at.ended || has_stack {
         return vec![RankGroup { at, idle_s: None, asleep: None, most_called: None, process: None }];
     }
-    type Group<'j> = (Vec<WorldRank>, Option<f64>, Option<&'j Place>, Option<MostCalledBy>);
+    type Group<'j> = (Vec<WorldRank>, Option<f64>, Option<&'j CallLocation>, Option<MostCalledBy>);
     let mut groups: Vec<Group> = Vec::new();
     for rank in at.ranks.iter().map(WorldRank::new) {
         let state = job.ranks.get(&rank);
@@ -165,7 +165,7 @@ impl RankGroup {
 }
 
 /// ` at io.c:88`, and ` by step in app` where the line is not known: the innermost function outside of libraries that do it for programs.
-pub fn at_or_by(place: &Place) -> Option<String> {
+pub fn at_or_by(place: &CallLocation) -> Option<String> {
     let frame = place.stack.get(place.outside).or_else(|| place.stack.first())?;
     Some(frame.rsplit_once(" at ").map_or_else(|| format!(" by {frame}"), |(_, line)| format!(" at {line}")))
 }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use mpisee_profile::CommId;
     use mpisee_profile::Ticks;
-    use mpisee_profile::segment::active_call::Call;
+    use mpisee_profile::segment::active_call::CurrentFunction;
 
     fn frames(stack: &[&str]) -> Vec<String> {
         stack.iter().map(|&frame| frame.to_owned()).collect()
@@ -234,7 +234,7 @@ mod tests {
     fn who_sleeps_elsewhere_is_apart() {
         let asleep = |outside, stack: &[&str]| Rank {
             idle_s: Some(6.3),
-            asleep: Some(Place { stack: frames(stack), outside, ..Place::default() }),
+            asleep: Some(CallLocation { stack: frames(stack), outside, ..CallLocation::default() }),
             ..Rank::default()
         };
         let load = &["read in libc.so.6", "load at io.c:88", "main at main.c:9"][..];
@@ -252,13 +252,13 @@ mod tests {
     #[test]
     fn a_stack_says_enough() {
         let call = |stack: &[&str]| CurrentCall {
-            call: Call::Operation(Operation::Recv),
+            call: CurrentFunction::Operation(Operation::Recv),
             comm: Some((CommId::WORLD, "W".to_owned())),
             number: None,
             with: None,
             since: Ticks::ZERO,
             for_s: 1.0,
-            place: Place { stack: frames(stack), ..Place::default() },
+            place: CallLocation { stack: frames(stack), ..CallLocation::default() },
         };
         let rank = |stack| Rank { calls: vec![call(stack)], ..calling(3, 3, &["step at a.c:7"]) };
         let expected = ["0; since the last look it called MPI_Test 3 times at a.c:7", "1"];

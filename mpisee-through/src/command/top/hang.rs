@@ -8,7 +8,7 @@ use super::groups::{RankGroup, groups};
 use super::job::{Job, Rank};
 use crate::units::count;
 use mpisee_collect::segments::{CurrentCall, is_collective, short_seconds};
-use mpisee_profile::segment::active_call::Call;
+use mpisee_profile::segment::active_call::CurrentFunction;
 use mpisee_profile::{RankSet, WorldRank};
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub struct Hang {
 /// The calls in which somebody has been for `threshold_s` seconds or more while others are missing; the longest first. The look before was
 /// `interval_s` seconds ago.
 pub fn hangs(job: &Job, threshold_s: f64, interval_s: f64) -> Vec<Hang> {
-    type Key<'j> = (Call, &'j str, Option<u64>);
+    type Key<'j> = (CurrentFunction, &'j str, Option<u64>);
     let mut groups: BTreeMap<Key, (Vec<WorldRank>, &CurrentCall)> = BTreeMap::new();
     for (&rank, state) in &job.ranks {
         for current in state.calls.iter().filter(|current| is_collective(current.call)) {
@@ -66,7 +66,7 @@ pub fn hangs(job: &Job, threshold_s: f64, interval_s: f64) -> Vec<Hang> {
 /// `None` if nobody is missing, or nobody can know.
 fn hang(
     job: &Job,
-    call: Call,
+    call: CurrentFunction,
     name: &str,
     longest: CurrentCall,
     inside: RankSet,
@@ -74,7 +74,7 @@ fn hang(
 ) -> Option<Hang> {
     let comm = job.comms.get(name).filter(|comm| !comm.ambiguous)?;
     let has_left = |state: &Rank| match (call, longest.number) {
-        (Call::Operation(operation), Some(number)) => state.has_completed(name, operation, number),
+        (CurrentFunction::Operation(operation), Some(number)) => state.has_completed(name, operation, number),
         _ => false,
     };
     let (mut left, mut missing, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
@@ -88,7 +88,7 @@ fn hang(
     // A rank that is through with MPI_Finalize leaves nothing here.
     let foreign = comm.foreign();
     let is_elsewhere = !elsewhere.is_empty() || comm.elided > 0 || foreign > 0;
-    let known_missing = !missing.is_empty() || is_elsewhere && call != Call::Finalize;
+    let known_missing = !missing.is_empty() || is_elsewhere && call != CurrentFunction::Finalize;
     known_missing.then(|| Hang {
         longest,
         comm: name.to_owned(),
@@ -162,19 +162,19 @@ pub fn line(group: &RankGroup) -> String {
 mod tests {
     use super::super::job::Comm;
     use super::*;
-    use mpisee_collect::segments::Place;
+    use mpisee_collect::segments::CallLocation;
     use mpisee_profile::{CommId, Operation, Ticks};
 
     fn call(operation: Operation, comm: &str, number: u64, for_s: f64) -> Vec<CurrentCall> {
         let comm = Some((CommId::WORLD, comm.to_owned()));
         vec![CurrentCall {
-            call: Call::Operation(operation),
+            call: CurrentFunction::Operation(operation),
             comm,
             number: Some(number),
             with: None,
             since: Ticks::ZERO,
             for_s,
-            place: Place::default(),
+            place: CallLocation::default(),
         }]
     }
 

@@ -1,16 +1,16 @@
 //! A job at one moment, read from the segments of its ranks on this node.
 
-use super::call_stacks::{CallStacks, Known, ProgramStack};
+use super::call_stacks::{CallStacks, ProcessStacks, ProgramStack};
 use super::growth::{CommGrowth, Growth};
 use super::most_called::MostCalled;
 use super::traffic::Traffic;
 use anyhow::Result;
 use mpisee_collect::process;
 use mpisee_collect::rank_tables::members;
-use mpisee_collect::segments::{Clock, CurrentCall, Place, Segment, WorldSegments, of_snapshot};
+use mpisee_collect::segments::{CallLocation, Clock, CurrentCall, Segment, WorldSegments, of_snapshot};
 use mpisee_profile::comm_name::is_one_per_process;
 use mpisee_profile::segment::Snapshot;
-use mpisee_profile::segment::active_call::{ActiveCall, Call};
+use mpisee_profile::segment::active_call::{ActiveCall, CurrentFunction};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::log::{NONE, Runs};
@@ -75,7 +75,7 @@ pub struct Rank {
     /// Of a rank in no call, seconds since its last one returned, if that is known.
     pub idle_s: Option<f64>,
     /// With `--stacks`, of a rank in no call, where its first thread sleeps.
-    pub asleep: Option<Place>,
+    pub asleep: Option<CallLocation>,
     /// With `--stacks`, what it called most since the look before.
     pub most_called: Option<MostCalled>,
 }
@@ -158,7 +158,7 @@ impl Job {
                 Ok(first) => {
                     let (snapshot, clock, known) = match stacks.as_deref_mut() {
                         Some(stacks) => with_stacks(segment, first, stacks),
-                        None => (first.0, first.1, Known::default()),
+                        None => (first.0, first.1, ProcessStacks::default()),
                     };
                     job.add(segment, &snapshot, &clock, known);
                 }
@@ -173,17 +173,17 @@ impl Job {
         (job, unreadable)
     }
 
-    fn add(&mut self, segment: &Segment, snapshot: &Snapshot, clock: &Clock, stacks: Known) {
+    fn add(&mut self, segment: &Segment, snapshot: &Snapshot, clock: &Clock, stacks: ProcessStacks) {
         if self.ranks.is_empty() {
             self.program = snapshot.program.clone();
         }
         self.recording_was_off |= snapshot.recording_was_off;
         self.start_realtime_ns = self.start_realtime_ns.min(snapshot.start_realtime_ns);
         self.stack_problems.extend(stacks.problems);
-        let place_of = |stack: &ProgramStack| Place {
+        let place_of = |stack: &ProgramStack| CallLocation {
             stack: stack.frames.clone(),
             outside: stack.outside,
-            ..Place::default()
+            ..CallLocation::default()
         };
         let place = |active: &ActiveCall| {
             let known = stacks.calls.iter().find(|(call, _)| call == active);
@@ -245,8 +245,8 @@ impl Job {
             comm.bytes = comm.bytes.wrapping_add(values[call::BYTES]);
             comm.time_s += clock.seconds(Ticks::new(values[call::TICKS]));
             let operation = snapshot.operation_at(key.operation).map(|(operation, _)| operation);
-            if let Some(operation) =
-                operation.filter(|&it| mpisee_collect::segments::is_collective(Call::Operation(it)))
+            if let Some(operation) = operation
+                .filter(|&it| mpisee_collect::segments::is_collective(CurrentFunction::Operation(it)))
             {
                 let completed = rank.completed.entry((name.clone(), operation)).or_default();
                 *completed = completed.wrapping_add(values[call::CALLS]);
@@ -254,7 +254,7 @@ impl Job {
         }
         for current in rank.calls.iter().filter(|_| !rank.ended) {
             let comm = current.comm.as_ref().and_then(|(_, name)| self.comms.get_mut(name));
-            if let Some(comm) = comm.filter(|_| matches!(current.call, Call::Operation(_))) {
+            if let Some(comm) = comm.filter(|_| matches!(current.call, CurrentFunction::Operation(_))) {
                 comm.time_s += current.for_s;
             }
         }
@@ -318,7 +318,7 @@ fn with_stacks(
     segment: &Segment,
     first: (Snapshot, Clock),
     stacks: &mut CallStacks,
-) -> (Snapshot, Clock, Known) {
+) -> (Snapshot, Clock, ProcessStacks) {
     let most_called = stacks.most_called(segment, &first.0);
     let mut known = stacks.of(segment, &first.0);
     known.most_called = most_called;

@@ -2,16 +2,16 @@
 
 use super::hang::hangs;
 use super::job::Job;
-use super::part::{self, Part};
+use super::part::{self, NodeReport};
 use super::report::{JobDocument, Report, SortKey};
-use super::{Seen, Wanted, Watch, before, gather};
+use super::{JobSelection, Seen, Watch, before, gather};
 use crate::command::agent::node::Node;
 use crate::timeline::history::{CallName, History, NodeRate, QuantityName};
 use anyhow::{Context, Result, bail};
 use mpisee_collect::segments;
 use mpisee_profile::RankSet;
 use mpisee_profile::comm_name::derived;
-use mpisee_profile::segment::active_call::Call;
+use mpisee_profile::segment::active_call::CurrentFunction;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ pub enum Message {
 pub struct Look {
     /// The node.
     pub host: String,
-    part: Part,
+    part: NodeReport,
     /// Loads of its devices, by its kernel's counters.
     pub loads: Vec<Load>,
 }
@@ -152,7 +152,7 @@ impl MissingRanks {
     pub const AFTER_S: f64 = HANG_S;
 
     /// Of that job, among others.
-    pub fn of(wanted: Wanted, job: u64) -> MissingRanks {
+    pub fn of(wanted: JobSelection, job: u64) -> MissingRanks {
         MissingRanks { watch: Watch { wanted, stacks: None }, job }
     }
 
@@ -161,7 +161,7 @@ impl MissingRanks {
         let mut missing: BTreeMap<CallName, u32> = BTreeMap::new();
         for job in self.watch.look()?.jobs.iter().filter(|job| job.id.0 == self.job) {
             for hang in hangs(job, HANG_S, 0.0) {
-                let Call::Operation(operation) = hang.longest.call else { continue };
+                let CurrentFunction::Operation(operation) = hang.longest.call else { continue };
                 let size =
                     job.comms.get(&hang.comm).map_or(0, |comm| comm.size.try_into().unwrap_or(u32::MAX));
                 let family = derived(&hang.comm, |name| name.family(size));
@@ -189,11 +189,11 @@ pub struct Reader {
 impl Reader {
     /// By a process, a name, a job or a directory, else of all jobs of this node; `only` is the number of a job.
     pub fn new(which: Option<&str>, only: Option<u64>) -> Result<Reader> {
-        Ok(Reader::of(Wanted::new(which, segments::own_user()?)?, only))
+        Ok(Reader::of(JobSelection::new(which, segments::own_user()?)?, only))
     }
 
     /// The same, of wanted jobs.
-    pub fn of(wanted: Wanted, only: Option<u64>) -> Reader {
+    pub fn of(wanted: JobSelection, only: Option<u64>) -> Reader {
         let watch = Watch { wanted, stacks: None };
         let host = gather::host();
         let mut names = History::new(&host, 0);
@@ -214,7 +214,7 @@ impl Reader {
         let is_wanted = |job: &&Job| self.only.is_none_or(|only| job.id.0 == only);
         let jobs = now.jobs.iter().filter(is_wanted).map(|job| (before(first, job), job));
         let between_ns = first.end_ns.min(now.begin_ns)..now.begin_ns;
-        let part = Part::new(0, self.host.clone(), now.end_ns, between_ns, jobs, Vec::new());
+        let part = NodeReport::new(0, self.host.clone(), now.end_ns, between_ns, jobs, Vec::new());
         let length_s = self.before_at.elapsed().as_secs_f64().max(1e-3);
         let mut rates = Vec::new();
         self.node.read(&mut rates, &mut self.names);
@@ -336,7 +336,7 @@ mod tests {
             job
         };
         let (before, now) = (half(0.0), half(2.0));
-        let part = Part::new(0, host.to_owned(), 0, 0..1, [(&before, &now)], Vec::new());
+        let part = NodeReport::new(0, host.to_owned(), 0, 0..1, [(&before, &now)], Vec::new());
         Look { host: host.to_owned(), part, loads: Vec::new() }
     }
 

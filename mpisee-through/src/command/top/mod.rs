@@ -18,7 +18,7 @@ mod roll;
 mod screen;
 mod traffic;
 
-use super::wanted::Wanted;
+use super::wanted::JobSelection;
 use super::{Outcome, skipped};
 use crate::debug_info::SearchDirs;
 use crate::output::{Format, OutputArgs, printable};
@@ -29,7 +29,7 @@ use clap::Args;
 use gather::Reader;
 use job::Job;
 use mpisee_collect::segments::{self, Skipped, short_seconds};
-use part::Part;
+use part::NodeReport;
 use report::{Document, JobDocument, Report, SkippedDocument, SortKey};
 use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
@@ -124,7 +124,7 @@ pub(super) fn parse_interval(text: &str) -> Result<f64, String> {
 
 /// Where to look, and for what.
 struct Watch {
-    wanted: Wanted,
+    wanted: JobSelection,
     /// Where in the program ranks are, if that is asked for.
     stacks: Option<RefCell<CallStacks>>,
 }
@@ -188,7 +188,7 @@ fn gather(args: &TopArgs, folder: &Path, watch: &Watch, first: &Seen) -> Result<
     let reader = Reader::own();
     let between_ns = first.end_ns..second.begin_ns;
     let path = reader
-        .write(folder, |launch, host, time| Part::new(launch, host, time, between_ns, jobs, skipped))?;
+        .write(folder, |launch, host, time| NodeReport::new(launch, host, time, between_ns, jobs, skipped))?;
     // Launchers give the programs that they start terminals, and write what these say to files as well.
     let output =
         if reader.is_launched() { args.output.without_colours_unless_asked() } else { args.output.clone() };
@@ -217,14 +217,14 @@ fn tell(remark: &str) {
 }
 
 /// Shows the jobs of which readers on several nodes wrote what they saw.
-fn show_parts(args: &TopArgs, output: &OutputArgs, folder: &Path, parts: Vec<Part>) -> Result<()> {
+fn show_parts(args: &TopArgs, output: &OutputArgs, folder: &Path, parts: Vec<NodeReport>) -> Result<()> {
     let hosts: Vec<String> = parts.iter().map(|part| part.host.clone()).collect();
     let skipped = parts.iter().flat_map(|part| {
         part.skipped.iter().map(|(path, why)| (PathBuf::from(format!("{}:{path}", part.host)), why.clone()))
     });
     let skipped: Vec<Skipped> = skipped.collect();
     if !part::were_at_once(&parts) {
-        let written = |part: &Part| part.written_ns;
+        let written = |part: &NodeReport| part.written_ns;
         let [first, last] = [parts.iter().map(written).min(), parts.iter().map(written).max()];
         let apart_s = (last.unwrap_or(0) - first.unwrap_or(0)) as f64 * 1e-9;
         tell(&format!(
@@ -289,7 +289,7 @@ impl Watch {
             Some(user) => user,
             None => segments::own_user()?,
         };
-        let wanted = Wanted::new(args.which.as_deref(), user)?;
+        let wanted = JobSelection::new(args.which.as_deref(), user)?;
         let stacks = || RefCell::new(CallStacks::new(SearchDirs(args.source.clone())));
         Ok(Watch { wanted, stacks: args.stacks.then(stacks) })
     }

@@ -4,9 +4,9 @@ use super::job::{Comm, Job, Rank};
 use super::most_called::MostCalled;
 use super::traffic::Traffic;
 use anyhow::{Context, Result, bail};
-use mpisee_collect::segments::{CurrentCall, Place, With};
+use mpisee_collect::segments::{CallLocation, CurrentCall, With};
 use mpisee_profile::rows::MOST_PROCESSES;
-use mpisee_profile::segment::active_call::Call;
+use mpisee_profile::segment::active_call::CurrentFunction;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::{CommId, Operation, RankSet, Ticks, WorldRank};
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ const VERSION: u32 = 2;
 
 /// The part of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Part {
+pub struct NodeReport {
     version: u32,
     /// The number that the readers of one launch share; 0 where nothing tells it.
     pub launch: u64,
@@ -130,7 +130,7 @@ impl Names {
     }
 }
 
-impl Part {
+impl NodeReport {
     /// Of the jobs at a look, each with the same job at the look before.
     pub fn new<'j>(
         launch: u64,
@@ -139,9 +139,9 @@ impl Part {
         between_ns: Range<u64>,
         jobs: impl IntoIterator<Item = (&'j Job, &'j Job)>,
         skipped: Vec<(String, String)>,
-    ) -> Part {
+    ) -> NodeReport {
         let jobs = jobs.into_iter().map(|(before, now)| PartJob::new(before, now)).collect();
-        Part { version: VERSION, launch, host, written_ns, between_ns, jobs, skipped }
+        NodeReport { version: VERSION, launch, host, written_ns, between_ns, jobs, skipped }
     }
 
     /// The jobs of which it has ranks: their numbers, and their ranks there.
@@ -158,7 +158,7 @@ impl Part {
     }
 
     /// From a file.
-    pub fn parse(text: &[u8]) -> Result<Part> {
+    pub fn parse(text: &[u8]) -> Result<NodeReport> {
         #[derive(Deserialize)]
         struct Begin {
             version: u32,
@@ -176,14 +176,14 @@ impl Part {
 }
 
 /// Returns whether there is a moment between the two looks of all parts.
-pub fn were_at_once(parts: &[Part]) -> bool {
+pub fn were_at_once(parts: &[NodeReport]) -> bool {
     let last_begin = parts.iter().map(|part| part.between_ns.start).max();
     let first_end = parts.iter().map(|part| part.between_ns.end).min();
     last_begin <= first_end
 }
 
 /// The jobs of several parts: each at the look before and at the last one.
-pub fn joined(parts: Vec<Part>) -> Result<Vec<(Job, Job)>> {
+pub fn joined(parts: Vec<NodeReport>) -> Result<Vec<(Job, Job)>> {
     let mut all: Vec<(Job, Job)> = Vec::new();
     let is_pieced_together = !were_at_once(&parts);
     for part in parts {
@@ -381,7 +381,11 @@ impl PartRank {
             is_stopped: self.is_stopped,
             is_still: self.is_still,
             idle_s: self.idle_s,
-            asleep: self.asleep.map(|(stack, outside)| Place { stack, outside, ..Place::default() }),
+            asleep: self.asleep.map(|(stack, outside)| CallLocation {
+                stack,
+                outside,
+                ..CallLocation::default()
+            }),
             ..Rank::default()
         };
         if let Some((operation, calls, calls_there, stack)) = self.most_called {
@@ -415,9 +419,12 @@ fn operation_of(name: &str) -> Result<Operation> {
 
 impl PartCall {
     fn current(self, names: &[Arc<str>]) -> Result<CurrentCall> {
-        let call = match [Call::Finalize, Call::Abort].into_iter().find(|call| call.name() == self.call) {
+        let call = match [CurrentFunction::Finalize, CurrentFunction::Abort]
+            .into_iter()
+            .find(|call| call.name() == self.call)
+        {
             Some(call) => call,
-            None => Call::Operation(operation_of(&self.call)?),
+            None => CurrentFunction::Operation(operation_of(&self.call)?),
         };
         let comm = match self.comm {
             Some((id, name)) => Some((CommId::new(id), name_of(names, name)?.to_string())),
@@ -430,7 +437,7 @@ impl PartCall {
             with: self.with,
             since: Ticks::ZERO,
             for_s: self.for_s,
-            place: Place { stack: self.stack, outside: self.outside, ..Place::default() },
+            place: CallLocation { stack: self.stack, outside: self.outside, ..CallLocation::default() },
         })
     }
 }
@@ -494,8 +501,8 @@ mod tests {
         };
         let part = |from: u32, host: &str| {
             let (before, now) = (half(from, host, 0.0), half(from, host, 2.0));
-            let part = Part::new(7, host.to_owned(), 0, 0..1, [(&before, &now)], Vec::new());
-            Part::parse(&serde_json::to_vec(&part).unwrap()).unwrap()
+            let part = NodeReport::new(7, host.to_owned(), 0, 0..1, [(&before, &now)], Vec::new());
+            NodeReport::parse(&serde_json::to_vec(&part).unwrap()).unwrap()
         };
         let jobs = joined(vec![part(2, "n2"), part(0, "n1")]).unwrap();
         let [(before, now)] = jobs.as_slice() else { panic!("one job") };
@@ -522,7 +529,7 @@ mod tests {
                 job.ranks.retain(|rank, _| (from..from + 2).contains(&rank.get()));
                 job
             });
-            Part::new(7, host.to_owned(), 0, 0..1, [(&before, &now)], Vec::new())
+            NodeReport::new(7, host.to_owned(), 0, 0..1, [(&before, &now)], Vec::new())
         };
         let jobs = joined(vec![part(0, "n1", 1.0), part(2, "n2", 10.0)]).unwrap();
         let [(before, now)] = jobs.as_slice() else { panic!("one job") };
@@ -541,10 +548,10 @@ mod tests {
         let most = MostCalled { operation: Operation::Test, calls: 9, calls_there: 8, stack };
         let rank = now.ranks.get_mut(&WorldRank::new(1)).unwrap();
         (rank.most_called, rank.idle_s) = (Some(most.clone()), Some(6.25));
-        let part = Part::new(7, "n1".to_owned(), 0, 0..1, [(&golden::job(0.0), &now)], Vec::new());
+        let part = NodeReport::new(7, "n1".to_owned(), 0, 0..1, [(&golden::job(0.0), &now)], Vec::new());
         let mut document = serde_json::to_value(&part).unwrap();
         let read = |document: &serde_json::Value| {
-            let part = Part::parse(&serde_json::to_vec(document).unwrap()).unwrap();
+            let part = NodeReport::parse(&serde_json::to_vec(document).unwrap()).unwrap();
             let rank = joined(vec![part]).unwrap().remove(0).1.ranks.remove(&WorldRank::new(1)).unwrap();
             (rank.most_called, rank.idle_s)
         };
@@ -554,19 +561,19 @@ mod tests {
         assert!(rank.remove("most_called").is_some() && rank.remove("idle_s").is_some());
         assert_eq!(read(&document), (None, None));
         document["jobs"][0]["ranks"][1]["most_called"] = serde_json::json!(["MPI_No", 1, 1, []]);
-        let part = Part::parse(&serde_json::to_vec(&document).unwrap()).unwrap();
+        let part = NodeReport::parse(&serde_json::to_vec(&document).unwrap()).unwrap();
         let said = format!("{:#}", joined(vec![part]).unwrap_err());
         assert_eq!(said, "the part of n1: it has a call of 'MPI_No', which is not known");
     }
 
     #[test]
     fn what_is_no_part_is_refused() {
-        let said = |text: &str| format!("{:#}", Part::parse(text.as_bytes()).unwrap_err());
+        let said = |text: &str| format!("{:#}", NodeReport::parse(text.as_bytes()).unwrap_err());
         assert!(said("{").starts_with("it is not what top --to writes: "));
         assert!(said("{\"version\": 99}").starts_with("its format has version 99, this program reads 2"));
         assert!(said("{\"version\": 2, \"launch\": 3}").starts_with("it is not what top --to writes: "));
         let (before, now) = (golden::job(0.0), golden::job(2.0));
-        let mut part = Part::new(7, "n1".to_owned(), 0, 0..1, [(&before, &now)], Vec::new());
+        let mut part = NodeReport::new(7, "n1".to_owned(), 0, 0..1, [(&before, &now)], Vec::new());
         part.jobs[0].ranks[0].rank = 8;
         assert_eq!(format!("{:#}", joined(vec![part]).unwrap_err()), "the part of n1: it has rank 8 of 8");
     }

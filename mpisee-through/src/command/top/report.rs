@@ -11,7 +11,7 @@ use crate::output::{Page, printable};
 use crate::sheet::{self, Sheet, Value};
 use crate::units::{natural_order, to_nine_decimals};
 use clap::ValueEnum;
-use mpisee_collect::segments::{CurrentCall, First, Partner, Place, Tag, With, short_seconds};
+use mpisee_collect::segments::{CallLocation, CurrentCall, First, Partner, Tag, With, short_seconds};
 use mpisee_profile::run::rfc3339;
 use mpisee_profile::{RankSet, WorldRank};
 use serde::Serialize;
@@ -453,7 +453,7 @@ struct ProcessDocument {
     most_called: Option<MostCalledDocument>,
 }
 
-fn frames_of(place: Option<&Place>) -> Vec<String> {
+fn frames_of(place: Option<&CallLocation>) -> Vec<String> {
     place.map_or_else(Vec::new, |place| place.stack.clone())
 }
 

@@ -123,17 +123,17 @@ mod tests {
     use mpisee_profile::segment::key::CallKey;
     use mpisee_profile::segment::log::{Created, Record, Runs};
     use mpisee_profile::segment::words::{Owner, Words};
-    use mpisee_profile::segment::{self, Key, OperationAtSite};
+    use mpisee_profile::segment::{self, OperationAtSite, SlotKey};
     use mpisee_profile::{CommId, CommRank, RegionId};
 
-    fn traffic(slots: &[(Key, [u64; 6])]) -> Traffic {
+    fn traffic(slots: &[(SlotKey, [u64; 6])]) -> Traffic {
         let world = Record::Created(Created::with_world(CommId::WORLD, CommRank::FIRST, Runs::first(4)));
         let owner = Owner { pid: 1, host: "n1", world_rank: 0, world_size: 4 };
         let words = Words::new(owner).log(&[world]).counters(slots);
         Traffic::of(&Snapshot::read(words.words()).unwrap(), &["W".to_owned()])
     }
 
-    fn calls(operation: Operation, calls: u64) -> (Key, [u64; 6]) {
+    fn calls(operation: Operation, calls: u64) -> (SlotKey, [u64; 6]) {
         let operation = OperationAtSite::of(operation);
         let region = RegionId::OUTSIDE;
         let key =
@@ -141,14 +141,14 @@ mod tests {
         (key.pack(), [calls, 0, 0, 0, 0, 0])
     }
 
-    fn peer(rank: u32, sent: u64, received: u64) -> (Key, [u64; 6]) {
+    fn peer(rank: u32, sent: u64, received: u64) -> (SlotKey, [u64; 6]) {
         let key = segment::PeerKey { communicator: CommId::WORLD, peer: CommRank::new(rank) };
         (key.pack(), [sent, 0, received, 0, 0, 0])
     }
 
     #[test]
     fn open_receives_show_in_the_counts() {
-        let none = |slots: &[(Key, [u64; 6])]| traffic(slots).has_no_open_receive("W");
+        let none = |slots: &[(SlotKey, [u64; 6])]| traffic(slots).has_no_open_receive("W");
         assert!(none(&[]));
         assert!(none(&[calls(Operation::Irecv, 3), calls(Operation::Recv, 2), peer(1, 9, 4), peer(2, 0, 1)]));
         assert!(!none(&[calls(Operation::Irecv, 3), peer(1, 9, 2)]));

@@ -21,7 +21,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use image::Pairs;
 use mpisee_profile::glob::Glob;
-use rows::{Of, Part};
+use rows::{Of, WaitGroup};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -122,13 +122,13 @@ fn parts(
     report: &waits::Report,
     operations: &rows::ByComm<'_>,
     with_families: bool,
-) -> Vec<Part> {
+) -> Vec<WaitGroup> {
     let of = |of: Of, times: &BTreeMap<String, f64>| {
         let families = family::of_table(view, |row| times.contains_key(&row.comm), with_families);
-        families.into_iter().map(move |family| Part::of(&family, of, report, operations))
+        families.into_iter().map(move |family| WaitGroup::of(&family, of, report, operations))
     };
     let collectives = of(Of::Collectives, &report.collective_s);
-    let mut parts: Vec<Part> = collectives.chain(of(Of::Messages, &report.message_s)).collect();
+    let mut parts: Vec<WaitGroup> = collectives.chain(of(Of::Messages, &report.message_s)).collect();
     parts.sort_by(|one, other| one.order(other));
     parts
 }
@@ -143,7 +143,7 @@ struct Page {
 
 impl Page {
     /// Adds the tables for the terminal: communicators, and the ranks that cause most.
-    fn add_tables(&mut self, args: &WaitsArgs, report: &waits::Report, parts: &[Part]) {
+    fn add_tables(&mut self, args: &WaitsArgs, report: &waits::Report, parts: &[WaitGroup]) {
         let has_messages = !report.message_s.is_empty();
         let mut comms = rows::communicators(parts);
         comms.remove_columns(rows::TRANSFER_ENDS);
@@ -168,7 +168,7 @@ impl Page {
     }
 
     /// Adds the rows for programs to read: each operation, communicator and rank.
-    fn add_rows(&mut self, args: &WaitsArgs, report: &waits::Report, parts: &[Part]) {
+    fn add_rows(&mut self, args: &WaitsArgs, report: &waits::Report, parts: &[WaitGroup]) {
         let mut each = rows::each(report, |rank| args.comms.takes_rank(rank));
         args.shown.cut(&args.output, &mut each.rows, "");
         self.sheets.extend([each, rows::communicators(parts)]);

@@ -113,7 +113,7 @@ pub enum Of {
 }
 
 /// The waits on a communicator or on like ones, in collective operations or in messages.
-pub struct Part {
+pub struct WaitGroup {
     name: String,
     /// True if it is one communicator.
     pub is_single: bool,
@@ -131,14 +131,14 @@ pub struct Part {
     ranks: BTreeMap<u32, [Estimate; 2]>,
 }
 
-impl Part {
+impl WaitGroup {
     /// Sums up the operations on the communicators of a family.
     pub fn of(family: &Family<'_>, of: Of, report: &Report, operations: &ByComm<'_>) -> Self {
         let times = match of {
             Of::Collectives => &report.collective_s,
             Of::Messages => &report.message_s,
         };
-        let mut part = Part {
+        let mut part = WaitGroup {
             name: family.name.clone(),
             is_single: family.is_single(),
             of,
@@ -222,34 +222,34 @@ impl Part {
 }
 
 /// A row for each communicator or family.
-pub fn communicators(parts: &[Part]) -> Sheet {
+pub fn communicators(parts: &[WaitGroup]) -> Sheet {
     Sheet {
         name: "communicators",
         heads: COMMUNICATORS.to_vec(),
-        rows: parts.iter().filter(|part| part.of == Of::Collectives).map(Part::row).collect(),
+        rows: parts.iter().filter(|part| part.of == Of::Collectives).map(WaitGroup::row).collect(),
     }
 }
 
 /// A row for the messages of each communicator or family.
-pub fn messages(parts: &[Part]) -> Sheet {
+pub fn messages(parts: &[WaitGroup]) -> Sheet {
     Sheet {
         name: "messages",
         heads: MESSAGES.to_vec(),
-        rows: parts.iter().filter(|part| part.of == Of::Messages).map(Part::row).collect(),
+        rows: parts.iter().filter(|part| part.of == Of::Messages).map(WaitGroup::row).collect(),
     }
 }
 
 /// A row for each rank that caused or suffered, by communicator or family; those that caused most first.
-pub fn ranks(parts: &[Part], report: &Report, takes: impl Fn(u32) -> bool) -> Sheet {
+pub fn ranks(parts: &[WaitGroup], report: &Report, takes: impl Fn(u32) -> bool) -> Sheet {
     let node: BTreeMap<u32, usize> = members(report).map(|member| (member.rank, member.host)).collect();
-    let mut all: Vec<(&Part, u32, [Estimate; 2])> = Vec::new();
+    let mut all: Vec<(&WaitGroup, u32, [Estimate; 2])> = Vec::new();
     for part in parts {
         let chosen =
             part.ranks.iter().filter(|(rank, sums)| takes(**rank) && sums[0].total + sums[1].total > 0.0);
         all.extend(chosen.map(|(&rank, &sums)| (part, rank, sums)));
     }
     all.sort_by(|(_, _, one), (_, _, other)| other[0].total.total_cmp(&one[0].total));
-    let row = |(part, rank, [caused, suffered]): &(&Part, u32, [Estimate; 2])| {
+    let row = |(part, rank, [caused, suffered]): &(&WaitGroup, u32, [Estimate; 2])| {
         let share = |time_s: f64| match part.waiting.total > 0.0 {
             true => Value::Share((time_s / part.waiting.total).min(1.0)),
             false => Value::Nothing,

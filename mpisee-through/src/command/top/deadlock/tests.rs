@@ -1,5 +1,5 @@
 use super::*;
-use mpisee_collect::segments::Place;
+use mpisee_collect::segments::CallLocation;
 use mpisee_profile::{CommId, Ticks};
 
 const W: &str = "W";
@@ -20,7 +20,7 @@ fn to(rank: u32) -> Option<With> {
 fn rank(operation: Operation, with: Option<With>) -> Rank {
     let number = with.is_none().then_some(1);
     let comm = Some((CommId::WORLD, W.to_owned()));
-    let (call, since, place) = (Call::Operation(operation), Ticks::ZERO, Place::default());
+    let (call, since, place) = (CurrentFunction::Operation(operation), Ticks::ZERO, CallLocation::default());
     let call = CurrentCall { call, comm, number, with, since, for_s: 2.0, place };
     Rank { calls: vec![call], is_still: true, ..Rank::default() }
 }
