@@ -26,7 +26,7 @@ impl Events {
     pub const OWN: Events = Events { call, node, context_end };
 }
 
-/// `MPISEE_LAUNCH` and those after it; the others are [`Call`].
+/// `MPISEE_LAUNCH` and those after it; the others are [`DriverCall`].
 mod what {
     pub const LAUNCH: u32 = 32;
     pub const GRAPH_KERNEL: u32 = 33;
