@@ -5,6 +5,7 @@
  *
  *   call_cost             MPI_Init
  *   call_cost threads N   MPI_THREAD_MULTIPLE, N threads that call at the same time, each on its own communicator
+ *   call_cost arrays [off] requests in arrays, persistent ones, tags that change, and regions
  *   call_cost cold        each call after a walk through more memory than the caches hold
  *   call_cost off         with MPI_Pcontrol(0)
  *   call_cost memory      the resident memory with 100 communicators and 20 operations on each, in KiB
@@ -15,6 +16,7 @@
  */
 #define _GNU_SOURCE
 #include "tick.h"
+#include "../include/mpisee.h"
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -25,6 +27,8 @@
 #include <unistd.h>
 
 enum { BATCHES = 31, CALLS = 2000, COMMUNICATORS = 256, FEW_OPEN = 64, MANY_OPEN = 10000, CREATIONS = 100, MANY_COMMUNICATORS = 100 };
+/* Requests of arrays, and calls on long ones in a batch. */
+enum { LONG_ARRAY = 1000, SHORT_ARRAY = 16, LONG_CALLS = 20 };
 /* Cold calls of each operation, and the bytes between two of them. */
 enum { COLD_CALLS = 301, WALKED = 64 << 20, LINE = 64 };
 /* In a trace: calls before those that are counted, in which slots and tables are made, and those. */
@@ -216,6 +220,66 @@ static void with_open_requests(MPI_Comm comm, int count, const char *name, const
     MPI_Comm_free(&aside);
 }
 
+/* Nanoseconds of one of the IN requests in STATEMENT, which is made a few times a batch. */
+#define MEASURE_LONG(NAME, IN, STATEMENT)                              \
+    do {                                                               \
+        double batch[BATCHES];                                         \
+        for (int b = 0; b < BATCHES; ++b) {                            \
+            double start = now_ns();                                   \
+            for (int i = 0; i < LONG_CALLS; ++i) { STATEMENT; }        \
+            batch[b] = (now_ns() - start) / ((double)LONG_CALLS * (IN)); \
+        }                                                              \
+        report(NAME, batch, BATCHES);                                  \
+    } while (0)
+
+/* What takes longer the more requests an array has, per request; and what has no array of its own in other modes. */
+static void arrays(MPI_Comm comm) {
+    static MPI_Request r[LONG_ARRAY];
+    static double in[8], out[8];
+    int speaks = 1, flag, done, indices[LONG_ARRAY];
+
+    MEASURE_LONG("500 Irecv, 500 Isend, Waitall of 1000, per request", LONG_ARRAY, {
+        for (int k = 0; k < LONG_ARRAY; k += 2) {
+            MPI_Irecv(out, 8, MPI_DOUBLE, 0, 2, comm, &r[k]);
+            MPI_Isend(in, 8, MPI_DOUBLE, 0, 2, comm, &r[k + 1]);
+        }
+        MPI_Waitall(LONG_ARRAY, r, MPI_STATUSES_IGNORE);
+    });
+    for (int k = 0; k < LONG_ARRAY; ++k) MPI_Irecv(out, 8, MPI_DOUBLE, 0, 3, comm, &r[k]);
+    MEASURE_LONG("Testsome, 1000 open, per request", LONG_ARRAY,
+                 MPI_Testsome(LONG_ARRAY, r, &done, indices, MPI_STATUSES_IGNORE));
+    MEASURE_LONG("Testany, 1000 open, per request", LONG_ARRAY,
+                 MPI_Testany(LONG_ARRAY, r, &done, &flag, MPI_STATUS_IGNORE));
+    for (int k = 0; k < LONG_ARRAY; ++k) MPI_Send(in, 8, MPI_DOUBLE, 0, 3, comm);
+    MPI_Waitall(LONG_ARRAY, r, MPI_STATUSES_IGNORE);
+    for (int k = 0; k < SHORT_ARRAY; k += 2) {
+        MPI_Recv_init(out, 8, MPI_DOUBLE, 0, 4, comm, &r[k]);
+        MPI_Send_init(in, 8, MPI_DOUBLE, 0, 4, comm, &r[k + 1]);
+    }
+    MEASURE("Startall, Waitall of 16 persistent, per request", SHORT_ARRAY, {
+        MPI_Startall(SHORT_ARRAY, r);
+        MPI_Waitall(SHORT_ARRAY, r, MPI_STATUSES_IGNORE);
+    });
+    for (int k = 0; k < SHORT_ARRAY; ++k) MPI_Request_free(&r[k]);
+    int tag = 0;
+    MEASURE("Irecv, Send, Wait, the tag changes", 3, {
+        tag = (tag + 1) % 30000;
+        MPI_Irecv(out, 8, MPI_DOUBLE, 0, tag, comm, &r[0]);
+        MPI_Send(in, 8, MPI_DOUBLE, 0, tag, comm);
+        MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+    });
+    MEASURE("the same from MPI_ANY_SOURCE", 3, {
+        tag = (tag + 1) % 30000;
+        MPI_Irecv(out, 8, MPI_DOUBLE, MPI_ANY_SOURCE, tag, comm, &r[0]);
+        MPI_Send(in, 8, MPI_DOUBLE, 0, tag, comm);
+        MPI_Wait(&r[0], MPI_STATUS_IGNORE);
+    });
+    MEASURE("a region of include/mpisee.h, begin and end", 1, {
+        mpisee_region_begin("region");
+        mpisee_region_end();
+    });
+}
+
 static void communicators(void) {
     MPI_Comm comms[COMMUNICATORS], world = MPI_COMM_WORLD;
     double in[8] = {0}, out[8] = {0};
@@ -335,6 +399,13 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "count") == 0) begin_counting();
     if (argc > 1 && strcmp(argv[1], "memory") == 0) {
         memory();
+        MPI_Finalize();
+        return 0;
+    }
+
+    if (argc > 1 && strcmp(argv[1], "arrays") == 0) {
+        if (argc > 2) MPI_Pcontrol(0);
+        arrays(MPI_COMM_WORLD);
         MPI_Finalize();
         return 0;
     }

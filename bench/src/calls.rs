@@ -11,10 +11,12 @@ use xtask::flavour::Flavour;
 use xtask::{dist, launch, mpi, root};
 
 /// The ways in which the program is run.
-const MODES: [(&str, &[&str]); 5] = [
+const MODES: [(&str, &[&str]); 7] = [
     ("recording", &[]),
     ("recording, after a walk through 64 MiB before each call", &["cold"]),
     ("switched off by MPI_Pcontrol", &["off"]),
+    ("arrays of requests, tags that change, and regions", &["arrays"]),
+    ("the same, switched off by MPI_Pcontrol", &["arrays", "off"]),
     ("MPI_THREAD_MULTIPLE, 1 thread", &["threads", "1"]),
     ("MPI_THREAD_MULTIPLE, 2 threads", &["threads", "2"]),
 ];
@@ -125,12 +127,12 @@ fn child_start_ms(flavour: &Flavour) -> Result<f64> {
 
 fn print(rows: &[Row]) {
     let floor = rows.iter().find(|row| row.name == FLOOR).map(|row| quickest(&row.base));
-    println!("  {:<36} {:>10} {:>10} {:>12}", "", "base", "added", "over floor");
+    println!("  {:<50} {:>10} {:>10} {:>12}", "", "base", "added", "over floor");
     for Row { name, base, profiled } in rows {
         let (base, profiled) = (quickest(base), quickest(profiled));
         let added = profiled - base;
         let over = floor.map_or(String::new(), |floor| format!("{:.2}x", added / floor));
-        println!("  {name:<36} {base:>10.1} {added:>10.1} {over:>12}");
+        println!("  {name:<50} {base:>10.1} {added:>10.1} {over:>12}");
     }
 }
 
