@@ -16,6 +16,7 @@ use mpisee_profile::{PathId, ProfileError, RunInfo, SiteId};
 use std::collections::{HashMap, HashSet};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 const RANKS: usize = 0;
 const COMMS: usize = 1;
@@ -244,6 +245,7 @@ impl ProfileFiles {
 
     /// Writes what needed the rows of all ranks, and `run.json`; returns where the profile is.
     pub fn finish(mut self, run: &RunInfo) -> Result<PathBuf, ProfileError> {
+        let began = Instant::now();
         let mut merged: Vec<(usize, CommRow)> = self.merged.drain().map(|(_, row)| row).collect();
         merged.sort_by_key(|&(order, _)| order);
         for (_, row) in &mut merged {
@@ -289,6 +291,7 @@ impl ProfileFiles {
         let mut run = run.clone();
         run.notes.extend(shared_rows_note(self.shared_rows));
         run.notes.extend(notes);
+        add_to_finalize(&mut run, began);
         self.directory.finish(&run)
     }
 }
@@ -381,6 +384,7 @@ impl AggregateFiles {
 
     /// Writes the tables and `run.json`; returns where the profile is.
     pub fn finish(self, run: &RunInfo) -> Result<PathBuf, ProfileError> {
+        let began = Instant::now();
         let directory = self.directory;
         let tables = self.sums.tables();
         write_table(&directory, &tables.nodes)?;
@@ -410,6 +414,7 @@ impl AggregateFiles {
         write_devices(&directory, &tables.devices)?;
         let mut run = RunInfo { is_aggregate: true, ..run.clone() };
         run.notes.extend(tables.notes);
+        add_to_finalize(&mut run, began);
         directory.finish(&run)
     }
 }
@@ -443,6 +448,13 @@ impl Files {
             Files::Sums(files) => files.finish(run),
         }
     }
+}
+
+/// Adds the time since `began` to what `MPI_Finalize` takes longer: until the tables are written and synced, which on some file
+/// systems takes most of it. What is left is `run.json` itself.
+fn add_to_finalize(run: &mut RunInfo, began: Instant) {
+    run.profiler.finalize_s =
+        run.profiler.finalize_s.map(|so_far_s| so_far_s + began.elapsed().as_secs_f64());
 }
 
 fn write_table<R: Row>(directory: &ProfileWriter, rows: &[R]) -> Result<(), ProfileError> {

@@ -38,6 +38,13 @@ pub struct Overhead {
 }
 
 impl Overhead {
+    /// The same, of a rank that ran so long: recording took no longer.
+    pub fn within(self, wall_s: Seconds) -> Overhead {
+        let capped = |of_it: Seconds| Seconds(of_it.0.min(wall_s.0));
+        let [estimate_s, low_s, high_s] = [self.estimate_s, self.low_s, self.high_s].map(capped);
+        Overhead { estimate_s, low_s, high_s, ..self }
+    }
+
     /// Of the calls in a snapshot.
     pub fn of(snapshot: &Snapshot, seconds: impl Fn(Ticks) -> Seconds) -> Overhead {
         let samples = snapshot.sampled[sampled::SAMPLES];

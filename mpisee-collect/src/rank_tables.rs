@@ -132,11 +132,13 @@ impl RankTables {
             rows.region(id, values, *mpi_ticks_by_region.get(id.index())?)
         });
         let variables = counters.iter().filter_map(|(key, values)| rows.variable(*key, values));
-        let overhead = Overhead::of(snapshot, &rows.seconds);
+        let mut rank = rows.rank(mpi_ticks);
+        let overhead = Overhead::of(snapshot, &rows.seconds).within(rank.wall_s);
+        rank.profiler_s = overhead.estimate_s;
         RankTables {
             site_tables: SiteTables::new(snapshot, &rows.names, &rows.seconds),
             arrivals: Arrivals::new(snapshot, &rows.names, end),
-            rank: rows.rank(mpi_ticks, overhead.estimate_s),
+            rank,
             comms: comms(snapshot, &rows.names, is_reported),
             regions: regions.collect(),
             variables: variables.collect(),
@@ -164,7 +166,8 @@ struct Rows<'a, F> {
 }
 
 impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
-    fn rank(&self, mpi_ticks: Ticks, profiler_s: Seconds) -> RankRow {
+    /// The row of the rank, without what recording took of it.
+    fn rank(&self, mpi_ticks: Ticks) -> RankRow {
         let Snapshot { cpu_at_start, cpu_at_end, node_cpus, cpu_quota, program, .. } = self.snapshot;
         let used = cpu_at_end.zip(*cpu_at_start).map(|(end, start)| end.since(start));
         let of_us = |us: u64| Seconds(us as f64 * 1e-6);
@@ -192,7 +195,7 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             mpi_s: (self.seconds)(mpi_ticks),
             gpu: devices_used(&program.devices),
             numa_nodes: numa_nodes(&program.devices, &cpus_allowed),
-            profiler_s,
+            profiler_s: Seconds(0.0),
             cpus_allowed,
         }
     }

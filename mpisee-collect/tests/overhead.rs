@@ -52,6 +52,15 @@ fn few_measured_calls_are_no_range() {
 }
 
 #[test]
+fn recording_takes_no_longer_than_the_rank_ran() {
+    let seconds = |seconds| Seconds(seconds);
+    let overhead =
+        Overhead { estimate_s: seconds(3.0), low_s: seconds(1.0), high_s: seconds(9.0), samples: 8 };
+    let capped = Overhead { estimate_s: seconds(2.0), low_s: seconds(1.0), high_s: seconds(2.0), samples: 8 };
+    assert_eq!(overhead.within(seconds(2.0)), capped);
+}
+
+#[test]
 fn calls_that_cost_the_same_leave_what_clocks_do_not_show() {
     // Of the 7 ticks more than in a loop two thirds may have passed beside misses of the program's own.
     let low_s = Seconds(28_266.0);
