@@ -21,6 +21,11 @@ const _: () = assert!(sampled::stands_for(u64::MAX) * 3 / 2 <= countdown::MOST_S
 const SAMPLES_PER_LOOK: u64 = 4;
 /// Ticks, 0.7 ms at 3 GHz: what takes longer was interrupted, as a rule by another process on the same core.
 const LONGEST: u64 = countdown::MOST_HIDDEN - 1;
+/// Requests of an array up to which a call on it is sampled as others are. With more of them it takes many times as long as most calls,
+/// and few samples in a thousand would have to stand for all such calls.
+const SHORT_ARRAY: usize = 32;
+/// Ticks that the work on each request of a longer array takes at most, if it is not interrupted.
+const LONGEST_PER_REQUEST: u64 = 2048;
 
 /// The ticks that measuring adds to a call in a loop, and to the stand-in.
 static OWN_TICKS: [AtomicI64; 2] = [const { AtomicI64::new(0) }; 2];
@@ -137,8 +142,49 @@ impl Drop for Rare<'_> {
 
 /// Adds what rare work took. It is in a sum of its own, so that the call in progress is no sample of what others cost.
 pub fn note_rare(world: &World, ticks: Ticks) {
-    add_rare(world, ticks);
+    note_rare_within(world, ticks, LONGEST);
+}
+
+/// As [`note_rare`], of work that takes `longest` ticks at most if it is not interrupted.
+fn note_rare_within(world: &World, ticks: Ticks, longest: u64) {
+    add_rare(world, Ticks::new(ticks.get().min(longest)));
     current::set_sampled_since(u64::MAX);
+}
+
+/// The work on a long array of requests, which is measured in each call: before the call to MPI, and after it.
+pub struct LongArray {
+    requests: usize,
+    passed: u64,
+    /// While it is done.
+    since: Option<Ticks>,
+}
+
+impl LongArray {
+    /// It begins; `None` for a short array.
+    #[inline]
+    pub fn begin(requests: usize) -> Option<LongArray> {
+        (requests > SHORT_ARRAY).then(|| LongArray { requests, passed: 0, since: Some(clock::ticks()) })
+    }
+
+    /// MPI is called next.
+    pub fn pause(&mut self) {
+        self.passed += self.since.take().map_or(0, |since| clock::since(since).get());
+    }
+
+    /// MPI has returned.
+    pub fn go_on(&mut self) {
+        self.since = Some(clock::ticks());
+    }
+}
+
+impl Drop for LongArray {
+    fn drop(&mut self) {
+        self.pause();
+        if let Some(world) = world::world() {
+            let longest = LONGEST.saturating_add(LONGEST_PER_REQUEST.saturating_mul(self.requests as u64));
+            note_rare_within(world, Ticks::new(self.passed), longest);
+        }
+    }
 }
 
 fn add_rare(world: &World, ticks: Ticks) {

@@ -1,7 +1,7 @@
 //! Per-thread state: the counters, and whether the thread is inside a recorded call.
 
 use super::cached_call::{CachedCall, KEPT};
-use super::sampled_overhead;
+use super::sampled_overhead::{self, Rare};
 use super::scratch::Scratch;
 use crate::mpi::abi::Comm;
 use crate::state::communicator::Communicator;
@@ -393,6 +393,7 @@ impl Inside {
     #[inline(never)]
     fn enter_first() -> Option<Inside> {
         let world = world::world()?;
+        let _rare = Rare::begin(world);
         if !current::get::<Thread>().is_null() {
             process::note_untracked_call();
             world::not_seen(NotSeen::EndingThread);

@@ -3,6 +3,7 @@
 use crate::state::gpu;
 use crate::state::process;
 use crate::state::region::REGIONS;
+use crate::state::sampled_overhead::Rare;
 use crate::state::switching::{follow, switch};
 use crate::state::world;
 use mpisee_profile::segment::NotSeen;
@@ -36,6 +37,8 @@ mod level {
 /// The arguments are those of the application's call, which `make` makes; `extra` is a name where the level says so, and not looked at otherwise.
 pub unsafe fn pcontrol(level: c_int, extra: *const c_char, make: impl FnOnce() -> c_int) -> c_int {
     if let Some(world) = world::world().filter(|_| process::is_tracking()) {
+        // No call that is sampled: a region's begin or end takes as long as many of them.
+        let _rare = Rare::begin(world);
         let done = catch_unwind(|| match level {
             // An earlier request from outside comes first: the last word holds.
             level::OFF | level::ON => {

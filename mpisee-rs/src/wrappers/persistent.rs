@@ -7,6 +7,7 @@ use crate::state::buffers;
 use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{RequestKind, RequestState};
+use crate::state::sampled_overhead::LongArray;
 use crate::state::{thread, world};
 use crate::storage::sync::own_value;
 use crate::storage::table::EntryRef;
@@ -41,6 +42,7 @@ unsafe fn start_many(
 ) -> c_int {
     let Some(call) = RecordedCall::if_tracking() else { return make() };
     let count = if requests.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
+    let mut measured = LongArray::begin(count);
     // SAFETY: the array has `count` requests.
     let handle = |at| unsafe { requests.at(at).handle() };
     let mut before: Vec<Request> = Vec::new();
@@ -49,7 +51,13 @@ unsafe fn start_many(
     }
     let first = before.first().and_then(|&first| REQUESTS.persistent(first));
     let communicator = first.map_or(CommId::NONE, |(_, started)| started.sample.communicator());
+    if let Some(measured) = &mut measured {
+        measured.pause();
+    }
     let (code, ticks) = call.time(operation, communicator, make);
+    if let Some(measured) = &mut measured {
+        measured.go_on();
+    }
     call.record(|recorder| {
         if code != constant::SUCCESS {
             return;

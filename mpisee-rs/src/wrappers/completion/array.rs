@@ -6,6 +6,7 @@ use crate::mpi::abi::{Request, STATUS_IGNORE, Status, constant, read_status};
 use crate::mpi::argument::{HandlePtr, Indices};
 use crate::recording::{RecordedCall, Recorder};
 use crate::state::request::{REQUESTS, RequestRef};
+use crate::state::sampled_overhead::LongArray;
 use crate::state::scratch::Scratch;
 use crate::state::sites;
 use crate::state::world;
@@ -101,17 +102,25 @@ unsafe fn many_general(
     statuses: *mut Status,
     make: impl FnOnce(*mut Status) -> (c_int, Outcome),
 ) -> c_int {
+    let mut measured = LongArray::begin(length(count, requests));
     let mut scratch = call.scratch();
     let mut looked_up = Some(false);
     // SAFETY: the array has `count` requests, as MPI needs it.
     call.record(|recorder| looked_up = unsafe { look_up(recorder, &mut scratch, count, requests) });
     let Some(needs_status) = looked_up else {
+        drop(measured);
         return call.make_uncounted(operation, || make(statuses).0);
     };
     let ignored = statuses == STATUS_IGNORE;
     let statuses = if ignored && needs_status { scratch.statuses.as_mut_ptr().cast() } else { statuses };
     let (communicator, ends) = (first_of(&scratch.given), awaited_by(&scratch.given));
+    if let Some(measured) = &mut measured {
+        measured.pause();
+    }
     let ((code, outcome), ticks) = call.time_with(operation, communicator, ends, || make(statuses));
+    if let Some(measured) = &mut measured {
+        measured.go_on();
+    }
     call.record(|recorder| {
         let answer = Answer { code, requests, statuses };
         // SAFETY: the call has ended; it filled what `outcome` says.
