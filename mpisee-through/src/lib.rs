@@ -28,6 +28,7 @@ mod names;
 mod operation_sums;
 mod outcome;
 mod output;
+mod own_cost;
 mod picture;
 mod placement;
 mod processes;

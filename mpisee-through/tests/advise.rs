@@ -68,6 +68,13 @@ fn a_run_without_a_problem_has_no_findings() {
     finds(&run(), &[]);
 }
 
+/// The run, of which the profiler itself took so long of rank 2, in seconds.
+fn with_overhead(of_rank_2_s: f64) -> Builder {
+    let mut builder = run();
+    builder.ranks[2].profiler_s.0 = of_rank_2_s;
+    builder
+}
+
 /// The run with this CPU use of each rank: seconds on a core and without one, the CPUs that it may use.
 fn using(mut builder: Builder, use_of: impl Fn(u32) -> (f64, f64, &'static str)) -> Builder {
     for row in &mut builder.ranks {
@@ -78,6 +85,16 @@ fn using(mut builder: Builder, use_of: impl Fn(u32) -> (f64, f64, &'static str))
         row.node_cpus = Some(16);
     }
     builder
+}
+
+#[test]
+fn a_run_of_which_the_profiler_takes_much_is_named() {
+    finds(&with_overhead(0.99), &[]);
+    finds(&with_overhead(1.0), &["profiler rank 2"]);
+    let paying = with_overhead(3.0).write();
+    paying.golden_at(100, "advise-profiler", &["advise", "app.mpisee"]);
+    let ran = paying.run(&["advise", "app.mpisee", "--ranks", "0-1"]);
+    assert!(!ran.exits(0).stdout.contains("profiler"), "{}", ran.stdout);
 }
 
 #[test]
@@ -207,7 +224,7 @@ fn findings_are_said_in_words() {
     let uneven = measured::uneven(2.3).write();
     let of_messages =
         [late_sender(41), late_receiver(), hot_receiver(), all_in_turn()].map(|one| one.write());
-    let mut profiles = vec![crowded, profile, uneven, gpu_far::run().write()];
+    let mut profiles = vec![crowded, profile, uneven, gpu_far::run().write(), with_overhead(3.0).write()];
     profiles.extend(of_messages);
     let advised = |profile: &Written| profile.run(&["advise", "app.mpisee", "--format", "csv"]).stdout;
     let found: Vec<String> = profiles.iter().map(advised).collect();

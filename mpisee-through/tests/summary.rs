@@ -2,7 +2,7 @@
 
 mod support;
 
-use mpisee_profile::rows::Memory;
+use mpisee_profile::rows::{Memory, Seconds};
 use mpisee_profile::run::ProfilerInfo;
 use std::io::Read;
 use std::process::Stdio;
@@ -290,6 +290,36 @@ fn the_profilers_own_overhead_is_among_the_first_lines() {
         "\nProfiler   5.00 ms (mean over ranks), 0.05 % of wall time\n           MPI_Init 200 µs longer\n";
     let ran = builder.write().run(&["app.mpisee"]);
     assert!(ran.exits(0).stdout.contains(calibrated), "{}", ran.stdout);
+}
+
+#[test]
+fn the_rank_that_pays_for_the_profiler_is_named() {
+    let mut builder = splatt();
+    for row in &mut builder.ranks {
+        row.profiler_s.0 = if row.rank == 3 { 2.5 } else { 0.125 };
+    }
+    builder.run.profiler = ProfilerInfo {
+        call_ns: 16.6,
+        time_s: 3.375,
+        low_s: 3.0,
+        high_s: 4.0,
+        sampled_calls: 1234,
+        ..Default::default()
+    };
+    builder.run.profiler.share_of_wall = 0.042;
+    builder.run.recording_was_off = true;
+    let ran = builder.write().run(&["app.mpisee", "--width", "200"]);
+    let expected = "\nProfiler   375 ms to 500 ms (mean over ranks), about 4.20 % of wall time; most of rank 3: about 2.50 s, 20 % of its \
+                    wall time; without calls while recording was off\n";
+    assert!(ran.exits(0).stdout.contains(expected), "{}", ran.stdout);
+    // Of ranks that share cores, the time without one is nobody's.
+    for row in &mut builder.ranks {
+        row.cpu_wait_s = Some(Seconds(row.wall_s.0 / 2.0));
+        row.cpus_allowed = "0-1".parse().unwrap();
+    }
+    let ran = builder.write().run(&["app.mpisee", "--width", "200"]);
+    let expected = "about 4.20 % of wall time and 8.18 % of the time with a core; most of rank 3";
+    assert!(ran.exits(0).stdout.contains(expected), "{}", ran.stdout);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod network;
 mod no_core;
 mod one_rank;
 mod polling;
+mod profiler;
 mod rules;
 mod skewed_volume;
 mod slow_transfer;
@@ -83,6 +84,7 @@ EXAMPLES:
 /// blocking-sends: MPI_Send of long messages at a low rate, as far as it is not known to be waiting.
 /// gpu-far: ranks whose cores are on another NUMA node than their GPU.
 /// polling: very many tests for completion, or probes that do not wait.
+/// profiler: ranks of whose time the profiler itself took much.
 /// finalize: ranks that wait long in MPI_Finalize for the last ones.
 ///
 /// A finding is a hint from sums over the run, not a proof. Its time is that of all ranks in the

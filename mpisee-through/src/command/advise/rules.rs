@@ -5,7 +5,7 @@ use super::creation;
 use super::facts::{Comm, Facts, FamilyFacts, OfSize, Used};
 use super::finding::{Finding, percent};
 use super::messages::{self, is_message};
-use super::{alltoallv, at_end, barriers, gpu_far};
+use super::{alltoallv, at_end, barriers, gpu_far, profiler};
 use super::{
     network, no_core, one_rank, polling, skewed_volume, slow_transfer, small_messages, uneven_work, waiting,
 };
@@ -34,6 +34,7 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
     ];
     let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(facts)).collect();
     findings.extend(at_end::rule(facts));
+    findings.extend(profiler::rule(facts));
     let uneven_work = uneven_work::rule(facts, &findings);
     findings.extend(uneven_work);
     let uneven = waiting::uneven(facts);

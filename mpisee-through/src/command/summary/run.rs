@@ -3,6 +3,7 @@
 use crate::cores;
 use crate::interrupted;
 use crate::names::library_version;
+use crate::own_cost::{self, MostOfRank};
 use crate::units::{count, time, to_nine_decimals};
 use crate::view::ProfileView;
 use mpisee_profile::RunInfo;
@@ -51,6 +52,12 @@ pub struct RunSummary<'a> {
     profiler_init_s: f64,
     profiler_finalize_s: Option<f64>,
     profiler_share_of_wall: f64,
+    /// By the time in which ranks had a core, where they lacked one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profiler_share_of_core_time: Option<f64>,
+    /// The rank of which it took most, where that is much more than of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profiler_most: Option<MostOfRank>,
     profiler_call_ns: f64,
     /// True if rows are sums over ranks.
     #[serde(rename = "folded")]
@@ -84,6 +91,7 @@ impl<'a> RunSummary<'a> {
     pub fn new(view: &'a ProfileView) -> Self {
         let (run, processes): (&RunInfo, _) = (view.run(), view.processes());
         let (wall_s, mpi_s) = (processes.wall_s(), processes.mpi_s());
+        let lack = cores::lack(processes, |_| true);
         let mean = |over_all_s: f64| to_nine_decimals(over_all_s / f64::from(run.ranks.max(1)));
         RunSummary {
             profile: view.profile().directory().display().to_string(),
@@ -106,7 +114,7 @@ impl<'a> RunSummary<'a> {
             mpi_mean_s: to_nine_decimals(mpi_s / processes.count().max(1) as f64),
             mpi_s: to_nine_decimals(mpi_s),
             mpi_share_of_wall: if wall_s > 0.0 { to_nine_decimals(mpi_s / wall_s) } else { 0.0 },
-            no_core: cores::lack(processes, |_| true).map(|lack| lack.sentence()),
+            no_core: lack.as_ref().map(cores::Lack::sentence),
             profiler_mean_s: mean(run.profiler.time_s),
             profiler_mean_range_s: (run.profiler.sampled_calls > 0)
                 .then(|| [run.profiler.low_s, run.profiler.high_s].map(mean)),
@@ -114,6 +122,10 @@ impl<'a> RunSummary<'a> {
             profiler_init_s: to_nine_decimals(run.profiler.init_s),
             profiler_finalize_s: run.profiler.finalize_s.map(to_nine_decimals),
             profiler_share_of_wall: to_nine_decimals(run.profiler.share_of_wall),
+            profiler_share_of_core_time: lack
+                .as_ref()
+                .and_then(|_| own_cost::share_of_core_time(processes.ranks())),
+            profiler_most: own_cost::uneven(processes.ranks()),
             profiler_call_ns: to_nine_decimals(run.profiler.call_ns),
             is_aggregate: run.is_aggregate,
             layout_note: view.note(),
@@ -172,13 +184,22 @@ impl<'a> RunSummary<'a> {
     }
 
     fn overhead(&self) -> String {
-        let share = format!("{:.2} % of wall time", 100.0 * self.profiler_share_of_wall);
-        match self.profiler_mean_range_s {
+        let mut share = format!("{} of wall time", estimated(self.profiler_share_of_wall));
+        if let Some(of_core_time) = self.profiler_share_of_core_time {
+            share += &format!(" and {} of the time with a core", estimated(of_core_time));
+        }
+        let mean = match self.profiler_mean_range_s {
             Some([low_s, high_s]) => {
                 format!("{} to {} (mean over ranks), about {share}", time(low_s), time(high_s))
             }
             None => format!("{} (mean over ranks), {share}", time(self.profiler_mean_s)),
-        }
+        };
+        let most = self.profiler_most.map(|most| {
+            let share = estimated(most.share_of_wall);
+            format!("; most of rank {}: about {}, {share} of its wall time", most.rank, time(most.time_s))
+        });
+        let off = if self.recording_was_off { "; without calls while recording was off" } else { "" };
+        mean + most.as_deref().unwrap_or_default() + off
     }
 
     /// The time that the profiler adds before and after the wall time.
@@ -256,6 +277,12 @@ fn switched(switches: &[SwitchInfo], ranks: u32) -> Option<String> {
         parts.push("and more often, see switches in run.json".to_owned());
     }
     (!parts.is_empty()).then(|| format!("Recording was switched from outside: {}.", parts.join("; ")))
+}
+
+/// A share that is an estimate, in per cent: with the digits that may hold.
+fn estimated(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent < 10.0 { format!("{percent:.2} %") } else { format!("{percent:.0} %") }
 }
 
 /// A word of a command line as one would type it.
