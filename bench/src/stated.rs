@@ -9,11 +9,12 @@ use xtask::flavour::Flavour;
 use xtask::{dist, launch, mpi};
 
 /// Calls of a kind, their number, and KiB of memory that are walked through before each.
-const CASES: [(&str, u64, u64); 12] = [
+const CASES: [(&str, u64, u64); 13] = [
     ("barrier", 10_000_000, 0),
     ("allreduce", 10_000_000, 0),
     ("messages", 9_999_999, 0),
     ("iprobe", 100_000_000, 0),
+    ("array", 300_300, 0),
     ("allreduce", 200_000, 64),
     ("barrier", 40_000, 1 << 10),
     ("messages", 39_999, 1 << 10),

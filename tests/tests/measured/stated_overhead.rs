@@ -51,6 +51,11 @@ fn in_a_loop_of_messages() {
 }
 
 #[test]
+fn of_few_calls_on_long_arrays() {
+    states_what_it_adds(["array", "300300", "0"]);
+}
+
+#[test]
 fn where_the_program_works_between_calls() {
     states_what_it_adds(["barrier", "20000", "1024"]);
 }
