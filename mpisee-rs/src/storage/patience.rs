@@ -3,13 +3,13 @@
 //! The handler of a signal may leave a call by `siglongjmp` while this library holds a lock, which then is never given back. Signals
 //! are not blocked against that: one for the process would come to another thread instead, to whose stack the handler must not jump.
 
+use crate::storage::sync::wait_turn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Longer than any thread holds a lock, on a machine with far more threads than cores, too.
 const PATIENCE: Duration = Duration::from_secs(1);
-const PAUSE: Duration = Duration::from_micros(50);
 
 /// A mutex whose waiters give up after [`PATIENCE`].
 pub struct PatientMutex<T> {
@@ -39,8 +39,11 @@ impl<T> PatientMutex<T> {
     #[cold]
     fn wait(&self) -> Option<MutexGuard<'_, T>> {
         let begin = Instant::now();
-        while !self.is_given_up.load(Ordering::Relaxed) && begin.elapsed() < PATIENCE {
-            std::thread::sleep(PAUSE);
+        for turn in 0.. {
+            if self.is_given_up.load(Ordering::Relaxed) || begin.elapsed() >= PATIENCE {
+                break;
+            }
+            wait_turn(turn);
             if let Some(guard) = self.try_lock() {
                 return Some(guard);
             }

@@ -6,7 +6,7 @@
 //! and no level is ever freed, so that readers need no protection; the table grows to what was open at once.
 
 use crate::storage::sync::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, spin_loop,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, wait_turn,
 };
 use std::mem::MaybeUninit;
 use std::{array, ptr};
@@ -240,6 +240,7 @@ impl<V: Copy + 'static> Table<V> {
     #[cold]
     #[inline(never)]
     fn replace_or_insert(&self, key: u64, value: V) -> bool {
+        let mut turn = 0;
         while let Some((bucket, way)) = self.place(key) {
             let writes = bucket.writes[way].load(Ordering::Acquire);
             // If another thread has removed the entry since the look-up, the version may be that of its successor.
@@ -249,7 +250,8 @@ impl<V: Copy + 'static> Table<V> {
                 return true;
             }
             // Another thread is removing it at this moment.
-            spin_loop();
+            wait_turn(turn);
+            turn = turn.saturating_add(1);
         }
         for number in 0..LEVELS {
             let Some(bucket) = self.bucket_anyhow(number, key) else { return false };
@@ -266,10 +268,8 @@ impl<V: Copy + 'static> Table<V> {
     fn fill(&self, bucket: &Bucket<V>, way: usize, key: u64, make: impl FnOnce() -> V) {
         self.count(1);
         let mut writes = bucket.writes[way].load(Ordering::Relaxed);
-        while !writes.is_multiple_of(2) {
-            // The thread that freed the way is about to count that.
-            spin_loop();
-            writes = bucket.writes[way].load(Ordering::Relaxed);
+        if !writes.is_multiple_of(2) {
+            writes = bucket.writes_once_even(way);
         }
         bucket.write(way, key, make, writes);
     }
@@ -377,6 +377,21 @@ impl<V: Copy> Bucket<V> {
         }
     }
 
+    /// The version of a way that is free: the thread that freed it is about to count that.
+    #[cold]
+    #[inline(never)]
+    fn writes_once_even(&self, way: usize) -> u32 {
+        let mut turn = 0;
+        loop {
+            let writes = self.writes[way].load(Ordering::Relaxed);
+            if writes.is_multiple_of(2) {
+                return writes;
+            }
+            wait_turn(turn);
+            turn = turn.saturating_add(1);
+        }
+    }
+
     /// Writes an entry that is the caller's: it was free and taken, or claimed while it had `writes`.
     #[inline(always)]
     fn write(&self, way: usize, key: u64, make: impl FnOnce() -> V, writes: u32) {
@@ -391,7 +406,10 @@ impl<V: Copy> Bucket<V> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::storage::sync::core_time;
     use std::collections::HashMap;
+    use std::thread;
+    use std::time::Duration;
 
     /// A sequence of numbers that is the same on each run.
     fn numbers() -> impl FnMut(u64) -> u64 {
@@ -481,5 +499,32 @@ mod tests {
                 });
             }
         });
+    }
+
+    #[test]
+    fn who_waits_for_another_thread_gives_up_its_core() {
+        const LONG: Duration = Duration::from_millis(400);
+        for is_removed in [false, true] {
+            let table = &*Box::leak(Box::new(Table::new()));
+            table.share();
+            table.insert(7, 1);
+            let found = table.find(7).unwrap();
+            let (bucket, way) = (found.bucket, found.way as usize);
+            // The thread that has claimed the entry loses its core, before it takes the key away or after that.
+            assert!(table.claim(&found));
+            let take_away = || bucket.keys[way].store(0, Ordering::Release);
+            if is_removed {
+                take_away();
+            }
+            let waiting = thread::spawn(|| core_time(|| assert!(table.insert(7, 2))));
+            thread::sleep(LONG);
+            assert!(!waiting.is_finished());
+            if !is_removed {
+                take_away();
+            }
+            bucket.writes[way].store(found.writes.wrapping_add(2), Ordering::Release);
+            assert!(waiting.join().unwrap() < LONG / 8);
+            assert_eq!(table.get(7), Some(2));
+        }
     }
 }

@@ -12,8 +12,11 @@ pub mod table;
 /// In place of `mpisee-rs/src/storage/sync.rs`.
 pub mod sync {
     pub use loom::cell::UnsafeCell;
-    pub use loom::hint::spin_loop;
     pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+    pub fn wait_turn(_turn: u32) {
+        loom::hint::spin_loop();
+    }
 
     pub fn own_value(value: &AtomicU64) -> u64 {
         // SAFETY: the caller alone writes it, or loom finds out.

@@ -6,23 +6,25 @@
 use super::entries::{ByVariable, Entries};
 use super::{Owner, RequestKind};
 use crate::state::world;
+use crate::storage::patience::PatientMutex;
 use mpisee_profile::CommId;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// The open requests with aliased handles. One for which there is no memory is not kept, so that its completion is of
-/// unknown origin.
+/// unknown origin; so is one if another thread keeps the lock for good.
 #[repr(C, align(64))]
 pub struct AliasedHandles {
     /// True if several threads use it.
     shared: AtomicBool,
-    lock: AtomicBool,
     /// Requests started so far, by which they are ordered.
     started: AtomicU32,
     /// Of `entries`.
     count: AtomicUsize,
     /// Of `by_variable`.
     by_variable_count: AtomicUsize,
+    /// Of `entries`, where several threads use it.
+    lock: PatientMutex<()>,
     entries: UnsafeCell<Option<Entries>>,
     /// By [`index`]: the last one that was started of those with one index. What it displaced is in `entries`.
     by_variable: UnsafeCell<[ByVariable; VARIABLES]>,
@@ -47,10 +49,10 @@ impl AliasedHandles {
     pub const fn new() -> Self {
         AliasedHandles {
             shared: AtomicBool::new(false),
-            lock: AtomicBool::new(false),
             started: AtomicU32::new(0),
             count: AtomicUsize::new(0),
             by_variable_count: AtomicUsize::new(0),
+            lock: PatientMutex::new(()),
             entries: UnsafeCell::new(None),
             by_variable: UnsafeCell::new([ByVariable::NONE; VARIABLES]),
         }
@@ -68,20 +70,16 @@ impl AliasedHandles {
         self.count.load(Ordering::Relaxed) == 0 && self.by_variable_count.load(Ordering::Relaxed) == 0
     }
 
+    /// Uses the entries; `None` if a thread that uses them does not come to an end.
     #[inline]
-    fn with<R>(&self, work: impl FnOnce(&mut Entries) -> R) -> R {
+    fn with<R>(&self, work: impl FnOnce(&mut Entries) -> R) -> Option<R> {
         let shared = self.shared.load(Ordering::Relaxed);
-        while shared && self.lock.swap(true, Ordering::Acquire) {
-            std::hint::spin_loop();
-        }
+        let _held = if shared { Some(self.lock.lock()?) } else { None };
         // SAFETY: with several threads the lock is held, otherwise there is one.
         let entries = unsafe { &mut *self.entries.get() }.get_or_insert_default();
         let result = work(entries);
         self.count.store(entries.count(), Ordering::Relaxed);
-        if shared {
-            self.lock.store(false, Ordering::Release);
-        }
-        result
+        Some(result)
     }
 
     /// Adds the request that a call stored in `variable`, if it shares its index with no other; else it does nothing, and
@@ -181,7 +179,9 @@ impl AliasedHandles {
     pub fn look(&self, key: u64, variable: usize) -> Option<Owner> {
         self.find_by_variable(key, variable).or_else(|| {
             self.move_to_entries();
-            self.with(|entries| entries.find(key, variable, self.thread(), None).map(|at| *entries.owner(at)))
+            self.with(|entries| {
+                entries.find(key, variable, self.thread(), None).map(|at| *entries.owner(at))
+            })?
         })
     }
 
@@ -192,7 +192,7 @@ impl AliasedHandles {
             self.move_to_entries();
             self.with(|entries| {
                 entries.find(key, variable, self.thread(), prefer).map(|at| entries.remove(at))
-            })
+            })?
         })
     }
 
@@ -216,6 +216,9 @@ impl AliasedHandles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::sync::core_time;
+    use std::thread;
+    use std::time::Duration;
 
     fn of(communicator: u32) -> Owner {
         Owner {
@@ -318,5 +321,38 @@ mod tests {
         open.add(9, 100, of(1));
         assert_eq!(take(&open, 8, 300), None);
         assert_eq!(take(&open, 9, 300), Some(1));
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_the_entries_gives_up_its_core() {
+        const LONG: Duration = Duration::from_millis(400);
+        let open = AliasedHandles::new();
+        open.share();
+        let is_held = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                open.with(|_| {
+                    is_held.store(true, Ordering::Release);
+                    thread::sleep(LONG);
+                });
+            });
+            while !is_held.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            assert!(core_time(|| open.add(9, 100, of(1))) < LONG / 8);
+        });
+        assert_eq!(take(&open, 9, 100), Some(1));
+    }
+
+    #[test]
+    fn entries_that_a_thread_keeps_are_not_waited_for_for_ever() {
+        let open = AliasedHandles::new();
+        open.share();
+        open.add(9, 100, of(1));
+        let left = open.lock.lock().expect("nobody holds it");
+        open.add(9, 200, of(2));
+        assert_eq!((take(&open, 9, 100), take(&open, 9, 200)), (None, None));
+        drop(left);
+        assert_eq!((take(&open, 9, 100), take(&open, 9, 200)), (Some(1), None));
     }
 }
