@@ -30,7 +30,7 @@ use mpisee_profile::{CommId, CommRank, Ticks};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::c_int;
 use std::ptr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Streams of a process; later ones are left out.
@@ -45,13 +45,12 @@ const MANY: usize = 32;
 const LEAST: usize = 8;
 
 /// The streams of this process.
-static STREAMS: LazyLock<Mutex<Streams>> = LazyLock::new(|| {
-    Mutex::new(Streams {
-        known: FxHashMap::default(),
-        recorded: Counters::new(),
-        unordered: FxHashSet::default(),
-    })
-});
+static STREAMS: LazyLock<Mutex<Streams>> = LazyLock::new(|| Mutex::new(Streams::new()));
+
+/// By communicator: what was last left out of it, by [`word`].
+///
+/// PERF: a receive from any source with another tag than the last one leaves out the same again.
+static LEFT_OUT: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 
 // SAFETY: the index and the slots of its counters live as long as the process, and who holds the lock uses them alone.
 unsafe impl Send for Streams {}
@@ -186,7 +185,17 @@ pub fn is_wildcard(ends: Ends) -> bool {
 /// Messages with `peer` are sent or received in an unknown order on a communicator; without a peer, those with all.
 #[cold]
 pub fn unorder(communicator: CommId, end: End, peer: Option<CommRank>) {
-    streams().unorder(communicator, end, peer);
+    let (last, word) = (&LEFT_OUT[communicator.index() % LEFT_OUT.len()], word(communicator, end, peer));
+    if last.load(Ordering::Relaxed) != word && streams().unorder(communicator, end, peer) {
+        last.store(word, Ordering::Relaxed);
+    }
+}
+
+/// What [`unorder`] leaves out as one word, which is never 0.
+fn word(communicator: CommId, end: End, peer: Option<CommRank>) -> u64 {
+    // A communicator's number is below 2^24, and a rank below 2^31.
+    let peer = peer.map_or(0, |peer| u64::from(peer.get()) + 1);
+    1 << 63 | u64::from(communicator.get()) << 33 | u64::from(end == End::Received) << 32 | peer
 }
 
 /// Recording is about to be switched: keeps how many messages of each stream are recorded.
@@ -207,6 +216,10 @@ fn of_stream(wanted: u64, ranks: u32) -> usize {
 }
 
 impl Streams {
+    fn new() -> Streams {
+        Streams { known: FxHashMap::default(), recorded: Counters::new(), unordered: FxHashSet::default() }
+    }
+
     fn find(
         &mut self,
         recorder: &Recorder,
@@ -275,9 +288,16 @@ impl Streams {
         }
     }
 
-    fn unorder(&mut self, communicator: CommId, end: End, peer: Option<CommRank>) {
-        if self.unordered.try_reserve(1).is_ok() {
-            self.unordered.insert((communicator, end == End::Received, peer));
+    /// Returns whether they will stay so: without memory, streams that come later are left in.
+    fn unorder(&mut self, communicator: CommId, end: End, peer: Option<CommRank>) -> bool {
+        let is_received = end == End::Received;
+        if [None, peer].iter().any(|&peer| self.unordered.contains(&(communicator, is_received, peer))) {
+            // So are all of them that are known, and those that come later will be.
+            return true;
+        }
+        let is_kept = self.unordered.try_reserve(1).is_ok();
+        if is_kept {
+            self.unordered.insert((communicator, is_received, peer));
         }
         let is_concerned = |stream: &Stream| {
             stream.communicator == communicator
@@ -287,6 +307,7 @@ impl Streams {
         for (_, slot) in self.known.iter().filter(|(stream, _)| is_concerned(stream)) {
             slot.values[COMMUNICATOR].fetch_or(IS_UNORDERED, Ordering::Relaxed);
         }
+        is_kept
     }
 }
 
@@ -297,4 +318,61 @@ fn is_counted_by(slot: &Slot, thread: &Thread) -> bool {
         slot.values[COMMUNICATOR].fetch_or(IS_UNORDERED, Ordering::Relaxed);
     }
     is_own
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot() -> &'static Slot {
+        let values = [const { AtomicU64::new(0) }; 6];
+        Box::leak(Box::new(Slot { key: AtomicU64::new(0), sequence: AtomicU64::new(0), values }))
+    }
+
+    #[test]
+    fn what_is_left_out_already_is_not_looked_at_again() {
+        let (communicator, other) = (CommId::new(3), CommId::new(4));
+        let [first, second] = [1, 2].map(CommRank::new);
+        let mut streams = Streams::new();
+        let mut stream = |communicator, end, peer| {
+            let slot = slot();
+            streams.known.insert(Stream { communicator, peer, end, tag: 5 }, slot);
+            slot
+        };
+        let slots = [
+            stream(communicator, End::Received, first),
+            stream(communicator, End::Received, second),
+            stream(communicator, End::Sent, first),
+            stream(other, End::Received, first),
+        ];
+        // Which of them a call has left out.
+        let mut left_out = |communicator, end, peer| {
+            assert!(streams.unorder(communicator, end, peer));
+            slots.map(|slot| slot.values[COMMUNICATOR].swap(0, Ordering::Relaxed) & IS_UNORDERED != 0)
+        };
+        let nothing = [false; 4];
+        let with_first = [true, false, false, false];
+        assert_eq!(left_out(communicator, End::Received, Some(first)), with_first);
+        assert_eq!(left_out(communicator, End::Received, Some(first)), nothing);
+        assert_eq!(left_out(communicator, End::Received, None), [true, true, false, false]);
+        for peer in [None, Some(first), Some(second)] {
+            assert_eq!(left_out(communicator, End::Received, peer), nothing);
+        }
+        assert_eq!(left_out(communicator, End::Sent, None), [false, false, true, false]);
+        assert_eq!(left_out(other, End::Received, Some(first)), [false, false, false, true]);
+    }
+
+    #[test]
+    fn each_kind_of_message_that_is_left_out_has_a_word_of_its_own() {
+        let last = CommId::new((1 << CommId::BITS) - 1);
+        let mut words = FxHashSet::default();
+        for communicator in [CommId::WORLD, CommId::SELF, last] {
+            for end in [End::Sent, End::Received] {
+                for peer in [None, Some(0), Some(1), Some(i32::MAX as u32)] {
+                    words.insert(word(communicator, end, peer.map(CommRank::new)));
+                }
+            }
+        }
+        assert!(words.len() == 24 && !words.contains(&0));
+    }
 }
