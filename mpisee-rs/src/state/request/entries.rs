@@ -204,12 +204,22 @@ impl Entries {
         let oldest_first = std::iter::successors(node(oldest).map(|_| oldest), |&at| {
             node(at).map(|node| node.younger).filter(|&younger| node(younger).is_some())
         });
-        let fits = |at: &u32| {
-            let node = &self.nodes[*at as usize];
+        let fits = |at: u32| {
+            let node = &self.nodes[at as usize];
             (prefer == Some(node.started.owner.communicator), node.thread == thread)
         };
-        // The best fit is the first of several.
-        oldest_first.take(LOOK_AHEAD).reduce(|best, next| if fits(&next) > fits(&best) { next } else { best })
+        // The best fit is the first of several; none is better than one in all that was asked for.
+        let (mut best, in_all) = (None, (prefer.is_some(), true));
+        for at in oldest_first.take(LOOK_AHEAD) {
+            let fit = fits(at);
+            if best.is_none_or(|(_, before)| fit > before) {
+                best = Some((at, fit));
+            }
+            if fit == in_all {
+                break;
+            }
+        }
+        best.map(|(at, _)| at)
     }
 
     /// Whose an entry is.
