@@ -4,6 +4,7 @@
 //! The libraries that are looked through are left as they are: not one is loaded, and only that in which a symbol was found is kept
 //! from being unloaded.
 
+mod definitions;
 mod loaded;
 mod mapped;
 mod mpi_libraries;
@@ -49,7 +50,11 @@ pub fn first(name: &CStr) -> Option<Address> {
 
 /// A library that defines a symbol, whether in the search order or not, and the symbol's address; not this library.
 pub fn loaded_with(name: &CStr) -> Option<(Library, Address)> {
-    let ours = base(loaded_with as *const () as usize);
+    let here = loaded_with as *const () as usize;
+    if !definitions::may_be_defined(name, here) {
+        return None;
+    }
+    let ours = base(here);
     let names = loaded_names();
     let mut names =
         names.split_inclusive(|&byte| byte == 0).filter_map(|name| CStr::from_bytes_with_nul(name).ok());
