@@ -316,29 +316,6 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_found_without_a_look_at_those_behind_it() {
-        // The shortest of a few: another thread may have the core meanwhile.
-        let time = |open: &AliasedHandles, prefer: Option<CommId>| {
-            let look_at_many = || {
-                for _ in 0..1000 {
-                    let found = open.with(|entries| entries.find(9, 5000, 0, prefer));
-                    assert!(found.is_some_and(|found| found.is_some()));
-                }
-            };
-            (0..10).map(|_| core_time(look_at_many)).min().expect("there are some")
-        };
-        let [one, many] = [1, 200].map(|count| {
-            let open = AliasedHandles::new();
-            (0..count).for_each(|_| open.add(9, super::super::NO_VARIABLE, of(1)));
-            open
-        });
-        for prefer in [None, Some(CommId::new(1))] {
-            let [one, many] = [&one, &many].map(|open| time(open, prefer));
-            assert!(many < one * 4, "{many:?}, and with one alone {one:?}");
-        }
-    }
-
-    #[test]
     fn another_handle_is_not_taken() {
         let open = AliasedHandles::new();
         open.add(9, 100, of(1));
