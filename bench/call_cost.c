@@ -235,6 +235,7 @@ static void with_open_requests(MPI_Comm comm, int count, const char *name, const
 /* What takes longer the more requests an array has, per request; and what has no array of its own in other modes. */
 static void arrays(MPI_Comm comm) {
     static MPI_Request r[LONG_ARRAY];
+    static MPI_Status statuses[LONG_ARRAY];
     static double in[8], out[8];
     int speaks = 1, flag, done, indices[LONG_ARRAY];
 
@@ -243,22 +244,22 @@ static void arrays(MPI_Comm comm) {
             MPI_Irecv(out, 8, MPI_DOUBLE, 0, 2, comm, &r[k]);
             MPI_Isend(in, 8, MPI_DOUBLE, 0, 2, comm, &r[k + 1]);
         }
-        MPI_Waitall(LONG_ARRAY, r, MPI_STATUSES_IGNORE);
+        MPI_Waitall(LONG_ARRAY, r, statuses);
     });
     for (int k = 0; k < LONG_ARRAY; ++k) MPI_Irecv(out, 8, MPI_DOUBLE, 0, 3, comm, &r[k]);
     MEASURE_LONG("Testsome, 1000 open, per request", LONG_ARRAY,
-                 MPI_Testsome(LONG_ARRAY, r, &done, indices, MPI_STATUSES_IGNORE));
+                 MPI_Testsome(LONG_ARRAY, r, &done, indices, statuses));
     MEASURE_LONG("Testany, 1000 open, per request", LONG_ARRAY,
                  MPI_Testany(LONG_ARRAY, r, &done, &flag, MPI_STATUS_IGNORE));
     for (int k = 0; k < LONG_ARRAY; ++k) MPI_Send(in, 8, MPI_DOUBLE, 0, 3, comm);
-    MPI_Waitall(LONG_ARRAY, r, MPI_STATUSES_IGNORE);
+    MPI_Waitall(LONG_ARRAY, r, statuses);
     for (int k = 0; k < SHORT_ARRAY; k += 2) {
         MPI_Recv_init(out, 8, MPI_DOUBLE, 0, 4, comm, &r[k]);
         MPI_Send_init(in, 8, MPI_DOUBLE, 0, 4, comm, &r[k + 1]);
     }
     MEASURE("Startall, Waitall of 16 persistent, per request", SHORT_ARRAY, {
         MPI_Startall(SHORT_ARRAY, r);
-        MPI_Waitall(SHORT_ARRAY, r, MPI_STATUSES_IGNORE);
+        MPI_Waitall(SHORT_ARRAY, r, statuses);
     });
     for (int k = 0; k < SHORT_ARRAY; ++k) MPI_Request_free(&r[k]);
     int tag = 0;
