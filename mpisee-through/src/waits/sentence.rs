@@ -13,9 +13,9 @@ pub struct Sentence {
     pub kind: &'static str,
     /// The ranks that are late, in the order in which they are named.
     pub ranks: Vec<u32>,
-    /// They in words: `rank 3`, `ranks 1-2`, `node n7`, `ranks 1, 2 in turn`; empty without ranks.
+    /// The ranks in words: `rank 3`, `ranks 1-2`, `node n7`, `ranks 1, 2 in turn`; empty without ranks.
     pub whom: String,
-    /// Those of the ranks that waited for others elsewhere, so that they may be late because of that.
+    /// The ranks among them that waited for others elsewhere, so that they may be late because of that.
     pub waited: Vec<u32>,
     /// All waiting in the operation on the communicator, in seconds.
     pub waiting_s: f64,
@@ -37,22 +37,8 @@ pub fn sentences(report: &Report, takes: impl Fn(u32) -> bool) -> Vec<Sentence> 
 }
 
 fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &Finding) -> Sentence {
-    let Waiting { comm, call, others, instances, sampled, members, .. } = operation;
-    let place = match others {
-        0 => comm.clone(),
-        _ => format!("{comm} and {} of the same ranks", count(*others, "other communicator")),
-    };
-    let positions: Vec<usize> = match finding {
-        Finding::Late(members) | Finding::Alternating(members) | Finding::LateEnd(_, members) => {
-            members.clone()
-        }
-        Finding::LateRoot(member) => vec![*member],
-        Finding::LateHost(host) => {
-            let here = members.iter().enumerate().filter(|(_, member)| member.host == *host);
-            here.map(|(position, _)| position).collect()
-        }
-        Finding::Growing(_) => Vec::new(),
-    };
+    let members = &operation.members;
+    let positions = positions_of(finding, operation);
     let mut distinct = positions.clone();
     distinct.sort_unstable();
     distinct.dedup();
@@ -64,12 +50,42 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
     };
     let share = (!positions.is_empty()).then(|| caused.total / waiting.total);
     let ranks: Vec<u32> = positions.iter().map(|&position| members[position].rank).collect();
-    let whole = time(waiting.total);
-    let of = format!(
-        "of {whole} of waiting in {call} on {place} ({sampled} of {} sampled)",
-        count(*instances, if operation.is_of_messages() { "message" } else { "call" })
-    );
-    let part = match caused.high - caused.low > 1e-9 * waiting.total {
+    let caused = format!("{} {}", part_of(caused, waiting), of_waiting(operation, waiting));
+    let (kind, text) = kind_and_text(report, operation, finding, &ranks, &caused);
+    let elsewhere = elsewhere::of(report, operation, &distinct);
+    let (waited, more) =
+        elsewhere.map_or_else(Default::default, |found| (found.ranks, format!(" {}", found.text)));
+    Sentence {
+        comm: operation.comm.clone(),
+        call: operation.call.clone(),
+        kind,
+        whom: whom(report, finding, &ranks),
+        ranks,
+        waited,
+        waiting_s: waiting.total,
+        share,
+        text: text + &more,
+    }
+}
+
+/// The positions of the late members, in the order in which they are named.
+fn positions_of(finding: &Finding, operation: &Waiting) -> Vec<usize> {
+    match finding {
+        Finding::Late(members) | Finding::Alternating(members) | Finding::LateEnd(_, members) => {
+            members.clone()
+        }
+        Finding::LateRoot(member) => vec![*member],
+        Finding::LateHost(host) => {
+            let here = operation.members.iter().enumerate().filter(|(_, member)| member.host == *host);
+            here.map(|(position, _)| position).collect()
+        }
+        Finding::Growing(_) => Vec::new(),
+    }
+}
+
+/// The part of the waiting that somebody caused, with its interval if there is one.
+fn part_of(caused: Estimate, waiting: Estimate) -> String {
+    match caused.high - caused.low > 1e-9 * waiting.total {
         true => format!(
             "{} % ({} to {} %)",
             per_cent(caused.total, waiting),
@@ -77,29 +93,52 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
             per_cent(caused.high, waiting)
         ),
         false => format!("{} %", per_cent(caused.total, waiting)),
+    }
+}
+
+/// All waiting in the operation, and how much of it was sampled.
+fn of_waiting(operation: &Waiting, waiting: Estimate) -> String {
+    let Waiting { comm, call, others, instances, sampled, .. } = operation;
+    let place = match others {
+        0 => comm.clone(),
+        _ => format!("{comm} and {} of the same ranks", count(*others, "other communicator")),
     };
-    let (kind, text) = match finding {
+    format!(
+        "of {} of waiting in {call} on {place} ({sampled} of {} sampled)",
+        time(waiting.total),
+        count(*instances, if operation.is_of_messages() { "message" } else { "call" })
+    )
+}
+
+/// The kind of a finding in a word or two, and its sentence; `caused` is what these ranks caused of what.
+fn kind_and_text(
+    report: &Report,
+    operation: &Waiting,
+    finding: &Finding,
+    ranks: &[u32],
+    caused: &str,
+) -> (&'static str, String) {
+    let Waiting { comm, call, instances, sampled, members, .. } = operation;
+    match finding {
         Finding::Late(late) if late.len() == 1 => {
-            ("late rank", format!("Rank {} is late: it caused {part} {of}.", ranks[0]))
+            ("late rank", format!("Rank {} is late: it caused {caused}.", ranks[0]))
         }
-        Finding::Late(_) => {
-            ("late ranks", format!("Ranks {} are late: they caused {part} {of}.", named(&ranks)))
-        }
+        Finding::Late(_) => ("late ranks", format!("Ranks {} are late: they caused {caused}.", named(ranks))),
         Finding::LateHost(host) => (
             "late node",
             format!(
-                "Node {} (ranks {}) is late: its ranks caused {part} {of}.",
+                "Node {} (ranks {}) is late: its ranks caused {caused}.",
                 report.hosts[*host],
-                named(&ranks)
+                named(ranks)
             ),
         ),
         Finding::LateRoot(_) => {
-            ("late root", format!("The root, rank {}, is late: it caused {part} {of}.", ranks[0]))
+            ("late root", format!("The root, rank {}, is late: it caused {caused}.", ranks[0]))
         }
-        Finding::LateEnd(end, _) => late_end(*end, &ranks, &format!("{part} {of}"), members.len()),
+        Finding::LateEnd(end, _) => late_end(*end, ranks, caused, members.len()),
         Finding::Alternating(_) => (
             "alternating",
-            format!("Ranks {} are last in turn, call by call: they caused {part} {of}.", cycle(&ranks)),
+            format!("Ranks {} are last in turn, call by call: they caused {caused}.", cycle(ranks)),
         ),
         Finding::Growing(factor) => (
             "growing",
@@ -109,27 +148,17 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
                 count(*instances, "call")
             ),
         ),
-    };
-    let elsewhere = elsewhere::of(report, operation, &distinct);
-    let (waited, more) =
-        elsewhere.map_or_else(Default::default, |found| (found.ranks, format!(" {}", found.text)));
-    let whom = match (finding, &ranks[..]) {
+    }
+}
+
+/// The late ranks in words.
+fn whom(report: &Report, finding: &Finding, ranks: &[u32]) -> String {
+    match (finding, ranks) {
         (Finding::LateHost(host), _) => format!("node {}", report.hosts[*host]),
-        (Finding::Alternating(_), _) => format!("ranks {} in turn", cycle(&ranks)),
+        (Finding::Alternating(_), _) => format!("ranks {} in turn", cycle(ranks)),
         (_, []) => String::new(),
         (_, [rank]) => format!("rank {rank}"),
-        _ => format!("ranks {}", named(&ranks)),
-    };
-    Sentence {
-        comm: comm.clone(),
-        call: call.clone(),
-        kind,
-        ranks,
-        whom,
-        waited,
-        waiting_s: waiting.total,
-        share,
-        text: text + &more,
+        _ => format!("ranks {}", named(ranks)),
     }
 }
 

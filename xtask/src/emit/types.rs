@@ -67,30 +67,91 @@ pub fn handle(kind: &str) -> Option<&'static str> {
     })
 }
 
+/// Kinds of arguments that are plain integers of C.
+const C_INTEGERS: &[&str] = &[
+    "ERROR_CODE",
+    "ERROR_CLASS",
+    "RANK",
+    "RANK_NNI",
+    "TAG",
+    "COLOR",
+    "KEY",
+    "KEYVAL",
+    "LOGICAL",
+    "LOGICAL_OPTIONAL",
+    "ARRAY_LENGTH",
+    "ARRAY_LENGTH_NNI",
+    "ARRAY_LENGTH_PI",
+    "INDEX",
+    "COMM_SIZE",
+    "COMM_SIZE_PI",
+    "COMM_COMPARISON",
+    "GROUP_COMPARISON",
+    "NUM_DIMS",
+    "DIMENSION",
+    "COORDINATE",
+    "DEGREE",
+    "WEIGHT",
+    "SPLIT_TYPE",
+    "TOPOLOGY_TYPE",
+    "STRING_LENGTH",
+    "PROFILE_LEVEL",
+    "THREAD_LEVEL",
+    "VERSION",
+    "ASSERT",
+    "LOCK_TYPE",
+    "ACCESS_MODE",
+    "UPDATE_MODE",
+    "UPDATE_NUMBER",
+    "KEY_INDEX",
+    "INFO_VALUE_LENGTH",
+    "PARTITION",
+    "FILE_DESCRIPTOR",
+    "COMBINER",
+    "TYPECLASS",
+    "TYPECLASS_SIZE",
+    "ORDER",
+    "DISTRIB_ENUM",
+    "DTYPE_DISTRIBUTION",
+    "PROCESS_GRID_SIZE",
+    "ERROR_CODE_SHOW_INTENT",
+    "GENERIC_DTYPE_INT",
+    "NUM_BYTES_SMALL",
+    "XFER_NUM_ELEM_SMALL",
+    "MATH",
+];
+
+/// Kinds behind whose pointers there is nothing to be typed.
+const UNTYPED: &[&str] = &[
+    "BUFFER",
+    "C_BUFFER",
+    "C_BUFFER2",
+    "C_BUFFER3",
+    "C_BUFFER4",
+    "ATTRIBUTE_VAL",
+    "ATTRIBUTE_VAL_10",
+    "EXTRA_STATE",
+    "EXTRA_STATE2",
+    "FUNCTION",
+    "FUNCTION_SMALL",
+    "POLYFUNCTION",
+    "STRING",
+    "STRING_ARRAY",
+    "STRING_2DARRAY",
+    "ARGUMENT_COUNT",
+    "ARGUMENT_LIST",
+];
+
+/// The type behind a pointer of this kind; empty if it is not typed. `large` in the large-count variants.
 fn pointee(kind: &str, large: bool) -> Result<&'static str> {
-    if handle(kind).is_some() {
+    if handle(kind).is_some() || UNTYPED.contains(&kind) {
         return Ok("");
     }
     Ok(match kind {
-        "BUFFER" | "C_BUFFER" | "C_BUFFER2" | "C_BUFFER3" | "C_BUFFER4" | "ATTRIBUTE_VAL"
-        | "ATTRIBUTE_VAL_10" | "EXTRA_STATE" | "EXTRA_STATE2" | "FUNCTION" | "FUNCTION_SMALL"
-        | "POLYFUNCTION" | "STRING" | "STRING_ARRAY" | "STRING_2DARRAY" | "ARGUMENT_COUNT"
-        | "ARGUMENT_LIST" => "",
         "STATUS" | "F08_STATUS" => "Status",
         "POLYDISPLACEMENT" | "POLYRMA_DISPLACEMENT" | "POLYDISPOFFSET" if large => "Aint",
-        "POLYDISPLACEMENT" | "POLYRMA_DISPLACEMENT" | "POLYDISPOFFSET" => "c_int",
-        "POLYDISPLACEMENT_AINT_COUNT"
-        | "POLYLOCATION"
-        | "POLYDTYPE_STRIDE_BYTES"
-        | "POLYDISPLACEMENT_COUNT"
-            if large =>
-        {
-            "Count"
-        }
-        "POLYDISPLACEMENT_AINT_COUNT" | "POLYLOCATION" | "POLYDTYPE_STRIDE_BYTES" => "Aint",
-        "POLYDISPLACEMENT_COUNT" => "c_int",
+        "POLYDISPLACEMENT_AINT_COUNT" | "POLYLOCATION" | "POLYDTYPE_STRIDE_BYTES" if !large => "Aint",
         _ if kind.starts_with("POLY") && large => "Count",
-        _ if kind.starts_with("POLY") => "c_int",
         "DISPLACEMENT"
         | "DISPLACEMENT_NNI"
         | "RMA_DISPLACEMENT_NNI"
@@ -101,58 +162,9 @@ fn pointee(kind: &str, large: bool) -> Result<&'static str> {
         | "DISPOFFSET_SMALL" => "Aint",
         "OFFSET" => "Offset",
         "NUM_BYTES" | "XFER_NUM_ELEM" | "XFER_NUM_ELEM_NNI" | "GENERIC_DTYPE_COUNT" => "Count",
-        "F90_COMM" | "F90_ERRHANDLER" | "F90_FILE" | "F90_GROUP" | "F90_INFO" | "F90_MESSAGE" | "F90_OP"
-        | "F90_REQUEST" | "F90_SESSION" | "F90_DATATYPE" | "F90_WIN" | "F90_STATUS" => "c_int",
-        "ERROR_CODE"
-        | "ERROR_CLASS"
-        | "RANK"
-        | "RANK_NNI"
-        | "TAG"
-        | "COLOR"
-        | "KEY"
-        | "KEYVAL"
-        | "LOGICAL"
-        | "LOGICAL_OPTIONAL"
-        | "ARRAY_LENGTH"
-        | "ARRAY_LENGTH_NNI"
-        | "ARRAY_LENGTH_PI"
-        | "INDEX"
-        | "COMM_SIZE"
-        | "COMM_SIZE_PI"
-        | "COMM_COMPARISON"
-        | "GROUP_COMPARISON"
-        | "NUM_DIMS"
-        | "DIMENSION"
-        | "COORDINATE"
-        | "DEGREE"
-        | "WEIGHT"
-        | "SPLIT_TYPE"
-        | "TOPOLOGY_TYPE"
-        | "STRING_LENGTH"
-        | "PROFILE_LEVEL"
-        | "THREAD_LEVEL"
-        | "VERSION"
-        | "ASSERT"
-        | "LOCK_TYPE"
-        | "ACCESS_MODE"
-        | "UPDATE_MODE"
-        | "UPDATE_NUMBER"
-        | "KEY_INDEX"
-        | "INFO_VALUE_LENGTH"
-        | "PARTITION"
-        | "FILE_DESCRIPTOR"
-        | "COMBINER"
-        | "TYPECLASS"
-        | "TYPECLASS_SIZE"
-        | "ORDER"
-        | "DISTRIB_ENUM"
-        | "DTYPE_DISTRIBUTION"
-        | "PROCESS_GRID_SIZE"
-        | "ERROR_CODE_SHOW_INTENT"
-        | "GENERIC_DTYPE_INT"
-        | "NUM_BYTES_SMALL"
-        | "XFER_NUM_ELEM_SMALL"
-        | "MATH" => "c_int",
+        _ if C_INTEGERS.contains(&kind) || ["POLY", "F90_"].iter().any(|begin| kind.starts_with(begin)) => {
+            "c_int"
+        }
         _ => bail!("there is no Rust type for the kind {kind}"),
     })
 }
