@@ -33,7 +33,7 @@ pub struct Entry {
 /// The ranks of one world on this node.
 #[derive(Debug, Default)]
 pub struct NodeRanks {
-    /// Those of this process's namespace, by rank.
+    /// The ranks in this process's PID namespace.
     pub entries: BTreeMap<WorldRank, Entry>,
     /// Ranks whose process ended without coming to the end of MPI.
     pub ended: BTreeSet<WorldRank>,
@@ -104,7 +104,7 @@ impl NodeRanks {
             self.has_foreign |= header.world_size == own.world_size && apart_ns < MOST_APART_NS;
             return;
         }
-        let is_alive = || is_alive(&header);
+        let is_alive = || process::runs(header.pid, header.process_start);
         if header.job != own.job {
             return;
         }
@@ -160,11 +160,6 @@ fn own_world(mut candidates: Vec<Entry>, pid: u32) -> BTreeMap<WorldRank, Entry>
 fn resource_error(error: &std::io::Error) -> Option<String> {
     let wants = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
     error.raw_os_error().filter(|code| wants.contains(code)).map(|_| error.to_string())
-}
-
-/// Returns whether the process of a segment runs, as far as can be seen from here.
-fn is_alive(header: &Snapshot) -> bool {
-    process::look_at(header.pid).is_some_and(|seen| !seen.ended && seen.start == header.process_start)
 }
 
 #[cfg(test)]

@@ -30,6 +30,12 @@ pub fn look_at(pid: u32) -> Option<Seen> {
     parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
+/// Returns whether the process with that number, which was started at `start` as [`Seen::start`] has it, runs, as far as it can be seen
+/// from here.
+pub fn runs(pid: u32, start: u64) -> bool {
+    look_at(pid).is_some_and(|seen| !seen.ended && seen.start == start)
+}
+
 /// For how long its first thread has run, in nanoseconds, by `/proc/PID/schedstat`; `None` where the kernel does not say.
 pub fn ran_ns(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;

@@ -156,8 +156,7 @@ fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<FileK
     let (header, used) = Snapshot::read_header(words.as_slice())?;
     if header.state == STARTING {
         let is_here = header.boot == process::boot() && header.namespace == process::namespace();
-        let runs = |seen: process::Seen| !seen.ended && seen.start == header.process_start;
-        let has_ended = if is_here { !process::look_at(pid).is_some_and(runs) } else { others_ended };
+        let has_ended = if is_here { !process::runs(pid, header.process_start) } else { others_ended };
         let what = if has_ended { "ended in MPI_Init" } else { "is in MPI_Init" };
         return Ok(FileKind::Empty { why: format!("nothing is in it; process {pid} {what}"), has_ended });
     }
@@ -182,9 +181,7 @@ fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<FileK
             "its process is in another container, where it cannot be seen; --ended takes it for one that ended"
         );
     }
-    let is_running = is_here
-        && !is_elsewhere
-        && process::look_at(pid).is_some_and(|seen| !seen.ended && seen.start == header.process_start);
+    let is_running = is_here && !is_elsewhere && process::runs(pid, header.process_start);
     let path = path.to_owned();
     let identity = identity(&metadata);
     if header.private_bytes > 0

@@ -133,8 +133,7 @@ fn of_world(world: &World, segments: &Path, is_of_node: bool, path: &Path) -> Op
     }
     // An earlier job with the same number may have left segments. Processes in other containers are not visible.
     let is_seen = header.namespace == identity::namespace();
-    let runs = |seen: identity::Seen| !seen.ended && seen.start == header.process_start;
-    if header.boot != identity::boot() || is_seen && !identity::look_at(pid).is_some_and(runs) {
+    if header.boot != identity::boot() || is_seen && !identity::runs(pid, header.process_start) {
         return None;
     }
     let mut bytes = Vec::new();

@@ -55,7 +55,7 @@ pub struct Ranks {
     boot: Option<u64>,
     /// True if another agent reads one of them.
     pub are_of_another: bool,
-    /// Those that could not be read, and why.
+    /// The ranks that could not be read, and why.
     pub notes: Vec<String>,
     /// By number of a name, in the interval.
     rates: Vec<Rate>,
@@ -69,12 +69,12 @@ impl Ranks {
         self.ranks.len()
     }
 
-    /// Those whose processes run.
+    /// The number of ranks whose processes run.
     pub fn running(&self) -> usize {
         self.ranks.iter().filter(|rank| !rank.has_ended).count()
     }
 
-    /// Those of them whose recording was off at the last reading.
+    /// The number of running ranks whose recording was off at the last reading.
     pub fn unrecorded(&self) -> usize {
         self.ranks.iter().filter(|rank| !rank.has_ended && rank.followed.is_off()).count()
     }
@@ -215,8 +215,7 @@ impl Ranks {
                 Some(process) => polled.iter().any(|it| it.fd == process.as_raw_fd() && it.revents != 0),
                 None => {
                     let header = rank.followed.process();
-                    !process::look_at(header.pid)
-                        .is_some_and(|seen| !seen.ended && seen.start == header.process_start)
+                    !process::runs(header.pid, header.process_start)
                 }
             };
             rank.ended = rank.has_ended.then(Instant::now);
