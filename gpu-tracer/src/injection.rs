@@ -82,7 +82,7 @@ pub unsafe extern "C" fn mpisee_gpu_nvbit_start(layer: *const Layer, events: *mu
     }))
 }
 
-/// Makes a tracer of a back end.
+/// Makes a tracer of a backend.
 type Make = Box<dyn FnOnce(Box<dyn Backend>) -> Tracer>;
 
 /// Starts the tracer, and says why it does not start; whether it runs.

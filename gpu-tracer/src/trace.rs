@@ -1,4 +1,4 @@
-//! Debug log: one line per event of the driver or the back end, and what the tracer did with it, to find out why
+//! Debug log: one line per event of the driver or the backend, and what the tracer did with it, to find out why
 //! something is not counted. `MPISEE_GPU_TRACE=FILE` writes FILE.PID without buffering, so that a process that is
 //! killed or hangs leaves its log.
 

@@ -1,4 +1,4 @@
-//! The whole tracer in a program, with a fake driver, Sanitizer and NVBit. What holds for one back end is
+//! The whole tracer in a program, with a fake driver, Sanitizer and NVBit. What holds for one backend is
 //! to hold for the other.
 
 mod support;

@@ -25,7 +25,7 @@ pub struct Plan {
     pub ranks: u32,
     /// The operations that are replayed, by falling time.
     pub items: Vec<Item>,
-    /// Those that are not, with the reason and the time of all ranks in them.
+    /// The operations that are not replayed, with the reason and the time of all ranks in them.
     pub left_out: Vec<LeftOut>,
     /// The time of all ranks in communication, in seconds.
     pub time_s: f64,

@@ -41,7 +41,7 @@ struct Schedule {
     actions: Vec<Action>,
     /// Steps that were started and not waited for, ascending.
     pending: Vec<usize>,
-    /// Those among them with accesses that were not completed, ascending.
+    /// The steps among them with accesses that were not completed, ascending.
     open: Vec<usize>,
 }
 

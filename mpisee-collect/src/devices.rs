@@ -32,7 +32,7 @@ pub struct DeviceTables {
 }
 
 impl Devices {
-    /// Those of one rank.
+    /// The devices of one rank.
     pub fn of(tables: &RankTables) -> Devices {
         let mut own = Devices::default();
         let host = &tables.rank.host;

@@ -32,7 +32,7 @@ pub enum ClockChoice {
 
 /// The tool that instruments GPU kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GpuBackEnd {
+pub enum GpuBackend {
     /// NVIDIA's Sanitizer API, which comes with CUDA.
     #[default]
     Sanitizer,
@@ -92,7 +92,7 @@ pub struct Options {
     /// True if accesses of GPU kernels are counted.
     pub gpu: bool,
     /// The tool that instruments kernels.
-    pub gpu_back_end: GpuBackEnd,
+    pub gpu_back_end: GpuBackend,
     /// A pattern for the names of the kernels to count.
     pub gpu_kernels: String,
     /// N, where one warp in N is counted.
@@ -131,7 +131,7 @@ impl Default for Options {
             collect: Collect::Auto,
             quiet: false,
             gpu: false,
-            gpu_back_end: GpuBackEnd::Sanitizer,
+            gpu_back_end: GpuBackend::Sanitizer,
             gpu_kernels: "*".to_owned(),
             gpu_sample: 1,
             gpu_intervals: 1,
@@ -320,8 +320,8 @@ pub const SETTINGS: &[Setting] = &[
         help: "Tool that instruments kernels: CUDA's Sanitizer, or NVBit if mpisee was built with it; experimental: NVBit has not run on a GPU",
         apply: |options, text| {
             options.gpu_back_end = match text {
-                "sanitizer" => GpuBackEnd::Sanitizer,
-                "nvbit" => GpuBackEnd::Nvbit,
+                "sanitizer" => GpuBackend::Sanitizer,
+                "nvbit" => GpuBackend::Nvbit,
                 _ => return Err("is neither sanitizer nor nvbit".to_owned()),
             };
             Ok(())

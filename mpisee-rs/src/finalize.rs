@@ -69,7 +69,7 @@ pub fn write_profile() {
     let end = end_of(world);
     world.segment.note_moment();
     if !has_memory(LEAST_MEMORY) {
-        return node::leave_in_want(world, end);
+        return node::leave_without_memory(world, end);
     }
     devices::note_end(world);
     cpu::note_end(world);

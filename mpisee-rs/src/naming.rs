@@ -58,7 +58,7 @@ pub use row_sharing::{ROWS, RowChoice};
 
 /// Bytes that describing a communicator takes at most, beside those for its members.
 const LEAST_BYTES: usize = 1 << 12;
-/// Those for each member: lists of them while they grow, and the record.
+/// Bytes that each member needs: the lists while they grow, and the record.
 const BYTES_PER_MEMBER: usize = 32;
 
 /// Ordinals of a creating call on its parent, from 1.

@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq;
 pub struct Token(String);
 
 impl Token {
-    /// That of the environment, which agents have, too; else a random one of 128 bits.
+    /// The token of the environment, which agents have, too; else a random one of 128 bits.
     pub fn new() -> Result<Token> {
         match std::env::var(TOKEN) {
             Ok(token) if is_token(&token) => Ok(Token(token)),

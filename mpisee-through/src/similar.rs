@@ -7,7 +7,7 @@ const SIMILAR: f64 = 0.75;
 
 const PREFIX: &str = "MPI_";
 
-/// Those of the names that `given` may have been meant for, the likeliest first.
+/// The names that `given` may have been meant for, the likeliest first.
 pub fn similar<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
     let given = given.to_lowercase();
     let similarity = |name: &&str| strsim::jaro_winkler(&given, &name.to_lowercase());

@@ -179,7 +179,7 @@ fn calls_that_were_not_seen_are_named_as_a_possible_reason() {
 fn traffic_of_which_mpi_does_not_tell_is_explained() {
     let with = |receives| {
         let lost = lost_message().with(|profile| {
-            profile.run.not_seen.insert(NotSeen::UntoldReceive.name().to_owned(), receives);
+            profile.run.not_seen.insert(NotSeen::UnreportedReceive.name().to_owned(), receives);
         });
         lost.write().run(&["check", "app.mpisee"])
     };

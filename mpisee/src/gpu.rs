@@ -1,7 +1,7 @@
 //! `--gpu` and `--gpu-copies`: whether what GPU kernels access, or the host copies, can be counted here, and what the program's
 //! environment needs for it.
 
-use mpisee_profile::options::{GpuBackEnd, Options};
+use mpisee_profile::options::{GpuBackend, Options};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LIBRARY: &str = "gpu/libmpisee_gpu.so";
 /// The part of it that runs on the GPU, which exists if the installation was built with CUDA's compiler.
 const PATCHES: &str = "gpu/patches.fatbin";
-/// The back end that has NVBit, which is there if the installation was made with one.
+/// The backend that has NVBit, which is there if the installation was made with one.
 const NVBIT: &str = "gpu/libmpisee_gpu_nvbit.so";
 /// The command of CUDA that NVBit takes kernels apart with.
 const DISASSEMBLER: &str = "nvdisasm";
@@ -42,8 +42,8 @@ impl Setup<'_> {
     /// The variables for the program; or why kernels cannot be traced, as the end of a sentence.
     pub fn prepare(&self) -> Result<Vec<(&'static str, String)>, String> {
         let (needed, made_with) = match self.options.gpu_back_end {
-            GpuBackEnd::Sanitizer => (PATCHES, "CUDA's compiler (CUDA_HOME)"),
-            GpuBackEnd::Nvbit => (NVBIT, "NVBit (NVBIT_HOME) and CUDA's compiler (CUDA_HOME)"),
+            GpuBackend::Sanitizer => (PATCHES, "CUDA's compiler (CUDA_HOME)"),
+            GpuBackend::Nvbit => (NVBIT, "NVBit (NVBIT_HOME) and CUDA's compiler (CUDA_HOME)"),
         };
         let (tracer, needed) = (self.folder.join(LIBRARY), self.folder.join(needed));
         if let Some(missing) = [&tracer, &needed].into_iter().find(|it| !it.is_file()) {
@@ -52,13 +52,13 @@ impl Setup<'_> {
                 missing.display()
             ));
         }
-        let library = if self.options.gpu_back_end == GpuBackEnd::Nvbit { needed } else { tracer };
+        let library = if self.options.gpu_back_end == GpuBackend::Nvbit { needed } else { tracer };
         self.is_free_for(&library)?;
         count_devices()?;
         let own = match self.options.gpu_back_end {
-            GpuBackEnd::Sanitizer => [("MPISEE_GPU_SANITIZER", text(&self.sanitizer()?))].to_vec(),
+            GpuBackend::Sanitizer => [("MPISEE_GPU_SANITIZER", text(&self.sanitizer()?))].to_vec(),
             // NVBit would greet on the program's standard output.
-            GpuBackEnd::Nvbit => {
+            GpuBackend::Nvbit => {
                 [("NVDISASM", text(&self.disassembler()?)), ("NOBANNER", "1".to_owned())].to_vec()
             }
         };
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn files_that_nvbit_needs_are_found_or_named() {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { gpu_back_end: GpuBackEnd::Nvbit, ..Options::default() };
+        let options = Options { gpu_back_end: GpuBackend::Nvbit, ..Options::default() };
         std::fs::create_dir(folder.path().join("gpu")).unwrap();
         std::fs::write(folder.path().join(LIBRARY), "").unwrap();
         let missing = prepare(folder.path(), &[], &options);

@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(rules_at(FUNCTION_AT, &[0x0c, 7, 8]), Rules::Safe);
     }
 
-    /// Those of a function that aligns its stack, as GCC writes them: the caller's stack pointer is stored at rbp - 8, the caller's rbp at rbp, and
+    /// The rules of a function that aligns its stack, as GCC writes them: the caller's stack pointer is stored at rbp - 8, the caller's rbp at rbp, and
     /// the return address before the caller's stack.
     const ALIGNED: [u8; 12] = [0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0, 0x90, 1];
 

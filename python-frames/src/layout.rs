@@ -86,7 +86,7 @@ const OLD: Layout = Layout {
     characters: 72,
 };
 
-/// Those of 64-bit builds of the versions that do not publish their own.
+/// The layouts of 64-bit builds of the versions that do not publish their own.
 const KNOWN: [(u32, Layout); 4] = [
     (9, OLD),
     (10, Layout { instruction: Instruction::Number { at: 96, bytes: 2 }, table: Table::Ranges, ..OLD }),
@@ -204,7 +204,7 @@ const MOST_BYTES: u64 = 1 << 16;
 const UTF8_BYTES: u64 = 16;
 
 impl Layout {
-    /// That of Python 3 with this minor version; `runtime` is where its `_PyRuntime` is.
+    /// The layout of Python 3 with this minor version; `runtime` is where its `_PyRuntime` is.
     pub fn of(minor: u32, runtime: u64, memory: &mut Memory) -> Option<Layout> {
         if let Some((_, layout)) = KNOWN.iter().find(|(it, _)| *it == minor) {
             return Some(*layout);

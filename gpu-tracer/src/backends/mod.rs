@@ -1,4 +1,4 @@
-//! Back ends: two report contexts, modules, memory and launches to the tracer, and change kernels for it; CUPTI's reports the
+//! Backends: two report contexts, modules, memory and launches to the tracer, and change kernels for it; CUPTI's reports the
 //! host's calls of the driver.
 
 pub(crate) mod cupti;

@@ -1,4 +1,4 @@
-//! Copies that the host asks for, and launches: counted as the driver is called, by a back end that reports both ends of each call.
+//! Copies that the host asks for, and launches: counted as the driver is called, by a backend that reports both ends of each call.
 
 mod counts;
 pub mod function;

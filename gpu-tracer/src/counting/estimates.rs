@@ -25,7 +25,7 @@ struct Launches {
     all: u64,
     /// True if an interval counts, or did, because of this kernel.
     had_first: bool,
-    /// Those counted in the interval that runs.
+    /// Launches in the interval that runs.
     current: u64,
     first: u64,
     drawn: u64,

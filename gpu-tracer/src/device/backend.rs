@@ -1,4 +1,4 @@
-//! Interface of a back end to the tracer. The back end reports events in turn; docs/gpu.md lists
+//! Interface of a backend to the tracer. The backend reports events in turn; docs/gpu.md lists
 //! them.
 
 /// A stream of a context.
@@ -10,9 +10,9 @@ pub struct Queue {
     pub stream: u64,
 }
 
-/// Operations of a back end on a context and its device.
+/// Operations of a backend on a context and its device.
 ///
-/// Contexts, modules and streams are the back end's own numbers for them. All of it may be called from within an event.
+/// Contexts, modules and streams are the backend's own numbers for them. All of it may be called from within an event.
 pub trait Backend: Send {
     /// Device memory of a context, which the program does not see, and which goes with the context.
     fn allocate(&self, context: u64, bytes: usize) -> Option<u64>;

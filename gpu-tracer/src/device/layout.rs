@@ -127,9 +127,9 @@ pub struct Record {
 pub struct Records {
     /// Records of a half.
     pub capacity: u64,
-    /// Those for which there was no room.
+    /// Records for which there was no room.
     pub dropped: u64,
-    /// Those of each half that were begun.
+    /// Records of each half that were begun.
     pub reserved: [u64; 2],
     /// How often each half was emptied.
     pub emptied: [u64; 2],

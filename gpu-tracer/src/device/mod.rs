@@ -1,4 +1,4 @@
-//! The device: memory that host and device share, and what a back end does with it.
+//! The device: memory that host and device share, and what a backend does with it.
 
 pub mod backend;
 pub mod layout;

@@ -1,4 +1,4 @@
-//! Calls of CUDA's driver that change memory, as both back ends report them, as events of the tracer.
+//! Calls of CUDA's driver that change memory, as both backends report them, as events of the tracer.
 //!
 //! Structures and numbers are those of `cuda.h` and `generated_cuda_meta.h` of CUDA 13.0; `cargo xtask gpu` has the C
 //! compiler compare them with those headers (`device/abi.c`).

@@ -30,7 +30,7 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// State of either back end.
+/// State of either backend.
 pub struct State {
     /// The tracer of the process.
     pub tracer: Tracer,

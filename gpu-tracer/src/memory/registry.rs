@@ -7,7 +7,7 @@
 use mpisee_profile::gpu::{Handle, RemoteMemory};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Location of memory, as the back end reports it.
+/// Location of memory, as the backend reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Where {
     /// On a device of this process, by the driver's number.
@@ -25,7 +25,7 @@ pub enum Where {
 }
 
 impl Where {
-    /// Rank by precision: a back end may report one allocation twice, first without knowing what it is.
+    /// Rank by precision: a backend may report one allocation twice, first without knowing what it is.
     fn detail(&self) -> u8 {
         match self {
             Where::Device(_) | Where::Pinned => 0,

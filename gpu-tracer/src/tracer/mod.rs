@@ -1,6 +1,6 @@
-//! The part that both back ends share: turns events into counts.
+//! The part that both backends share: turns events into counts.
 //!
-//! A back end reports contexts, modules, memory and launches in the order in which they happen, each before the program
+//! A backend reports contexts, modules, memory and launches in the order in which they happen, each before the program
 //! continues. At a launch, the tracer chooses the parameters of its patches. These do not change while the launch may
 //! run: new ranges get new memory, written in the order of the launch's stream, so that the program never waits.
 
@@ -46,7 +46,7 @@ pub struct Settings {
     pub slots: usize,
     /// The folder for records of every access, if they are wanted.
     pub records: Option<PathBuf>,
-    /// Nothing is counted, but kernels are patched: bench/gpu_cost.cu measures the back end's own share of the cost.
+    /// Nothing is counted, but kernels are patched: bench/gpu_cost.cu measures the backend's own share of the cost.
     pub is_empty: bool,
 }
 

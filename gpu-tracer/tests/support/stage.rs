@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Back end that gets the tracer into kernels.
+/// Backend that gets the tracer into kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackEnd {
     /// The Sanitizer API, of the fake driver.

@@ -38,7 +38,7 @@ pub enum With {
     },
     /// It completes or tests requests.
     Requests {
-        /// Those that are active.
+        /// The number of active requests.
         count: u32,
         /// The first of them.
         first: First,

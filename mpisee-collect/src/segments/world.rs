@@ -48,12 +48,12 @@ impl WorldSegments {
         self.by_rank.values()
     }
 
-    /// Those of processes that ended, by rank.
+    /// The segments of processes that ended, by rank.
     pub fn ended(&self) -> impl Iterator<Item = &Segment> {
         self.segments().filter(|segment| !segment.is_running)
     }
 
-    /// Those of processes that run, by rank.
+    /// The segments of processes that run, by rank.
     pub fn running(&self) -> impl Iterator<Item = &Segment> {
         self.segments().filter(|segment| segment.is_running)
     }

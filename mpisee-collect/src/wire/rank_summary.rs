@@ -13,7 +13,7 @@ pub struct RankSummary {
     pub without_segment: u64,
     /// Runs of consecutive ranks on one node: their number, and a hash of the node's name.
     nodes: Vec<(u32, u64)>,
-    /// Those that did not answer, or cannot read their own counters.
+    /// Ranks that did not answer, or cannot read their own counters.
     pub lost: Vec<Ranks>,
 }
 

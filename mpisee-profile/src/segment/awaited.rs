@@ -1,7 +1,7 @@
 //! With whom the call in progress communicates, as one word of its slot: peer and tag, two peers, or requests.
 //!
-//! The word belongs to a call whose operation says so; of any other it is left from an earlier one. Ranks and tags are written as the
-//! program gives them; what MPI's constants for any source, any tag and no process are says the header ([`Wildcards`]).
+//! The word is valid only for operations that set it; for others it is left from an earlier call. Ranks and tags are stored as the
+//! program passed them; the header has this MPI's values of `MPI_ANY_SOURCE`, `MPI_ANY_TAG` and `MPI_PROC_NULL` ([`Wildcards`]).
 
 use crate::rows::End;
 use crate::{CommRank, Kind, Operation};

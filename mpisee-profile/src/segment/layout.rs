@@ -267,9 +267,9 @@ pub mod peer {
 pub mod shared_row {
     /// Communicators that this process was part of.
     pub const CREATED: usize = 0;
-    /// Those of them that the application freed.
+    /// The number of them that the application freed.
     pub const FREED: usize = 1;
-    /// Those of them that this process reports, as the first member does.
+    /// The number of them that this process reports, as the first member does.
     pub const REPORTED: usize = 2;
 }
 

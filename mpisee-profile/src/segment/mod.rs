@@ -68,7 +68,7 @@ pub enum NotSeen {
     FreedReceive,
     /// The receive of an `MPI_Isendrecv`, where the MPI library does not report what arrived (MPICH 4.0 leaves the
     /// status unchanged).
-    UntoldReceive,
+    UnreportedReceive,
     /// A call by a thread that was ending.
     EndingThread,
     /// A call for which no room was left in memory.
@@ -99,7 +99,7 @@ impl NotSeen {
         NotSeen::UnknownRequest,
         NotSeen::CompletionOfNothing,
         NotSeen::FreedReceive,
-        NotSeen::UntoldReceive,
+        NotSeen::UnreportedReceive,
         NotSeen::EndingThread,
         NotSeen::NoRoom,
         NotSeen::InternalError,
@@ -128,7 +128,7 @@ impl NotSeen {
             NotSeen::FreedReceive => {
                 "receives and file accesses whose request was freed before they completed"
             }
-            NotSeen::UntoldReceive => "receives of which the MPI library does not tell what came",
+            NotSeen::UnreportedReceive => "receives of which the MPI library does not tell what came",
             NotSeen::EndingThread => "calls by ending threads",
             NotSeen::NoRoom => "calls for which no memory was left",
             NotSeen::InternalError => "calls whose recording failed",

@@ -52,7 +52,7 @@ pub struct Communicator {
 /// A row of like communicators. How many there were is in the slot of [`Key::shared_row`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedRow {
-    /// They have the same members.
+    /// The communicators have the same members.
     Alike,
     /// Their members differ.
     Changing,

@@ -1,4 +1,4 @@
-//! The words of a segment, in whatever place they are.
+//! Read access to the words of a segment, wherever they are stored.
 
 use super::layout::{self, HEADER_BYTES, Header, SLOT_BYTES, Slot};
 use crate::error::ProfileError;

@@ -121,7 +121,7 @@ pub enum Stamp {
 }
 
 impl Stamp {
-    /// That of the object at an address; `None` where there is none.
+    /// The stamp of the object at an address; `None` where there is none.
     pub fn at(address: usize) -> Option<Stamp> {
         if !mapping::has_finder() {
             return Some(Stamp::Changes(changes()));
@@ -211,7 +211,7 @@ impl Tables {
 pub enum WithTables {
     /// The tables, if there are any and there is memory for a copy where it takes one.
     Found(Object, Option<Tables>),
-    /// They have too many bytes for a copy.
+    /// The tables have too many bytes for a copy.
     TooLarge,
 }
 
@@ -345,7 +345,7 @@ pub struct Loaded {
 const MOST_OBJECTS: usize = 1 << 12;
 
 impl Loaded {
-    /// Those of now; `None` if there are too many.
+    /// The objects of now; `None` if there are too many.
     pub fn now() -> Option<Loaded> {
         let mut loaded = Loaded::default();
         loaded.ranges.try_reserve_exact(MOST_OBJECTS).ok()?;

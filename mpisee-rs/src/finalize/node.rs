@@ -134,7 +134,7 @@ fn say_late(world: &World, node_ranks: &NodeRanks) {
 
 /// Leaves the counts in the segment where there is no memory to write a profile: an allocation that fails ends
 /// the program.
-pub fn leave_in_want(world: &World, end: End) {
+pub fn leave_without_memory(world: &World, end: End) {
     mark_arrived(world, end);
     say(format_args!(
         "rank {} has no memory to write the profile; if no other rank does, run: mpisee-through recover {}",

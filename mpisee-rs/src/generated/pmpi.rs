@@ -3912,7 +3912,7 @@ pub static MPI_Win_wait: Symbol<unsafe extern "C-unwind" fn(Raw<Win>) -> c_int> 
 pub static MPI_Wtick: Symbol<unsafe extern "C-unwind" fn() -> c_double> = Symbol::new(c"PMPI_Wtick");
 pub static MPI_Wtime: Symbol<unsafe extern "C-unwind" fn() -> c_double> = Symbol::new(c"PMPI_Wtime");
 
-/// Those that this MPI has.
+/// The functions that this MPI has.
 pub static ALL: &[&SymbolSlot] = &[
     #[cfg(mpi = "MPIX_Allgather_init")]
     MPIX_Allgather_init.place(),

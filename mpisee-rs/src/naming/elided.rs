@@ -35,7 +35,7 @@ unsafe impl Send for Peers {}
 unsafe impl Sync for Peers {}
 
 impl Peers {
-    /// Those of a communicator.
+    /// The peers on a communicator.
     pub fn of(comm: Comm) -> Arc<Peers> {
         Arc::new(Peers(group_of(comm, is_inter(comm))))
     }

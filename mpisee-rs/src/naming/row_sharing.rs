@@ -53,7 +53,7 @@ pub struct RowSharing {
 }
 
 struct State {
-    /// Those in the log, by number.
+    /// The communicators in the log, by number.
     rows: Vec<Row>,
     /// Creating calls by parent row and letter.
     calls: FxHashMap<(CommId, u8), u32>,
@@ -65,12 +65,12 @@ struct State {
     /// Communicators of changing members, by temporary number.
     temporary: FxHashMap<CommId, Temporary>,
     next_temporary: CommId,
-    /// Those that were freed, in that order.
+    /// The communicators that were freed, in that order.
     freed: VecDeque<CommId>,
     labels: FxHashMap<CommId, Label>,
     /// Degrees of distributed graphs as far as they are known, by row.
     degrees: FxHashMap<CommId, String>,
-    /// Those whose members are not listed here.
+    /// The communicators whose members are not listed here.
     elided: Elided,
     names: FxHashMap<CommId, String>,
     counters: Counters,
@@ -130,9 +130,9 @@ struct Label {
 pub enum RowChoice {
     /// One of its own, with the ordinal that its name has.
     Single { n: u32 },
-    /// That of communicators like it.
+    /// The row of communicators like it.
     Alike { row: CommId },
-    /// That of communicators of changing members.
+    /// The row of communicators of changing members.
     Changing { row: CommId },
     /// None: the segment has no room for it.
     Unseen,

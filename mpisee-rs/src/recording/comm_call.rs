@@ -1,8 +1,8 @@
-//! A recorded call on a communicator, as most calls are.
+//! The short way of recording: a call on a communicator, as most calls are.
 //!
-//! PERF: what such a call runs is in one piece, from the export to the counters, and reads as few cache lines as it can:
-//! those of [`HOT`], of [`CachedCounter`], and of the slots (docs/design/calls.md). What is rare is in functions of its own. In
-//! that piece no index can be out of bounds, and nothing allocates or unwraps, so that nothing can panic; what may is under [`world::guarded`].
+//! PERF: it is inlined from the export to the counters, and touches as few cache lines as it can: those of [`HOT`], of
+//! [`CachedCounter`], and of the slots (docs/design/calls.md). Rare work is in functions of its own. On this way no index can be out
+//! of bounds, and nothing allocates or unwraps, so that nothing can panic; what may is under [`world::guarded`].
 //!
 //! [`world::guarded`]: crate::state::world::guarded
 

@@ -57,7 +57,7 @@ impl Bindings {
     /// Notes the bindings if an object is them, which the program loaded after MPI had begun, as with a module of Python that is written in
     /// Fortran; true the first time.
     ///
-    /// They are not kept loaded: that takes the loader's lock, and this is found in a call.
+    /// Such bindings are not kept loaded: that takes the loader's lock, and this is found in a call.
     pub fn note_late(&self, object: &Object) -> bool {
         let Some(mapping) = mapping::at(object.range.start).filter(|_| is_bindings(&object.name)) else {
             return false;

@@ -49,7 +49,7 @@ struct Creations {
     rows: FxHashMap<Creation, CommId>,
     /// Handles by row.
     alive: FxHashMap<CommId, u32>,
-    /// Those whose size NCCL had not yet, by handle.
+    /// The creations whose size NCCL had not yet, by handle.
     unfinished: FxHashMap<u64, Creation>,
 }
 

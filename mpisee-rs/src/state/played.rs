@@ -50,7 +50,7 @@ impl Played {
                 size,
                 start_realtime_ns: 0,
                 library_version: String::new(),
-                tells_of_combined_receives: true,
+                reports_isendrecv_status: true,
                 thread_level: "single",
                 ticks_are_tsc: false,
                 notes: Vec::new(),

@@ -26,7 +26,7 @@ pub struct World {
     pub start_realtime_ns: u64,
     pub library_version: String,
     /// True if the status of `MPI_Isendrecv` describes its receive.
-    pub tells_of_combined_receives: bool,
+    pub reports_isendrecv_status: bool,
     pub thread_level: &'static str,
     pub ticks_are_tsc: bool,
     /// Sentences for `run.json`.

@@ -34,7 +34,7 @@ pub const DATATYPES: usize = 4;
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub enum SiteMode {
-    /// They are counted together.
+    /// All sites are counted together.
     Together,
     /// By the address to which a call returns, which is the program's.
     OfProgram,

@@ -1,7 +1,6 @@
-//! Memory where there may be none left: a program may use up what a limit allows it and go on, and the library must not
-//! end it then. Rust's library ends the process if it gets no memory, except where it is asked for it in advance. What may
-//! be large is asked for so; what consists of many small pieces is begun only while none was wanting, and ended with a
-//! reserve.
+//! Allocation that survives running out of memory: a program may use up its limit and go on, and Rust's library ends the process when
+//! an allocation fails. So large buffers are allocated fallibly (`try_reserve`), and work of many small allocations begins only while
+//! memory is left, and is finished from a reserve.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;

@@ -1,7 +1,7 @@
 //! Messages of the library: on stderr, each line with its name, never on the application's stdout.
 //!
-//! Nothing that is said may harm the program: a descriptor that is no longer the stderr with which the process began gets
-//! nothing, a pipe without a reader or with one that does not read neither ends nor delays it for long.
+//! Printing never harms the program: where stderr was closed or replaced nothing is printed, and a pipe without a reader, or with one
+//! that does not read, neither ends the program nor delays it for long.
 
 use super::signals;
 use std::fmt::{Arguments, Write};

@@ -1,8 +1,7 @@
-//! Asks for memory before it is needed.
+//! Prefetches.
 //!
-//! In a program that computes between its calls, what a call reads comes from memory, and the entries of the page table first. The
-//! address of one thing is mostly read from another, so that they come one after the other; what is asked for at once comes
-//! together.
+//! In a program that computes between its calls, our data and the entries of the page table are in no cache, and most addresses are
+//! read from what was loaded before. Prefetching lets these misses overlap.
 
 /// Memory that will be read or written.
 #[inline(always)]

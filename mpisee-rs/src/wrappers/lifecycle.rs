@@ -215,12 +215,12 @@ fn enter_world(world: &World) {
 fn tell_if_misfit() {
     let version = library_version();
     if !abi::library_is_of_family(&version) {
-        tell_misfit(&version);
+        report_wrong_mpi(&version);
     }
 }
 
 /// Prints once that the library is for another MPI.
-fn tell_misfit(version: &str) {
+fn report_wrong_mpi(version: &str) {
     static TOLD: Once = Once::new();
     // A stub of MPI has no version string. The rank cannot be queried from MPI here.
     if !version.is_empty() && identity::speaks() {
@@ -241,7 +241,7 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
     let StartingProfiler { version, options, complaints, segment, complaint, before, spent_ns } = started;
     let predefined = abi::resolve(has_world).filter(|&predefined| status_is_understood(predefined));
     let Some(predefined) = predefined else {
-        return tell_misfit(&version);
+        return report_wrong_mpi(&version);
     };
     symbol::look_ahead(pmpi::ALL);
     let group = sessions_alone.unwrap_or_else(|| query::group_of(predefined.world, false));
@@ -265,7 +265,7 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
         rank: WorldRank::new(rank),
         size,
         start_realtime_ns: clock::realtime_ns(),
-        tells_of_combined_receives: tells_of_combined_receives(has_world, predefined),
+        reports_isendrecv_status: reports_isendrecv_status(has_world, predefined),
         library_version: version,
         thread_level,
         ticks_are_tsc: clock::is_tsc(),
@@ -371,7 +371,7 @@ fn status_is_understood(predefined: abi::Predefined) -> bool {
 /// Returns whether `MPI_Isendrecv` fills the status of its request, which MPICH up to 5.0 does not: checked with a message to
 /// self, at a time when no other message can exist.
 #[cfg(mpi = "MPI_Isendrecv")]
-fn tells_of_combined_receives(has_world: bool, predefined: abi::Predefined) -> bool {
+fn reports_isendrecv_status(has_world: bool, predefined: abi::Predefined) -> bool {
     if !has_world {
         return cfg!(mpi_family = "openmpi"); // MPI_COMM_SELF cannot be used.
     }
@@ -396,7 +396,7 @@ fn tells_of_combined_receives(has_world: bool, predefined: abi::Predefined) -> b
 
 /// This MPI has no `MPI_Isendrecv`.
 #[cfg(not(mpi = "MPI_Isendrecv"))]
-fn tells_of_combined_receives(_has_world: bool, _predefined: abi::Predefined) -> bool {
+fn reports_isendrecv_status(_has_world: bool, _predefined: abi::Predefined) -> bool {
     true
 }
 

@@ -33,7 +33,7 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Those of the profile; nothing is loaded yet.
+    /// The symbols of the profile; nothing is loaded yet.
     pub fn of(profile: &Profile, dirs: SearchDirs) -> Result<Self, ProfileError> {
         let mut build_ids: HashMap<String, Vec<String>> = HashMap::new();
         for row in profile.rows_if_any::<BinaryRow>()? {
@@ -43,7 +43,7 @@ impl Symbols {
         Ok(Symbols { build_ids, ..Symbols::without(dirs, &profile.run().start) })
     }
 
-    /// Those of a program that began to run then and goes on; files that are newer are not resolved.
+    /// The symbols of a program that began to run then and goes on; files that are newer are not resolved.
     pub fn of_running(dirs: SearchDirs, began: &str) -> Self {
         Symbols::without(dirs, began)
     }

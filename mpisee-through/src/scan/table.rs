@@ -253,7 +253,7 @@ pub struct Stream<'a> {
     pub end: End,
     pub tag: i32,
     pub messages: u64,
-    /// Those while recording was on; `None` in profiles of older versions.
+    /// The messages while recording was on; `None` in profiles of older versions.
     pub recorded: Option<u64>,
     pub is_ordered: bool,
 }

@@ -26,7 +26,7 @@ pub struct SiteFrame {
 }
 
 impl SiteFrame {
-    /// That of a site which `sites.csv` lacks.
+    /// The frame of a site which `sites.csv` lacks.
     pub fn unlisted(site: SiteId) -> Self {
         SiteFrame::of_name(&format!("site {site}"))
     }

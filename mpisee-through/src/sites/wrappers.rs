@@ -98,7 +98,7 @@ pub struct Wrappers {
 }
 
 impl Wrappers {
-    /// Those that are known, and functions and libraries of these names.
+    /// The libraries that are known to call MPI for programs, and functions and libraries of these names.
     pub fn new(named: &[Glob]) -> Self {
         Wrappers { libraries: LIBRARIES.iter().map(|name| Glob::new(name)).collect(), named: named.to_vec() }
     }

@@ -12,7 +12,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// That of the process of this thread; nothing is read yet.
+    /// The memory of the process of this thread; nothing is read yet.
     pub fn new(pid: u32) -> Memory {
         Memory { pid, pages: HashMap::new() }
     }

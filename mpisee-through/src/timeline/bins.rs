@@ -41,7 +41,7 @@ pub struct Bins {
     pub count: usize,
     /// Where the last bin ends, in seconds.
     pub end_s: f64,
-    /// Those with most time first.
+    /// The calls with most time first.
     pub calls: Vec<CallSeries>,
     pub nodes: Vec<NodeSeries>,
     pub ranks: u32,

@@ -66,7 +66,7 @@ pub struct NodeFiles {
 }
 
 impl NodeFiles {
-    /// Those in a folder that exists; none is written yet.
+    /// The files of a node in a folder that exists; none is written yet.
     pub fn new(folder: &Path, host: &str) -> Self {
         NodeFiles {
             folder: folder.to_owned(),

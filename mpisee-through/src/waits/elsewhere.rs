@@ -24,7 +24,7 @@ struct Waited<'r> {
     in_polls_s: f64,
 }
 
-/// Those of the late members of an operation, by position, that waited elsewhere; none if none did.
+/// The late members of an operation, by position, that waited elsewhere; none if none did.
 pub fn of(report: &Report, operation: &Waiting, late: &[usize]) -> Option<Elsewhere> {
     let may_be_explained = |&&position: &&usize| {
         let rank = operation.members[position].rank;

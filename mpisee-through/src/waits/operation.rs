@@ -477,7 +477,7 @@ fn difference(one: &Auxiliary, other: &Auxiliary) -> Auxiliary {
     Auxiliary { values, mean: one.mean - other.mean, slope: 1.0 }
 }
 
-/// Those that in no sampled instance are above the values, beyond what rounding explains. A member that left before another
+/// The floors that in no sampled instance are above the values, beyond what rounding explains. A member that left before another
 /// arrived has not waited for that one.
 fn below(values: &[f64], floors: Vec<Auxiliary>) -> Vec<Auxiliary> {
     const ROUNDING_S: f64 = 1e-8;

@@ -40,7 +40,7 @@ impl Pools {
         }
     }
 
-    /// Those of several communicators of which somebody stands out.
+    /// The waiting on several communicators of which somebody stands out.
     pub fn findings(self, wall_s: &HashMap<u32, f64>) -> Vec<Waiting> {
         self.of.into_values().filter_map(|pool| pool.with_findings(wall_s)).collect()
     }

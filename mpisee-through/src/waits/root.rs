@@ -14,7 +14,7 @@ pub struct PossibleWaits {
 }
 
 impl PossibleWaits {
-    /// Those of roots on which all members depend, in these instances.
+    /// The waits for roots on which all members depend, in these instances.
     pub fn of<'a>(instances: impl ExactSizeIterator<Item = Instance<'a>>, hosts: &Hosts) -> Self {
         let columns = vec![vec![0.0; instances.len()]; hosts.of_member.len()];
         let mut found = PossibleWaits { waited: columns.clone(), caused: columns };

@@ -43,7 +43,7 @@ fn assert_alike(program: &str, needs: &[&str], assert_expected: impl Fn(&Finishe
         assert_eq!(finished.stdout, plain.stdout);
         assert_expected(&finished);
         // A receive that the MPI does not report is missing beside its send.
-        if finished.tables().not_seen(NotSeen::UntoldReceive) == 0 {
+        if finished.tables().not_seen(NotSeen::UnreportedReceive) == 0 {
             finished.check();
         }
         let mut counts = counts(finished.tables());
@@ -152,7 +152,7 @@ fn fortran_calls_of_mpi_4_and_large_counts_are_counted() {
     assert_alike("fortran/mpi_four", &["MPI_Isendrecv"], |finished| {
         let tables = finished.tables();
         // MPICH 4.0 does not report what MPI_Isendrecv received.
-        let untold = tables.not_seen(NotSeen::UntoldReceive);
+        let untold = tables.not_seen(NotSeen::UnreportedReceive);
         let ways = if untold == 0 { 2 } else { 1 };
         assert!([0, 8].contains(&untold), "{untold}");
         assert_eq!(tables.run.not_seen.len(), usize::from(untold > 0));

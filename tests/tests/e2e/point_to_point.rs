@@ -283,7 +283,7 @@ fn a_combined_nonblocking_send_and_receive_has_the_sum_of_both_directions() {
             finished.check();
         } else {
             // The received message is in no table, and has no sender.
-            assert_eq!(tables.run.not_seen, [(NotSeen::UntoldReceive.name().to_owned(), 6)].into());
+            assert_eq!(tables.run.not_seen, [(NotSeen::UnreportedReceive.name().to_owned(), 6)].into());
             assert_eq!([0, 1].map(|rank| tables.peer("W", rank, 1 - rank)[2..].to_vec()), [[0, 0], [0, 0]]);
         }
     });

@@ -16,7 +16,7 @@ use std::time::Duration;
 struct Driven {
     /// The functions that it called.
     functions: BTreeSet<String>,
-    /// Those that have a meaning, but were not there.
+    /// The functions that have a meaning, but were not there.
     absent: BTreeSet<String>,
     /// Its stderr, and the profiler's.
     said: String,

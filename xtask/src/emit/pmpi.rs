@@ -31,7 +31,7 @@ pub fn emit(functions: &[Function]) -> Result<String> {
             names.push(name);
         }
     }
-    out.push_str("\n/// Those that this MPI has.\npub static ALL: &[&SymbolSlot] = &[");
+    out.push_str("\n/// The functions that this MPI has.\npub static ALL: &[&SymbolSlot] = &[");
     for name in names {
         let _ = writeln!(out, "#[cfg(mpi = \"{name}\")] {name}.place(),");
     }

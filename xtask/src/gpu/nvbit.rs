@@ -1,4 +1,4 @@
-//! Builds the back end that uses NVBit, `libmpisee_gpu_nvbit.so`, with the NVBit that NVBIT_HOME names. Nothing of NVBit
+//! Builds the backend that uses NVBit, `libmpisee_gpu_nvbit.so`, with the NVBit that NVBIT_HOME names. Nothing of NVBit
 //! is kept here.
 
 use super::{Toolkit, is_newer, succeed};
@@ -11,7 +11,7 @@ use std::process::Command;
 /// Builds it, unless that was done; none, with a sentence, where NVBIT_HOME is not set.
 pub fn build(toolkit: &Toolkit) -> Result<Option<PathBuf>> {
     let Some(home) = std::env::var_os("NVBIT_HOME").filter(|it| !it.is_empty()).map(PathBuf::from) else {
-        eprintln!("NVBIT_HOME is not set, so the GPU tracer is built without its back end that uses NVBit");
+        eprintln!("NVBIT_HOME is not set, so the GPU tracer is built without its backend that uses NVBit");
         return Ok(None);
     };
     let core = [home.join("core"), home.clone()].into_iter().find(|it| it.join("libnvbit.a").is_file());
@@ -35,7 +35,7 @@ pub fn build(toolkit: &Toolkit) -> Result<Option<PathBuf>> {
     {
         return Ok(Some(library));
     }
-    eprintln!("building the back end that uses NVBit, with {}", core.display());
+    eprintln!("building the backend that uses NVBit, with {}", core.display());
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     compile(toolkit, &core, &tracer, &folder).with_context(|| {
         format!("the NVBit in {} cannot be used; 1.7.7 or later is needed", core.display())

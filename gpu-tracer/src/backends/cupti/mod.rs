@@ -1,4 +1,4 @@
-//! The back end that uses CUPTI's callbacks: it patches nothing, and reports the host's calls of the driver.
+//! The backend that uses CUPTI's callbacks: it patches nothing, and reports the host's calls of the driver.
 
 #[allow(missing_docs)] // as in NVIDIA's headers
 pub mod abi;

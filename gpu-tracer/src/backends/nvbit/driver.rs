@@ -1,4 +1,4 @@
-//! Driver functions for the back end: memory of our own, and a stream of our own. All of them are found in the
+//! Driver functions for the backend: memory of our own, and a stream of our own. All of them are found in the
 //! driver that the program has loaded; nothing is linked.
 
 use crate::process::driver::{Handle, function, handle, number};

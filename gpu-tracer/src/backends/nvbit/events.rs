@@ -22,7 +22,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Those of this library.
+    /// The functions of this library.
     pub const OWN: Events = Events { call, node, context_end };
 }
 

@@ -1,4 +1,4 @@
-//! The back end that uses NVIDIA's NVBit: it puts calls into single kernels, before the instructions that may access
+//! The backend that uses NVIDIA's NVBit: it puts calls into single kernels, before the instructions that may access
 //! memory of others, and only once there is such memory. A launch of a kernel for which nothing is to be counted runs
 //! the kernel as it is.
 //!
@@ -51,7 +51,7 @@ struct Nvbit {
     names: Mutex<HashMap<i32, String>>,
 }
 
-/// The back end, as the tracer has it.
+/// The backend, as the tracer has it.
 struct Back(Arc<Nvbit>);
 
 /// Begins to listen. What is returned stays until the process ends.

@@ -1,4 +1,4 @@
-//! The back end that uses NVIDIA's Sanitizer API: it patches whole modules, with the functions of `device/patch.cu`.
+//! The backend that uses NVIDIA's Sanitizer API: it patches whole modules, with the functions of `device/patch.cu`.
 
 #[allow(missing_docs)] // as in NVIDIA's headers
 pub mod abi;

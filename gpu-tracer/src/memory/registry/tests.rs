@@ -57,7 +57,7 @@ impl Plain {
                 let there = self.cells.get(&begin).map(|cell| cell.place.clone());
                 match there.filter(|_| is_there) {
                     Some(there) if there == place => return,
-                    // Managed memory replaces the location that the back end reports first.
+                    // Managed memory replaces the location that the backend reports first.
                     Some(there) if there.detail() > place.detail() => return,
                     Some(there) if there.detail() < place.detail() => {
                         range.for_each(|at| self.cells.get_mut(&at).unwrap().place = place.clone());

@@ -59,7 +59,7 @@ pub struct SiblingCount {
 pub struct Family {
     /// Communicators so far.
     pub created: u32,
-    /// Those with rows of their own.
+    /// Communicators with rows of their own.
     pub single: u32,
     /// The row of all others.
     pub row: Option<CommId>,

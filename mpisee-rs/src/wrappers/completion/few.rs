@@ -1,5 +1,5 @@
-//! Completions of a few simple requests of one communicator, where one thread calls MPI: most completions. What is simple says
-//! [`Requests::find_simple`](crate::state::request::Requests::find_simple).
+//! Completions of up to 32 simple requests of one communicator, where one thread calls MPI: most completions.
+//! [`Requests::find_simple`](crate::state::request::Requests::find_simple) defines which are simple.
 //!
 //! PERF: their requests are found before the call and let go after it, in one pass each, with nothing kept but on the
 //! stack. Everything else goes the general way of [`super::array`] and [`super`].
@@ -21,12 +21,12 @@ pub const MOST: usize = 32;
 
 /// The requests.
 pub struct Few {
-    /// Those of the array, as far as there are any.
+    /// The requests of the array, as far as there are any.
     found: [MaybeUninit<RequestRef>; MOST],
     count: usize,
     /// The communicator of all.
     pub communicator: CommId,
-    /// Those that are active, and what the first one is, see [`Kind::awaited`].
+    /// The number of active requests, and what the first one is, see [`RequestKind::awaited`].
     active: usize,
     first: u64,
     needs_status: bool,

@@ -222,7 +222,7 @@ pub fn shares(count: usize, ticks: Ticks) -> impl Iterator<Item = Ticks> {
 /// requested.
 #[inline]
 pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const Status>) {
-    let Some(status) = status.filter(|_| recorder.world.tells_of_combined_receives || !started.is_combined())
+    let Some(status) = status.filter(|_| recorder.world.reports_isendrecv_status || !started.is_combined())
     else {
         return settle_without_status(recorder, &started.owner());
     };
@@ -252,8 +252,8 @@ pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const
 /// As [`settle`], without a status.
 #[inline]
 fn settle_without_status(recorder: &Recorder, owner: &Owner) {
-    if owner.kind == RequestKind::SendReceive && !recorder.world.tells_of_combined_receives {
-        world::not_seen(NotSeen::UntoldReceive);
+    if owner.kind == RequestKind::SendReceive && !recorder.world.reports_isendrecv_status {
+        world::not_seen(NotSeen::UnreportedReceive);
     }
     if let Some(number) = owner.duplication() {
         naming::duplicated(recorder.world, number);
@@ -270,8 +270,7 @@ pub fn settle_failed(
 ) {
     match started.kind {
         RequestKind::Receive | RequestKind::SendReceive if is_truncation(error) => {
-            let status =
-                status.filter(|_| recorder.world.tells_of_combined_receives || !started.is_combined());
+            let status = status.filter(|_| recorder.world.reports_isendrecv_status || !started.is_combined());
             count_truncated(recorder, started.sample.communicator(), status);
         }
         RequestKind::Duplication => naming::abandon_duplication(started.peer as u32),

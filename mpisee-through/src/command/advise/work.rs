@@ -26,7 +26,7 @@ pub struct Beside {
     ranks: BTreeSet<u32>,
     /// The mean time outside of MPI, all of it and without what they may have waited for a core there, in seconds.
     own_s: [f64; 2],
-    /// That of the others, in seconds, and their number.
+    /// The same time of the others, in seconds, and their number.
     others_s: f64,
     others: usize,
 }

@@ -131,7 +131,7 @@ fn decoded(text: &str) -> Option<String> {
 struct Outcome {
     tried: u64,
     failed: u64,
-    /// Those whose turn passed while an earlier one was under way.
+    /// Exports whose turn passed while an earlier one was under way.
     skipped: u64,
     last_error: String,
 }

@@ -41,7 +41,7 @@ struct Level {
 }
 
 impl Variables {
-    /// Those of a process that is asked for readings by this. Without it they are read when the program itself reads.
+    /// The variables of a process that is asked for readings by this. Without it they are read when the program itself reads.
     pub fn by(asking: Option<Asking>) -> Variables {
         Variables { asking, ..Variables::default() }
     }

@@ -5,7 +5,7 @@ use mpisee_profile::segment::NotSeen;
 
 /// Calls that move messages and are in no table, and what `check` says of them.
 const UNCOUNTED: [(NotSeen, &str); 6] = [
-    (NotSeen::UntoldReceive, "there were receives of which the MPI library does not tell what came"),
+    (NotSeen::UnreportedReceive, "there were receives of which the MPI library does not tell what came"),
     (NotSeen::FreedReceive, "there were receives whose request was freed before they completed"),
     (
         NotSeen::TruncatedReceive,

@@ -60,7 +60,7 @@ pub struct Finding {
 #[derive(Debug)]
 pub struct Findings {
     limit: usize,
-    /// Those of the tables that are checked.
+    /// The claims of the tables that are checked.
     pub claims: Claims,
     differences: Vec<Finding>,
     explained: Vec<Finding>,

@@ -359,7 +359,7 @@ fn paired_in_order<'s>([mut before, mut after]: [Vec<Named<'s>>; 2]) -> impl Ite
     })
 }
 
-/// Those with the same lines; the others are left over.
+/// The pairs with the same lines; the others are left over.
 fn paired_by_name<'s>(
     [before, after]: [Vec<Named<'s>>; 2],
     left_over: &mut [Vec<Named<'s>>; 2],

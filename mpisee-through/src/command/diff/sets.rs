@@ -215,7 +215,7 @@ pub struct Side {
     pub bytes: f64,
     /// Mean over ranks.
     pub mean_s: f64,
-    /// That of each run.
+    /// The time in each run.
     pub times_s: Vec<f64>,
 }
 

@@ -99,7 +99,7 @@ pub struct Unplaced {
     pub without_line: u64,
     /// A library made them, and no path says who called that.
     pub without_caller: u64,
-    /// They are at no call site.
+    /// Calls at no call site.
     pub without_site: u64,
 }
 

@@ -13,15 +13,15 @@ use std::collections::{BTreeMap, BTreeSet};
 enum Pattern {
     /// The bytes that a rank records go to all members in equal parts, its own among them.
     ToAll,
-    /// They go to all others in equal parts.
+    /// Bytes go to all others in equal parts.
     ToOthers,
-    /// They come from all others in equal parts.
+    /// Bytes come from all others in equal parts.
     FromOthers,
-    /// They come from roots, which record nothing.
+    /// Bytes come from roots, which record nothing.
     FromRoots,
-    /// They come from the rank before it.
+    /// Bytes come from the rank before it.
     FromPrevious,
-    /// They go to the neighbours on the grid in equal parts.
+    /// Bytes go to the neighbours on the grid in equal parts.
     ToNeighbours,
     /// The profile does not have the root.
     Rooted,

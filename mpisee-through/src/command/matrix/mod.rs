@@ -210,7 +210,7 @@ impl Beside {
         Ok(Beside { bytes, sentence, cut_off: groups.cut_off })
     }
 
-    /// Those of which the profile does not tell who sends to whom.
+    /// The bytes of which the profile does not tell who sends to whom.
     fn without_place(left_out: &LeftOut<'_>, cut_off: Option<ProfileError>) -> Self {
         let sentence = match left_out.bytes {
             0 => String::new(),

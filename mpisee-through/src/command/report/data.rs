@@ -62,7 +62,7 @@ pub struct Data<'a> {
     #[serde(flatten)]
     calling: Calling,
     grids: Vec<Grid>,
-    /// Those of a profile with sums over ranks.
+    /// The nodes of a profile with sums over ranks.
     nodes: Option<Nodes>,
     /// Where an agent read the run.
     over_time: Option<OverTime>,

@@ -31,7 +31,7 @@ pub struct OverTime {
     end_s: f64,
     /// Ranks of the nodes that were read.
     ranks: u32,
-    /// Those with most time first.
+    /// The families with most time first.
     families: Vec<FamilyOverTime>,
     /// The sum of the families without a row.
     others: Option<FamilyOverTime>,
@@ -68,7 +68,7 @@ struct DeviceOverTime {
 }
 
 impl OverTime {
-    /// That of the profile's run; `None` if no agent read it.
+    /// The rates of the profile's run; `None` if no agent read it.
     pub fn of(view: &ProfileView, profile: &Path, numbers: &FamilyNumbers<'_>) -> Result<Option<OverTime>> {
         let Some(line) = TimeLine::of_profile(profile, view.run())? else { return Ok(None) };
         let phases = phases(&Bins::of(&line, FINE));

@@ -59,7 +59,7 @@ pub fn heads(is_table: bool) -> Vec<Head> {
 pub struct Families(HashMap<String, String>);
 
 impl Families {
-    /// Those of the profile.
+    /// The titles of the profile's communicators.
     pub fn of(view: &ProfileView) -> Self {
         let mut titles = HashMap::new();
         for family in family::of_table(view, |_| true, true) {

@@ -94,7 +94,7 @@ impl CallStacks {
         Some(MostCalled { operation, calls, calls_there, stack })
     }
 
-    /// Those of a process whose segment was just read. Of a call that ends meanwhile none is known.
+    /// The stacks of a process whose segment was just read. Of a call that ends meanwhile none is known.
     pub fn of(&mut self, segment: &Segment, snapshot: &Snapshot) -> ProcessStacks {
         let mut known = ProcessStacks::default();
         if !segment.is_running {

@@ -36,7 +36,7 @@ impl Graph {
         self.nodes[node] = (needs, awaited);
     }
 
-    /// Those for whom a node waits.
+    /// The nodes for which a node waits.
     pub fn awaited(&self, node: usize) -> &[usize] {
         &self.nodes[node].1
     }

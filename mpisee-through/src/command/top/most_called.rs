@@ -8,7 +8,7 @@ pub struct MostCalled {
     pub operation: Operation,
     /// Calls of it.
     pub calls: u64,
-    /// Those at the call site with most of them.
+    /// The calls at the call site with most of them.
     pub calls_there: u64,
     /// The functions of that site with their lines, the innermost first; empty if they are not known.
     pub stack: Vec<String>,

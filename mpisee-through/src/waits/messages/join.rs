@@ -36,7 +36,7 @@ pub struct MessageSample {
 #[derive(Clone, Copy, Debug)]
 pub struct EndCount {
     pub messages: u64,
-    /// Those while recording was on there, of which there are samples.
+    /// The messages while recording was on there, of which there are samples.
     pub recorded: u64,
     /// True if their order is known.
     pub is_ordered: bool,
@@ -153,7 +153,7 @@ impl Tables {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stream {
     pub key: StreamKey,
-    /// Those that both ends recorded, at most.
+    /// The messages that both ends recorded, at most.
     pub messages: u64,
     /// Messages that both ends sampled.
     pub sampled: u64,
