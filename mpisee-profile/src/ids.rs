@@ -9,7 +9,7 @@ use std::fmt;
 pub struct CommId(u32);
 
 impl CommId {
-    /// The bits that a number takes in a [`Key`](crate::segment::Key).
+    /// The bits that a number takes in a [`SlotKey`](crate::segment::SlotKey).
     pub const BITS: u32 = 24;
     /// `MPI_COMM_WORLD`, the first in the log.
     pub const WORLD: CommId = CommId(0);
@@ -143,7 +143,7 @@ impl CommRank {
 pub struct RegionId(u32);
 
 impl RegionId {
-    /// The bits that a number takes in a [`Key`](crate::segment::Key).
+    /// The bits that a number takes in a [`SlotKey`](crate::segment::SlotKey).
     pub const BITS: u32 = 12;
     /// Outside of any region.
     pub const OUTSIDE: RegionId = RegionId(0);
@@ -166,7 +166,7 @@ impl RegionId {
         self.0 as usize
     }
 
-    /// Returns whether a [`Key`](crate::segment::Key) has room for the number.
+    /// Returns whether a [`SlotKey`](crate::segment::SlotKey) has room for the number.
     pub const fn fits(self) -> bool {
         self.0 < 1 << RegionId::BITS
     }

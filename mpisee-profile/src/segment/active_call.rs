@@ -1,4 +1,4 @@
-//! The call in progress: each thread that calls MPI has one slot for it, with the key [`super::Key::ACTIVE_CALL`].
+//! The call in progress: each thread that calls MPI has one slot for it, with the key [`super::SlotKey::ACTIVE_CALL`].
 //!
 //! Before a call the thread writes when it began, then which it is; after it, that there is none. A reader that sees a
 //! call, then the tick, then the same call again has a pair that belongs together.

@@ -67,7 +67,7 @@ pub enum Meaning {
 pub struct OperationAtSite(u32);
 
 impl OperationAtSite {
-    /// The bits that it takes in a [`Key`].
+    /// The bits that it takes in a [`SlotKey`].
     pub const BITS: u32 = 17;
     /// Call sites that can be told apart.
     pub const MOST_SITES: u32 = (1 << OperationAtSite::BITS) - OperationAtSite::FIRST_SITE;

@@ -139,7 +139,7 @@ pub const SAMPLES: u64 = 3;
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Slot {
-    /// A [`super::Key`]; written before the slot counts as used.
+    /// A [`super::SlotKey`]; written before the slot counts as used.
     pub key: AtomicU64,
     /// Odd while the values change.
     pub sequence: AtomicU64,

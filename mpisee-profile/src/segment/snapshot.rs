@@ -49,7 +49,7 @@ pub struct Communicator {
     pub shared_row: Option<SharedRow>,
 }
 
-/// A row of like communicators. How many there were is in the slot of [`Key::shared_row`].
+/// A row of like communicators. How many there were is in the slot of [`SlotKey::shared_row`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedRow {
     /// The communicators have the same members.

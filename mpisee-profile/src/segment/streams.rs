@@ -51,7 +51,7 @@ impl Stream {
     }
 }
 
-/// The recorded messages of a stream in a process that switches recording, in a slot of their own, with the key [`super::Key::recorded`]. A stream
+/// The recorded messages of a stream in a process that switches recording, in a slot of their own, with the key [`super::SlotKey::recorded`]. A stream
 /// without such a slot was recorded from its begin on.
 pub mod recorded {
     /// In the slot's values: the messages while recording was on, until it was switched on for the last time.

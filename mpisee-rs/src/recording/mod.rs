@@ -1,7 +1,7 @@
 //! Recording: turns an MPI call into counter updates.
 //!
 //! There are two ways, which count into the same slots: [`comm_call`] and [`cached_counter`] for what programs call most,
-//! blocking and nonblocking communication, and the general one, [`Call`] and [`Recorder`], for everything else.
+//! blocking and nonblocking communication, and the general one, [`RecordedCall`] and [`Recorder`], for everything else.
 
 pub mod buffers;
 pub mod cached_counter;
@@ -50,13 +50,13 @@ impl RecordedCall {
         if process::is_recording() { RecordedCall::new() } else { None }
     }
 
-    /// As [`Call::if_recording`], also while recording is off: for calls that must be tracked.
+    /// As [`RecordedCall::if_recording`], also while recording is off: for calls that must be tracked.
     #[inline]
     pub fn if_tracking() -> Option<RecordedCall> {
         if process::is_tracking() { RecordedCall::new() } else { None }
     }
 
-    /// As [`Call::if_recording`] for a call that completes requests: also while recording is off, if requests are open.
+    /// As [`RecordedCall::if_recording`] for a call that completes requests: also while recording is off, if requests are open.
     #[inline]
     pub fn if_completing() -> Option<RecordedCall> {
         if process::is_recording() || process::is_tracking() && !REQUESTS.is_empty() {
@@ -81,7 +81,7 @@ impl RecordedCall {
         found
     }
 
-    /// Its number, as [`Call::communicator`].
+    /// Its number, as [`RecordedCall::communicator`].
     #[inline]
     pub fn id_of(&self, comm: Raw<Comm>) -> Option<CommId> {
         self.communicator(comm).map(|known| known.id())
@@ -116,7 +116,7 @@ impl RecordedCall {
         self.time_with(operation, communicator, awaited::UNKNOWN, call)
     }
 
-    /// As [`Call::time`]; the segment also says with whom the call communicates, by `ends`, see [`awaited`].
+    /// As [`RecordedCall::time`]; the segment also says with whom the call communicates, by `ends`, see [`awaited`].
     #[inline(always)]
     pub fn time_with<R>(
         &self,
@@ -230,10 +230,10 @@ impl ReturnedCall {
         unsafe { self.add_send(request, kind, sample, message, constant::PROC_NULL) };
     }
 
-    /// As [`Made::add_request`], with the destination of a send.
+    /// As [`ReturnedCall::add_request`], with the destination of a send.
     ///
     /// # Safety
-    /// See [`Made::add_request`].
+    /// See [`ReturnedCall::add_request`].
     #[inline]
     pub unsafe fn add_send(
         &self,

@@ -109,7 +109,7 @@ impl Bindings {
         if self.place.get().is_some_and(|place| place.mapping.is_none()) {
             // SAFETY: the frame of the binding is on the stack. Its size was found at another call, but does not depend on that: it is
             // counted from the stack pointer by the unwind rules of the same return address, in code that is kept loaded (see
-            // `Place::mapping`).
+            // `LoadedRange::mapping`).
             return Some(unsafe { (slot as usize as *const u64).read() });
         }
         // Bindings that came late may have been unloaded since, and another library be where they were, with frames of other sizes.

@@ -49,7 +49,7 @@ pub struct SiblingCount {
     reorder: u32,
     /// Of topologies that are the same for all members.
     topology: Option<String>,
-    /// As [`Members::hash`]; collisions are not expected.
+    /// As [`Groups::hash`]; collisions are not expected.
     members: u64,
     /// As [`Created::code`].
     code: u64,

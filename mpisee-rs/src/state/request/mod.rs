@@ -324,7 +324,7 @@ impl Requests {
         RequestRef::Known(ActiveRequest { found, needs_status, persistent: started.persistent })
     }
 
-    /// The request in `variable`, its communicator, and what it is ([`Kind::awaited`]), if it is active, counted, not persistent, and was
+    /// The request in `variable`, its communicator, and what it is ([`RequestKind::awaited`]), if it is active, counted, not persistent, and was
     /// not cancelled, with no sample of its message to be kept. One with an aliased handle has to have been started there, and to have nothing left
     /// to count; other ones are not found where several threads call MPI.
     ///

@@ -156,7 +156,7 @@ fn map(
 ) -> io::Result<*mut u8> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let (at, fixed) = place.map_or((ptr::null_mut(), 0), |place| (place.0.cast(), libc::MAP_FIXED));
-    // SAFETY: a new mapping at an address of the kernel's choice, or in place of memory that nobody uses, see `Place::of`.
+    // SAFETY: a new mapping at an address of the kernel's choice, or in place of memory that nobody uses, see `FirstExtent::of`.
     let base = unsafe { libc::mmap(at, bytes, access, kind | fixed, file, offset as libc::off_t) };
     if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base.cast()) }
 }
