@@ -34,7 +34,9 @@ fn an_earlier_result_is_kept_and_no_folder_is_left() {
         );
         let before = [("app.tuned.env", "export A='1'\n"), ("app.tuned.rules", "rules\n")];
         write(folder.path(), &before);
-        let mut tune = Command::new(env!("CARGO_BIN_EXE_mpisee-bench"));
+        // Where the tests run in the background, SIGINT is ignored, and what is ignored stays so.
+        let mut tune = Command::new("env");
+        tune.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_mpisee-bench")]);
         // A launcher that hangs.
         tune.args(["tune", "app.mpisee", "--", "sh", "-c", "exec sleep 100"]).current_dir(folder.path());
         let child = tune.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
