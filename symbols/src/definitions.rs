@@ -166,7 +166,7 @@ impl<'a> Tables<'a> {
         self.read(begin.checked_add(index as usize * size_of::<T>())?)
     }
 
-    /// What is at an address; `None` if it is not in the object.
+    /// The value at an address; `None` if it is not in the object.
     fn read<T: Plain>(&self, at: usize) -> Option<T> {
         // SAFETY: it is in the object, see `have`.
         self.have(at, size_of::<T>()).then(|| unsafe { read(at) })
@@ -213,7 +213,7 @@ mod tests {
 
     const NONE_HAS_THIS: &CStr = c"mpisee_none_has_this";
 
-    /// What a look into the objects of such names gives.
+    /// The answers of `look` on the objects whose names begin so.
     fn look<T>(begin: &[u8], mut look: impl FnMut(LoadedObject) -> T) -> Vec<T> {
         let mut answers = Vec::with_capacity(16);
         find_object::<(), _>(|object| {

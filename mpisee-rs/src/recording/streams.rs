@@ -47,7 +47,7 @@ const LEAST: usize = 8;
 /// The streams of this process.
 static STREAMS: LazyLock<Mutex<Streams>> = LazyLock::new(|| Mutex::new(Streams::new()));
 
-/// By communicator: what was last left out of it, by [`word`].
+/// By communicator: the [`word`] of the messages that were last left out of it.
 ///
 /// PERF: a receive from any source with another tag than the last one leaves out the same again.
 static LEFT_OUT: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
@@ -191,7 +191,7 @@ pub fn unorder(communicator: CommId, end: End, peer: Option<CommRank>) {
     }
 }
 
-/// What [`unorder`] leaves out as one word, which is never 0.
+/// The arguments of [`unorder`] as one word, which is never 0.
 fn word(communicator: CommId, end: End, peer: Option<CommRank>) -> u64 {
     // A communicator's number is below 2^24, and a rank below 2^31.
     let peer = peer.map_or(0, |peer| u64::from(peer.get()) + 1);
