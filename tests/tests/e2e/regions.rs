@@ -110,6 +110,17 @@ fn a_program_with_regions_runs_without_the_profiler() {
 }
 
 #[test]
+fn regions_are_in_the_stated_price() {
+    // Each reads the use of cores twice, by system calls that take more than this.
+    const LEAST_OF_ALL_S: f64 = 20_000.0 * 100e-9;
+    on_each_mpi(|mpi| {
+        let profiler =
+            Run::new(mpi, "regions/many_regions").ranks(1).profiled().tables().run.profiler.clone();
+        assert!(profiler.sampled_calls >= 8 && profiler.low_s > LEAST_OF_ALL_S, "{profiler:?}");
+    });
+}
+
+#[test]
 fn recording_that_starts_off_is_switched_on_by_the_program() {
     on_each_mpi(|mpi| {
         let finished =
