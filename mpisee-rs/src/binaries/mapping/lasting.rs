@@ -84,11 +84,11 @@ impl Listed {
         // The loader has added where the object is, unless it cannot write there.
         let strings = of(DT_STRTAB).next().unwrap_or(0);
         let strings = if strings < map.bias { strings.wrapping_add(map.bias) } else { strings };
-        let text = |at: usize| text(strings.wrapping_add(at));
+        let string = |at: usize| text(strings.wrapping_add(at));
         let path = text(map.name);
         let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default().to_vec();
-        let own = of(DT_SONAME).next().map(text).unwrap_or_default();
-        Listed { description, names: [own, file], needs: of(DT_NEEDED).map(text).collect() }
+        let own = of(DT_SONAME).next().map(string).unwrap_or_default();
+        Listed { description, names: [own, file], needs: of(DT_NEEDED).map(string).collect() }
     }
 }
 
@@ -116,6 +116,17 @@ fn text(address: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_has_the_name_of_its_file() {
+        let all = listed(program());
+        let file_of_c_library = mpisee_symbols::find_object(|object| {
+            object.file_name().starts_with(b"libc.").then(|| object.file_name().to_vec())
+        });
+        let file = file_of_c_library.expect("it is loaded");
+        let of_c_library = all.iter().find(|object| object.names[0] == b"libc.so.6");
+        assert_eq!(of_c_library.map(|object| &object.names[1]), Some(&file));
+    }
 
     #[test]
     fn the_c_library_stays_and_what_is_needed_by_nobody_does_not() {
