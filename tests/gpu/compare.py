@@ -264,16 +264,16 @@ def agent(arguments):
         row = next((it for it in read if it["uuid"] == uuid), {})
         verdict(row.get("device") == f"gpu{index}", f"device of {uuid}", f"gpu{index}", row.get("device"))
         # The domain has four or eight digits.
-        told = row.get("pci_address", "").lower()
-        verdict(told.lstrip("0") == bus.lower().lstrip("0"), "PCI address", bus, told)
+        address = row.get("pci_address", "").lower()
+        verdict(address.lstrip("0") == bus.lower().lstrip("0"), "PCI address", bus, address)
         verdict(int(row.get("memory_bytes", 0)) >> 20 == int(mebibytes), "MiB", mebibytes, int(row.get("memory_bytes", 0)) >> 20)
         expected = {"Enabled": "1", "Disabled": "0"}.get(mig, "")
         verdict(row.get("mig") == expected, "divided by MIG", expected, row.get("mig"))
     command = [arguments.through, "timeline", arguments.timeline, "--format", "csv", "--table", "nodes"]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     rates = [row for row in csv.DictReader(text.splitlines()) if row["source"] == "gpu"]
-    busy = [float(row["value_per_s"]) for row in rates if row["quantity"] == "busy_s"]
-    used = [float(row["value_per_s"]) for row in rates if row["quantity"] == "used_bytes"]
+    busy = [float(row["value"]) for row in rates if row["quantity"] == "busy_s"]
+    used = [float(row["value"]) for row in rates if row["quantity"] == "used_bytes"]
     print("read of the GPU:", *sorted({f"{row['device']} {row['quantity']}" for row in rates}), sep="\n  ")
     verdict(bool(busy) and 0.8 < max(busy) <= 1.0001, "largest part of an interval in which a kernel ran", "nearly 1", busy)
     verdict(bool(used) and max(used) > 2 << 30, "memory in use, of two ranks with 1 GiB each", "over 2 GiB", used)

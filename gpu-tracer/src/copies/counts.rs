@@ -73,7 +73,7 @@ pub struct Counts {
 impl Counts {
     /// No counts; they go into the file.
     pub fn new(output: Output) -> Self {
-        Counts {
+        let mut counts = Counts {
             numbers: HashMap::new(),
             counted: Vec::new(),
             lines: HashMap::from([(String::new(), 0)]),
@@ -83,6 +83,16 @@ impl Counts {
             has_more_lines: false,
             written: Instant::now(),
             output,
+        };
+        // The first copy has a line, too.
+        counts.look_for_python();
+        counts
+    }
+
+    /// Looks for a Python that is loaded by now.
+    fn look_for_python(&mut self) {
+        if let Some(sentence) = python::look() {
+            self.note(&sentence);
         }
     }
 
@@ -119,9 +129,7 @@ impl Counts {
     }
 
     fn describe(&mut self, key: CounterKey) -> usize {
-        if let Some(sentence) = python::look() {
-            self.note(&sentence);
-        }
+        self.look_for_python();
         let number = self.counted.len();
         let id = 2 * number as u32;
         let record = match key {
