@@ -70,13 +70,13 @@ pub extern "C" fn InitializeInjection() -> c_int {
 /// The layer is that of nvbit/tool.cpp, and there is room for the events.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpisee_gpu_nvbit_start(layer: *const Layer, events: *mut Events) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: nvbit/tool.cpp has room for the events there.
     unsafe { events.write(Events::OWN) };
     c_int::from(guarded(|| {
         trace::begin();
         let (options, _) = Options::of_process();
         start_kernels(&options, |_, make| {
-            // SAFETY: as the caller says.
+            // SAFETY: the layer is that of nvbit/tool.cpp.
             unsafe { nvbit::start(layer, make) }.map_err(|why| format!("NVBit cannot be used: {why}"))
         })
     }))
@@ -243,7 +243,7 @@ extern "C" fn communicated(communicator: u32, address: *const c_void, bytes: u64
 /// # Safety
 /// The name ends in a zero.
 unsafe extern "C" fn name_memory(address: *const c_void, bytes: usize, name: *const c_char) {
-    // SAFETY: as the caller says.
+    // SAFETY: the name ends in a zero, as libmpisee.so has been promised by the program.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     let _ = catch_unwind(|| {
         let Some(running) = RUNNING.get().filter(|it| it.pid == std::process::id()) else { return };

@@ -26,13 +26,13 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the layout has a size, as `GlobalAlloc` demands of whoever calls this.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the pointer is from `alloc`, which took it from the system's allocator for this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -25,7 +25,7 @@ pub struct Library(Address);
 
 // SAFETY: every thread may use a handle of the dynamic loader.
 unsafe impl Send for Library {}
-// SAFETY: as above.
+// SAFETY: the handle is only passed to the loader, which any thread may call.
 unsafe impl Sync for Library {}
 
 impl Library {

@@ -36,7 +36,7 @@ impl Stream {
         /// The word of `CUlaunchConfig` that has the stream.
         const IN_CONFIGURATION: usize = 4;
         let words = parameters.cast::<u64>();
-        // SAFETY: as the caller says; of a call that succeeded the configuration is valid.
+        // SAFETY: the parameters are words of 8 bytes, of which the function has this many; of a call that succeeded the configuration is valid.
         unsafe {
             match self {
                 Stream::Blocking | Stream::Default => None,

@@ -107,7 +107,7 @@ pub unsafe fn returned(
     // Of calls in calls the outermost counts.
     let Some(begin) = begin.filter(|_| depth == 1 && succeeded && !parameters.is_null()) else { return };
     let nanoseconds = begin.elapsed().as_nanos() as u64;
-    // SAFETY: as the caller says.
+    // SAFETY: the parameters are those of this call, which succeeded.
     guarded(|| unsafe { count(function, is_of_thread, parameters, nanoseconds) });
 }
 
@@ -120,7 +120,7 @@ unsafe fn count(
     nanoseconds: u64,
 ) {
     if HAS_CAPTURED.load(Ordering::Relaxed) {
-        // SAFETY: as the caller says.
+        // SAFETY: the parameters are those of a call of this function.
         let stream = unsafe { function.stream.handle(parameters) };
         if stream.is_some_and(|stream| memory::is_captured(stream, is_of_thread)) {
             return;
@@ -131,7 +131,7 @@ unsafe fn count(
     let line = python::line();
     let mut copies: Vec<(Transfer, Option<Found>, Option<Found>)> = Vec::new();
     let found = |copy: Transfer| (copy, memory::find(copy.from), memory::find(copy.to));
-    // SAFETY: as the caller says.
+    // SAFETY: the parameters are those of a call of this function, which succeeded.
     unsafe { function.shape.copies(parameters, |copy| copies.push(found(copy))) };
     let Some(mut state) = lock() else { return };
     let line = state.counts.line(line);

@@ -123,7 +123,7 @@ impl Shape {
     /// The parameters are those of a call of a function of this shape which succeeded.
     pub unsafe fn copies(self, parameters: *const c_void, mut each: impl FnMut(Transfer)) {
         let words = parameters.cast::<u64>();
-        // SAFETY: as the caller says: the parameters have these words, and those that are pointers are valid.
+        // SAFETY: the parameters have these words, and those that are pointers are valid, since the call succeeded.
         unsafe {
             match self {
                 Shape::Plain { to, from, size } => each(plain(words, to, from, size)),
@@ -152,14 +152,14 @@ impl Shape {
 /// # Safety
 /// The word is a pointer.
 unsafe fn pointer(words: *const u64, at: usize) -> *const u64 {
-    // SAFETY: as the caller says.
+    // SAFETY: the words are parameters, of which the one at `at` is a pointer.
     unsafe { words.cast::<*const u64>().add(at).read() }
 }
 
 /// # Safety
 /// The parameters are of such a function.
 unsafe fn plain(words: *const u64, to: End, from: End, size: Size) -> Transfer {
-    // SAFETY: as the caller says.
+    // SAFETY: the words are parameters, of which these are numbers or addresses.
     let word = |at: usize| unsafe { words.add(at).read() };
     let (bytes, span) = match size {
         Size::Word(at) => (word(at), word(at)),
@@ -189,7 +189,7 @@ fn reach(row: u64, dimensions: &[(u64, u64)]) -> u64 {
 /// # Safety
 /// It is a description of that layout.
 unsafe fn described(words: *const u64, description: &Description) -> Transfer {
-    // SAFETY: as the caller says.
+    // SAFETY: the description has the words of its structure in cuda.h.
     let word = |at: usize| unsafe { words.add(at).read() };
     let has_slices = description.dimensions == 3;
     let mut extent =
@@ -220,7 +220,7 @@ unsafe fn described(words: *const u64, description: &Description) -> Transfer {
 /// # Safety
 /// It is a `CUDA_MEMCPY3D_BATCH_OP`.
 unsafe fn operation(words: *const u64) -> Transfer {
-    // SAFETY: as the caller says.
+    // SAFETY: the operation has the words of its structure in cuda.h.
     let word = |at: usize| unsafe { words.add(at).read() };
     let extent = [0, 1, 2].map(|at| word(OPERATION_EXTENT + at));
     let place = |at: usize| {

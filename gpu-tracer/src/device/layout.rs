@@ -190,7 +190,7 @@ pub fn bytes_of<T: Plain>(values: &[T]) -> &[u8] {
 
 /// The same, to be written.
 pub fn bytes_of_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
-    // SAFETY: as above, and any bytes are a value.
+    // SAFETY: `Plain` has no padding, and any bytes are a value of it.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
 

@@ -255,7 +255,7 @@ unsafe fn take_memory(tracer: &mut Tracer, call: DriverCall, parameters: *const 
 /// # Safety
 /// The parameters are those of the call.
 unsafe fn take_shared(tracer: &mut Tracer, call: DriverCall, parameters: *const c_void) {
-    // SAFETY: as in `take_memory`.
+    // SAFETY: each structure has the layout of the parameters of its call, of which the caller says that they are these.
     unsafe {
         match call {
             DriverCall::PoolImport => {
@@ -288,7 +288,7 @@ unsafe fn take_shared(tracer: &mut Tracer, call: DriverCall, parameters: *const 
 /// # Safety
 /// The parameters are those of the call.
 unsafe fn take_physical(tracer: &mut Tracer, call: DriverCall, parameters: *const c_void) {
-    // SAFETY: as in `take_memory`.
+    // SAFETY: each structure has the layout of the parameters of its call, of which the caller says that they are these.
     unsafe {
         match call {
             DriverCall::Create => {

@@ -99,6 +99,6 @@ fn uuid_text(kind: &str, uuid: [u8; 16]) -> String {
 /// # Safety
 /// It ends in a zero, or is null.
 pub unsafe fn text(name: *const c_char) -> Option<String> {
-    // SAFETY: as the caller says.
+    // SAFETY: the name is not null, so it ends in a zero.
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
 }

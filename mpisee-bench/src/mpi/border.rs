@@ -207,7 +207,7 @@ impl Persistent {
         parts.sort_by_key(|part| part.is_source);
         let request = |part: &RankMessage| {
             let (address, bytes, peer) = (arena.at(part.offset), part.bytes, part.peer);
-            // SAFETY: as in `TwoSided::start`; the arena outlives the requests.
+            // SAFETY: the arena has the bytes of the part at its offset, and outlives the requests; the communicator is the world's.
             unsafe {
                 let mut request = ffi::RSMPI_REQUEST_NULL;
                 done(match part.is_source {

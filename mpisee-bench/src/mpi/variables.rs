@@ -135,7 +135,7 @@ fn enumeration(names: ffi::MPI_T_enum) -> Vec<(i64, String)> {
         let mut name = [0_u8; 512];
         let mut length = name.len() as c_int;
         let mut number = 0;
-        // SAFETY: as above; there are as many items.
+        // SAFETY: the enumeration has items up to its count; the buffer is as long as its length says.
         let code = unsafe {
             let name = name.as_mut_ptr().cast::<c_char>();
             ffi::MPI_T_enum_get_item(names, index, &mut number, name, &mut length)

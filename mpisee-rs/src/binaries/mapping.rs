@@ -110,7 +110,7 @@ fn headers_of_file_at(start: usize) -> Option<Vec<libc::Elf64_Phdr>> {
         return None;
     }
     let headers = table.chunks_exact(size_of::<libc::Elf64_Phdr>());
-    // SAFETY: as above, of a program header, of which each piece has the size.
+    // SAFETY: a program header consists of numbers, too, and each piece has its size.
     Some(
         headers
             .map(|header| unsafe { header.as_ptr().cast::<libc::Elf64_Phdr>().read_unaligned() })

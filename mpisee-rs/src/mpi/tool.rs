@@ -240,7 +240,7 @@ pub fn control(index: c_int) -> Option<Control> {
     let [mut verbosity, mut bind, mut scope] = [0; 3];
     let mut datatype = std::mem::MaybeUninit::<Datatype>::zeroed();
     let mut enumeration = ptr::null_mut();
-    // SAFETY: as in `performance`.
+    // SAFETY: the buffers are as long as their lengths say, and MPI writes the other results, whose types are these.
     let (code, datatype) = unsafe {
         let code = CVAR_INFO.get()(
             index,
@@ -364,7 +364,7 @@ pub struct StartedVariable {
 
 // SAFETY: both are names of MPI's objects, which any thread may use, one at a time; they are never dereferenced here.
 unsafe impl Send for Session {}
-// SAFETY: as above.
+// SAFETY: a handle is a name of MPI's object, which any thread may use, one at a time.
 unsafe impl Send for StartedVariable {}
 
 impl Session {

@@ -31,7 +31,7 @@ pub struct Peers(Group);
 
 // SAFETY: handles of MPI are names of the library's objects, never dereferenced here.
 unsafe impl Send for Peers {}
-// SAFETY: as above; MPI translates ranks of one group for several threads at once, and it is freed by the last that has it.
+// SAFETY: several threads may have MPI translate ranks of one group at once, and it is freed by the last that has it.
 unsafe impl Sync for Peers {}
 
 impl Peers {

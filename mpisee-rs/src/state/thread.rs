@@ -51,7 +51,7 @@ static IDLE: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
 // SAFETY: each `Cell` in it is used by one thread at a time: the one that leases it, and from one
 // lease to the next the mutex of `IDLE` orders them.
 unsafe impl Sync for Thread {}
-// SAFETY: as above.
+// SAFETY: whoever takes it from `IDLE` has it alone, and the mutex orders what its last thread wrote.
 unsafe impl Send for Thread {}
 
 /// Has the calling thread return its state to [`IDLE`] when it ends; false if that cannot be arranged.

@@ -35,7 +35,7 @@ pub struct World {
 
 // SAFETY: handles of MPI are names of the library's objects, never dereferenced here.
 unsafe impl Send for World {}
-// SAFETY: as above; everything else in it is `Sync`.
+// SAFETY: the handles are only copied; everything else in it is `Sync`.
 unsafe impl Sync for World {}
 
 static WORLD: OnceLock<World> = OnceLock::new();

@@ -102,7 +102,7 @@ mod of_linker {
     /// PERF: on the cache line that `both` has read, so that measuring takes no further one.
     #[inline(always)]
     pub fn set_sampled_since(ticks: u64) {
-        // SAFETY: as above; nobody else writes it.
+        // SAFETY: the word is this thread's own, at the offset that was found for all threads; nobody else writes it.
         unsafe {
             asm!(
                 "mov qword ptr fs:[{offset} + 16], {ticks}",

@@ -49,7 +49,7 @@ pub fn caller() -> u64 {
     #[cfg(target_arch = "aarch64")]
     {
         let returns_to;
-        // SAFETY: as above.
+        // SAFETY: the library is compiled with frame pointers, so that the word above the one to which x29 points is the return address.
         unsafe {
             std::arch::asm!("ldr {}, [x29, #8]", out(reg) returns_to, options(pure, readonly, nostack, preserves_flags));
         }

@@ -106,7 +106,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as in `alloc`. The reserve is zero at first.
+        // SAFETY: the layout has a size, as `GlobalAlloc` demands of whoever calls this. The reserve is zero at first.
         let place = unsafe { System.alloc_zeroed(layout) };
         if place.is_null() { self.take(layout) } else { place }
     }
@@ -162,7 +162,7 @@ mod tests {
         };
         // SAFETY: the first byte was copied.
         assert_eq!(unsafe { grown.read() }, 7);
-        // SAFETY: as above.
+        // SAFETY: `realloc` gave the place, for this layout.
         unsafe { OWN.dealloc(grown, layout(80, 8)) };
     }
 

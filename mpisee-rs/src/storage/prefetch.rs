@@ -18,7 +18,7 @@ pub fn data<T>(address: *const T) {
 #[inline(always)]
 pub fn thread_local() {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    // SAFETY: as in `data`.
+    // SAFETY: asks for a line, and reads nothing.
     unsafe {
         std::arch::asm!("prefetcht0 fs:[-64]", options(nostack, preserves_flags, readonly));
     }

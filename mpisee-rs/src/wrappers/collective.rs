@@ -71,7 +71,7 @@ pub unsafe fn start_collective(
             call.add_request(request, RequestKind::Collective, constant::PROC_NULL, sample, volume.message)
         };
     }
-    // SAFETY: as above.
+    // SAFETY: the handle is read only if the call succeeded, and so stored a request.
     let stored = || (code == constant::SUCCESS && !volume.is_sparse).then(|| unsafe { request.handle() });
     call.start_instance(stored, volume.root);
     code

@@ -305,7 +305,7 @@ pub unsafe fn start_send<C: CountArgument>(
         // SAFETY: the call succeeded, so it stored a request.
         unsafe { call.add_request(request, RequestKind::Send, dest, sample, bytes) };
         if let Some(message) = message {
-            // SAFETY: as above.
+            // SAFETY: the call succeeded, so it stored a request.
             unsafe { call.keep_later(message, request, bytes) };
         }
     }
@@ -339,7 +339,7 @@ pub unsafe fn start_receive<C: CountArgument>(
         // SAFETY: the call succeeded, so it stored a request.
         unsafe { call.add_request(request, RequestKind::Receive, source, sample, room) };
         if let Some(message) = message {
-            // SAFETY: as above.
+            // SAFETY: the call succeeded, so it stored a request.
             unsafe { call.keep_later(message, request, 0) };
         }
     }

@@ -70,6 +70,6 @@ fn last_error() -> String {
     if message.is_null() {
         return "unknown".to_owned();
     }
-    // SAFETY: as above.
+    // SAFETY: the message ends in a zero, and stays until the next call of the loader by this thread.
     unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
 }

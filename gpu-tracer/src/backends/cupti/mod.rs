@@ -32,7 +32,7 @@ pub fn start(library: Option<&Path>) -> Result<(), String> {
     };
     let numbers = FUNCTIONS.iter().flat_map(|(numbers, _)| numbers).copied().filter(|&it| it != NONE);
     if numbers.chain(BEGIN_CAPTURE).filter(|&id| enable(id)).count() == 0 {
-        // SAFETY: as above.
+        // SAFETY: the subscriber is the one just made.
         unsafe { (functions.unsubscribe)(subscriber) };
         return Err("CUPTI's callbacks cannot be switched on".to_owned());
     }
@@ -44,7 +44,7 @@ pub fn start(library: Option<&Path>) -> Result<(), String> {
 /// # Safety
 /// `data` is as NVIDIA's headers say.
 unsafe extern "C" fn callback(_: *mut c_void, domain: u32, id: u32, data: *const CallbackData) {
-    // SAFETY: as the caller says; null is let pass.
+    // SAFETY: CUPTI passes this structure in its domain of the driver, or null.
     let Some(data) = (unsafe { data.as_ref() }).filter(|_| domain == DRIVER_API) else { return };
     let is_exit = data.site == API_EXIT;
     let Some((function, is_of_thread)) = abi::function(id) else {

@@ -66,7 +66,7 @@ impl Driver {
         let is_relaxed = unsafe { (self.capture_mode)(&raw mut mode) } == 0;
         let result = act();
         if is_relaxed {
-            // SAFETY: as above.
+            // SAFETY: the mode is this thread's, as it was before, and is read and written.
             unsafe { (self.capture_mode)(&raw mut mode) };
         }
         // SAFETY: the context that was pushed is on top; the result is written.

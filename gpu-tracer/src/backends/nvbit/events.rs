@@ -184,7 +184,7 @@ impl Listener {
         is_alone: bool,
     ) {
         let Some(device) = self.device(state, context) else { return };
-        // SAFETY: as the caller says.
+        // SAFETY: the parameters are those that nvbit/tool.cpp gives for the call.
         unsafe {
             if let Some(known) = DriverCall::from_repr(what) {
                 calls::take(state, known, parameters, device);
@@ -346,7 +346,7 @@ impl Listener {
     fn run_as_it_is(&self, key: Key, function: u64) {
         let may_have = self.nvbit.functions().may_run_calls(key);
         if may_have {
-            // SAFETY: as above.
+            // SAFETY: context and function are those of a launch, or of a kernel that was not unloaded since.
             unsafe { (self.nvbit.layer.enable)(handle(key.0), handle(function), 0) };
         }
     }
@@ -377,7 +377,7 @@ unsafe extern "C" fn selects(
     begin: u64,
     bytes: u64,
 ) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: `data` is the [`Selection`] that was passed with this function, and the driver's name ends in a zero.
     let (selection, name) = unsafe { (&mut *data.cast::<Selection<'_>>(), driver::text(name)) };
     trace!("function {name:?} module={:#x} pc={begin:#x} bytes={bytes}", selection.module);
     let mut functions = selection.listener.nvbit.functions();

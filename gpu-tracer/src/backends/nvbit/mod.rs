@@ -62,7 +62,7 @@ pub unsafe fn start(
     layer: *const Layer,
     make: impl FnOnce(Box<dyn Backend>) -> Tracer,
 ) -> Result<&'static Shared, String> {
-    // SAFETY: as the caller says; it is static there.
+    // SAFETY: nvbit/tool.cpp passes its layer, which is static there, or null.
     let layer = unsafe { layer.as_ref() }.ok_or("NVBit's part of the tracer gives nothing")?;
     if layer.version != VERSION {
         return Err("NVBit's part of the tracer is of another version of mpisee".to_owned());

@@ -32,7 +32,7 @@ pub unsafe extern "C" fn callback(listener: *mut c_void, domain: u32, id: u32, d
     }
     // SAFETY: it was given to sanitizerSubscribe, and lives as long as the process.
     let listener = unsafe { &*listener.cast::<Listener>() };
-    // SAFETY: as the caller says.
+    // SAFETY: the Sanitizer passes what its headers say for this domain and number.
     listener.shared.event(|state| unsafe {
         if trace::is_on() {
             log::trace(domain, id, data);
@@ -169,7 +169,7 @@ unsafe fn driver_call(state: &mut State, id: u32, data: &ApiData) {
     let succeeded = data.site == API_EXIT && unsafe { data.return_value.as_ref() } == Some(&0);
     let call = DRIVER_CALLS.iter().find(|(number, _)| *number == id);
     if let Some(&(_, call)) = call.filter(|_| succeeded && !data.parameters.is_null()) {
-        // SAFETY: as the caller says. Allocations, which alone need the device, are reported by other events.
+        // SAFETY: the parameters are those of the function with that number. Allocations, which alone need the device, are reported by other events.
         unsafe { calls::take(state, call, data.parameters, 0) };
     }
 }

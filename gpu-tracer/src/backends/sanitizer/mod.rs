@@ -79,7 +79,7 @@ impl Sanitizer {
             .all(|it| unsafe { (functions.enable_domain)(1, subscriber, it) } == 0)
             && DRIVER_CALLS.into_iter().all(
                 |(it, _)|
-                // SAFETY: as above.
+                // SAFETY: the subscriber is the one just made.
                 unsafe { (functions.enable_callback)(1, subscriber, domain::DRIVER_API, it) } == 0,
             );
         if enabled { Ok(shared) } else { Err("its callbacks cannot be switched on".to_owned()) }

@@ -65,7 +65,7 @@ impl Few {
                 slot.write(RequestRef::Nothing);
                 continue;
             }
-            // SAFETY: as above.
+            // SAFETY: `at` is below `count`, and the array has as many requests.
             let Some((found, communicator, first)) = (unsafe { REQUESTS.find_simple(requests.at(at)) })
             else {
                 return false;

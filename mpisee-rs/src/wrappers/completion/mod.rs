@@ -78,7 +78,7 @@ unsafe fn one(
     };
     // SAFETY: the request is valid, the caller says.
     let Some((given, communicator, first)) = (unsafe { REQUESTS.find_simple(request) }) else {
-        // SAFETY: as above.
+        // SAFETY: request and status are those of the program's call, and `make` makes it.
         return unsafe { one_general(&call, operation, request, status, make) };
     };
     let mut own = MaybeUninit::<Status>::uninit();

@@ -257,7 +257,7 @@ impl FieldValue {
                 // SAFETY: any four bytes are such a number, and all of the union was zeroed before the library wrote into it.
                 u64::from(unsafe { value.uiVal })
             }
-            // SAFETY: as above, of all eight bytes.
+            // SAFETY: any eight bytes are such a number, and all of the union was zeroed before the library wrote into it.
             _ => unsafe { value.ullVal },
         }
     }
