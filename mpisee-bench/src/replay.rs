@@ -9,7 +9,7 @@ use mpisee_profile::comm_name::{CommName, is_one_per_process};
 use mpisee_profile::network::MESSAGES;
 use mpisee_profile::requests::Requests;
 use mpisee_profile::rows::{CallRow, CommRow, PeerRow, Row};
-use mpisee_profile::{Kind, Operation, Profile, ProfileError};
+use mpisee_profile::{Operation, OperationKind, Profile, ProfileError};
 use serde::{Deserialize, Serialize};
 use sizes::SentSizes;
 use std::collections::{BTreeMap, HashMap};
@@ -401,8 +401,15 @@ enum Treatment {
 
 fn kind(call: &str, comm: &CommRow) -> Treatment {
     let kind = Operation::from_name(call).map(Operation::kind);
-    let is_communication =
-        matches!(kind, Some(Kind::PointToPoint | Kind::Collective | Kind::Completion | Kind::OneSided));
+    let is_communication = matches!(
+        kind,
+        Some(
+            OperationKind::PointToPoint
+                | OperationKind::Collective
+                | OperationKind::Completion
+                | OperationKind::OneSided
+        )
+    );
     if !is_communication {
         return Treatment::Nothing;
     }
@@ -421,8 +428,8 @@ fn kind(call: &str, comm: &CommRow) -> Treatment {
         return Treatment::LeftOut("its communicators are of single ranks");
     }
     match kind {
-        Some(Kind::PointToPoint | Kind::Completion) => Treatment::Messages,
-        Some(Kind::OneSided) => {
+        Some(OperationKind::PointToPoint | OperationKind::Completion) => Treatment::Messages,
+        Some(OperationKind::OneSided) => {
             Treatment::LeftOut("one-sided communication is not replayed: its targets are not recorded")
         }
         _ => match Collective::from_name(call) {

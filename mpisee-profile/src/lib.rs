@@ -36,7 +36,7 @@ pub mod writer;
 pub use comm_name::CommName;
 pub use error::ProfileError;
 pub use ids::{CommId, CommRank, RegionId, WorldRank};
-pub use operation::{Kind, Operation};
+pub use operation::{Operation, OperationKind};
 pub use ranks::RankSet;
 pub use reader::Profile;
 pub use run::RunInfo;

@@ -1,7 +1,7 @@
 //! The requests behind completions: the time of `MPI_Wait` is that of messages only where nothing but messages was begun.
 
 use crate::error::ProfileError;
-use crate::operation::{Kind, Operation};
+use crate::operation::{Operation, OperationKind};
 use crate::reader::Profile;
 use crate::rows::CallRow;
 use std::collections::HashMap;
@@ -35,9 +35,11 @@ impl Requests {
         let kind = Operation::from_name(call).map(Operation::kind);
         let begins = call.ends_with("_init") || call.contains("_I") || call.contains("_File_i");
         match kind {
-            Some(Kind::PointToPoint) => Requests { messages: begins, others: false },
-            Some(Kind::Collective | Kind::Io) => Requests { messages: false, others: begins },
-            Some(Kind::OneSided) => Requests { messages: false, others: call.starts_with("MPI_R") },
+            Some(OperationKind::PointToPoint) => Requests { messages: begins, others: false },
+            Some(OperationKind::Collective | OperationKind::Io) => {
+                Requests { messages: false, others: begins }
+            }
+            Some(OperationKind::OneSided) => Requests { messages: false, others: call.starts_with("MPI_R") },
             _ => Requests::default(),
         }
     }
@@ -45,7 +47,7 @@ impl Requests {
     /// Returns whether a call's time may be that of requests: a completion, or the start of persistent ones.
     pub fn is_of_them(call: &str) -> bool {
         let kind = Operation::from_name(call).map(Operation::kind);
-        kind == Some(Kind::Completion) || matches!(call, "MPI_Start" | "MPI_Startall")
+        kind == Some(OperationKind::Completion) || matches!(call, "MPI_Start" | "MPI_Startall")
     }
 }
 

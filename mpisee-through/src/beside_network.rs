@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use mpisee_profile::network::{LACKING_FROM, MESSAGES, Network, Replay};
 use mpisee_profile::requests::Requests;
 use mpisee_profile::rows::{CallRow, PeerRow};
-use mpisee_profile::{Kind, Operation};
+use mpisee_profile::{Operation, OperationKind};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -334,8 +334,8 @@ fn recorded(view: &ProfileView, replays: &[&Replay]) -> Result<Vec<OperationSums
     for row in view.profile().rows::<CallRow>()? {
         let row = row?;
         let at = match Operation::from_name(&row.call).map(Operation::kind) {
-            Some(Kind::PointToPoint | Kind::Completion) if !is_of_messages(&row) => None,
-            Some(Kind::PointToPoint | Kind::Completion) => by_comm.get(&*row.comm),
+            Some(OperationKind::PointToPoint | OperationKind::Completion) if !is_of_messages(&row) => None,
+            Some(OperationKind::PointToPoint | OperationKind::Completion) => by_comm.get(&*row.comm),
             _ => by_operation.get(&(&*row.comm, &*row.call, [row.size_min, row.size_max])),
         };
         let Some(of) = at.map(|&at| &mut all[at]) else { continue };

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use mpisee_profile::glob::Glob;
 use mpisee_profile::rows::{CommRow, Members, Memory};
-use mpisee_profile::{Kind, Operation, RankSet};
+use mpisee_profile::{Operation, OperationKind, RankSet};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 
@@ -114,7 +114,7 @@ pub struct CallFilter {
 
     /// Only operations of these kinds, separated by commas (default: all)
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kind_parser(), ignore_case = true)]
-    kind: Vec<Kind>,
+    kind: Vec<OperationKind>,
 
     /// Only operations whose name matches, with or without MPI_, in capitals or not; * is any text,
     /// ? any character; may be repeated (default: all)
@@ -333,21 +333,21 @@ impl MemoryArg {
 }
 
 /// The kind as typed on the command line.
-pub fn kind_name(kind: Kind) -> &'static str {
+pub fn kind_name(kind: OperationKind) -> &'static str {
     match kind {
-        Kind::PointToPoint => "p2p",
-        Kind::Collective => "collective",
-        Kind::Completion => "completion",
-        Kind::Probe => "probe",
-        Kind::Communicator => "communicator",
-        Kind::OneSided => "one-sided",
-        Kind::Io => "io",
+        OperationKind::PointToPoint => "p2p",
+        OperationKind::Collective => "collective",
+        OperationKind::Completion => "completion",
+        OperationKind::Probe => "probe",
+        OperationKind::Communicator => "communicator",
+        OperationKind::OneSided => "one-sided",
+        OperationKind::Io => "io",
     }
 }
 
 /// Accepts the kinds that some operation has.
-fn kind_parser() -> impl TypedValueParser<Value = Kind> {
-    let mut kinds: Vec<Kind> = Vec::new();
+fn kind_parser() -> impl TypedValueParser<Value = OperationKind> {
+    let mut kinds: Vec<OperationKind> = Vec::new();
     for kind in Operation::all().map(Operation::kind) {
         if !kinds.contains(&kind) {
             kinds.push(kind);
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn calls_are_chosen_by_kind_and_name() {
         let filter = CallFilter {
-            kind: vec![Kind::Collective],
+            kind: vec![OperationKind::Collective],
             call: globs(&["all*", "mpi_send"]),
             ..CallFilter::default()
         };

@@ -22,6 +22,9 @@ pub struct Function {
     pub meaning: Option<Meaning>,
     /// The kind of operation it counts as; `None` for functions that count nothing.
     pub kind: Option<OperationKind>,
+    /// True if every member of the communicator makes the call, in the same order as the others (MPI 4.1, 6.1), and does so without a
+    /// request.
+    pub is_collective: bool,
     /// Why it is not interposed, where no rule of the list of coverage has the reason.
     pub not_interposed: Option<String>,
     /// The standard's function of which it is a forerunner under another name, and as which it counts.
@@ -130,6 +133,8 @@ struct Entry {
     returns: Option<String>,
     meaning: Option<String>,
     kind: Option<OperationKind>,
+    #[serde(default)]
+    collective: bool,
     not_interposed: Option<String>,
     counts_as: Option<String>,
 }
@@ -152,6 +157,7 @@ pub fn read(directory: &Path) -> Result<Vec<Function>> {
                 returns: None,
                 meaning: None,
                 kind: None,
+                collective: false,
                 not_interposed: None,
                 counts_as: Some(standard),
             } = entry
@@ -183,6 +189,7 @@ fn forerunner(name: &str, standard: &str, functions: &BTreeMap<String, Function>
         variadic: same.variadic,
         meaning: same.meaning.clone(),
         kind: same.kind,
+        is_collective: same.is_collective,
         counts_as: Some(standard.to_owned()),
         chapter: same.chapter.clone(),
         not_interposed: None,
@@ -255,6 +262,8 @@ fn parse(name: &str, chapter: &Chapter, entry: Entry) -> Result<Function> {
         params,
         returns: entry.returns.unwrap_or_else(|| "ERROR_CODE".to_owned()),
         variadic,
+        is_collective: entry.collective
+            || kind == Some(OperationKind::Collective) && !begins(name, meaning.as_ref()),
         meaning,
         kind,
         not_interposed: entry.not_interposed,
@@ -262,6 +271,12 @@ fn parse(name: &str, chapter: &Chapter, entry: Entry) -> Result<Function> {
     };
     check_names(&function)?;
     Ok(function)
+}
+
+/// Returns whether the call of a collective operation leaves a request to be completed, or to be started.
+fn begins(name: &str, meaning: Option<&Meaning>) -> bool {
+    let starts = matches!(meaning, Some(Meaning::Verb { verb, .. }) if verb.starts_with("start_"));
+    starts || name.ends_with("_init")
 }
 
 fn default_kind(meaning: &Meaning) -> Option<OperationKind> {

@@ -6,7 +6,7 @@ use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::active_call::{ActiveCall, CurrentFunction};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call::CALLS;
-use mpisee_profile::{CommId, Kind, RankSet, SiteId, Ticks, WorldRank};
+use mpisee_profile::{CommId, RankSet, SiteId, Ticks, WorldRank};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call in which a thread is.
@@ -82,56 +82,7 @@ fn number_of(snapshot: &Snapshot, active: &ActiveCall) -> Option<u64> {
 /// so without a request.
 pub fn is_collective(call: CurrentFunction) -> bool {
     let CurrentFunction::Operation(operation) = call else { return call == CurrentFunction::Finalize };
-    let name = operation.name();
-    match operation.kind() {
-        Kind::Collective => !operation.starts_request() && !name.ends_with("_init"),
-        Kind::Communicator => [
-            "MPI_Cart_create",
-            "MPI_Cart_map",
-            "MPI_Cart_sub",
-            "MPI_Comm_accept",
-            "MPI_Comm_connect",
-            "MPI_Comm_create",
-            "MPI_Comm_disconnect",
-            "MPI_Comm_dup",
-            "MPI_Comm_dup_with_info",
-            "MPI_Comm_free",
-            "MPI_Comm_set_info",
-            "MPI_Comm_spawn",
-            "MPI_Comm_spawn_multiple",
-            "MPI_Comm_split",
-            "MPI_Comm_split_type",
-            "MPI_Dist_graph_create",
-            "MPI_Dist_graph_create_adjacent",
-            "MPI_Graph_create",
-            "MPI_Graph_map",
-            "MPI_Intercomm_create",
-            "MPI_Intercomm_merge",
-        ]
-        .contains(&name),
-        Kind::OneSided => ["MPI_Win_create", "MPI_Win_create_dynamic", "MPI_Win_fence", "MPI_Win_free"]
-            .into_iter()
-            .chain(["MPI_Win_allocate", "MPI_Win_allocate_shared", "MPI_Win_set_info"])
-            .any(|known| known == name),
-        Kind::Io => {
-            let whole = [
-                "MPI_File_close",
-                "MPI_File_open",
-                "MPI_File_preallocate",
-                "MPI_File_seek_shared",
-                "MPI_File_set_atomicity",
-                "MPI_File_set_info",
-                "MPI_File_set_size",
-                "MPI_File_set_view",
-                "MPI_File_sync",
-            ];
-            // Both halves of a split collective call are (MPI 4.1, 14.4.5).
-            let call = name.strip_suffix("_begin").or_else(|| name.strip_suffix("_end")).unwrap_or(name);
-            (whole.contains(&name) || call.ends_with("_all") || call.ends_with("_ordered"))
-                && !operation.starts_request()
-        }
-        Kind::PointToPoint | Kind::Completion | Kind::Probe => false,
-    }
+    operation.is_collective()
 }
 
 /// Ranks that are in the same call.

@@ -4,7 +4,7 @@
 //! program passed them; the header has this MPI's values of `MPI_ANY_SOURCE`, `MPI_ANY_TAG` and `MPI_PROC_NULL` ([`Wildcards`]).
 
 use crate::rows::End;
-use crate::{CommRank, Kind, Operation};
+use crate::{CommRank, Operation, OperationKind};
 
 /// A call of which nothing is known.
 pub const UNKNOWN: u64 = ends(i32::MIN, 0);
@@ -130,7 +130,7 @@ fn form(operation: Operation) -> Option<Form> {
             Some(Form::Message(End::Received))
         }
         Op::Isendrecv | Op::IsendrecvReplace | Op::Sendrecv | Op::SendrecvReplace => Some(Form::Exchange),
-        _ if operation.kind() == Kind::Completion => Some(Form::Requests),
+        _ if operation.kind() == OperationKind::Completion => Some(Form::Requests),
         _ => None,
     }
 }

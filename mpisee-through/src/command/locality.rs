@@ -14,7 +14,7 @@ use clap::Args;
 use hashbrown::HashMap;
 use mpisee_profile::rows::{CommRow, RankRow};
 use mpisee_profile::run::Lacking;
-use mpisee_profile::{Kind, Operation};
+use mpisee_profile::{Operation, OperationKind};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -147,7 +147,8 @@ pub fn answer(args: &LocalityArgs, view: &ProfileView) -> Result<Answer> {
     for (key, cell) in &groups.cells {
         let sum = sums.entry(groups.comm(key)).or_default();
         sum.0 += cell.time_s();
-        if Operation::from_name(groups.call(key)).is_some_and(|call| call.kind() == Kind::Collective) {
+        if Operation::from_name(groups.call(key)).is_some_and(|call| call.kind() == OperationKind::Collective)
+        {
             sum.1 = sum.1.saturating_add(cell.bytes);
         }
     }

@@ -11,7 +11,7 @@ use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use mpisee_profile::rows::UNKNOWN_SIZE;
-use mpisee_profile::{Kind, Operation};
+use mpisee_profile::{Operation, OperationKind};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -122,7 +122,7 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
 pub fn has_messages(call: &str) -> bool {
     const WITHOUT: [&str; 7] = ["arrier", "_init", "_buffer", "Buffer_", "Pready", "Parrived", "agree"];
     let kind = Operation::from_name(call).map(Operation::kind);
-    matches!(kind, Some(Kind::PointToPoint | Kind::Collective))
+    matches!(kind, Some(OperationKind::PointToPoint | OperationKind::Collective))
         && !WITHOUT.iter().any(|part| call.contains(part))
 }
 

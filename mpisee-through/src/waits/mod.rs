@@ -35,7 +35,7 @@ use hashbrown::HashMap as Map;
 pub use hosts::Clocks;
 use messages::{Class, MESSAGES, MessageCounts, Times};
 use mpisee_profile::rows::{ArrivalRow, MessageRow, OutsideRow, Row};
-use mpisee_profile::{Kind, Operation, Profile, ProfileError};
+use mpisee_profile::{Operation, OperationKind, Profile, ProfileError};
 pub use pattern::Finding;
 use pools::Pools;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -363,7 +363,7 @@ impl Calls {
             if is_poll(operation) {
                 *calls.polls_s.entry(key.rank).or_default() += time_s;
             }
-            if operation.kind() == Kind::Collective && filter.takes_call(call) {
+            if operation.kind() == OperationKind::Collective && filter.takes_call(call) {
                 calls.of_rank.insert((comm.to_owned(), call.to_owned(), key.rank), (cell.calls, time_s));
                 *calls.collective_s.entry(comm.to_owned()).or_insert(0.0) += time_s;
             }
@@ -397,20 +397,20 @@ impl Calls {
 
 /// Returns whether a program may wait by such calls, one after the other, and samples do not show for whom.
 fn is_poll(operation: Operation) -> bool {
-    let asks = operation.kind() == Kind::Probe || operation.name().starts_with("MPI_Test");
+    let asks = operation.kind() == OperationKind::Probe || operation.name().starts_with("MPI_Test");
     asks && Class::of(operation.name()).is_none()
 }
 
 /// Adds the time in an operation to that of messages, if it is about messages or may be.
 fn add_time(times: &mut Times, operation: Operation, time_s: f64) {
-    let is_persistent = operation.kind() == Kind::Collective && operation.name().ends_with("_init");
+    let is_persistent = operation.kind() == OperationKind::Collective && operation.name().ends_with("_init");
     if operation.starts_request() || is_persistent {
         times.starts.add(operation);
     }
     match (operation.kind(), Class::of(operation.name())) {
         (_, Some(class)) => times.by_class_s[class as usize] += time_s,
-        (Kind::PointToPoint | Kind::Completion, None) => times.other_s += time_s,
-        (Kind::Probe, None) => times.probes_s += time_s,
+        (OperationKind::PointToPoint | OperationKind::Completion, None) => times.other_s += time_s,
+        (OperationKind::Probe, None) => times.probes_s += time_s,
         _ => times.has_other_requests |= operation.starts_request() || is_persistent,
     }
 }

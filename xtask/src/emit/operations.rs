@@ -19,11 +19,15 @@ pub fn emit<'f>(functions: impl Iterator<Item = &'f Function>) -> String {
         let _ = writeln!(out, "/// `{}`.\n{},", function.name, camel_case(function.short_name()));
     }
     out.push_str("}\n\n");
-    let _ = writeln!(out, "const TABLE: [(Operation, &str, Kind, bool); {}] = [", operations.len());
+    let _ = writeln!(out, "const TABLE: [Entry; {}] = [", operations.len());
     for (function, kind) in &operations {
         let variant = camel_case(function.short_name());
         let starts = starts_request(function);
-        let _ = writeln!(out, "(Operation::{variant}, \"{}\", Kind::{kind:?}, {starts}),", function.name);
+        let (name, is_collective) = (&function.name, function.is_collective);
+        let _ = writeln!(
+            out,
+            "(Operation::{variant}, \"{name}\", OperationKind::{kind:?}, {starts}, {is_collective}),"
+        );
     }
     out.push_str("];\n\n");
     out.push_str(METHODS);
@@ -42,7 +46,7 @@ fn starts_request(function: &Function) -> bool {
 const PREAMBLE: &str = r"
 /// How an operation is grouped in reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum OperationKind {
     /// Sends and receives and what starts them.
     PointToPoint,
     /// Collective operations, neighbourhood ones included.
@@ -59,6 +63,9 @@ pub enum Kind {
     Io,
 }
 
+/// An operation: its name and kind, whether it leaves a request, and whether it is collective.
+type Entry = (Operation, &'static str, OperationKind, bool, bool);
+
 ";
 
 const METHODS: &str = r#"
@@ -74,13 +81,19 @@ impl Operation {
     }
 
     /// Its group in reports.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> OperationKind {
         TABLE[self as usize].2
     }
 
     /// Returns whether a call of it leaves a request to be completed.
     pub fn starts_request(self) -> bool {
         TABLE[self as usize].3
+    }
+
+    /// Returns whether every member of the communicator makes the call, in the same order as the others (MPI 4.1, 6.1), and does so
+    /// without a request.
+    pub fn is_collective(self) -> bool {
+        TABLE[self as usize].4
     }
 
     /// Returns whether it is one of NCCL or RCCL, whose time is no time in MPI.

@@ -16,7 +16,7 @@ use anyhow::Result;
 use mpisee_profile::comm_name::is_nccl;
 use mpisee_profile::rows::CommRow;
 use mpisee_profile::run::EndedIn;
-use mpisee_profile::{Kind, Operation, ProfileError};
+use mpisee_profile::{Operation, OperationKind, ProfileError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Calls that look for completed requests and return at once.
@@ -56,7 +56,7 @@ impl OfSize {
 #[derive(Clone, Debug)]
 pub struct Used {
     pub call: String,
-    pub kind: Option<Kind>,
+    pub kind: Option<OperationKind>,
     pub calls: u64,
     pub bytes: u64,
     pub time_s: f64,
@@ -174,33 +174,7 @@ impl<'a> Facts<'a> {
         let mut groups = view.group(&of_ranks, by)?;
         let by_size = By { size: true, without_times: true, ..by };
         let sizes = view.group(&of_ranks, by_size)?;
-        let mut comms = listed_comms(processes);
-        for (key, cell) in &groups.cells {
-            let name = groups.comm(key);
-            // The rules are about MPI.
-            if may_be_of_hang(groups.call(key), name, &view.run().ended_in) || is_nccl(name) {
-                continue;
-            }
-            let comm = comms.entry(name.to_owned()).or_insert_with(|| Comm {
-                name: name.to_owned(),
-                row: None,
-                shape: Shape::Other,
-                used: Vec::new(),
-            });
-            comm.used.push(used(&groups, key, cell));
-        }
-        for (key, cell) in &sizes.cells {
-            let comm = comms.get_mut(sizes.comm(key));
-            if let Some(used) = comm.and_then(|comm| {
-                let call = sizes.call(key);
-                comm.used.iter_mut().find(|used| used.call == call)
-            }) {
-                let (size_min, size_max) = sizes.size(key);
-                let (calls, bytes) = (cell.calls, cell.bytes);
-                let (time_s, min_s) = (cell.time_s(), seconds(cell.min_ns));
-                used.sizes.push(OfSize { size_min, size_max, calls, bytes, time_s, min_s });
-            }
-        }
+        let comms = used_comms(view, &groups, &sizes);
         let families = named_families(view, filter, &comms);
         let indices = families.iter().enumerate();
         let indices =
@@ -354,6 +328,38 @@ fn sums(comms: &[&Comm<'_>]) -> Vec<Used> {
         sum.sizes.extend_from_slice(&used.sizes);
     }
     sums.into_values().collect()
+}
+
+/// The communicators with what is called on them, by operation and by size.
+fn used_comms<'a>(view: &'a ProfileView, groups: &Groups, sizes: &Groups) -> BTreeMap<String, Comm<'a>> {
+    let mut comms = listed_comms(view.processes());
+    for (key, cell) in &groups.cells {
+        let name = groups.comm(key);
+        // The rules are about MPI.
+        if may_be_of_hang(groups.call(key), name, &view.run().ended_in) || is_nccl(name) {
+            continue;
+        }
+        let comm = comms.entry(name.to_owned()).or_insert_with(|| Comm {
+            name: name.to_owned(),
+            row: None,
+            shape: Shape::Other,
+            used: Vec::new(),
+        });
+        comm.used.push(used(groups, key, cell));
+    }
+    for (key, cell) in &sizes.cells {
+        let comm = comms.get_mut(sizes.comm(key));
+        if let Some(used) = comm.and_then(|comm| {
+            let call = sizes.call(key);
+            comm.used.iter_mut().find(|used| used.call == call)
+        }) {
+            let (size_min, size_max) = sizes.size(key);
+            let (calls, bytes) = (cell.calls, cell.bytes);
+            let (time_s, min_s) = (cell.time_s(), seconds(cell.min_ns));
+            used.sizes.push(OfSize { size_min, size_max, calls, bytes, time_s, min_s });
+        }
+    }
+    comms
 }
 
 fn listed_comms(processes: &Processes) -> BTreeMap<String, Comm<'_>> {

@@ -5,7 +5,7 @@ use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::scan::{self, BadField, Fold, Peer};
 use hashbrown::HashMap;
-use mpisee_profile::{Kind, Operation};
+use mpisee_profile::{Operation, OperationKind};
 use std::collections::BTreeMap;
 
 /// Messages from one rank to another.
@@ -58,7 +58,7 @@ impl Fold<Peer<'static>> for Collector {
 
 /// Returns whether it is about point-to-point messages; waits and tests are mostly for these.
 pub fn is_message(used: &Used) -> bool {
-    matches!(used.kind, Some(Kind::PointToPoint | Kind::Completion | Kind::Probe))
+    matches!(used.kind, Some(OperationKind::PointToPoint | OperationKind::Completion | OperationKind::Probe))
 }
 
 /// Reads the tables; none of a profile with sums over ranks, which have no senders and receivers.
@@ -80,7 +80,7 @@ pub fn read(facts: &Facts<'_>) -> Option<Messages> {
         let call = groups.call(key);
         let Some(kind) = Operation::from_name(call).map(Operation::kind) else { continue };
         brought.entry(key.rank).or_default().add(call, kind, cell.calls);
-        if matches!(kind, Kind::PointToPoint | Kind::Completion | Kind::Probe) {
+        if matches!(kind, OperationKind::PointToPoint | OperationKind::Completion | OperationKind::Probe) {
             *time_s.entry_ref(groups.comm(key)).or_default().entry(key.rank).or_default() += cell.time_s();
         }
     }
@@ -99,14 +99,14 @@ struct Brought {
 }
 
 impl Brought {
-    fn add(&mut self, call: &str, kind: Kind, calls: u64) {
+    fn add(&mut self, call: &str, kind: OperationKind, calls: u64) {
         let into = match (call, kind) {
             ("MPI_Recv" | "MPI_Mrecv" | "MPI_Sendrecv" | "MPI_Sendrecv_replace", _) => &mut self.at_once,
-            (_, Kind::PointToPoint) if call.contains("recv") || call.starts_with("MPI_Start") => {
+            (_, OperationKind::PointToPoint) if call.contains("recv") || call.starts_with("MPI_Start") => {
                 &mut self.started
             }
-            (_, Kind::PointToPoint | Kind::Probe) => return,
-            (_, Kind::Completion) => &mut self.completions,
+            (_, OperationKind::PointToPoint | OperationKind::Probe) => return,
+            (_, OperationKind::Completion) => &mut self.completions,
             _ => &mut self.at_once,
         };
         *into = into.saturating_add(calls);

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::shape::Shape;
 use crate::units::{count, count_of, human_bytes, time};
-use mpisee_profile::Kind;
+use mpisee_profile::OperationKind;
 
 /// Everything that the rules find.
 pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
@@ -65,7 +65,7 @@ fn on_messages(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 pub fn is_collective(used: &Used) -> bool {
-    used.kind == Some(Kind::Collective)
+    used.kind == Some(OperationKind::Collective)
 }
 
 /// The least part of all MPI time, and of the run, that makes a communicator dominating.
@@ -103,8 +103,8 @@ impl Part {
         let has = |kind| family.used.iter().any(|used| used.kind == Some(kind));
         match self {
             Part::Collectives => "collectives",
-            Part::Messages if has(Kind::PointToPoint) => "point-to-point messages and waits",
-            Part::Messages if has(Kind::Probe) => "probes",
+            Part::Messages if has(OperationKind::PointToPoint) => "point-to-point messages and waits",
+            Part::Messages if has(OperationKind::Probe) => "probes",
             Part::Messages => "waits for nonblocking operations other than messages",
         }
     }
@@ -119,7 +119,7 @@ fn dominating_on(
 ) -> Option<Finding> {
     let (chosen, what) = (part.has(), part.title(family));
     let cost_s = family.time_s(chosen);
-    let has_messages = family.used.iter().any(|used| used.kind == Some(Kind::PointToPoint));
+    let has_messages = family.used.iter().any(|used| used.kind == Some(OperationKind::PointToPoint));
     // Waits in collectives explain no messages, and the other way round. Without messages, completing calls wait for nonblocking
     // collectives.
     let is_of_others = |rule| match waiting::is_about_messages(rule) {
@@ -253,7 +253,7 @@ fn scattered(facts: &Facts<'_>) -> Vec<Finding> {
         let spread = comm.row.is_some_and(|row| row.nodes > 1 && row.count == 1 && is_small(row.size));
         spread && comm.shape != Shape::Leaders
     };
-    let talks = |used: &Used| used.kind != Some(Kind::Communicator);
+    let talks = |used: &Used| used.kind != Some(OperationKind::Communicator);
     let finding = |family: FamilyFacts<'_>| {
         let comms: Vec<&Comm<'_>> = family.comms.iter().copied().filter(is_scattered).collect();
         let cost_s: f64 = comms.iter().map(|comm| comm.time_s(talks)).sum();

@@ -5,7 +5,7 @@ use super::facts::{Facts, FamilyFacts, OfSize};
 use super::finding::{Finding, percent};
 use super::messages::{Messages, Sent};
 use crate::units::{count, human_bytes, time};
-use mpisee_profile::{Kind, Operation};
+use mpisee_profile::{Operation, OperationKind};
 
 /// Messages to a rank are small if they have this many bytes or fewer on average.
 const SMALL_BYTES: u64 = 1023;
@@ -97,7 +97,7 @@ impl Pair {
 /// Returns whether a call sends, or starts to.
 fn is_send(call: &str) -> bool {
     let is_point_to_point =
-        Operation::from_name(call).is_some_and(|operation| operation.kind() == Kind::PointToPoint);
+        Operation::from_name(call).is_some_and(|operation| operation.kind() == OperationKind::PointToPoint);
     is_point_to_point && call.to_lowercase().contains("send")
 }
 
@@ -108,7 +108,7 @@ fn rounded_mean(bytes: u64, messages: u64) -> u64 {
 
 /// The least time of a small message over both ends: the shortest call for each size, by the number of calls.
 fn least_s(family: &FamilyFacts<'_>, messages: u64) -> Option<f64> {
-    let calls = family.used.iter().filter(|used| used.kind == Some(Kind::PointToPoint));
+    let calls = family.used.iter().filter(|used| used.kind == Some(OperationKind::PointToPoint));
     let small = calls.flat_map(|used| &used.sizes).filter(|of| of.size_max <= SMALL_BYTES);
     let least_s: f64 = small.map(OfSize::least_s).sum();
     (messages > 0).then(|| least_s / messages as f64)

@@ -8,7 +8,7 @@ use crate::units::time;
 use crate::waits::messages::MESSAGES;
 use crate::waits::sentence::{Sentence, sentences};
 use crate::waits::{Estimate, FEWEST, Waiting};
-use mpisee_profile::{Kind, Operation};
+use mpisee_profile::{Operation, OperationKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Waiting below this share of the run is no finding.
@@ -388,7 +388,7 @@ fn uneven_messages(facts: &Facts<'_>, family: &FamilyFacts<'_>) -> Option<Findin
 
 fn is_call_of_messages(call: &str) -> bool {
     let kind = Operation::from_name(call).map(Operation::kind);
-    matches!(kind, Some(Kind::PointToPoint | Kind::Completion | Kind::Probe))
+    matches!(kind, Some(OperationKind::PointToPoint | OperationKind::Completion | OperationKind::Probe))
 }
 
 /// The operations on the communicators of a family whose waits were looked for.

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use clause::{Clause, Metric, Missing, Unplaced};
 use mpisee_profile::comm_name::derived;
-use mpisee_profile::{Kind, Operation};
+use mpisee_profile::{Operation, OperationKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -430,5 +430,5 @@ fn parts_of(comm: &str) -> String {
 fn is_certain(call: &str) -> bool {
     let chance = ["MPI_Test", "MPI_Waitany", "MPI_Waitsome", "MPI_Request_get_status", "MPI_Parrived"];
     let kind = Operation::from_name(call).map(Operation::kind);
-    kind != Some(Kind::Probe) && !chance.iter().any(|name| call.starts_with(name))
+    kind != Some(OperationKind::Probe) && !chance.iter().any(|name| call.starts_with(name))
 }

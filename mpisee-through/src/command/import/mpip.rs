@@ -6,7 +6,7 @@ use super::{CallSums, Calls, Tables, run_of, seconds, whole, within_run};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::rows::{CommRow, Members, RankRow, UNKNOWN_SIZE};
 use mpisee_profile::run::{Imported, Lacking};
-use mpisee_profile::{Kind, Operation};
+use mpisee_profile::{Operation, OperationKind};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -239,7 +239,9 @@ fn sizes_of(call: &str, sizes: Option<&Sizes>) -> ([u64; 2], u64) {
     let has_data = !call.to_lowercase().contains("barrier");
     match sizes {
         Some(sizes) => ([class_begin(sizes.least), class_end(sizes.most.max(sizes.least))], sizes.sum),
-        None if has_data && matches!(kind, Some(Kind::PointToPoint | Kind::Collective)) => (UNKNOWN_SIZE, 0),
+        None if has_data && matches!(kind, Some(OperationKind::PointToPoint | OperationKind::Collective)) => {
+            (UNKNOWN_SIZE, 0)
+        }
         None => ([0, 0], 0),
     }
 }

@@ -23,7 +23,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use collective::{LeftOut, Recorded};
 use mpisee_profile::run::Lacking;
-use mpisee_profile::{Kind, Operation, ProfileError};
+use mpisee_profile::{Operation, OperationKind, ProfileError};
 use std::path::PathBuf;
 use traffic::{Collector, Of, Pairs, Traffic};
 
@@ -179,7 +179,7 @@ fn messages(args: &MatrixArgs, view: &ProfileView, axis: &Axis) -> Result<(Pairs
 
 /// Returns whether the operation is a collective one.
 pub fn is_collective(call: &str) -> bool {
-    Operation::from_name(call).is_some_and(|call| call.kind() == Kind::Collective)
+    Operation::from_name(call).is_some_and(|call| call.kind() == OperationKind::Collective)
 }
 
 /// The collectives that are not in the matrix.
