@@ -211,21 +211,32 @@ impl Builtin {
             Builtin::Tree => Ok(tree(bytes, ranks, backend)),
             &Builtin::Stripe { size, within } => stripe(size, bytes, ranks, [within, backend]),
             Builtin::Collective { collective, members, root } => {
-                let all = vec![(0..ranks).collect()];
-                let members = if members.is_empty() { &all } else { members };
-                let call = |members: &Vec<u32>| CollectiveCall {
-                    collective: *collective,
-                    members: members.clone(),
-                    // No size changes what a barrier does.
-                    bytes: if *collective == Collective::Barrier { 0 } else { bytes },
-                    root: *root,
-                };
-                let collectives = members.iter().map(call).collect();
-                let name = collective.name().to_owned();
-                Ok(Pattern::of(vec![Step { name, backend, messages: Vec::new(), collectives }]))
+                let all = [(0..ranks).collect()];
+                let members = if members.is_empty() { &all[..] } else { members.as_slice() };
+                Ok(collective_call(*collective, members, *root, bytes, backend))
             }
         }
     }
+}
+
+/// A collective operation on each of these lists of ranks, all at the same time.
+fn collective_call(
+    collective: Collective,
+    members: &[Vec<u32>],
+    root: u32,
+    bytes: u64,
+    backend: Backend,
+) -> Pattern {
+    let call = |members: &Vec<u32>| CollectiveCall {
+        collective,
+        members: members.clone(),
+        // No size changes what a barrier does.
+        bytes: if collective == Collective::Barrier { 0 } else { bytes },
+        root,
+    };
+    let collectives = members.iter().map(call).collect();
+    let name = collective.name().to_owned();
+    Pattern::of(vec![Step { name, backend, messages: Vec::new(), collectives }])
 }
 
 impl Groups {

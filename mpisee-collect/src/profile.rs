@@ -245,7 +245,7 @@ impl Writing {
         match &mut self.files {
             Files::Rows(files) => files.append(&parts(&tables))?,
             Files::Sums(files) => {
-                self.owners.tell_all(&mut tables.gpu);
+                self.owners.fill_all(&mut tables.gpu);
                 files.merge(sums(&tables));
             }
         }
@@ -341,7 +341,7 @@ fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
         rank.calls.iter_mut().for_each(|call| call.for_s += more_s);
     }
     let ranks_by_call = collected(last.iter().map(|rank| (rank.rank, true, rank.calls.as_slice())));
-    let told = |one: Collected| EndedIn {
+    let ended = |one: Collected| EndedIn {
         ranks: one.ranks.to_string(),
         call: one.call.as_ref().map(|current| current.call.name().to_owned()),
         comm: one.call.as_ref().and_then(|current| Some(current.comm.as_ref()?.1.clone())),
@@ -352,7 +352,7 @@ fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
         site: one.call.as_ref().and_then(|current| current.place.site),
         at_least_s: Seconds(one.call.as_ref().map_or(0.0, |current| current.for_s)).to_ns() as f64 / 1e9,
     };
-    ranks_by_call.into_iter().map(told).collect()
+    ranks_by_call.into_iter().map(ended).collect()
 }
 
 /// The sentence that names the ranks of the profile, and where the others are.

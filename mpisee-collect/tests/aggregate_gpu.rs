@@ -36,7 +36,7 @@ fn all_aggregates(of_ranks: &[Vec<GpuRecord>]) -> Vec<Aggregate> {
     of_ranks.iter().for_each(|parts| owners.add(parts.clone()));
     let one = |(rank, parts): (u32, &Vec<GpuRecord>)| {
         let mut parts = parts.clone();
-        owners.tell_all(&mut parts);
+        owners.fill_all(&mut parts);
         aggregate(rank, parts)
     };
     (0..).zip(of_ranks).map(one).collect()

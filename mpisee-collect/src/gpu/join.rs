@@ -36,7 +36,7 @@ impl Exports {
 
     /// Fills in the owner of a row, if it is known. If several allocations match, only what they have in common is
     /// used.
-    fn tell(&self, row: &mut GpuRow, import: &Import) -> bool {
+    fn fill(&self, row: &mut GpuRow, import: &Import) -> bool {
         let all = self.0.of(&import.handle);
         if all.is_empty() {
             return false;
@@ -54,10 +54,10 @@ impl Exports {
     }
 
     /// Fills in the owners in the rows of a rank. A row that keeps its import has an unknown owner.
-    pub fn tell_all(&self, parts: &mut Vec<GpuRecord>) {
+    pub fn fill_all(&self, parts: &mut Vec<GpuRecord>) {
         for part in parts.iter_mut() {
             if let GpuRecord::Row(row, import) = part {
-                import.take_if(|it| self.tell(row, it));
+                import.take_if(|it| self.fill(row, it));
             }
         }
         merge_rows(parts);
@@ -96,7 +96,7 @@ pub fn join(mut parts: Vec<GpuRecord>) -> (Vec<GpuRow>, Vec<String>) {
     owners.add(
         parts.iter().filter(|part| matches!(part, GpuRecord::Export { .. } | GpuRecord::Pe { .. })).cloned(),
     );
-    owners.tell_all(&mut parts);
+    owners.fill_all(&mut parts);
     let (mut rows, mut notes, mut orphans) = (Vec::new(), Vec::new(), 0u64);
     for part in parts {
         match part {

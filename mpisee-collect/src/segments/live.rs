@@ -55,13 +55,13 @@ impl Clock {
             return Clock { ticks: Ticks::new(monotonic_ns), seconds_per_tick: 1e-9 };
         }
         let ticks = Ticks::new(counter::read());
-        let told = process.ns_per_tick();
+        let stated = process.ns_per_tick();
         let passed = ticks.signed_since(process.start_ticks) as f64;
         let measured = monotonic_ns.wrapping_sub(process.start_monotonic_ns) as i64 as f64 / passed;
         // In another namespace of times the monotonic clock is another; what the process found at its begin is close.
         const CLOSE: f64 = 0.05;
-        let is_close = passed > 0.0 && (measured / told - 1.0).abs() < CLOSE;
-        Clock { ticks, seconds_per_tick: 1e-9 * if is_close { measured } else { told } }
+        let is_close = passed > 0.0 && (measured / stated - 1.0).abs() < CLOSE;
+        Clock { ticks, seconds_per_tick: 1e-9 * if is_close { measured } else { stated } }
     }
 
     /// The clock of a process that ended, as far as it is known; `ticks` is the moment up to which times are counted.

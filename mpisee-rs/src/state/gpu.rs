@@ -55,7 +55,7 @@ pub unsafe fn name_memory(named: &Named) {
     if let Some((_, name_memory)) = TRACER.get()
         && !named.name.is_null()
     {
-        // SAFETY: as the caller says.
+        // SAFETY: the tracer's function takes any address, and a name that ends in a zero, which this one does.
         unsafe { name_memory(named.address, named.bytes, named.name) };
     }
 }
@@ -101,7 +101,7 @@ pub fn tell_owners(world: &World, parts: &mut Vec<GpuRecord>) {
     for entry in std::fs::read_dir(segments).into_iter().flatten().flatten() {
         owners.add(of_world(world, segments, is_of_node, &entry.path()).unwrap_or_default());
     }
-    owners.tell_all(parts);
+    owners.fill_all(parts);
 }
 
 /// Returns whether the folder is a tmpfs, which no other node shares.

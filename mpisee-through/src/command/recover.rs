@@ -91,11 +91,11 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         worlds = only(worlds, &args.only)?;
     }
     if args.list {
-        skipped::tell(&unreadable);
+        skipped::report(&unreadable);
         return list(&worlds, &directories);
     }
     unreadable.extend(clean_empty(empty, args.clean)?);
-    skipped::tell(&unreadable);
+    skipped::report(&unreadable);
     let mut failures = unreadable.len();
     let mut is_left = false;
     for world in &worlds {
@@ -160,7 +160,7 @@ fn recover_world(world: &WorldSegments, args: &RecoverArgs) -> Result<WorldOutco
         profile::recover(world, Overrides { output: args.output.as_deref(), fold: args.fold })?;
     let failures = unreadable.len();
     let unreadable = unreadable.into_iter().map(|(segment, why)| (segment.path.clone(), why));
-    skipped::tell(&unreadable.collect::<Vec<_>>());
+    skipped::report(&unreadable.collect::<Vec<_>>());
     let Some(recovered) = recovered else { return Ok(WorldOutcome { failures, is_left: false }) };
     tell_recovered(world, &recovered)?;
     if args.clean && !goes_on {

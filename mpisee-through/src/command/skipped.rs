@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Says of each file why it is passed over; where the same is wrong with several, once for all of them: another version of
 /// the profiler may have left hundreds.
-pub fn tell(skipped: &[Skipped]) {
+pub fn report(skipped: &[Skipped]) {
     for sentence in sentences(skipped, "skipped") {
         // Nobody is left to tell if stderr is closed too.
         let _ = writeln!(std::io::stderr(), "mpisee-through: {}", printable(&sentence));

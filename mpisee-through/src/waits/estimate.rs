@@ -9,6 +9,8 @@
 //! the estimate is the value that follows if the known difference is wholly waiting for one late member at a time; the
 //! interval has both, and, at the low end, the value that follows if the difference in time is no waiting at all.
 
+use crate::statistics::mean;
+
 /// The fewest instances from which an interval is given.
 pub const FEWEST: usize = 20;
 
@@ -185,10 +187,6 @@ pub fn excess(known: &Auxiliary, instances: u64) -> f64 {
     let (total, error) = sample.moved(&[], &[], |_| 1.0);
     let excess = known.mean * sample.instances - total;
     if error > 0.0 { excess / error } else { 0.0 }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 struct SampledValues<'a> {

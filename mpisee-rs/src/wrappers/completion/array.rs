@@ -54,7 +54,7 @@ unsafe fn many(
         Outcome::All => unsafe {
             few.completed(call.thread(), operation, statuses, ticks, caller);
         },
-        // SAFETY: as above.
+        // SAFETY: the call has succeeded, and completed the request at this index.
         Outcome::One(index) => unsafe {
             few.completed_one(call.thread(), operation, index, statuses, ticks, caller);
         },
@@ -192,7 +192,7 @@ struct Answer {
 
 impl Answer {
     /// Returns whether each status has the error code of its operation.
-    fn tells(&self) -> bool {
+    fn has_error_codes(&self) -> bool {
         let has_statuses = !self.statuses.is_null() && self.statuses != STATUS_IGNORE.cast_const();
         self.code == constant::ERR_IN_STATUS && has_statuses
     }
@@ -205,7 +205,7 @@ impl Answer {
     unsafe fn error(&self, at: usize) -> c_int {
         match self.code {
             // SAFETY: the call has filled the statuses if it returned that errors are in them.
-            constant::ERR_IN_STATUS if self.tells() => unsafe {
+            constant::ERR_IN_STATUS if self.has_error_codes() => unsafe {
                 read_status(self.statuses.add(at)).MPI_ERROR
             },
             constant::ERR_IN_STATUS => constant::SUCCESS,
@@ -216,8 +216,8 @@ impl Answer {
     /// The status at `at`, if it is filled and needed. A call that returns another error than `MPI_ERR_IN_STATUS`
     /// completes one request, whose status is the only one.
     fn status(&self, given: &RequestRef, at: usize) -> Option<*const Status> {
-        let at = if self.code == constant::SUCCESS || self.tells() { at } else { 0 };
-        let is_filled = self.code != constant::ERR_IN_STATUS || self.tells();
+        let at = if self.code == constant::SUCCESS || self.has_error_codes() { at } else { 0 };
+        let is_filled = self.code != constant::ERR_IN_STATUS || self.has_error_codes();
         (is_filled && given.needs_status()).then(|| self.statuses.wrapping_add(at))
     }
 
@@ -230,7 +230,7 @@ impl Answer {
         // may leave completed requests of a failed MPI_Testall open.
         // SAFETY: the array has a request at `index`, and the call has filled the statuses if it says so.
         unsafe {
-            if self.tells() && given.is_persistent() {
+            if self.has_error_codes() && given.is_persistent() {
                 is_pending(self.error(index))
             } else {
                 !REQUESTS.is_null(self.requests.at(index).handle())

@@ -38,7 +38,7 @@ pub struct SiteCheck {
     /// Calls of the same, and those without site.
     calls: HashMap<(Key, Option<SiteId>), Sum>,
     /// Sites already reported, so that each is reported once.
-    told: HashSet<SiteId>,
+    reported: HashSet<SiteId>,
 }
 
 impl SiteCheck {
@@ -58,7 +58,7 @@ impl SiteCheck {
             paths: HashMap::new(),
             keys: HashSet::new(),
             calls: HashMap::new(),
-            told: HashSet::new(),
+            reported: HashSet::new(),
         };
         for row in profile.rows_if_any::<PathRow>()? {
             let PathRow { path, comm, rank, call, calls, time_s } = row?;
@@ -121,9 +121,9 @@ impl SiteCheck {
         // Sums over ranks have some more sites than are kept.
         let is_cut_off = file == "totals.csv" && self.sites.len() >= MOST_SITES_OF_RANKS;
         let is_missing =
-            |site: &SiteId| !is_cut_off && !self.sites.contains(site) && !self.told.contains(site);
+            |site: &SiteId| !is_cut_off && !self.sites.contains(site) && !self.reported.contains(site);
         if let Some(site) = site.filter(is_missing) {
-            self.told.insert(site);
+            self.reported.insert(site);
             findings.differs(Check::Rows, || {
                 format!("site {site} has calls of {call} on {comm} in {file} and is not in sites.csv")
             });

@@ -120,14 +120,7 @@ pub fn answer(args: &DiffArgs) -> Result<Answer> {
     answer.caveats = [notes, unlike::sentences(first)].concat();
     // Whoever compares places of two runs has been told by diff that they may differ by chance.
     answer.caveats.extend(noise_unknown(counts).filter(|_| !are_single));
-    for (name, set) in ["A", "B"].into_iter().zip(sets) {
-        for run in set {
-            let place = super::place_of(name, set.len(), &run.view);
-            answer
-                .caveats
-                .extend(caveats(run.view.profile()).iter().map(|said| format!("In {place}: {said}")));
-        }
-    }
+    answer.caveats.extend(caveats_of(sets));
     if !are_single {
         let set = |(name, side): (&str, usize)| {
             let text = sets::described(&sets::name(paths[side]), counts[side], first[side]);
@@ -142,6 +135,19 @@ pub fn answer(args: &DiffArgs) -> Result<Answer> {
     ]);
     answer.closing = closing;
     Ok(answer)
+}
+
+/// The caveats of each profile, with the set and profile that they are of.
+fn caveats_of(sets: [&[Run]; 2]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for (name, set) in ["A", "B"].into_iter().zip(sets) {
+        for run in set {
+            let place = super::place_of(name, set.len(), &run.view);
+            sentences
+                .extend(caveats(run.view.profile()).iter().map(|sentence| format!("In {place}: {sentence}")));
+        }
+    }
+    sentences
 }
 
 /// The pairs with what is known of the noise: changes that are certain first, then the largest.

@@ -215,7 +215,13 @@ impl Job {
         if !rank.ended {
             self.elapsed_s = self.elapsed_s.max(rank.elapsed_s);
         }
-        for (communicator, name) in snapshot.communicators.iter().zip(&names) {
+        self.add_comms(snapshot, &names);
+        self.count(snapshot, clock, &names, &mut rank);
+        self.ranks.insert(snapshot.world_rank, rank);
+    }
+
+    fn add_comms(&mut self, snapshot: &Snapshot, names: &[String]) {
+        for (communicator, name) in snapshot.communicators.iter().zip(names) {
             let created = &communicator.created;
             let comm = self.comms.entry(name.clone()).or_default();
             comm.here += 1;
@@ -232,8 +238,6 @@ impl Job {
                 comm.elided = if own.has_elided() { own.len().saturating_sub(comm.members.len()) } else { 0 };
             }
         }
-        self.count(snapshot, clock, &names, &mut rank);
-        self.ranks.insert(snapshot.world_rank, rank);
     }
 
     fn count(&mut self, snapshot: &Snapshot, clock: &Clock, names: &[String], rank: &mut Rank) {

@@ -145,7 +145,7 @@ struct Seen {
 pub fn run(args: &TopArgs) -> Result<Outcome> {
     if let Some(folder) = &args.from {
         let (parts, remarks) = gather::last(folder)?;
-        remarks.iter().for_each(|remark| tell(remark));
+        remarks.iter().for_each(|remark| say(remark));
         show_parts(args, &args.output, folder, parts)?;
         return Ok(Outcome::Done);
     }
@@ -193,7 +193,7 @@ fn gather(args: &TopArgs, folder: &Path, watch: &Watch, first: &Seen) -> Result<
     let output =
         if reader.is_launched() { args.output.without_colours_unless_asked() } else { args.output.clone() };
     if !reader.has_others() {
-        tell(&format!(
+        say(&format!(
             "wrote {}; mpisee-through top --from {} shows what all wrote",
             path.display(),
             folder.display()
@@ -204,14 +204,14 @@ fn gather(args: &TopArgs, folder: &Path, watch: &Watch, first: &Seen) -> Result<
     } else if reader.joins() {
         let (parts, remark) = reader.wait_for_all(folder, &path)?;
         if let Some(remark) = remark {
-            tell(&remark);
+            say(&remark);
         }
         show_parts(args, &output, folder, parts)?;
     }
     Ok(Outcome::Done)
 }
 
-fn tell(remark: &str) {
+fn say(remark: &str) {
     // Nobody is left to tell if stderr is closed.
     let _ = writeln!(std::io::stderr(), "mpisee-through: {}", printable(remark));
 }
@@ -227,7 +227,7 @@ fn show_parts(args: &TopArgs, output: &OutputArgs, folder: &Path, parts: Vec<Nod
         let written = |part: &NodeReport| part.written_ns;
         let [first, last] = [parts.iter().map(written).min(), parts.iter().map(written).max()];
         let apart_s = (last.unwrap_or(0) - first.unwrap_or(0)) as f64 * 1e-9;
-        tell(&format!(
+        say(&format!(
             "the nodes were not looked at in the same time, but up to {} apart: ranks need not have been where they are shown together",
             short_seconds(apart_s)
         ));
@@ -261,7 +261,7 @@ fn written(
             })
         }
         Format::Csv => {
-            skipped::tell(skipped);
+            skipped::report(skipped);
             match jobs {
                 [job] => report(job).sheet().csv(),
                 jobs => {
@@ -270,7 +270,7 @@ fn written(
             }
         }
         Format::Table => {
-            skipped::tell(skipped);
+            skipped::report(skipped);
             let page = output.page();
             let texts: Vec<String> = jobs.iter().map(|job| report(job).text(job.1, page)).collect();
             Ok(texts.join("\n").into_bytes())

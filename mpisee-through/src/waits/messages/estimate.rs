@@ -5,6 +5,7 @@
 //! in the completing calls is known for all, the estimate is a regression on it, as that of collectives
 //! (`waits/estimate.rs`).
 
+use crate::statistics::mean;
 use crate::waits::estimate::{Estimate, SKEWED, is_rare};
 
 /// Standard errors on each side of an interval of 95 %.
@@ -156,10 +157,6 @@ impl Stratum {
     fn of<'a>(&self, values: &'a [f64]) -> &'a [f64] {
         &values[self.first..self.first + self.units]
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// Waits by unit, where those of some calls are known within bounds alone.
