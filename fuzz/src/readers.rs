@@ -9,9 +9,9 @@ use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::gpu::{GpuFile, MAGIC as GPU_MAGIC};
 use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::rows::{
-    ArrivalRow, BinaryRow, CallRow, CollectiveRow, CommRow, GpuRow, GpuTotalRow, Members, OffsetRow,
-    OutsideRow, PathRow, PathTotalRow, PeerRow, RankRow, RegionRow, Row, SiteRow, StackRow, VariableRow,
-    VariableTotalRow,
+    ArrivalRow, BinaryRow, CallRow, CollectiveRow, CommRow, GpuRow, GpuTotalRow, Members, NcclPeerRow,
+    OffsetRow, OutsideRow, PathRow, PathTotalRow, PeerRow, RankRow, RegionRow, Row, SiteRow, StackRow,
+    VariableRow, VariableTotalRow,
 };
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::{Header, MAGIC, VERSION};
@@ -99,7 +99,7 @@ pub fn kernels(input: &[u8]) {
 
 /// The sections of a profile as one text: each begins with a line `@` and the name of the file.
 fn sections(input: &[u8]) -> Vec<(&'static str, &[u8])> {
-    const FILES: [&str; 19] = [
+    const FILES: [&str; 20] = [
         "run.json",
         RankRow::FILE,
         CommRow::FILE,
@@ -107,6 +107,7 @@ fn sections(input: &[u8]) -> Vec<(&'static str, &[u8])> {
         PeerRow::FILE,
         RegionRow::FILE,
         OutsideRow::FILE,
+        NcclPeerRow::FILE,
         OffsetRow::FILE,
         GpuRow::FILE,
         GpuTotalRow::FILE,
@@ -177,6 +178,7 @@ pub fn tables(input: &[u8]) {
         read::<PeerRow>(&profile);
         read::<RegionRow>(&profile);
         read::<OutsideRow>(&profile);
+        read::<NcclPeerRow>(&profile);
         read::<OffsetRow>(&profile);
         read::<GpuRow>(&profile);
         read::<GpuTotalRow>(&profile);

@@ -5,11 +5,11 @@ use crate::devices::{DeviceTables, Devices};
 use crate::gpu::{self, GpuRecord};
 use crate::nodes::Nodes;
 use crate::rank_tables::{RankTables, is_merged, merge};
-use crate::wire::pieces::{Frame, TABLES, frames};
+use crate::wire::pieces::{Frame, RankTable, TABLES, frames};
 use mpisee_profile::comm_name::is_shared_row;
 use mpisee_profile::rows::{
-    ArrivalRow, CallRow, CollectiveRow, CommRow, MessageRow, OutsideRow, PathRow, PeerRow, RankRow,
-    RegionRow, Row, SiteRow, StackRow, StreamRow, VariableRow,
+    ArrivalRow, CallRow, CollectiveRow, CommRow, MessageRow, NcclPeerRow, OutsideRow, PathRow, PeerRow,
+    RankRow, RegionRow, Row, SiteRow, StackRow, StreamRow, VariableRow,
 };
 use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
 use mpisee_profile::{PathId, ProfileError, RunInfo, SiteId};
@@ -18,44 +18,32 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-const RANKS: usize = 0;
-const COMMS: usize = 1;
-const CALLS: usize = 2;
-const PEERS: usize = 3;
-const REGIONS: usize = 4;
-const OUTSIDE: usize = 5;
-const GPU: usize = 6;
-const ARRIVALS: usize = 7;
-const COLLECTIVES: usize = 8;
-const MESSAGES: usize = 9;
-const STREAMS: usize = 10;
-const SITES: usize = 11;
-const PATHS: usize = 12;
-const STACKS: usize = 13;
-const VARIABLES: usize = 14;
-const DEVICES: usize = 15;
-
-/// The rows of a rank as CSV text, by table; what its GPU kernels accessed as lines of JSON, and the GPUs of its node in the form
-/// of [`Devices::to_bytes`].
+/// The rows of a rank as text, by table: CSV but for what [`RankTable`] says.
 pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
-    [
-        to_csv(std::slice::from_ref(&tables.rank)),
-        to_csv(&tables.comms),
-        to_csv(&tables.calls),
-        to_csv(&tables.peers),
-        to_csv(&tables.regions),
-        to_csv(&tables.outside),
-        to_lines(&tables.gpu),
-        to_csv(&tables.arrivals.samples),
-        to_csv(&tables.arrivals.collectives),
-        to_csv(&tables.arrivals.messages.samples),
-        to_csv(&tables.arrivals.messages.streams),
-        to_csv(&tables.site_tables.sites),
-        to_csv(&tables.site_tables.paths),
-        to_csv(&tables.site_tables.stacks),
-        to_csv(&tables.variables),
-        Devices::of(tables).to_bytes(),
-    ]
+    RankTable::ALL.map(|table| text(tables, table))
+}
+
+fn text(tables: &RankTables, table: RankTable) -> Vec<u8> {
+    let (arrivals, sites) = (&tables.arrivals, &tables.site_tables);
+    match table {
+        RankTable::Ranks => to_csv(std::slice::from_ref(&tables.rank)),
+        RankTable::Comms => to_csv(&tables.comms),
+        RankTable::Calls => to_csv(&tables.calls),
+        RankTable::Peers => to_csv(&tables.peers),
+        RankTable::Regions => to_csv(&tables.regions),
+        RankTable::Outside => to_csv(&tables.outside),
+        RankTable::NcclPeers => to_csv(&tables.nccl_peers),
+        RankTable::Gpu => to_lines(&tables.gpu),
+        RankTable::Arrivals => to_csv(&arrivals.samples),
+        RankTable::Collectives => to_csv(&arrivals.collectives),
+        RankTable::Messages => to_csv(&arrivals.messages.samples),
+        RankTable::Streams => to_csv(&arrivals.messages.streams),
+        RankTable::Sites => to_csv(&sites.sites),
+        RankTable::Paths => to_csv(&sites.paths),
+        RankTable::Stacks => to_csv(&sites.stacks),
+        RankTable::Variables => to_csv(&tables.variables),
+        RankTable::Devices => Devices::of(tables).to_bytes(),
+    }
 }
 
 fn to_lines(parts: &[GpuRecord]) -> Vec<u8> {
@@ -79,6 +67,7 @@ pub struct ProfileFiles {
     peers: TableWriter,
     regions: TableWriter,
     outside: OptionalTable<OutsideRow>,
+    nccl_peers: OptionalTable<NcclPeerRow>,
     arrivals: OptionalTable<ArrivalRow>,
     collectives: OptionalTable<CollectiveRow>,
     messages: OptionalTable<MessageRow>,
@@ -111,6 +100,7 @@ impl ProfileFiles {
             peers: directory.table::<PeerRow>()?,
             regions: directory.table::<RegionRow>()?,
             outside: OptionalTable::default(),
+            nccl_peers: OptionalTable::default(),
             arrivals: OptionalTable::default(),
             collectives: OptionalTable::default(),
             messages: OptionalTable::default(),
@@ -131,40 +121,7 @@ impl ProfileFiles {
 
     /// Appends the rows of one rank.
     pub fn append(&mut self, parts: &[Vec<u8>; TABLES]) -> Result<(), ProfileError> {
-        let [
-            ranks,
-            comms,
-            calls,
-            peers,
-            regions,
-            outside,
-            gpu,
-            arrivals,
-            collectives,
-            messages,
-            streams,
-            sites,
-            paths,
-            stacks,
-            variables,
-            devices,
-        ] = parts;
-        self.ranks.append(ranks)?;
-        self.append_comms(comms)?;
-        self.calls.append(calls)?;
-        self.peers.append(peers)?;
-        self.regions.append(regions)?;
-        self.outside.append(&self.directory, outside)?;
-        self.gpu.extend(gpu);
-        self.devices.merge(Devices::from_bytes(devices)?);
-        self.arrivals.append(&self.directory, arrivals)?;
-        self.collectives.append(&self.directory, collectives)?;
-        self.messages.append(&self.directory, messages)?;
-        self.streams.append(&self.directory, streams)?;
-        self.sites.append(&self.directory, sites)?;
-        self.paths.append(&self.directory, paths)?;
-        self.stacks.append(&self.directory, stacks)?;
-        self.variables.append(&self.directory, variables)
+        RankTable::ALL.into_iter().zip(parts).try_for_each(|(table, text)| self.append_rows(table, text))
     }
 
     /// Appends a piece of the rows of one or more ranks. The rows of a rank in a table arrive in order, and complete
@@ -174,40 +131,49 @@ impl ProfileFiles {
     }
 
     fn append_frame(&mut self, frame: &Frame) -> Result<(), ProfileError> {
-        let &Frame::Rows { table, is_last, text } = frame else { return Ok(()) };
-        match usize::from(table) {
-            RANKS => self.ranks.append(text),
-            table @ (COMMS | SITES | STACKS | DEVICES) => {
-                self.begun.extend(text);
-                if !is_last {
-                    return Ok(());
-                }
-                let whole = std::mem::take(&mut self.begun);
-                match table {
-                    SITES => self.sites.append(&self.directory, &whole),
-                    STACKS => self.stacks.append(&self.directory, &whole),
-                    DEVICES => {
-                        self.devices.merge(Devices::from_bytes(&whole)?);
-                        Ok(())
-                    }
-                    _ => self.append_comms(&whole),
-                }
-            }
-            CALLS => self.calls.append(text),
-            PEERS => self.peers.append(text),
-            REGIONS => self.regions.append(text),
-            OUTSIDE => self.outside.append(&self.directory, text),
-            ARRIVALS => self.arrivals.append(&self.directory, text),
-            COLLECTIVES => self.collectives.append(&self.directory, text),
-            MESSAGES => self.messages.append(&self.directory, text),
-            STREAMS => self.streams.append(&self.directory, text),
-            PATHS => self.paths.append(&self.directory, text),
-            VARIABLES => self.variables.append(&self.directory, text),
-            GPU => {
+        let &Frame::Rows { table: number, is_last, text } = frame else { return Ok(()) };
+        let Some(&table) = RankTable::ALL.get(usize::from(number)) else {
+            let why = format!("a rank sent rows of table {number}, which this version does not have");
+            return Err(ProfileError::Segment { why });
+        };
+        if !table.is_taken_whole() {
+            return self.append_rows(table, text);
+        }
+        self.begun.extend(text);
+        if !is_last {
+            return Ok(());
+        }
+        let whole = std::mem::take(&mut self.begun);
+        self.append_rows(table, &whole)
+    }
+
+    /// Appends rows of a table; of one that is taken whole, all that a rank has of it.
+    fn append_rows(&mut self, table: RankTable, text: &[u8]) -> Result<(), ProfileError> {
+        let directory = &self.directory;
+        match table {
+            RankTable::Ranks => self.ranks.append(text),
+            RankTable::Comms => self.append_comms(text),
+            RankTable::Calls => self.calls.append(text),
+            RankTable::Peers => self.peers.append(text),
+            RankTable::Regions => self.regions.append(text),
+            RankTable::Outside => self.outside.append(directory, text),
+            RankTable::NcclPeers => self.nccl_peers.append(directory, text),
+            RankTable::Gpu => {
                 self.gpu.extend(text);
                 Ok(())
             }
-            _ => Ok(()),
+            RankTable::Arrivals => self.arrivals.append(directory, text),
+            RankTable::Collectives => self.collectives.append(directory, text),
+            RankTable::Messages => self.messages.append(directory, text),
+            RankTable::Streams => self.streams.append(directory, text),
+            RankTable::Sites => self.sites.append(directory, text),
+            RankTable::Paths => self.paths.append(directory, text),
+            RankTable::Stacks => self.stacks.append(directory, text),
+            RankTable::Variables => self.variables.append(directory, text),
+            RankTable::Devices => {
+                self.devices.merge(Devices::from_bytes(text)?);
+                Ok(())
+            }
         }
     }
 
@@ -257,6 +223,7 @@ impl ProfileFiles {
         let tables = [self.ranks, self.comms, self.calls, self.peers, self.regions];
         let optional = [
             self.outside.table,
+            self.nccl_peers.table,
             self.arrivals.table,
             self.collectives.table,
             self.messages.table,

@@ -6,8 +6,10 @@ use crate::overhead::Overhead;
 use crate::site_tables::SiteTables;
 use crate::ticks::seconds_per_tick;
 use mpisee_profile::comm_name::{is_nccl, is_of_changing_members, is_one_per_process};
+use mpisee_profile::nccl::Pair;
 use mpisee_profile::rows::{
-    CallRow, CommRow, Cpus, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, VariableRow,
+    CallRow, CommRow, Cpus, Members, NcclPeerRow, OutsideRow, PeerRow, RankRow, RegionRow, Seconds,
+    VariableRow,
 };
 use mpisee_profile::segment::device_fact::DeviceFact;
 use mpisee_profile::segment::key::{CallKey, Meaning, PeerKey, SlotKey, class_bounds};
@@ -33,6 +35,8 @@ pub struct RankTables {
     pub peers: Vec<PeerRow>,
     /// Its peers in other worlds.
     pub outside: Vec<OutsideRow>,
+    /// Its peers in communicators of NCCL.
+    pub nccl_peers: Vec<NcclPeerRow>,
     /// Its regions.
     pub regions: Vec<RegionRow>,
     /// Variables of its MPI.
@@ -105,19 +109,14 @@ impl RankTables {
         };
         let mut counters: Vec<_> = snapshot.counters_by_site().into_iter().collect();
         counters.sort_unstable_by_key(|&(key, _)| order(snapshot, key));
-        let (mut calls, mut peers, mut outside) = (Vec::new(), Vec::new(), Vec::new());
-        let mut mpi_ticks = Ticks::ZERO;
-        let mut mpi_ticks_by_region = vec![Ticks::ZERO; snapshot.regions.len() + 1];
+        let (mut calls, mut peers, mut outside, mut nccl_peers) = (vec![], vec![], vec![], vec![]);
         for (key, values) in &counters {
             match key.meaning() {
                 Some(Meaning::Call(key)) if values[call::CALLS] > 0 || values[call::BYTES] > 0 => {
-                    let of_mpi = snapshot.operation_at(key.operation).is_none_or(|(it, _)| !it.is_nccl());
-                    let ticks = if of_mpi { Ticks::new(values[call::TICKS]) } else { Ticks::ZERO };
-                    mpi_ticks = mpi_ticks.wrapping_add(ticks);
-                    if let Some(sum) = mpi_ticks_by_region.get_mut(key.region.index()) {
-                        *sum = sum.wrapping_add(ticks);
-                    }
                     calls.extend(rows.call(key, values));
+                }
+                Some(Meaning::Peer(key)) if rows.is_of_nccl(key) => {
+                    nccl_peers.extend(rows.nccl_peer(key, values));
                 }
                 Some(Meaning::Peer(key)) => match rows.peer(key, values) {
                     Some(row) if row.peer == WorldRank::OUTSIDE.get() => outside.push(outside_row(row, key)),
@@ -126,7 +125,7 @@ impl RankTables {
                 _ => {}
             }
         }
-        include_inner(snapshot, &mut mpi_ticks_by_region);
+        let (mpi_ticks, mpi_ticks_by_region) = time_in_mpi(snapshot, &counters);
         let regions = counters.iter().filter_map(|(key, values)| {
             let Some(Meaning::Region(id)) = key.meaning() else { return None };
             rows.region(id, values, *mpi_ticks_by_region.get(id.index())?)
@@ -145,6 +144,7 @@ impl RankTables {
             calls,
             peers,
             outside,
+            nccl_peers,
             overhead,
             devices: snapshot.program.devices.clone(),
             gpu: Vec::new(),
@@ -221,12 +221,7 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
     }
 
     fn peer(&self, key: PeerKey, values: &[u64; 6]) -> Option<PeerRow> {
-        use peer::{RECEIVED_BYTES, RECEIVED_MESSAGES, SENT_BYTES, SENT_MESSAGES};
-        // A slot is also made for what is counted in no row.
-        let counts = [SENT_MESSAGES, SENT_BYTES, RECEIVED_MESSAGES, RECEIVED_BYTES];
-        if counts.iter().all(|&count| values[count] == 0) {
-            return None;
-        }
+        let [sent_messages, sent_bytes, received_messages, received_bytes] = messages(values)?;
         let communicator = self.snapshot.communicators.get(key.communicator.index())?;
         let created = &communicator.created;
         let peer_group = created.remote.as_ref().unwrap_or(&created.group);
@@ -239,10 +234,30 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             comm: self.names.get(key.communicator.index())?.clone(),
             rank: self.snapshot.world_rank.get(),
             peer: peer.get(),
-            sent_messages: values[SENT_MESSAGES],
-            sent_bytes: values[SENT_BYTES],
-            received_messages: values[RECEIVED_MESSAGES],
-            received_bytes: values[RECEIVED_BYTES],
+            sent_messages,
+            sent_bytes,
+            received_messages,
+            received_bytes,
+        })
+    }
+
+    fn is_of_nccl(&self, key: PeerKey) -> bool {
+        let communicator = self.snapshot.communicators.get(key.communicator.index());
+        communicator.is_some_and(|communicator| communicator.created.is_of_nccl())
+    }
+
+    fn nccl_peer(&self, key: PeerKey, values: &[u64; 6]) -> Option<NcclPeerRow> {
+        let [sent_messages, sent_bytes, received_messages, received_bytes] = messages(values)?;
+        let Pair { own, peer } = Pair::unpack(key.peer);
+        Some(NcclPeerRow {
+            comm: self.names.get(key.communicator.index())?.clone(),
+            rank: self.snapshot.world_rank.get(),
+            rank_in_comm: own,
+            peer_in_comm: peer,
+            sent_messages,
+            sent_bytes,
+            received_messages,
+            received_bytes,
         })
     }
 
@@ -281,6 +296,13 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             involuntary_switches: if_ended(region::INVOLUNTARY_SWITCHES),
         })
     }
+}
+
+/// Messages and bytes sent and received; `None` of a slot that was made for what is counted in no row.
+fn messages(values: &[u64; 6]) -> Option<[u64; 4]> {
+    use peer::{RECEIVED_BYTES, RECEIVED_MESSAGES, SENT_BYTES, SENT_MESSAGES};
+    let counts = [SENT_MESSAGES, SENT_BYTES, RECEIVED_MESSAGES, RECEIVED_BYTES].map(|count| values[count]);
+    counts.iter().any(|&count| count > 0).then_some(counts)
 }
 
 /// The devices that the process used, by their UUIDs.
@@ -331,6 +353,25 @@ fn region_paths(snapshot: &Snapshot) -> Vec<String> {
         paths.push(path);
     }
     paths
+}
+
+/// The time in MPI, of all calls and by region. That of NCCL's calls is none.
+fn time_in_mpi(snapshot: &Snapshot, counters: &[(SlotKey, [u64; 6])]) -> (Ticks, Vec<Ticks>) {
+    let mut all = Ticks::ZERO;
+    let mut by_region = vec![Ticks::ZERO; snapshot.regions.len() + 1];
+    for (key, values) in counters {
+        let Some(Meaning::Call(key)) = key.meaning() else { continue };
+        if snapshot.operation_at(key.operation).is_some_and(|(operation, _)| operation.is_nccl()) {
+            continue;
+        }
+        let ticks = Ticks::new(values[call::TICKS]);
+        all = all.wrapping_add(ticks);
+        if let Some(sum) = by_region.get_mut(key.region.index()) {
+            *sum = sum.wrapping_add(ticks);
+        }
+    }
+    include_inner(snapshot, &mut by_region);
+    (all, by_region)
 }
 
 /// Adds the ticks of nested regions to the regions around them. A nested region has the larger number.

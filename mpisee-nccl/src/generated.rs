@@ -11,7 +11,7 @@
 use crate::call::call;
 use crate::symbol::Symbol;
 use mpisee_profile::Operation;
-use mpisee_profile::nccl::{Comm, ID_BYTES, INVALID_USAGE, Meaning, Rule, Volume};
+use mpisee_profile::nccl::{Comm, ID_BYTES, INVALID_USAGE, Meaning, Peer, Rule, Volume};
 use std::ffi::{c_int, c_void};
 use std::ptr::null;
 
@@ -47,6 +47,7 @@ pub unsafe extern "C-unwind" fn ncclAllGather(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: sendcount, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -82,6 +83,7 @@ pub unsafe extern "C-unwind" fn ncclAllGatherConfig(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: sendcount, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -117,6 +119,7 @@ pub unsafe extern "C-unwind" fn ncclAllReduce(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -154,6 +157,7 @@ pub unsafe extern "C-unwind" fn ncclAllReduceConfig(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -187,6 +191,7 @@ pub unsafe extern "C-unwind" fn ncclAllToAll(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::ToEach, count: count, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -220,6 +225,7 @@ pub unsafe extern "C-unwind" fn ncclAlltoAll(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::ToEach, count: count, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -255,6 +261,7 @@ pub unsafe extern "C-unwind" fn ncclAlltoAllConfig(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::ToEach, count: count, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -288,6 +295,7 @@ pub unsafe extern "C-unwind" fn ncclBcast(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::AllButRoot, count: count, datatype: datatype, root: root },
+            with: Peer::None,
         },
         [buff.cast_const(), null()],
         make,
@@ -323,6 +331,7 @@ pub unsafe extern "C-unwind" fn ncclBroadcast(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::AllButRoot, count: count, datatype: datatype, root: root },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -360,6 +369,7 @@ pub unsafe extern "C-unwind" fn ncclBroadcastConfig(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::AllButRoot, count: count, datatype: datatype, root: root },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -582,6 +592,7 @@ pub unsafe extern "C-unwind" fn ncclGather(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -619,6 +630,7 @@ pub unsafe extern "C-unwind" fn ncclGatherConfig(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -672,6 +684,7 @@ pub unsafe extern "C-unwind" fn ncclRecv(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            with: Peer::From(peer),
         },
         [recvbuff.cast_const(), null()],
         make,
@@ -709,6 +722,7 @@ pub unsafe extern "C-unwind" fn ncclReduce(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -748,6 +762,7 @@ pub unsafe extern "C-unwind" fn ncclReduceConfig(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -783,6 +798,7 @@ pub unsafe extern "C-unwind" fn ncclReduceScatter(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: recvcount, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -820,6 +836,7 @@ pub unsafe extern "C-unwind" fn ncclReduceScatterConfig(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: recvcount, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -855,6 +872,7 @@ pub unsafe extern "C-unwind" fn ncclScatter(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -892,6 +910,7 @@ pub unsafe extern "C-unwind" fn ncclScatterConfig(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            with: Peer::None,
         },
         [sendbuff, recvbuff.cast_const()],
         make,
@@ -925,6 +944,7 @@ pub unsafe extern "C-unwind" fn ncclSend(
         Meaning::Communicate {
             comm: comm,
             volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            with: Peer::To(peer),
         },
         [sendbuff, null()],
         make,

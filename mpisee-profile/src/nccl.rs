@@ -1,6 +1,7 @@
 //! The interface between `libmpisee_nccl.so`, which interposes the functions of NCCL, and `libmpisee.so`, which counts
 //! them. Both are of one installation; [`interface`] shows whether they are.
 
+use crate::CommRank;
 use crate::operation::Operation;
 use std::ffi::{c_int, c_void};
 
@@ -52,6 +53,8 @@ pub enum Meaning {
         comm: Comm,
         /// The bytes that count.
         volume: Volume,
+        /// The rank that it is with, of a message.
+        with: Peer,
     },
     /// It makes a communicator from unique ids.
     CreateFromIds {
@@ -107,6 +110,51 @@ pub enum Meaning {
     GroupStart,
     /// A group of calls ends; that of the outermost group starts them all.
     GroupEnd,
+}
+
+/// The other end of a message, by its rank in the communicator.
+#[repr(C, u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// The call is no message.
+    None,
+    /// It is sent to that rank.
+    To(c_int),
+    /// It is received from that rank.
+    From(c_int),
+}
+
+/// The ranks of a process and of its peer in a communicator of NCCL. A process has a rank for each of its GPUs, so that the key of a peer
+/// has both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The process's own rank.
+    pub own: u32,
+    /// The peer's.
+    pub peer: u32,
+}
+
+impl Pair {
+    /// Ranks that fit into a key.
+    const MOST: u32 = 1 << 16;
+
+    /// Both in a number, in place of a peer's rank; `None` if they do not fit.
+    pub fn pack(self) -> Option<CommRank> {
+        let fits = self.own.max(self.peer) < Pair::MOST;
+        fits.then(|| CommRank::new(self.own * Pair::MOST + self.peer))
+    }
+
+    /// The ranks in a number.
+    pub fn unpack(number: CommRank) -> Pair {
+        Pair { own: number.get() / Pair::MOST, peer: number.get() % Pair::MOST }
+    }
+}
+
+impl Meaning {
+    /// Returns whether the call makes a communicator that has no parent.
+    pub fn creates(&self) -> bool {
+        matches!(self, Meaning::CreateFromIds { .. } | Meaning::CreateAll { .. })
+    }
 }
 
 /// The bytes of a call.
@@ -167,6 +215,15 @@ pub const fn interface() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pair_is_in_a_number_as_far_as_it_fits() {
+        let pair = |own, peer| Pair { own, peer };
+        for it in [pair(0, 0), pair(3, 7), pair(0xffff, 0xffff)] {
+            assert_eq!(it.pack().map(Pair::unpack), Some(it));
+        }
+        assert_eq!([pair(0x10000, 0).pack(), pair(0, 0x10000).pack()], [None, None]);
+    }
 
     #[test]
     fn a_rank_records_its_part_of_the_bound() {

@@ -469,6 +469,33 @@ impl Row for OutsideRow {
     const FILE: &'static str = "outside.csv";
 }
 
+/// `nccl-peers.csv`: one row per communicator of NCCL, process, its rank there and the rank of a peer, of `ncclSend` and `ncclRecv`. The
+/// process of the peer is the one that has a row with `peer_in_comm` as its own rank. A profile without such messages has no such
+/// file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
+pub struct NcclPeerRow {
+    /// The communicator.
+    pub comm: String,
+    /// The process.
+    pub rank: u32,
+    /// Its rank in the communicator, of which it has one for each of its GPUs.
+    pub rank_in_comm: u32,
+    /// The peer's rank in the communicator.
+    pub peer_in_comm: u32,
+    /// Messages that the process sent to the peer from that rank.
+    pub sent_messages: u64,
+    /// Bytes of `sent_messages`.
+    pub sent_bytes: u64,
+    /// Messages that it received there from the peer.
+    pub received_messages: u64,
+    /// Bytes of `received_messages`.
+    pub received_bytes: u64,
+}
+
+impl Row for NcclPeerRow {
+    const FILE: &'static str = "nccl-peers.csv";
+}
+
 /// `regions.csv`: one row per rank and named region.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct RegionRow {

@@ -130,7 +130,7 @@ impl EndedIn {
         if let Some(place) = place {
             text += &format!(", called by {place}");
         }
-        if self.at_least_s >= SHORTEST_TOLD_S {
+        if self.at_least_s >= SHORTEST_NAMED_S {
             text += &format!(", for {:.1} s or longer", self.at_least_s);
         }
         text
@@ -215,7 +215,10 @@ pub struct SwitchInfo {
 }
 
 /// A shorter stay is not mentioned.
-const SHORTEST_TOLD_S: f64 = 0.05;
+const SHORTEST_NAMED_S: f64 = 0.05;
+
+/// The library of MPI in the profile of processes that use none.
+pub const WITHOUT_MPI: &str = "none";
 
 /// `run.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

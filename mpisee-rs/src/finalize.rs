@@ -128,21 +128,50 @@ pub extern "C" fn at_exit() {
     let Some(world) = world::world().filter(|_| !process::is_forked()) else { return };
     let is_over = || match process::has_world() {
         true => is_finalized(),
-        false => process::open_sessions() == 0,
+        false => process::is_without_mpi() || process::open_sessions() == 0,
     };
     let write = || {
         let _held = hold();
         if !process::is_tracking() {
             node::look_again(world);
         } else if is_over() && process::end() {
-            let end = end_of(world);
-            cpu::note_end(world);
-            node::arrive(world, end);
+            arrive(world);
         }
     };
     if catch_unwind(AssertUnwindSafe(write)).is_err() {
         say(format_args!("writing the profile failed inside the profiler"));
     }
+}
+
+/// Ends the profile of a process without MPI when it initialises one: calls of an MPI that comes later are not recorded.
+pub fn end_without_mpi() {
+    let Some(world) = world::world().filter(|_| process::is_without_mpi() && !process::is_forked()) else {
+        return;
+    };
+    let write = || {
+        if process::end() {
+            let _held = hold();
+            if world.rank.get() == 0 {
+                say(format_args!(
+                    "MPI is initialised after the first communicator of NCCL: the profile ends here, and has nothing of MPI"
+                ));
+            }
+            arrive(world);
+        }
+    };
+    if catch_unwind(AssertUnwindSafe(write)).is_err() {
+        say(format_args!("writing the profile failed inside the profiler"));
+    }
+}
+
+/// Ends the counts of a process that does not end MPI.
+fn arrive(world: &World) {
+    let end = end_of(world);
+    if !has_memory(LEAST_MEMORY) {
+        return node::leave_without_memory(world, end);
+    }
+    cpu::note_end(world);
+    node::arrive(world, end);
 }
 
 fn is_finalized() -> bool {

@@ -239,6 +239,8 @@ pub struct Answer {
     pub lead: String,
     /// The sheets; CSV has the first alone.
     pub sheets: Vec<Sheet>,
+    /// What stands above each sheet of a table, where it has a heading.
+    pub titles: &'static [&'static str],
     /// Numbers that are not in rows, for JSON.
     pub values: Vec<(&'static str, Value)>,
     /// Text after the last sheet of a table.
@@ -252,13 +254,19 @@ pub struct Answer {
 impl Answer {
     /// An answer of one sheet.
     pub fn new(profile: &Profile, sheet: Sheet, cut_off: Option<ProfileError>) -> Self {
+        Answer { cut_off, ..Answer::of_sheets(profile, vec![sheet], &[]) }
+    }
+
+    /// An answer of several sheets, each with its heading.
+    pub fn of_sheets(profile: &Profile, sheets: Vec<Sheet>, titles: &'static [&'static str]) -> Self {
         Answer {
             lead: String::new(),
-            sheets: vec![sheet],
+            sheets,
+            titles,
             values: Vec::new(),
             closing: String::new(),
             caveats: caveats(profile),
-            cut_off,
+            cut_off: None,
         }
     }
 
@@ -276,7 +284,7 @@ impl Answer {
     fn table(&self, page: Page) -> String {
         let mut text = heading_lines(&self.caveats, self.cut_off.as_ref(), page);
         let parts = std::iter::once(page.wrapped_lines(&self.lead))
-            .chain(self.sheets.iter().map(|sheet| sheet.table(page)))
+            .chain(self.sheets.iter().enumerate().map(|(at, sheet)| self.titled(at, sheet.table(page))))
             .chain([page.wrapped_lines(&self.closing)]);
         for part in parts.filter(|part| !part.is_empty()) {
             if !text.is_empty() {
@@ -285,6 +293,14 @@ impl Answer {
             text += &part;
         }
         text
+    }
+
+    /// A sheet below its heading, if it has any row.
+    fn titled(&self, at: usize, table: String) -> String {
+        match self.titles.get(at) {
+            Some(title) if !table.is_empty() => format!("{title}\n{table}"),
+            _ => table,
+        }
     }
 
     /// The answer as one object.

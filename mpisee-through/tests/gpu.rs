@@ -4,6 +4,8 @@
 mod copies;
 #[path = "gpu/objects.rs"]
 mod objects;
+#[path = "gpu/page.rs"]
+mod page;
 #[path = "gpu/pictures.rs"]
 mod pictures;
 #[path = "gpu/sums.rs"]
@@ -46,7 +48,9 @@ const STENCIL: &str = "\
 
 #[test]
 fn traffic_of_kernels_stands_beside_that_of_mpi() {
-    profile(STENCIL).run(&["gpu", "app.mpisee"]).golden("gpu-traffic_of_kernels_stands_beside_that_of_mpi");
+    profile(STENCIL)
+        .run(&["gpu", "app.mpisee", "--by", "rank"])
+        .golden("gpu-traffic_of_kernels_stands_beside_that_of_mpi");
     profile(STENCIL).run(&["gpu", "app.mpisee", "--ranks", "0", "--format", "csv"]).prints(
         "\
 rank,owner,accesses,loaded_bytes,stored_bytes,atomic_bytes,share,mpi_sent_bytes,mpi_received_bytes
@@ -187,7 +191,7 @@ fn without_the_source_there_are_its_lines() {
 #[test]
 fn a_profile_without_such_accesses_says_so() {
     profile("")
-        .run(&["gpu", "app.mpisee"])
+        .run(&["gpu", "app.mpisee", "--by", "rank"])
         .prints("The profile has no accesses of GPU kernels; `mpisee --gpu` counts them.\n");
     profile(STENCIL)
         .run(&["gpu", "app.mpisee", "--kernel", "x"])

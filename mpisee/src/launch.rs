@@ -27,6 +27,7 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
     let program = Program::find(&run.program)?;
     installation.complaints.iter().for_each(|complaint| say(complaint));
     let hint = environment::launcher();
+    let options = options(&run.variables);
     let chosen = choose(&Facts {
         installed: &installation.flavours,
         wanted: run.flavour.as_deref(),
@@ -35,6 +36,7 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
         launcher: program.launcher,
         calls_launcher: program.calls_launcher.as_deref(),
         hint: hint.as_ref(),
+        counts_nccl: nccl::is_wanted(options.nccl, &program.kind),
     })?;
 
     let mut command = Command::new(&program.path);
@@ -50,7 +52,6 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
             run.program.display()
         )),
         Ok(Flavour { profiler, .. }) => {
-            let options = options(&run.variables);
             let nccl = nccl::library(&installation.folder, options.nccl, &program.kind);
             let nccl = nccl.unwrap_or_else(|why| {
                 say(&format_args!("{why}, so calls of NCCL are not counted; the rest is profiled"));

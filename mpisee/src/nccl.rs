@@ -10,18 +10,22 @@ pub const LIBRARY: &str = "libmpisee_nccl.so";
 
 /// Returns the library if it is to be preloaded; why it cannot be, as the end of a sentence.
 pub fn library(folder: &Path, choice: Nccl, kind: &ProgramKind) -> Result<Option<PathBuf>, String> {
-    let is_wanted = match choice {
-        Nccl::On => true,
-        Nccl::Off => false,
-        Nccl::Auto => needs_nccl(kind),
-    };
-    if !is_wanted {
+    if !is_wanted(choice, kind) {
         return Ok(None);
     }
     let library = folder.join("nccl").join(LIBRARY);
     match library.is_file() {
         true => Ok(Some(library)),
         false => Err(format!("there is no {}, which `cargo xtask dist` makes", library.display())),
+    }
+}
+
+/// Returns whether calls of NCCL are to be counted.
+pub fn is_wanted(choice: Nccl, kind: &ProgramKind) -> bool {
+    match choice {
+        Nccl::On => true,
+        Nccl::Off => false,
+        Nccl::Auto => needs_nccl(kind),
     }
 }
 

@@ -89,15 +89,21 @@ pub fn job(world_size: u32) -> u64 {
         return process_hash("itself", std::process::id());
     }
     let given = |name: &&str| std::env::var_os(name).map(|value| value.into_encoded_bytes());
-    let told = |names: &[&str]| {
+    let of_variables = |names: &[&str]| {
         let values: Vec<Vec<u8>> = names.iter().filter_map(given).collect();
         (!values.is_empty()).then(|| hash(values.iter().map(Vec::as_slice)))
     };
-    let step = || if given(&"PMI_FD").is_none() && given(&SLURM[1]).is_some() { told(&SLURM) } else { None };
+    let step =
+        || if given(&"PMI_FD").is_none() && given(&SLURM[1]).is_some() { of_variables(&SLURM) } else { None };
     let launcher = launcher();
     // Hydra hands on what another launcher, such as srun, has set for its own processes.
-    let run = hydra(&command_of(launcher)).or_else(|| told(&PMIX)).or_else(|| told(&SLURM_PMI)).or_else(step);
-    run.unwrap_or_else(|| process_hash("started by", launcher))
+    let run = hydra(&command_of(launcher))
+        .or_else(|| of_variables(&PMIX))
+        .or_else(|| of_variables(&SLURM_PMI))
+        .or_else(step);
+    // Torchrun starts all processes of a node anew where one has failed.
+    let attempt = std::env::var(ATTEMPT).unwrap_or_default();
+    run.unwrap_or_else(|| process_hash(&format!("started by{attempt}"), launcher))
 }
 
 /// The number of the job for which a launcher has started this process, before the size of the world is known; without a launcher, that of a
@@ -126,12 +132,46 @@ pub fn speaks() -> bool {
 
 fn is_first(variable: impl Fn(&str) -> Option<String>) -> bool {
     // Within a job of Slurm, every process that Open MPI's launcher starts on a node inherits its rank.
-    let mut told = ["OMPI_COMM_WORLD_RANK"].into_iter().chain(RANKS).filter_map(variable);
-    told.next().is_none_or(|rank| rank == "0")
+    let mut ranks = ["OMPI_COMM_WORLD_RANK"].into_iter().chain(RANKS).filter_map(&variable);
+    let of_torchrun = || variable(LAUNCHED[0][0]).filter(|_| variable(LOCAL_RANK).is_some());
+    ranks.next().or_else(of_torchrun).is_none_or(|rank| rank == "0")
 }
 
 /// Variables in which launchers report the number of ranks of a process's world on its node.
 const LOCAL_SIZES: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE"];
+
+/// Variables in which launchers report the process's rank, and the number of ranks, to programs without MPI: torchrun, and launchers of
+/// MPI, by which such programs are started as well.
+const LAUNCHED: [[&str; 2]; 4] = [
+    ["RANK", "WORLD_SIZE"],
+    ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"],
+    ["PMI_RANK", "PMI_SIZE"],
+    ["SLURM_PROCID", "SLURM_NTASKS"],
+];
+
+/// The variable in which torchrun counts how often it has started the processes anew.
+const ATTEMPT: &str = "TORCHELASTIC_RESTART_COUNT";
+
+/// The variable by which torchrun numbers the processes of a node.
+const LOCAL_RANK: &str = "LOCAL_RANK";
+
+/// Returns whether torchrun started the process, or what sets its variables, and no launcher of an MPI.
+pub fn is_of_torchrun() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some();
+    let of_mpi = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+    LAUNCHED[0].into_iter().chain([LOCAL_RANK]).all(is_set) && !of_mpi.into_iter().any(is_set)
+}
+
+/// The rank of this process and the number of ranks, if the launcher's variables report both.
+pub fn launched_rank() -> Option<(u32, u32)> {
+    launched_by(|name| std::env::var(name).ok())
+}
+
+fn launched_by(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
+    let number = |name: &str| variable(name)?.trim().parse::<u32>().ok();
+    let reported = LAUNCHED.iter().filter_map(|[rank, size]| Some((number(rank)?, number(size)?)));
+    reported.into_iter().find(|(rank, size)| rank < size)
+}
 
 /// Variables in which Slurm reports the tasks on each node of a step, `2(x3),1`, and the number of the own node in that list.
 const SLURM_TASKS: [&str; 2] = ["SLURM_STEP_TASKS_PER_NODE", "SLURM_NODEID"];
@@ -191,9 +231,13 @@ struct RankEnvironment(Vec<(&'static str, Vec<u8>)>);
 
 impl RankEnvironment {
     fn own() -> Self {
-        let names = RANKS.into_iter().chain(PMIX).chain(SLURM_PMI);
-        let set = names.filter_map(|name| Some((name, std::env::var_os(name)?.into_encoded_bytes())));
-        RankEnvironment(set.collect())
+        let set = |name: &'static str| Some((name, std::env::var_os(name)?.into_encoded_bytes()));
+        let of_mpi: Vec<_> = RANKS.into_iter().chain(PMIX).chain(SLURM_PMI).filter_map(set).collect();
+        if !of_mpi.is_empty() || std::env::var_os(LOCAL_RANK).is_none() {
+            return RankEnvironment(of_mpi);
+        }
+        // Torchrun itself may have a rank, that of a node, but no local one.
+        RankEnvironment([LAUNCHED[0][0], LOCAL_RANK].into_iter().filter_map(set).collect())
     }
 
     /// Returns whether a process is one of this rank.
@@ -305,11 +349,12 @@ mod tests {
 
     #[test]
     fn a_launcher_that_another_one_started_is_of_no_rank() {
-        let told = |text: &str| -> Vec<u8> { text.replace(' ', "\0").into_bytes() };
+        let separated = |text: &str| -> Vec<u8> { text.replace(' ', "\0").into_bytes() };
         let own =
             [("PMI_RANK", b"1".to_vec()), ("SLURM_PROCID", b"1".to_vec()), ("PMI_JOBID", b"7.0".to_vec())];
-        let is_of_it =
-            |environment: &str, command: &str| is_of_rank(&own, &told(environment), || told(command));
+        let is_of_it = |environment: &str, command: &str| {
+            is_of_rank(&own, &separated(environment), || separated(command))
+        };
         assert!(is_of_it("A=1 PMI_RANK=1 PMI_JOBID=7.0 SLURM_PROCID=1", "sh script"));
         assert!(!is_of_it("A=1 PMI_RANK=0 PMI_JOBID=7.0 SLURM_PROCID=1", "proxy"));
         assert!(!is_of_it("A=1 PMI_JOBID=7.0 SLURM_PROCID=1", "proxy"));
@@ -317,7 +362,21 @@ mod tests {
         // By chance both are the same.
         let proxy = "proxy --control-port n1:43227 --pgid 0 --proxy-id 1 ";
         assert!(!is_of_it("A=1 PMI_RANK=1 PMI_JOBID=7.0 SLURM_PROCID=1", proxy));
-        assert!(!is_of_rank(&[], &told("A=1"), Vec::new));
+        assert!(!is_of_rank(&[], &separated("A=1"), Vec::new));
+    }
+
+    #[test]
+    fn launchers_report_ranks_to_programs_without_mpi() {
+        let found = |variables: &[(&str, &str)]| {
+            launched_by(|name| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(found(&[]), None);
+        let of_slurm = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "2")];
+        assert_eq!(found(&[&[("RANK", "3"), ("WORLD_SIZE", "8")], &of_slurm[..]].concat()), Some((3, 8)));
+        assert_eq!(found(&[("RANK", "0"), ("PMI_RANK", "1"), ("PMI_SIZE", "2")]), Some((1, 2)));
+        assert_eq!(found(&[("RANK", "8"), ("WORLD_SIZE", "8")]), None, "it cannot be right");
     }
 
     #[test]

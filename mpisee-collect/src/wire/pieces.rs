@@ -4,7 +4,76 @@ use super::Ranks;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The tables of a rank, in the order in which its rows travel.
-pub const TABLES: usize = 16;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RankTable {
+    /// `ranks.csv`.
+    Ranks,
+    /// `comms.csv`, whose rows are merged.
+    Comms,
+    /// `calls.csv`.
+    Calls,
+    /// `peers.csv`.
+    Peers,
+    /// `regions.csv`.
+    Regions,
+    /// `outside.csv`.
+    Outside,
+    /// `nccl-peers.csv`.
+    NcclPeers,
+    /// Accesses of GPU kernels, and copies: a line of JSON each.
+    Gpu,
+    /// `arrivals.csv`.
+    Arrivals,
+    /// `collectives.csv`.
+    Collectives,
+    /// `messages.csv`.
+    Messages,
+    /// `streams.csv`.
+    Streams,
+    /// `sites.csv`, of which equal rows are written once.
+    Sites,
+    /// `paths.csv`.
+    Paths,
+    /// `stacks.csv`, of which equal rows are written once.
+    Stacks,
+    /// `variables.csv`.
+    Variables,
+    /// The GPUs of the rank's node, in a form of their own.
+    Devices,
+}
+
+/// How many they are.
+pub const TABLES: usize = RankTable::ALL.len();
+
+impl RankTable {
+    /// All of them, each at its number.
+    pub const ALL: [RankTable; 17] = [
+        RankTable::Ranks,
+        RankTable::Comms,
+        RankTable::Calls,
+        RankTable::Peers,
+        RankTable::Regions,
+        RankTable::Outside,
+        RankTable::NcclPeers,
+        RankTable::Gpu,
+        RankTable::Arrivals,
+        RankTable::Collectives,
+        RankTable::Messages,
+        RankTable::Streams,
+        RankTable::Sites,
+        RankTable::Paths,
+        RankTable::Stacks,
+        RankTable::Variables,
+        RankTable::Devices,
+    ];
+
+    /// Returns whether rows are looked at when they arrive, so that all of a rank have to be there.
+    pub fn is_taken_whole(self) -> bool {
+        matches!(self, RankTable::Comms | RankTable::Sites | RankTable::Stacks | RankTable::Devices)
+    }
+}
+
 /// The most bytes of a piece.
 pub const PIECE: usize = 1 << 16;
 /// The most bytes of a frame beside its text: kind, table, whether more of it follows, and the length.
@@ -15,7 +84,7 @@ const FRAME_HEADER: usize = 6;
 pub enum Frame<'p> {
     /// A part of what one rank has of one table.
     Rows {
-        /// The table.
+        /// The number of the [`RankTable`].
         table: u8,
         /// True if it ends what the rank has of that table.
         is_last: bool,
@@ -127,7 +196,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn rows_arrive_in_order_over_any_number_of_ranks(
-            ranks in prop::collection::vec(prop::array::uniform16(0usize..3 * PIECE), 1..4),
+            ranks in prop::collection::vec(prop::array::uniform17(0usize..3 * PIECE), 1..4),
         ) {
             let mut sent: [Vec<u8>; TABLES] = Default::default();
             let mut ends = [0; TABLES];
@@ -156,6 +225,12 @@ mod tests {
         fn any_bytes_are_read_without_harm(piece in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(frames(&piece).count() <= piece.len());
         }
+    }
+
+    #[test]
+    fn each_table_is_at_its_number() {
+        let numbers = RankTable::ALL.map(|table| table as usize);
+        assert!(numbers.into_iter().eq(0..TABLES), "{numbers:?}");
     }
 
     #[test]

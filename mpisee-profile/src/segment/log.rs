@@ -48,6 +48,11 @@ pub struct Created {
 }
 
 impl Created {
+    /// Returns whether a call of NCCL or RCCL made it. Who its ranks are in `MPI_COMM_WORLD` is not known in the process.
+    pub fn is_of_nccl(&self) -> bool {
+        crate::Operation::from_index(u64::from(self.operation)).is_some_and(crate::Operation::is_nccl)
+    }
+
     /// `W` or `S`, which no call creates.
     pub fn with_world(id: CommId, rank: CommRank, group: Runs) -> Self {
         Created {

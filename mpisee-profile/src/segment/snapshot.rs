@@ -519,9 +519,12 @@ impl Snapshot {
     }
 
     /// The rank of a communicator's process in `MPI_COMM_WORLD`, of an intercommunicator one of the other group; `None` if it is not
-    /// listed, or of another world.
+    /// listed, or of another world, or if the communicator is one of NCCL.
     pub fn world_rank_of(&self, communicator: CommId, peer: CommRank) -> Option<WorldRank> {
         let created = &self.communicators.get(communicator.index())?.created;
+        if created.is_of_nccl() {
+            return None;
+        }
         match created.remote.as_ref().unwrap_or(&created.group).get(peer)? {
             WorldRank::OUTSIDE => None,
             WorldRank::ELIDED => {

@@ -65,7 +65,7 @@ fn program(world: &World) -> Program {
     Program {
         command: command_line(),
         library: world.library_version.clone(),
-        flavour: FLAVOUR.to_owned(),
+        flavour: if process::is_without_mpi() { String::new() } else { FLAVOUR.to_owned() },
         thread_level: world.thread_level.to_owned(),
         job: batch_job(),
         notes: notes(world).collect(),

@@ -409,7 +409,13 @@ impl Recorder {
     #[inline]
     pub fn received(&self, communicator: CommId, rank: i32, bytes: u64) {
         let Some(peer) = CommRank::from_mpi(rank) else { return };
-        if let Some(slot) = self.slot(PeerKey { communicator, peer }.pack()) {
+        self.count_received(PeerKey { communicator, peer }.pack(), bytes);
+    }
+
+    /// The same, by its slot's key.
+    #[inline]
+    pub fn count_received(&self, key: SlotKey, bytes: u64) {
+        if let Some(slot) = self.slot(key) {
             add_received(slot, bytes);
         }
     }

@@ -42,7 +42,7 @@ static DRIVER: OnceLock<Driver> = OnceLock::new();
 /// # Safety
 /// It is a handle of CUDA's driver, and is not closed.
 pub unsafe fn found(library: *mut c_void) {
-    // SAFETY: as the caller says.
+    // SAFETY: the library is CUDA's driver, and stays open.
     DRIVER.get_or_init(|| unsafe { Driver::of(library) });
 }
 
@@ -59,6 +59,12 @@ pub fn look(world: &World) {
 /// Notes the devices, as they are now, at the end of MPI. The caller holds the standard descriptors.
 pub fn note_end(world: &World) {
     log(world, || Driver::loaded().map_or(Vec::new(), |driver| driver.facts(Nvml::loaded().as_ref())));
+}
+
+/// Notes the devices as they are now.
+pub fn note(world: &World) {
+    let _held = descriptors::hold();
+    note_end(world);
 }
 
 /// Logs the facts that are not logged yet.
@@ -134,7 +140,7 @@ impl Driver {
             const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
             // SAFETY: the library is loaded, and the name ends in a zero.
             let function = unsafe { libc::dlsym(library, name.as_ptr()) };
-            // SAFETY: as the caller says; the sizes are equal.
+            // SAFETY: the function has the type `F`, which is as large as a pointer.
             (!function.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&function) })
         }
         // SAFETY: the functions have these types in cuda.h.

@@ -85,6 +85,19 @@ pub fn was_spawned() -> bool {
     SPAWNED.load(Ordering::Relaxed)
 }
 
+/// True if the profiler began in a process without MPI.
+static IS_WITHOUT_MPI: AtomicBool = AtomicBool::new(false);
+
+/// Records that the process uses no MPI. One that is initialised later ends the profile.
+pub fn note_without_mpi() {
+    IS_WITHOUT_MPI.store(true, Ordering::Relaxed);
+}
+
+/// Returns whether the profiler began in a process without MPI.
+pub fn is_without_mpi() -> bool {
+    IS_WITHOUT_MPI.load(Ordering::Relaxed)
+}
+
 /// Sessions of the application that are open.
 static SESSIONS: AtomicU32 = AtomicU32::new(0);
 

@@ -21,6 +21,17 @@ pub fn note_init() {
     HAS_INIT.store(true, Ordering::Relaxed);
 }
 
+/// Returns whether the program has initialised MPI, or at least tried to.
+pub fn has_init() -> bool {
+    HAS_INIT.load(Ordering::Relaxed)
+}
+
+/// Returns whether this process is the program that the launcher became, and not a child of it.
+pub fn is_program() -> bool {
+    let program = PROGRAM.load(Ordering::Relaxed);
+    program != 0 && program == std::process::id()
+}
+
 /// Reads the launcher's variable when the library is loaded: a program may clear its environment.
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -47,8 +58,7 @@ static AT_EXIT: extern "C" fn() = {
 };
 
 fn say_if_unprofiled() {
-    let program = PROGRAM.load(Ordering::Relaxed);
-    if program == 0 || HAS_INIT.load(Ordering::Relaxed) || program != std::process::id() {
+    if HAS_INIT.load(Ordering::Relaxed) || !is_program() {
         return;
     }
     // A shell has run others and waited for them: they may have used MPI.

@@ -3,7 +3,7 @@
 use super::{dynamic, launched};
 use crate::finalize;
 use crate::generated::pmpi;
-use crate::mpi::abi::{self, Group, Raw, Status, constant};
+use crate::mpi::abi::{self, Group, Predefined, Raw, Status, constant};
 use crate::mpi::compatibility::{self, FLAVOUR};
 use crate::mpi::query;
 use crate::mpi::symbol;
@@ -29,6 +29,7 @@ use crate::storage::message::{self, say};
 use crate::storage::segment::{self, Segment};
 use mpisee_collect::process as identity;
 use mpisee_profile::options::{Collect, Options};
+use mpisee_profile::run::WITHOUT_MPI;
 use mpisee_profile::segment::awaited::{self, Wildcards};
 use mpisee_profile::segment::layout::{HOST_BYTES, Header, state};
 use mpisee_profile::segment::log::Runs;
@@ -45,6 +46,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// # Safety
 /// `make` makes the application's call; so for every function here.
 pub unsafe fn init(make: impl FnOnce() -> c_int) -> c_int {
+    finalize::end_without_mpi();
     let started = begin();
     let code = make();
     start_if(code, started);
@@ -132,14 +134,19 @@ struct StartingProfiler {
 /// Creates the segment before `MPI_Init`. No rank leaves `MPI_Init` before all have entered it, so at the end of MPI
 /// every rank finds the segments of all active profilers on the node.
 fn begin() -> Option<StartingProfiler> {
+    // A library without a version string is a stub of MPI for one process.
+    begin_with(|| Some(library_version()).filter(|version| abi::library_is_of_family(version)))
+}
+
+/// The same with an MPI of that version, if it has one that is to be recorded.
+fn begin_with(version: impl FnOnce() -> Option<String>) -> Option<StartingProfiler> {
     launched::note_init();
     let began_ns = clock::monotonic_ns();
     let started = || {
-        let version = library_version();
-        // A library without a version string is a stub of MPI for one process.
-        if world::world().is_some() || !abi::library_is_of_family(&version) {
+        if world::world().is_some() {
             return None;
         }
+        let version = version()?;
         let (options, complaints) = Options::of_process();
         clock::choose(options.clock);
         let before = clock::moment();
@@ -151,7 +158,7 @@ fn begin() -> Option<StartingProfiler> {
         let spent_ns = clock::monotonic_ns().saturating_sub(began_ns);
         Some(StartingProfiler { version, options, complaints, segment, complaint, before, spent_ns })
     };
-    catch_unwind(started).ok().flatten()
+    catch_unwind(AssertUnwindSafe(started)).ok().flatten()
 }
 
 /// Fills the header fields by which other ranks recognise an active profiler. The job is set as for several ranks,
@@ -176,7 +183,7 @@ fn start_if(code: c_int, started: Option<StartingProfiler>) {
     }
     guarded(|| match (world::world(), started) {
         (Some(world), _) => enter_world(world),
-        (None, Some(started)) => start(started, None),
+        (None, Some(started)) => start(started, Processes::OfWorld),
         (None, None) => tell_if_misfit(),
     });
 }
@@ -187,8 +194,29 @@ pub fn start_without_world(world: impl FnOnce() -> Option<Group>) {
         // No handle may be passed to MPI before the library is known to match.
         let Some(started) = begin() else { return tell_if_misfit() };
         if let Some(group) = world() {
-            start(started, Some(group));
+            start(started, Processes::OfSessions(group));
         }
+    });
+}
+
+/// Begins to record a process that uses no MPI, at its first communicator of NCCL. Rank and number of ranks are those of the launcher's
+/// variables; where these are missing, or cannot be right, those that the process has in the communicator; else those of a process
+/// alone.
+pub fn start_without_mpi(in_comm: Option<(u32, u32)>) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        guarded(|| {
+            // An MPI that is there will be initialised later, but in a process of torchrun, whose PyTorch may be linked with one.
+            let is_for_mpi = || symbol::function(c"PMPI_Init").is_some() && !identity::is_of_torchrun();
+            if launched::has_init() || is_for_mpi() {
+                return;
+            }
+            let Some(started) = begin_with(|| Some(WITHOUT_MPI.to_owned())) else { return };
+            process::note_without_mpi();
+            let in_comm = in_comm.filter(|_| !launched::is_program());
+            let (rank, size) = place_of(identity::launched_rank(), in_comm);
+            start(started, Processes::Launched { rank, size });
+        });
     });
 }
 
@@ -197,6 +225,14 @@ fn guarded(start: impl FnOnce()) {
         process::set_mode(Mode::Bystander);
         say(format_args!("starting failed inside the profiler; the program runs without it"));
     }
+}
+
+/// Rank and number of ranks by what the launcher says and by the communicator. The variables may be a shell's, or the node's.
+fn place_of(launched: Option<(u32, u32)>, in_comm: Option<(u32, u32)>) -> (u32, u32) {
+    let is_right = |&(rank, size): &(u32, u32)| {
+        in_comm.is_none_or(|(own, all)| all < size || all == size && own == rank)
+    };
+    launched.filter(is_right).or(in_comm).or(launched).unwrap_or((0, 1))
 }
 
 /// `MPI_Init` after the first session: from now on there is a world.
@@ -221,10 +257,10 @@ fn tell_if_misfit() {
 
 /// Prints once that the library is for another MPI.
 fn report_wrong_mpi(version: &str) {
-    static TOLD: Once = Once::new();
+    static REPORTED: Once = Once::new();
     // A stub of MPI has no version string. The rank cannot be queried from MPI here.
     if !version.is_empty() && identity::speaks() {
-        TOLD.call_once(|| {
+        REPORTED.call_once(|| {
             say(format_args!(
                 "this libmpisee.so is for {FLAVOUR}, the program runs {version}: nothing is recorded; start it by \
                  that MPI's mpirun with the mpisee command; if mpisee takes the wrong MPI, name it by --flavour"
@@ -233,27 +269,77 @@ fn report_wrong_mpi(version: &str) {
     }
 }
 
-/// Begins to record; `sessions_alone` is the group of all processes where there is no world.
-fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
+/// The processes that a profile is of, by how they are known.
+#[derive(Clone, Copy)]
+enum Processes {
+    /// `MPI_COMM_WORLD`.
+    OfWorld,
+    /// The group of all processes where there is no world.
+    OfSessions(Group),
+    /// Those that a launcher started, without MPI.
+    Launched { rank: u32, size: u32 },
+}
+
+/// Handles, and the process among all.
+struct Place {
+    predefined: Predefined,
+    group: Group,
+    rank: u32,
+    size: u32,
+}
+
+impl Processes {
+    /// `None` if the MPI that runs is not the one that this library is for.
+    fn place(self) -> Option<Place> {
+        if let Processes::Launched { rank, size } = self {
+            return Some(Place {
+                predefined: Predefined::without_mpi(),
+                group: abi::from_bits(0),
+                rank,
+                size,
+            });
+        }
+        let predefined = abi::resolve(matches!(self, Processes::OfWorld));
+        let predefined = predefined.filter(|&predefined| status_is_understood(predefined))?;
+        symbol::look_ahead(pmpi::ALL);
+        let group = match self {
+            Processes::OfSessions(group) => group,
+            _ => query::group_of(predefined.world, false),
+        };
+        let (rank, size) = query::rank_in(group);
+        Some(Place { predefined, group, rank, size })
+    }
+
+    /// Sentences on what of this MPI is not recorded as it should be; one that is urgent is printed.
+    fn notes(self, size: u32, version: &str) -> Vec<String> {
+        if matches!(self, Processes::Launched { .. }) {
+            return Vec::new();
+        }
+        let mut notes = compatibility::notes(version);
+        let apart = compatibility::launched_apart(size, version);
+        if let Some((sentence, is_urgent)) = apart.filter(|_| matches!(self, Processes::OfWorld)) {
+            if is_urgent {
+                say(format_args!("{sentence}"));
+            }
+            notes.push(sentence);
+        }
+        notes
+    }
+}
+
+/// Begins to record.
+fn start(started: StartingProfiler, processes: Processes) {
     let began_ns = clock::monotonic_ns();
-    let has_world = sessions_alone.is_none();
+    let has_world = matches!(processes, Processes::OfWorld);
     message::announce_panics();
     let StartingProfiler { version, options, complaints, segment, complaint, before, spent_ns } = started;
-    let predefined = abi::resolve(has_world).filter(|&predefined| status_is_understood(predefined));
-    let Some(predefined) = predefined else {
+    let Some(Place { predefined, group, rank, size }) = processes.place() else {
         return report_wrong_mpi(&version);
     };
-    symbol::look_ahead(pmpi::ALL);
-    let group = sessions_alone.unwrap_or_else(|| query::group_of(predefined.world, false));
-    let (rank, size) = query::rank_in(group);
     if rank == 0 {
         complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
     }
-    let unfit = compatibility::notes(&version);
-    let apart = compatibility::launched_apart(size, &version).filter(|_| has_world);
-    if let Some((sentence, true)) = &apart {
-        say(format_args!("{sentence}"));
-    }
+    let unfit = processes.notes(size, &version);
     // Each session has its own thread level; the highest is assumed.
     let thread_level = if has_world { thread_level() } else { "multiple" };
     let record = options.record;
@@ -269,7 +355,7 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
         library_version: version,
         thread_level,
         ticks_are_tsc: clock::is_tsc(),
-        notes: complaint.into_iter().chain(unfit).chain(apart.map(|(sentence, _)| sentence)).collect(),
+        notes: complaint.into_iter().chain(unfit).collect(),
     });
     let Some(world) = world::world().filter(|_| installed) else { return };
     if thread_level == "multiple" {
@@ -283,6 +369,14 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
         libc::pthread_atfork(None, None, Some(in_forked_child));
         libc::atexit(finalize::at_exit);
     }
+    begin_tracking(world, has_world);
+    fill_header(world, before);
+    overhead::note_init(world, began_ns.saturating_sub(spent_ns));
+    switch(world, record);
+}
+
+/// Calls are looked at from here on.
+fn begin_tracking(world: &'static World, has_world: bool) {
     thread::prepare();
     stack::prepare();
     sites::prepare(world);
@@ -297,9 +391,6 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
     buffers::look_for_driver();
     finalize::log_facts(world);
     variables::begin(world);
-    fill_header(world, before);
-    overhead::note_init(world, began_ns.saturating_sub(spent_ns));
-    switch(world, record);
 }
 
 /// Several threads call MPI at the same time.

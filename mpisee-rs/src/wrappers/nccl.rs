@@ -9,13 +9,18 @@ use crate::recording::{RecordedCall, Recorder, buffers};
 use crate::state::buffers::look_for_driver;
 use crate::state::nccl::{Creation, NCCL, NcclComm};
 use crate::state::world::{self, World};
-use crate::state::{process, thread};
-use mpisee_profile::nccl::{Comm, IN_PROGRESS, Make, Meaning, NcclCall, SUCCESS, Volume, interface};
+use crate::state::{devices, process, thread};
+use crate::wrappers::lifecycle;
+use mpisee_profile::nccl::{
+    Comm, IN_PROGRESS, Make, Meaning, NcclCall, Pair, Peer, SUCCESS, Volume, interface,
+};
 use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::key::PeerKey;
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::slice;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The interface of this library, see [`interface`].
 #[unsafe(no_mangle)]
@@ -36,8 +41,16 @@ pub unsafe extern "C-unwind" fn mpisee_nccl_call(
     // SAFETY: it points to a description of the program's call.
     let call = unsafe { &*call };
     let make = || make(data);
+    if call.meaning.creates() && !process::is_tracking() {
+        lifecycle::start_without_mpi(place_in(&call.meaning));
+    }
+    if !process::is_tracking() {
+        let code = make();
+        note_depth(&call.meaning, code);
+        return code;
+    }
     // NCCL's and MPI's own calls inside of one of the program's are not counted.
-    if !process::is_tracking() || thread::is_inside() {
+    if thread::is_inside() {
         return make();
     }
     buffers::note(call.buffers);
@@ -45,14 +58,23 @@ pub unsafe extern "C-unwind" fn mpisee_nccl_call(
     match (call.meaning, operation) {
         (Meaning::GroupStart, _) => group_start(make),
         (Meaning::GroupEnd, Some(operation)) => group_end(call, operation, make),
-        (Meaning::Communicate { comm, volume }, Some(operation)) => {
-            on_comm(call, operation, comm, Some(&volume), make)
+        (Meaning::Communicate { comm, volume, with }, Some(operation)) => {
+            on_comm(call, operation, comm, Some((&volume, with)), make)
         }
         (Meaning::OnComm { comm }, Some(operation)) => on_comm(call, operation, comm, None, make),
         (Meaning::End { comm }, Some(operation)) => end(operation, comm, make),
         (meaning, Some(operation)) => create(call, operation, &meaning, make),
         (_, None) => make(),
     }
+}
+
+/// Rank and size of the communicator that a call makes, where the process has one rank in it: several are made in a group, or, by the
+/// program that was started, one in each thread.
+fn place_in(meaning: &Meaning) -> Option<(u32, u32)> {
+    let &Meaning::CreateFromIds { size, rank, .. } = meaning else { return None };
+    let place =
+        Some((u32::try_from(rank).ok()?, u32::try_from(size).ok()?)).filter(|(rank, size)| rank < size);
+    place.filter(|_| in_group(|group| group.depth) == Some(0))
 }
 
 /// Communicators of the calls in the thread's group, and those that it makes.
@@ -90,6 +112,19 @@ struct Pending {
     made: Option<(Operation, Ticks)>,
 }
 
+/// Follows groups while nothing is recorded: what a call in one makes is there when the group ends, if recording begins with that call.
+fn note_depth(meaning: &Meaning, code: c_int) {
+    match meaning {
+        Meaning::GroupStart if code == SUCCESS => {
+            in_group(|group| group.depth += 1);
+        }
+        Meaning::GroupEnd => {
+            in_group(|group| group.depth = group.depth.saturating_sub(1));
+        }
+        _ => {}
+    }
+}
+
 fn group_start(make: impl FnOnce() -> c_int) -> c_int {
     let code = make();
     if code == SUCCESS {
@@ -124,12 +159,12 @@ fn group_end(call: &NcclCall, operation: Operation, make: impl FnOnce() -> c_int
     code
 }
 
-/// A call on a communicator, of which it moves `volume`.
+/// A call on a communicator, with the volume that it moves, and with whom.
 fn on_comm(
     call: &NcclCall,
     operation: Operation,
     comm: Comm,
-    volume: Option<&Volume>,
+    moves: Option<(&Volume, Peer)>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(recorded) = RecordedCall::if_recording().filter(|_| !comm.is_null()) else { return make() };
@@ -142,8 +177,8 @@ fn on_comm(
         if known.id == CommId::NONE {
             known = finish(recorder.world, call, comm).unwrap_or(known);
         }
-        let volume = volume.filter(|_| is_made(code));
-        let (message, bytes) = match volume.map(|volume| volume.bytes(known.rank, known.size)) {
+        let moves = moves.filter(|_| is_made(code));
+        let (message, bytes) = match moves.map(|(volume, _)| volume.bytes(known.rank, known.size)) {
             Some(Some(bytes)) => bytes,
             Some(None) => {
                 world::not_seen(NotSeen::UnknownSize);
@@ -155,10 +190,23 @@ fn on_comm(
             world::not_seen(NotSeen::UnknownCommunicator);
         } else {
             recorder.count(known.id, operation, message, bytes, ticks);
+            count_message(recorder, &known, moves.map_or(Peer::None, |(_, with)| with), bytes);
         }
         in_group(|group| group.add(known.id));
     });
     code
+}
+
+/// Counts a message by its ends.
+fn count_message(recorder: &Recorder, comm: &NcclComm, with: Peer, bytes: u64) {
+    let (Peer::To(peer) | Peer::From(peer)) = with else { return };
+    let pair = u32::try_from(peer).ok().and_then(|peer| Pair { own: comm.rank, peer }.pack());
+    let Some(pair) = pair else { return world::not_seen(NotSeen::NoRoom) };
+    let key = PeerKey { communicator: comm.id, peer: pair }.pack();
+    match with {
+        Peer::To(_) => recorder.count_sent(key, 1, bytes),
+        _ => recorder.count_received(key, bytes),
+    }
 }
 
 /// A call that ends a communicator. Afterwards another thread may get its handle for a new one.
@@ -174,6 +222,10 @@ fn end(operation: Operation, comm: Comm, make: impl FnOnce() -> c_int) -> c_int 
     code
 }
 
+/// Communicators at whose making the devices are looked at: by then the process has chosen its own.
+const MOST_NOTED: u32 = 8;
+static NOTED: AtomicU32 = AtomicU32::new(0);
+
 /// A call that makes communicators.
 fn create(call: &NcclCall, operation: Operation, meaning: &Meaning, make: impl FnOnce() -> c_int) -> c_int {
     let Some(recorded) = RecordedCall::if_tracking() else { return make() };
@@ -187,6 +239,10 @@ fn create(call: &NcclCall, operation: Operation, meaning: &Meaning, make: impl F
     // NCCL has the driver, and the buffers that follow are likely in a GPU's memory.
     look_for_driver();
     record(&recorded, |recorder| {
+        if process::is_without_mpi() && NOTED.fetch_add(1, Ordering::Relaxed) < MOST_NOTED {
+            // MPI's end, at which this is done else, does not come.
+            devices::note(recorder.world);
+        }
         if let Some(parent) = on {
             recorder.count_time(parent, operation, ticks);
         }

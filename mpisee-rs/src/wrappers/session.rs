@@ -10,6 +10,7 @@
 
 use super::creation::created;
 use super::lifecycle::start_without_world;
+use crate::finalize;
 use crate::generated::pmpi;
 use crate::mpi::abi::{Comm, Group, Raw, Session, constant};
 use crate::mpi::argument::{HandlePtr, Text};
@@ -30,6 +31,7 @@ static STARTING: Mutex<()> = Mutex::new(());
 /// # Safety
 /// The arguments are those of the application's call; so for every function here.
 pub unsafe fn session_init(session: HandlePtr<Session>, make: impl FnOnce() -> c_int) -> c_int {
+    finalize::end_without_mpi();
     let code = make();
     if code == constant::SUCCESS {
         process::session_began();

@@ -39,7 +39,7 @@ fn profile_of_sums() -> Written {
 fn sums_over_ranks_are_told_by_how_far_the_owner_is() {
     let sums = profile_of_sums();
     // A blank at the begin of a text in lines is none.
-    sums.run(&["gpu", "app.mpisee"]).prints(
+    sums.run(&["gpu", "app.mpisee", "--by", "rank"]).prints(
         "\x20\
  OWNER AT  ACCESSES  LOADED    STORED  ATOMIC  % of bytes  ERROR  MPI SENT  MPI RECEIVED
        +1       640     0 B  5.00 KiB     0 B        81.8      0     711 B           0 B
@@ -107,6 +107,6 @@ fn views_that_sums_lack_are_refused_in_a_sentence() {
             .fails_with(&["has sums over ranks", "MPISEE_FOLD=8"]);
     }
     std::fs::remove_file(sums.directory.join("gpu-totals.csv")).unwrap();
-    sums.run(&["gpu", "app.mpisee"])
+    sums.run(&["gpu", "app.mpisee", "--by", "rank"])
         .prints("The profile has no accesses of GPU kernels; `mpisee --gpu` counts them.\n");
 }

@@ -24,6 +24,8 @@ pub struct Facts<'a> {
     pub calls_launcher: Option<&'a str>,
     /// The MPI whose launcher started us.
     pub hint: Option<&'a Hint>,
+    /// True if calls of NCCL are counted, with which a program need not have any MPI.
+    pub counts_nccl: bool,
 }
 
 /// Why a program runs without being profiled.
@@ -101,8 +103,11 @@ fn fitting<'a>(facts: &Facts<'a>) -> Result<&'a Flavour, Reason> {
     }
     match (facts.hint, facts.installed) {
         (Some(hint), installed) => of_launcher(installed, hint)
+            .or_else(|| installed.first().filter(|_| facts.counts_nccl))
             .ok_or(Reason::NoFlavourOf { variable: hint.variable, family: hint.family }),
         (None, [only]) => Ok(only),
+        // A program of NCCL need not have any MPI, and without one all are alike.
+        (None, [first, ..]) if facts.counts_nccl && facts.calls_launcher.is_none() => Ok(first),
         (None, _) => Err(match facts.calls_launcher {
             Some(launcher) => Reason::CallsLauncher { launcher: launcher.to_owned() },
             None => Reason::Undecided { why: undecided(facts.kind) },

@@ -44,6 +44,7 @@ fn chosen(installed: &[Flavour], kind: &ProgramKind, hint: Option<Hint>) -> Resu
         launcher: false,
         calls_launcher: None,
         hint: hint.as_ref(),
+        counts_nccl: false,
     };
     choose(&facts).unwrap().map(|flavour| flavour.name.clone())
 }
@@ -185,6 +186,7 @@ fn the_users_choice_overrides_all_but_the_impossible() {
             launcher: false,
             calls_launcher: None,
             hint: None,
+            counts_nccl: false,
         };
         choose(&facts).map(|choice| choice.map(|flavour| flavour.name.clone()))
     };
@@ -206,9 +208,31 @@ fn a_launcher_is_profiled_only_on_demand() {
         launcher: true,
         calls_launcher: None,
         hint: None,
+        counts_nccl: true,
     };
     assert_eq!(choose(&facts(None)).unwrap(), Err(Reason::Launcher));
     assert_eq!(choose(&facts(Some("mpich-4.0"))).unwrap(), Ok(&installed[1]));
+}
+
+#[test]
+fn a_program_of_nccl_needs_no_mpi() {
+    let (installed, of_nccl) = (installed(), linked_with(&[("libnccl.so.2", "/nowhere/libnccl.so.2")]));
+    let facts = |kind, calls_launcher| Facts {
+        installed: &installed,
+        wanted: None,
+        kind,
+        privileged: false,
+        launcher: false,
+        calls_launcher,
+        hint: None,
+        counts_nccl: true,
+    };
+    assert_eq!(choose(&facts(&of_nccl, None)).unwrap(), Ok(&installed[0]));
+    assert_eq!(choose(&facts(&ProgramKind::Script, None)).unwrap(), Ok(&installed[0]));
+    let calls = choose(&facts(&ProgramKind::Script, Some("mpirun"))).unwrap();
+    assert_eq!(calls, Err(Reason::CallsLauncher { launcher: "mpirun".to_owned() }));
+    let mpi = linked_with(&[("libmpi.so.40", "/nowhere/o5/libmpi.so.40.40.8")]);
+    assert_eq!(choose(&facts(&mpi, None)).unwrap(), Ok(&installed[4]));
 }
 
 #[test]

@@ -98,6 +98,9 @@ static void two_devices(void) {
     for (int i = 0; i < 2; i++) {
         NCCL(ncclBroadcast(from, to, 59, ncclInt8, 0, comms[i], NULL));
     }
+    /* From the first device of each process to the second one of the next. */
+    NCCL(ncclSend(from, 67, ncclInt8, (2 * rank + 3) % (2 * size), comms[0], NULL));
+    NCCL(ncclRecv(to, 67, ncclInt8, (2 * rank + 2 * size - 2) % (2 * size), comms[1], NULL));
     NCCL(ncclGroupEnd());
     NCCL(ncclCommFinalize(comms[0]));
     NCCL(ncclCommDestroy(comms[0]));
@@ -133,7 +136,7 @@ int main(int argc, char **argv) {
     not_made();
     NCCL(ncclCommDestroy(NULL));
     NCCL(ncclCommDestroy(all));
-    int made = 3 + 6 + 8 + 1 + 2 + 1 + (rank != 3) + (rank > 0) + 3 + 2;
+    int made = 3 + 6 + 8 + 1 + 2 + 1 + (rank != 3) + (rank > 0) + 3 + 2 + 2;
     EXPECT(pretended_calls() == made + 1);
     MPI_Finalize();
     return 0;

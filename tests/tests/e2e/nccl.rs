@@ -1,8 +1,11 @@
 //! Communicators of NCCL beside those of MPI, by a library that is pretended: it makes communicators and moves nothing.
 
+mod without_mpi;
+
 use crate::buffers::driver;
 use crate::exact::assert_all_seen;
-use mpisee_profile::rows::Memory;
+use mpisee_profile::Profile;
+use mpisee_profile::rows::{Memory, NcclPeerRow};
 use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi, root, through};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -119,6 +122,8 @@ fn expected() -> Sums {
         ("ncclCommInitRankScalable", 8, 0),
         ("ncclGroupEnd", 8, 0),
         ("ncclBroadcast", 8, 7 * 59),
+        ("ncclSend", 4, 4 * 67),
+        ("ncclRecv", 4, 4 * 67),
         ("ncclCommFinalize", 4, 0),
         ("ncclCommDestroy", 8, 0),
     ];
@@ -168,12 +173,54 @@ fn the_memory_of_the_first_call_after_a_communicator_was_made_is_known() {
     });
 }
 
+/// Each process, its rank in the communicator and a peer's there, and what it sent to that one and received from it.
+type Ends = (u32, [u32; 2], [u64; 4]);
+
+/// All messages of a run.
+fn ends(finished: &Finished) -> Vec<Ends> {
+    let profile = Profile::open(finished.directory()).expect("it was written");
+    let rows = profile.rows_if_any::<NcclPeerRow>().expect("nccl-peers.csv can be read");
+    let rows = rows.map(|row| row.expect("a row"));
+    let ends = rows.map(|row| {
+        let counts = [row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes];
+        (row.rank, [row.rank_in_comm, row.peer_in_comm], counts)
+    });
+    let mut ends: Vec<Ends> = ends.collect();
+    ends.sort_unstable();
+    ends
+}
+
+/// A message of 37 bytes to the right; and where each process has two ranks, one of 67 from its first to the second of the next.
+fn ring() -> Vec<Ends> {
+    let of_rank = |rank: u32| {
+        let (left, right) = ((rank + 3) % 4, (rank + 1) % 4);
+        [
+            (rank, [rank, right], [1, 37, 0, 0]),
+            (rank, [rank, left], [0, 0, 1, 37]),
+            (rank, [2 * rank, 2 * right + 1], [1, 67, 0, 0]),
+            (rank, [2 * rank + 1, 2 * left], [0, 0, 1, 67]),
+        ]
+    };
+    let mut ends: Vec<Ends> = (0..4).flat_map(of_rank).collect();
+    ends.sort_unstable();
+    ends
+}
+
+#[test]
+fn messages_are_counted_between_ranks_of_their_communicator() {
+    on_each_mpi(|mpi| {
+        let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4));
+        assert_eq!(ends(&finished), ring(), "{}", mpi.name);
+    });
+}
+
 #[test]
 fn the_same_through_a_tree_of_ranks() {
     on_each_mpi(|mpi| {
         let run = Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4);
         let finished = checked(run.options(&["--collect", "tree"]));
         assert_eq!(sums(finished.tables()), expected(), "{}", mpi.name);
+        assert_eq!(ends(&finished), ring(), "{}", mpi.name);
     });
 }
 

@@ -76,9 +76,27 @@ pub struct Predefined {
     pub errors_return: Errhandler,
 }
 
+impl Predefined {
+    /// Stand-ins in a process without MPI, whose recording ends when one is initialised. Those of the communicators are keys.
+    pub fn without_mpi() -> Self {
+        Predefined {
+            world: from_bits(1),
+            itself: from_bits(2),
+            comm_null: from_bits(0),
+            datatype_null: from_bits(0),
+            request_null: from_bits(0),
+            byte: from_bits(0),
+            int: from_bits(0),
+            max: from_bits(0),
+            no_op: from_bits(0),
+            errors_return: from_bits(0),
+        }
+    }
+}
+
 // SAFETY: handles are names of objects of the MPI library; they are never dereferenced here.
 unsafe impl Send for Predefined {}
-// SAFETY: as above.
+// SAFETY: the handles are only copied, and nothing changes them.
 unsafe impl Sync for Predefined {}
 
 /// A status of the application's.

@@ -34,11 +34,11 @@ EXAMPLES:
 /// names: names of communicators are unique, a name begins with its parent's, the parent exists, and
 /// the size is the number of members; every name stands for the same members on all of them, as
 /// run.json says.
-/// rows: communicators and ranks of calls.csv, peers.csv and outside.csv are in comms.csv and its
+/// rows: communicators and ranks of calls.csv, peers.csv, outside.csv and nccl-peers.csv are in comms.csv and its
 /// members; ranks of gpu.csv are those of the run, and its bytes those of the accesses; sites.csv has
 /// every call site of calls.csv, stacks.csv every call path of paths.csv with its sites, and paths have
 /// no more calls and time than their first site.
-/// traffic: on every communicator, what a rank sent to another is what the other received from it.
+/// traffic: on every communicator, what a rank sent to another is what the other received from it; on those of NCCL ranks are theirs.
 /// time: mpi_s of a rank is the sum of its rows in calls.csv, and not more than wall_s (the latter
 /// unless the thread level is multiple, where calls of threads overlap).
 ///

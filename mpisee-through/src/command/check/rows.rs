@@ -6,7 +6,7 @@ use super::{explanation, gpu, names, ranks, times, traffic};
 use crate::load;
 use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow};
+use mpisee_profile::rows::{CallRow, CommRow, NcclPeerRow, OutsideRow, PeerRow, RankRow};
 use mpisee_profile::run::Lacking;
 use std::collections::HashSet;
 
@@ -67,6 +67,11 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         members.row("peers.csv", &row.comm, row.rank, findings);
         members.row("peers.csv", &row.comm, row.peer, findings);
         traffic.row(&row);
+    }
+    for row in profile.rows_if_any::<NcclPeerRow>()? {
+        let row = row?;
+        members.row("nccl-peers.csv", &row.comm, row.rank, findings);
+        traffic.nccl_row(row);
     }
     traffic.finish(explanation::of_traffic(run), findings);
     // What went to another world was received there; its own profile tells.

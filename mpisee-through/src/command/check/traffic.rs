@@ -2,7 +2,7 @@
 
 use super::findings::{Check, Findings};
 use crate::units::{count, natural_order};
-use mpisee_profile::rows::PeerRow;
+use mpisee_profile::rows::{NcclPeerRow, PeerRow};
 use std::collections::HashMap;
 
 /// Sent minus received. Sums of 64-bit numbers over any number of rows fit into 128 bits.
@@ -66,6 +66,19 @@ impl TrafficCheck {
         totals.received.bytes += received.bytes;
         self.add((comm, row.rank, row.peer), sent.messages, sent.bytes);
         self.add((comm, row.peer, row.rank), -received.messages, -received.bytes);
+    }
+
+    /// Adds a row of NCCL's messages, by the ranks in their communicator.
+    pub fn nccl_row(&mut self, row: NcclPeerRow) {
+        self.row(&PeerRow {
+            comm: row.comm,
+            rank: row.rank_in_comm,
+            peer: row.peer_in_comm,
+            sent_messages: row.sent_messages,
+            sent_bytes: row.sent_bytes,
+            received_messages: row.received_messages,
+            received_bytes: row.received_bytes,
+        });
     }
 
     fn number(&mut self, comm: &str) -> u32 {

@@ -44,22 +44,22 @@ pub fn about(name: &str, sum: &Sum, is_sampled: bool) -> String {
 
 /// The rows of a table as bars, and with `--detail` what is in each of them.
 pub fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
-    let found = Sums::of(&chosen.rows, |row| sums::key(args.by, row)).sorted(args.of);
-    let mpi = if args.of == Of::Bytes { Mpi::beside(view.profile(), chosen, args.by)? } else { None };
+    let found = Sums::of(&chosen.rows, |row| sums::key(args.by(), row)).sorted(args.of);
+    let mpi = if args.of == Of::Bytes { Mpi::beside(view.profile(), chosen, args.by())? } else { None };
     let drawing = Drawing { chosen, args, mpi };
     let most = args.shown.in_picture(if args.detail { SHOWN.1 } else { SHOWN.0 }, MOST_SHOWN);
-    let mut lists = vec![drawing.list("", args.by, args.by, &found, most)];
+    let mut lists = vec![drawing.list("", args.by(), args.by(), &found, most)];
     let mut left_out = 0;
     let shown = found[..most.min(found.len())].iter().map(|(key, _)| key);
-    let mains = if args.detail { detail::mains(args.by, shown) } else { Vec::new() };
+    let mains = if args.detail { detail::mains(args.by(), shown) } else { Vec::new() };
     for main in &mains {
         if lists.iter().map(|list| list.bars.len()).sum::<usize>() > MOST_BARS {
             left_out += 1;
             continue;
         }
-        for part in detail::parts(chosen, args.by) {
-            let sums = detail::sums_of(chosen, args.by, main, part).sorted(args.of);
-            lists.push(drawing.list(&drawing.name_of_main(main), args.by, part, &sums, most));
+        for part in detail::parts(chosen, args.by()) {
+            let sums = detail::sums_of(chosen, args.by(), main, part).sorted(args.of);
+            lists.push(drawing.list(&drawing.name_of_main(main), args.by(), part, &sums, most));
         }
     }
     let mut notes = sheet::caveats(view.profile());
@@ -68,7 +68,7 @@ pub fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Pi
         notes.push(format!("There is no room for what is in {left_out} more; --top N draws fewer of each."));
     }
     let what = what(args.of);
-    let title = format!("{}: {what}, by {}", view.program(), noun(args.by, chosen.ends, 1));
+    let title = format!("{}: {what}, by {}", view.program(), noun(args.by(), chosen.ends, 1));
     Ok(picture::bars(&title, kinds(args.of), &lists, &notes))
 }
 
@@ -166,7 +166,7 @@ impl Drawing<'_> {
     }
 
     fn name_of_main(&self, main: &[Label]) -> String {
-        let by = self.args.by;
+        let by = self.args.by();
         match (by, main) {
             (By::Rank | By::Object, [Label::Number(rank)]) => format!("rank {rank}"),
             (By::Device, [Label::Text(device)]) if self.chosen.ends == Ends::Pairs => device.clone(),

@@ -40,6 +40,13 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// Returns whether anything is left out.
+    pub fn is_on(&self) -> bool {
+        let patterns =
+            [&self.kernel, &self.line, &self.launch, &self.object, &self.device, &self.peer_device];
+        self.ranks.is_some() || patterns.iter().any(|pattern| pattern.is_some())
+    }
+
     /// Returns whether objects have to be resolved to their calls before rows are chosen.
     pub fn needs_objects(&self) -> bool {
         self.object.is_some()

@@ -48,13 +48,14 @@ impl Sum {
 type Sums = BTreeMap<Vec<String>, Sum>;
 
 /// The rows of a profile that are chosen.
-struct Rows {
-    copies: Vec<CopyRow>,
-    staged: Vec<StagedRow>,
+pub struct Rows {
+    pub copies: Vec<CopyRow>,
+    pub staged: Vec<StagedRow>,
 }
 
 impl Rows {
-    fn of(profile: &Profile, args: &GpuArgs) -> Result<Rows> {
+    /// The rows that the filters take.
+    pub fn of(profile: &Profile, args: &GpuArgs) -> Result<Rows> {
         let takes = |row: &CopyRow| args.choice.takes_line(row.rank, &row.device, "", ["", &row.line]);
         let mut copies = Vec::new();
         for row in profile.rows_if_any::<CopyRow>()? {
@@ -75,7 +76,7 @@ pub fn answer(view: &ProfileView, args: &GpuArgs, is_of_messages: bool) -> Resul
         bail!("copies of the host have no picture and no source; --by copy and --by staging are tables");
     }
     let rows = Rows::of(view.profile(), args)?;
-    let (mut copies, mut staged) = (copies(&rows, args), staged(&rows, args));
+    let (mut copies, mut staged) = (by_end(&rows, args), by_comm(&rows, args));
     let sentences = sentences(&rows.staged);
     let mut answer = if is_of_messages {
         let closing = args.shown.cut(&args.output, &mut staged.rows, NOTHING_STAGED);
@@ -127,7 +128,8 @@ fn direction(direction: End) -> &'static str {
 const COUNTED: [Head; 3] =
     [sheet::number("calls", "CALLS"), sheet::number("bytes", "BYTES"), sheet::number("time_s", "TIME")];
 
-fn copies(rows: &Rows, args: &GpuArgs) -> Sheet {
+/// Copies and launches, by the memory of both ends.
+pub fn by_end(rows: &Rows, args: &GpuArgs) -> Sheet {
     let heads = vec![
         sheet::fixed("from", "FROM"),
         sheet::fixed("to", "TO"),
@@ -145,7 +147,8 @@ fn copies(rows: &Rows, args: &GpuArgs) -> Sheet {
     sheet("copies", heads, sums, args.of)
 }
 
-fn staged(rows: &Rows, args: &GpuArgs) -> Sheet {
+/// Copies for messages, by communicator.
+pub fn by_comm(rows: &Rows, args: &GpuArgs) -> Sheet {
     let heads = vec![
         sheet::fixed("comm", "COMM"),
         sheet::fixed("direction", "MESSAGES"),
@@ -218,7 +221,7 @@ fn details(rows: &Rows, args: &GpuArgs, is_of_messages: bool) -> Vec<Sheet> {
 }
 
 /// The communicators with most staged bytes, a sentence each.
-fn sentences(staged: &[StagedRow]) -> String {
+pub fn sentences(staged: &[StagedRow]) -> String {
     let mut sums: BTreeMap<&str, (Sum, bool)> = BTreeMap::new();
     for row in staged {
         let (sum, has_streams) = sums.entry(&row.comm).or_default();

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 
 /// One table for each of what a row may be divided by; shares are of the row.
 pub fn sheets<'k>(chosen: &Chosen, args: &GpuArgs, shown: impl Iterator<Item = &'k Key>) -> Vec<Sheet> {
-    let mains = mains(args.by, shown);
-    parts(chosen, args.by).map(|part| sheet(chosen, args, &mains, part)).collect()
+    let mains = mains(args.by(), shown);
+    parts(chosen, args.by()).map(|part| sheet(chosen, args, &mains, part)).collect()
 }
 
 /// The rows in detail: the parts of keys that say what a row is of.
@@ -56,23 +56,23 @@ fn sheet(chosen: &Chosen, args: &GpuArgs, mains: &[Key], part: By) -> Sheet {
         _ => "devices",
     };
     let most = args.shown.limit(&args.output);
-    let of_part = if knows_kernel(args.by, part) { 1 } else { 2 };
+    let of_part = if knows_kernel(args.by(), part) { 1 } else { 2 };
     let mut rows = Vec::new();
     for main in mains {
-        let sums = sums_of(chosen, args.by, main, part);
+        let sums = sums_of(chosen, args.by(), main, part);
         let all = sums.all(args.of);
         for (key, sum) in sums.sorted(args.of).into_iter().take(most) {
-            let mut row = sums::key_cells(args.by, &padded(main, args.by, chosen.ends), &chosen.kernels);
+            let mut row = sums::key_cells(args.by(), &padded(main, args.by(), chosen.ends), &chosen.kernels);
             row.truncate(main.len());
             row.extend(sums::key_cells(part, &key, &chosen.kernels).into_iter().take(of_part));
             row.extend(sum.cells(args.of, all, chosen.is_sampled));
             rows.push(row);
         }
     }
-    let mut heads = sums::key_heads(args.by, chosen.ends);
-    heads.truncate(columns(args.by));
+    let mut heads = sums::key_heads(args.by(), chosen.ends);
+    heads.truncate(columns(args.by()));
     heads.extend(sums::key_heads(part, chosen.ends).into_iter().take(of_part));
-    heads.extend(sums::heads(share_heading(args.by), chosen.is_sampled));
+    heads.extend(sums::heads(share_heading(args.by()), chosen.is_sampled));
     Sheet { name, heads, rows }
 }
 

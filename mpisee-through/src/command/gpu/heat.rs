@@ -35,7 +35,7 @@ impl Flow {
 pub fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
     let mut flows: BTreeMap<(Label, Label), Flow> = BTreeMap::new();
     for row in &chosen.rows {
-        let Some((kernels, memory)) = ends(args.by, row) else { continue };
+        let Some((kernels, memory)) = ends(args.by(), row) else { continue };
         let (from, to, pulls) = match row.access {
             Access::Load => (memory, kernels, true),
             Access::Store | Access::Atomic => (kernels, memory, false),
@@ -49,14 +49,14 @@ pub fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Pi
     let most = if args.graph { MOST_NODES } else { MOST_FIELDS };
     let axes = FieldAxes::of(flows.keys().flat_map(|(from, to)| [from, to]), most);
     let mut panels = vec![kernels_panel(&flows, &axes, args)];
-    if let (Of::Bytes, Some(mpi)) = (args.of, Mpi::beside(view.profile(), chosen, args.by)?) {
-        panels.push(mpi_panel(&mpi, &axes, args.by));
+    if let (Of::Bytes, Some(mpi)) = (args.of, Mpi::beside(view.profile(), chosen, args.by())?) {
+        panels.push(mpi_panel(&mpi, &axes, args.by()));
     }
     let (what, unit) = match args.of {
         Of::Bytes => ("bytes that moved", "bytes"),
         Of::Accesses => ("accesses of GPU kernels that moved data", "accesses"),
     };
-    let title = format!("{}: {what} between {}", view.program(), plural(args.by));
+    let title = format!("{}: {what} between {}", view.program(), plural(args.by()));
     let draw = if args.graph { graph } else { drawn };
     Ok(draw(&title, &panels, unit))
 }

@@ -1,4 +1,5 @@
-//! `gpu`: accesses of GPU kernels to memory on other devices, in other ranks and on the host.
+//! `gpu`: all that a profile has of GPUs on a page; and accesses of GPU kernels to memory on other devices, in other ranks and on the
+//! host, in several views.
 
 mod address;
 mod annotate;
@@ -9,8 +10,10 @@ mod detail;
 mod heat;
 mod label;
 mod mpi;
+mod page;
 mod rows;
 mod sums;
+mod ways;
 
 use super::Outcome;
 use crate::debug_info::{SearchDirs, Symbols};
@@ -34,7 +37,8 @@ use sums::{Key, Sum, Sums};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through gpu app.mpisee                         between ranks, beside what MPI sent
+  mpisee-through gpu app.mpisee                         all of it on a page
+  mpisee-through gpu app.mpisee --by rank               kernels' traffic between ranks, beside what MPI sent
   mpisee-through gpu app.mpisee --image traffic.svg     the same as heat maps, .svg or .png
   mpisee-through gpu app.mpisee --by device --detail    what each device does, and in which lines
   mpisee-through gpu app.mpisee --by object             what is accessed, by where it was allocated
@@ -48,13 +52,16 @@ EXAMPLES:
   mpisee-through gpu app.mpisee --by launch             which lines of Python launched the kernels
   mpisee-through gpu app.mpisee --by kernel --ranks 3 --format csv";
 
-/// Accesses of GPU kernels to other devices, other ranks and the host; experimental.
+/// GPUs: what moved between them and how, buffers, copies, NCCL, and accesses of kernels.
 ///
-/// Experimental: neither the counting nor these views have run with a GPU yet.
+/// Without options it is a page. Its first table has all ways that data took between two GPUs, or a GPU and the host: messages of
+/// MPI and of NCCL (ncclSend) between the ranks that use them, whatever memory these were in; copies of `mpisee --gpu-copies`; and
+/// what kernels of `mpisee --gpu` loaded and stored. The same data may be in several columns. Collectives of NCCL are not in it, but
+/// by communicator below.
 ///
-/// Loads, stores and atomics of kernels, as `mpisee --gpu` counts them; copies that the host asks for are not among
-/// them, but those of `mpisee --gpu-copies` in --by copy and --by staging. LOADED is what the rank's kernels read there, STORED what they wrote, ATOMIC what atomics and reductions
-/// changed, in bytes. An error, where the run was sampled, is the standard error of all accesses.
+/// With --by and other options it is the accesses of kernels: loads, stores and atomics. LOADED is what the rank's kernels read
+/// there, STORED what they wrote, ATOMIC what atomics and reductions changed, in bytes. An error, where the run was sampled, is the
+/// standard error of all accesses. With NVBit, on several GPUs and with NVLink this has not run yet.
 ///
 /// An object has the name that the program gave it, else the calls that allocated it, from the debug information of the
 /// program if its files have not changed since the run.
@@ -67,9 +74,9 @@ pub struct GpuArgs {
     /// The NAME.mpisee directory that the run left
     profile: PathBuf,
 
-    /// Kind of row
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = By::Rank)]
-    by: By,
+    /// Kind of row (default: the page; rank with a filter or a picture)
+    #[arg(long, value_name = "WHAT", value_enum)]
+    by: Option<By>,
 
     /// Quantity for shares, the order of rows and shades
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Of::Bytes)]
@@ -114,6 +121,19 @@ pub struct GpuArgs {
 
     #[command(flatten)]
     output: OutputArgs,
+}
+
+impl GpuArgs {
+    fn by(&self) -> By {
+        self.by.unwrap_or(By::Rank)
+    }
+
+    /// Returns whether nothing says which view is wanted.
+    fn is_page(&self) -> bool {
+        let has_view = self.by.is_some() || self.detail || self.annotate || self.image.is_some();
+        let has_option = self.fold.is_some() || self.records.is_some() || self.of != Of::Bytes;
+        !has_view && !has_option && !self.choice.is_on()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -172,14 +192,14 @@ struct Chosen {
 impl Chosen {
     fn of(view: &ProfileView, args: &GpuArgs) -> Result<Self> {
         let mut symbols = Symbols::of(view.profile(), SearchDirs(args.source.clone()))?;
-        let needs_objects = args.detail || args.by == By::Object || args.choice.needs_objects();
+        let needs_objects = args.detail || args.by() == By::Object || args.choice.needs_objects();
         let mut devices: HashMap<u32, Option<String>> = HashMap::new();
-        let mut tell = |rank, device: &str| {
+        let mut add = |rank, device: &str| {
             let known = devices.entry(rank).or_insert_with(|| Some(device.to_owned()));
             known.take_if(|known| known != device);
         };
         for row in view.processes().ranks() {
-            row.gpus().for_each(|device| tell(row.rank, device));
+            row.gpus().for_each(|device| add(row.rank, device));
         }
         let (mut chosen, mut objects) = (Vec::new(), BTreeSet::new());
         let (all, ends) = rows::rows(view)?;
@@ -187,7 +207,7 @@ impl Chosen {
         let all_ranks: RankSet = all.iter().filter_map(|row| Some(row.rank.as_ref()?.0)).collect();
         for mut row in all {
             if let Some((rank, device)) = &row.rank {
-                tell(*rank, device);
+                add(*rank, device);
             }
             if !args.choice.takes(&row) {
                 continue;
@@ -217,14 +237,17 @@ impl Chosen {
 /// Runs the command.
 pub fn run(args: &GpuArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    if args.by == By::Address {
+    if args.is_page() {
+        return page::answer(&view, args)?.write(&args.output);
+    }
+    if args.by() == By::Address {
         return by_address(&view, args);
     }
     if args.fold.is_some() {
         bail!("--fold is for --by address");
     }
-    if matches!(args.by, By::Copy | By::Staging) {
-        return copies::answer(&view, args, args.by == By::Staging)?.write(&args.output);
+    if matches!(args.by(), By::Copy | By::Staging) {
+        return copies::answer(&view, args, args.by() == By::Staging)?.write(&args.output);
     }
     if args.choice.names_ranks() {
         view.ranks("which ranks and devices access what")?;
@@ -243,7 +266,7 @@ pub fn run(args: &GpuArgs) -> Result<Outcome> {
 
 /// Pairs as a heat map or a graph, the source with its lines' shares, and all else as bars.
 fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
-    let is_of_pairs = matches!(args.by, By::Rank | By::Device);
+    let is_of_pairs = matches!(args.by(), By::Rank | By::Device);
     if args.graph {
         if !is_of_pairs {
             bail!("--graph draws pairs, --by rank or --by device");
@@ -289,12 +312,12 @@ fn other_numbers(profile: &Profile) -> Result<Option<String>> {
 const NOTHING: &str = "The profile has no accesses of GPU kernels; `mpisee --gpu` counts them.";
 
 fn table(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
-    let sums = Sums::of(&chosen.rows, |row| sums::key(args.by, row));
+    let sums = Sums::of(&chosen.rows, |row| sums::key(args.by(), row));
     let found = sums.sorted(args.of);
-    let mpi = Mpi::beside(view.profile(), chosen, args.by)?;
+    let mpi = Mpi::beside(view.profile(), chosen, args.by())?;
     let all = sums.all(args.of);
     let row = |(key, sum): &(Key, Sum)| {
-        let mut row = sums::key_cells(args.by, key, &chosen.kernels);
+        let mut row = sums::key_cells(args.by(), key, &chosen.kernels);
         row.extend(sum.cells(args.of, all, chosen.is_sampled));
         row.extend(mpi.as_ref().map(|mpi| mpi.cells(key)).into_iter().flatten());
         row
@@ -313,7 +336,7 @@ fn table(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> 
 }
 
 fn heads(args: &GpuArgs, chosen: &Chosen, beside_mpi: bool) -> Vec<Head> {
-    let mut heads = sums::key_heads(args.by, chosen.ends);
+    let mut heads = sums::key_heads(args.by(), chosen.ends);
     heads.extend(sums::heads(args.of.heading(), chosen.is_sampled));
     if beside_mpi {
         heads.extend([

@@ -134,6 +134,7 @@ pub fn run(args: &RunsArgs) -> Result<Outcome> {
     let mut answer = Answer {
         lead: String::new(),
         sheets,
+        titles: &[],
         values: Vec::new(),
         closing: String::new(),
         caveats,

@@ -8,7 +8,7 @@ use crate::units::{count, time, to_nine_decimals};
 use crate::view::ProfileView;
 use mpisee_profile::RunInfo;
 use mpisee_profile::rows::RankRow;
-use mpisee_profile::run::{EndedIn, Imported, SwitchInfo};
+use mpisee_profile::run::{EndedIn, Imported, SwitchInfo, WITHOUT_MPI};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZero;
@@ -204,8 +204,12 @@ impl<'a> RunSummary<'a> {
 
     /// The time that the profiler adds before and after the wall time.
     fn longer(&self) -> Option<String> {
-        let init = (self.profiler_init_s > 0.0).then(|| format!("MPI_Init {}", time(self.profiler_init_s)));
-        let finalize = self.profiler_finalize_s.map(|longer_s| format!("MPI_Finalize {}", time(longer_s)));
+        let [begin, end] = match self.mpi_library {
+            WITHOUT_MPI => ["the first communicator", "the exit"],
+            _ => ["MPI_Init", "MPI_Finalize"],
+        };
+        let init = (self.profiler_init_s > 0.0).then(|| format!("{begin} {}", time(self.profiler_init_s)));
+        let finalize = self.profiler_finalize_s.map(|longer_s| format!("{end} {}", time(longer_s)));
         let parts: Vec<String> = init.into_iter().chain(finalize).collect();
         (!parts.is_empty()).then(|| parts.join(", ") + " longer")
     }

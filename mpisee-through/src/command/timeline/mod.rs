@@ -95,6 +95,7 @@ fn answer(line: &TimeLine, bins: &Bins, phases: &[Phase], first: Table) -> Answe
     Answer {
         lead: String::new(),
         sheets,
+        titles: &[],
         values: vec![
             ("command", Value::Text(line.job.command.join(" "))),
             ("ranks", Value::Count(line.ranks().into())),

@@ -1,0 +1,249 @@
+//! `gpu` without options: all that a profile has of GPUs on one page.
+
+use super::{Chosen, GpuArgs, copies, heat, table, ways};
+use crate::filter::{CallFilter, CommFilter};
+use crate::group::By;
+use crate::load;
+use crate::output::Format;
+use crate::sheet::{self, Answer, Head, Sheet, Value};
+use crate::units::left_out;
+use crate::view::ProfileView;
+use anyhow::Result;
+use mpisee_profile::glob::Glob;
+use mpisee_profile::rows::{CommRow, DeviceLinkRow, DeviceRow};
+use mpisee_profile::run::WITHOUT_MPI;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use ways::Ways;
+
+/// The heading of each sheet, in their order.
+const TITLES: [&str; 8] = [
+    "Data from and to GPUs, by who moved them",
+    "GPUs",
+    "Between GPUs, and from GPUs to network adapters",
+    "Buffers of calls, by the memory they are in",
+    "Copies and launches of the host",
+    "Copies for messages",
+    "Communicators of NCCL",
+    "Accesses of kernels",
+];
+
+/// The message where the profile has nothing of GPUs.
+const NOTHING: &str = "The profile has nothing of GPUs. A run says which GPUs its ranks use, and the memory of MPI's buffers, where the \
+    program uses CUDA; `mpisee --gpu-copies` counts copies and launches, `mpisee --gpu` the accesses of kernels.\n";
+
+/// The page. Of sums over ranks it has what they have.
+pub fn answer(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
+    let chosen = Chosen::of(view, args)?;
+    let devices: Vec<DeviceRow> = load::if_any(view.profile())?;
+    let links: Vec<DeviceLinkRow> = load::if_any(view.profile())?;
+    let of_host = copies::Rows::of(view.profile(), args)?;
+    let mut notes: Vec<String> = chosen.problems.iter().cloned().collect();
+    let names = DeviceNames::of(args, &chosen, &devices, &of_host);
+    let ways = match view.ranks("whose data moved") {
+        Ok(_) => Ways::of(view.profile(), &chosen, &of_host.copies)?,
+        Err(_) => Ways::default(),
+    };
+    notes.extend(ways.note());
+    let accessed = table(view, &chosen, args)?;
+    let mut sheets = vec![
+        ways.sheet(|end| names.get(end)),
+        device_sheet(&devices, &names),
+        link_sheet(&links, &names),
+        buffer_sheet(view)?,
+        copies::by_end(&of_host, args),
+        copies::by_comm(&of_host, args),
+        nccl_sheet(view)?,
+    ];
+    let most = args.shown.limit(&args.output);
+    let is_table = args.output.format() == Format::Table;
+    for sheet in &mut sheets {
+        if is_table && !sheet.rows.is_empty() {
+            sheet.keep_columns(|_, is_empty| !is_empty);
+        }
+        if sheet.rows.len() > most {
+            let sentence = left_out(sheet.rows.len() - most, "row");
+            notes.push(format!("Of the list '{}' {}", sheet.name, sentence.trim_end()));
+            sheet.rows.truncate(most);
+        }
+    }
+    sheets.extend(accessed.sheets);
+    let mut answer = Answer::of_sheets(view.profile(), sheets, &TITLES);
+    let has_some = answer.sheets.iter().any(|sheet| !sheet.rows.is_empty());
+    answer.closing = match has_some {
+        true => copies::sentences(&of_host.staged),
+        false => NOTHING.to_owned(),
+    };
+    answer.caveats.extend(notes);
+    Ok(answer)
+}
+
+/// The names of GPUs: in tables the first digits of their UUIDs.
+struct DeviceNames(HashMap<String, String>);
+
+impl DeviceNames {
+    fn of(args: &GpuArgs, chosen: &Chosen, devices: &[DeviceRow], of_host: &copies::Rows) -> Self {
+        if args.output.format() != Format::Table {
+            return DeviceNames(HashMap::new());
+        }
+        let of_copies = of_host.copies.iter().flat_map(|row| [&row.from_device, &row.to_device]);
+        let of_kernels =
+            chosen.rows.iter().flat_map(|row| row.rank.iter().map(|(_, it)| it).chain([&row.peer_device]));
+        let all = devices.iter().map(|row| &row.uuid).chain(of_copies).chain(of_kernels);
+        let all = all.chain(chosen.devices.values().flatten()).cloned().collect::<BTreeSet<String>>();
+        let all: Vec<String> = all.into_iter().collect();
+        let short = heat::short_ids(&all);
+        DeviceNames(all.into_iter().zip(short).collect())
+    }
+
+    fn get(&self, device: &str) -> String {
+        self.0.get(device).map_or(device, String::as_str).to_owned()
+    }
+}
+
+fn text(text: &str) -> Value {
+    if text.is_empty() { Value::Nothing } else { Value::from(text) }
+}
+
+fn count(number: Option<u32>) -> Value {
+    number.map_or(Value::Nothing, |number| Value::Count(number.into()))
+}
+
+/// `1` and `0` in words.
+fn yes_or_no(answer: Option<u8>) -> Value {
+    answer.map_or(Value::Nothing, |it| Value::from(if it == 1 { "yes" } else { "no" }))
+}
+
+fn device_sheet(devices: &[DeviceRow], names: &DeviceNames) -> Sheet {
+    let heads = [
+        sheet::fixed("host", "HOST").hidden_at(3),
+        sheet::fixed("gpu", "GPU"),
+        sheet::fixed("model", "MODEL").hidden_at(1),
+        sheet::fixed("pci_address", "PCI").hidden_at(2),
+        sheet::number("numa_node", "NUMA NODE").or_none(),
+        sheet::number("memory_bytes", "MEMORY").hidden_at(0),
+        sheet::number("nvlinks", "NVLINKS").or_none(),
+        sheet::fixed("part_of", "PART OF").or_none(),
+        sheet::fixed("ranks", "RANKS"),
+    ];
+    let row = |row: &DeviceRow| {
+        vec![
+            text(&row.host),
+            Value::Text(names.get(&row.uuid)),
+            text(&row.model),
+            text(&row.pci_address),
+            count(row.numa_node),
+            row.memory_bytes.map_or(Value::Nothing, Value::Bytes),
+            count(row.nvlinks),
+            text(&names.get(&row.part_of)),
+            text(&row.ranks.to_string()),
+        ]
+    };
+    Sheet { name: "devices", heads: heads.to_vec(), rows: devices.iter().map(row).collect() }
+}
+
+fn link_sheet(links: &[DeviceLinkRow], names: &DeviceNames) -> Sheet {
+    let heads = [
+        sheet::fixed("host", "HOST").or_none(),
+        sheet::fixed("device", "GPU"),
+        sheet::fixed("peer", "AND"),
+        sheet::fixed("path", "PCIE"),
+        sheet::number("nvlinks", "NVLINKS"),
+        sheet::fixed("peer_access", "ACCESS"),
+        sheet::fixed("native_atomics", "ATOMICS").or_none(),
+    ];
+    let row = |row: &DeviceLinkRow| {
+        vec![
+            text(&row.host),
+            Value::Text(names.get(&row.device)),
+            Value::Text(names.get(&row.peer)),
+            text(&row.path),
+            count(row.nvlinks),
+            yes_or_no(row.peer_access),
+            yes_or_no(row.native_atomics),
+        ]
+    };
+    Sheet { name: "links", heads: heads.to_vec(), rows: links.iter().map(row).collect() }
+}
+
+const COUNTED: [Head; 3] =
+    [sheet::number("calls", "CALLS"), sheet::number("bytes", "BYTES"), sheet::number("time_s", "TIME")];
+
+/// The operations of NCCL alone.
+fn of_nccl() -> CallFilter {
+    CallFilter::of_calls(CommFilter::default(), &[Glob::new("nccl*")])
+}
+
+/// Calls that moved bytes, by library and memory; nothing where all memory is the host's and there is no NCCL.
+fn buffer_sheet(view: &ProfileView) -> Result<Sheet> {
+    let mut rows = Vec::new();
+    let mut is_of_gpus = false;
+    for (memory, filter) in CallFilter::each_memory() {
+        let groups = view.group(&filter, By { call: true, without_times: true, ..By::default() })?;
+        let mut sums: BTreeMap<&str, (u64, u64, u128)> = BTreeMap::new();
+        for (key, cell) in groups.cells.iter().filter(|(_, cell)| cell.bytes > 0) {
+            let library = if groups.call(key).starts_with("nccl") { "NCCL" } else { "MPI" };
+            let sum = sums.entry(library).or_default();
+            *sum = (
+                sum.0.saturating_add(cell.calls),
+                sum.1.saturating_add(cell.bytes),
+                sum.2.saturating_add(cell.time_ns),
+            );
+        }
+        for (library, (calls, bytes, time_ns)) in sums {
+            is_of_gpus |= memory != "host" || library == "NCCL";
+            let key = [Value::from(library), Value::from(memory)];
+            let sums =
+                [Value::Count(calls), Value::Bytes(bytes), Value::Seconds(crate::group::seconds(time_ns))];
+            rows.push(key.into_iter().chain(sums).collect::<Vec<_>>());
+        }
+    }
+    if !is_of_gpus {
+        rows.clear();
+    }
+    rows.sort_by(|one, other| one[0].in_table().cmp(&other[0].in_table()));
+    let mut heads = vec![sheet::fixed("library", "CALLS OF"), sheet::fixed("memory", "MEMORY")];
+    heads.extend(COUNTED);
+    Ok(Sheet { name: "buffers", heads, rows })
+}
+
+/// Each communicator of NCCL, and the communicator of MPI that has the same processes.
+fn nccl_sheet(view: &ProfileView) -> Result<Sheet> {
+    let by = By { comm: true, without_times: true, ..By::default() };
+    let groups = view.group(&of_nccl(), by)?;
+    let comms = &view.processes().comms;
+    let mut cells: Vec<_> = groups.cells.iter().collect();
+    cells.sort_by_key(|(_, cell)| std::cmp::Reverse(cell.bytes));
+    let is_of_mpi = view.run().mpi.library != WITHOUT_MPI;
+    let row = |(key, cell): &(_, crate::group::Cell)| {
+        let comm = groups.comm(key);
+        let known = comms.get(comm);
+        let same = known.filter(|_| is_of_mpi).and_then(|row| same_of_mpi(row, comms));
+        vec![
+            Value::from(comm),
+            known.map_or(Value::Nothing, |row| Value::Count(row.size.into())),
+            known.map_or(Value::Nothing, |row| text(&row.members.to_string())),
+            same.map_or(Value::Nothing, Value::from),
+            Value::Count(cell.calls),
+            Value::Bytes(cell.bytes),
+            Value::Seconds(cell.time_s()),
+        ]
+    };
+    let mut heads = vec![
+        sheet::fixed("comm", "COMM"),
+        sheet::number("size", "SIZE"),
+        sheet::fixed("ranks", "RANKS"),
+        sheet::fixed("same_as", "SAME AS").or_none(),
+    ];
+    heads.extend(COUNTED);
+    Ok(Sheet { name: "nccl", heads, rows: cells.into_iter().map(row).collect() })
+}
+
+/// The communicator of MPI with the same processes, the one with the shortest name.
+fn same_of_mpi<'c>(of_nccl: &CommRow, comms: &'c HashMap<String, CommRow>) -> Option<&'c str> {
+    let is_same = |row: &&CommRow| {
+        let is_of_mpi = !row.comm.starts_with('N') && !load::is_one_per_process(&row.comm);
+        is_of_mpi && row.members == of_nccl.members && row.members.elided == [0, 0]
+    };
+    let found = comms.values().filter(is_same).min_by_key(|row| (row.comm.len(), &row.comm));
+    found.map(|row| row.comm.as_str())
+}

@@ -1,0 +1,105 @@
+/* nccl_alone [killed|group|after N|mpi LIBRARY]: communicates by a pretended NCCL without MPI, as the rank that the launcher's variables say, or
+ * the program's own. The last rank is killed, or waits before it ends until there are N files called done.*; or each has two devices,
+ * whose communicators are made in a group; or MPI is loaded and initialised after some calls. */
+#include "pretended_nccl.h"
+#include <dlfcn.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NCCL(call) \
+    if ((call) != ncclSuccess) { \
+        fprintf(stderr, "%s failed\n", #call); \
+        return 1; \
+    }
+static char from[4096], to[4096];
+
+static int number(const char *name, int unless_set) {
+    const char *text = getenv(name);
+    return text ? atoi(text) : unless_set;
+}
+
+static void wait_for(const char *files, int count) {
+    for (int found = 0; found < count; usleep(1000)) {
+        glob_t names;
+        found = glob(files, 0, NULL, &names) ? 0 : (int)names.gl_pathc;
+        globfree(&names);
+    }
+}
+
+/* NCCL's ranks wait for each other when a communicator is made. */
+static void meet(int rank, int size) {
+    char name[32];
+    snprintf(name, sizeof name, "made.%d", rank);
+    FILE *file = fopen(name, "w");
+    if (file) {
+        fclose(file);
+    }
+    wait_for("made.*", size);
+}
+
+/* The first calls of NCCL are those of the group. */
+static int two_devices(ncclUniqueId id, int rank, int size) {
+    ncclComm_t comms[2] = {(ncclComm_t)8, (ncclComm_t)8};
+    NCCL(ncclGroupStart());
+    for (int i = 0; i < 2; i++) {
+        NCCL(ncclCommInitRank(&comms[i], 2 * size, id, 2 * rank + i));
+    }
+    NCCL(ncclGroupEnd());
+    meet(rank, size);
+    for (int i = 0; i < 2; i++) {
+        NCCL(ncclAllReduce(from, to, 101, ncclInt8, 0, comms[i], NULL));
+        NCCL(ncclCommDestroy(comms[i]));
+    }
+    return 0;
+}
+
+static int with_mpi(const char *library, ncclComm_t comm) {
+    int (*call)(void *, void *) = NULL;
+    if (!dlopen(library, RTLD_NOW | RTLD_GLOBAL) || !(call = (int (*)(void *, void *))dlsym(RTLD_DEFAULT, "MPI_Init")) ||
+        call(NULL, NULL)) {
+        fprintf(stderr, "%s cannot be initialised\n", library);
+        return 1;
+    }
+    NCCL(ncclAllReduce(from, to, 103, ncclInt8, 0, comm, NULL));
+    int (*end)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "MPI_Finalize");
+    return end ? end() : 1;
+}
+
+int main(int argc, char **argv) {
+    int rank = number("RANK", number("OWN_RANK", 0)), size = number("WORLD_SIZE", number("OWN_SIZE", 1));
+    ncclUniqueId id;
+    memset(&id, 0, sizeof id);
+    strcpy(id.internal, "the same on all ranks");
+    if (argc > 1 && !strcmp(argv[1], "group")) {
+        return two_devices(id, rank, size);
+    }
+    ncclComm_t comm, part;
+    NCCL(ncclCommInitRank(&comm, size, id, rank));
+    meet(rank, size);
+    for (int i = 0; i < 3; i++) {
+        NCCL(ncclAllReduce(from, to, 83, ncclInt8, 0, comm, NULL));
+    }
+    if (argc > 2 && !strcmp(argv[1], "mpi")) {
+        return with_mpi(argv[2], comm);
+    }
+    NCCL(ncclGroupStart());
+    NCCL(ncclSend(from, 89, ncclInt8, (rank + 1) % size, comm, NULL));
+    NCCL(ncclRecv(to, 89, ncclInt8, (rank + size - 1) % size, comm, NULL));
+    NCCL(ncclGroupEnd());
+    pretend_part(rank, size);
+    NCCL(ncclCommSplit(comm, 0, rank, &part, NULL));
+    NCCL(ncclBroadcast(from, to, 97, ncclInt8, 0, part, NULL));
+    NCCL(ncclCommDestroy(part));
+    if (argc > 1 && rank == size - 1) {
+        if (!strcmp(argv[1], "killed")) {
+            raise(SIGKILL);
+        }
+        wait_for("done.*", argc > 2 ? atoi(argv[2]) : 0);
+    }
+    NCCL(ncclCommDestroy(comm));
+    return 0;
+}

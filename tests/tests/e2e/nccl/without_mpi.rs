@@ -1,0 +1,245 @@
+//! Programs of NCCL without MPI: each process is profiled, and the last one to end on the node writes the profile of all.
+
+use super::{Comm, Sums, library, linked, sums};
+use mpisee_profile::Profile;
+use mpisee_profile::rows::NcclPeerRow;
+use mpisee_tests::{Mpi, Tables, dist, on_each_mpi, root, through, within};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// The program, which is linked with NCCL and with no MPI.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let program = library().join("nccl_alone");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-o"]).arg(&program);
+        compiler.arg(root().join("tests/programs/gpu/nccl_alone.c")).args(linked()).arg("-ldl");
+        assert!(compiler.status().expect("cc starts").success());
+        program
+    })
+}
+
+/// Starts processes with a rank each, as torchrun does, and waits for all.
+const STARTED: &str = r#"
+size=$1; shift
+for ((rank = 0; rank < size; rank++)); do
+    RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=$size "$@" &
+done
+wait"#;
+
+/// Variables of launchers, from which these processes are to have none but their own.
+const OF_LAUNCHERS: [&str; 7] =
+    ["RANK", "WORLD_SIZE", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "SLURM_JOB_ID"];
+
+fn start(folder: &Path, options: &[&str], ranks: u32, arguments: &[&str]) -> Output {
+    std::fs::create_dir_all(folder.join("segments")).expect("it can be made");
+    let mut command = Command::new("bash");
+    command.args(["-c", STARTED, "bash"]).arg(ranks.to_string()).arg(dist().join("bin/mpisee"));
+    command.args(["--output", "test.mpisee", "--segments"]).arg(folder.join("segments")).args(options);
+    command.arg(program()).args(arguments).current_dir(folder);
+    for name in OF_LAUNCHERS {
+        command.env_remove(name);
+    }
+    within(Duration::from_secs(60), &mut command)
+}
+
+fn left(folder: &Path) -> usize {
+    std::fs::read_dir(folder.join("segments")).expect("it was made").count()
+}
+
+/// The calls and bytes of so many ranks.
+fn expected(ranks: u32) -> Sums {
+    let (members, calls) = (format!("0-{}", ranks - 1), u64::from(ranks));
+    let comm = |name: &str| -> Comm { (name.to_owned(), ranks, members.clone()) };
+    let whole = [
+        ("ncclCommInitRank", calls, 0),
+        ("ncclAllReduce", 3 * calls, 3 * calls * 83),
+        ("ncclSend", calls, calls * 89),
+        ("ncclRecv", calls, calls * 89),
+        ("ncclGroupEnd", calls, 0),
+        ("ncclCommSplit", calls, 0),
+        ("ncclCommDestroy", calls, 0),
+    ];
+    let part = [("ncclBroadcast", calls, (calls - 1) * 97), ("ncclCommDestroy", calls, 0)];
+    let rows = whole.iter().map(|row| (comm("N1"), row)).chain(part.iter().map(|row| (comm("N1_s1.0"), row)));
+    rows.map(|(comm, &(call, calls, bytes))| ((comm, call.to_owned()), (calls, bytes))).collect()
+}
+
+fn assert_consistent(profile: &Path) {
+    let checked = through(&["check", &profile.display().to_string()]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+}
+
+#[test]
+fn processes_of_a_launcher_have_one_profile() {
+    // Of whichever flavour the library is, and of the one that the launcher takes.
+    let each = |mpi: Option<&Mpi>| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let flavour = mpi.map_or(vec![], |mpi| vec!["--flavour", &mpi.name]);
+        let output = start(folder.path(), &flavour, 3, &[]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.contains("mpisee: profile of 3 ranks in test.mpisee") && said.lines().count() == 1,
+            "{said}"
+        );
+        let directory = folder.path().join("test.mpisee");
+        let tables = Tables::read(&directory, &said);
+        assert_eq!(sums(&tables), expected(3), "{said}");
+        let profile = Profile::open(&directory).expect("it was written");
+        let run = profile.run();
+        assert_eq!((run.ranks, run.complete, run.mpi.library.as_str()), (3, true, "none"));
+        assert_eq!((run.not_seen.values().sum::<u64>(), run.notes.len()), (0, 0), "{run:?}");
+        let peers =
+            profile.rows_if_any::<NcclPeerRow>().expect("it can be read").map(|row| row.expect("a row"));
+        let mut ends: Vec<[u64; 5]> = peers
+            .map(|row| {
+                let ranks = [row.rank, row.rank_in_comm, row.peer_in_comm].map(u64::from);
+                [ranks[0], ranks[1], ranks[2], row.sent_bytes, row.received_bytes]
+            })
+            .collect();
+        ends.sort_unstable();
+        let of_rank = |rank: u64| {
+            let (right, left) = ((rank + 1) % 3, (rank + 2) % 3);
+            [[rank, rank, right, 89, 0], [rank, rank, left, 0, 89]]
+        };
+        let mut expected: Vec<[u64; 5]> = (0..3).flat_map(of_rank).collect();
+        expected.sort_unstable();
+        assert_eq!(ends, expected);
+        assert_consistent(&directory);
+        assert_eq!(left(folder.path()), 0, "a clean run leaves nothing");
+    };
+    each(None);
+    on_each_mpi(|mpi| each(Some(mpi)));
+}
+
+#[test]
+fn a_process_without_a_launcher_is_rank_0_of_1() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::create_dir_all(folder.path().join("segments")).expect("it can be made");
+    let mut command = Command::new(dist().join("bin/mpisee"));
+    command.args(["--output", "test.mpisee", "--segments"]).arg(folder.path().join("segments"));
+    command.arg(program()).current_dir(folder.path());
+    for name in OF_LAUNCHERS {
+        command.env_remove(name);
+    }
+    let output = within(Duration::from_secs(60), &mut command);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && output.stdout.is_empty(), "{said}");
+    let directory = folder.path().join("test.mpisee");
+    let tables = Tables::read(&directory, &said);
+    let calls: u64 = tables.calls.iter().filter(|row| row.call == "ncclAllReduce").map(|row| row.calls).sum();
+    assert_eq!((calls, tables.ranks.len()), (3, 1), "{said}");
+    let shown = through(&[&directory.display().to_string()]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("MPI        none\n") && shown.contains("ncclAllReduce"), "{shown}");
+}
+
+/// As with torch.multiprocessing.spawn, after which the program alone knows its ranks.
+#[test]
+fn processes_without_a_launcher_have_the_ranks_of_their_first_communicator() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::create_dir_all(folder.path().join("segments")).expect("it can be made");
+    let own =
+        STARTED.replace("RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=$size", "OWN_RANK=$rank OWN_SIZE=$size");
+    let mut command = Command::new(dist().join("bin/mpisee"));
+    command
+        .args(["--nccl", "on", "--output", "test.mpisee", "--segments"])
+        .arg(folder.path().join("segments"));
+    command.args(["bash", "-c", &own]);
+    command.args(["bash", "2"]).arg(program()).current_dir(folder.path());
+    // A shell does not know its launcher's ranks, but has the variables of one.
+    for name in OF_LAUNCHERS {
+        command.env_remove(name);
+    }
+    command.env("SLURM_PROCID", "0").env("SLURM_NTASKS", "1");
+    let output = within(Duration::from_secs(60), &mut command);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let tables = Tables::read(&folder.path().join("test.mpisee"), &said);
+    assert_eq!(sums(&tables), expected(2), "{said}");
+    assert_eq!(left(folder.path()), 0, "a clean run leaves nothing");
+}
+
+#[test]
+fn a_program_may_begin_with_a_group() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = start(folder.path(), &[], 2, &["group"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let tables = Tables::read(&folder.path().join("test.mpisee"), &said);
+    let comm: Comm = ("N1".to_owned(), 4, "0-1".to_owned());
+    let calls = [
+        ("ncclCommInitRank", 4, 0),
+        ("ncclGroupEnd", 2, 0),
+        ("ncclAllReduce", 4, 4 * 101),
+        ("ncclCommDestroy", 4, 0),
+    ];
+    let expected = calls.map(|(call, calls, bytes)| ((comm.clone(), call.to_owned()), (calls, bytes)));
+    assert_eq!(sums(&tables), Sums::from(expected), "{said}");
+}
+
+/// MPI comes when NCCL has communicators already: by its library, which the program loads.
+#[test]
+fn an_mpi_that_is_initialised_later_ends_the_profile() {
+    on_each_mpi(|mpi| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let flavour = dist().join("lib/mpisee").join(&mpi.name).join("flavour.json");
+        let flavour = std::fs::read_to_string(flavour).expect("dist has it");
+        let flavour: serde_json::Value = serde_json::from_str(&flavour).expect("it is JSON");
+        let library = flavour["library"].as_str().expect("it names the library");
+        let mut command = mpi.launcher(1, &[]);
+        command
+            .arg(dist().join("bin/mpisee"))
+            .args(["--output", "test.mpisee", "--segments"])
+            .arg(folder.path());
+        command.arg(program()).args(["mpi", library]).current_dir(folder.path());
+        let output = within(Duration::from_secs(60), &mut command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {said}", mpi.name);
+        assert!(said.contains("the profile ends here"), "{}: {said}", mpi.name);
+        let tables = Tables::read(&folder.path().join("test.mpisee"), &said);
+        let found: Vec<_> = tables.calls.iter().map(|row| (row.call.as_str(), row.calls)).collect();
+        assert_eq!(found, [("ncclAllReduce", 3), ("ncclCommInitRank", 1)], "{}: {said}", mpi.name);
+    });
+}
+
+#[test]
+fn what_a_killed_process_counted_is_recovered() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = start(folder.path(), &[], 3, &["killed"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let directory = folder.path().join("test.mpisee");
+    if !directory.exists() {
+        // The killed one was the last to end.
+        let segments = folder.path().join("segments").display().to_string();
+        let recovered = through(&["recover", &segments, "--output", &directory.display().to_string()]);
+        assert!(recovered.status.success(), "{said}{}", String::from_utf8_lossy(&recovered.stderr));
+    }
+    let tables = Tables::read(&directory, &said);
+    let of = |rank: u32| {
+        let rows = tables.calls.iter().filter(|row| row.rank == rank && row.call == "ncclAllReduce");
+        rows.map(|row| (row.calls, row.bytes)).collect::<Vec<_>>()
+    };
+    assert_eq!([of(0), of(1)], [vec![(3, 3 * 83)], vec![(3, 3 * 83)]], "{said}");
+}
+
+/// Ranks end at different times: those that are done leave their counts, and the last one writes the profile.
+#[test]
+fn the_last_process_to_end_writes_the_profile() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::create_dir_all(folder.path().join("segments")).expect("it can be made");
+    let launcher = dist().join("bin/mpisee").display().to_string();
+    let script = format!(
+        "{launcher} --output test.mpisee --segments $PWD/segments {} after 2; [ $RANK = 2 ] || touch done.$RANK",
+        program().display()
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", STARTED, "bash", "3", "sh", "-c", &script]).current_dir(folder.path());
+    let output = within(Duration::from_secs(60), &mut command);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let directory = folder.path().join("test.mpisee");
+    assert!(said.contains("profile of 3 ranks"), "{said}");
+    assert_eq!(sums(&Tables::read(&directory, &said)), expected(3), "{said}");
+    assert_eq!(left(folder.path()), 0, "a clean run leaves nothing");
+}
