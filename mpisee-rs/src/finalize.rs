@@ -151,11 +151,11 @@ pub fn end_without_mpi() {
     let write = || {
         if process::end() {
             let _held = hold();
+            const WHY: &str = "MPI is initialised after the first communicator of NCCL: the profile ends here, and has nothing of MPI";
             if world.rank.get() == 0 {
-                say(format_args!(
-                    "MPI is initialised after the first communicator of NCCL: the profile ends here, and has nothing of MPI"
-                ));
+                say(format_args!("{WHY}"));
             }
+            world.segment.log(&Fact::Note.record(WHY));
             arrive(world);
         }
     };

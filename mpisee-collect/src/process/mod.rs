@@ -149,6 +149,9 @@ const LAUNCHED: [[&str; 2]; 4] = [
     ["SLURM_PROCID", "SLURM_NTASKS"],
 ];
 
+/// More processes than a launcher has, of which readers of segments would take the list for a broken one.
+const MOST_LAUNCHED: u32 = 1 << 24;
+
 /// The variable in which torchrun counts how often it has started the processes anew.
 const ATTEMPT: &str = "TORCHELASTIC_RESTART_COUNT";
 
@@ -170,7 +173,7 @@ pub fn launched_rank() -> Option<(u32, u32)> {
 fn launched_by(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
     let number = |name: &str| variable(name)?.trim().parse::<u32>().ok();
     let reported = LAUNCHED.iter().filter_map(|[rank, size]| Some((number(rank)?, number(size)?)));
-    reported.into_iter().find(|(rank, size)| rank < size)
+    reported.into_iter().find(|(rank, size)| rank < size && *size <= MOST_LAUNCHED)
 }
 
 /// Variables in which Slurm reports the tasks on each node of a step, `2(x3),1`, and the number of the own node in that list.
@@ -377,6 +380,7 @@ mod tests {
         assert_eq!(found(&[&[("RANK", "3"), ("WORLD_SIZE", "8")], &of_slurm[..]].concat()), Some((3, 8)));
         assert_eq!(found(&[("RANK", "0"), ("PMI_RANK", "1"), ("PMI_SIZE", "2")]), Some((1, 2)));
         assert_eq!(found(&[("RANK", "8"), ("WORLD_SIZE", "8")]), None, "it cannot be right");
+        assert_eq!(found(&[("RANK", "0"), ("WORLD_SIZE", "20000000")]), None, "there are not so many");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::facts::Facts;
 use super::finding::{Finding, percent};
 use crate::finalize::{CERTAIN_S, Last};
 use crate::units::{count, time};
+use mpisee_profile::run::WITHOUT_MPI;
 
 /// The least share of the run that ranks wait in `MPI_Finalize`, where those who come last are few, and where they are not.
 const NAMED_OF_RUN: f64 = 0.02;
@@ -13,7 +14,8 @@ const UNNAMED_OF_RUN: f64 = 0.05;
 pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
     let processes = facts.processes;
     let (runtime_s, ranks) = (processes.wall_max_s(), processes.count());
-    if facts.is_interrupted || facts.is_a_part() || ranks < 2 {
+    // Processes without MPI end without waiting for each other.
+    if facts.is_interrupted || facts.is_a_part() || ranks < 2 || facts.library == WITHOUT_MPI {
         return None;
     }
     let cost_s = runtime_s * ranks as f64 - processes.wall_s();

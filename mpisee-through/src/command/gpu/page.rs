@@ -29,7 +29,8 @@ const TITLES: [&str; 8] = [
 
 /// The message where the profile has nothing of GPUs.
 const NOTHING: &str = "The profile has nothing of GPUs. A run says which GPUs its ranks use, and the memory of MPI's buffers, where the \
-    program uses CUDA; `mpisee --gpu-copies` counts copies and launches, `mpisee --gpu` the accesses of kernels.\n";
+    program uses CUDA; `mpisee --gpu-copies` counts copies and launches, `mpisee --gpu` the accesses of kernels, `mpisee --nccl on` calls of NCCL that is \
+    loaded while the program runs.\n";
 
 /// The page. Of sums over ranks it has what they have.
 pub fn answer(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
@@ -41,9 +42,12 @@ pub fn answer(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
     let names = DeviceNames::of(args, &chosen, &devices, &of_host);
     let ways = match view.ranks("whose data moved") {
         Ok(_) => Ways::of(view.profile(), &chosen, &of_host.copies)?,
-        Err(_) => Ways::default(),
+        Err(_) => {
+            notes.push("Sums over ranks do not have what moved between which GPUs.".to_owned());
+            Ways::default()
+        }
     };
-    notes.extend(ways.note());
+    notes.extend(ways.notes());
     let accessed = table(view, &chosen, args)?;
     let mut sheets = vec![
         ways.sheet(|end| names.get(end)),
@@ -54,6 +58,7 @@ pub fn answer(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
         copies::by_comm(&of_host, args),
         nccl_sheet(view)?,
     ];
+    let has_some = sheets.iter().chain(&accessed.sheets).any(|sheet| !sheet.rows.is_empty());
     let most = args.shown.limit(&args.output);
     let is_table = args.output.format() == Format::Table;
     for sheet in &mut sheets {
@@ -68,7 +73,6 @@ pub fn answer(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
     }
     sheets.extend(accessed.sheets);
     let mut answer = Answer::of_sheets(view.profile(), sheets, &TITLES);
-    let has_some = answer.sheets.iter().any(|sheet| !sheet.rows.is_empty());
     answer.closing = match has_some {
         true => copies::sentences(&of_host.staged),
         false => NOTHING.to_owned(),

@@ -50,6 +50,8 @@ pub struct Ways {
     moved: BTreeMap<(String, String), Moved>,
     /// Bytes of messages between ranks of which one uses several GPUs.
     of_several: u64,
+    /// Bytes of messages of NCCL, or from or to a rank with a GPU, where a rank's GPU is not known.
+    of_unknown: u64,
 }
 
 impl Ways {
@@ -58,7 +60,9 @@ impl Ways {
         let mut ways = Ways::default();
         for row in profile.rows::<PeerRow>()? {
             let row = row?;
-            ways.add_messages(&chosen.devices, [row.rank, row.peer], row.sent_bytes, |moved| &mut moved.mpi);
+            let has_gpu = [row.rank, row.peer].iter().any(|rank| chosen.devices.contains_key(rank));
+            let bytes = if has_gpu { row.sent_bytes } else { 0 };
+            ways.add_messages(&chosen.devices, [row.rank, row.peer], bytes, |moved| &mut moved.mpi);
         }
         for ([from, to], bytes) in nccl_messages(&load::if_any(profile)?) {
             ways.add_messages(&chosen.devices, [from, to], bytes, |moved| &mut moved.nccl);
@@ -80,14 +84,16 @@ impl Ways {
         Sheet { name: "ways", heads: HEADS.to_vec(), rows: pairs.into_iter().map(row).collect() }
     }
 
-    /// What is in no row, in a sentence.
-    pub fn note(&self) -> Option<String> {
-        (self.of_several > 0).then(|| {
-            format!(
-                "{} of messages are in no row of FROM and TO, since their ranks use several GPUs.",
-                human_bytes(self.of_several)
-            )
-        })
+    /// What is in no row, a sentence for each reason.
+    pub fn notes(&self) -> Vec<String> {
+        let reasons = [
+            (self.of_several, "their ranks use several GPUs"),
+            (self.of_unknown, "no GPU of a rank is known"),
+        ];
+        let sentence = |(bytes, why): (u64, &str)| {
+            format!("{} of messages are in no row of FROM and TO, since {why}.", human_bytes(bytes))
+        };
+        reasons.into_iter().filter(|(bytes, _)| *bytes > 0).map(sentence).collect()
     }
 
     fn between(&mut self, from: &str, to: &str) -> &mut Moved {
@@ -107,8 +113,7 @@ impl Ways {
                 *sum = sum.saturating_add(bytes);
             }
             (Some(_), Some(_)) => self.of_several = self.of_several.saturating_add(bytes),
-            // A rank without a GPU.
-            _ => {}
+            _ => self.of_unknown = self.of_unknown.saturating_add(bytes),
         }
     }
 
@@ -203,7 +208,9 @@ mod tests {
             .map(|((from, to), it)| (from.as_str(), to.as_str(), it.mpi, it.copied))
             .collect();
         assert_eq!(moved, [("GPU-a", "GPU-b", 31, 23), ("GPU-b", "GPU-a", 37, 0), ("host", "GPU-a", 0, 13),]);
-        assert!(ways.note().is_some_and(|note| note.starts_with("41 B of messages")));
+        let notes = ways.notes();
+        let begins: Vec<&str> = notes.iter().map(|note| &note[..16]).collect();
+        assert_eq!(begins, ["41 B of messages", "43 B of messages"]);
     }
 
     #[test]

@@ -199,6 +199,12 @@ fn an_mpi_that_is_initialised_later_ends_the_profile() {
         assert!(output.status.success(), "{}: {said}", mpi.name);
         assert!(said.contains("the profile ends here"), "{}: {said}", mpi.name);
         let tables = Tables::read(&folder.path().join("test.mpisee"), &said);
+        let profile = Profile::open(folder.path().join("test.mpisee")).expect("it was written");
+        assert!(
+            profile.run().notes.iter().any(|note| note.contains("the profile ends here")),
+            "{}",
+            mpi.name
+        );
         let found: Vec<_> = tables.calls.iter().map(|row| (row.call.as_str(), row.calls)).collect();
         assert_eq!(found, [("ncclAllReduce", 3), ("ncclCommInitRank", 1)], "{}: {said}", mpi.name);
     });
