@@ -239,7 +239,7 @@ pub struct Answer {
     pub lead: String,
     /// The sheets; CSV has the first alone.
     pub sheets: Vec<Sheet>,
-    /// What stands above each sheet of a table, where it has a heading.
+    /// The headings above the sheets of a table, in their order; none if it has none.
     pub titles: &'static [&'static str],
     /// Numbers that are not in rows, for JSON.
     pub values: Vec<(&'static str, Value)>,

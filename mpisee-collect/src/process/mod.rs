@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(found(&[&[("RANK", "3"), ("WORLD_SIZE", "8")], &of_slurm[..]].concat()), Some((3, 8)));
         assert_eq!(found(&[("RANK", "0"), ("PMI_RANK", "1"), ("PMI_SIZE", "2")]), Some((1, 2)));
         assert_eq!(found(&[("RANK", "8"), ("WORLD_SIZE", "8")]), None, "it cannot be right");
-        assert_eq!(found(&[("RANK", "0"), ("WORLD_SIZE", "20000000")]), None, "there are not so many");
+        assert_eq!(found(&[("RANK", "0"), ("WORLD_SIZE", "20000000")]), None, "no launcher has as many");
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Ways {
         Sheet { name: "ways", heads: HEADS.to_vec(), rows: pairs.into_iter().map(row).collect() }
     }
 
-    /// What is in no row, a sentence for each reason.
+    /// A sentence for each reason for which bytes are in no row.
     pub fn notes(&self) -> Vec<String> {
         let reasons = [
             (self.of_several, "their ranks use several GPUs"),

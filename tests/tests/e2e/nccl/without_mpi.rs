@@ -50,7 +50,7 @@ fn left(folder: &Path) -> usize {
     std::fs::read_dir(folder.join("segments")).expect("it was made").count()
 }
 
-/// The calls and bytes of so many ranks.
+/// The calls and bytes of a run on that number of ranks.
 fn expected(ranks: u32) -> Sums {
     let (members, calls) = (format!("0-{}", ranks - 1), u64::from(ranks));
     let comm = |name: &str| -> Comm { (name.to_owned(), ranks, members.clone()) };
