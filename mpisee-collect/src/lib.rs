@@ -5,12 +5,13 @@
 //! * [`devices`]: GPUs and network adapters of the nodes; [`aggregate`]: sums over ranks, for profiles of very large jobs; [`wire`]: messages between ranks;
 //! * [`run`]: what is said of the run as a whole; [`files`], [`nodes`], [`output`]: the files of a profile, and where
 //!   they go;
-//! * [`profile`]: all of this for the ranks of one node.
+//! * [`profile`]: all of this for the ranks of one node; [`gathering`]: for those of several nodes without MPI.
 
 pub mod aggregate;
 pub mod arrivals;
 pub mod devices;
 pub mod files;
+pub mod gathering;
 pub mod gpu;
 pub mod messages;
 mod node_clock;

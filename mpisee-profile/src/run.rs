@@ -286,6 +286,11 @@ impl RunInfo {
     pub fn lacks(&self, what: Lacking) -> bool {
         self.imported.as_ref().is_some_and(|imported| imported.lacks.contains(&what))
     }
+
+    /// Returns whether it is of processes that use no MPI.
+    pub fn is_without_mpi(&self) -> bool {
+        self.mpi.library == WITHOUT_MPI
+    }
 }
 
 /// `2026-01-31T12:00:00Z`, from nanoseconds since 1970.

@@ -47,9 +47,11 @@ use std::time::Duration;
 mod channel;
 mod node;
 mod output_dir;
+mod parts;
 mod report;
 mod sums;
 mod tree;
+mod written;
 
 use channel::Channel;
 use mpisee_collect::output::Candidates;

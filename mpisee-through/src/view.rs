@@ -129,6 +129,18 @@ impl ProfileView {
         }
     }
 
+    /// An error if the processes did not use MPI, of whose calls this is.
+    pub fn need_mpi(&self, what: &str) -> Result<()> {
+        if self.run().is_without_mpi() {
+            bail!(
+                "'{}' is of processes without MPI, of which there is no {what}; `summary`, `ops`, `ranks` and `gpu` have their calls of \
+                 NCCL",
+                self.profile.directory().display()
+            );
+        }
+        Ok(())
+    }
+
     /// The error for a question about `missing`, which sums over ranks do not have.
     pub fn unanswerable(&self, missing: &'static str) -> Unanswerable {
         let profile = self.profile.directory().to_owned();

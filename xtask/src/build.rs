@@ -314,6 +314,11 @@ fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
     let (command_name, rest) = arguments.split_first().context("cargo needs a command")?;
     let mut command = Command::new(program);
     command.current_dir(root()).args([command_name, "--quiet"]);
+    // The user's flags take the place of those in .cargo/config.toml.
+    if let Some(mut flags) = std::env::var_os("RUSTFLAGS") {
+        flags.push(" -C force-frame-pointers=yes");
+        command.env("RUSTFLAGS", flags);
+    }
     if let Some(workplace) = workplace {
         command.arg("--target-dir").arg(&workplace.folder);
         match workplace.flavour.family {
@@ -322,11 +327,6 @@ fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
             _ => command.env("MPICC", &workplace.flavour.mpicc),
         };
         command.env("MPISEE_BUILD_FLAVOUR", workplace.description());
-        // The user's flags take the place of those in .cargo/config.toml.
-        if let Some(mut flags) = std::env::var_os("RUSTFLAGS") {
-            flags.push(" -C force-frame-pointers=yes");
-            command.env("RUSTFLAGS", flags);
-        }
         if workplace.sanitized {
             // The sanitizer comes with the compiler, but is not stable.
             command.env("RUSTC_BOOTSTRAP", "1");

@@ -158,6 +158,9 @@ const ATTEMPT: &str = "TORCHELASTIC_RESTART_COUNT";
 /// The variable by which torchrun numbers the processes of a node.
 const LOCAL_RANK: &str = "LOCAL_RANK";
 
+/// The variable in which torchrun reports how many processes it has started on the node.
+const LOCAL_WORLD_SIZE: &str = "LOCAL_WORLD_SIZE";
+
 /// Returns whether torchrun started the process, or what sets its variables, and no launcher of an MPI.
 pub fn is_of_torchrun() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some();
@@ -174,6 +177,12 @@ fn launched_by(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> 
     let number = |name: &str| variable(name)?.trim().parse::<u32>().ok();
     let reported = LAUNCHED.iter().filter_map(|[rank, size]| Some((number(rank)?, number(size)?)));
     reported.into_iter().find(|(rank, size)| rank < size && *size <= MOST_LAUNCHED)
+}
+
+/// Ranks on this node, as the launcher reports to programs without MPI.
+pub fn launched_local_size() -> Option<u32> {
+    let names = [LOCAL_WORLD_SIZE].into_iter().chain(LOCAL_SIZES);
+    names.filter_map(|name| std::env::var(name).ok()).find_map(|value| value.parse().ok())
 }
 
 /// Variables in which Slurm reports the tasks on each node of a step, `2(x3),1`, and the number of the own node in that list.

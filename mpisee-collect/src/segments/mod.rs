@@ -272,19 +272,28 @@ fn find_copy(header: &Snapshot, user: u32) -> Option<(PathBuf, HeaderRead)> {
     read.find(|(copy, _)| is_of_process(&copy.header)).map(|(copy, path)| (path, copy))
 }
 
+/// The bytes of a segment all of which is in one file.
+fn whole(mut words: Vec<u64>) -> Vec<u8> {
+    words[offset_of!(Header, shared) / 8] = words[offset_of!(Header, used) / 8];
+    words.into_iter().flat_map(u64::to_ne_bytes).collect()
+}
+
+/// For a file that the user alone may open, and that is not there.
+fn new_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    options
+}
+
 /// Saves a complete copy of this process's segment, part of which is not in its file; returns the folder.
 pub fn save_copy(segment: &impl Source) -> Result<&'static Path> {
     let (header, _) = Snapshot::read_header(segment)?;
-    let mut words: Vec<u64> = (0..segment.words()).map(|index| segment.word(index)).collect();
-    words[offset_of!(Header, shared) / 8] = words[offset_of!(Header, used) / 8];
-    let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+    let bytes = whole((0..segment.words()).map(|index| segment.word(index)).collect());
     let user = own_user()?;
     let mut failure = None;
     for folder in COPY_FOLDERS {
         let path = copy_path(folder, &header, user);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let written = options.open(&path).and_then(|mut file| file.write_all(&bytes));
+        let written = new_file().open(&path).and_then(|mut file| file.write_all(&bytes));
         match written {
             Ok(()) => return Ok(Path::new(folder)),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => failure = Some(error),
@@ -315,8 +324,8 @@ impl Segment {
         Ok(Segment { path: path.to_owned(), header, is_running: false, used, user, identity, copy: None })
     }
 
-    /// Reads the whole segment.
-    pub fn read(&self) -> Result<Snapshot> {
+    /// All words that are in use.
+    fn words(&self) -> Result<Vec<u64>> {
         let (file, metadata) = open(self.copy.as_ref().unwrap_or(&self.path), self.user)?;
         if self.copy.is_none() && identity(&metadata) != self.identity {
             bail!("another file took its name");
@@ -325,6 +334,32 @@ impl Segment {
         if (words.len() as u64) < self.used / 8 {
             bail!("it is cut off after {} bytes of {}", words.len() * 8, self.used);
         }
+        Ok(words)
+    }
+
+    /// Copies it to another folder as one of the job with that number, with the counts of its GPU kernels.
+    pub(crate) fn save_as_part(&self, folder: &Path, job: u64) -> Result<()> {
+        let mut words = self.words()?;
+        words[offset_of!(Header, job) / 8] = job;
+        let name = self.path.file_name().context("it has no name")?;
+        let save = |path: PathBuf, bytes: &[u8]| {
+            let written = new_file().open(&path).and_then(|mut file| file.write_all(bytes));
+            written.with_context(|| format!("cannot write '{}'", path.display()))
+        };
+        save(folder.join(name), &whole(words))?;
+        let of_kernels = self.gpu_path();
+        if std::fs::symlink_metadata(&of_kernels).is_ok() {
+            let (file, _) = open(&of_kernels, self.user)?;
+            let mut content = Vec::new();
+            file.take(MOST_BYTES).read_to_end(&mut content).context("cannot read it")?;
+            save(gpu::path(folder, self.user, self.header.pid, self.header.process_start), &content)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the whole segment.
+    pub fn read(&self) -> Result<Snapshot> {
+        let words = self.words()?;
         let snapshot = Snapshot::read(words.as_slice())?;
         names_can_be(&snapshot)?;
         if snapshot.communicators.is_empty() {

@@ -17,7 +17,7 @@ use mpisee_profile::segment::log::Runs;
 use mpisee_profile::{CommRank, RankSet, WorldRank};
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -246,12 +246,18 @@ impl Channel {
 
     fn send_or_say(&self, to: CommRank, tag: c_int, bytes: &[u8], sentence: Option<Sentence>) -> bool {
         let (mut request, comm, count) = (self.null, Raw::new(self.comm), bytes.len() as c_int);
-        // SAFETY: the bytes are there until the request is complete, for which this waits.
+        // An abandoned request may still read them later.
+        let bytes = Box::<[u8]>::from(bytes);
+        // SAFETY: the bytes are there until the request is complete, and for good if that does not come.
         let code = unsafe {
             let place = bytes.as_ptr().cast();
             pmpi::MPI_Issend.get()(place, count, self.byte, to.to_mpi(), tag, comm, &raw mut request)
         };
-        self.note(code) && self.wait(&mut request, STATUS_IGNORE, sentence)
+        let went = self.note(code) && self.wait(&mut request, STATUS_IGNORE, sentence);
+        if !went {
+            mem::forget(bytes);
+        }
+        went
     }
 
     /// Receives at most [`PIECE`] bytes into `place`.
@@ -259,16 +265,21 @@ impl Channel {
         place.resize(PIECE, 0);
         let mut status = MaybeUninit::<Status>::zeroed();
         let (mut request, comm) = (self.null, Raw::new(self.comm));
-        // SAFETY: there is room for as many bytes as are said until the request is complete, for which this waits.
+        // SAFETY: there is room for as many bytes as are said until the request is complete, and for good if that does not come.
         let code = unsafe {
             let (to, count) = (place.as_mut_ptr().cast(), PIECE as c_int);
             pmpi::MPI_Irecv.get()(to, count, self.byte, from.to_mpi(), tag, comm, &raw mut request)
         };
         let came = self.note(code) && self.wait(&mut request, status.as_mut_ptr(), None);
+        if !came {
+            // The abandoned request may still write to them later.
+            mem::forget(mem::take(place));
+            return false;
+        }
         // SAFETY: a status consists of plain integers, and is zero where the call did not write it.
         let length = received_bytes(unsafe { status.assume_init_ref() });
-        place.truncate(if came { length as usize } else { 0 });
-        came
+        place.truncate(length as usize);
+        true
     }
 
     /// Sends any number of bytes, for [`Expected::take`].

@@ -2,30 +2,23 @@
 //!
 //! No rank waits for another, and no message is sent: each rank leaves its counts in its segment and goes on.
 
-use super::End;
+use super::written::{ended_before, has_memory_to_write, write_to};
+use super::{End, parts};
 use crate::state::world::World;
 use crate::state::{gpu, process};
 use crate::storage::message::say;
-use crate::storage::segment::{Segment, has_memory};
-use mpisee_collect::node_ranks::{Entry, NodeRanks};
-use mpisee_collect::output::Candidates;
-use mpisee_collect::profile::{self, Written};
-use mpisee_collect::run::in_numbers;
+use crate::storage::segment::Segment;
+use mpisee_collect::node_ranks::NodeRanks;
 use mpisee_collect::segments::{Segment as Left, WorldSegments, missing, own_user, save_copy};
+use mpisee_profile::RankSet;
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::state;
 use mpisee_profile::segment::{NotSeen, Snapshot};
-use mpisee_profile::writer::since_taken;
-use mpisee_profile::{ProfileError, RankSet};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-
-/// Memory that writing a profile takes, beyond [`WRITING_TIMES`] the bytes of the segments.
-const WRITING_BYTES: usize = 8 << 20;
-const WRITING_TIMES: usize = 4;
 
 /// The ranks of this process's world that have an active profiler on this node.
 pub fn ranks_here(world: &World) -> NodeRanks {
@@ -225,39 +218,23 @@ fn lock(node_ranks: &NodeRanks) -> Option<File> {
 
 fn write(world: &World, node_ranks: &NodeRanks) {
     let Ok(user) = own_user() else { return };
-    let bytes = |entry: &Entry| std::fs::metadata(&entry.path).map_or(0, |it| it.len() as usize);
-    if !has_memory(WRITING_BYTES + WRITING_TIMES * node_ranks.entries.values().map(bytes).sum::<usize>()) {
-        let segments = world.options.segments.display();
-        return say(format_args!("no memory to write the profile; run: mpisee-through recover {segments}"));
+    let kept = world.options.segments.display().to_string();
+    if !has_memory_to_write(node_ranks.entries.values().map(|entry| entry.path.as_path())) {
+        return say(format_args!("no memory to write the profile; run: mpisee-through recover {kept}"));
     }
     let segments = node_ranks.entries.values().map(|entry| Left::of_arrived(&entry.path, user));
     let all = WorldSegments::of(segments.filter_map(Result::ok));
     let absent = missing(world.size, all.segments().map(|segment| segment.header.world_rank));
-    let why = (!absent.is_empty()).then(|| why_absent(world, node_ranks, &absent));
+    let ended: RankSet =
+        node_ranks.ended.iter().copied().filter(|rank| absent.contains(rank.get())).collect();
+    let why = (!absent.is_empty()).then(|| why_absent(world, node_ranks, &absent, &ended));
     let [wanted, folder] = first_wanted(world, &all);
-    let mut candidates = Candidates::new(wanted.clone(), folder, world.options.segments.clone());
-    let mut failures = Vec::new();
-    while let Some(directory) = candidates.next() {
-        match profile::write(&all, &directory, why.as_deref()) {
-            Ok(written) => {
-                // The first segment goes last: it has the lock.
-                all.segments().rev().for_each(|segment| drop(segment.remove()));
-                return say_written(world, &all, &written, &directory, why.as_deref(), &failures);
-            }
-            Err(error) => {
-                if let Some(error) = error.downcast_ref::<ProfileError>() {
-                    candidates.note(&directory, error);
-                }
-                failures.push(format!("{error:#}"));
-            }
-        }
+    let is_gathered =
+        why.is_some() && process::is_without_mpi() && parts::gather(world, &all, &ended, &wanted);
+    if is_gathered || write_to(world, &all, why.as_deref(), [wanted, folder], &kept) {
+        // The first segment goes last: it has the lock.
+        all.segments().rev().for_each(|segment| drop(segment.remove()));
     }
-    let segments = world.options.segments.display();
-    let first = failures.first().map_or("", String::as_str);
-    say(format_args!(
-        "no profile: {first}, nor at any other place; what the ranks counted is kept in {segments}; where there is \
-         room, run: mpisee-through recover {segments}"
-    ));
 }
 
 /// The directory that the first rank wants for the profile, and its working directory.
@@ -270,11 +247,9 @@ fn first_wanted(world: &World, all: &WorldSegments) -> [PathBuf; 2] {
 }
 
 /// The reason for which ranks are absent, as far as the node shows it.
-fn why_absent(world: &World, node_ranks: &NodeRanks, absent: &RankSet) -> String {
-    let ended: RankSet =
-        node_ranks.ended.iter().copied().filter(|rank| absent.contains(rank.get())).collect();
+fn why_absent(world: &World, node_ranks: &NodeRanks, absent: &RankSet, ended: &RankSet) -> String {
     if ended.len() == absent.len() {
-        return format!("{} ended before the profile was written", ended.named());
+        return ended_before(ended);
     }
     let ranks = absent.named();
     let here = u64::from(node_ranks.local_size());
@@ -285,42 +260,6 @@ fn why_absent(world: &World, node_ranks: &NodeRanks, absent: &RankSet) -> String
         (false, true) => format!("{ranks} ran on other nodes"),
         _ => format!("{ranks} ran without an active profiler, on other nodes, or in another container"),
     }
-}
-
-fn say_written(
-    world: &World,
-    all: &WorldSegments,
-    written: &Written,
-    directory: &Path,
-    why_absent: Option<&str>,
-    failures: &[String],
-) {
-    for (rank, why) in &written.unreadable {
-        say(format_args!("rank {rank}: {why}; its counts are not in the profile"));
-    }
-    if world.options.quiet && failures.is_empty() {
-        return;
-    }
-    let ranks = in_numbers(all.segments().count() as u64 - written.unreadable.len() as u64);
-    let of = why_absent.map_or(String::new(), |why| format!(" of {} ({why})", world.size));
-    let short = shortened(&written.directory);
-    let since = since_taken(&shortened(directory), &short);
-    let directory = short.display();
-    match failures.first() {
-        Some(why) => say(format_args!(
-            "{why}: the profile of {ranks}{of} is in {0} instead{since}; read it with: mpisee-through {0}",
-            written.directory.display()
-        )),
-        None => say(format_args!(
-            "profile of {ranks}{of} in {directory}{since}; read it with: mpisee-through {directory}"
-        )),
-    }
-}
-
-/// The path from the working directory, for something below it.
-fn shortened(path: &Path) -> PathBuf {
-    let folder = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(folder).map_or_else(|_| path.to_owned(), Path::to_owned)
 }
 
 /// Saves a copy of the segment where parts of it are in private memory; `false` if that fails.

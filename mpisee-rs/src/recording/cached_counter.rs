@@ -6,8 +6,8 @@ use super::{Recorder, add_call, add_received, add_sent};
 use crate::mpi::abi::constant;
 use crate::state::buffers;
 use crate::state::cached_call::{CachedCall, Ends};
-use crate::state::call_sample::CallSample;
 use crate::state::communicator::COMMUNICATORS;
+use crate::state::counted_call::CountedCall;
 use crate::state::sites::{self, SITES};
 use crate::state::{thread, world};
 use crate::storage::counters::{add, update};
@@ -43,7 +43,7 @@ impl CachedCounter {
     /// Counts a call with a message of `message` bytes of which this process contributes `bytes`, which returns to `caller`; returns
     /// it as it was counted.
     #[inline(always)]
-    pub fn count(self, message: u64, bytes: u64, ticks: Ticks, caller: u64) -> CallSample {
+    pub fn count(self, message: u64, bytes: u64, ticks: Ticks, caller: u64) -> CountedCall {
         let key = self.key(message);
         if key == self.0.key.get() {
             // SAFETY: no message has the size class of a new entry's key, so that `count_elsewhere` has stored this one after
@@ -54,10 +54,10 @@ impl CachedCounter {
                 if HOT.is_slow(ticks) {
                     self.keep_path(ticks, frame::pointer());
                 }
-                return CallSample { key, bytes, ticks };
+                return CountedCall { key, bytes, ticks };
             }
         }
-        CallSample { key: self.count_elsewhere(key, bytes, ticks, caller, frame::pointer()), bytes, ticks }
+        CountedCall { key: self.count_elsewhere(key, bytes, ticks, caller, frame::pointer()), bytes, ticks }
     }
 
     /// Counts a message to a rank of the communicator; none to `MPI_PROC_NULL`. Returns it if it may be one to keep.
@@ -106,10 +106,10 @@ impl CachedCounter {
 
     /// Adds bytes to a call that was counted. False if another key was counted here since.
     #[inline(always)]
-    pub fn add_bytes(self, sample: &CallSample, bytes: u64) -> bool {
-        let is_same = self.0.key.get() == sample.key;
+    pub fn add_bytes(self, counted: &CountedCall, bytes: u64) -> bool {
+        let is_same = self.0.key.get() == counted.key;
         if is_same {
-            // SAFETY: as in `count`: the key of a sample has a size class, which that of a new entry has not, so that `count_elsewhere` has
+            // SAFETY: as in `count`: the key of a counted call has a size class, which that of a new entry has not, so that `count_elsewhere` has
             // stored the slot of this key.
             update(unsafe { &*self.0.slot.get() }, |values| add(&values[call::BYTES], bytes));
         }

@@ -1,4 +1,4 @@
-//! The short way of recording: a call on a communicator, as most calls are.
+//! The fast path of recording: a call on a communicator, as most calls are.
 //!
 //! PERF: it is inlined from the export to the counters, and touches as few cache lines as it can: those of [`HOT`], of
 //! [`CachedCounter`], and of the slots (docs/design/calls.md). Rare work is in functions of its own. On this way no index can be out
@@ -12,8 +12,8 @@ use super::{RecordedCall, add_call, instances, returning};
 use crate::mpi::abi::{Comm, Raw, Request};
 use crate::mpi::argument::HandlePtr;
 use crate::state::cached_call::Ends;
-use crate::state::call_sample::CallSample;
 use crate::state::communicator::{COMMUNICATORS, CommShape};
+use crate::state::counted_call::CountedCall;
 use crate::state::process;
 use crate::state::request::{REQUESTS, RequestKind, RequestOrigin};
 use crate::state::sampled_overhead;
@@ -226,7 +226,7 @@ impl CommCall {
 
     /// Counts the call, as [`CachedCounter::count`].
     #[inline(always)]
-    pub fn count(&self, message: u64, bytes: u64, ticks: Ticks) -> CallSample {
+    pub fn count(&self, message: u64, bytes: u64, ticks: Ticks) -> CountedCall {
         self.counter.count(message, bytes, ticks, self.caller)
     }
 
@@ -326,12 +326,12 @@ impl CommCall {
         request: HandlePtr<Request>,
         kind: RequestKind,
         peer: c_int,
-        sample: CallSample,
+        counted: CountedCall,
         message: u64,
     ) {
         let started = RequestOrigin { kind, peer, cached: thread::cached_number(self.counter.0) };
         // SAFETY: the call has stored its request there.
-        unsafe { REQUESTS.add(request, started, sample, message) };
+        unsafe { REQUESTS.add(request, started, counted, message) };
     }
 }
 

@@ -18,9 +18,9 @@ use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, from_
 use crate::mpi::argument::HandlePtr;
 use crate::naming::{self, CreationKind, NumberedCreation, ROWS};
 use crate::state;
-use crate::state::call_sample::CallSample;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::{CommRef, Communicator};
+use crate::state::counted_call::CountedCall;
 use crate::state::process;
 use crate::state::region::REGIONS;
 use crate::state::request::{REQUESTS, RequestKind, RequestOrigin};
@@ -125,9 +125,22 @@ impl RecordedCall {
         ends: u64,
         call: impl FnOnce() -> R,
     ) -> (R, Ticks) {
+        self.time_from(sites::called_from(), operation, communicator, ends, call)
+    }
+
+    /// As [`RecordedCall::time_with`], for a call from there.
+    #[inline(always)]
+    pub fn time_from<R>(
+        &self,
+        from: CalledFrom,
+        operation: Operation,
+        communicator: CommId,
+        ends: u64,
+        call: impl FnOnce() -> R,
+    ) -> (R, Ticks) {
         let start = clock::ticks();
         let operation = active_call::CurrentFunction::Operation(operation);
-        self.inside.publish(operation, communicator, start, sites::called_from(), ends);
+        self.inside.publish(operation, communicator, start, from, ends);
         let result = returning(call);
         let end = self.inside.returned();
         (result, clock::between(start, end))
@@ -204,7 +217,7 @@ impl ReturnedCall {
 
     /// Counts it, as [`Recorder::count`].
     #[inline]
-    pub fn count(&self, recorder: &Recorder, message: u64, bytes: u64) -> CallSample {
+    pub fn count(&self, recorder: &Recorder, message: u64, bytes: u64) -> CountedCall {
         recorder.count(self.communicator, self.operation, message, bytes, self.ticks)
     }
 
@@ -223,11 +236,11 @@ impl ReturnedCall {
         &self,
         request: HandlePtr<Request>,
         kind: RequestKind,
-        sample: CallSample,
+        counted: CountedCall,
         message: u64,
     ) {
         // SAFETY: a call that succeeded has stored its request there.
-        unsafe { self.add_send(request, kind, sample, message, constant::PROC_NULL) };
+        unsafe { self.add_send(request, kind, counted, message, constant::PROC_NULL) };
     }
 
     /// As [`ReturnedCall::add_request`], with the destination of a send.
@@ -239,13 +252,13 @@ impl ReturnedCall {
         &self,
         request: HandlePtr<Request>,
         kind: RequestKind,
-        sample: CallSample,
+        counted: CountedCall,
         message: u64,
         peer: c_int,
     ) {
         if self.succeeded() {
             // SAFETY: a call that succeeded has stored its request there.
-            unsafe { REQUESTS.add(request, RequestOrigin::new(kind, peer), sample, message) };
+            unsafe { REQUESTS.add(request, RequestOrigin::new(kind, peer), counted, message) };
         }
     }
 }
@@ -323,15 +336,15 @@ impl Recorder {
         message: u64,
         bytes: u64,
         ticks: Ticks,
-    ) -> CallSample {
-        let sample = self.sample(communicator, operation, message, bytes, ticks);
+    ) -> CountedCall {
+        let counted = self.counted_call(communicator, operation, message, bytes, ticks);
         // Without room for its row a call is on no path either.
-        if self.count_call(&sample)
+        if self.count_call(&counted)
             && let Some(export) = self.export.filter(|_| HOT.is_slow(ticks))
         {
             paths::slow_call(self, communicator, operation, ticks, &export);
         }
-        sample
+        counted
     }
 
     /// Counts a call with its time alone, while recording is on.
@@ -343,21 +356,21 @@ impl Recorder {
         }
     }
 
-    /// The sample of a call in the current region.
+    /// A call in the current region, as it is counted.
     #[inline]
-    pub fn sample(
+    pub fn counted_call(
         &self,
         communicator: CommId,
         operation: Operation,
         message: u64,
         bytes: u64,
         ticks: Ticks,
-    ) -> CallSample {
+    ) -> CountedCall {
         let call = || active_call::pack(active_call::CurrentFunction::Operation(operation), communicator);
         let memory = state::buffers::of_call(call, message);
         let (region, operation) = (self.region(), self.at_site(operation));
-        let sample = CallSample::new(communicator, region, operation, message, bytes, ticks);
-        sample.in_memory(memory)
+        let counted = CountedCall::new(communicator, region, operation, message, bytes, ticks);
+        counted.in_memory(memory)
     }
 
     /// The operation where the program calls it.
@@ -368,26 +381,26 @@ impl Recorder {
 
     /// Counts a call; false if there is no room for its row.
     #[inline]
-    pub fn count_call(&self, sample: &CallSample) -> bool {
-        let slot = self.slot(sample.key);
+    pub fn count_call(&self, counted: &CountedCall) -> bool {
+        let slot = self.slot(counted.key);
         if let Some(slot) = slot {
-            add_call(slot, sample.bytes, sample.ticks);
+            add_call(slot, counted.bytes, counted.ticks);
         }
         slot.is_some()
     }
 
     /// Subtracts a call that was counted before its message was known. The shortest and longest times stay.
-    pub fn uncount(&self, sample: &CallSample) {
-        self.change(sample.key, |values| {
+    pub fn uncount(&self, counted: &CountedCall) {
+        self.change(counted.key, |values| {
             add(&values[call::CALLS], 1u64.wrapping_neg());
-            add(&values[call::BYTES], sample.bytes.wrapping_neg());
-            add(&values[call::TICKS], sample.ticks.get().wrapping_neg());
+            add(&values[call::BYTES], counted.bytes.wrapping_neg());
+            add(&values[call::TICKS], counted.ticks.get().wrapping_neg());
         });
     }
 
     /// Adds bytes to a call that was counted; negative ones take away.
-    pub fn add_bytes(&self, sample: &CallSample, bytes: u64) {
-        self.change(sample.key, |values| add(&values[call::BYTES], bytes));
+    pub fn add_bytes(&self, counted: &CountedCall, bytes: u64) {
+        self.change(counted.key, |values| add(&values[call::BYTES], bytes));
     }
 
     /// Counts messages to `rank`, a rank of the communicator.

@@ -3,9 +3,9 @@
 pub mod bindings;
 pub mod buffers;
 pub mod cached_call;
-pub mod call_sample;
 pub mod communicator;
 pub mod components;
+pub mod counted_call;
 pub mod cpu;
 pub mod datatype;
 pub mod devices;

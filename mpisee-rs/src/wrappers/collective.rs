@@ -102,7 +102,7 @@ pub unsafe fn prepare_collective(
         recorder.count_time(id, operation, ticks);
         if code == constant::SUCCESS {
             let Volume { message, bytes, root, is_sparse } = volume(&CommShape::of(&communicator));
-            let template = recorder.sample(id, operation, message, 0, Ticks::ZERO);
+            let template = recorder.counted_call(id, operation, message, 0, Ticks::ZERO);
             let started = RequestState::persistent(RequestKind::Collective, template, message, bytes);
             let peer = root.and_then(|root| i32::try_from(root).ok()).unwrap_or(constant::PROC_NULL);
             let counted_by = if is_sparse { 0 } else { counted_by };

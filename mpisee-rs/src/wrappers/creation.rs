@@ -154,10 +154,10 @@ pub unsafe fn start_duplicate(
             return;
         }
         let number = naming::start_duplication(recorder.world, parent, operation, numbered, new);
-        let sample = recorder.sample(parent.id, operation, 0, 0, ticks);
+        let counted = recorder.counted_call(parent.id, operation, 0, 0, ticks);
         // SAFETY: the call succeeded, so it stored a request.
         unsafe {
-            REQUESTS.add(request, RequestOrigin::new(RequestKind::Duplication, number as i32), sample, 0)
+            REQUESTS.add(request, RequestOrigin::new(RequestKind::Duplication, number as i32), counted, 0)
         };
     });
     code

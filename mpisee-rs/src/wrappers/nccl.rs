@@ -4,22 +4,27 @@
 //! when the outermost one ends: its time is split equally among the communicators of the calls in it, and communicators that
 //! were made in it exist from then on.
 
+use crate::binaries::objects;
 use crate::naming::nccl as naming;
 use crate::recording::{RecordedCall, Recorder, buffers};
 use crate::state::buffers::look_for_driver;
 use crate::state::nccl::{Creation, NCCL, NcclComm};
+use crate::state::sites;
 use crate::state::world::{self, World};
 use crate::state::{devices, process, thread};
+use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::wrappers::lifecycle;
 use mpisee_profile::nccl::{
     Comm, IN_PROGRESS, Make, Meaning, NcclCall, Pair, Peer, SUCCESS, Volume, interface,
 };
-use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::key::PeerKey;
+use mpisee_profile::segment::{NotSeen, awaited};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::slice;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The interface of this library, see [`interface`].
@@ -40,6 +45,7 @@ pub unsafe extern "C-unwind" fn mpisee_nccl_call(
 ) -> c_int {
     // SAFETY: it points to a description of the program's call.
     let call = unsafe { &*call };
+    BETWEEN.get_or_init(|| objects::object_at(make as usize).map_or(0..0, |object| object.range));
     let make = || make(data);
     if call.meaning.creates() && !process::is_tracking() {
         lifecycle::start_without_mpi(place_in(&call.meaning));
@@ -108,8 +114,8 @@ struct Pending {
     creation: Creation,
     /// Rank and size, where the call says them.
     known: Option<(u32, u32)>,
-    /// The call, if it is to be counted on what it made.
-    made: Option<(Operation, Ticks)>,
+    /// The call, if it is to be counted on what it made, and its frame.
+    made: Option<(Operation, Ticks, Option<ExportFrame>)>,
 }
 
 /// Follows groups while nothing is recorded: what a call in one makes is there when the group ends, if recording begins with that call.
@@ -141,7 +147,7 @@ fn group_end(call: &NcclCall, operation: Operation, make: impl FnOnce() -> c_int
     let Some(Group { mut comms, pending, .. }) = ended.flatten() else { return make() };
     let Some(recorded) = RecordedCall::if_tracking() else { return make() };
     let shown = comms.first().copied().unwrap_or(CommId::NONE);
-    let (code, ticks) = recorded.time(operation, shown, make);
+    let (code, ticks) = time(&recorded, operation, shown, make);
     record(&recorded, |recorder| {
         for pending in pending.into_iter().filter(|_| is_made(code)) {
             let made = enter(recorder, call, &pending);
@@ -172,7 +178,7 @@ fn on_comm(
         world::not_seen(NotSeen::UnknownCommunicator);
         return recorded.make_uncounted(operation, make);
     };
-    let (code, ticks) = recorded.time(operation, known.id, make);
+    let (code, ticks) = time(&recorded, operation, known.id, make);
     record(&recorded, |recorder| {
         if known.id == CommId::NONE {
             known = finish(recorder.world, call, comm).unwrap_or(known);
@@ -217,7 +223,7 @@ fn end(operation: Operation, comm: Comm, make: impl FnOnce() -> c_int) -> c_int 
         return recorded.make_uncounted(operation, make);
     };
     recorded.record(|recorder| naming::free(recorder.world, key(comm)));
-    let (code, ticks) = recorded.time(operation, known.id, make);
+    let (code, ticks) = time(&recorded, operation, known.id, make);
     record(&recorded, |recorder| recorder.count_time(known.id, operation, ticks));
     code
 }
@@ -235,7 +241,7 @@ fn create(call: &NcclCall, operation: Operation, meaning: &Meaning, make: impl F
         world::not_seen(NotSeen::UnknownCommunicator);
         return recorded.make_uncounted(operation, make);
     };
-    let (code, ticks) = recorded.time(operation, on.unwrap_or(CommId::NONE), make);
+    let (code, ticks) = time(&recorded, operation, on.unwrap_or(CommId::NONE), make);
     // NCCL has the driver, and the buffers that follow are likely in a GPU's memory.
     look_for_driver();
     record(&recorded, |recorder| {
@@ -251,7 +257,7 @@ fn create(call: &NcclCall, operation: Operation, meaning: &Meaning, make: impl F
         if on.is_none()
             && let Some(first) = pending.first_mut()
         {
-            first.made = Some((operation, ticks));
+            first.made = Some((operation, ticks, recorder.export));
         }
         in_group(|group| {
             if group.depth > 0 {
@@ -334,8 +340,8 @@ fn enter(recorder: &Recorder, call: &NcclCall, pending: &Pending) -> CommId {
         return CommId::NONE;
     };
     let id = naming::enter(recorder.world, key(comm), pending.creation, rank, size);
-    if let Some((operation, ticks)) = pending.made {
-        recorder.count_time(id, operation, ticks);
+    if let Some((operation, ticks, export)) = pending.made {
+        Recorder { export, ..*recorder }.count_time(id, operation, ticks);
     }
     id
 }
@@ -355,9 +361,40 @@ fn query(call: &NcclCall, comm: Comm) -> Option<(u32, u32)> {
     Some((u32::try_from(rank).ok()?, u32::try_from(size).ok()?)).filter(|_| code == SUCCESS)
 }
 
-/// Runs the recording code. Call sites are those of MPI calls alone.
+/// Makes a call to NCCL, as [`RecordedCall::time`] one to MPI.
+fn time(
+    recorded: &RecordedCall,
+    operation: Operation,
+    comm: CommId,
+    make: impl FnOnce() -> c_int,
+) -> (c_int, Ticks) {
+    // SAFETY: it is the frame pointer of this function, or of one into which it is inlined.
+    let export = unsafe { sites::export_frame(frame::pointer()) }.and_then(|frame| in_program(&frame));
+    let caller = export.map_or(0, |frame| frame.returns_to);
+    let from = CalledFrom { frame: frame::pointer(), caller };
+    recorded.time_from(from, operation, comm, awaited::UNKNOWN, make)
+}
+
+/// Runs the recording code, which counts the call at the place from which the program has called NCCL.
 fn record(call: &RecordedCall, note: impl FnOnce(&Recorder)) {
-    call.record(|&Recorder { thread, world, .. }| note(&Recorder { thread, world, export: None }));
+    call.record(|&Recorder { thread, world, export }| {
+        note(&Recorder { thread, world, export: export.and_then(|frame| in_program(&frame)) });
+    });
+}
+
+/// The addresses of `libmpisee_nccl.so`, which calls this library; empty until it has.
+static BETWEEN: OnceLock<Range<usize>> = OnceLock::new();
+
+/// The frame of the function of `libmpisee_nccl.so` that the program has called, from that of the function of this library; `None` where it
+/// is not known.
+fn in_program(own: &ExportFrame) -> Option<ExportFrame> {
+    let between = BETWEEN.get()?;
+    if !between.contains(&(own.returns_to as usize)) {
+        return None;
+    }
+    // SAFETY: the call returns to a function of `libmpisee_nccl.so`, whose frame pointer this is: its build script refuses to build it without
+    // frame pointers, too, so that each of its frames begins with that of its caller and the address to which it returns.
+    unsafe { ExportFrame::leaving(own.outer, between) }
 }
 
 fn is_made(code: c_int) -> bool {

@@ -50,7 +50,7 @@ unsafe fn start_many(
         before.extend((0..count).map(handle));
     }
     let first = before.first().and_then(|&first| REQUESTS.persistent(first));
-    let communicator = first.map_or(CommId::NONE, |(_, started)| started.sample.communicator());
+    let communicator = first.map_or(CommId::NONE, |(_, started)| started.counted.communicator());
     if let Some(measured) = &mut measured {
         measured.pause();
     }
@@ -108,7 +108,7 @@ fn note_opened(
     ticks: Ticks,
 ) {
     let start = Ticks::new(own_value(&recorder.thread.active_call.values[active_call::SINCE]));
-    let communicator_of = |(_, started): &(_, RequestState)| started.sample.communicator();
+    let communicator_of = |(_, started): &(_, RequestState)| started.counted.communicator();
     // They have their numbers in the order in which they are started.
     for (_, template) in &mut *opened {
         let slot = samples::numbered(template.counted_by);
@@ -121,8 +121,8 @@ fn note_opened(
         let communicator = communicator_of(&here[0]);
         let message: u64 = here.iter().map(|(_, started)| started.message).sum();
         let bytes: u64 = here.iter().map(|(_, started)| started.at_start).sum();
-        buffers::note_known(here.iter().map(|(_, started)| started.sample.key.memory_of_call()));
-        let sample = recorder.count(communicator, operation, message, bytes, ticks);
+        buffers::note_known(here.iter().map(|(_, started)| started.counted.key.memory_of_call()));
+        let counted = recorder.count(communicator, operation, message, bytes, ticks);
         // The size class can follow the message that arrives only if the call started nothing else on the
         // communicator.
         let reclassed = here.len() == 1;
@@ -130,8 +130,10 @@ fn note_opened(
             if template.kind == RequestKind::Send {
                 recorder.sent(communicator, template.peer, 1, template.message);
             }
-            REQUESTS
-                .change(found, RequestState { active: true, recorded: true, reclassed, sample, ..*template });
+            REQUESTS.change(
+                found,
+                RequestState { active: true, recorded: true, reclassed, counted, ..*template },
+            );
         }
     }
 }

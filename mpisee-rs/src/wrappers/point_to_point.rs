@@ -9,8 +9,8 @@ use crate::recording::streams;
 use crate::recording::volume::{Block, CountArgument};
 use crate::recording::{RecordedCall, Recorder, record_call};
 use crate::state::cached_call::Ends;
-use crate::state::call_sample::CallSample;
 use crate::state::communicator::CommRef;
+use crate::state::counted_call::CountedCall;
 use crate::state::request::REQUESTS;
 use crate::state::request::{RequestKind, RequestState};
 use crate::state::{process, world};
@@ -271,10 +271,10 @@ pub unsafe fn start_plain(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     record_on(operation, comm, NO_SPREAD, make, |call, code, ticks| {
-        let sample = call.count(0, 0, ticks);
+        let counted = call.count(0, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { call.add_request(request, RequestKind::Collective, constant::PROC_NULL, sample, 0) };
+            unsafe { call.add_request(request, RequestKind::Collective, constant::PROC_NULL, counted, 0) };
         }
     })
 }
@@ -299,11 +299,11 @@ pub unsafe fn start_send<C: CountArgument>(
     };
     let (code, ticks) = call.time_message(to, make);
     let bytes = bytes_of(code, dest, block);
-    let sample = call.count(bytes, bytes, ticks);
+    let counted = call.count(bytes, bytes, ticks);
     if code == constant::SUCCESS {
         let message = call.starts_to_send(to, bytes);
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { call.add_request(request, RequestKind::Send, dest, sample, bytes) };
+        unsafe { call.add_request(request, RequestKind::Send, dest, counted, bytes) };
         if let Some(message) = message {
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { call.keep_later(message, request, bytes) };
@@ -333,11 +333,11 @@ pub unsafe fn start_receive<C: CountArgument>(
     };
     let (code, ticks) = call.time_message(from, make);
     let room = bytes_of(code, source, block);
-    let sample = call.count(room, 0, ticks);
+    let counted = call.count(room, 0, ticks);
     if code == constant::SUCCESS {
         let message = call.posted(from);
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { call.add_request(request, RequestKind::Receive, source, sample, room) };
+        unsafe { call.add_request(request, RequestKind::Receive, source, counted, room) };
         if let Some(message) = message {
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { call.keep_later(message, request, 0) };
@@ -376,13 +376,13 @@ pub unsafe fn start_send_receive<C: CountArgument>(
     let (code, ticks) = call.time_both(to, source, make);
     let sent = bytes_of(code, dest, send);
     let message = sent + bytes_of(code, source, receive);
-    let sample = call.count(message, sent, ticks);
+    let counted = call.count(message, sent, ticks);
     if code == constant::SUCCESS {
         // No sample of it is kept, since its request completes both.
         let _ = call.starts_to_send(to, sent);
         call.pass_received(from);
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { call.add_request(request, RequestKind::SendReceive, constant::PROC_NULL, sample, message) };
+        unsafe { call.add_request(request, RequestKind::SendReceive, constant::PROC_NULL, counted, message) };
     }
     code
 }
@@ -485,7 +485,7 @@ unsafe fn prepare<C: CountArgument>(
     (peer, partitions, block): (c_int, c_int, Block<C>),
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
-    started: impl FnOnce(&Recorder, &CommRef, CallSample, u64) -> RequestState,
+    started: impl FnOnce(&Recorder, &CommRef, CountedCall, u64) -> RequestState,
 ) -> c_int {
     let Some(call) = RecordedCall::if_tracking() else { return make() };
     let Some(known) = call.communicator(comm) else { return call.make_uncounted(operation, make) };
@@ -494,7 +494,7 @@ unsafe fn prepare<C: CountArgument>(
     call.record(|recorder| {
         recorder.count_time(id, operation, ticks);
         let bytes = bytes_of(code, peer, block).wrapping_mul(partitions.number());
-        let template = recorder.sample(id, operation, bytes, 0, Ticks::ZERO);
+        let template = recorder.counted_call(id, operation, bytes, 0, Ticks::ZERO);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add_persistent(request, started(recorder, &known, template, bytes)) };
@@ -513,7 +513,7 @@ pub unsafe fn on_request(operation: Operation, request: Raw<Request>, make: impl
         if started.is_none() {
             world::not_seen(NotSeen::UnknownRequest);
         }
-        started.map(|started| started.sample.communicator())
+        started.map(|started| started.counted.communicator())
     };
     record_call(RecordedCall::if_recording(), operation, find, make, |recorder, made| {
         made.count_time(recorder)

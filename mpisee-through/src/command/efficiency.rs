@@ -12,11 +12,10 @@ use crate::interrupted;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::view::{ProfileView, RegionSum};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use loss::{Form, Loss};
 use mpisee_profile::rows::RankRow;
-use mpisee_profile::run::WITHOUT_MPI;
 use split::{Measured, Split};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -207,12 +206,7 @@ fn ratio(part: f64, all: f64) -> Option<f64> {
 /// Runs the command.
 pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    if view.run().mpi.library == WITHOUT_MPI {
-        bail!(
-            "'{}' is of processes without MPI, which has no part in how efficient they are; `summary` has their calls of NCCL",
-            args.profile.display()
-        );
-    }
+    view.need_mpi("efficiency of MPI")?;
     answer(args, &view)?.write(&args.output)
 }
 

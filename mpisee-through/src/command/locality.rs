@@ -131,6 +131,7 @@ pub fn run(args: &LocalityArgs) -> Result<Outcome> {
 
 /// The answer of the command.
 pub fn answer(args: &LocalityArgs, view: &ProfileView) -> Result<Answer> {
+    view.need_mpi("message between nodes")?;
     view.need(Lacking::Peers)?;
     let (nodes, largest) = nodes(view.ranks("between which nodes messages went")?);
     matched::need_chosen(view, &args.filter)?;

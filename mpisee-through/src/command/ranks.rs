@@ -16,6 +16,7 @@ use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use mpisee_collect::aggregate;
+use mpisee_profile::operation::is_nccl;
 use mpisee_profile::rows::RankRow;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -32,8 +33,8 @@ EXAMPLES:
 
 /// The processes: where they ran, their time in MPI, volume, calls, and the operation that took most of it.
 ///
-/// With filters, MPI time, volume and calls are those of the chosen calls. % of wall is MPI time by wall time of the
-/// rank. % on CPU is the rank's time on cores by its wall time, over all of its threads. % no core is the time in which
+/// With filters, times, volume and calls are those of the chosen calls. Volume and calls are of MPI and of NCCL, whose time
+/// on the host has a column of its own, NCCL, if there is any. % of wall is MPI time by wall time of the rank. % on CPU is the rank's time on cores by its wall time, over all of its threads. % no core is the time in which
 /// it was ready to run and had no core: of several ranks on one core, or more threads than cores; CPUS, which it may use,
 /// are shown if some rank lacked a core. With --by node, and in a profile with sums over ranks, each node is a row, and
 /// there are no filters. With --by gpu each rank and GPU that it used is a row, with the NUMA nodes of both, and the network
@@ -52,7 +53,7 @@ pub struct RanksArgs {
     #[command(flatten)]
     shown: Shown,
 
-    /// Order: most MPI time, volume or calls first; wait is the largest part of the rank's own wall time in MPI first, so
+    /// Order: most MPI time (where it is equal, most time in NCCL), volume or calls first; wait is the largest part of the rank's own wall time in MPI first, so
     /// that ranks that ended early compare with the others; no-core is the largest part without a core first; rank is
     /// ascending
     #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
@@ -85,12 +86,13 @@ enum Rows {
 /// The column of CPUs in tables, which is for ranks that lack a core.
 const CPUS: &str = "cpus_allowed";
 
-const HEADS: [sheet::Head; 13] = [
+const HEADS: [sheet::Head; 14] = [
     sheet::number("rank", "RANK"),
     sheet::fixed("host", "HOST").hidden_at(3),
     sheet::number("wall_s", "Wall"),
     sheet::number("mpi_s", "MPI"),
     sheet::number("share_of_wall", "% of wall"),
+    sheet::number(NCCL, "NCCL"),
     sheet::number("cpu_share", "% on CPU").hidden_at(0),
     sheet::number("no_core_share", "% no core").hidden_at(7),
     sheet::fixed(CPUS, "CPUS").hidden_at(0),
@@ -101,13 +103,16 @@ const HEADS: [sheet::Head; 13] = [
     sheet::number("busiest_s", "Time").hidden_at(2),
 ];
 
+/// The column of NCCL's time, which tables leave out where there is none.
+const NCCL: &str = "nccl_s";
 /// Columns that tables leave out where nothing is known.
 const CORE_COLUMNS: [&str; 2] = ["cpu_share", "no_core_share"];
 
 /// Sums of a rank.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum<'a> {
-    time_ns: u128,
+    mpi_ns: u128,
+    nccl_ns: u128,
     bytes: u64,
     calls: u64,
     /// Communicator, operation and time of what took most.
@@ -143,7 +148,8 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
     let mut sums: HashMap<u32, Sum<'_>> = HashMap::new();
     for (key, cell) in &groups.cells {
         let sum = sums.entry(key.rank).or_default();
-        sum.time_ns = sum.time_ns.saturating_add(cell.time_ns);
+        let time_ns = if is_nccl(groups.call(key)) { &mut sum.nccl_ns } else { &mut sum.mpi_ns };
+        *time_ns = time_ns.saturating_add(cell.time_ns);
         sum.bytes = sum.bytes.saturating_add(cell.bytes);
         sum.calls = sum.calls.saturating_add(cell.calls);
         if sum.busiest.is_none_or(|(_, _, most_ns)| cell.time_ns > most_ns) {
@@ -158,7 +164,7 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
         .collect();
     ranks.sort_by(|(left, one), (right, other)| {
         let order = match args.sort {
-            SortKey::Time => other.time_ns.cmp(&one.time_ns),
+            SortKey::Time => (other.mpi_ns, other.nccl_ns).cmp(&(one.mpi_ns, one.nccl_ns)),
             SortKey::Wait => share_of_wall(right, other).total_cmp(&share_of_wall(left, one)),
             SortKey::NoCore => {
                 let share = |row: &RankRow| cores::share(row).unwrap_or(0.0);
@@ -170,30 +176,38 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
         };
         order.then_with(|| left.rank.cmp(&right.rank))
     });
-    let spread = spread(&ranks.iter().map(|(row, sum)| (row.rank, sum.time_ns)).collect::<Vec<_>>());
+    let has_nccl = ranks.iter().any(|(_, sum)| sum.nccl_ns > 0);
+    let mut spreads = String::new();
+    if !view.run().is_without_mpi() {
+        spreads += &spread("MPI", ranks.iter().map(|(row, sum)| (row.rank, sum.mpi_ns)));
+    }
+    if has_nccl {
+        spreads += &spread("NCCL", ranks.iter().map(|(row, sum)| (row.rank, sum.nccl_ns)));
+    }
     let mut rows = ranks.iter().map(|(row, sum)| cells(row, sum)).collect();
     let closing = args.shown.cut(&args.output, &mut rows, "The profile has no rank.");
     let mut sheet = Sheet { name: "ranks", heads: HEADS.to_vec(), rows };
     if args.output.format() == Format::Table {
-        hide_needless(&mut sheet, ranks.iter().any(|(row, _)| cores::is_lacking(row)));
+        hide_needless(&mut sheet, ranks.iter().any(|(row, _)| cores::is_lacking(row)), has_nccl);
     }
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
-    answer.lead = spread;
+    answer.lead = spreads;
     answer.closing = closing;
     Ok(answer)
 }
 
-/// Removes columns about cores in which nothing is, and the CPUs unless ranks lacked some.
-fn hide_needless(sheet: &mut Sheet, is_lacking: bool) {
+/// Removes columns about cores in which nothing is, the CPUs unless ranks lacked some, and NCCL's time where there is none.
+fn hide_needless(sheet: &mut Sheet, is_lacking: bool, has_nccl: bool) {
     sheet.keep_columns(|name, is_empty| match name {
         CPUS => is_lacking && !is_empty,
+        NCCL => has_nccl,
         name => !is_empty || !CORE_COLUMNS.contains(&name),
     });
 }
 
 /// The part of the rank's wall time; 0 where it has none.
 fn share_of_wall(row: &RankRow, sum: &Sum<'_>) -> f64 {
-    if row.wall_s.0 > 0.0 { seconds(sum.time_ns) / row.wall_s.0 } else { 0.0 }
+    if row.wall_s.0 > 0.0 { seconds(sum.mpi_ns) / row.wall_s.0 } else { 0.0 }
 }
 
 fn cells(row: &RankRow, sum: &Sum<'_>) -> Vec<Value> {
@@ -201,14 +215,14 @@ fn cells(row: &RankRow, sum: &Sum<'_>) -> Vec<Value> {
         Some((comm, call, most_ns)) => (comm.into(), call.into(), Value::Seconds(seconds(most_ns))),
         None => (Value::Nothing, Value::Nothing, Value::Nothing),
     };
-    let time_s = seconds(sum.time_ns);
     let share = if row.wall_s.0 > 0.0 { Value::Share(share_of_wall(row, sum)) } else { Value::Nothing };
     vec![
         Value::Count(u64::from(row.rank)),
         row.host.as_str().into(),
         Value::Seconds(row.wall_s.0),
-        Value::Seconds(time_s),
+        Value::Seconds(seconds(sum.mpi_ns)),
         share,
+        Value::Seconds(seconds(sum.nccl_ns)),
         row.cpu_s()
             .filter(|_| row.wall_s.0 > 0.0)
             .map_or(Value::Nothing, |cpu_s| Value::Share(cpu_s / row.wall_s.0)),
@@ -224,8 +238,9 @@ fn cells(row: &RankRow, sum: &Sum<'_>) -> Vec<Value> {
     ]
 }
 
-/// Mean, least and most in a sentence.
-fn spread(times: &[(u32, u128)]) -> String {
+/// Mean, least and most of the ranks' times in a sentence; none without ranks.
+fn spread(of: &str, times: impl Iterator<Item = (u32, u128)>) -> String {
+    let times: Vec<_> = times.collect();
     let (Some(least), Some(most)) = (
         times.iter().min_by_key(|&&(rank, time_ns)| (time_ns, rank)),
         times.iter().max_by_key(|&&(rank, time_ns)| (time_ns, std::cmp::Reverse(rank))),
@@ -234,7 +249,7 @@ fn spread(times: &[(u32, u128)]) -> String {
     };
     let mean_s = times.iter().map(|&(_, time_ns)| seconds(time_ns)).sum::<f64>() / times.len() as f64;
     format!(
-        "MPI time over {} ranks: mean {}, least {} (rank {}), most {} (rank {}).\n",
+        "{of} time over {} ranks: mean {}, least {} (rank {}), most {} (rank {}).\n",
         times.len(),
         time(mean_s),
         time(seconds(least.1)),

@@ -1,6 +1,6 @@
 //! Open requests, from the call that starts the operation to the call that completes it.
 
-use super::call_sample::CallSample;
+use super::counted_call::CountedCall;
 use crate::mpi::abi::{self, Request};
 use crate::mpi::argument::HandlePtr;
 use crate::state::world;
@@ -27,7 +27,7 @@ const NO_VARIABLE: usize = 0;
 pub struct RequestState {
     pub kind: RequestKind,
     /// The call that started it, as it was counted; of a persistent request, that of its last start.
-    pub sample: CallSample,
+    pub counted: CountedCall,
     /// The bytes of its message, or, of a receive, the room for it.
     pub message: u64,
     /// The bytes that each start of a persistent request contributes; those of a receive come later.
@@ -57,7 +57,7 @@ pub struct RequestState {
     pub doubtful: bool,
 }
 
-/// The origin of a request, beside its sample.
+/// The origin of a request, beside what was counted.
 #[derive(Clone, Copy)]
 pub struct RequestOrigin {
     pub kind: RequestKind,
@@ -169,8 +169,8 @@ impl Requests {
     pub fn calibrate(&self) {
         const NO_REQUEST: u64 = 1;
         let operation = OperationAtSite::of(Operation::Irecv);
-        let sample = CallSample::new(CommId::WORLD, RegionId::OUTSIDE, operation, 0, 0, Ticks::ZERO);
-        let make = || RequestState::once(RequestKind::Receive, sample, 0);
+        let counted = CountedCall::new(CommId::WORLD, RegionId::OUTSIDE, operation, 0, 0, Ticks::ZERO);
+        let make = || RequestState::once(RequestKind::Receive, counted, 0);
         let _ = self.table.insert_new(NO_REQUEST, make) || self.table.insert_with(NO_REQUEST, make);
         let Some(found) = self.table.find(NO_REQUEST) else { return };
         let known = ActiveRequest { found, needs_status: true, persistent: false };
@@ -198,7 +198,7 @@ impl Requests {
         &self,
         variable: HandlePtr<Request>,
         started: RequestOrigin,
-        CallSample { key, bytes, ticks }: CallSample,
+        CountedCall { key, bytes, ticks }: CountedCall,
         message: u64,
     ) {
         // SAFETY: there is a request in the variable.
@@ -229,8 +229,8 @@ impl Requests {
             let owner = Owner { communicator, kind, peer, active: true, recorded: true, doubtful: false };
             self.aliased.try_add(handle, variable, owner)
         } else {
-            let sample = CallSample { key, bytes, ticks };
-            let make = || RequestState { peer, cached, ..RequestState::once(kind, sample, message) };
+            let counted = CountedCall { key, bytes, ticks };
+            let make = || RequestState { peer, cached, ..RequestState::once(kind, counted, message) };
             self.table.insert_new(handle, make)
         };
         if !is_added {
@@ -260,8 +260,8 @@ impl Requests {
         message: u64,
         variable: usize,
     ) {
-        let sample = CallSample { key, bytes, ticks };
-        let make = || RequestState { peer, cached, ..RequestState::once(kind, sample, message) };
+        let counted = CountedCall { key, bytes, ticks };
+        let make = || RequestState { peer, cached, ..RequestState::once(kind, counted, message) };
         self.insert(request, variable, make);
     }
 
@@ -353,7 +353,7 @@ impl Requests {
         let known =
             ActiveRequest { found, needs_status: started.kind.bytes_come_from_status(), persistent: false };
         let awaited = started.kind.awaited(started.peer);
-        is_simple.then_some((RequestRef::Known(known), started.sample.communicator(), awaited))
+        is_simple.then_some((RequestRef::Known(known), started.counted.communicator(), awaited))
     }
 
     /// Removes what [`Requests::find_simple`] has found with an aliased handle.
@@ -371,7 +371,7 @@ impl Requests {
     #[inline]
     pub fn communicator_of(&self, given: &RequestRef) -> CommId {
         match given {
-            RequestRef::Known(known) => self.table.value(&known.found).sample.communicator(),
+            RequestRef::Known(known) => self.table.value(&known.found).counted.communicator(),
             RequestRef::Nothing | RequestRef::Unknown | RequestRef::Aliased(..) => CommId::NONE,
         }
     }
@@ -547,7 +547,7 @@ impl RequestState {
     #[inline]
     pub fn owner(&self) -> Owner {
         let RequestState { kind, peer, active, recorded, doubtful, .. } = *self;
-        Owner { communicator: self.sample.communicator(), kind, peer, active, recorded, doubtful }
+        Owner { communicator: self.counted.communicator(), kind, peer, active, recorded, doubtful }
     }
 
     /// Returns whether its completion has something to learn from the status.
@@ -563,10 +563,10 @@ impl RequestState {
 
     /// A request that its completion frees; `message` is the size of its message or of its receive buffer.
     #[inline(always)]
-    pub fn once(kind: RequestKind, sample: CallSample, message: u64) -> Self {
+    pub fn once(kind: RequestKind, counted: CountedCall, message: u64) -> Self {
         RequestState {
             kind,
-            sample,
+            counted,
             message,
             at_start: 0,
             peer: crate::mpi::abi::constant::PROC_NULL,
@@ -584,7 +584,7 @@ impl RequestState {
     }
 
     /// A persistent request; each start contributes `at_start` bytes.
-    pub fn persistent(kind: RequestKind, template: CallSample, message: u64, at_start: u64) -> Self {
+    pub fn persistent(kind: RequestKind, template: CountedCall, message: u64, at_start: u64) -> Self {
         RequestState {
             at_start,
             persistent: true,

@@ -10,7 +10,7 @@ fn null() -> Request {
 }
 
 fn receive(communicator: CommId) -> RequestState {
-    let sample = CallSample::new(
+    let counted = CountedCall::new(
         communicator,
         RegionId::OUTSIDE,
         OperationAtSite::of(Operation::Irecv),
@@ -18,7 +18,7 @@ fn receive(communicator: CommId) -> RequestState {
         0,
         Ticks::new(5),
     );
-    RequestState::once(RequestKind::Receive, sample, 4001)
+    RequestState::once(RequestKind::Receive, counted, 4001)
 }
 
 fn add(requests: &Requests, handle: &Request, started: RequestState) {
@@ -29,7 +29,7 @@ fn add(requests: &Requests, handle: &Request, started: RequestState) {
         } else {
             {
                 let by = RequestOrigin::new(started.kind, started.peer);
-                requests.add(HandlePtr::c(handle), by, started.sample, started.message);
+                requests.add(HandlePtr::c(handle), by, started.counted, started.message);
             }
         }
     }
@@ -47,7 +47,7 @@ fn a_request_is_open_until_it_completes() {
     add(&requests, &second, receive(CommId::new(3)));
     let RequestRef::Known(known) = given(&requests, &first) else { panic!("it is open") };
     assert!(known.needs_status && !known.persistent);
-    let communicator = requests.complete(&known, None, |started| started.sample.communicator());
+    let communicator = requests.complete(&known, None, |started| started.counted.communicator());
     assert_eq!(communicator, CommId::new(2));
     assert!(matches!(given(&requests, &first), RequestRef::Unknown));
     assert_eq!(requests.communicator_of(&given(&requests, &second)), CommId::new(3));
@@ -62,7 +62,7 @@ fn a_request_is_open_until_it_completes() {
 #[test]
 fn a_persistent_request_stays_and_is_nothing_between_its_starts() {
     let (requests, handle) = (Requests::new(), request(0x4444));
-    let template = CallSample::new(
+    let template = CountedCall::new(
         CommId::SELF,
         RegionId::OUTSIDE,
         OperationAtSite::of(Operation::SendInit),
@@ -85,7 +85,7 @@ fn a_persistent_request_stays_and_is_nothing_between_its_starts() {
 #[test]
 fn a_cancelled_send_needs_its_status() {
     let (requests, handle) = (Requests::new(), request(0x5550));
-    let sample = CallSample::new(
+    let counted = CountedCall::new(
         CommId::SELF,
         RegionId::OUTSIDE,
         OperationAtSite::of(Operation::Isend),
@@ -93,7 +93,7 @@ fn a_cancelled_send_needs_its_status() {
         64,
         Ticks::ZERO,
     );
-    add(&requests, &handle, RequestState::once(RequestKind::Send, sample, 64));
+    add(&requests, &handle, RequestState::once(RequestKind::Send, counted, 64));
     let RequestRef::Known(known) = given(&requests, &handle) else { panic!("it is open") };
     assert!(!known.needs_status);
     requests.cancel(&known);
@@ -111,7 +111,7 @@ fn a_receive_with_the_handle_of_a_stale_entry_replaces_it() {
 #[test]
 fn a_duplication_that_was_entered_is_a_plain_collective() {
     let (requests, handle) = (Requests::new(), request(0x7770));
-    let sample = CallSample::new(
+    let counted = CountedCall::new(
         CommId::SELF,
         RegionId::OUTSIDE,
         OperationAtSite::of(Operation::CommIdup),
@@ -122,7 +122,7 @@ fn a_duplication_that_was_entered_is_a_plain_collective() {
     add(
         &requests,
         &handle,
-        RequestState { peer: 9, ..RequestState::once(RequestKind::Duplication, sample, 0) },
+        RequestState { peer: 9, ..RequestState::once(RequestKind::Duplication, counted, 0) },
     );
     let open = given(&requests, &handle);
     assert_eq!(requests.duplication(&open), Some(9));

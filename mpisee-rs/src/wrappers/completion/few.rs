@@ -2,7 +2,7 @@
 //! [`Requests::find_simple`](crate::state::request::Requests::find_simple) defines which are simple.
 //!
 //! PERF: their requests are found before the call and let go after it, in one pass each, with nothing kept but on the
-//! stack. Everything else goes the general way of [`super::array`] and [`super`].
+//! stack. Everything else takes the general path of [`super::array`] and [`super`].
 
 use super::settling::settle;
 use crate::mpi::abi::{Request, STATUS_IGNORE, Status, read_status, received_bytes};
@@ -150,7 +150,7 @@ impl Few {
         charge(thread, operation, self.communicator, ticks, caller);
     }
 
-    /// Hands them to the general way; false if there is no memory for it.
+    /// Hands them to the general path; false if there is no memory for it.
     #[cold]
     pub fn pass_on(&self, scratch: &mut Scratch) -> bool {
         let has_room = scratch.reset(self.count);
@@ -220,7 +220,7 @@ unsafe fn record(thread: &'static Thread, started: &RequestState, status: *const
 #[inline(always)]
 fn received(thread: &'static Thread, started: &RequestState, source: i32, bytes: u64) -> bool {
     let counter = CachedCounter(thread.cached_by_number(started.cached));
-    let is_simple = started.sample.reclassed(bytes).is_none() && counter.add_bytes(&started.sample, bytes);
+    let is_simple = started.counted.reclassed(bytes).is_none() && counter.add_bytes(&started.counted, bytes);
     if is_simple {
         counter.arrived(source, bytes);
     }

@@ -66,7 +66,7 @@ impl Completion<'_> {
             RequestRef::Known(known) => REQUESTS.complete(known, kept, |started| {
                 self.completed += started.kind.operations(started.peer);
                 if started.recorded {
-                    self.charged.add(started.sample.communicator());
+                    self.charged.add(started.counted.communicator());
                     settle(self.recorder, started, status);
                 }
                 if started.unfinished != 0 {
@@ -103,7 +103,7 @@ impl Completion<'_> {
             self.completed += started.kind.operations(started.peer);
             unfinished::forget(started.unfinished);
             if started.recorded {
-                self.charged.add(started.sample.communicator());
+                self.charged.add(started.counted.communicator());
                 settle_failed(self.recorder, started, error, status);
             }
             started.recorded
@@ -235,15 +235,15 @@ pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const
     // SAFETY: the operation completed and succeeded, and with it the call filled the status.
     let status = unsafe { read_status(status) };
     let bytes = received_bytes(&status);
-    let sample = &started.sample;
+    let counted = &started.counted;
     if started.kind != RequestKind::Transfer {
-        recorder.received(sample.communicator(), status.MPI_SOURCE, bytes);
+        recorder.received(counted.communicator(), status.MPI_SOURCE, bytes);
     }
-    // The bytes that the same call sent are in the sample already.
-    match sample.reclassed(sample.bytes + bytes).filter(|_| started.reclassed) {
-        None => recorder.add_bytes(sample, bytes),
+    // The bytes that the same call sent are counted already.
+    match counted.reclassed(counted.bytes + bytes).filter(|_| started.reclassed) {
+        None => recorder.add_bytes(counted, bytes),
         Some(reclassed) => {
-            recorder.uncount(sample);
+            recorder.uncount(counted);
             recorder.count_call(&reclassed);
         }
     }
@@ -271,7 +271,7 @@ pub fn settle_failed(
     match started.kind {
         RequestKind::Receive | RequestKind::SendReceive if is_truncation(error) => {
             let status = status.filter(|_| recorder.world.reports_isendrecv_status || !started.is_combined());
-            count_truncated(recorder, started.sample.communicator(), status);
+            count_truncated(recorder, started.counted.communicator(), status);
         }
         RequestKind::Duplication => naming::abandon_duplication(started.peer as u32),
         _ => {}
@@ -315,11 +315,11 @@ pub fn class_of(error: c_int) -> c_int {
 /// Subtracts the message of a cancelled send; for other kinds nothing was counted. The numbers of later messages are unknown.
 fn settle_cancelled(recorder: &Recorder, started: &RequestState) {
     let end = if started.kind == RequestKind::Send { End::Sent } else { End::Received };
-    streams::unorder(started.sample.communicator(), end, CommRank::from_mpi(started.peer));
+    streams::unorder(started.counted.communicator(), end, CommRank::from_mpi(started.peer));
     if started.kind == RequestKind::Send {
-        let (communicator, nothing) = (started.sample.communicator(), 0u64.wrapping_sub(started.message));
+        let (communicator, nothing) = (started.counted.communicator(), 0u64.wrapping_sub(started.message));
         recorder.sent(communicator, started.peer, 1u64.wrapping_neg(), nothing);
-        recorder.add_bytes(&started.sample, nothing);
+        recorder.add_bytes(&started.counted, nothing);
     }
 }
 

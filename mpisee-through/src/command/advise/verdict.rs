@@ -6,6 +6,7 @@ use super::finding::percent;
 use super::waiting;
 use crate::units::{human_bytes, time};
 use mpisee_profile::rows::UNKNOWN_SIZE;
+use mpisee_profile::run::WITHOUT_MPI;
 
 /// The share of the run in MPI below which there is little to gain.
 const LITTLE: f64 = 0.05;
@@ -23,6 +24,11 @@ struct Part<'f> {
 
 /// The operations that dominate, in words.
 pub fn verdict(facts: &Facts<'_>) -> String {
+    if facts.library == WITHOUT_MPI {
+        return "The processes use no MPI. `ops` and `gpu` have their calls of NCCL, with the time on the host; that on GPUs is not \
+                measured."
+            .to_owned();
+    }
     let of_run = facts.share_of_run(facts.mpi_s);
     let whole = format!(
         "MPI takes {} of the run: {} of {}, summed over ranks.",

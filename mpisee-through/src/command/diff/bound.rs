@@ -11,7 +11,9 @@ pub struct Totals {
     /// Of the longest rank.
     pub wall_s: f64,
     /// In MPI, mean over ranks.
-    pub time_s: f64,
+    pub mpi_s: f64,
+    /// On the host in NCCL, mean over ranks.
+    pub nccl_s: f64,
     /// Per rank.
     pub calls: f64,
     /// Per rank.
@@ -24,7 +26,8 @@ impl Totals {
         let mean_of = |of: fn(&Totals) -> f64| mean(&totals.iter().map(of).collect::<Vec<_>>());
         Totals {
             wall_s: mean_of(|totals| totals.wall_s),
-            time_s: mean_of(|totals| totals.time_s),
+            mpi_s: mean_of(|totals| totals.mpi_s),
+            nccl_s: mean_of(|totals| totals.nccl_s),
             calls: mean_of(|totals| totals.calls),
             bytes: mean_of(|totals| totals.bytes),
         }
@@ -53,12 +56,14 @@ pub fn sheet(totals: &[Vec<Totals>; 2], ranks: [u64; 2]) -> Sheet {
             "".into(),
         ]
     };
+    let has_nccl = totals.iter().flatten().any(|totals| totals.nccl_s > 0.0);
+    let times = if has_nccl { 3.0 } else { 2.0 };
     let timed = |name: &str, of: fn(&Totals) -> f64| {
         let sets = totals.each_ref().map(|totals| totals.iter().map(of).collect::<Vec<f64>>());
         let [before, after] = sets.each_ref().map(|numbers| mean(numbers));
         let found = difference(&sets[0], &sets[1]);
-        // Two times are tried.
-        let is_certain = found.is_some_and(|found| 2.0 * found.chance <= 1.0 - CONFIDENCE);
+        // As many times are tried.
+        let is_certain = found.is_some_and(|found| times * found.chance <= 1.0 - CONFIDENCE);
         let may_be_noise = found.is_some() && !is_certain && before != after;
         vec![
             name.into(),
@@ -70,7 +75,7 @@ pub fn sheet(totals: &[Vec<Totals>; 2], ranks: [u64; 2]) -> Sheet {
         ]
     };
     let [ranks_before, ranks_after] = ranks.map(|ranks| ranks as f64);
-    let rows = vec![
+    let mut rows = vec![
         vec![
             "ranks".into(),
             Value::Number(ranks_before),
@@ -80,10 +85,13 @@ pub fn sheet(totals: &[Vec<Totals>; 2], ranks: [u64; 2]) -> Sheet {
             "".into(),
         ],
         timed("wall time", |totals| totals.wall_s),
-        timed("MPI time", |totals| totals.time_s),
+        timed("MPI time", |totals| totals.mpi_s),
         row("calls per rank", |totals| totals.calls, Value::Number),
         row("bytes per rank", |totals| totals.bytes, |bytes| Value::Bytes(bytes.round() as u64)),
     ];
+    if has_nccl {
+        rows.insert(3, timed("NCCL time", |totals| totals.nccl_s));
+    }
     Sheet { name: "runs", heads, rows }
 }
 
@@ -117,6 +125,7 @@ pub struct Bound {
 enum What {
     Wall,
     Time,
+    Nccl,
     Calls,
     Bytes,
 }
@@ -125,7 +134,8 @@ impl What {
     fn of(self, totals: Totals) -> f64 {
         match self {
             What::Wall => totals.wall_s,
-            What::Time => totals.time_s,
+            What::Time => totals.mpi_s,
+            What::Nccl => totals.nccl_s,
             What::Calls => totals.calls,
             What::Bytes => totals.bytes,
         }
@@ -141,6 +151,7 @@ impl FromStr for Bound {
         let what = match &text[..sign] {
             "wall" => What::Wall,
             "time" => What::Time,
+            "nccl" => What::Nccl,
             "calls" => What::Calls,
             "bytes" => What::Bytes,
             _ => return Err(wrong()),
@@ -169,7 +180,7 @@ impl Bound {
             false => String::new(),
         };
         let number = |value: f64| match self.what {
-            What::Wall | What::Time => time(value),
+            What::Wall | What::Time | What::Nccl => time(value),
             What::Calls | What::Bytes => format!("{value}"),
         };
         let said = format!("{}: from {} to {}{share}", self.in_units(), number(before), number(after));
@@ -180,7 +191,7 @@ impl Bound {
     fn in_units(&self) -> String {
         let unit = match (self.relative, self.what) {
             (true, _) => return self.text.replace('%', " %"),
-            (false, What::Wall | What::Time) => " s",
+            (false, What::Wall | What::Time | What::Nccl) => " s",
             (false, What::Calls | What::Bytes) => " per rank",
         };
         format!("{}{unit}", self.text)
@@ -191,8 +202,8 @@ impl Bound {
 mod tests {
     use super::*;
 
-    fn totals(time_s: f64) -> Totals {
-        Totals { wall_s: 10.0, time_s, calls: 100.0, bytes: 0.0 }
+    fn totals(mpi_s: f64) -> Totals {
+        Totals { wall_s: 10.0, mpi_s, nccl_s: 0.7, calls: 100.0, bytes: 0.0 }
     }
 
     #[test]
@@ -207,6 +218,7 @@ mod tests {
         assert!(exceeded("time+0.5", 1.0, 1.6));
         assert!(!exceeded("calls+0", 1.0, 2.0));
         assert!(exceeded("time+0%", 0.0, 1.0));
+        assert!(!exceeded("nccl+0", 1.0, 2.0));
         let said = |text: &str| text.parse::<Bound>().unwrap().judge(totals(1.0), totals(1.45)).said;
         assert_eq!(said("time+10"), "time+10 s: from 1.00 s to 1.45 s (+45.0 %)");
         assert_eq!(said("time+50%"), "time+50 %: from 1.00 s to 1.45 s (+45.0 %)");

@@ -11,7 +11,6 @@ use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::glob::Glob;
 use mpisee_profile::rows::{CommRow, DeviceLinkRow, DeviceRow};
-use mpisee_profile::run::WITHOUT_MPI;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use ways::Ways;
 
@@ -217,7 +216,7 @@ fn nccl_sheet(view: &ProfileView) -> Result<Sheet> {
     let comms = &view.processes().comms;
     let mut cells: Vec<_> = groups.cells.iter().collect();
     cells.sort_by_key(|(_, cell)| std::cmp::Reverse(cell.bytes));
-    let is_of_mpi = view.run().mpi.library != WITHOUT_MPI;
+    let is_of_mpi = !view.run().is_without_mpi();
     let row = |(key, cell): &(_, crate::group::Cell)| {
         let comm = groups.comm(key);
         let known = comms.get(comm);

@@ -89,6 +89,7 @@ enum By {
 /// Runs the command.
 pub fn run(args: &MatrixArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
+    view.need_mpi("message of MPI")?;
     view.need(Lacking::Peers)?;
     matched::need_chosen(&view, &args.filter)?;
     match &view.processes().rows {

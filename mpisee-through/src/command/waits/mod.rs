@@ -81,6 +81,7 @@ pub struct WaitsArgs {
 /// Runs the command.
 pub fn run(args: &WaitsArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
+    view.need_mpi("waiting in MPI")?;
     let filter = waits::filter(&args.comms, &args.call);
     if let Some(file) = &args.image {
         return draw(args, &view, &filter, file);

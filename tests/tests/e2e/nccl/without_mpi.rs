@@ -249,3 +249,85 @@ fn the_last_process_to_end_writes_the_profile() {
     assert_eq!(sums(&Tables::read(&directory, &said)), expected(3), "{said}");
     assert_eq!(left(folder.path()), 0, "a clean run leaves nothing");
 }
+
+/// Starts processes that do not see each other's segments, as on a node each.
+const STARTED_APART: &str = r#"
+size=$1 launcher=$2; shift 2
+for ((rank = 0; rank < size; rank++)); do
+    mkdir -p segments/$rank
+    RANK=$rank LOCAL_RANK=0 WORLD_SIZE=$size "$launcher" --output test.mpisee --segments $PWD/segments/$rank "$@" &
+done
+wait"#;
+
+fn start_apart(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let mut command = Command::new("bash");
+    command.args(["-c", STARTED_APART, "bash", "3"]).arg(dist().join("bin/mpisee")).arg(program());
+    command.args(arguments).current_dir(folder);
+    for name in OF_LAUNCHERS {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().copied());
+    String::from_utf8_lossy(&within(Duration::from_secs(60), &mut command).stderr).into_owned()
+}
+
+/// The folders in which parts of a job wait for the others.
+fn waiting(folder: &Path) -> Vec<PathBuf> {
+    let entries =
+        std::fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("it can be read").path());
+    entries.filter(|path| path.display().to_string().contains(".parts-")).collect()
+}
+
+#[test]
+fn processes_of_several_nodes_have_one_profile() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let said = start_apart(folder.path(), &[], &[]);
+    let directory = folder.path().join("test.mpisee");
+    assert_eq!(sums(&Tables::read(&directory, &said)), expected(3), "{said}");
+    let profile = Profile::open(&directory).expect("it was written");
+    assert_eq!((profile.run().ranks, profile.run().complete), (3, true), "{said}");
+    assert_consistent(&directory);
+    assert_eq!(said.matches("profile of 3 ranks in test.mpisee").count(), 1, "{said}");
+    assert_eq!(said.matches("whoever ends last").count(), 1, "the first says it: {said}");
+    assert_eq!(waiting(folder.path()), Vec::<PathBuf>::new(), "{said}");
+    for rank in 0..3 {
+        let segments = folder.path().join("segments").join(rank.to_string());
+        assert_eq!(
+            std::fs::read_dir(segments).expect("it was made").count(),
+            0,
+            "a clean run leaves nothing"
+        );
+    }
+}
+
+#[test]
+fn what_waits_for_a_process_that_never_ends_is_recovered() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let said = start_apart(folder.path(), &["killed"], &[]);
+    assert!(!folder.path().join("test.mpisee").exists(), "{said}");
+    let [parts] = &waiting(folder.path())[..] else { panic!("no parts: {said}") };
+    let directory = folder.path().join("recovered.mpisee").display().to_string();
+    let places = ["rank-0", "rank-1"].map(|part| parts.join(part).display().to_string());
+    let killed = folder.path().join("segments/2").display().to_string();
+    let recovered = through(&["recover", &places[0], &places[1], &killed, "--output", &directory]);
+    assert!(recovered.status.success(), "{said}{}", String::from_utf8_lossy(&recovered.stderr));
+    let told = String::from_utf8_lossy(&recovered.stdout).into_owned();
+    let tables = Tables::read(Path::new(&directory), &said);
+    let calls = |rank: u32| -> u64 {
+        tables
+            .calls
+            .iter()
+            .filter(|row| row.rank == rank && row.call == "ncclAllReduce")
+            .map(|row| row.calls)
+            .sum()
+    };
+    assert_eq!([calls(0), calls(1)], [3, 3], "{said}{told}");
+}
+
+/// Without a folder that all nodes see, each node has a profile of its own ranks.
+#[test]
+fn nodes_without_a_common_folder_have_a_profile_each() {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a temporary folder");
+    let said = start_apart(folder.path(), &[], &[("LOCAL_WORLD_SIZE", "1")]);
+    assert_eq!(waiting(folder.path()), Vec::<PathBuf>::new(), "{said}");
+    assert_eq!(said.matches("profile of 1 rank of 3").count(), 3, "{said}");
+}

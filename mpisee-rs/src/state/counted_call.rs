@@ -7,7 +7,7 @@ use mpisee_profile::{CommId, RegionId, Ticks};
 
 /// One call as it goes into its slot.
 #[derive(Clone, Copy)]
-pub struct CallSample {
+pub struct CountedCall {
     /// Key of the slot: communicator, region, operation and site, size class, kind of memory.
     pub key: SlotKey,
     /// Bytes that this process contributes.
@@ -15,7 +15,7 @@ pub struct CallSample {
     pub ticks: Ticks,
 }
 
-impl CallSample {
+impl CountedCall {
     /// A call on a communicator in a region, without buffers elsewhere than in memory of the host.
     #[inline]
     pub fn new(
@@ -28,13 +28,13 @@ impl CallSample {
     ) -> Self {
         let size_class = size_class(message);
         let key = CallKey { communicator, region, operation, size_class, memory: Memory::Host }.pack();
-        CallSample { key, bytes, ticks }
+        CountedCall { key, bytes, ticks }
     }
 
     /// The same call with buffers in that kind of memory.
     #[inline]
     pub fn in_memory(self, memory: Memory) -> Self {
-        CallSample { key: self.key.in_memory(memory), ..self }
+        CountedCall { key: self.key.in_memory(memory), ..self }
     }
 
     /// Its communicator.
@@ -46,8 +46,8 @@ impl CallSample {
     /// The same call in the size class of a message of `message` bytes, all contributed by this process; `None` if the
     /// class does not change.
     #[inline]
-    pub fn reclassed(&self, message: u64) -> Option<CallSample> {
+    pub fn reclassed(&self, message: u64) -> Option<CountedCall> {
         let key = self.key.with_size_class(size_class(message));
-        (key != self.key).then_some(CallSample { key, bytes: message, ..*self })
+        (key != self.key).then_some(CountedCall { key, bytes: message, ..*self })
     }
 }

@@ -1,0 +1,217 @@
+//! Gathers what the ranks of a job without MPI counted, in a folder beside its profile.
+//!
+//! Where MPI is, ranks of several nodes meet by messages. Without it each node leaves the segments of its ranks as a part of that
+//! folder, which appears whole when it gets its name. A node whose part makes the job whole takes the folder, by giving it another
+//! name, and writes the profile. All names are changed by the file system at once, so that one node writes, whoever comes last.
+//!
+//! Nodes know the job by the unique id of a communicator of NCCL that has ranks in all of its processes: others do not have it.
+
+use crate::segments::{Segment, WorldSegments, missing, own_user};
+use anyhow::{Context, Result, bail};
+use mpisee_profile::comm_name::Digest;
+use mpisee_profile::segment::owner_of;
+use mpisee_profile::segment::snapshot::Communicator;
+use mpisee_profile::{Operation, RankSet, WorldRank};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::fs::{DirBuilder, File};
+use std::io::ErrorKind;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The folder of a job.
+pub struct Gathering {
+    folder: PathBuf,
+    /// The number of the job, equal on all nodes.
+    job: u64,
+}
+
+/// What came of adding a part.
+pub enum Added {
+    /// The job is whole, and its profile is the caller's to write.
+    Whole(WholeJob),
+    /// These ranks are awaited; the first part of a job is told apart.
+    Waits {
+        /// The ranks that are not there.
+        absent: RankSet,
+        /// True if no other part was there before.
+        is_first: bool,
+    },
+    /// Another node writes the profile.
+    TakenByAnother,
+}
+
+/// The segments of all ranks of a job that came to its end.
+pub struct WholeJob {
+    folder: PathBuf,
+    /// By rank.
+    pub ranks: WorldSegments,
+    /// Ranks whose process ended before.
+    pub ended: RankSet,
+}
+
+impl Gathering {
+    /// Of the job of these ranks, which want their profile there; `None` if no communicator has ranks in all processes of the job.
+    pub fn of(ranks: &WorldSegments, wanted: &Path) -> Option<Gathering> {
+        let snapshot = ranks.segments().find_map(|segment| segment.read().ok())?;
+        let job = job(&snapshot.communicators, ranks.size())?;
+        let mut name = wanted.file_stem()?.to_owned();
+        name.push(format!(".parts-{}", Digest::new(job)));
+        Some(Gathering { folder: wanted.with_file_name(name), job })
+    }
+
+    /// The folder, which is removed with the last part.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Adds the ranks of this node, of which others `ended` before they came to the end. After an error nothing of them is there.
+    pub fn add(&self, ranks: &WorldSegments, ended: &RankSet) -> Result<Added> {
+        let Some(first) = ranks.segments().next() else { bail!("there is no rank") };
+        let user = own_user()?;
+        let is_first = make_folder(&self.folder, user)?;
+        let part = self.folder.join(format!("rank-{}", first.header.world_rank));
+        let begun =
+            self.folder.join(format!(".rank-{}-{}", first.header.world_rank, first.header.start_realtime_ns));
+        let copy = || -> Result<()> {
+            let cannot = || format!("cannot write '{}'", begun.display());
+            private().create(&begun).with_context(cannot)?;
+            ranks.segments().try_for_each(|segment| segment.save_as_part(&begun, self.job))?;
+            for rank in ended.iter() {
+                File::create_new(begun.join(format!("{rank}{ENDED}"))).with_context(cannot)?;
+            }
+            std::fs::rename(&begun, &part).with_context(cannot)
+        };
+        if let Err(why) = copy() {
+            let _ = std::fs::remove_dir_all(&begun);
+            if is_first {
+                let _ = std::fs::remove_dir(&self.folder);
+            }
+            return Err(why);
+        }
+        let (segments, ended) = parts(&self.folder, user);
+        let absent = absent(&segments, &ended, ranks.size());
+        if !absent.is_empty() {
+            return Ok(Added::Waits { absent, is_first });
+        }
+        self.take(user)
+    }
+
+    /// Takes the folder, unless another node has.
+    fn take(&self, user: u32) -> Result<Added> {
+        let mut taken = self.folder.clone().into_os_string();
+        taken.push(".taken");
+        let taken = PathBuf::from(taken);
+        match std::fs::rename(&self.folder, &taken) {
+            Ok(()) => {
+                let (segments, ended) = parts(&taken, user);
+                Ok(Added::Whole(WholeJob { folder: taken, ranks: WorldSegments::of(segments), ended }))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Added::TakenByAnother),
+            Err(error) => Err(error).with_context(|| format!("cannot rename '{}'", self.folder.display())),
+        }
+    }
+}
+
+impl WholeJob {
+    /// The folder in which the segments are now.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Removes the segments, of which there is a profile, and the folder.
+    pub fn remove(self) {
+        self.ranks.segments().for_each(|segment| drop(segment.remove()));
+        for part in folders(&self.folder) {
+            for rank in self.ended.iter() {
+                let _ = std::fs::remove_file(part.join(format!("{rank}{ENDED}")));
+            }
+            let _ = std::fs::remove_dir(part);
+        }
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
+/// Returns whether a folder is on a file system that is this node's alone, as far as its kind says.
+pub fn is_of_this_node(folder: &Path) -> bool {
+    /// Of statfs(2): tmpfs, ext2 to ext4, XFS, Btrfs, ZFS, F2FS and overlayfs.
+    const LOCAL: [u64; 7] =
+        [0x0102_1994, 0xef53, 0x5846_5342, 0x9123_683e, 0x2fc1_2fc1, 0xf2f5_2010, 0x794c_7630];
+    let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else { return false };
+    let mut about = MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the name ends in a zero, and the place is valid for writing; all zeros are a valid value if nothing is written.
+    let about = unsafe {
+        libc::statfs(name.as_ptr(), about.as_mut_ptr());
+        about.assume_init()
+    };
+    LOCAL.contains(&(about.f_type as u64 & 0xffff_ffff))
+}
+
+/// The number of a job of that many processes: of its communicators that have ranks in all of them the first of the largest, as these are
+/// the same in every process.
+fn job(communicators: &[Communicator], size: u32) -> Option<u64> {
+    let of_all = communicators.iter().map(|communicator| &communicator.created).filter(|created| {
+        let is_of_one_process = created.operation == Operation::NcclCommInitAll as u32;
+        // A process may have a rank for each of its devices.
+        let has_all = created.group.len() >= u64::from(size) && created.group.len() % u64::from(size) == 0;
+        created.is_of_nccl() && created.parent.is_none() && !is_of_one_process && has_all
+    });
+    of_all.map(|created| (Reverse(created.group.len()), created.code)).min().map(|(_, code)| code)
+}
+
+fn absent(segments: &[Segment], ended: &RankSet, size: u32) -> RankSet {
+    let there = segments.iter().map(|segment| segment.header.world_rank);
+    let known: BTreeSet<_> = there.chain(ended.iter().map(WorldRank::new)).collect();
+    missing(size, known)
+}
+
+fn private() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+/// Makes the folder; false if it is there. One that is not the user's own is an error.
+fn make_folder(folder: &Path, user: u32) -> Result<bool> {
+    match private().create(folder) {
+        Ok(()) => return Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error).with_context(|| format!("cannot make '{}'", folder.display())),
+    }
+    let about = std::fs::symlink_metadata(folder).with_context(|| format!("'{}'", folder.display()))?;
+    if !about.is_dir() || about.uid() != user || about.mode() & 0o077 != 0 {
+        bail!("'{}' is no folder of this user alone", folder.display());
+    }
+    Ok(false)
+}
+
+/// The parts that are whole.
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))
+        .map(|it| it.path())
+        .collect()
+}
+
+/// What the file has at the end of its name that stands for a rank without counts.
+const ENDED: &str = ".ended";
+
+/// The segments in all parts, and the ranks that ended before.
+fn parts(folder: &Path, user: u32) -> (Vec<Segment>, RankSet) {
+    let files = folders(folder).into_iter().flat_map(|part| std::fs::read_dir(part).into_iter().flatten());
+    let (mut segments, mut ended) = (Vec::new(), Vec::new());
+    for file in files.flatten() {
+        let (path, name) = (file.path(), file.file_name());
+        let name = name.to_string_lossy();
+        if owner_of(&name).is_some() {
+            segments.extend(Segment::of_arrived(&path, user).ok());
+        } else {
+            ended.extend(name.strip_suffix(ENDED).and_then(|rank| rank.parse::<u32>().ok()));
+        }
+    }
+    (segments, ended.into_iter().collect())
+}

@@ -1,0 +1,57 @@
+//! The profile of a job without MPI that has ranks elsewhere: on other nodes, or of another launcher.
+
+use super::written::{ended_before, has_memory_to_write, write_to};
+use crate::state::world::World;
+use crate::storage::message::say;
+use mpisee_collect::gathering::{Added, Gathering, WholeJob, is_of_this_node};
+use mpisee_collect::process::launched_local_size;
+use mpisee_collect::segments::WorldSegments;
+use mpisee_profile::RankSet;
+use std::path::Path;
+
+/// Leaves what these ranks counted beside the profile, and writes that if all ranks of the job are there; `false` if they have to have a
+/// profile of their own.
+pub fn gather(world: &World, ranks: &WorldSegments, ended: &RankSet, wanted: &Path) -> bool {
+    let beside = wanted.parent().unwrap_or(Path::new("/"));
+    let is_on_several_nodes = launched_local_size().is_some_and(|local_size| local_size < world.size);
+    if is_on_several_nodes && is_of_this_node(beside) {
+        return false;
+    }
+    let Some(gathering) = Gathering::of(ranks, wanted) else { return false };
+    match gathering.add(ranks, ended) {
+        Ok(Added::Whole(job)) => write(world, job, wanted),
+        Ok(Added::Waits { absent, is_first }) => {
+            if is_first && !world.options.quiet {
+                say_waits(ranks, &absent, gathering.folder());
+            }
+        }
+        Ok(Added::TakenByAnother) => {}
+        Err(why) => {
+            say(format_args!("{why:#}: the ranks of this node have a profile of their own"));
+            return false;
+        }
+    }
+    true
+}
+
+fn say_waits(ranks: &WorldSegments, absent: &RankSet, folder: &Path) {
+    let here: RankSet = ranks.segments().map(|segment| segment.header.world_rank).collect();
+    let folder = folder.display();
+    say(format_args!(
+        "what {} counted is in {folder}; whoever ends last, of {}, writes the profile; if none does, run: mpisee-through recover {folder}/*",
+        here.named(),
+        absent.named(),
+    ));
+}
+
+fn write(world: &World, job: WholeJob, wanted: &Path) {
+    let kept = format!("{}/*", job.folder().display());
+    if !has_memory_to_write(job.ranks.segments().map(|segment| segment.path.as_path())) {
+        return say(format_args!("no memory to write the profile; run: mpisee-through recover {kept}"));
+    }
+    let folder = wanted.parent().unwrap_or(Path::new("/")).to_owned();
+    let why = (!job.ended.is_empty()).then(|| ended_before(&job.ended));
+    if write_to(world, &job.ranks, why.as_deref(), [wanted.to_owned(), folder], &kept) {
+        job.remove();
+    }
+}
