@@ -5,8 +5,8 @@ use mpisee_profile::FORMAT_VERSION;
 use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, SwitchInfo, rfc3339};
 use mpisee_profile::segment::layout::overhead;
 use mpisee_profile::segment::membership::membership_sum;
-use mpisee_profile::segment::request::{FollowedRequest, Request};
 use mpisee_profile::segment::snapshot::{End, Program};
+use mpisee_profile::segment::switch_request::{FollowedRequest, SwitchRequest};
 use mpisee_profile::segment::{NotSeen, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
@@ -103,7 +103,7 @@ pub struct SwitchSums {
 
 impl SwitchSums {
     fn of(snapshot: &Snapshot, followed: FollowedRequest) -> SwitchSums {
-        let FollowedRequest { request: Request { on, asked_ns }, at_ns } = followed;
+        let FollowedRequest { request: SwitchRequest { on, asked_ns }, at_ns } = followed;
         let since_start_ns = at_ns.saturating_sub(snapshot.start_realtime_ns);
         SwitchSums { asked_ns, on, ranks: 1, first_ns: since_start_ns, last_ns: since_start_ns }
     }

@@ -2,7 +2,7 @@
 
 use mpisee_profile::rows::Seconds;
 use mpisee_profile::segment::{Moment, Snapshot};
-use mpisee_profile::{Ticks, counter};
+use mpisee_profile::{Ticks, tsc};
 
 /// How long a tick took between the begin of recording and `end`.
 pub(crate) fn seconds_per_tick(snapshot: &Snapshot, end: Moment) -> impl Fn(Ticks) -> Seconds + use<> {
@@ -15,14 +15,7 @@ pub(crate) fn seconds_per_tick(snapshot: &Snapshot, end: Moment) -> impl Fn(Tick
 
 /// Now, on the clocks of this process, which are those of a process of the same system.
 pub(crate) fn moment() -> Moment {
-    const READINGS: u32 = 8;
-    let read = |_| {
-        let before = counter::read();
-        let monotonic_ns = monotonic_ns();
-        let took = counter::read().wrapping_sub(before);
-        (took, Moment { monotonic_ns, ticks: Ticks::new(before.wrapping_add(took / 2)) })
-    };
-    (1..READINGS).map(read).fold(read(0), |best, next| if next.0 < best.0 { next } else { best }).1
+    Moment::now(8, || Ticks::new(tsc::read()), monotonic_ns)
 }
 
 /// Nanoseconds of the monotonic clock.

@@ -3,17 +3,16 @@
 //! * [`options`]: the `MPISEE_…` environment variables, set by the launcher and read by the library;
 //! * [`segment`]: the layout of the shared-memory segment in which every rank counts;
 //! * [`gpu`]: the file in which a process counts what its GPU kernels access, and its rows;
-//! * [`counter`]: the clock in whose ticks a process measures;
+//! * [`tsc`]: the clock in whose ticks a process measures;
 //! * [`comm_name`]: the names of communicators;
 //! * [`site`]: identifiers of call sites and call paths;
 //! * [`network`]: what `mpisee-bench` measured;
 //! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`.
 //!
 //! The preloaded library writes through this crate and `mpisee-through` reads through it, so that a
-//! format has one definition. It depends on no other crate of the workspace.
+//! format has one definition. Of the workspace it needs its `derive` alone.
 
 pub mod comm_name;
-pub mod counter;
 pub mod error;
 pub mod glob;
 pub mod gpu;
@@ -31,6 +30,7 @@ pub mod run;
 pub mod segment;
 pub mod site;
 pub mod ticks;
+pub mod tsc;
 pub mod writer;
 
 pub use comm_name::CommName;

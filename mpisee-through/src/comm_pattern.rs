@@ -1,6 +1,6 @@
 //! Patterns for communicators, of filters and of expectations.
 
-use crate::siblings::FamilyMembers;
+use crate::family::FamilyMembers;
 use mpisee_profile::glob::Glob;
 use std::convert::Infallible;
 use std::str::FromStr;

@@ -1,7 +1,7 @@
 //! Options that choose communicators and operations, the same for every command.
 
 use crate::comm_pattern::CommPattern;
-use crate::siblings::FamilyMembers;
+use crate::family::FamilyMembers;
 use crate::units::{SizeRange, parse_seconds, typed_time};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};

@@ -1,6 +1,6 @@
 //! Sums by communicator, or family of like ones, and operation: time over ranks, bytes, calls.
 
-use crate::family::{self, Family};
+use crate::family_rows::{self, Family};
 use crate::filter::CallFilter;
 use crate::group::{By, Cell, Groups, Times, seconds};
 use crate::units::natural_order;
@@ -103,7 +103,7 @@ fn by_family<'a>(
     with_families: bool,
 ) -> Vec<(String, Option<Family<'a>>, Vec<Named>)> {
     let families =
-        family::of_table(view, |row| view.processes().takes_row(&filter.comms, row), with_families);
+        family_rows::of_table(view, |row| view.processes().takes_row(&filter.comms, row), with_families);
     let mut places: HashMap<&str, usize> = HashMap::new();
     for (place, family) in families.iter().enumerate() {
         places.extend(family.rows.iter().map(|row| (row.comm.as_str(), place)));

@@ -1,8 +1,8 @@
 //! The processes and the communicators of a run.
 
+use crate::family::{self, FamilyMembers};
 use crate::filter::CommFilter;
 use crate::load;
-use crate::siblings::{self, FamilyMembers};
 use mpisee_profile::rows::{CommRow, Members, NodeRow, RankRow};
 use mpisee_profile::{Profile, ProfileError, RankSet};
 use std::collections::{HashMap, HashSet};
@@ -46,7 +46,7 @@ impl Processes {
     pub fn families(&self) -> &FamilyMembers {
         self.families.get_or_init(|| {
             let are_families = matches!(self.rows, ProcessRows::Nodes(_));
-            siblings::members_by_sized_name(self.comms.values(), are_families)
+            family::members_by_sized_name(self.comms.values(), are_families)
         })
     }
 

@@ -9,9 +9,6 @@ use std::sync::OnceLock;
 
 /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`, `…_IS_MANAGED` and `…_DEVICE_ORDINAL`
 const ATTRIBUTES: [c_int; 3] = [2, 8, 9];
-/// `CU_MEMORYTYPE_HOST`, `CU_MEMORYTYPE_DEVICE`
-const HOST: c_uint = 1;
-const DEVICE: c_uint = 2;
 /// `CU_STREAM_CAPTURE_STATUS_NONE`
 const NOT_CAPTURED: c_int = 0;
 /// `CU_STREAM_PER_THREAD`
@@ -66,12 +63,8 @@ fn at(address: u64) -> Found {
     // SAFETY: a place of four bytes for each attribute; any address may be asked about.
     let status =
         unsafe { get_attributes(ATTRIBUTES.len() as c_uint, ATTRIBUTES.as_ptr(), results.as_ptr(), address) };
-    match (status, kind) {
-        (0, _) if is_managed & 1 != 0 => (Memory::Managed, NO_DEVICE),
-        (0, DEVICE) => (Memory::Device, device),
-        (0, HOST) => (Memory::Pinned, NO_DEVICE),
-        _ => (Memory::Host, NO_DEVICE),
-    }
+    let memory = if status == 0 { Memory::of_cuda(kind, is_managed & 1 != 0) } else { Memory::Host };
+    (memory, if memory == Memory::Device { device } else { NO_DEVICE })
 }
 
 /// The device of the calling thread's context.

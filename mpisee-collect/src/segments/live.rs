@@ -3,7 +3,7 @@
 use crate::ticks::monotonic_ns;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::source::{SLOT_WORDS, Source, settled};
-use mpisee_profile::{Ticks, counter};
+use mpisee_profile::{Ticks, tsc};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -54,7 +54,7 @@ impl Clock {
         if !process.ticks_are_tsc {
             return Clock { ticks: Ticks::new(monotonic_ns), seconds_per_tick: 1e-9 };
         }
-        let ticks = Ticks::new(counter::read());
+        let ticks = Ticks::new(tsc::read());
         let stated = process.ns_per_tick();
         let passed = ticks.signed_since(process.start_ticks) as f64;
         let measured = monotonic_ns.wrapping_sub(process.start_monotonic_ns) as i64 as f64 / passed;

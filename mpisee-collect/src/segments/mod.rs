@@ -1,6 +1,6 @@
 //! Finds segments, and reads them defensively: their directory is world-writable.
 
-mod asking;
+mod control;
 mod current_call;
 mod followed;
 mod live;
@@ -25,7 +25,7 @@ use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-pub use asking::{Asking, Mark};
+pub use control::{Mark, SegmentControl};
 pub use current_call::{
     CallLocation, Collected, CurrentCall, collected, is_collective, of_snapshot, short_seconds,
 };
@@ -387,7 +387,7 @@ impl Segment {
         Ok(snapshot)
     }
 
-    /// Opens the file to store a request in it, see [`mpisee_profile::segment::request`]. Its process must run.
+    /// Opens the file to store a request in it, see [`mpisee_profile::segment::switch_request`]. Its process must run.
     pub fn open_to_ask(&self) -> Result<File> {
         let (file, metadata) = open_by(OpenOptions::new().read(true).write(true), &self.path, self.user)?;
         if identity(&metadata) != self.identity {

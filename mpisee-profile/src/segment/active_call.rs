@@ -11,7 +11,7 @@ use super::awaited::{Awaited, Wildcards};
 use crate::{CommId, Operation, Ticks};
 use std::num::NonZero;
 
-/// In a slot's values: the call, see [`pack`]; [`NOWHERE`] or [`REQUEST_PENDING`] while the thread is in no call.
+/// In a slot's values: the call, see [`pack`]; [`NOWHERE`] or [`ASKED`] while the thread is in no call.
 pub const CALL: usize = 0;
 /// In a slot's values: when the call began, in ticks.
 pub const SINCE: usize = 1;
@@ -82,14 +82,14 @@ pub(crate) fn calls_since_sample(values: &[u64]) -> u64 {
 pub const NOWHERE: u64 = 0;
 /// In a recorded call that is not written yet.
 pub const ENTERING: u64 = 1;
-/// In no call that is recorded, and asked to look for a request, see [`super::request`]. Another process puts this in place of
+/// In no call that is recorded, and asked to look for a request, see [`super::switch_request`]. Another process puts this in place of
 /// [`NOWHERE`], and of nothing else.
-pub const REQUEST_PENDING: u64 = 2;
+pub const ASKED: u64 = 2;
 
 /// Returns whether a thread with that word is in no call that is recorded.
 #[inline]
 pub const fn is_outside(word: u64) -> bool {
-    matches!(word, NOWHERE | REQUEST_PENDING)
+    matches!(word, NOWHERE | ASKED)
 }
 
 const IN_CALL: u64 = 1 << 63;
@@ -235,7 +235,7 @@ mod tests {
         }
         assert_eq!(read(NOWHERE), None);
         assert_eq!(read(ENTERING), None);
-        assert_eq!(read(REQUEST_PENDING), None);
+        assert_eq!(read(ASKED), None);
         assert_eq!(read(IN_CALL | 0x3fff << 32), None);
     }
 
@@ -243,7 +243,7 @@ mod tests {
     fn the_last_return_is_that_of_a_measured_call() {
         let of = |place, returned| last_return(&[place, 5, returned, 0, 0, 0]);
         assert_eq!(of(NOWHERE, 9), Some(Some(Ticks::new(9))));
-        assert_eq!(of(REQUEST_PENDING, 9), Some(Some(Ticks::new(9))));
+        assert_eq!(of(ASKED, 9), Some(Some(Ticks::new(9))));
         assert_eq!(of(NOWHERE, frame(0x7ffd_1234_5670)), Some(None));
         assert_eq!(of(NOWHERE, 0), None);
         assert_eq!(of(pack(CurrentFunction::Finalize, CommId::WORLD), 9), None);

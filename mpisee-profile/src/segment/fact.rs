@@ -28,7 +28,7 @@ pub enum Fact {
     Cpus = 10,
     /// A control variable of MPI's that is not at its default: name, value and what set it, with zeros between them.
     Control = 11,
-    /// A request to switch recording that the process followed, see [`super::request::FollowedRequest`].
+    /// A request to switch recording that the process followed, see [`super::switch_request::FollowedRequest`].
     FollowedRequest = 12,
     /// A sentence for `run.json` on this rank, whichever it is.
     NoteOfRank = 13,

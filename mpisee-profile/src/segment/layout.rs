@@ -85,10 +85,10 @@ pub struct Header {
     pub cpu_at_end: [AtomicU64; cpu::WORDS],
     /// The constants of its MPI that stand for no rank or no tag, see [`super::awaited::Wildcards`].
     pub wildcards: [AtomicU64; 3],
-    /// A [`super::request::Request`] of another process, or 0.
-    pub request: AtomicU64,
+    /// A [`super::switch_request::SwitchRequest`] of another process, or 0.
+    pub switch_request: AtomicU64,
     /// The last request that this process has followed.
-    pub followed_request: AtomicU64,
+    pub followed_switch_request: AtomicU64,
     /// How often another process has asked for a reading of MPI's variables.
     pub variables_asked: AtomicU64,
     /// As that was when they were read for the last time.
@@ -135,7 +135,7 @@ pub const LOG: u64 = 2;
 /// A chunk of sampled instances of one collective operation, see [`super::instances`].
 pub const SAMPLES: u64 = 3;
 
-/// One counter.
+/// A key, and what is counted under it.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Slot {

@@ -22,10 +22,10 @@ pub mod layout;
 pub mod log;
 pub mod membership;
 pub mod names;
-pub mod request;
 pub mod snapshot;
 pub mod source;
 pub mod streams;
+pub mod switch_request;
 #[cfg(feature = "testing")]
 pub mod words;
 

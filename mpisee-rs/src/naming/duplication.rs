@@ -26,7 +26,7 @@ struct Duplication {
     untracked_calls: u64,
 }
 
-// SAFETY: handles are names, and `place` is used by the thread that completes the request.
+// SAFETY: handles are names and the other fields numbers; `place` is used by the thread that completes the request.
 unsafe impl Send for Duplication {}
 
 /// Duplications in progress, by the number in [`crate::state::request::RequestState::peer`].

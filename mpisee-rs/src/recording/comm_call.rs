@@ -125,7 +125,7 @@ impl CommCall {
     #[cold]
     #[inline(never)]
     fn begin_anew(operation: Operation, comm: Comm, spread: c_int, caller: u64) -> Option<CommCall> {
-        thread::follow_request();
+        thread::look_if_asked();
         // Before the handle is looked up: what changes afterwards invalidates the cached call.
         let generation = HOT.generation()?;
         CommCall::of(RecordedCall::if_recording()?, generation, operation, comm, spread, caller)

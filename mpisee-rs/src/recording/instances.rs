@@ -34,7 +34,7 @@ pub fn begin(cached: &CachedCall) {
     if slot.is_null() {
         slot = find(cached);
     }
-    // SAFETY: slots are never unmapped.
+    // SAFETY: `find` returns a slot, if only `NOT_KEPT`; slots are never unmapped.
     samples::count(unsafe { &*slot });
 }
 

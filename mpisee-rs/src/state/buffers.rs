@@ -20,10 +20,6 @@ type GetAttributes = unsafe extern "C" fn(c_uint, *const c_int, *const *mut c_vo
 
 /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE` and `CU_POINTER_ATTRIBUTE_IS_MANAGED`.
 const ATTRIBUTES: [c_int; 2] = [2, 8];
-/// `CU_MEMORYTYPE_HOST`.
-const ON_HOST: c_uint = 1;
-/// `CU_MEMORYTYPE_DEVICE` and `CU_MEMORYTYPE_ARRAY`.
-const ON_DEVICE: [c_uint; 2] = [2, 3];
 
 /// The driver's function; null until it is found.
 static GET_ATTRIBUTES: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -81,12 +77,7 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
     // driver, and where a thread may not call it, the call fails and does nothing else.
     let status =
         unsafe { get_attributes(count, ATTRIBUTES.as_ptr(), results.as_ptr(), buffer.addr() as u64) };
-    match (status, memory_type) {
-        (0, _) if is_managed & 1 != 0 => Memory::Managed,
-        (0, on) if ON_DEVICE.contains(&on) => Memory::Device,
-        (0, ON_HOST) => Memory::Pinned,
-        _ => Memory::Host,
-    }
+    if status == 0 { Memory::of_cuda(memory_type, is_managed & 1 != 0) } else { Memory::Host }
 }
 
 /// Looks whether the program has loaded the driver since.

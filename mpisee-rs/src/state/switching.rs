@@ -1,7 +1,7 @@
 //! Recording on and off: by the program, by an option, and by a request from outside while the program runs; and readings of MPI's variables
 //! that another process asks for.
 //!
-//! A request comes through the segment, see [`mpisee_profile::segment::request`]. No call that is recorded looks for one: whoever asks marks
+//! A request comes through the segment, see [`mpisee_profile::segment::switch_request`]. No call that is recorded looks for one: whoever asks marks
 //! the slots of the threads' calls in progress, so that the next call of a thread finds its slot in a state that it takes out of line. A mark
 //! is lost where a call ends at the same moment; so a thread also looks when it has measured a call, see [`super::sampled_overhead`], and
 //! when it makes its first one.
@@ -13,7 +13,7 @@ use super::world::{self, World};
 use crate::storage::clock;
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::Header;
-use mpisee_profile::segment::request::{FollowedRequest, Request};
+use mpisee_profile::segment::switch_request::{FollowedRequest, SwitchRequest};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -52,7 +52,8 @@ pub fn switch(world: &World, on: bool) {
 /// Returns whether there is a request that was not followed yet.
 pub fn is_pending(world: &World) -> bool {
     let header = world.segment.header();
-    header.request.load(Ordering::Relaxed) != TAKEN.load(Ordering::Relaxed) || are_variables_asked(header)
+    header.switch_request.load(Ordering::Relaxed) != TAKEN.load(Ordering::Relaxed)
+        || are_variables_asked(header)
 }
 
 fn are_variables_asked(header: &Header) -> bool {
@@ -75,16 +76,16 @@ pub extern "C" fn follow() {
             variables::read_for_another();
             header.variables_read.store(asked, Ordering::Release);
         }
-        let word = header.request.load(Ordering::Relaxed);
+        let word = header.switch_request.load(Ordering::Relaxed);
         if TAKEN.swap(word, Ordering::Relaxed) == word {
             return; // There is none, or another thread follows it.
         }
-        if let Some(request) = Request::from_word(word) {
+        if let Some(request) = SwitchRequest::from_word(word) {
             switch(world, request.on);
             let followed = FollowedRequest { request, at_ns: clock::realtime_ns() };
             world.segment.log(&Fact::FollowedRequest.record(followed.text()));
         }
-        header.followed_request.store(word, Ordering::Release);
+        header.followed_switch_request.store(word, Ordering::Release);
     });
 }
 

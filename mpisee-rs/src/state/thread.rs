@@ -159,10 +159,10 @@ pub fn is_inside() -> bool {
 }
 
 /// Follows a request to switch recording, in a call that is not in the thread's cache.
-pub fn follow_request() {
+pub fn look_if_asked() {
     if !process::is_recording() {
         switching::follow_while_off();
-    } else if own_call() == Some(active_call::REQUEST_PENDING) {
+    } else if own_call() == Some(active_call::ASKED) {
         switching::follow();
     }
 }
@@ -431,7 +431,7 @@ impl Inside {
 #[cold]
 #[inline(never)]
 fn left_the_last_call(word: u64, active_call: &Slot) -> bool {
-    if word == active_call::REQUEST_PENDING {
+    if word == active_call::ASKED {
         switching::follow();
         return true;
     }

@@ -4,12 +4,12 @@
 use crate::storage::hot::HOT;
 use mpisee_profile::options::ClockChoice;
 use mpisee_profile::segment::Moment;
-use mpisee_profile::{Ticks, counter};
+use mpisee_profile::{Ticks, tsc};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Chooses the clock, before anything is timed.
 pub fn choose(choice: ClockChoice) {
-    HOT.use_counter.store(choice == ClockChoice::Auto && counter::is_reliable(), Ordering::Relaxed);
+    HOT.use_counter.store(choice == ClockChoice::Auto && tsc::is_reliable(), Ordering::Relaxed);
 }
 
 /// Returns whether it is the time-stamp counter.
@@ -23,19 +23,12 @@ pub fn is_tsc() -> bool {
 /// nanoseconds at least, into which a reading can slip by a few instructions at most.
 #[inline(always)]
 pub fn ticks() -> Ticks {
-    Ticks::new(if HOT.use_counter.load(Ordering::Relaxed) { counter::read() } else { monotonic_ns() })
+    Ticks::new(if HOT.use_counter.load(Ordering::Relaxed) { tsc::read() } else { monotonic_ns() })
 }
 
-/// Reads both clocks. Returns the fastest of a few readings, since a thread may be descheduled between the two clocks.
+/// Reads both clocks.
 pub fn moment() -> Moment {
-    const READINGS: u32 = 4;
-    let read = |_| {
-        let before = ticks();
-        let monotonic_ns = monotonic_ns();
-        let took = ticks().get().wrapping_sub(before.get());
-        (took, Moment { monotonic_ns, ticks: before.wrapping_add(Ticks::new(took / 2)) })
-    };
-    (1..READINGS).map(read).fold(read(0), |best, next| if next.0 < best.0 { next } else { best }).1
+    Moment::now(4, ticks, monotonic_ns)
 }
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.

@@ -1,7 +1,7 @@
 //! Slots of the segment with one writer, found by key.
 
 use crate::storage::segment::Segment;
-use crate::storage::slot;
+use crate::storage::seqlock;
 use mpisee_profile::WorldRank;
 use mpisee_profile::segment::SlotKey;
 use mpisee_profile::segment::key::Meaning;
@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use crate::storage::slot::add;
+pub use crate::storage::seqlock::add;
 
 /// Bytes of the first chunk: 63 slots. Each further one is twice as large, up to the largest.
 const FIRST_CHUNK_BYTES: usize = 1 << 12;
@@ -202,7 +202,7 @@ fn hash(key: SlotKey) -> usize {
 /// Changes the values of a slot so that a reader sees all changes or none.
 #[inline]
 pub fn update(slot: &Slot, change: impl FnOnce(&[AtomicU64; 6])) {
-    slot::update(&slot.sequence, || change(&slot.values));
+    seqlock::update(&slot.sequence, || change(&slot.values));
 }
 
 #[cfg(test)]

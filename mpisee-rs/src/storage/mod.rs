@@ -14,7 +14,7 @@ pub mod message;
 pub mod patience;
 pub mod prefetch;
 pub mod segment;
+pub mod seqlock;
 pub mod signals;
-pub mod slot;
 pub mod sync;
 pub mod table;

@@ -6,7 +6,7 @@ mod split;
 use super::Outcome;
 use super::compare_network;
 use crate::beside_network::{Compared, Comparison, NetworkArgs};
-use crate::family::{EACH_HINT, FamilyArgs};
+use crate::family_rows::{EACH_HINT, FamilyArgs};
 use crate::filter::CommFilter;
 use crate::interrupted;
 use crate::output::{Format, OutputArgs};

@@ -85,16 +85,10 @@ impl Table for Call<'static> {
 }
 
 fn memory(text: &[u8]) -> Result<Memory, BadField> {
-    match text {
-        b"host" => Ok(Memory::Host),
-        b"device" => Ok(Memory::Device),
-        b"managed" => Ok(Memory::Managed),
-        b"pinned" => Ok(Memory::Pinned),
-        _ => Err(BadField {
-            column: "memory",
-            why: format!("'{}' is not host, device, managed or pinned", shown(text)),
-        }),
-    }
+    Memory::from_name(text).ok_or_else(|| BadField {
+        column: "memory",
+        why: format!("'{}' is not host, device, managed or pinned", shown(text)),
+    })
 }
 
 /// The sending half of a row of `peers.csv`; the fields are those of [`PeerRow`].

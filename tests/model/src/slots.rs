@@ -1,6 +1,6 @@
 //! A slot that one process writes while another reads it.
 
-use crate::storage::slot::{add, update};
+use crate::storage::seqlock::{add, update};
 use crate::storage::sync::{AtomicU64, Ordering};
 use crate::try_all;
 use loom::sync::Arc;

@@ -3,8 +3,8 @@
 #[allow(dead_code)] // The tests use a part of it.
 #[path = "../../../mpisee-rs/src/storage/memory.rs"]
 pub mod memory;
-#[path = "../../../mpisee-rs/src/storage/slot.rs"]
-pub mod slot;
+#[path = "../../../mpisee-rs/src/storage/seqlock.rs"]
+pub mod seqlock;
 #[allow(dead_code)] // The tests use a part of it.
 #[path = "../../../mpisee-rs/src/storage/table.rs"]
 pub mod table;

@@ -29,7 +29,7 @@ impl Functions {
     /// that the dynamic linker finds.
     pub fn load(path: Option<&Path>) -> Result<Functions, String> {
         let open = |name: &CStr, flags: i32| {
-            // SAFETY: the name ends in a zero.
+            // SAFETY: the name ends in a zero. The library's constructors, which run if it was not there, are NVIDIA's.
             let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
             (!library.is_null()).then_some(library)
         };

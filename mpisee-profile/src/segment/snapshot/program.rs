@@ -4,7 +4,7 @@ use crate::rows::Cpus;
 use crate::run::{ControlInfo, VariableInfo};
 use crate::segment::device_fact::DeviceFact;
 use crate::segment::fact::Fact;
-use crate::segment::request::FollowedRequest;
+use crate::segment::switch_request::FollowedRequest;
 use std::path::PathBuf;
 
 /// The program, as far as the log describes it.

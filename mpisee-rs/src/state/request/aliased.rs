@@ -91,7 +91,7 @@ impl AliasedHandles {
         if self.shared.load(Ordering::Relaxed) {
             return false;
         }
-        // SAFETY: one thread calls MPI.
+        // SAFETY: threads call MPI one at a time, ordered by the program (`MPI_THREAD_SERIALIZED` at most).
         let entry = unsafe { &mut (&mut *self.by_variable.get())[index(variable)] };
         let is_free = entry.key == 0;
         if is_free {
@@ -115,7 +115,7 @@ impl AliasedHandles {
         if self.shared.load(Ordering::Relaxed) || variable == super::NO_VARIABLE {
             return self.add_entry(new);
         }
-        // SAFETY: one thread calls MPI.
+        // SAFETY: threads call MPI one at a time, ordered by the program (`MPI_THREAD_SERIALIZED` at most).
         let entry = unsafe { &mut (&mut *self.by_variable.get())[index(variable)] };
         let before = std::mem::replace(entry, new);
         if before.key == 0 {
@@ -128,7 +128,7 @@ impl AliasedHandles {
     /// The request in `variable`, if it is found at once.
     #[inline(always)]
     pub fn find_by_variable(&self, key: u64, variable: usize) -> Option<Owner> {
-        // SAFETY: one thread calls MPI; where there are several, nobody writes to it, see `share`.
+        // SAFETY: threads call MPI one at a time, ordered by the program; where they may at once, nobody writes to it, see `share`.
         let entry = unsafe { &(&*self.by_variable.get())[index(variable)] };
         entry.is(key, variable).then_some(entry.owner)
     }
@@ -137,7 +137,7 @@ impl AliasedHandles {
     #[inline(always)]
     pub fn take_by_variable(&self, key: u64, variable: usize) -> Option<Owner> {
         let owner = self.find_by_variable(key, variable)?;
-        // SAFETY: an entry is found only while one thread calls MPI: after `share`, none is ever stored here.
+        // SAFETY: an entry is found only while threads call MPI one at a time: after `share`, none is ever stored here.
         unsafe { (&mut *self.by_variable.get())[index(variable)].key = 0 };
         self.count_by_variable(usize::MAX);
         Some(owner)
@@ -167,7 +167,7 @@ impl AliasedHandles {
     #[cold]
     fn move_to_entries(&self) {
         if self.by_variable_count.load(Ordering::Relaxed) > 0 {
-            // SAFETY: there is something in it, so that one thread calls MPI, see `share`.
+            // SAFETY: there is something in it, so that threads call MPI one at a time, see `share`.
             let moved =
                 unsafe { std::mem::replace(&mut *self.by_variable.get(), [ByVariable::NONE; VARIABLES]) };
             self.by_variable_count.store(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Completions of up to 32 simple requests of one communicator, where one thread calls MPI: most completions.
+//! Completions of up to 32 simple requests of one communicator, where threads call MPI one at a time: most completions.
 //! [`Requests::find_simple`](crate::state::request::Requests::find_simple) defines which are simple.
 //!
 //! PERF: their requests are found before the call and let go after it, in one pass each, with nothing kept but on the

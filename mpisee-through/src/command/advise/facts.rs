@@ -2,7 +2,7 @@
 
 use crate::beside_network::Comparison;
 use crate::cores::{self, Lack};
-use crate::family;
+use crate::family_rows;
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::{By, Cell, GroupKey, Groups, seconds};
 use crate::interrupted;
@@ -287,7 +287,7 @@ fn places(view: &ProfileView, filter: &CallFilter) -> Result<Vec<PlaceSum>> {
 fn named_families(view: &ProfileView, filter: &CommFilter, comms: &BTreeMap<String, Comm<'_>>) -> Vec<Named> {
     let processes = view.processes();
     let is_chosen = |row: &CommRow| processes.takes_row(filter, row);
-    let named = |family: family::Family<'_>| Named {
+    let named = |family: family_rows::Family<'_>| Named {
         title: match family.count() {
             1 => family.name.clone(),
             _ => format!("{} ({})", family.name, family.size_text()),
@@ -295,7 +295,8 @@ fn named_families(view: &ProfileView, filter: &CommFilter, comms: &BTreeMap<Stri
         comms: family.rows.iter().map(|row| row.comm.clone()).collect(),
         name: family.name,
     };
-    let mut families: Vec<Named> = family::of_table(view, is_chosen, true).into_iter().map(named).collect();
+    let mut families: Vec<Named> =
+        family_rows::of_table(view, is_chosen, true).into_iter().map(named).collect();
     let unknown =
         comms.values().filter(|comm| comm.row.is_none() && processes.takes_comm(filter, &comm.name));
     families.extend(unknown.map(|comm| Named {

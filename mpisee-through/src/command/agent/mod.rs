@@ -177,6 +177,27 @@ struct Agent<'a> {
     failed: Option<String>,
 }
 
+/// The ranks of the job on this node, which no other agent reads.
+fn ranks_of(world: &WorldSegments) -> Result<Ranks> {
+    let mut ranks = Ranks::default();
+    world.segments().for_each(|segment| ranks.add(segment));
+    if ranks.are_of_another {
+        bail!("another agent reads this job on this node; a second one would count everything twice");
+    }
+    Ok(ranks)
+}
+
+/// What the time line says of the node before anything is read.
+fn node_file(args: &AgentArgs, search: &Search, server: Option<&Server>, host: String) -> NodeFile {
+    NodeFile {
+        host,
+        node: identity(&search.all().directory),
+        interval_s: args.interval,
+        metrics: server.map(|server| server.address.to_string()),
+        ..NodeFile::default()
+    }
+}
+
 impl<'a> Agent<'a> {
     fn new(
         args: &AgentArgs,
@@ -186,11 +207,7 @@ impl<'a> Agent<'a> {
     ) -> Result<Agent<'a>> {
         let begun = Begun { at: Instant::now(), cpu_s: alone::cpu_s() };
         let job = job_of(world).unwrap_or_default();
-        let mut ranks = Ranks::default();
-        world.segments().for_each(|segment| ranks.add(segment));
-        if ranks.are_of_another {
-            bail!("another agent reads this job on this node; a second one would count everything twice");
-        }
+        let mut ranks = ranks_of(world)?;
         let host = world.running().next().map_or(String::new(), |segment| segment.header.host.clone());
         let mut history = History::new(&host, args.rows as usize);
         // The log of a segment has the program's name.
@@ -200,14 +217,7 @@ impl<'a> Agent<'a> {
         let named = job_file(job, &program, world.size(), start_ns);
         let wanted = args.output.clone().unwrap_or_else(|| beside_profile(&named.profile));
         let (folder, named) = make_folder(&wanted, &named, &host)?;
-        let about = NodeFile {
-            host: host.clone(),
-            node: identity(&search.all().directory),
-            interval_s: args.interval,
-            metrics: server.map(|server| server.address.to_string()),
-            ..NodeFile::default()
-        };
-        let about = claim(&folder, about)?;
+        let about = claim(&folder, node_file(args, search, server, host))?;
         let host = about.host.clone();
         history.rename(&host);
         alone::move_away_from(&ranks.cpus());

@@ -6,7 +6,7 @@ use crate::units::count;
 use anyhow::Result;
 use hashbrown::{HashMap, HashSet};
 use mpisee_collect::process;
-use mpisee_collect::segments::{Asking, CallSums, Followed, Segment};
+use mpisee_collect::segments::{CallSums, Followed, Segment, SegmentControl};
 use mpisee_profile::Ticks;
 use mpisee_profile::rows::Cpus;
 use mpisee_profile::segment::snapshot::Program;
@@ -151,9 +151,9 @@ impl Ranks {
             Ok(followed) => {
                 let process = open_process(segment.header.pid).filter(|_| segment.is_running);
                 let has_ended = !segment.is_running;
-                let asking = (!has_ended).then(|| Asking::new(segment).ok()).flatten();
-                self.are_of_another |= asking.as_ref().is_some_and(|asking| !asking.hold());
-                let variables = Variables::by(asking);
+                let control = (!has_ended).then(|| SegmentControl::new(segment).ok()).flatten();
+                self.are_of_another |= control.as_ref().is_some_and(|control| !control.hold());
+                let variables = Variables::by(control);
                 self.ranks.push(Rank {
                     path: segment.path.clone(),
                     followed,

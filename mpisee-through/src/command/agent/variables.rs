@@ -4,7 +4,7 @@
 use crate::timeline::history::{History, NodeRate};
 use anyhow::Result;
 use hashbrown::HashMap;
-use mpisee_collect::segments::{Asking, Followed, VariableReading};
+use mpisee_collect::segments::{Followed, SegmentControl, VariableReading};
 use mpisee_profile::RegionId;
 use mpisee_profile::run::VariableInfo;
 use mpisee_profile::segment::layout::variable::Last;
@@ -17,7 +17,7 @@ const LEVEL: &str = "level";
 /// The variables of one rank.
 #[derive(Default)]
 pub struct Variables {
-    asking: Option<Asking>,
+    control: Option<SegmentControl>,
     /// The number of the series, by the variable; `None` of those that are in none.
     series: Vec<Option<Series>>,
     /// By how much each variable grew in each region so far.
@@ -42,20 +42,21 @@ struct Level {
 
 impl Variables {
     /// The variables of a process that is asked for readings by this. Without it they are read when the program itself reads.
-    pub fn by(asking: Option<Asking>) -> Variables {
-        Variables { asking, ..Variables::default() }
+    pub fn by(control: Option<SegmentControl>) -> Variables {
+        Variables { control, ..Variables::default() }
     }
 
     /// Asks for a reading, which the rank takes at its next MPI call.
     pub fn request(&mut self, followed: &Followed) -> Result<()> {
-        let Some(asking) = self.asking.as_mut().filter(|_| !followed.process().program.variables.is_empty())
+        let Some(control) =
+            self.control.as_mut().filter(|_| !followed.process().program.variables.is_empty())
         else {
             return Ok(());
         };
-        asking.check()?;
-        asking.ask_for_variables()?;
+        control.check()?;
+        control.ask_for_variables()?;
         for slot in followed.active_calls() {
-            asking.mark(slot)?;
+            control.mark(slot)?;
         }
         Ok(())
     }

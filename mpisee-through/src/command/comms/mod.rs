@@ -3,7 +3,7 @@
 mod tree;
 
 use super::Outcome;
-use crate::family::{self, EACH_HINT, Family};
+use crate::family_rows::{self, EACH_HINT, Family};
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::load;
@@ -85,8 +85,8 @@ pub fn run(args: &CommsArgs) -> Result<Outcome> {
             let kept = tree.with_ancestors(&chosen);
             let all: Vec<&CommRow> = rows.iter().collect();
             let families = match args.each {
-                true => family::each(&all, &kept),
-                false => family::families(&all, &kept),
+                true => family_rows::each(&all, &kept),
+                false => family_rows::families(&all, &kept),
             };
             let drawing =
                 Drawing { shapes: &shapes, families: &families, hides_self: hidden.is_some(), imported };

@@ -1,6 +1,6 @@
 //! The tree of communicators as lines of text, with branches drawn before the names.
 
-use crate::family::parents;
+use crate::family_rows::parents;
 use crate::units::natural_order;
 use mpisee_profile::rows::CommRow;
 

@@ -94,10 +94,7 @@ pub fn answer(args: &DiffArgs) -> Result<Answer> {
     let are_both_named = has_other_names && args.output.format() == Format::Table;
     let mut rows: Vec<Vec<Value>> = pairs.iter().map(|pair| pair.row(sets)).collect();
     if are_both_named {
-        for (row, pair) in rows.iter_mut().zip(&pairs) {
-            let [before, after] = pair.named();
-            (row[0], row[1]) = (before, after);
-        }
+        rows.iter_mut().zip(&pairs).for_each(|(row, pair)| row[..2].clone_from_slice(&pair.named()));
     }
     let mut closing = args.shown.cut(&args.output, &mut rows, "There are no operations to compare.");
     for (name, set) in ["A", "B"].into_iter().zip(sets) {
@@ -126,7 +123,7 @@ pub fn answer(args: &DiffArgs) -> Result<Answer> {
             let text = sets::described(&sets::name(paths[side]), counts[side], first[side]);
             headed(name, &printable(&text), args.output.page())
         };
-        answer.lead = ["A", "B"].into_iter().zip(0..).map(set).collect();
+        answer.lead = [("A", 0), ("B", 1)].map(set).concat();
     }
     answer.values = unlike::values(first);
     answer.values.extend([

@@ -7,7 +7,7 @@ mod sets;
 mod unlike;
 
 use super::Outcome;
-use crate::family::{self, EACH_HINT, FamilyArgs};
+use crate::family_rows::{self, EACH_HINT, FamilyArgs};
 use crate::filter::CallFilter;
 use crate::matched;
 use crate::output::{Format, OutputArgs, printable};
@@ -359,7 +359,7 @@ fn per_rank(heading: &'static str) -> &'static str {
 fn family_names(sets: [&Set; 2], pairing: &Pairing) -> BTreeMap<String, String> {
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     for (place, set) in sets.into_iter().enumerate() {
-        for family in family::of_table(set.first(), |_| true, true) {
+        for family in family_rows::of_table(set.first(), |_| true, true) {
             for row in family.rows.iter().filter(|_| !family.is_single()) {
                 let common = pairing.name(place, &row.comm);
                 let is_of_first = place == 1 && sets[0].first().processes().comms.contains_key(common);

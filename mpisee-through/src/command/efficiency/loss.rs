@@ -2,7 +2,7 @@
 
 use super::split::{Measured, WaitingKnown};
 use super::{Efficiency, ratio};
-use crate::family;
+use crate::family_rows;
 use crate::filter::CallFilter;
 use crate::finalize::Last;
 use crate::group::{By, seconds};
@@ -143,7 +143,7 @@ pub fn loss(view: &ProfileView, all: &Efficiency, measured: Option<&Measured>, f
 /// The parts of communicators that share a row, and those that are not in `comms.csv`.
 fn shared(mut parts: HashMap<&str, Part>, view: &ProfileView, families: bool) -> Vec<Shared> {
     let mut all = Vec::new();
-    for family in family::of_table(view, |_| true, families) {
+    for family in family_rows::of_table(view, |_| true, families) {
         // A family that was never used has lost nothing.
         if !family.rows.iter().any(|row| parts.contains_key(row.comm.as_str())) {
             continue;

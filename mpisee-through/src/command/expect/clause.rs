@@ -1,7 +1,7 @@
 //! One line of a file of expectations: its grammar.
 
 use crate::comm_pattern::CommPattern;
-use crate::siblings::FamilyMembers;
+use crate::family::FamilyMembers;
 use crate::similar::similar_calls;
 use crate::units::count;
 use mpisee_profile::Operation;

@@ -1,11 +1,11 @@
 //! A running rank that is asked to switch recording, through its segment.
 
 use anyhow::Result;
-use mpisee_collect::segments::{Asking, Followed, Mark, Segment};
+use mpisee_collect::segments::{Followed, Mark, Segment, SegmentControl};
 use mpisee_profile::Ticks;
 use mpisee_profile::WorldRank;
 use mpisee_profile::segment::active_call::{self, CurrentFunction};
-use mpisee_profile::segment::request::Request;
+use mpisee_profile::segment::switch_request::SwitchRequest;
 
 /// How far a rank is.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,16 +41,16 @@ impl State {
 /// The rank.
 pub struct Asked {
     followed: Followed,
-    asking: Asking,
+    control: SegmentControl,
     request: u64,
 }
 
 impl Asked {
     /// Stores the request in the rank's segment.
-    pub fn new(segment: &Segment, request: Request) -> Result<Asked> {
-        let (followed, asking) = (Followed::new(segment)?, Asking::new(segment)?);
-        asking.request(request)?;
-        Ok(Asked { followed, asking, request: request.word() })
+    pub fn new(segment: &Segment, request: SwitchRequest) -> Result<Asked> {
+        let (followed, control) = (Followed::new(segment)?, SegmentControl::new(segment)?);
+        control.request(request)?;
+        Ok(Asked { followed, control, request: request.word() })
     }
 
     /// The rank.
@@ -69,20 +69,20 @@ impl Asked {
     }
 
     fn try_mark(&mut self) -> Result<State> {
-        self.asking.check()?;
+        self.control.check()?;
         self.followed.update(false, &mut Vec::new())?;
-        if self.asking.followed()? == self.request {
+        if self.control.followed()? == self.request {
             return Ok(State::Switched);
         }
         if self.followed.has_arrived() {
             return Ok(State::Ended);
         }
-        if self.asking.requested()? != self.request {
+        if self.control.requested()? != self.request {
             return Ok(State::Overridden);
         }
         let mut state = State::Unmarked;
         for slot in self.followed.active_calls() {
-            let now = match self.asking.mark(slot)? {
+            let now = match self.control.mark(slot)? {
                 Mark::Set => State::Marked,
                 Mark::InCall { word, since } => State::Inside {
                     call: active_call::call_of(word).map_or("an MPI call", CurrentFunction::name).to_owned(),

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use mpisee_collect::segments::short_seconds;
 use mpisee_profile::RankSet;
 use mpisee_profile::WorldRank;
-use mpisee_profile::segment::request::Request;
+use mpisee_profile::segment::switch_request::SwitchRequest;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -61,7 +61,7 @@ pub fn run(args: &RecordArgs) -> Result<Outcome> {
     let search = Search::new(args.which.as_deref())?;
     let Some(world) = search.running()? else { bail!("{}", search.nothing("")) };
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-    let request = Request::new(args.to == To::On, now_ns);
+    let request = SwitchRequest::new(args.to == To::On, now_ns);
     let mut ranks = Vec::new();
     let mut failures = Vec::new();
     for segment in world.running() {
@@ -97,7 +97,7 @@ fn wait(ranks: &mut [Asked], most: Duration) -> BTreeMap<WorldRank, State> {
 }
 
 /// `recording is off on 8 of 8 ranks of ./app`
-fn switched(request: Request, states: &BTreeMap<WorldRank, State>, command: &str) -> String {
+fn switched(request: SwitchRequest, states: &BTreeMap<WorldRank, State>, command: &str) -> String {
     let done = states.values().filter(|state| **state == State::Switched).count();
     format!(
         "recording is {} on {done} of {} of {command}",
@@ -107,7 +107,7 @@ fn switched(request: Request, states: &BTreeMap<WorldRank, State>, command: &str
 }
 
 /// A line for ranks that have not switched, by the reason.
-fn late(request: Request, states: &BTreeMap<WorldRank, State>) -> Vec<String> {
+fn late(request: SwitchRequest, states: &BTreeMap<WorldRank, State>) -> Vec<String> {
     let mut by_reason: BTreeMap<String, Vec<WorldRank>> = BTreeMap::new();
     for (&rank, state) in states {
         if let Some(reason) = reason(request, state) {
@@ -121,7 +121,7 @@ fn late(request: Request, states: &BTreeMap<WorldRank, State>) -> Vec<String> {
     by_reason.into_iter().map(line).collect()
 }
 
-fn reason(request: Request, state: &State) -> Option<String> {
+fn reason(request: SwitchRequest, state: &State) -> Option<String> {
     // While recording is off, calls that are only counted, such as probes, are made without a look at anything.
     let next = if request.on { "next call on a communicator" } else { "next MPI call" };
     Some(match state {
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn ranks_that_have_not_switched_are_named_with_the_reason() {
-        let off = Request::new(false, 4);
+        let off = SwitchRequest::new(false, 4);
         let inside = State::Inside { call: "MPI_Recv".to_owned(), for_s: 12.0 };
         let states = states([State::Switched, State::Marked, inside, State::Marked, State::Ended]);
         assert_eq!(switched(off, &states, "./app"), "recording is off on 1 of 5 ranks of ./app");

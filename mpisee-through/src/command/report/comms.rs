@@ -1,7 +1,7 @@
 //! The communicators of the report: families of like ones, and grids of processes.
 
 use super::places::{FamilyNumbers, RankAxis};
-use crate::family::Family;
+use crate::family_rows::Family;
 use crate::operation_sums::{CommSum, Sums};
 use crate::units::to_nine_decimals;
 use crate::view::ProfileView;

@@ -14,7 +14,7 @@ use super::waiting::{self, Waits};
 use crate::command::summary::RunSummary;
 use crate::command::{advise, efficiency, locality, paths, ranks, regions, sites};
 use crate::cores;
-use crate::family;
+use crate::family_rows;
 use crate::filter::{CallFilter, kind_name};
 use crate::group::By;
 use crate::operation_sums;
@@ -119,7 +119,7 @@ impl<'a> Data<'a> {
         let axis = RankAxis::new(view);
         let mut calls = Numbered::default();
         let mut all = operation_sums::sums(view, &CallFilter::default(), true)?;
-        let mut numbers = FamilyNumbers::new(family::of_table(view, |_| true, true));
+        let mut numbers = FamilyNumbers::new(family_rows::of_table(view, |_| true, true));
         let operations = Operations::of(&all.comms, &mut numbers, &mut calls);
         let (sizes, sizes_cut_off) = Sizes::of(view, &mut numbers, &mut calls)?;
         let (region_times, regions_cut_off) = RegionTimes::of(view, &mut numbers)?;

@@ -1,7 +1,7 @@
 //! The numbers by which rows of the report name communicators, operations and fields of ranks.
 
 use crate::axis::Axis;
-use crate::family::Family;
+use crate::family_rows::Family;
 use crate::filter::CommFilter;
 use crate::view::ProfileView;
 use mpisee_profile::rows::CommRow;

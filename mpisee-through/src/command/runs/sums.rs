@@ -2,7 +2,7 @@
 
 use crate::command::efficiency::Efficiency;
 use crate::cores;
-use crate::family;
+use crate::family_rows;
 use crate::filter::CallFilter;
 use crate::group::By;
 use crate::interrupted;
@@ -131,7 +131,7 @@ fn parts(view: &ProfileView, efficiency: &Efficiency) -> Result<BTreeMap<Part, S
 /// for each number that depends on ranks.
 fn names(view: &ProfileView) -> HashMap<String, String> {
     let mut names = HashMap::new();
-    for family in family::of_table(view, |_| true, true) {
+    for family in family_rows::of_table(view, |_| true, true) {
         let without_size = family.name.split('@').next().unwrap_or_default();
         let common = derived(without_size, |name| name.without_ranks().without_size());
         names.extend(family.rows.iter().map(|row| (row.comm.clone(), common.clone())));

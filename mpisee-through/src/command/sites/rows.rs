@@ -1,7 +1,7 @@
 //! The rows of places.
 
 use super::waiting::Waits;
-use crate::family;
+use crate::family_rows;
 use crate::filter::CallFilter;
 use crate::group::seconds;
 use crate::sheet::{self, Head, Value};
@@ -62,7 +62,7 @@ impl Families {
     /// The titles of the profile's communicators.
     pub fn of(view: &ProfileView) -> Self {
         let mut titles = HashMap::new();
-        for family in family::of_table(view, |_| true, true) {
+        for family in family_rows::of_table(view, |_| true, true) {
             let title = match family.count() {
                 1 => family.name.clone(),
                 _ => format!("{} ({})", family.name, family.size_text()),

@@ -8,7 +8,7 @@ mod table;
 pub use run::RunSummary;
 
 use super::Outcome;
-use crate::family::FamilyArgs;
+use crate::family_rows::FamilyArgs;
 use crate::filter::CallFilter;
 use crate::matched;
 use crate::operation_sums::{self, CommSum, OperationSum};

@@ -1,7 +1,7 @@
 //! The summary as a table for people.
 
 use super::{SMALL_SHARE, Summary};
-use crate::family::EACH_HINT;
+use crate::family_rows::EACH_HINT;
 use crate::operation_sums::{CommSum, Sums};
 use crate::output::{Column, Page, Style, Text, printable};
 use crate::sheet::{LARGE_SHARE, headed};

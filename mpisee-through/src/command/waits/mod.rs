@@ -7,7 +7,7 @@ mod text;
 use super::Outcome;
 use crate::axis::Axis;
 use crate::cores;
-use crate::family::{self, EACH_HINT, FamilyArgs};
+use crate::family_rows::{self, EACH_HINT, FamilyArgs};
 use crate::filter::{CallFilter, CommFilter, parse_lowercase};
 use crate::group::By;
 use crate::matched;
@@ -125,7 +125,7 @@ fn parts(
     with_families: bool,
 ) -> Vec<WaitGroup> {
     let of = |of: Of, times: &BTreeMap<String, f64>| {
-        let families = family::of_table(view, |row| times.contains_key(&row.comm), with_families);
+        let families = family_rows::of_table(view, |row| times.contains_key(&row.comm), with_families);
         families.into_iter().map(move |family| WaitGroup::of(&family, of, report, operations))
     };
     let collectives = of(Of::Collectives, &report.collective_s);

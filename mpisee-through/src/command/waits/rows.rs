@@ -1,6 +1,6 @@
 //! The tables of `waits`: communicators, ranks, nodes, and each operation of each rank.
 
-use crate::family::Family;
+use crate::family_rows::Family;
 use crate::sheet::{self, Head, Sheet, Value};
 use crate::units::natural_order;
 use crate::waits::{Estimate, Report, Waiting};

@@ -288,27 +288,20 @@ impl<'a> CommMessages<'a> {
             // A message to itself is there as soon as it is sent.
             let others = [one.cause, one.peer].into_iter().filter(|&other| other != rank);
             sums.peers.entry(rank).or_default().extend(others);
-            sums.add_cause(Cause {
-                rank: one.cause,
+            let is_receiver = one.is_for_receiver;
+            let cause = |cause, [likely_s, least_s, more_s]: [f64; 3]| Cause {
+                rank: cause,
                 waiting: rank,
                 group,
                 unit,
-                is_receiver: one.is_for_receiver,
-                likely_s: caused_s,
+                is_receiver,
+                likely_s,
                 least_s,
-                more_s: 0.0,
-            });
+                more_s,
+            };
+            sums.add_cause(cause(one.cause, [caused_s, least_s, 0.0]));
             if !one.is_complete && one.own_s > 0.0 {
-                sums.add_cause(Cause {
-                    rank: one.peer,
-                    waiting: rank,
-                    group,
-                    unit,
-                    is_receiver: one.is_for_receiver,
-                    likely_s: 0.0,
-                    least_s: 0.0,
-                    more_s: weight * one.own_s,
-                });
+                sums.add_cause(cause(one.peer, [0.0, 0.0, weight * one.own_s]));
             }
         }
         if is_empty {

@@ -1,17 +1,17 @@
-//! The segment of a running process in which a request is stored, see [`mpisee_profile::segment::request`].
+//! The segment of a running process in which a request is stored, see [`mpisee_profile::segment::switch_request`].
 
 use super::{Mapped, Segment};
 use anyhow::{Context, Result};
-use mpisee_profile::segment::active_call::{self, NOWHERE, REQUEST_PENDING, countdown};
+use mpisee_profile::segment::active_call::{self, ASKED, NOWHERE, countdown};
 use mpisee_profile::segment::layout::{HEADER_BYTES, Header, SLOT_BYTES, Slot};
-use mpisee_profile::segment::request::Request;
+use mpisee_profile::segment::switch_request::SwitchRequest;
 use std::fs::File;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A segment that is open for requests.
-pub struct Asking {
+pub struct SegmentControl {
     file: File,
     words: Mapped,
 }
@@ -30,12 +30,12 @@ pub enum Mark {
     },
 }
 
-impl Asking {
+impl SegmentControl {
     /// Opens the segment of a process that runs.
-    pub fn new(segment: &Segment) -> Result<Asking> {
+    pub fn new(segment: &Segment) -> Result<SegmentControl> {
         let file = segment.open_to_ask()?;
         let words = Mapped::new(&file, HEADER_BYTES, true)?;
-        Ok(Asking { file, words })
+        Ok(SegmentControl { file, words })
     }
 
     /// Takes the segment for itself, until it is dropped; false if another holds it. Only the segment's user can open it to write, so that no
@@ -58,19 +58,19 @@ impl Asking {
     }
 
     /// Stores a request to switch recording.
-    pub fn request(&self, request: Request) -> Result<()> {
-        self.word(offset_of!(Header, request))?.store(request.word(), Ordering::Release);
+    pub fn request(&self, request: SwitchRequest) -> Result<()> {
+        self.word(offset_of!(Header, switch_request))?.store(request.word(), Ordering::Release);
         Ok(())
     }
 
     /// The request that is there now, as a word: another one may have taken the place of ours.
     pub fn requested(&self) -> Result<u64> {
-        Ok(self.word(offset_of!(Header, request))?.load(Ordering::Acquire))
+        Ok(self.word(offset_of!(Header, switch_request))?.load(Ordering::Acquire))
     }
 
     /// The request that the process has followed last, as a word.
     pub fn followed(&self) -> Result<u64> {
-        Ok(self.word(offset_of!(Header, followed_request))?.load(Ordering::Acquire))
+        Ok(self.word(offset_of!(Header, followed_switch_request))?.load(Ordering::Acquire))
     }
 
     /// Asks the process to read MPI's variables; false if it has not done so since it was asked last.
@@ -90,13 +90,8 @@ impl Asking {
         self.reach(slot + SLOT_BYTES)?;
         let value = |which: usize| slot + offset_of!(Slot, values) + which * size_of::<u64>();
         let relaxed = Ordering::Relaxed;
-        match self.word(value(active_call::CALL))?.compare_exchange(
-            NOWHERE,
-            REQUEST_PENDING,
-            relaxed,
-            relaxed,
-        ) {
-            Ok(_) | Err(REQUEST_PENDING) => Ok(Mark::Set),
+        match self.word(value(active_call::CALL))?.compare_exchange(NOWHERE, ASKED, relaxed, relaxed) {
+            Ok(_) | Err(ASKED) => Ok(Mark::Set),
             Err(word) => {
                 // It looks for requests after a call that it measures. Where it does not stay in its call, it overwrites the word.
                 let sampling = self.word(value(active_call::SAMPLING))?;

@@ -1,22 +1,22 @@
 //! A request from outside to switch recording on or off, in two words of the header.
 //!
-//! Whoever asks stores the request in [`super::layout::Header::request`]. Then it marks the slots of the calls in progress, by
-//! [`super::active_call::REQUEST_PENDING`], of threads that are in no call. The process stores the request in
-//! [`super::layout::Header::followed_request`] once it has switched.
+//! Whoever asks stores the request in [`super::layout::Header::switch_request`]. Then it marks the slots of the calls in progress, by
+//! [`super::active_call::ASKED`], of threads that are in no call. The process stores the request in
+//! [`super::layout::Header::followed_switch_request`] once it has switched.
 
 /// A request to switch recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct SwitchRequest {
     /// True if recording is to be on.
     pub on: bool,
     /// When it was made, in nanoseconds since 1970, UTC; an even number.
     pub asked_ns: u64,
 }
 
-impl Request {
+impl SwitchRequest {
     /// A request that is made at that moment.
-    pub fn new(on: bool, asked_ns: u64) -> Request {
-        Request { on, asked_ns: asked_ns & !1 }
+    pub fn new(on: bool, asked_ns: u64) -> SwitchRequest {
+        SwitchRequest { on, asked_ns: asked_ns & !1 }
     }
 
     /// As a word, which is not 0.
@@ -25,8 +25,8 @@ impl Request {
     }
 
     /// From a word; `None` if it stands for no request.
-    pub fn from_word(word: u64) -> Option<Request> {
-        (word > 1).then_some(Request { on: word & 1 == 1, asked_ns: word & !1 })
+    pub fn from_word(word: u64) -> Option<SwitchRequest> {
+        (word > 1).then_some(SwitchRequest { on: word & 1 == 1, asked_ns: word & !1 })
     }
 }
 
@@ -34,7 +34,7 @@ impl Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FollowedRequest {
     /// The request.
-    pub request: Request,
+    pub request: SwitchRequest,
     /// When the process followed it, in nanoseconds since 1970, UTC.
     pub at_ns: u64,
 }
@@ -48,7 +48,10 @@ impl FollowedRequest {
     /// From such a text.
     pub fn from_text(text: &str) -> Option<FollowedRequest> {
         let (word, at) = text.split_once(' ')?;
-        Some(FollowedRequest { request: Request::from_word(word.parse().ok()?)?, at_ns: at.parse().ok()? })
+        Some(FollowedRequest {
+            request: SwitchRequest::from_word(word.parse().ok()?)?,
+            at_ns: at.parse().ok()?,
+        })
     }
 }
 
@@ -59,12 +62,12 @@ mod tests {
     #[test]
     fn a_request_is_read_as_it_was_written() {
         for on in [false, true] {
-            let request = Request::new(on, 1_764_074_000_123_456_789);
-            assert_eq!(Request::from_word(request.word()), Some(request));
+            let request = SwitchRequest::new(on, 1_764_074_000_123_456_789);
+            assert_eq!(SwitchRequest::from_word(request.word()), Some(request));
             let followed = FollowedRequest { request, at_ns: 1_764_074_001_000_000_001 };
             assert_eq!(FollowedRequest::from_text(&followed.text()), Some(followed));
         }
-        assert_eq!([0, 1].map(Request::from_word), [None; 2]);
+        assert_eq!([0, 1].map(SwitchRequest::from_word), [None; 2]);
         assert_eq!(FollowedRequest::from_text("7"), None);
         assert_eq!(FollowedRequest::from_text("1 7"), None);
     }

@@ -1,4 +1,4 @@
-//! Updates of a slot behind a sequence number, so that concurrent readers see all of an update or none.
+//! A seqlock: updates of a slot behind a sequence number, so that concurrent readers see all of an update or none.
 
 use crate::storage::sync::{AtomicU64, Ordering, fence, own_value};
 
