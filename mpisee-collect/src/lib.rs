@@ -3,7 +3,7 @@
 //! * [`process`]: which process it is, and of which job; [`segments`], [`node_ranks`]: segments of processes on this node;
 //! * [`rank_tables`], [`arrivals`], [`messages`], [`site_tables`]: from a segment to rows; [`overhead`]: what recording took; [`gpu`]: accesses of GPU kernels, joined with the owners of the memory;
 //! * [`devices`]: GPUs and network adapters of the nodes; [`aggregate`]: sums over ranks, for profiles of very large jobs; [`wire`]: messages between ranks;
-//! * [`run`]: what is said of the run as a whole; [`files`], [`nodes`], [`output`]: the files of a profile, and where
+//! * [`run`]: what is said of the run as a whole; [`files`], [`nodes`], [`output_places`]: the files of a profile, and where
 //!   they go;
 //! * [`profile`]: all of this for the ranks of one node; [`gathering`]: for those of several nodes without MPI.
 
@@ -17,7 +17,7 @@ pub mod messages;
 mod node_clock;
 pub mod node_ranks;
 pub mod nodes;
-pub mod output;
+pub mod output_places;
 pub mod overhead;
 pub mod process;
 pub mod profile;

@@ -48,24 +48,24 @@ mod channel;
 mod node;
 mod output_dir;
 mod parts;
-mod report;
+mod run_json;
 mod sums;
 mod tree;
 mod written;
 
 use channel::Channel;
-use mpisee_collect::output::Candidates;
-pub use report::log_facts;
+use mpisee_collect::output_places::Candidates;
+pub use run_json::log_facts;
 use tree::Tree;
 
 /// Writes the profile in `MPI_Finalize`, or leaves what the rank counted for another to write.
 pub fn write_profile() {
     let Some(world) = world::world() else { return };
     let _held = hold();
-    if let Some(note) = report::open_sessions() {
+    if let Some(note) = run_json::open_sessions() {
         world.segment.log(&Fact::Note.record(note));
     }
-    for note in report::sites_without_number(world).into_iter().chain(report::paths_left_out(world)) {
+    for note in run_json::sites_without_number(world).into_iter().chain(run_json::paths_left_out(world)) {
         world.segment.log(&Fact::NoteOfRank.record(&note));
     }
     let end = end_of(world);
@@ -337,7 +337,7 @@ struct Writing<'l> {
 
 impl<'l> Writing<'l> {
     fn new(world: &World, channel: &'l Channel, summary: RankSummary, absent: RankSet) -> Self {
-        let wanted = output_dir::wanted(world, &report::command_line());
+        let wanted = output_dir::wanted(world, &run_json::command_line());
         let candidates = Candidates::new(wanted, PathBuf::new(), world.options.segments.clone());
         let (lost, failures) = (Vec::new(), Vec::new());
         Writing {
@@ -435,8 +435,8 @@ impl<'l> Writing<'l> {
             )
         });
         let nodes = nodes(self.channel, &self.summary);
-        let missing = report::missing(&self.absent, &lost);
-        let run = report::run_info(world, &self.summary, own, &nodes, missing);
+        let missing = run_json::missing(&self.absent, &lost);
+        let run = run_json::run_info(world, &self.summary, own, &nodes, missing);
         match files.and_then(|files| caught(|| files.finish(&run))) {
             Ok(directory) => self.written = Some(directory),
             Err(error) => self.fail(error),

@@ -7,7 +7,7 @@ use crate::command::{
 };
 use crate::left_behind;
 use crate::output::printable;
-use crate::similar::similar;
+use crate::similar_names::similar;
 use anyhow::{Result, bail};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};

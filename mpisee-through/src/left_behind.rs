@@ -3,7 +3,7 @@
 //! Nothing can say so when a program is killed: its processes are gone, and the launcher became the program. So the
 //! next command that looks for a profile does.
 
-use crate::similar::similar;
+use crate::similar_names::similar;
 use crate::units::natural_order;
 use mpisee_collect::profile;
 use mpisee_collect::segments;

@@ -1,7 +1,7 @@
 //! Opens a profile and loads its small tables; commands stream the large ones.
 
 use crate::left_behind;
-use crate::similar::similar;
+use crate::similar_names::similar;
 use crate::units::natural_order;
 use anyhow::{Result, anyhow};
 use mpisee_profile::rows::{CommRow, Row};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// A crate whose folders are layers.
-struct House {
+struct LayeredCrate {
     /// Its sources.
     root: &'static str,
     /// The layers from below to above.
@@ -14,7 +14,7 @@ struct House {
 }
 
 /// In `generated`, the table of MPI's functions belongs to `mpi`; the exports are on top.
-const RECORDER: House = House {
+const RECORDER: LayeredCrate = LayeredCrate {
     root: "../mpisee-rs/src",
     layers: &[
         "mpi",
@@ -30,7 +30,7 @@ const RECORDER: House = House {
     least_modules: 60,
 };
 
-const FORMATS: House = House {
+const FORMATS: LayeredCrate = LayeredCrate {
     root: "../mpisee-profile/src",
     layers: &[
         "error",
@@ -57,7 +57,7 @@ const FORMATS: House = House {
     least_modules: 20,
 };
 
-const COLLECTION: House = House {
+const COLLECTION: LayeredCrate = LayeredCrate {
     root: "../mpisee-collect/src",
     layers: &[
         "process",
@@ -83,7 +83,7 @@ const COLLECTION: House = House {
     least_modules: 18,
 };
 
-const GPU_TRACER: House = House {
+const GPU_TRACER: LayeredCrate = LayeredCrate {
     root: "../gpu-tracer/src",
     layers: &[
         "trace",
@@ -101,10 +101,10 @@ const GPU_TRACER: House = House {
 };
 
 /// The modules beside `command` are what commands share.
-const THROUGH: House =
-    House { root: "../mpisee-through/src", layers: &["shared", "command", "cli"], least_modules: 80 };
+const THROUGH: LayeredCrate =
+    LayeredCrate { root: "../mpisee-through/src", layers: &["shared", "command", "cli"], least_modules: 80 };
 
-const LAUNCHER: House = House {
+const LAUNCHER: LayeredCrate = LayeredCrate {
     root: "../mpisee/src",
     layers: &[
         "failure",
@@ -148,7 +148,7 @@ fn module_of(file: &Path) -> Module {
     names
 }
 
-fn layer_of(house: &House, module: &Module) -> usize {
+fn layer_of(house: &LayeredCrate, module: &Module) -> usize {
     let name = match (module[0].as_str(), module.get(1).map(String::as_str)) {
         ("generated", Some("pmpi" | "signatures" | "interposed")) => "mpi",
         ("generated", _) => "exports",
@@ -192,7 +192,7 @@ fn paths(text: &str, module: &Module) -> Vec<Module> {
 }
 
 /// The modules that each module imports from.
-fn imports(house: &House) -> BTreeMap<Module, BTreeSet<Module>> {
+fn imports(house: &LayeredCrate) -> BTreeMap<Module, BTreeSet<Module>> {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs tests");
     let root = Path::new(&package).join(house.root);
     let mut files = Vec::new();
@@ -243,7 +243,7 @@ fn needs(imports: &BTreeMap<Module, BTreeSet<Module>>, from: &Module, to: &Modul
 }
 
 /// Imports from a layer above.
-fn upwards(house: &House, imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
+fn upwards(house: &LayeredCrate, imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
     imports
         .iter()
         .flat_map(|(module, all)| all.iter().map(move |other| (module, other)))
@@ -262,7 +262,7 @@ fn cycles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
         .collect()
 }
 
-fn assert_layered(house: &House) {
+fn assert_layered(house: &LayeredCrate) {
     let imports = imports(house);
     assert!(imports.len() >= house.least_modules, "{} has {} modules", house.root, imports.len());
     assert_eq!(upwards(house, &imports), Vec::<String>::new());

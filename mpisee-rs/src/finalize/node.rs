@@ -195,7 +195,7 @@ fn mark_arrived(world: &World, end: End) {
 /// Logs where this rank wants the profile, for the rank that writes it; the first rank's choice is used.
 fn log_wanted(world: &World) {
     let folder = std::env::current_dir().unwrap_or_default();
-    let wanted = folder.join(super::output_dir::wanted(world, &super::report::command_line()));
+    let wanted = folder.join(super::output_dir::wanted(world, &super::run_json::command_line()));
     let text = format!("{}\0{}", wanted.display(), folder.display());
     world.segment.log(&Fact::Wanted.record(text));
 }
@@ -241,7 +241,7 @@ fn write(world: &World, node_ranks: &NodeRanks) {
 fn first_wanted(world: &World, all: &WorldSegments) -> [PathBuf; 2] {
     let first = all.segments().next().and_then(|segment| segment.read().ok());
     first.and_then(|snapshot| snapshot.program.wanted).unwrap_or_else(|| {
-        let wanted = super::output_dir::wanted(world, &super::report::command_line());
+        let wanted = super::output_dir::wanted(world, &super::run_json::command_line());
         [wanted, std::env::current_dir().unwrap_or_default()]
     })
 }

@@ -3,7 +3,7 @@
 use crate::state::world::World;
 use crate::storage::message::say;
 use crate::storage::segment::has_memory;
-use mpisee_collect::output::Candidates;
+use mpisee_collect::output_places::Candidates;
 use mpisee_collect::profile::{self, Written};
 use mpisee_collect::run::in_numbers;
 use mpisee_collect::segments::WorldSegments;

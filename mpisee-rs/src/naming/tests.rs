@@ -1,10 +1,10 @@
-//! Names and rows over a played MPI: each rank enters its communicators by itself, and the names are compared.
+//! Names and rows over a fake MPI: each rank enters its communicators by itself, and the names are compared.
 
 use super::creation_kind::CreationKind;
 use super::row_sharing::{NewCommunicator, RowSharing};
 use super::*;
 use crate::mpi::abi::bits;
-use crate::state::played::{Played, comm};
+use crate::state::fake_mpi::{FakeMpi, comm};
 use mpisee_profile::WorldRank;
 use mpisee_profile::options::Options;
 use mpisee_profile::segment::{PeerKey, SlotKey};
@@ -25,13 +25,13 @@ fn key(communicator: CommId, peer: u32) -> SlotKey {
 /// A rank and the rows of its communicators.
 struct Rank {
     rows: RowSharing,
-    played: Played,
+    fake: FakeMpi,
 }
 
 impl Rank {
     fn new(rank: u32, size: u32, options: Options) -> Rank {
-        let rank = Rank { rows: RowSharing::new(), played: Played::new(rank, size, options) };
-        let world = &rank.played.world;
+        let rank = Rank { rows: RowSharing::new(), fake: FakeMpi::new(rank, size, options) };
+        let world = &rank.fake.world;
         let all = Runs::first(size);
         for (own, members) in [(world.rank.in_world(), all), (CommRank::FIRST, just(world.rank.get()))] {
             let created = Created::with_world(CommId::WORLD, own, members.clone());
@@ -42,8 +42,8 @@ impl Rank {
 
     /// Makes a call on `parent` that creates a communicator of `members`; returns its number.
     fn create(&self, parent: CommId, kind: CreationKind, members: &[u32]) -> CommId {
-        self.played.play();
-        let world = &self.played.world;
+        self.fake.become_current();
+        let world = &self.fake.world;
         let NumberedCreation { number, parent: known_parent } = self.rows.number(parent, kind.letter);
         let comm = comm(members);
         let members = Arc::new(Groups::of(world, comm, false));
@@ -69,7 +69,7 @@ impl Rank {
     }
 
     fn name(&self, id: CommId) -> String {
-        self.rows.name(&self.played.world.segment, id)
+        self.rows.name(&self.fake.world.segment, id)
     }
 }
 
@@ -81,7 +81,7 @@ fn alike(alike: u32) -> Options {
 fn members_agree_on_names_whatever_else_each_of_them_creates() {
     let ranks = [0, 1, 2, 3].map(|rank| Rank::new(rank, 4, Options::default()));
     let name = |rank: &Rank| {
-        let own = rank.played.world.rank.get();
+        let own = rank.fake.world.rank.get();
         for _ in 0..own {
             rank.create(CommId::SELF, DUP, &[own]);
         }
@@ -130,7 +130,7 @@ fn communicators_of_ever_changing_members_share_a_row_and_keep_their_peers() {
     assert!(shared.iter().all(|&id| rank.name(id) == "W_s+"));
     let row = rank.rows.row_of(shared[0]).expect("it has one");
     for (&communicator, world_rank) in shared.iter().zip(9..) {
-        let lasting = rank.rows.lasting(&rank.played.world, key(communicator, 1));
+        let lasting = rank.rows.lasting(&rank.fake.world, key(communicator, 1));
         let lasting = lasting.expect("its members are known");
         assert_eq!(lasting.key, key(row, world_rank));
     }
@@ -148,7 +148,7 @@ fn peers_of_a_temporary_communicator_without_a_list_are_those_of_its_group() {
     let first = at as u32 + 1;
     let row = rank.rows.row_of(communicator).expect("it has one");
     for (peer, world_rank) in (0..).zip(without_order(first)) {
-        let lasting = rank.rows.lasting(&rank.played.world, key(communicator, peer));
+        let lasting = rank.rows.lasting(&rank.fake.world, key(communicator, peer));
         assert_eq!(lasting.expect("MPI is queried").key, key(row, world_rank));
     }
 }
@@ -156,8 +156,8 @@ fn peers_of_a_temporary_communicator_without_a_list_are_those_of_its_group() {
 #[test]
 fn entered_communicator_is_described_by_its_groups() {
     // The one test that uses the rows of the process.
-    let played = Played::new(3, 4, Options::default());
-    let world = &played.world;
+    let fake = FakeMpi::new(3, 4, Options::default());
+    let world = &fake.world;
     log_predefined(world, CommRank::new(3), Runs::first(4));
     log_predefined(world, CommRank::FIRST, just(3));
     let parent = Communicator::new(CommId::WORLD, world.predefined.world, CommRank::new(3), 4);

@@ -7,7 +7,7 @@
 use super::Recorder;
 use crate::binaries::objects;
 use crate::binaries::unwinder::Unwinder;
-use crate::state::bindings::BINDINGS;
+use crate::state::fortran_bindings::BINDINGS;
 use crate::state::python::PythonStack;
 use crate::state::sampled_overhead;
 use crate::state::sites::SITES;

@@ -130,7 +130,7 @@ mod tests {
     const FAILING: u64 = 4 << 40;
 
     /// A driver with a few allocations.
-    unsafe extern "C" fn played(
+    unsafe extern "C" fn fake(
         count: c_uint,
         attributes: *const c_int,
         to: *const *mut c_void,
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn the_kind_farthest_from_the_host_is_that_of_the_call() {
         assert_eq!(kind_of(ptr::without_provenance(ON_GPU as usize)), Memory::Host, "without a driver");
-        GET_ATTRIBUTES.store(played as *mut c_void, Ordering::Release);
+        GET_ATTRIBUTES.store(fake as *mut c_void, Ordering::Release);
         HOT.ask_driver();
         let at = |address: u64| ptr::without_provenance::<c_void>(address as usize);
         let cases = [

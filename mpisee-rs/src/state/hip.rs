@@ -123,7 +123,7 @@ mod tests {
     }
 
     /// The address says the kind; one of 99 is an error.
-    unsafe extern "C" fn played(attributes: *mut Attributes, at: *const c_void) -> c_int {
+    unsafe extern "C" fn fake(attributes: *mut Attributes, at: *const c_void) -> c_int {
         // SAFETY: there is room for them.
         unsafe { (*attributes).memory_type = at.addr() as c_uint };
         c_int::from(at.addr() == 99)
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(kind(2), Memory::Host, "without HIP");
         assert_eq!(look(), Presence::Absent);
         PEEK_ERROR.store(last_error as *mut c_void, Ordering::Relaxed);
-        GET_ATTRIBUTES.store(played as *mut c_void, Ordering::Release);
+        GET_ATTRIBUTES.store(fake as *mut c_void, Ordering::Release);
         let kinds = [(1, Memory::Pinned), (2, Memory::Device), (3, Memory::Managed), (10, Memory::Device)];
         for (at, expected) in kinds.into_iter().chain([(11, Memory::Managed), (99, Memory::Host)]) {
             assert_eq!(kind(at), expected, "{at}");

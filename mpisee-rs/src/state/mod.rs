@@ -1,21 +1,21 @@
 //! The running program: its communicators, requests, regions, threads, call sites and devices.
 
-pub mod bindings;
 pub mod buffers;
 pub mod cached_call;
 pub mod communicator;
-pub mod components;
 pub mod counted_call;
 pub mod cpu;
 pub mod datatype;
 pub mod devices;
+#[cfg(test)]
+pub mod fake_mpi;
+pub mod fortran_bindings;
 pub mod gpu;
 pub mod handles;
 pub mod hip;
 pub mod nccl;
 pub mod nvml;
-#[cfg(test)]
-pub mod played;
+pub mod openmpi_components;
 pub mod process;
 pub mod python;
 pub mod region;

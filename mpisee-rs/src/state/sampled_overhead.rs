@@ -10,7 +10,7 @@
 use super::world::{self, World};
 use super::{buffers, switching};
 use crate::storage::sync::own_value;
-use crate::storage::{clock, current};
+use crate::storage::{clock, thread_words};
 use mpisee_profile::Ticks;
 use mpisee_profile::segment::active_call::{RETURNED, SAMPLING, SINCE, countdown};
 use mpisee_profile::segment::layout::{Slot, overhead, sampled};
@@ -87,13 +87,13 @@ fn begin_or_end(active_call: &Slot, begins: bool) {
     let hidden = clock::since(now).get().min(countdown::MOST_HIDDEN).max(countdown::hidden(word));
     set(active_call, SAMPLING, countdown::pack(countdown::left(word), countdown::stands_for(word), hidden));
     set(active_call, RETURNED, 0);
-    current::set_sampled_since(clock::ticks().get());
+    thread_words::set_sampled_since(clock::ticks().get());
 }
 
 fn end(active_call: &Slot, now: Ticks) {
     let word = sampling(active_call);
     let (hidden, stands_for) = (countdown::hidden(word), countdown::stands_for(word));
-    let began = Ticks::new(current::sampled_since());
+    let began = Ticks::new(thread_words::sampled_since());
     let [since, returned] = [SINCE, RETURNED].map(|which| value(active_call, which));
     // No call to MPI was made, or a callback left it.
     let is_whole = began <= since && since <= returned && returned <= now;
@@ -148,7 +148,7 @@ pub fn note_rare(world: &World, ticks: Ticks) {
 /// As [`note_rare`], of work that takes `longest` ticks at most if it is not interrupted.
 fn note_rare_within(world: &World, ticks: Ticks, longest: u64) {
     add_rare(world, Ticks::new(ticks.get().min(longest)));
-    current::set_sampled_since(u64::MAX);
+    thread_words::set_sampled_since(u64::MAX);
 }
 
 /// The work on a long array of requests, which is measured in each call: before the call to MPI, and after it.

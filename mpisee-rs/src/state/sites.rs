@@ -5,8 +5,8 @@
 
 use crate::binaries::library_files::LibraryFiles;
 use crate::binaries::objects::{self, Loaded, Object, Stamp, own_range};
-use crate::state::bindings::BINDINGS;
 use crate::state::buffers;
+use crate::state::fortran_bindings::BINDINGS;
 use crate::state::python::Line;
 use crate::state::sampled_overhead::Rare;
 use crate::state::world::World;

@@ -11,13 +11,13 @@ use crate::state::switching;
 use crate::state::world::{self, World};
 use crate::storage::clock;
 use crate::storage::counters::Counters;
-use crate::storage::current;
 use crate::storage::frame::CalledFrom;
 use crate::storage::hot::HOT;
 use crate::storage::memory;
 use crate::storage::prefetch;
 use crate::storage::segment::Segment;
 use crate::storage::sync::own_value;
+use crate::storage::thread_words;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{NotSeen, SlotKey, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
@@ -71,7 +71,7 @@ fn return_at_end(thread: &'static Thread) -> bool {
 
 /// Called when a thread ends, with its state.
 unsafe extern "C" fn at_end(thread: *mut c_void) {
-    current::set(ended(), ptr::null());
+    thread_words::set(ended(), ptr::null());
     // SAFETY: as `return_at_end` has stored it; a state is never freed.
     keep_idle(unsafe { &*thread.cast::<Thread>() });
 }
@@ -92,7 +92,7 @@ fn ended() -> *const Thread {
 /// A number that no other thread has while this one lives.
 #[inline]
 pub fn number() -> usize {
-    current::get::<Thread>().addr()
+    thread_words::get::<Thread>().addr()
 }
 
 /// A number by which [`Thread::cached_by_number`] finds a cached call of the same thread again.
@@ -104,7 +104,7 @@ pub fn cached_number(cached: &CachedCall) -> u8 {
 /// The calling thread's state, if it has one.
 #[inline]
 pub fn own() -> Option<&'static Thread> {
-    let current = current::get::<Thread>();
+    let current = thread_words::get::<Thread>();
     // SAFETY: a pointer that is neither null nor `ended` is the leased state, which is never freed.
     (!current.is_null() && current != ended()).then(|| unsafe { &*current })
 }
@@ -112,7 +112,7 @@ pub fn own() -> Option<&'static Thread> {
 /// The same, with the slot that says in which call the thread is.
 #[inline(always)]
 fn both() -> Option<(&'static Thread, &'static Slot)> {
-    let (thread, active_call) = current::both();
+    let (thread, active_call) = thread_words::both();
     // SAFETY: with the slot, a thread has its leased state; neither is ever freed.
     (!active_call.is_null()).then(|| unsafe { (&*thread, &*active_call) })
 }
@@ -213,7 +213,7 @@ const _: () = assert!(mem::offset_of!(Thread, cached) == 0);
 
 /// Prepares for threads, before the first call is counted.
 pub fn prepare() {
-    current::locate();
+    thread_words::locate();
 }
 
 /// When the calling thread's call began, in ticks; `None` in a thread without recorded calls.
@@ -394,7 +394,7 @@ impl Inside {
     fn enter_first() -> Option<Inside> {
         let world = world::world()?;
         let _rare = Rare::begin(world);
-        if !current::get::<Thread>().is_null() {
+        if !thread_words::get::<Thread>().is_null() {
             process::note_untracked_call();
             world::not_seen(NotSeen::EndingThread);
             return None;
@@ -417,7 +417,7 @@ impl Inside {
             keep_idle(thread);
             return None;
         }
-        current::set(thread, thread.active_call);
+        thread_words::set(thread, thread.active_call);
         // Nobody could mark its slot before.
         switching::follow();
         Inside::of(thread, thread.active_call)

@@ -5,7 +5,7 @@
 
 use crate::mpi::abi::{Element, constant, settings_of, variables_in_use};
 use crate::mpi::tool::{self, Binding, Control, Performance, Session, StartedVariable, VariableValue};
-use crate::state::components::Components;
+use crate::state::openmpi_components::Components;
 use crate::state::process;
 use crate::state::world::{self, World};
 use crate::storage::counters::{Counters, update};

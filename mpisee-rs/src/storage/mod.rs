@@ -4,7 +4,6 @@
 pub mod cancellation;
 pub mod clock;
 pub mod counters;
-pub mod current;
 pub mod descriptors;
 pub mod frame;
 pub mod hot;
@@ -18,3 +17,4 @@ pub mod seqlock;
 pub mod signals;
 pub mod sync;
 pub mod table;
+pub mod thread_words;

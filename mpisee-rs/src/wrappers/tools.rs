@@ -3,7 +3,7 @@
 
 use crate::mpi::abi::{Element, constant};
 use crate::mpi::tool;
-use crate::state::components::Components;
+use crate::state::openmpi_components::Components;
 use crate::state::variables;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! `gpu-records`: prints every access in a file of `mpisee --gpu-records` as CSV.
 
 use super::Outcome;
-use crate::recorded;
+use crate::gpu_record_files;
 use anyhow::{Context, Result};
 use clap::Args;
 use mpisee_profile::gpu::RemoteMemory;
@@ -115,7 +115,7 @@ pub fn run(args: &GpuRecordsArgs) -> Result<Outcome> {
     let mut descriptions = Descriptions::default();
     let (mut sampled, mut dropped) = (1, 0);
     let mut rows = csv::Writer::from_writer(io::stdout().lock());
-    let read = recorded::read(&args.file, |item| {
+    let read = gpu_record_files::read(&args.file, |item| {
         match item {
             Item::Access(access) => rows.serialize(descriptions.row(&access))?,
             Item::Description(Description::Sampled(n)) => sampled = n,

@@ -3,7 +3,7 @@
 use super::Outcome;
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
-use crate::matched;
+use crate::no_match;
 use crate::output::OutputArgs;
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
@@ -134,7 +134,7 @@ pub fn answer(args: &LocalityArgs, view: &ProfileView) -> Result<Answer> {
     view.need_mpi("message between nodes")?;
     view.need(Lacking::Peers)?;
     let (nodes, largest) = nodes(view.ranks("between which nodes messages went")?);
-    matched::need_chosen(view, &args.filter)?;
+    no_match::need_chosen(view, &args.filter)?;
     let make = || Collector { nodes: &nodes, comms: HashMap::new() };
     let scanned = scan::scan::<Peer, Collector<'_>>(view.profile(), make)?;
     let mut p2p: HashMap<Vec<u8>, Bytes> = HashMap::new();

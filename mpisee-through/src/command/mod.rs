@@ -12,6 +12,7 @@ pub mod export;
 pub mod gpu;
 pub mod gpu_records;
 pub mod import;
+mod job_selection;
 pub mod locality;
 pub mod matrix;
 pub mod ops;
@@ -31,6 +32,5 @@ pub mod timeline;
 pub mod top;
 pub mod variables;
 pub mod waits;
-mod wanted;
 
 pub use crate::outcome::Outcome;

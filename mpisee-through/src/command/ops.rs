@@ -3,7 +3,7 @@
 use super::Outcome;
 use crate::filter::{CallFilter, kind_name};
 use crate::group::seconds;
-use crate::matched;
+use crate::no_match;
 use crate::output::OutputArgs;
 use crate::several_comms;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
@@ -98,7 +98,7 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
     if view.run().lacks(Lacking::LongestCalls) {
         rows.iter_mut().filter_map(|row| row.last_mut()).for_each(|longest| *longest = Value::Nothing);
     }
-    matched::need_operation(&view, &args.filter, rows.is_empty())?;
+    no_match::need_operation(&view, &args.filter, rows.is_empty())?;
     let mut closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
     let shown = &calls[..rows.len()];
     let on_each = shown.iter().filter(|of| of.is_counted_on_each).map(|of| of.call.as_str());

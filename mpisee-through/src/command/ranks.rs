@@ -7,7 +7,7 @@ use super::Outcome;
 use crate::cores;
 use crate::filter::CallFilter;
 use crate::group::{By, seconds};
-use crate::matched;
+use crate::no_match;
 use crate::output::{Format, OutputArgs};
 use crate::processes::ProcessRows;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
@@ -141,10 +141,10 @@ pub fn answer(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
 
 fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
     let by = By { comm: true, call: true, rank: true, ..By::default() };
-    matched::need_chosen(view, &args.filter.comms)?;
+    no_match::need_chosen(view, &args.filter.comms)?;
     let groups = view.group(&view.with_times_as_operations(&args.filter)?, by)?;
     // Ranks without calls are an answer, unless calls are chosen.
-    matched::need_operation(view, &args.filter, groups.cells.is_empty() && args.filter.names_calls())?;
+    no_match::need_operation(view, &args.filter, groups.cells.is_empty() && args.filter.names_calls())?;
     let mut sums: HashMap<u32, Sum<'_>> = HashMap::new();
     for (key, cell) in &groups.cells {
         let sum = sums.entry(key.rank).or_default();

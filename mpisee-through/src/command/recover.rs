@@ -1,6 +1,6 @@
 //! `recover`: profiles of programs that ended without `MPI_Finalize`, from the segments that they left.
 
-use super::wanted::is_called;
+use super::job_selection::is_called;
 use super::{Outcome, skipped};
 use crate::interrupted;
 use crate::output::printable;

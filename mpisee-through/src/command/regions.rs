@@ -3,7 +3,7 @@
 use super::Outcome;
 use crate::filter::CallFilter;
 use crate::group::{By, Cell};
-use crate::matched;
+use crate::no_match;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use crate::view::{ProfileView, RegionSum};
@@ -66,13 +66,13 @@ pub fn run(args: &RegionsArgs) -> Result<Outcome> {
 
 /// The answer of the command.
 pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
-    matched::need_chosen(view, &args.filter.comms)?;
+    no_match::need_chosen(view, &args.filter.comms)?;
     let entered = view.regions(&args.filter.comms)?;
     let inner = args.filter.without_regions();
     let by = By { region: true, call: true, ..By::default() };
     let groups = view.group(&view.with_times_as_operations(&inner)?, by)?;
     // Regions without calls are an answer, unless calls are chosen.
-    matched::need_operation(view, &inner, groups.cells.is_empty() && inner.names_calls())?;
+    no_match::need_operation(view, &inner, groups.cells.is_empty() && inner.names_calls())?;
     let mut names: BTreeSet<&str> = entered.keys().map(String::as_str).collect();
     names.extend(groups.cells.iter().map(|(key, _)| groups.region(key)));
     let mut found: Vec<(&str, Sums)> = names
@@ -96,13 +96,13 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
         order.then_with(|| of(right).wall_s.total_cmp(&of(left).wall_s)).then_with(|| left.cmp(right))
     });
     if found.is_empty() && args.filter.is_on() {
-        matched::need_region(&args.filter, &entered)?;
+        no_match::need_region(&args.filter, &entered)?;
     }
     let all_ranks = view.processes().chosen(&args.filter.comms);
     let mut rows = found.iter().map(|(name, sums)| row(name, of(name), sums, all_ranks)).collect();
     let mut closing = args.shown.cut(&args.output, &mut rows, "The profile has no calls.");
     if entered.is_empty() && !args.filter.is_on() {
-        closing += &format!("The profile has no regions; {}.\n", matched::MAKE_REGIONS);
+        closing += &format!("The profile has no regions; {}.\n", no_match::MAKE_REGIONS);
     }
     let mut sheet = Sheet { name: "regions", heads: HEADS.to_vec(), rows };
     if args.output.format() == Format::Table && !has_nccl {

@@ -3,7 +3,7 @@
 use super::Outcome;
 use crate::filter::CallFilter;
 use crate::group::{self, By, Cell, GroupKey, Groups};
-use crate::matched;
+use crate::no_match;
 use crate::output::{OutputArgs, Page};
 use crate::sheet::{self, Answer, Sheet, Value};
 use crate::units::{self, count, human_bytes, natural_order, time};
@@ -96,7 +96,7 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
         let order = total(right).cmp(&total(left));
         order.then_with(|| natural_order(groups.call(&left[0].0), groups.call(&right[0].0)))
     });
-    matched::need_operation(&view, &args.filter, !is_any)?;
+    no_match::need_operation(&view, &args.filter, !is_any)?;
     let shown = args.output.limit(args.top, args.all).min(operations.len());
     let left_out = operations.len() - shown;
     operations.truncate(shown);

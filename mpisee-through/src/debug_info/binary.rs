@@ -2,7 +2,7 @@
 
 use super::debug_files::DebugFiles;
 use super::object_file::cached;
-use crate::names::short;
+use crate::short_names::short;
 use addr2line::Loader;
 use addr2line::gimli::{self, EndianSlice, RunTimeEndian, SectionId};
 use object::{Object, ObjectSection, ObjectSymbol, ReadRef};

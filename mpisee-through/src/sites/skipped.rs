@@ -1,8 +1,8 @@
 //! Patterns of `--skip-frames` that match nothing: an error with the functions and libraries that there are.
 
 use super::{SiteArgs, Sites};
-use crate::matched::listed;
-use crate::similar::similar;
+use crate::no_match::listed;
+use crate::similar_names::similar;
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use mpisee_profile::SiteId;

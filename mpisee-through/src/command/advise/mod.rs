@@ -28,7 +28,7 @@ use super::Outcome;
 use crate::beside_network::{Comparison, NetworkArgs};
 use crate::filter::CommFilter;
 use crate::interrupted;
-use crate::matched;
+use crate::no_match;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::view::ProfileView;
@@ -131,7 +131,7 @@ const HEADS: [Head; 8] = [
 /// Runs the command.
 pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    matched::need_chosen(&view, &args.filter)?;
+    no_match::need_chosen(&view, &args.filter)?;
     let mut facts = Facts::gather(&view, &args.filter)?;
     (facts.network, facts.unreadable_network) = Comparison::find(&view, &args.network)?;
     let findings = findings(&facts);

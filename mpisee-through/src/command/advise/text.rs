@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
-use crate::lines;
+use crate::line_breaks;
 use crate::output::Page;
 use crate::units::time;
 
@@ -17,17 +17,17 @@ const NO_CAUSE: &str = "No rule found a cause. mpisee-through ranks PROFILE show
 /// A numbered list, each finding with its evidence, threshold and advice.
 pub fn numbered(verdict: &str, findings: &[Finding], facts: &Facts<'_>, page: Page) -> String {
     let width = page.width.map_or(WIDTH, |width| usize::from(width).clamp(40, 120));
-    let verdict = lines::broken(verdict, width).join("\n") + "\n\n";
+    let verdict = line_breaks::broken(verdict, width).join("\n") + "\n\n";
     if findings.is_empty() {
         let why = match facts.share_of_run(facts.mpi_s) >= MUCH {
             true => NO_CAUSE,
             false => "No rule found anything; mpisee-through advise --help lists the rules.",
         };
-        return verdict + &lines::broken(why, width).join("\n") + "\n";
+        return verdict + &line_breaks::broken(why, width).join("\n") + "\n";
     }
     let blocks = findings.iter().zip(1..).map(|(finding, number)| {
         let share = percent(facts.share_of_run(finding.cost_s));
-        let title = lines::beside(&format!("{number}. "), &finding.what, width);
+        let title = line_breaks::beside(&format!("{number}. "), &finding.what, width);
         let mut block: String = title.lines().map(|line| page.bold(line) + "\n").collect();
         let parts = [
             (
@@ -39,7 +39,7 @@ pub fn numbered(verdict: &str, findings: &[Finding], facts: &Facts<'_>, page: Pa
             ("Try", finding.advice.clone()),
         ];
         for (heading, text) in parts {
-            block += &lines::beside(&format!("   {heading:<HEADINGS$}"), &text, width);
+            block += &line_breaks::beside(&format!("   {heading:<HEADINGS$}"), &text, width);
         }
         block
     });

@@ -1,6 +1,6 @@
 //! Finds the job that an agent is to read.
 
-use crate::command::wanted::JobSelection;
+use crate::command::job_selection::JobSelection;
 use crate::output::printable;
 use crate::signals;
 use crate::timeline::MOST_APART_NS;

@@ -7,7 +7,7 @@ use crate::family_rows::{self, EACH_HINT, Family};
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::load;
-use crate::matched;
+use crate::no_match;
 use crate::output::{self, Column, Format, OutputArgs, Page, printable};
 use crate::shape::{self, Shape};
 use crate::view::ProfileView;
@@ -69,7 +69,7 @@ pub fn run(args: &CommsArgs) -> Result<Outcome> {
     let rows: Vec<CommRow> = load::all(view.profile())?;
     let shapes = shape::shapes(&rows, view.processes());
     let matches: Vec<bool> = rows.iter().map(|row| view.processes().takes_row(&args.filter, row)).collect();
-    matched::need_communicator(&view, &rows, &args.filter, !matches.contains(&true))?;
+    no_match::need_communicator(&view, &rows, &args.filter, !matches.contains(&true))?;
     let tree = Tree::of_rows(&rows);
     let imported = view.run().imported.as_ref().map(Imported::sentence);
     let limit = args.output.limit(args.top, args.all);

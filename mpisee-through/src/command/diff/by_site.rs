@@ -86,7 +86,7 @@ pub fn answer(args: &DiffArgs) -> Result<Answer> {
     let mut sets = [read(before)?, read(after)?];
     let cut_off = sets.iter_mut().flatten().find_map(|run| run.cut_off.take());
     if sets.iter().flatten().all(|run| run.sums.is_empty()) && cut_off.is_none() {
-        crate::matched::need_operation(&sets[0][0].view, &args.filter, true)?;
+        crate::no_match::need_operation(&sets[0][0].view, &args.filter, true)?;
     }
     let sets = [&sets[0][..], &sets[1][..]];
     let pairs = in_order(paired(sets), sets);

@@ -9,7 +9,7 @@ mod unlike;
 use super::Outcome;
 use crate::family_rows::{self, EACH_HINT, FamilyArgs};
 use crate::filter::CallFilter;
-use crate::matched;
+use crate::no_match;
 use crate::output::{Format, OutputArgs, printable};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value, caveats, headed};
 use crate::sites::SiteArgs;
@@ -299,7 +299,7 @@ fn load(args: &DiffArgs) -> Result<([Set; 2], Vec<String>)> {
     let [before, after] = [Set::new(before, paths[0], &filter)?, Set::new(after, paths[1], &filter)?];
     let is_empty =
         before.is_empty() && after.is_empty() && before.cut_off.is_none() && after.cut_off.is_none();
-    matched::need_operation(before.first(), &args.filter, is_empty)?;
+    no_match::need_operation(before.first(), &args.filter, is_empty)?;
     Ok(([before, after], notes))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::comm_pattern::CommPattern;
 use crate::family::FamilyMembers;
-use crate::similar::similar_calls;
+use crate::similar_names::similar_calls;
 use crate::units::count;
 use mpisee_profile::Operation;
 use mpisee_profile::glob::Glob;

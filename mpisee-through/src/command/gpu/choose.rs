@@ -1,7 +1,7 @@
 //! The filters of `gpu`: which accesses are counted.
 
 use super::rows::Accessed;
-use crate::names::short;
+use crate::short_names::short;
 use clap::Args;
 use mpisee_profile::RankSet;
 use mpisee_profile::glob::Glob;

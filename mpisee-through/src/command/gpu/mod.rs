@@ -17,11 +17,11 @@ mod ways;
 
 use super::Outcome;
 use crate::debug_info::{SearchDirs, Symbols};
-use crate::matched;
-use crate::names::Names;
+use crate::no_match;
 use crate::output::OutputArgs;
 use crate::picture::{ImageFile, Picture};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
+use crate::short_names::Names;
 use crate::view::ProfileView;
 use address::Fold;
 use anyhow::{Result, bail};
@@ -225,7 +225,7 @@ impl Chosen {
         let rows = chosen;
         if rows.is_empty() {
             let names = Names::of(all_kernels.iter().map(String::as_str));
-            matched::need_access(all_kernels.iter().map(|kernel| names.get(kernel)), &all_ranks)?;
+            no_match::need_access(all_kernels.iter().map(|kernel| names.get(kernel)), &all_ranks)?;
         }
         let kernels = Names::of(rows.iter().map(|row| row.kernel.as_str()));
         let is_sampled = rows.iter().any(|row| row.sampled > 1);

@@ -3,8 +3,8 @@
 use super::label::{Label, or_unknown};
 use super::rows::{Accessed, Ends};
 use super::{By, Of};
-use crate::names::Names;
 use crate::sheet::{self, Head, Value};
+use crate::short_names::Names;
 use mpisee_profile::gpu::Access;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ use super::Outcome;
 use crate::axis::Axis;
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By as GroupBy;
-use crate::matched;
+use crate::no_match;
 use crate::output::{Format, OutputArgs};
 use crate::picture::ImageFile;
 use crate::processes::ProcessRows;
@@ -91,7 +91,7 @@ pub fn run(args: &MatrixArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     view.need_mpi("message of MPI")?;
     view.need(Lacking::Peers)?;
-    matched::need_chosen(&view, &args.filter)?;
+    no_match::need_chosen(&view, &args.filter)?;
     match &view.processes().rows {
         ProcessRows::Ranks(_) => by_pair(args, &view),
         ProcessRows::Nodes(_) => offsets::run(args, &view),

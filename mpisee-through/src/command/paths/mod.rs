@@ -7,7 +7,7 @@ use super::Outcome;
 use crate::debug_info::BETWEEN;
 use crate::filter::{CallFilter, CommFilter, parse_lowercase};
 use crate::group::{By, seconds};
-use crate::matched;
+use crate::no_match;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::sites::{PathSum, SiteArgs, SiteFrame, Sites, need_frames, path_sums};
@@ -133,7 +133,7 @@ impl PathsAnswer {
         let mut sites = Sites::needed(view, &args.sites, &args.source)?;
         let filter = CallFilter::of_calls(args.comms.clone(), &args.call);
         let mut groups = view.group(&filter, By { call: true, without_times: true, ..By::default() })?;
-        matched::need_operation(view, &filter, groups.cells.is_empty())?;
+        no_match::need_operation(view, &filter, groups.cells.is_empty())?;
         let sums = path_sums(view, &filter)?;
         let times = Times {
             all: groups.cells.iter().map(|(_, cell)| cell.time_ns).sum(),

@@ -8,7 +8,7 @@ mod waiting;
 
 use super::Outcome;
 use crate::filter::CallFilter;
-use crate::matched;
+use crate::no_match;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{Answer, Sheet, Shown, Value};
 use crate::sites::{How, PlaceSum, SiteArgs, Sites, need_frames, place_sums, share_of_time, without_place};
@@ -120,7 +120,7 @@ impl SitesAnswer {
         let resolved = args.resolve.then(|| resolve::write(view, &mut sites)).transpose()?;
         let filter = view.with_times_as_operations(&args.filter)?;
         let mut found = place_sums(view, &mut sites, &filter)?;
-        matched::need_operation(view, &args.filter, found.sums.is_empty())?;
+        no_match::need_operation(view, &args.filter, found.sums.is_empty())?;
         sort(&mut found.sums, args.sort);
         let waiting = waiting::of(view, &args.filter, &found)?;
         let families = Families::of(view);

@@ -10,7 +10,7 @@ pub use run::RunSummary;
 use super::Outcome;
 use crate::family_rows::FamilyArgs;
 use crate::filter::CallFilter;
-use crate::matched;
+use crate::no_match;
 use crate::operation_sums::{self, CommSum, OperationSum};
 use crate::output::{Format, OutputArgs};
 use crate::units::natural_order;
@@ -110,7 +110,7 @@ pub fn run(args: &SummaryArgs) -> Result<Outcome> {
     let with_families = args.families.are_on(&args.output);
     let mut sums = operation_sums::sums(&view, &args.filter, with_families)?;
     if sums.cut_off.is_none() {
-        matched::need_operation(&view, &args.filter, sums.comms.is_empty())?;
+        no_match::need_operation(&view, &args.filter, sums.comms.is_empty())?;
     }
     sort(&mut sums.comms, args.sort);
     let mpi_s = view.processes().chosen_mpi_s(&args.filter.comms);

@@ -2,8 +2,8 @@
 
 use crate::cores;
 use crate::interrupted;
-use crate::names::library_version;
 use crate::own_cost::{self, MostOfRank};
+use crate::short_names::library_version;
 use crate::units::{count, time, to_nine_decimals};
 use crate::view::ProfileView;
 use mpisee_profile::RunInfo;

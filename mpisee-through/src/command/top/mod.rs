@@ -18,7 +18,7 @@ mod roll;
 mod screen;
 mod traffic;
 
-use super::wanted::JobSelection;
+use super::job_selection::JobSelection;
 use super::{Outcome, skipped};
 use crate::debug_info::SearchDirs;
 use crate::output::{Format, OutputArgs, printable};

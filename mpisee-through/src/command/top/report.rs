@@ -5,10 +5,10 @@ use super::groups::{MostCalledBy, RankGroup, groups};
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
 use super::roll;
-use crate::lines;
-use crate::names::library_version;
+use crate::line_breaks;
 use crate::output::{Page, printable};
 use crate::sheet::{self, Sheet, Value};
+use crate::short_names::library_version;
 use crate::units::{natural_order, to_nine_decimals};
 use clap::ValueEnum;
 use mpisee_collect::segments::{CallLocation, CurrentCall, First, Partner, Tag, With, short_seconds};
@@ -189,7 +189,7 @@ impl Report {
         let mut text = String::new();
         let mut say = |heading: &str, value: &str| {
             let plain = format!("{heading:<9}  ");
-            text += &lines::beside(&plain, value, width).replacen(heading, &page.bold(heading), 1);
+            text += &line_breaks::beside(&plain, value, width).replacen(heading, &page.bold(heading), 1);
         };
         self.header(job).iter().for_each(|(heading, value)| say(heading, value));
         say("Roll call", &printable(&roll::sentence(job, &self.groups)));
@@ -218,7 +218,7 @@ impl Report {
 /// group before are the same, as of ranks in a cycle, whose peers differ.
 fn group(group: &RankGroup, before: Option<&RankGroup>, width: usize) -> String {
     let indented = |text: &str, first: usize, next: usize| {
-        let broken = lines::broken(&printable(text), width.saturating_sub(next));
+        let broken = line_breaks::broken(&printable(text), width.saturating_sub(next));
         let indents = std::iter::once(first).chain(std::iter::repeat(next));
         broken.iter().zip(indents).map(|(part, indent)| format!("{:indent$}{part}\n", "")).collect::<String>()
     };

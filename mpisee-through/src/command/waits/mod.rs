@@ -10,7 +10,7 @@ use crate::cores;
 use crate::family_rows::{self, EACH_HINT, FamilyArgs};
 use crate::filter::{CallFilter, CommFilter, parse_lowercase};
 use crate::group::By;
-use crate::matched;
+use crate::no_match;
 use crate::output::{Format, OutputArgs};
 use crate::picture::ImageFile;
 use crate::sheet::{Answer, Sheet, Shown};
@@ -90,8 +90,8 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
     let is_empty = report.collective_s.is_empty()
         && report.message_s.is_empty()
         && view.group(&filter, By::default())?.cells.is_empty();
-    matched::need_operation(&view, &filter, is_empty)?;
-    matched::need_chosen(&view, &args.comms)?;
+    no_match::need_operation(&view, &filter, is_empty)?;
+    no_match::need_chosen(&view, &args.comms)?;
     let takes = |rank: u32| args.comms.takes_rank(rank);
     let findings = sentences(&report, takes);
     let mut page = Page::default();
@@ -206,7 +206,7 @@ fn caveats(view: &ProfileView, report: &waits::Report, takes: impl Fn(u32) -> bo
 
 /// Writes the picture of who waits for whom.
 fn draw(args: &WaitsArgs, view: &ProfileView, filter: &CallFilter, file: &ImageFile) -> Result<Outcome> {
-    matched::need_chosen(view, &args.comms)?;
+    no_match::need_chosen(view, &args.comms)?;
     let axis = Axis::new(view.processes(), &args.comms, false, image::MOST_FIELDS);
     let mut pairs = Pairs::default();
     let mut add = |_: &str, waiting, cause, time_s| pairs.add(&axis, waiting, cause, time_s);

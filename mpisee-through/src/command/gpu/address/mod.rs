@@ -8,9 +8,9 @@ use super::bars::what;
 use super::label::or_unknown;
 use super::{GpuArgs, Of, sums};
 use crate::debug_info::{SearchDirs, Symbols};
+use crate::gpu_record_files;
 use crate::output::{Format, printable};
 use crate::picture::{Axis, Field, Panel, Picture, drawn};
-use crate::recorded;
 use crate::shades::{SHADES, shade};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::units::{accesses, count, human_bytes};
@@ -101,7 +101,7 @@ fn read(profile: &Profile, ranks: &[RankRow], args: &GpuArgs, most: (u64, u64)) 
     let symbols = Symbols::of(profile, SearchDirs(args.source.clone()))?;
     let mut cells = Cells::new(Grid { fold: args.fold, most }, &args.choice);
     let mut caveats = Vec::new();
-    let files = recorded::of_run(folder, ranks)?;
+    let files = gpu_record_files::of_run(folder, ranks)?;
     if files.len() < ranks.len() {
         caveats.push(format!("Of {} ranks {} have records.", ranks.len(), files.len()));
     }
@@ -111,7 +111,7 @@ fn read(profile: &Profile, ranks: &[RankRow], args: &GpuArgs, most: (u64, u64)) 
             cells.take(&mut of_rank, item);
             Ok(())
         };
-        if !recorded::read(&file.path, take)? {
+        if !gpu_record_files::read(&file.path, take)? {
             caveats.push(format!("The records of rank {} break off.", file.rank));
         }
         if of_rank.dropped() > 0 {

@@ -1,4 +1,4 @@
-//! An MPI that is played, for tests without one: communicators are lists of world ranks, and a thread is one of these.
+//! A fake MPI, for tests without one: communicators are lists of world ranks, and a thread is one of these.
 
 use super::world::World;
 use crate::generated::pmpi;
@@ -21,15 +21,15 @@ thread_local! {
 }
 
 /// A rank, with a segment of its own.
-pub struct Played {
+pub struct FakeMpi {
     pub world: World,
     /// Removed after the segment.
     _folder: tempfile::TempDir,
 }
 
-impl Played {
+impl FakeMpi {
     /// The rank `rank` of `size`, with options of its own. What this thread does from now on is done by it.
-    pub fn new(rank: u32, size: u32, options: Options) -> Played {
+    pub fn new(rank: u32, size: u32, options: Options) -> FakeMpi {
         static INSTALL: Once = Once::new();
         INSTALL.call_once(install);
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -40,7 +40,7 @@ impl Played {
         // SAFETY: handles are numbers or pointers that are never followed, so that zero is one.
         let mut predefined: Predefined = unsafe { MaybeUninit::zeroed().assume_init() };
         predefined.world = comm(&all);
-        let played = Played {
+        let fake = FakeMpi {
             world: World {
                 options,
                 predefined,
@@ -57,12 +57,12 @@ impl Played {
             },
             _folder: folder,
         };
-        played.play();
-        played
+        fake.become_current();
+        fake
     }
 
     /// Makes this thread act as this rank from now on.
-    pub fn play(&self) {
+    pub fn become_current(&self) {
         RANK.set(self.world.rank.get());
     }
 }
@@ -82,7 +82,7 @@ fn place_of(members: &[u32], world_rank: u32) -> c_int {
     members.iter().position(|&member| member == world_rank).map_or(constant::UNDEFINED, |at| at as c_int)
 }
 
-/// Puts the played functions in the place of MPI's, for all tests of this process.
+/// Puts the fake functions in the place of MPI's, for all tests of this process.
 fn install() {
     pmpi::MPI_Comm_size.replace(comm_size);
     pmpi::MPI_Comm_rank.replace(comm_rank);

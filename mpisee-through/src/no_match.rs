@@ -2,7 +2,7 @@
 
 use crate::filter::{CallFilter, CommFilter, FilterOption, kind_name};
 use crate::group::{By, GroupKey, Groups, seconds};
-use crate::similar::similar_calls;
+use crate::similar_names::similar_calls;
 use crate::units::{SizeRange, natural_order, time};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
