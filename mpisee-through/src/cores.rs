@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub const LEAST_WAIT_S: f64 = 0.01;
 /// Cores that were wanted beyond those allowed, by those allowed, before they are said to be more: clocks differ a bit.
 const TOLERANCE: f64 = 1.05;
+/// The part of the time of cores that others ran before they are named beside ranks.
+const OF_OTHERS: f64 = 0.1;
 /// The part of a quota that was used, before it is said to be the limit.
 const QUOTA_USED: f64 = 0.8;
 
@@ -68,6 +70,21 @@ pub struct Crowd {
     pub is_whole: bool,
     /// CPUs of the node, if that is known.
     pub node_cpus: Option<u32>,
+    /// What else ran on these CPUs, where it can be told.
+    pub others: Option<Others>,
+}
+
+/// What else ran on the CPUs of ranks that lacked one. While a rank is ready to run and has no core, all of them are taken, and at most all
+/// ranks are ready at once: so they were taken for as long as the ranks' time without a core by their number, or longer, and what the ranks
+/// did not run themselves of that, others did. It holds for ranks of one thread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Others {
+    /// The least that others ran, in core seconds.
+    pub least_s: f64,
+    /// What the ranks ran.
+    pub ranks_s: f64,
+    /// The CPUs by the time of the longest rank.
+    pub all_s: f64,
 }
 
 /// The ranks that lacked a core among those that `takes` takes; none if none did, or if it was not measured. Of sums over
@@ -212,7 +229,23 @@ fn crowd(ranks: &[&RankRow], cpus: &Cpus) -> Crowd {
         wanted: if longest_s > 0.0 { wanted_s / longest_s } else { 0.0 },
         is_whole: inside.len() == awake.len(),
         node_cpus: inside.iter().find_map(|row| row.node_cpus),
+        others: others(&inside, cpus),
     }
+}
+
+fn others(ranks: &[&RankRow], cpus: &Cpus) -> Option<Others> {
+    let cpu_wait_s = |row: &RankRow| row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0);
+    let is_one_thread =
+        |row: &&RankRow| row.cpu_s().unwrap_or(0.0) + cpu_wait_s(row) <= TOLERANCE * row.wall_s.0;
+    if ranks.is_empty() || !ranks.iter().all(is_one_thread) {
+        return None;
+    }
+    let sum = |of: &dyn Fn(&RankRow) -> f64| ranks.iter().map(|row| of(row)).sum::<f64>();
+    let ranks_s = sum(&|row| row.cpu_s().unwrap_or(0.0));
+    let taken_s = cpus.len() as f64 * sum(&cpu_wait_s) / ranks.len() as f64;
+    let all_s = cpus.len() as f64 * ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max);
+    let least_s = taken_s - ranks_s;
+    (least_s >= OF_OTHERS * all_s).then_some(Others { least_s, ranks_s, all_s })
 }
 
 fn crowd_of_node(node: &NodeRow) -> Crowd {
@@ -224,6 +257,7 @@ fn crowd_of_node(node: &NodeRow) -> Crowd {
         wanted: wanted_s / node.wall_max_s.0,
         is_whole: true,
         node_cpus: node.node_cpus,
+        others: None,
     }
 }
 
@@ -407,5 +441,22 @@ mod tests {
             lack(vec![sums]),
             "On n1 ranks were ready to run and had no core 12 % of the time on average, rank 17 50 %"
         );
+    }
+
+    #[test]
+    fn others_ran_what_ranks_without_a_core_did_not_run_themselves() {
+        // Without a core for 9 of 10 s, four ranks had 2 cores taken for 9 s at least, and ran 4 s of these 18 themselves.
+        let crowded: Vec<RankRow> = (0..4).map(|number| rank(number, 1.0, 9.0, "0-1")).collect();
+        let others_of = |ranks: &[RankRow]| match &reasons_of(ranks)[..] {
+            [Reason::Ranks(crowd)] => crowd.others,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(others_of(&crowded), Some(Others { least_s: 14.0, ranks_s: 4.0, all_s: 20.0 }));
+        // Alone on the cores they are without one for half of the time.
+        let alone: Vec<RankRow> = (0..4).map(|number| rank(number, 5.0, 5.0, "0-1")).collect();
+        assert_eq!(others_of(&alone), None);
+        // Of several threads in a rank more may be ready at once than there are ranks.
+        let threaded: Vec<RankRow> = (0..4).map(|number| rank(number, 2.0, 18.0, "0-1")).collect();
+        assert_eq!(others_of(&threaded), None);
     }
 }

@@ -181,6 +181,14 @@ fn late_end(end: LateEnd, ranks: &[u32], caused: &str, members: usize) -> (&'sta
             "late receivers",
             format!("Ranks {named} receive late: senders wait for them, which caused {caused}."),
         ),
+        (LateEnd::Both, 1) => (
+            "late partner",
+            format!("Rank {named} sends and receives late: others wait for both, which caused {caused}."),
+        ),
+        (LateEnd::Both, _) => (
+            "late partners",
+            format!("Ranks {named} send and receive late: others wait for both, which caused {caused}."),
+        ),
         (LateEnd::HotReceiver, 1) => (
             "hot receiver",
             format!("Most of {members} ranks wait for rank {named} to receive, which caused {caused}."),

@@ -152,6 +152,12 @@ pub fn late_receiver() -> Builder {
     pass(pass(on_one_node(), [1, 3], 41, [0.0, 0.02]), [2, 3], 41, [0.0, 0.02])
 }
 
+/// Ranks 1 and 2 wait for rank 3 to receive, and ranks 4 and 5 for it to send, as long.
+pub fn late_partner() -> Builder {
+    let builder = pass(pass(on_one_node(), [1, 3], 41, [0.0, 0.02]), [2, 3], 41, [0.0, 0.02]);
+    pass(pass(builder, [3, 4], 41, [0.02, 0.0]), [3, 5], 41, [0.02, 0.0])
+}
+
 /// Each waits for the one before it to send.
 pub fn all_in_turn() -> Builder {
     (0..8).fold(on_one_node(), |builder, from| pass(builder, [from, (from + 1) % 8], 40, [0.02, 0.0]))
@@ -167,6 +173,7 @@ fn late_senders_and_receivers_of_messages_are_told_apart() {
     finds(&late_sender(41), &["late-sender W"]);
     finds(&late_sender(39), &[]);
     finds(&late_receiver(), &["late-receiver W"]);
+    finds(&late_partner(), &["late-partner W"]);
     finds(&hot_receiver(), &["hot-receiver W"]);
     let said = hot_receiver().write().run(&["advise", "app.mpisee"]).exits(0).stdout.clone();
     let said = said.replace("\n              ", " ");

@@ -13,10 +13,11 @@ const VISIBLE: f64 = 0.1;
 type Found = Vec<(String, String)>;
 
 /// The rules that name a rank as the one for which others wait, or whose part is large.
-const BLAMING: [&str; 8] = [
+const BLAMING: [&str; 9] = [
     "finalize",
     "hot-receiver",
     "late",
+    "late-partner",
     "late-receiver",
     "late-sender",
     "skewed-volume",

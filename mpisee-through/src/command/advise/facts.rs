@@ -2,6 +2,7 @@
 
 use crate::beside_network::Comparison;
 use crate::cores::{self, Lack};
+use crate::family::range;
 use crate::family_rows;
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::{By, Cell, GroupKey, Groups, seconds};
@@ -101,6 +102,15 @@ pub struct FamilyFacts<'f> {
 }
 
 impl FamilyFacts<'_> {
+    /// What `--comm` takes for all of its members, and nothing that was made of them.
+    pub fn filter_text(&self) -> String {
+        match self.comms.len() {
+            1 => self.name.to_owned(),
+            _ if self.name.contains('@') => self.name.to_owned(),
+            _ => format!("{}@{}", self.name, range(self.comms.iter().map(|comm| comm.size()))),
+        }
+    }
+
     /// How many processes the largest has; 0 if that is unknown.
     pub fn size(&self) -> u32 {
         self.comms.iter().map(|comm| comm.size()).max().unwrap_or(0)

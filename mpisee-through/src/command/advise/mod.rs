@@ -59,6 +59,7 @@ EXAMPLES:
 /// late-sender: ranks for which receivers of point-to-point messages wait, as measured by both ends
 /// (mpisee-through waits).
 /// late-receiver: the same, for which senders wait.
+/// late-partner: the same, for which receivers and senders wait, as in MPI_Sendrecv.
 /// hot-receiver: a late receiver for which most others wait.
 /// uneven: members wait for each other, and for most of that no rank is named.
 /// uneven-messages: the same in messages.
@@ -134,7 +135,7 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     no_match::need_chosen(&view, &args.filter)?;
     let mut facts = Facts::gather(&view, &args.filter)?;
     (facts.network, facts.unreadable_network) = Comparison::find(&view, &args.network)?;
-    let findings = findings(&facts);
+    let findings = findings(&facts, &view);
     let verdict = verdict::verdict(&facts);
     let drawn = match args.output.format() {
         Format::Table => Some(text::numbered(&verdict, &findings, &facts, args.output.page())),
@@ -148,12 +149,19 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     answer.write(&args.output)
 }
 
+/// A text with the profile as a shell takes it, where rules say `PROFILE`.
+fn with_profile(text: &str, view: &ProfileView) -> String {
+    let name = view.profile().directory().display().to_string();
+    let is_plain = name.chars().all(|one| one.is_alphanumeric() || "/._-+=,@%".contains(one));
+    text.replace("PROFILE", &if is_plain { name } else { format!("'{}'", name.replace('\'', r"'\''")) })
+}
+
 /// The answer of the command on all communicators and ranks, as for programs.
 pub fn of_run(view: &ProfileView) -> Result<Answer> {
     let everything = CommFilter::default();
     let mut facts = Facts::gather(view, &everything)?;
     (facts.network, facts.unreadable_network) = Comparison::find(view, &NetworkArgs::default())?;
-    let findings = findings(&facts);
+    let findings = findings(&facts, view);
     let verdict = verdict::verdict(&facts);
     Ok(answer(view, facts, &findings, &verdict))
 }
@@ -162,9 +170,14 @@ pub fn of_run(view: &ProfileView) -> Result<Answer> {
 const NOTHING_OF_NETWORK: &str = "Beside the replay (network.json) neither the network nor siblings are known to take 5 % of the run in any operation; \
                                   mpisee-through compare-network has the parts of each.";
 
-/// The findings in their order.
-fn findings(facts: &Facts<'_>) -> Vec<Finding> {
+/// The findings in their order; the commands in them have the name of the profile.
+fn findings(facts: &Facts<'_>, view: &ProfileView) -> Vec<Finding> {
     let mut findings = rules::all(facts);
+    for Finding { evidence, advice, .. } in &mut findings {
+        for text in [evidence, advice] {
+            *text = with_profile(text, view);
+        }
+    }
     findings.sort_by(|left, right| {
         let comes_later = |finding: &Finding| finding.rule != no_core::RULE;
         comes_later(left)

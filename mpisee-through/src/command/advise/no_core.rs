@@ -4,7 +4,7 @@
 use super::facts::Facts;
 use super::finding::{Finding, percent};
 use super::waiting;
-use crate::cores::{Crowd, LEAST_WAIT_S, NodeLack, Reason};
+use crate::cores::{Crowd, LEAST_WAIT_S, NodeLack, Others, Reason};
 use crate::units::{count, time};
 use mpisee_profile::network::LACKING_FROM;
 use mpisee_profile::{RankSet, WorldRank};
@@ -32,7 +32,7 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
         )
     }));
     let mut advice: Vec<&str> = Vec::new();
-    for text in lack.nodes.iter().flat_map(|node| &node.reasons).map(advice_for) {
+    for text in lack.nodes.iter().flat_map(|node| &node.reasons).flat_map(advice_for) {
         if !advice.contains(&text) {
             advice.push(text);
         }
@@ -73,15 +73,18 @@ fn reason(reason: &Reason) -> String {
         Reason::Quota { cores } => {
             format!("their cgroup has a quota of {}, and most of it was used", cores_text(*cores))
         }
-        Reason::Ranks(crowd) => match crowd.is_whole {
-            true => format!(
-                "{} on {}{}",
-                count(crowd.count, "rank"),
-                count(crowd.cpus.len(), "core"),
-                of_node(crowd)
-            ),
-            false => format!("{} are bound to {}", crowd.ranks, cpus_text(crowd)),
-        },
+        Reason::Ranks(crowd) => {
+            let ranks = match crowd.is_whole {
+                true => format!(
+                    "{} on {}{}",
+                    count(crowd.count, "rank"),
+                    count(crowd.cpus.len(), "core"),
+                    of_node(crowd)
+                ),
+                false => format!("{} are bound to {}", crowd.ranks, cpus_text(crowd)),
+            };
+            ranks + &crowd.others.map_or_else(String::new, others_text)
+        }
         Reason::Threads(crowd) => format!(
             "{:.1} threads of {} ran or were ready to on average, on {}{}",
             crowd.wanted,
@@ -94,6 +97,16 @@ fn reason(reason: &Reason) -> String {
         }
         Reason::Unknown => "which cores they may use is not known".to_owned(),
     }
+}
+
+/// What else ran there, which is a lower bound.
+fn others_text(Others { least_s, ranks_s, all_s }: Others) -> String {
+    format!(
+        ", and of {} of core time there the ranks ran {}, other processes {} or more (if each rank has one thread)",
+        time(all_s),
+        time(ranks_s),
+        time(least_s)
+    )
 }
 
 /// The cores of the node, where ranks may use only some of them.
@@ -118,7 +131,19 @@ fn cores_text(cores: f64) -> String {
     format!("{} {noun}", (cores * 100.0).round() / 100.0)
 }
 
-fn advice_for(reason: &Reason) -> &'static str {
+/// What to try, that against the larger cause first.
+fn advice_for(reason: &Reason) -> Vec<&'static str> {
+    let own = advice_against(reason);
+    match reason {
+        Reason::Ranks(Crowd { others: Some(others), .. }) => {
+            let other = advice_against(&Reason::Others);
+            if others.least_s > others.ranks_s { vec![other, own] } else { vec![own, other] }
+        }
+        _ => vec![own],
+    }
+}
+
+fn advice_against(reason: &Reason) -> &'static str {
     match reason {
         Reason::Quota { .. } => {
             "Ask for as many cores as there are ranks and threads (Slurm: --cpus-per-task; a container: --cpus), or start \

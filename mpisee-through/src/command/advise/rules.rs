@@ -141,10 +141,7 @@ fn dominating_on(
     }
     let most = family.used.iter().filter(|used| chosen(used));
     let most = most.max_by(|left, right| left.time_s.total_cmp(&right.time_s))?;
-    // Of a family the member on which most of the time was spent: the first may have none of it.
-    let costly = family.comms.iter();
-    let costly = costly.max_by(|left, right| left.time_s(chosen).total_cmp(&right.time_s(chosen)));
-    let costly = costly.map_or(family.name, |comm| &comm.name);
+    let comms = family.filter_text();
     let at = at::of_time(facts, family, |call| call == most.call);
     Some(Finding {
         rule: "dominating",
@@ -165,8 +162,8 @@ fn dominating_on(
             percent(DOMINATING_OF_RUN)
         ),
         advice: format!(
-            "See how evenly its time is spread over ranks, mpisee-through ranks PROFILE --comm '{costly}', and how \
-             many calls of which size it is, mpisee-through sizes PROFILE --comm '{costly}'."
+            "See how evenly its time is spread over ranks, mpisee-through ranks PROFILE --comm '{comms}', and how \
+             many calls of which size it is, mpisee-through sizes PROFILE --comm '{comms}'."
         ),
     })
 }

@@ -11,7 +11,8 @@ const BALANCE: f64 = 0.8;
 const LOST_OF_RUN: f64 = 0.05;
 
 /// Findings that name those who have more to do by what others waited for them.
-const TELLING: [&str; 5] = ["late", "late-sender", "late-receiver", "hot-receiver", "finalize"];
+const TELLING: [&str; 6] =
+    ["late", "late-sender", "late-receiver", "late-partner", "hot-receiver", "finalize"];
 
 /// Uneven work, where `others` do not tell it by the waits. It is about the whole run, whichever communicators are chosen; nobody is
 /// named who may only have lacked a core.

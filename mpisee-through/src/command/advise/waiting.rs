@@ -78,7 +78,7 @@ pub fn late(facts: &Facts<'_>) -> Vec<Finding> {
 
 /// Ranks for which others wait in messages, by the end at which they are late.
 pub fn late_ends(facts: &Facts<'_>) -> Vec<Finding> {
-    [SENDERS, RECEIVERS, HOT_RECEIVERS]
+    END_RULES
         .iter()
         .flat_map(|rule| {
             let found = by_family(facts, |one| one.call == MESSAGES && rule.kinds.contains(&one.kind));
@@ -89,7 +89,7 @@ pub fn late_ends(facts: &Facts<'_>) -> Vec<Finding> {
 
 /// Returns whether a rule of this module is about messages, and not about collectives; none of a rule of another one.
 pub fn is_about_messages(rule: &str) -> Option<bool> {
-    let is_end = [SENDERS, RECEIVERS, HOT_RECEIVERS].iter().any(|of| of.name == rule);
+    let is_end = END_RULES.iter().any(|of| of.name == rule);
     match is_end || rule == UNEVEN_MESSAGES {
         true => Some(true),
         false => ["late", "uneven"].contains(&rule).then_some(false),
@@ -150,6 +150,14 @@ const RECEIVERS: EndRule = EndRule {
              senders go on meanwhile.",
 };
 
+const PARTNERS: EndRule = EndRule {
+    name: "late-partner",
+    kinds: &["late partner", "late partners"],
+    wait: "to send and to receive",
+    advice: "Why they come later is not measured: compare their work before these messages with the others'; others that have other \
+             work can do it between MPI_Irecv, MPI_Isend and MPI_Waitall.",
+};
+
 const HOT_RECEIVERS: EndRule = EndRule {
     name: "hot-receiver",
     kinds: &["hot receiver", "hot receivers"],
@@ -157,6 +165,8 @@ const HOT_RECEIVERS: EndRule = EndRule {
     advice: "Post all receives before the first is completed, let fewer ranks send at once, or use MPI_Gather or MPI_Reduce, \
              which many libraries do along a tree.",
 };
+
+const END_RULES: [EndRule; 4] = [SENDERS, RECEIVERS, PARTNERS, HOT_RECEIVERS];
 
 impl Found<'_> {
     /// The time that others waited, if it is much and lack of cores does not explain most of it: that is a finding of its own.

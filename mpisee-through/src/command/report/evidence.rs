@@ -4,7 +4,8 @@
 pub fn chart(rule: &str) -> &'static str {
     match rule {
         "no-core" => "cpu",
-        "late" | "late-sender" | "late-receiver" | "hot-receiver" | "uneven" | "uneven-messages" => "waits",
+        "late" | "late-sender" | "late-receiver" | "late-partner" | "hot-receiver" | "uneven"
+        | "uneven-messages" => "waits",
         "needless-barriers" => "waits",
         "uneven-work" | "finalize" | "skewed-volume" => "ranks",
         "scattered" => "locality",

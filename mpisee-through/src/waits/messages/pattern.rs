@@ -17,6 +17,8 @@ pub enum LateEnd {
     Receiver,
     /// The same, of many senders.
     HotReceiver,
+    /// Receivers wait for it to send, and senders for it to receive.
+    Both,
 }
 
 /// The fewest ranks that wait for a hot receiver, and their part of the others.
@@ -27,6 +29,9 @@ const OF_EVEN_SHARE: f64 = 0.25;
 
 /// A rank is not named that waits for this part of what it causes, or longer.
 const MOST_SUFFERED: f64 = 0.5;
+
+/// A rank is late at both ends where each of them has this part of what it caused.
+const OF_BOTH: f64 = 0.25;
 
 /// A node is named where those of its ranks that wait less have this part of what all of them cause.
 const OF_HOST: f64 = 0.5;
@@ -107,13 +112,15 @@ fn named(finding: Finding, evidence: &Evidence<'_>) -> Vec<Finding> {
     let end = |position: &usize| {
         let member = &evidence.members[*position];
         let [as_sender_s, as_receiver_s] = member.directions.unwrap_or_default().caused_s;
+        let are_both = as_sender_s.min(as_receiver_s) >= OF_BOTH * (as_sender_s + as_receiver_s);
         match as_receiver_s > as_sender_s {
+            _ if are_both => LateEnd::Both,
             false => LateEnd::Sender,
             true if is_hot(member.rank, evidence) => LateEnd::HotReceiver,
             true => LateEnd::Receiver,
         }
     };
-    [LateEnd::Sender, LateEnd::Receiver, LateEnd::HotReceiver]
+    [LateEnd::Sender, LateEnd::Receiver, LateEnd::HotReceiver, LateEnd::Both]
         .into_iter()
         .filter_map(|wanted| {
             let of_end: Vec<usize> =
