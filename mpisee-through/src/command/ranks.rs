@@ -16,6 +16,7 @@ use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use mpisee_collect::aggregate;
+use mpisee_profile::operation::is_nccl;
 use mpisee_profile::rows::RankRow;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -35,7 +36,7 @@ EXAMPLES:
 /// With filters, MPI time, volume and calls are those of the chosen calls. % of wall is MPI time by wall time of the
 /// rank. % on CPU is the rank's time on cores by its wall time, over all of its threads. % no core is the time in which
 /// it was ready to run and had no core: of several ranks on one core, or more threads than cores; CPUS, which it may use,
-/// are shown if some rank lacked a core. With --by node, and in a profile with sums over ranks, each node is a row, and
+/// are shown if some rank lacked a core. Calls of NCCL take no time in MPI; where there are some, NCCL has their time. With --by node, and in a profile with sums over ranks, each node is a row, and
 /// there are no filters. With --by gpu each rank and GPU that it used is a row, with the NUMA nodes of both, and the network
 /// adapter that is nearest to the GPU; in a profile with sums over ranks, each GPU.
 #[derive(Debug, Args)]
@@ -85,12 +86,16 @@ enum Rows {
 /// The column of CPUs in tables, which is for ranks that lack a core.
 const CPUS: &str = "cpus_allowed";
 
-const HEADS: [sheet::Head; 13] = [
+/// The column of time in calls of NCCL, which only runs with such calls have.
+const NCCL: &str = "nccl_s";
+
+const HEADS: [sheet::Head; 14] = [
     sheet::number("rank", "RANK"),
     sheet::fixed("host", "HOST").hidden_at(3),
     sheet::number("wall_s", "Wall"),
     sheet::number("mpi_s", "MPI"),
     sheet::number("share_of_wall", "% of wall"),
+    sheet::number(NCCL, "NCCL"),
     sheet::number("cpu_share", "% on CPU").hidden_at(0),
     sheet::number("no_core_share", "% no core").hidden_at(7),
     sheet::fixed(CPUS, "CPUS").hidden_at(0),
@@ -107,7 +112,10 @@ const CORE_COLUMNS: [&str; 2] = ["cpu_share", "no_core_share"];
 /// Sums of a rank.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum<'a> {
+    /// In MPI.
     time_ns: u128,
+    /// In calls of NCCL, which is no time in MPI.
+    nccl_ns: u128,
     bytes: u64,
     calls: u64,
     /// Communicator, operation and time of what took most.
@@ -143,7 +151,8 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
     let mut sums: HashMap<u32, Sum<'_>> = HashMap::new();
     for (key, cell) in &groups.cells {
         let sum = sums.entry(key.rank).or_default();
-        sum.time_ns = sum.time_ns.saturating_add(cell.time_ns);
+        let of_library = if is_nccl(groups.call(key)) { &mut sum.nccl_ns } else { &mut sum.time_ns };
+        *of_library = of_library.saturating_add(cell.time_ns);
         sum.bytes = sum.bytes.saturating_add(cell.bytes);
         sum.calls = sum.calls.saturating_add(cell.calls);
         if sum.busiest.is_none_or(|(_, _, most_ns)| cell.time_ns > most_ns) {
@@ -174,6 +183,9 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
     let mut rows = ranks.iter().map(|(row, sum)| cells(row, sum)).collect();
     let closing = args.shown.cut(&args.output, &mut rows, "The profile has no rank.");
     let mut sheet = Sheet { name: "ranks", heads: HEADS.to_vec(), rows };
+    if !groups.cells.iter().any(|(key, _)| is_nccl(groups.call(key))) {
+        sheet.keep_columns(|name, _| name != NCCL);
+    }
     if args.output.format() == Format::Table {
         hide_needless(&mut sheet, ranks.iter().any(|(row, _)| cores::is_lacking(row)));
     }
@@ -209,6 +221,7 @@ fn cells(row: &RankRow, sum: &Sum<'_>) -> Vec<Value> {
         Value::Seconds(row.wall_s.0),
         Value::Seconds(time_s),
         share,
+        Value::Seconds(seconds(sum.nccl_ns)),
         row.cpu_s()
             .filter(|_| row.wall_s.0 > 0.0)
             .map_or(Value::Nothing, |cpu_s| Value::Share(cpu_s / row.wall_s.0)),

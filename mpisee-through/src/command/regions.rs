@@ -2,13 +2,14 @@
 
 use super::Outcome;
 use crate::filter::CallFilter;
-use crate::group::{By, Cell};
+use crate::group::{By, Cell, seconds};
 use crate::matched;
 use crate::output::OutputArgs;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use crate::view::{ProfileView, RegionSum};
 use anyhow::Result;
 use clap::Args;
+use mpisee_profile::operation::is_nccl;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -22,7 +23,7 @@ EXAMPLES:
 ///
 /// All numbers of a region include the regions in it. Wall time is mean and maximum over the ranks that entered it, MPI
 /// time the mean over them, of the calls that the filters choose; % of wall is MPI time by wall time, % on CPU the time
-/// of all threads on cores by wall time (empty where the region was open at the end). The last line is what is outside of any region.
+/// of all threads on cores by wall time (empty where the region was open at the end). NCCL, where there are such calls, is their time, which is none in MPI. The last line is what is outside of any region.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RegionsArgs {
@@ -39,7 +40,10 @@ pub struct RegionsArgs {
     output: OutputArgs,
 }
 
-const HEADS: [sheet::Head; 10] = [
+/// The column of time in calls of NCCL, which only runs with such calls have.
+const NCCL: &str = "nccl_mean_s";
+
+const HEADS: [sheet::Head; 11] = [
     sheet::fixed("region", "REGION"),
     sheet::number("ranks", "RANKS").or_none(),
     sheet::number("entries", "ENTRIES").or_none(),
@@ -47,10 +51,30 @@ const HEADS: [sheet::Head; 10] = [
     sheet::number("wall_max_s", "Max").or_none(),
     sheet::number("mpi_mean_s", "MPI"),
     sheet::number("share_of_wall", "% of wall"),
+    sheet::number(NCCL, "NCCL").or_none(),
     sheet::number("share_on_cpu", "% on CPU").or_none(),
     sheet::number("bytes", "Volume").or_none(),
     sheet::number("calls", "Calls").or_none(),
 ];
+
+/// The calls in a region.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    mpi_ns: u128,
+    /// Time in calls of NCCL, which is no time in MPI.
+    nccl_ns: u128,
+    bytes: u64,
+    calls: u64,
+}
+
+impl Sum {
+    fn add(&mut self, call: &str, cell: &Cell) {
+        let of_library = if is_nccl(call) { &mut self.nccl_ns } else { &mut self.mpi_ns };
+        *of_library = of_library.saturating_add(cell.time_ns);
+        self.bytes = self.bytes.saturating_add(cell.bytes);
+        self.calls = self.calls.saturating_add(cell.calls);
+    }
+}
 
 /// Runs the command.
 pub fn run(args: &RegionsArgs) -> Result<Outcome> {
@@ -63,19 +87,20 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
     matched::need_chosen(view, &args.filter.comms)?;
     let entered = view.regions(&args.filter.comms)?;
     let inner = args.filter.without_regions();
-    let by = By { region: true, ..By::default() };
+    let by = By { region: true, call: true, ..By::default() };
     let groups = view.group(&view.with_times_as_operations(&inner)?, by)?;
     // Regions without calls are an answer, unless calls are chosen.
     matched::need_operation(view, &inner, groups.cells.is_empty() && inner.names_calls())?;
     let mut names: BTreeSet<&str> = entered.keys().map(String::as_str).collect();
     names.extend(groups.cells.iter().map(|(key, _)| groups.region(key)));
-    let mut found: Vec<(&str, Cell)> = names
+    let has_nccl = groups.cells.iter().any(|(key, _)| is_nccl(groups.call(key)));
+    let mut found: Vec<(&str, Sum)> = names
         .into_iter()
         .filter(|name| args.filter.takes_region(name))
         .map(|name| {
-            let mut sum = Cell::EMPTY;
+            let mut sum = Sum::default();
             let inside = groups.cells.iter().filter(|(key, _)| is_in(groups.region(key), name));
-            inside.for_each(|(_, cell)| sum.merge(cell.clone()));
+            inside.for_each(|(key, cell)| sum.add(groups.call(key), cell));
             (name, sum)
         })
         .collect();
@@ -90,12 +115,15 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
         matched::need_region(&args.filter, &entered)?;
     }
     let all_ranks = view.processes().chosen(&args.filter.comms);
-    let mut rows = found.iter().map(|(name, cell)| row(name, of(name), cell, all_ranks)).collect();
+    let mut rows = found.iter().map(|(name, sum)| row(name, of(name), *sum, all_ranks)).collect();
     let mut closing = args.shown.cut(&args.output, &mut rows, "The profile has no calls.");
     if entered.is_empty() && !args.filter.is_on() {
         closing += &format!("The profile has no regions; {}.\n", matched::MAKE_REGIONS);
     }
-    let sheet = Sheet { name: "regions", heads: HEADS.to_vec(), rows };
+    let mut sheet = Sheet { name: "regions", heads: HEADS.to_vec(), rows };
+    if !has_nccl {
+        sheet.keep_columns(|name, _| name != NCCL);
+    }
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.closing = closing;
     Ok(answer)
@@ -107,7 +135,7 @@ fn is_in(region: &str, outer: &str) -> bool {
         || !outer.is_empty() && region.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
 }
 
-fn row(name: &str, region: &RegionSum, cell: &Cell, all_ranks: u64) -> Vec<Value> {
+fn row(name: &str, region: &RegionSum, sum: Sum, all_ranks: u64) -> Vec<Value> {
     let outside = name.is_empty();
     let ranks = if outside { all_ranks } else { region.ranks };
     let mean_s = |time_s: f64| if ranks > 0 { Value::Seconds(time_s / ranks as f64) } else { Value::Nothing };
@@ -119,11 +147,12 @@ fn row(name: &str, region: &RegionSum, cell: &Cell, all_ranks: u64) -> Vec<Value
         unless_outside(Value::Count(region.entries)),
         unless_outside(mean_s(region.wall_s)),
         unless_outside(Value::Seconds(region.wall_max_s)),
-        mean_s(cell.time_s()),
-        if region.wall_s > 0.0 { Value::Share(cell.time_s() / region.wall_s) } else { Value::Nothing },
+        mean_s(seconds(sum.mpi_ns)),
+        if region.wall_s > 0.0 { Value::Share(seconds(sum.mpi_ns) / region.wall_s) } else { Value::Nothing },
+        mean_s(seconds(sum.nccl_ns)),
         on_cpu.map_or(Value::Nothing, Value::Share),
-        Value::Bytes(cell.bytes),
-        Value::Count(cell.calls),
+        Value::Bytes(sum.bytes),
+        Value::Count(sum.calls),
     ]
 }
 

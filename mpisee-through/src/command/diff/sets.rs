@@ -10,6 +10,7 @@ use crate::units::count;
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use mpisee_profile::ProfileError;
+use mpisee_profile::operation::is_nccl;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -41,9 +42,11 @@ impl Run {
     fn totals(&self) -> Totals {
         let ranks = self.chosen.max(1) as f64;
         let sum = |of: fn(&Cell) -> f64| self.cells.values().map(of).sum::<f64>() / ranks;
+        let in_mpi = self.cells.iter().filter(|((_, call), _)| !is_nccl(call));
         Totals {
             wall_s: self.view.processes().wall_max_s(),
-            time_s: sum(Cell::time_s),
+            // A sum of nothing would be -0.
+            time_s: in_mpi.fold(0.0, |sum, (_, cell)| sum + cell.time_s()) / ranks,
             calls: sum(|cell| cell.calls as f64),
             bytes: sum(|cell| cell.bytes as f64),
         }
