@@ -5,6 +5,8 @@ export interface Comm {
   name: string;
   /** What `--comm` takes to choose its members. */
   pattern: string;
+  /** Whether it is of NCCL, whose time is no time in MPI. */
+  is_nccl: boolean;
   parent: number | null;
   count: number;
   size: string;
@@ -92,6 +94,7 @@ export interface Nodes {
 export interface FamilyOverTime {
   name: string;
   comm: number | null;
+  is_nccl: boolean;
   bytes_per_s: number[];
   time_share: number[];
 }
@@ -135,7 +138,7 @@ export interface Data {
     comms: (number | null)[];
   };
   comms: Comm[];
-  calls: [name: string, kind: string | null][];
+  calls: [name: string, kind: string | null, isNccl: boolean][];
   operations: {
     comm: number[];
     call: number[];

@@ -207,13 +207,19 @@ fn ratio(part: f64, all: f64) -> Option<f64> {
 /// Runs the command.
 pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
+    need_mpi(&view)?;
+    answer(args, &view)?.write(&args.output)
+}
+
+/// Fails where the processes had no MPI.
+pub fn need_mpi(view: &ProfileView) -> Result<()> {
     if view.run().mpi.library == WITHOUT_MPI {
         bail!(
             "'{}' is of processes without MPI, which has no part in how efficient they are; `summary` has their calls of NCCL",
-            args.profile.display()
+            view.profile().directory().display()
         );
     }
-    answer(args, &view)?.write(&args.output)
+    Ok(())
 }
 
 /// The answer of the command.

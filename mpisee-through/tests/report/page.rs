@@ -198,6 +198,7 @@ fn a_browser_shows_it() {
     write(&crate::support::splatt().write(), "grid.html");
     write(&Builder::new(2).write(), "empty.html");
     write(&crate::support::solver().write(), "sites.html");
+    write(&super::gpus::with_time_line(), "nccl.html");
     for (name, page) in super::several::pages() {
         std::fs::write(folder.join(name), page).unwrap();
     }

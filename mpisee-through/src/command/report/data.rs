@@ -22,6 +22,7 @@ use crate::sheet::{Answer, Sheet, Value};
 use crate::units::to_nine_decimals;
 use crate::view::ProfileView;
 use anyhow::Result;
+use mpisee_profile::operation::is_nccl;
 use mpisee_profile::{Operation, ProfileError};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -49,8 +50,8 @@ pub struct Data<'a> {
     partial_because: Option<String>,
     advice: Advice,
     comms: Vec<CommData>,
-    /// Operations: name and kind.
-    calls: Vec<(String, Option<&'static str>)>,
+    /// Operations: name, kind, and whether it is one of NCCL, whose time is no time in MPI.
+    calls: Vec<(String, Option<&'static str>, bool)>,
     operations: Operations,
     fields: Fields,
     processes: Processes,
@@ -150,7 +151,7 @@ impl<'a> Data<'a> {
             partial_because: cut_off.map(|error| error.to_string()),
             advice,
             comms: comms::families(&numbers, &all.comms),
-            calls: calls.names.into_iter().map(|name| (name.clone(), kind(&name))).collect(),
+            calls: calls.names.into_iter().map(|name| (name.clone(), kind(&name), is_nccl(&name))).collect(),
             operations,
             grids: comms::grids(view, &numbers, &axis),
             fields: axis.fields,
@@ -242,8 +243,13 @@ impl<'v> Gathered<'v, '_> {
         let view = self.view;
         let regions = regions::answer(&self.arguments::<regions::RegionsArgs>(&[])?, view)?;
         self.add_table("regions", regions);
-        let efficiency = efficiency::answer(&self.arguments::<efficiency::EfficiencyArgs>(&[])?, view)?;
-        self.add_table("efficiency", efficiency);
+        match efficiency::need_mpi(view) {
+            Ok(()) => {
+                let args = self.arguments::<efficiency::EfficiencyArgs>(&[])?;
+                self.add_table("efficiency", efficiency::answer(&args, view)?);
+            }
+            Err(why) => drop(self.missing.insert("efficiency", format!("{why}."))),
+        }
         let ranks = ranks::answer(&self.arguments::<ranks::RanksArgs>(&["--top", MOST_RANKS])?, view)?;
         self.add_table("ranks", ranks);
         match locality::answer(&self.arguments::<locality::LocalityArgs>(&[])?, view) {
