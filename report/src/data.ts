@@ -114,6 +114,14 @@ export interface OverTime {
   notes: string[];
 }
 
+/** What the profile has of GPUs, in the lists of `gpu`. */
+export interface Gpus {
+  /** Short names of GPUs by their UUIDs. */
+  names: Record<string, string>;
+  lists: { name: string; title: string; table: CommandTable }[];
+  notes: string[];
+}
+
 /** A report of one run. */
 export interface Data {
   generator: string;
@@ -196,6 +204,7 @@ export interface Data {
   paths: { table: CommandTable; parts: Parts; frames: number[][]; names: string[]; lead: string } | null;
   nodes: Nodes | null;
   over_time: OverTime | null;
+  gpus: Gpus | null;
   grids: Grid[];
   tables: Record<string, CommandTable>;
   /** Why a chart has nothing, by its name. */

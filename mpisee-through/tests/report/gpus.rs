@@ -1,9 +1,9 @@
-//! Calls of NCCL in the report: their time is no time in MPI.
+//! GPUs in the report: the lists of `gpu`; and calls of NCCL, whose time is no time in MPI.
 
-use super::{at, data_of, index, list, page_of, rows_of};
-use crate::support::Written;
-use crate::support::gpus::beside_nccl;
+use super::{at, data_of, full, index, json_of, list, page_of, rows_of};
+use crate::support::gpus::{A, B, beside_nccl, two_gpus};
 use crate::support::time_line::TimeLine;
+use crate::support::{Written, golden};
 use serde_json::{Value, json};
 
 /// A profile with calls of NCCL beside those of MPI, and a time line of it.
@@ -16,6 +16,65 @@ pub fn with_time_line() -> Written {
     }
     line.write(&profile);
     profile
+}
+
+/// The section, with a line for each column.
+fn lines_of(gpus: &Value) -> String {
+    let mut text = format!("names {}\n", gpus["names"]);
+    for of in list(&gpus["lists"]) {
+        text += &format!("\n{}: {}\n", of["name"].as_str().unwrap(), of["title"].as_str().unwrap());
+        let (names, columns) = (list(&of["table"]["names"]), list(&of["table"]["columns"]));
+        for (name, values) in names.iter().zip(columns) {
+            text += &format!("{} {values}\n", name.as_str().unwrap());
+        }
+    }
+    for note in list(&gpus["notes"]) {
+        text += &format!("\n{}", note.as_str().unwrap());
+    }
+    text
+}
+
+#[test]
+fn lists_are_those_of_the_command() {
+    let profile = two_gpus();
+    let data = data_of(&page_of(&profile));
+    let page = json_of(&profile, &["gpu"]);
+    let lists = list(&data["gpus"]["lists"]);
+    let names: Vec<&str> = lists.iter().map(|of| of["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["ways", "devices", "links", "buffers", "copies", "staged", "nccl", "gpu"]);
+    for (name, of) in names.into_iter().zip(lists) {
+        assert_eq!(rows_of(&of["table"]), *list(&page[name]), "{name}");
+    }
+    assert_eq!(data["gpus"]["names"], json!({ A: "GPU-0aaaaaaa", B: "GPU-0bbbbbbb" }));
+    golden("report-gpus", &lines_of(&data["gpus"]));
+}
+
+#[test]
+fn a_profile_without_gpus_has_no_section_of_them() {
+    let data = data_of(&page_of(&full().write()));
+    assert!(data["gpus"].is_null() && data["missing"]["gpus"].is_null());
+}
+
+#[test]
+fn sums_over_ranks_have_what_they_have_of_gpus() {
+    let profile = super::page::sums_over_ranks();
+    let totals = "memory,offset_min,offset_max,peer_device,kernel,source,launched,object,access,width,count,accesses,bytes,bytes_min,bytes_max,bytes_max_rank,sampled,error\n\
+                  ipc,1,1,another,halo,stencil.cu:41,,ghost cells,store,8,4,640,5120,1,2,3,1,0.0\n";
+    std::fs::write(profile.directory.join("gpu-totals.csv"), totals).unwrap();
+    let data = data_of(&page_of(&profile));
+    let lists = list(&data["gpus"]["lists"]);
+    assert_eq!((lists.len(), &lists[0]["name"]), (1, &json!("gpu")));
+    assert_eq!(rows_of(&lists[0]["table"]), *list(&json_of(&profile, &["gpu"])["gpu"]));
+    assert_eq!(data["gpus"]["notes"], json!(["Sums over ranks do not have what moved between which GPUs."]));
+}
+
+#[test]
+fn a_list_that_cannot_be_read_is_said_to_be_missing() {
+    let profile = two_gpus();
+    std::fs::write(profile.directory.join("copies.csv"), "rank\nx\n").unwrap();
+    let data = data_of(&page_of(&profile));
+    let why = data["missing"]["gpus"].as_str().unwrap();
+    assert!(data["gpus"].is_null() && why.contains("copies.csv"), "{why}");
 }
 
 #[test]

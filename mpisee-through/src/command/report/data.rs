@@ -6,13 +6,14 @@ use super::cells::{Operations, RankTimes, RegionTimes, Sizes};
 use super::columns::Table;
 use super::comms::{self, CommData, Grid};
 use super::evidence;
+use super::gpus::Gpus;
 use super::nodes::Nodes;
 use super::over_time::OverTime;
 use super::places::{FamilyNumbers, Fields, Numbered, RankAxis};
 use super::traffic::{self, Collectives, Offsets, Pairs};
 use super::waiting::{self, Waits};
 use crate::command::summary::RunSummary;
-use crate::command::{advise, efficiency, locality, paths, ranks, regions, sites};
+use crate::command::{advise, efficiency, gpu, locality, paths, ranks, regions, sites};
 use crate::cores;
 use crate::family;
 use crate::filter::{CallFilter, kind_name};
@@ -33,6 +34,9 @@ const MOST_RANKS: &str = "5000";
 /// Places and call paths in tables at most.
 const MOST_PLACES: &str = "5000";
 const MOST_PATHS: &str = "2000";
+
+/// Rows of each list of GPUs at most.
+const MOST_OF_GPUS: &str = "5000";
 
 /// Everything on the page.
 #[derive(Serialize)]
@@ -67,6 +71,8 @@ pub struct Data<'a> {
     nodes: Option<Nodes>,
     /// Where an agent read the run.
     over_time: Option<OverTime>,
+    /// Where the profile has anything of GPUs.
+    gpus: Option<Gpus>,
     /// The answers of commands, by their names.
     tables: BTreeMap<&'static str, Table>,
     /// Why a chart has nothing, by its name.
@@ -137,6 +143,7 @@ impl<'a> Data<'a> {
         let calling = gathered.calling(&mut numbers)?;
         gathered.tables()?;
         let over_time = gathered.over_time(&numbers);
+        let gpus = gathered.gpus()?;
         let advice = gathered.advice(&numbers)?;
         let processes = Processes::of(view, &axis);
         let Gathered { cut_off, missing, tables, .. } = gathered;
@@ -163,6 +170,7 @@ impl<'a> Data<'a> {
             calling,
             nodes: Nodes::of(view),
             over_time,
+            gpus,
             tables,
             missing,
         })
@@ -236,6 +244,15 @@ impl<'v> Gathered<'v, '_> {
             self.missing.insert("timeline", format!("{why:#}."));
             None
         })
+    }
+
+    /// The page of `gpu`.
+    fn gpus(&mut self) -> Result<Option<Gpus>> {
+        let page = gpu::Page::of(self.view, &self.arguments(&["--top", MOST_OF_GPUS])?);
+        Ok(page.map(Gpus::of).unwrap_or_else(|why| {
+            self.missing.insert("gpus", format!("{why:#}."));
+            None
+        }))
     }
 
     /// The answers of commands, as `--format json` has them.
