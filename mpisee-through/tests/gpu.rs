@@ -12,9 +12,8 @@ mod pictures;
 mod sums;
 mod support;
 
+use support::gpus::HEADER;
 use support::{Builder, Written};
-
-const HEADER: &str = "rank,device,peer_rank,peer_device,memory,kernel,source,object,access,width,accesses,bytes,sampled,error\n";
 
 /// Two ranks that share memory, and one that only sends messages.
 fn profile(rows: &str) -> Written {

@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "report/gpus.rs"]
+mod gpus;
 #[path = "report/over_time.rs"]
 mod over_time;
 #[path = "report/page.rs"]

@@ -5,6 +5,8 @@ export interface Comm {
   name: string;
   /** What `--comm` takes to choose its members. */
   pattern: string;
+  /** Whether it is of NCCL, whose time is no time in MPI. */
+  is_nccl: boolean;
   parent: number | null;
   count: number;
   size: string;
@@ -92,6 +94,7 @@ export interface Nodes {
 export interface FamilyOverTime {
   name: string;
   comm: number | null;
+  is_nccl: boolean;
   bytes_per_s: number[];
   time_share: number[];
 }
@@ -108,6 +111,14 @@ export interface OverTime {
   other_families: number;
   devices: { name: string; bytes_per_s: number[]; link_bytes_per_s: number | null }[];
   phases: CommandTable;
+  notes: string[];
+}
+
+/** What the profile has of GPUs, in the lists of `gpu`. */
+export interface Gpus {
+  /** Short names of GPUs by their UUIDs. */
+  names: Record<string, string>;
+  lists: { name: string; title: string; table: CommandTable }[];
   notes: string[];
 }
 
@@ -135,7 +146,7 @@ export interface Data {
     comms: (number | null)[];
   };
   comms: Comm[];
-  calls: [name: string, kind: string | null][];
+  calls: [name: string, kind: string | null, isNccl: boolean][];
   operations: {
     comm: number[];
     call: number[];
@@ -193,6 +204,7 @@ export interface Data {
   paths: { table: CommandTable; parts: Parts; frames: number[][]; names: string[]; lead: string } | null;
   nodes: Nodes | null;
   over_time: OverTime | null;
+  gpus: Gpus | null;
   grids: Grid[];
   tables: Record<string, CommandTable>;
   /** Why a chart has nothing, by its name. */

@@ -30,6 +30,7 @@ export interface Figure {
 /** Tables that take the place of others in a profile with sums over ranks. */
 const SUMS: Record<string, string> = {
   "calls.csv": "totals.csv, spread.csv",
+  "gpu.csv": "gpu-totals.csv",
   "ranks.csv": "nodes.csv",
   "regions.csv": "region-totals.csv",
   "paths.csv": "path-totals.csv",

@@ -107,6 +107,22 @@ export class Model {
     return sums;
   }
 
+  /** Whether an operation is one of NCCL, whose time is no time in MPI. */
+  isNccl(call: number): boolean {
+    return this.data.calls[call][2];
+  }
+
+  /** Whether there are calls of NCCL on the communicators that are chosen. */
+  hasNccl(name: string): boolean {
+    return this.used(name).some((comm) => comm.is_nccl);
+  }
+
+  /** A time's part of the time in MPI; none of calls of NCCL. */
+  shareOfMpi(time_s: number, isNccl: boolean): number | null {
+    const { mpi_s } = this.data.run;
+    return mpi_s > 0 && !isNccl ? time_s / mpi_s : null;
+  }
+
   /** The time of each field of ranks in each operation. */
   rankTimes(name: string): Map<number, Float64Array> {
     const chosen = this.chosen(name);

@@ -3,6 +3,7 @@
 import { comms } from "./charts/comms";
 import { cpu } from "./charts/cpu";
 import { efficiency } from "./charts/efficiency";
+import { gpus } from "./charts/gpus";
 import { grid } from "./charts/grid";
 import { locality } from "./charts/locality";
 import { operations } from "./charts/operations";
@@ -34,6 +35,7 @@ const SHORT: Record<string, string> = {
   timeline: "Time line",
   ranks: "Ranks",
   matrix: "Traffic",
+  gpus: "GPUs",
   waits: "Waits",
   sizes: "Sizes",
   grid: "Grid",
@@ -48,7 +50,7 @@ export function contents(data: Data): Contents<View> {
   return {
     header: header(data),
     lead: findings(data),
-    charts: [comms, efficiency, operations, sites, paths, timeline, ranks, matrix, waits, sizes, grid, regions, cpu, locality],
+    charts: [comms, efficiency, operations, sites, paths, timeline, ranks, matrix, gpus, waits, sizes, grid, regions, cpu, locality],
     view: (state, palette) => ({ model, data, state, palette }),
     choices: (state) => choices(model, state),
     short: SHORT,

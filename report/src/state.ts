@@ -14,6 +14,9 @@ export interface State {
   /** Parts of matrices: first and last field of the rows, then of the columns. */
   zoom: string;
   waitsZoom: string;
+  gpuZoom: string;
+  /** Who moved the data from and to GPUs. */
+  way: "all" | "mpi" | "nccl" | "copies" | "kernels";
   /** The process grid. */
   grid: string;
   /** The function in the call paths that is shown with what it calls. */
@@ -30,6 +33,8 @@ const DEFAULTS: State = {
   unit: "bytes",
   zoom: "",
   waitsZoom: "",
+  gpuZoom: "",
+  way: "all",
   grid: "",
   path: "",
   theme: "",
@@ -40,6 +45,7 @@ const ALLOWED: { [key in keyof State]?: readonly string[] } = {
   of: ["time", "bytes", "calls"],
   traffic: ["messages", "collectives", "both"],
   unit: ["bytes", "messages"],
+  way: ["all", "mpi", "nccl", "copies", "kernels"],
   theme: ["", "light", "dark"],
 };
 

@@ -60,8 +60,9 @@ const KINDS: Record<string, Kind> = {
 function kindOf(name: string, values: Cell[]): Kind {
   if (values.some((value) => typeof value === "string")) return "text";
   if (KINDS[name]) return KINDS[name];
-  if (name.endsWith("_s")) return "seconds";
+  // Before seconds: of bytes per second the name ends as that of seconds does.
   if (name.includes("bytes")) return "bytes";
+  if (name.endsWith("_s")) return "seconds";
   const shares = ["share", "efficiency", "balance", "inside", "_low", "_high", "loss", "imbalance"];
   return shares.some((part) => name.includes(part)) ? "share" : "count";
 }
@@ -75,11 +76,19 @@ const HEADINGS: Record<string, string> = {
   call: "Operation",
 };
 
+/** Abbreviations in headings of capitals. */
+const ABBREVIATIONS: Record<string, string> = Object.fromEntries(["MPI", "NCCL", "CPUs", "GPU", "PCI", "PCIe", "NUMA", "NVLinks"].map((word) => [word.toUpperCase(), word]));
+
+/** A heading of capitals as one of a sentence. */
+function capital(heading: string): string {
+  // PE % and its factors are abbreviations.
+  if (heading !== heading.toUpperCase() || heading.endsWith(" %")) return heading;
+  const words = heading.split(" ").map((word, at) => ABBREVIATIONS[word] ?? (at === 0 ? word.slice(0, 1) + word.slice(1).toLowerCase() : word.toLowerCase()));
+  return words.join(" ");
+}
+
 /** The columns of a command's table, without some. */
 export function columnsOf(table: CommandTable, without: string[] = []): Column[] {
-  const capital = (heading: string) =>
-    // PE % and its factors are abbreviations.
-    heading === heading.toUpperCase() && heading.length > 3 && !heading.endsWith(" %") ? heading[0] + heading.slice(1).toLowerCase() : heading;
   const columns = table.names.map((name, at) => {
     const values = table.columns[at];
     return { name, heading: HEADINGS[name] ?? capital(table.headings[at]), kind: kindOf(name, values), values };

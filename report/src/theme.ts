@@ -16,6 +16,8 @@ export interface Palette {
   unmeasured: string;
   categories: string[];
   other: string;
+  /** Calls of NCCL, beside those of MPI. */
+  nccl: string;
   /** Of a change: what takes longer, and what takes less. */
   longer: string;
   shorter: string;
@@ -50,6 +52,7 @@ const LIGHT: Palette = {
   unmeasured: "#d5dae0",
   categories: CATEGORIES,
   other: "#9aa3ad",
+  nccl: "#6b4c9a",
   longer: "#d4691c",
   shorter: "#4477aa",
 };
@@ -66,6 +69,7 @@ const DARK: Palette = {
   unmeasured: "#3a434e",
   categories: CATEGORIES.map((colour) => (colour === "#4477aa" ? "#6699cc" : colour === "#aa3377" ? "#cc6699" : colour === "#228833" ? "#44aa66" : colour)),
   other: "#77818c",
+  nccl: "#a58ad0",
   longer: "#d9822f",
   shorter: "#6699cc",
 };

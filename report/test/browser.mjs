@@ -1,6 +1,6 @@
 // Opens reports in Chromium and checks them as a reader would: `node browser.mjs CHROMIUM FOLDER`, where the folder has
 // plain.html, of a profile with a map, messages, a time line and labels that look like HTML; sites.html, of one with call sites and paths;
-// several.html, of two sets of repetitions; series.html, of a series over ranks; and any other *.html.
+// gpus.html, of one with all that is known of GPUs; nccl.html, of one with calls of NCCL; several.html, of two sets of repetitions; series.html, of a series over ranks; and any other *.html.
 // With SHOTS=DIR it keeps pictures of every width and theme.
 
 import assert from "node:assert/strict";
@@ -204,6 +204,59 @@ async function usePlaces(file) {
   await page.context().close();
 }
 
+/** The matrix of GPUs follows who moved the data; its tables have short names to read, and whole ones to copy. */
+async function useGpus(file) {
+  const page = await open(file, 1280, "light");
+  const [a, b] = ["GPU-0aaaaaaa", "GPU-0bbbbbbb"];
+  assert.deepEqual(await rows(page, "gpus"), [
+    [a, b, "1000 B", "211 B", "0 B", "5.00 KiB"],
+    [b, a, "70 B", "0 B", "4.88 KiB", "400 B"],
+    [a, "host", "0 B", "0 B", "2.93 KiB", "0 B"],
+    [b, "host", "0 B", "0 B", "0 B", "24 B"],
+  ]);
+  assert.match(await page.locator("#gpus .tools button").first().evaluate((button) => {
+    const clipboard = { writeText: (text) => ((window.copied = text), Promise.resolve()) };
+    Object.defineProperty(navigator, "clipboard", { value: clipboard, configurable: true });
+    button.click();
+    return window.copied;
+  }), /^from,to,mpi_bytes,.*\nGPU-0aaaaaaa-1111-/);
+  const captions = await page.locator("#gpus details summary").allTextContents();
+  assert.equal(captions.length, 8, captions.join());
+  assert.deepEqual(await page.locator("#gpus details").first().locator("thead button").allTextContents(), ["From", "To", "MPI", "NCCL", "Copies", "Kernels"]);
+  const texts = () => page.locator("#gpus .matrix svg").textContent();
+  assert.ok((await texts()).includes("5.00 KiB") && (await texts()).includes("0aaa"), "all ways: the most of them");
+  assert.equal(await page.locator("#gpus .matrix svg g rect").count(), 4, "a field for each pair");
+  await page.locator('#gpus input[value="nccl"]').check({ force: true });
+  await page.waitForURL(/way=nccl/);
+  await settled(page);
+  assert.ok((await texts()).includes("211 B") && !(await texts()).includes("KiB"), "messages of NCCL alone");
+  await page.locator('#gpus [aria-label="Zoom in"]').click();
+  await page.waitForURL(/gpuZoom=/);
+  await page.context().close();
+}
+
+/** Calls of NCCL keep their names, and have no share of the time in MPI. */
+async function useNccl(file) {
+  const page = await open(file, 1280, "light");
+  const share = (all, name) => all.find((row) => row.includes(name));
+  const comms = await rows(page, "comms");
+  assert.deepEqual(["W", "N1-5e1c09tz"].map((name) => share(comms, name)[6]), ["100.0 %", "–"], `${comms}`);
+  const places = await rows(page, "sites");
+  assert.deepEqual(["MPI_Allreduce", "ncclAllReduce"].map((name) => share(places, name)[4]), ["100.0 %", "–"], `${places}`);
+  assert.match(await page.locator("#sites .lead").textContent(), /Most time: ncclAllReduce in gradients at train\.c:52, 6\.00 s\./);
+  const paths = await rows(page, "paths");
+  assert.deepEqual(["MPI_Allreduce", "ncclAllReduce"].map((name) => share(paths, name)[5]), ["50.0 %", "–"], `${paths}`);
+  assert.match(await page.locator("#ranks .lead").textContent(), /^In MPI: mean 1\.00 s/);
+  for (const chart of ["comms", "ranks", "regions"]) {
+    assert.match(await page.locator(`#${chart} .legend`).textContent(), /NCCL, no time in MPI/, chart);
+  }
+  const phases = await rows(page, "timeline");
+  assert.deepEqual(phases[0].slice(4), ["25.0 %", phases[0][5], "ncclAllReduce on N1-5e1c09tz"]);
+  await page.locator("#operations .chart svg").hover();
+  assert.ok(!(await page.locator("main").textContent()).includes("MPI_nccl"), "names are those of NCCL");
+  await page.context().close();
+}
+
 /** Comparison, repetitions and series: charts, links, tables, and the quantity of growth. */
 async function useSeveral(file, series) {
   const page = await open(file, 1280, "light");
@@ -243,11 +296,13 @@ try {
   assert.ok(files.includes("plain.html"), "there is no plain.html");
   await use("plain.html");
   await usePlaces("sites.html");
+  await useGpus("gpus.html");
+  await useNccl("nccl.html");
   await useSeveral("several.html", "series.html");
   for (const file of files) {
     // All widths in both themes for one report, in one theme for two; the others at one width in one theme.
     const views = WIDTHS.flatMap((width) => THEMES.map((theme) => [width, theme]));
-    const some = { "plain.html": views, "several.html": views.filter((_, at) => at % 2 === 0), "series.html": views.filter((_, at) => at % 2 === 1) };
+    const some = { "plain.html": views, "gpus.html": [[360, "light"], [1280, "dark"]], "several.html": views.filter((_, at) => at % 2 === 0), "series.html": views.filter((_, at) => at % 2 === 1) };
     for (const [width, theme] of some[file] ?? [[1280, "dark"]]) await look(file, width, theme);
   }
   assert.deepEqual(complaints, []);

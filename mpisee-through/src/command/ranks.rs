@@ -103,7 +103,7 @@ const HEADS: [sheet::Head; 14] = [
     sheet::number("busiest_s", "Time").hidden_at(2),
 ];
 
-/// The column of NCCL's time, which tables leave out where there is none.
+/// The column of time in calls of NCCL, which only runs with such calls have.
 const NCCL: &str = "nccl_s";
 /// Columns that tables leave out where nothing is known.
 const CORE_COLUMNS: [&str; 2] = ["cpu_share", "no_core_share"];
@@ -176,7 +176,7 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
         };
         order.then_with(|| left.rank.cmp(&right.rank))
     });
-    let has_nccl = ranks.iter().any(|(_, sum)| sum.nccl_ns > 0);
+    let has_nccl = groups.cells.iter().any(|(key, _)| is_nccl(groups.call(key)));
     let mut spreads = String::new();
     if !view.run().is_without_mpi() {
         spreads += &spread("MPI", ranks.iter().map(|(row, sum)| (row.rank, sum.mpi_ns)));
@@ -187,8 +187,11 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
     let mut rows = ranks.iter().map(|(row, sum)| cells(row, sum)).collect();
     let closing = args.shown.cut(&args.output, &mut rows, "The profile has no rank.");
     let mut sheet = Sheet { name: "ranks", heads: HEADS.to_vec(), rows };
+    if !has_nccl {
+        sheet.keep_columns(|name, _| name != NCCL);
+    }
     if args.output.format() == Format::Table {
-        hide_needless(&mut sheet, ranks.iter().any(|(row, _)| cores::is_lacking(row)), has_nccl);
+        hide_needless(&mut sheet, ranks.iter().any(|(row, _)| cores::is_lacking(row)));
     }
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.lead = spreads;
@@ -196,11 +199,10 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
     Ok(answer)
 }
 
-/// Removes columns about cores in which nothing is, the CPUs unless ranks lacked some, and NCCL's time where there is none.
-fn hide_needless(sheet: &mut Sheet, is_lacking: bool, has_nccl: bool) {
+/// Removes columns about cores in which nothing is, and the CPUs unless ranks lacked some.
+fn hide_needless(sheet: &mut Sheet, is_lacking: bool) {
     sheet.keep_columns(|name, is_empty| match name {
         CPUS => is_lacking && !is_empty,
-        NCCL => has_nccl,
         name => !is_empty || !CORE_COLUMNS.contains(&name),
     });
 }

@@ -2,9 +2,9 @@
 
 use super::Outcome;
 use crate::filter::CallFilter;
-use crate::group::{By, Cell};
+use crate::group::{By, Cell, seconds};
 use crate::no_match;
-use crate::output::{Format, OutputArgs};
+use crate::output::OutputArgs;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use crate::view::{ProfileView, RegionSum};
 use anyhow::Result;
@@ -23,8 +23,7 @@ EXAMPLES:
 ///
 /// All numbers of a region include the regions in it. Wall time is mean and maximum over the ranks that entered it, MPI
 /// time the mean over them, of the calls that the filters choose; % of wall is MPI time by wall time, % on CPU the time
-/// of all threads on cores by wall time (empty where the region was open at the end). Volume and calls are of MPI and of NCCL,
-/// whose time on the host has a column of its own, NCCL, if there is any. The last line is what is outside of any region.
+/// of all threads on cores by wall time (empty where the region was open at the end). NCCL, where there are such calls, is their time, which is none in MPI. The last line is what is outside of any region.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RegionsArgs {
@@ -41,7 +40,7 @@ pub struct RegionsArgs {
     output: OutputArgs,
 }
 
-/// The column of NCCL's time, which tables leave out where there is none.
+/// The column of time in calls of NCCL, which only runs with such calls have.
 const NCCL: &str = "nccl_mean_s";
 
 const HEADS: [sheet::Head; 11] = [
@@ -52,11 +51,30 @@ const HEADS: [sheet::Head; 11] = [
     sheet::number("wall_max_s", "Max").or_none(),
     sheet::number("mpi_mean_s", "MPI"),
     sheet::number("share_of_wall", "% of wall"),
-    sheet::number(NCCL, "NCCL"),
+    sheet::number(NCCL, "NCCL").or_none(),
     sheet::number("share_on_cpu", "% on CPU").or_none(),
     sheet::number("bytes", "Volume").or_none(),
     sheet::number("calls", "Calls").or_none(),
 ];
+
+/// The calls in a region.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    mpi_ns: u128,
+    /// Time in calls of NCCL, which is no time in MPI.
+    nccl_ns: u128,
+    bytes: u64,
+    calls: u64,
+}
+
+impl Sum {
+    fn add(&mut self, call: &str, cell: &Cell) {
+        let of_library = if is_nccl(call) { &mut self.nccl_ns } else { &mut self.mpi_ns };
+        *of_library = of_library.saturating_add(cell.time_ns);
+        self.bytes = self.bytes.saturating_add(cell.bytes);
+        self.calls = self.calls.saturating_add(cell.calls);
+    }
+}
 
 /// Runs the command.
 pub fn run(args: &RegionsArgs) -> Result<Outcome> {
@@ -75,19 +93,17 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
     no_match::need_operation(view, &inner, groups.cells.is_empty() && inner.names_calls())?;
     let mut names: BTreeSet<&str> = entered.keys().map(String::as_str).collect();
     names.extend(groups.cells.iter().map(|(key, _)| groups.region(key)));
-    let mut found: Vec<(&str, Sums)> = names
+    let has_nccl = groups.cells.iter().any(|(key, _)| is_nccl(groups.call(key)));
+    let mut found: Vec<(&str, Sum)> = names
         .into_iter()
         .filter(|name| args.filter.takes_region(name))
         .map(|name| {
-            let mut sums = Sums { mpi: Cell::EMPTY, nccl: Cell::EMPTY };
-            for (key, cell) in groups.cells.iter().filter(|(key, _)| is_in(groups.region(key), name)) {
-                let sum = if is_nccl(groups.call(key)) { &mut sums.nccl } else { &mut sums.mpi };
-                sum.merge(cell.clone());
-            }
-            (name, sums)
+            let mut sum = Sum::default();
+            let inside = groups.cells.iter().filter(|(key, _)| is_in(groups.region(key), name));
+            inside.for_each(|(key, cell)| sum.add(groups.call(key), cell));
+            (name, sum)
         })
         .collect();
-    let has_nccl = found.iter().any(|(_, sums)| sums.nccl.calls > 0);
     let nothing = RegionSum::default();
     let of = |name: &str| entered.get(name).unwrap_or(&nothing);
     found.sort_by(|(left, _), (right, _)| {
@@ -99,24 +115,18 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
         no_match::need_region(&args.filter, &entered)?;
     }
     let all_ranks = view.processes().chosen(&args.filter.comms);
-    let mut rows = found.iter().map(|(name, sums)| row(name, of(name), sums, all_ranks)).collect();
+    let mut rows = found.iter().map(|(name, sum)| row(name, of(name), *sum, all_ranks)).collect();
     let mut closing = args.shown.cut(&args.output, &mut rows, "The profile has no calls.");
     if entered.is_empty() && !args.filter.is_on() {
         closing += &format!("The profile has no regions; {}.\n", no_match::MAKE_REGIONS);
     }
     let mut sheet = Sheet { name: "regions", heads: HEADS.to_vec(), rows };
-    if args.output.format() == Format::Table && !has_nccl {
+    if !has_nccl {
         sheet.keep_columns(|name, _| name != NCCL);
     }
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.closing = closing;
     Ok(answer)
-}
-
-/// The calls in a region.
-struct Sums {
-    mpi: Cell,
-    nccl: Cell,
 }
 
 /// Returns whether `region` is `outer` or in it; only what is outside of any is in the region without a name.
@@ -125,7 +135,7 @@ fn is_in(region: &str, outer: &str) -> bool {
         || !outer.is_empty() && region.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
 }
 
-fn row(name: &str, region: &RegionSum, Sums { mpi, nccl }: &Sums, all_ranks: u64) -> Vec<Value> {
+fn row(name: &str, region: &RegionSum, sum: Sum, all_ranks: u64) -> Vec<Value> {
     let outside = name.is_empty();
     let ranks = if outside { all_ranks } else { region.ranks };
     let mean_s = |time_s: f64| if ranks > 0 { Value::Seconds(time_s / ranks as f64) } else { Value::Nothing };
@@ -137,12 +147,12 @@ fn row(name: &str, region: &RegionSum, Sums { mpi, nccl }: &Sums, all_ranks: u64
         unless_outside(Value::Count(region.entries)),
         unless_outside(mean_s(region.wall_s)),
         unless_outside(Value::Seconds(region.wall_max_s)),
-        mean_s(mpi.time_s()),
-        if region.wall_s > 0.0 { Value::Share(mpi.time_s() / region.wall_s) } else { Value::Nothing },
-        mean_s(nccl.time_s()),
+        mean_s(seconds(sum.mpi_ns)),
+        if region.wall_s > 0.0 { Value::Share(seconds(sum.mpi_ns) / region.wall_s) } else { Value::Nothing },
+        mean_s(seconds(sum.nccl_ns)),
         on_cpu.map_or(Value::Nothing, Value::Share),
-        Value::Bytes(mpi.bytes.saturating_add(nccl.bytes)),
-        Value::Count(mpi.calls.saturating_add(nccl.calls)),
+        Value::Bytes(sum.bytes),
+        Value::Count(sum.calls),
     ]
 }
 

@@ -5,6 +5,7 @@
 //! by themselves.
 
 use super::bins::{Bins, CallSeries};
+use mpisee_profile::operation::is_nccl;
 
 /// A stretch of time.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +15,7 @@ pub struct Phase {
     /// The part of the ranks' time that is in MPI, from 0 to 1.
     pub mpi_share: f64,
     pub bytes_per_s: f64,
-    /// The operation to which most of the time in MPI goes; "outside of MPI" if little time is in it, and "not recorded" if most of
+    /// The operation of MPI or NCCL to which most of the time goes; "outside of MPI" if little time is in it, and "not recorded" if most of
     /// the time recording was off.
     pub name: String,
 }
@@ -27,7 +28,7 @@ const LEAST_BINS: usize = 3;
 const ALIKE: f64 = 0.04;
 /// Rates that differ by less than that part are alike.
 const ALIKE_BYTES: f64 = 0.1;
-/// The share of time in MPI below which a phase is outside of it, and that of recorded time below which it is not recorded.
+/// The share of time in calls below which a phase is outside of MPI, and that of recorded time below which it is not recorded.
 const OUTSIDE: f64 = 0.05;
 
 /// The phases, in their order.
@@ -86,23 +87,25 @@ fn phase(bins: &Bins, range: std::ops::Range<usize>, begin_s: f64, end_s: f64) -
     let sum = |values: &[f64]| values[inner.clone()].iter().sum::<f64>();
     let times: Vec<f64> = bins.calls.iter().map(|series| sum(&series.time_s)).collect();
     // Without operations the sum is -0.
-    let mpi_s = times.iter().sum::<f64>().abs();
+    let calls_s = times.iter().sum::<f64>().abs();
+    let of_mpi = bins.calls.iter().zip(&times).filter(|(series, _)| !is_nccl(&series.call));
+    let mpi_s = of_mpi.map(|(_, time_s)| time_s).sum::<f64>().abs();
     let bytes: f64 = bins.calls.iter().map(|series| sum(&series.bytes)).sum();
     let rank_s = sum(&bins.rank_s);
-    let mpi_share = if rank_s > 0.0 { (mpi_s / rank_s).min(1.0) } else { 0.0 };
+    let share = |time_s: f64| if rank_s > 0.0 { (time_s / rank_s).min(1.0) } else { 0.0 };
     let mut order: Vec<usize> = (0..times.len()).collect();
     order.sort_by(|&one, &other| times[other].total_cmp(&times[one]));
     let unrecorded_s = sum(&bins.unrecorded_s);
     let name = match order[..] {
         _ if unrecorded_s > (1.0 - OUTSIDE) * (rank_s + unrecorded_s) => "not recorded".to_owned(),
-        _ if mpi_share < OUTSIDE => "outside of MPI".to_owned(),
-        [first, second, ..] if times[first] < 0.5 * mpi_s && times[second] > 0.0 => {
+        _ if share(calls_s) < OUTSIDE => "outside of MPI".to_owned(),
+        [first, second, ..] if times[first] < 0.5 * calls_s && times[second] > 0.0 => {
             format!("{}, {}", name_of(&bins.calls[first]), name_of(&bins.calls[second]))
         }
         [first, ..] => name_of(&bins.calls[first]),
         [] => "outside of MPI".to_owned(),
     };
-    Phase { begin_s, end_s, mpi_share, bytes_per_s: bytes / length_s.max(1e-9), name }
+    Phase { begin_s, end_s, mpi_share: share(mpi_s), bytes_per_s: bytes / length_s.max(1e-9), name }
 }
 
 /// An operation on a family of communicators, in words.

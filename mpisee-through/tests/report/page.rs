@@ -78,7 +78,7 @@ fn a_table_that_breaks_off_is_shown_as_far_as_it_goes() {
 }
 
 /// The profile of a run with sums over ranks.
-fn sums_over_ranks() -> Written {
+pub fn sums_over_ranks() -> Written {
     let profile = Builder::new(4).with(|profile| profile.run.is_aggregate = true).write();
     let table = |file: &str, columns: &[&str], row: &str| {
         std::fs::write(profile.directory.join(file), format!("{}\n{row}\n", columns.join(","))).unwrap();
@@ -198,6 +198,8 @@ fn a_browser_shows_it() {
     write(&crate::support::splatt().write(), "grid.html");
     write(&Builder::new(2).write(), "empty.html");
     write(&crate::support::solver().write(), "sites.html");
+    write(&crate::support::gpus::two_gpus(), "gpus.html");
+    write(&super::gpus::with_time_line(), "nccl.html");
     for (name, page) in super::several::pages() {
         std::fs::write(folder.join(name), page).unwrap();
     }

@@ -3,9 +3,11 @@
 // Each test program uses a part of this.
 #![allow(dead_code)]
 
+pub mod gpus;
 pub mod runs;
 pub mod time_line;
 
+use mpisee_profile::operation::is_nccl;
 use mpisee_profile::rows::{
     ArrivalRow, CallRow, CollectiveRow, CommRow, DeviceLinkRow, DeviceRow, Members, Memory, MessageRow,
     NicRow, OutsideRow, PathRow, PeerRow, RankRow, RegionRow, Row, Seconds, SiteRow, StackRow, StreamRow,
@@ -132,7 +134,7 @@ impl Builder {
         self
     }
 
-    /// Adds calls of a rank on a communicator, and their time to the rank's.
+    /// Adds calls of a rank on a communicator, and their time to the rank's time in MPI.
     pub fn call(self, comm: &str, rank: u32, call: &str, calls: u64, bytes: u64, time_s: f64) -> Self {
         self.call_with(comm, rank, call, calls, bytes, time_s, |_| {})
     }
@@ -166,7 +168,9 @@ impl Builder {
             max_s: Seconds(time_s),
         };
         change(&mut row);
-        if let Some(rank) = self.ranks.iter_mut().find(|row| row.rank == rank) {
+        // As the recorder: the time of NCCL's calls is none in MPI.
+        let of_mpi = self.ranks.iter_mut().find(|row| row.rank == rank && !is_nccl(call));
+        if let Some(rank) = of_mpi {
             rank.mpi_s.0 += time_s;
         }
         self.calls.push(row);

@@ -51,6 +51,7 @@ function draw(view: View, placed: Box[], width: number): Node {
   const waiting = (box: Box) => model.waiting[box.comm];
   const fill = (box: Box) => {
     const share = waiting(box);
+    if (share === null && data.comms[box.comm].is_nccl) return palette.nccl;
     return share === null ? palette.unmeasured : palette.waiting(share);
   };
   const about = (box: Box) => {
@@ -62,11 +63,11 @@ function draw(view: View, placed: Box[], width: number): Node {
       share === null ? "waiting not measured" : `waiting ${format.percent(share)} of the measured time`,
     ];
   };
-  const mpi_s = data.run.mpi_s;
   const texts = all.flatMap((box) => {
     const comm = data.comms[box.comm];
     const name = comm.label && BOLD_LETTER * `${comm.name} ${comm.label}`.length < pixels(box) ? `${comm.name} ${comm.label}` : comm.name;
-    const share = mpi_s > 0 ? `${((100 * box.time_s) / mpi_s).toFixed(0)} %, own ${format.time(comm.time_s)}` : format.time(comm.time_s);
+    const ofMpi = model.shareOfMpi(box.time_s, comm.is_nccl);
+    const share = ofMpi === null ? format.time(comm.time_s) : `${(100 * ofMpi).toFixed(0)} %, own ${format.time(comm.time_s)}`;
     return [
       { box, text: pixels(box) > 44 ? fitted(name, pixels(box), BOLD_LETTER) : "", dy: -7, weight: "600" },
       { box, text: textWidth(share) < pixels(box) ? share : "", dy: 9, weight: "400" },
@@ -118,7 +119,7 @@ export function comms(view: View): Figure {
   const shown = model.order.filter(({ comm }) => state.comm === "" || model.chosen(state.comm)[comm]);
   const of = (value: (comm: number) => string | number | null) => shown.map(({ comm }) => value(comm));
   const shares: [string, string][] = [0, 0.25, 0.5, 0.75, 1].map((share) => [palette.waiting(share), `${100 * share} %`]);
-  const mpi_s = data.run.mpi_s;
+  if (model.hasNccl("")) shares.push([palette.nccl, "NCCL, no time in MPI"]);
   return {
     id: "comms",
     title: "Communicators",
@@ -152,7 +153,7 @@ export function comms(view: View): Figure {
           { name: "label", heading: "Label", kind: "text", values: of((comm) => data.comms[comm].label) },
           { name: "created_by", heading: "Made by", kind: "text", values: of((comm) => data.comms[comm].created_by) },
           { name: "time_s", heading: "Time", kind: "seconds", values: of((comm) => data.comms[comm].time_s) },
-          { name: "share_of_mpi", heading: "% of MPI", kind: "share", values: of((comm) => (mpi_s > 0 ? data.comms[comm].time_s / mpi_s : null)) },
+          { name: "share_of_mpi", heading: "% of MPI", kind: "share", values: of((comm) => model.shareOfMpi(data.comms[comm].time_s, data.comms[comm].is_nccl)) },
           { name: "waiting_share", heading: "Waiting", kind: "share", values: of((comm) => model.waiting[comm]) },
           { name: "mean_s", heading: "Mean", kind: "seconds", values: of((comm) => data.comms[comm].mean_s) },
           { name: "min_s", heading: "Least", kind: "seconds", values: of((comm) => data.comms[comm].min_s) },

@@ -16,9 +16,18 @@ const FACTORS: [name: string, heading: string, meaning: string][] = [
   ["transfer_efficiency", "Transfer efficiency", "runtime without transfers / runtime"],
 ];
 
+const COMMON = {
+  id: "efficiency",
+  title: "Efficiency",
+  unit: "per cent; useful time is that outside of MPI",
+  source: "ranks.csv, regions.csv, arrivals.csv",
+  wide: true,
+};
+
 export function efficiency(view: View): Figure {
   const { data, model, state } = view;
   const table = data.tables.efficiency;
+  if (data.missing.efficiency) return { ...COMMON, missing: data.missing.efficiency, command: model.command("efficiency --all") };
   const first = (name: string): Cell => column(table, name)[0] ?? null;
   const bound = (name: string): string => {
     const [low, high] = [first(name.replace("efficiency", "low")), first(name.replace("efficiency", "high"))];
@@ -38,14 +47,10 @@ export function efficiency(view: View): Figure {
     );
   });
   return {
-    id: "efficiency",
-    title: "Efficiency",
+    ...COMMON,
     lead: (state.comm === "" ? "" : "Of the whole run, on all communicators. ") + "Parallel efficiency is load balance × communication efficiency, and that is serialisation × transfer efficiency; at 100 % nothing is lost.",
     draw: () => h("div", { class: "tiles" }, ...tiles),
-    unit: "per cent; useful time is that outside of MPI",
-    source: "ranks.csv, regions.csv, arrivals.csv",
     command: model.command("efficiency --all"),
     tables: table ? [{ id: "efficiency", caption: "Efficiency of the run and of regions", columns: columnsOf(table) }] : [],
-    wide: true,
   };
 }

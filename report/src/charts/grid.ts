@@ -20,7 +20,7 @@ interface Process {
 function processes(view: View, grid: Grid): Process[] {
   const times = view.model.rankTimes(view.state.comm);
   const sums = new Float64Array(view.data.fields.names.length);
-  for (const of of times.values()) of.forEach((time_s, field) => (sums[field] += time_s));
+  for (const [call, of] of times) if (!view.model.isNccl(call)) of.forEach((time_s, field) => (sums[field] += time_s));
   const [rows, columns] = grid.dims.slice(-2);
   return grid.fields.map((field, number) => ({
     rank: view.data.fields.names[field],

@@ -10,7 +10,7 @@ import type { View } from "../view";
 export interface Matrix {
   id: string;
   /** The key of the part that is shown in the address. */
-  zoomKey: "zoom" | "waitsZoom";
+  zoomKey: "zoom" | "waitsZoom" | "gpuZoom";
   rows: string;
   columns: string;
   /** The names of the fields on both axes. */

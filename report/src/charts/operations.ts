@@ -14,7 +14,9 @@ const MOST_CALLS = 14;
 
 interface Cell {
   comm: string;
+  /** Without what all operations of MPI have. */
   call: string;
+  name: string;
   value: number;
 }
 
@@ -47,7 +49,7 @@ export function operations(view: View): Figure {
   const shownCalls = calls.slice(0, MOST_CALLS);
   const cells: Cell[] = rows
     .filter((row) => values[row] > 0 && shownComms.includes(all.comm[row]) && shownCalls.includes(all.call[row]))
-    .map((row) => ({ comm: data.comms[all.comm[row]].name, call: format.shortCall(data.calls[all.call[row]][0]), value: values[row] }));
+    .map((row) => ({ comm: data.comms[all.comm[row]].name, call: format.shortCall(data.calls[all.call[row]][0]), name: data.calls[all.call[row]][0], value: values[row] }));
   const isCut = comms.length > shownComms.length || calls.length > shownCalls.length;
   const whole = rows.reduce((sum, row) => sum + values[row], 0);
   const column = (of: (row: number) => string | number | null) => rows.map(of);
@@ -123,7 +125,7 @@ function draw(view: View, cells: Cell[], comms: string[], calls: string[], width
       }),
       tip(
         cells,
-        Plot.pointer({ x: "call", y: "comm", title: (cell: Cell) => `MPI_${cell.call} on ${cell.comm}\n${format.amount(state.of, cell.value)}` }),
+        Plot.pointer({ x: "call", y: "comm", title: (cell: Cell) => `${cell.name} on ${cell.comm}\n${format.amount(state.of, cell.value)}` }),
       ),
     ],
   });

@@ -8,7 +8,7 @@ import { Plot, fitted, plot, textWidth } from "../plot";
 import { link } from "../state";
 import { inkOn } from "../theme";
 import type { View } from "../view";
-import { commsOf, partSums } from "./sites";
+import { commsOf, isOfNccl, partSums } from "./sites";
 import type { PartSum } from "./sites";
 
 /** A function, or at the end of a path an operation, with what is called below it. */
@@ -87,13 +87,15 @@ export function paths(view: View): Figure | null {
   const rows = sums.map(({ row }) => row);
   const of = (at: number) => rows.map((row) => all.table.columns[at][row]);
   const frames = rows.map((row) => [...all.frames[row]].reverse().map((frame) => all.names[frame]).join(" < "));
-  const whole_s = [...model.operations(state.comm).values()].reduce((sum, one) => sum + one.time_s, 0);
+  const inMpi = [...model.operations(state.comm)].filter(([call]) => !model.isNccl(call));
+  const whole_s = inMpi.reduce((sum, [, one]) => sum + one.time_s, 0);
+  const library = model.hasNccl(state.comm) ? "MPI and NCCL" : "MPI";
   return {
     ...common,
     lead: h(
       "span",
       {},
-      `${state.comm === "" ? all.lead : `Paths are known of ${format.time(root.time_s)} on these communicators.`} Each box is a function, as wide as the time in MPI below it; the last is the operation. `,
+      `${state.comm === "" ? all.lead : `Paths are known of ${format.time(root.time_s)} on these communicators.`} Each box is a function, as wide as the time in ${library} below it; the last is the operation. `,
       shown === root ? "Choose one to see it alone." : h("a", { href: link({ path: "" }), "data-key": "paths-all" }, "Show all paths"),
     ),
     draw: (width) => draw(view, boxes(shown), width),
@@ -107,7 +109,7 @@ export function paths(view: View): Figure | null {
           { name: "comms", heading: "Communicators", kind: "text", values: sums.map((sum) => commsOf(data, sum)) },
           { name: "calls", heading: "Calls", kind: "count", values: sums.map(({ calls }) => calls) },
           { name: "time_s", heading: "Time", kind: "seconds", values: sums.map(({ time_s }) => time_s) },
-          { name: "share_of_mpi", heading: "% of MPI", kind: "share", values: sums.map(({ time_s }) => (whole_s > 0 ? time_s / whole_s : null)) },
+          { name: "share_of_mpi", heading: "% of MPI", kind: "share", values: sums.map((sum) => (whole_s > 0 && !isOfNccl(data, sum) ? sum.time_s / whole_s : null)) },
           { name: "frames", heading: "Functions, from the call outwards", kind: "text", values: frames },
         ],
       },
@@ -127,7 +129,7 @@ function draw(view: View, placed: Box[], width: number): Node {
   const all = placed.filter((box) => pixels(box) >= 3 && box.depth < MOST_DEPTH);
   const depth = all.reduce((most, box) => Math.max(most, box.depth), 0);
   const fill = (box: Box) => (box.isCall ? palette.categories[0] : palette.amount(0.12 + 0.1 * (box.depth % 2)));
-  const about = (box: Box) => `${box.text}\n${format.time(box.time_s)} in MPI (${format.percent(box.time_s / (end - begin))} of what is shown)\n${format.counted(box.calls, "call")}`;
+  const about = (box: Box) => `${box.text}\n${format.time(box.time_s)} in ${view.model.hasNccl(view.state.comm) ? "MPI and NCCL" : "MPI"} (${format.percent(box.time_s / (end - begin))} of what is shown)\n${format.counted(box.calls, "call")}`;
   const hasRoom = (box: Box) => pixels(box) > 44;
   const text = (box: Box) => {
     const room = pixels(box) - 10;

@@ -22,7 +22,9 @@ export function ranks(view: View): Figure {
   if (data.nodes) return nodeTimes(view, data.nodes);
   const times = model.rankTimes(state.comm);
   const total = (of: Float64Array) => of.reduce((sum, time_s) => sum + time_s, 0);
-  const calls = [...times.keys()].sort((one, other) => total(times.get(other)!) - total(times.get(one)!));
+  const calls = [...times.keys()].filter((call) => !model.isNccl(call)).sort((one, other) => total(times.get(other)!) - total(times.get(one)!));
+  // On top of the others, since it is no time in MPI.
+  const ofNccl = [...times.keys()].filter((call) => model.isNccl(call));
   const named = calls.slice(0, palette.categories.length);
   const colours = new Map(named.map((call, at) => [call, palette.categories[at]]));
   const { names, ranks: sizes, block } = data.fields;
@@ -35,15 +37,22 @@ export function ranks(view: View): Figure {
       bars.push({ field, call: colours.has(call) ? data.calls[call][0] : OTHERS, time_s: time_s / sizes[field], colour: colours.get(call) ?? palette.other });
     });
   }
+  for (const call of ofNccl) {
+    times.get(call)!.forEach((time_s, field) => {
+      if (time_s > 0) bars.push({ field, call: data.calls[call][0], time_s: time_s / sizes[field], colour: palette.nccl });
+    });
+  }
   const members = [...sums.keys()].filter((field) => sums[field] > 0);
   const weight = members.reduce((all, field) => all + sizes[field], 0);
   const mean_s = members.reduce((all, field) => all + sums[field] * sizes[field], 0) / Math.max(1, weight);
   const entries: [string, string][] = named.map((call) => [colours.get(call)!, data.calls[call][0]]);
   if (calls.length > named.length) entries.push([palette.other, OTHERS]);
+  if (ofNccl.length > 0) entries.push([palette.nccl, "NCCL, no time in MPI"]);
+  const title = ofNccl.length > 0 ? "Time of ranks in MPI and NCCL" : "MPI time of ranks";
   const table = data.tables.ranks;
   return {
     id: "ranks",
-    title: block > 1 ? `MPI time of ranks, in blocks of ${block}` : "MPI time of ranks",
+    title: block > 1 ? `${title}, in blocks of ${block}` : title,
     lead: data.missing.ranks ? undefined : spread(view, sums, members, mean_s),
     controls: [legend("", entries)],
     draw: bars.length > 0 ? (width) => draw(view, bars, mean_s, width) : undefined,
@@ -63,7 +72,7 @@ function spread(view: View, sums: Float64Array, members: number[], mean_s: numbe
   const most = members.reduce((best, field) => (sums[field] > sums[best] ? field : best));
   const what = block > 1 ? "ranks" : "rank";
   return (
-    `Mean ${format.time(mean_s)}, least ${format.time(sums[least])} (${what} ${names[least]}), most ${format.time(sums[most])} ` +
+    `${view.model.hasNccl(view.state.comm) ? "In MPI: mean" : "Mean"} ${format.time(mean_s)}, least ${format.time(sums[least])} (${what} ${names[least]}), most ${format.time(sums[most])} ` +
     `(${what} ${names[most]}): the most is ${format.percent(sums[most] / mean_s - 1)} above the mean.`
   );
 }

@@ -36,6 +36,16 @@ export function partSums(view: View, parts: Parts): PartSum[] {
   return descending(all.map((sum) => sum.time_s)).map((at) => all[at]);
 }
 
+/** The part of the MPI time; none where an operation of NCCL is called. */
+function shareOf({ data, model }: View, sum: PartSum): number | null {
+  return model.shareOfMpi(sum.time_s, isOfNccl(data, sum));
+}
+
+/** Whether an operation of NCCL is called, which is on communicators of NCCL alone. */
+export function isOfNccl(data: Data, sum: PartSum): boolean {
+  return [...sum.comms.keys()].some((comm) => data.comms[comm].is_nccl);
+}
+
 /** The families with most time, and how many others there are. */
 export function commsOf(data: Data, sum: PartSum): string {
   const order = [...sum.comms].sort(([, one], [, other]) => other - one).map(([comm]) => data.comms[comm].name);
@@ -54,14 +64,14 @@ export function sites(view: View): Figure {
   const rows = partSums(view, all.parts);
   if (rows.length === 0) return { ...common, missing: "No calls on these communicators." };
   const places = rows.map(({ row }) => ({ at: String(all.table.columns[0][row]), call: String(all.table.columns[1][row]) }));
-  const mpi_s = data.run.mpi_s;
-  const first = `Most time: ${places[0].call} in ${places[0].at}, ${format.time(rows[0].time_s)}${mpi_s > 0 ? ` (${format.percent(rows[0].time_s / mpi_s)} of the MPI time)` : ""}.`;
+  const ofMpi = shareOf(view, rows[0]);
+  const first = `Most time: ${places[0].call} in ${places[0].at}, ${format.time(rows[0].time_s)}${ofMpi === null ? "" : ` (${format.percent(ofMpi)} of the MPI time)`}.`;
   const more = rows.length > MOST ? ` The chart has the ${MOST} places with most; the table has all.` : "";
   return {
     ...common,
     lead: `${first}${more} ${all.notes}`.trim(),
     draw: (width) => draw(view, rows.slice(0, MOST), places, width),
-    tables: [{ id: "sites", caption: "Places that call MPI", columns: columns(view, rows) }],
+    tables: [{ id: "sites", caption: model.hasNccl("") ? "Places that call MPI or NCCL" : "Places that call MPI", columns: columns(view, rows) }],
   };
 }
 
@@ -74,10 +84,9 @@ function columns(view: View, rows: PartSum[]): Column[] {
     return { ...column, values: rows.map(({ row }) => column.values[row]) };
   };
   const names = state.comm === "" ? [...FIRST, ...FURTHER] : FIRST;
-  const mpi_s = data.run.mpi_s;
   const parts: Record<string, Column> = {
     time_s: { name: "time_s", heading: "Time", kind: "seconds", values: rows.map(({ time_s }) => time_s) },
-    share_of_mpi: { name: "share_of_mpi", heading: "% of MPI", kind: "share", values: rows.map(({ time_s }) => (mpi_s > 0 ? time_s / mpi_s : null)) },
+    share_of_mpi: { name: "share_of_mpi", heading: "% of MPI", kind: "share", values: rows.map((sum) => shareOf(view, sum)) },
     calls: { name: "calls", heading: "Calls", kind: "count", values: rows.map(({ calls }) => calls) },
     per_call_s: { name: "per_call_s", heading: "Per call", kind: "seconds", values: rows.map(({ time_s, calls }) => time_s / Math.max(1, calls)) },
     comms: { name: "comms", heading: "Communicators", kind: "text", values: rows.map((sum) => commsOf(data, sum)) },
@@ -91,8 +100,10 @@ const FURTHER = ["mean_s", "max_s", "max_rank", "waiting_s", "transfer_s", "long
 function draw(view: View, rows: PartSum[], places: { at: string; call: string }[], width: number): Node {
   const { palette, data } = view;
   const most = Math.max(...rows.map((row) => row.time_s));
-  const mpi_s = data.run.mpi_s;
-  const amount = (row: PartSum) => (mpi_s > 0 ? `${format.time(row.time_s)}, ${format.percent(row.time_s / mpi_s)}` : format.time(row.time_s));
+  const amount = (row: PartSum) => {
+    const share = shareOf(view, row);
+    return share === null ? format.time(row.time_s) : `${format.time(row.time_s)}, ${format.percent(share)}`;
+  };
   const waits = numbers(data.sites!.table, "waiting_s");
   const about = (at: number) => {
     const { row } = rows[at];

@@ -43,7 +43,7 @@ export function timeline(view: View): Figure | null {
   const common = {
     id: "timeline",
     title: "The run over time",
-    unit: "% of the ranks' time in MPI; bytes per second, of MPI over all ranks and of network devices over all nodes",
+    unit: `% of the ranks' time in ${libraries(all)}; bytes per second, of ${libraries(all)} over all ranks and of network devices over all nodes`,
     source: "rates.csv, node-rates.csv of the time line",
     command: model.command("timeline"),
     wide: true,
@@ -61,6 +61,11 @@ export function timeline(view: View): Figure | null {
     draw: (width) => draw(view, all, families, width),
     tables: tables(all, families),
   };
+}
+
+/** What the agents saw calls of. */
+function libraries(all: OverTime | null): string {
+  return all?.families.some(({ is_nccl }) => is_nccl) ? "MPI and NCCL" : "MPI";
 }
 
 /** The families of the communicators that are chosen; of all the rest, too. */
@@ -92,15 +97,19 @@ function lead(all: OverTime, isPart: boolean): Node {
   return h("span", {}, ...sentences.map((sentence) => h("span", { class: "sentence" }, sentence)));
 }
 
-/** Families with colours of their own, and the rest as one. */
+/** Families with colours of their own, the rest as one, and those of NCCL. */
 function layers(view: View, families: FamilyOverTime[], of: (family: FamilyOverTime) => number[]): Layer[] {
-  const { categories, other } = view.palette;
-  const named = families.slice(0, categories.length);
-  const rest = families.slice(categories.length);
-  const all = named.map((family, at) => ({ name: family.name, colour: categories[at], values: of(family) }));
-  if (rest.length === 0) return all;
-  const values = of(rest[0]).map((_, bin) => sum(rest.map((family) => of(family)[bin])));
-  return [...all, { name: rest.length === 1 ? rest[0].name : "other communicators", colour: other, values }];
+  const { categories, other, nccl } = view.palette;
+  const ofMpi = families.filter(({ is_nccl }) => !is_nccl);
+  const all = ofMpi.slice(0, categories.length).map((family, at) => ({ name: family.name, colour: categories[at], values: of(family) }));
+  const one = (families: FamilyOverTime[], name: string, colour: string): Layer[] => {
+    if (families.length === 0) return [];
+    const values = of(families[0]).map((_, bin) => sum(families.map((family) => of(family)[bin])));
+    return [{ name: families.length === 1 ? families[0].name : name, colour, values }];
+  };
+  // On top of the others, since its time is none in MPI.
+  const ofNccl = one(families.filter(({ is_nccl }) => is_nccl), "communicators of NCCL", nccl);
+  return [...all, ...one(ofMpi.slice(categories.length), "other communicators", other), ...ofNccl];
 }
 
 /** Where a part of the time begins; of the one after the last, the end. */
@@ -131,10 +140,10 @@ function draw(view: View, all: OverTime, families: FamilyOverTime[], width: numb
     "div",
     { class: "over-time" },
     key,
-    h("h3", {}, "Ranks' time in MPI, and the phases"),
-    stacked(view, all, shares, { label: "The part of the ranks' time in MPI over time, by communicators", height: 240, width, tick: percent, show: format.percent, most: 1, hasNames: true }),
-    h("h3", {}, "MPI bytes per second"),
-    stacked(view, all, bytes, { label: "MPI bytes per second over time, by communicators", height: 170, width, tick: (value) => format.tick("bytes", value), show: rate, most: null, hasNames: false }),
+    h("h3", {}, `Ranks' time in ${libraries(all)}, and the phases`),
+    stacked(view, all, shares, { label: `The part of the ranks' time in ${libraries(all)} over time, by communicators`, height: 240, width, tick: percent, show: format.percent, most: 1, hasNames: true }),
+    h("h3", {}, `${libraries(all)} bytes per second`),
+    stacked(view, all, bytes, { label: `${libraries(all)} bytes per second over time, by communicators`, height: 170, width, tick: (value) => format.tick("bytes", value), show: rate, most: null, hasNames: false }),
     devices.length > 0 && h("h3", {}, "Network devices"),
     devices.length > 0 && legend("Bytes per second", devices.map(({ name, colour }) => [colour, name])),
     devices.length > 0 && network(view, all, devices, link, width),
@@ -250,7 +259,8 @@ function tables(all: OverTime, families: FamilyOverTime[]): TableSpec[] {
   const bins = Array.from({ length: all.bins }, (_, bin) => bin);
   const length = (bin: number) => begin(all, bin + 1) - begin(all, bin);
   const mean = (values: number[]) => sum(values.map((value, bin) => value * length(bin))) / Math.max(1e-9, all.end_s);
-  const total = (of: (family: FamilyOverTime) => number[]) => bins.map((bin) => sum(families.map((family) => of(family)[bin])));
+  const total = (of: (family: FamilyOverTime) => number[], isNccl = false) => bins.map((bin) => sum(families.filter(({ is_nccl }) => is_nccl === isNccl).map((family) => of(family)[bin])));
+  const hasNccl = families.some(({ is_nccl }) => is_nccl);
   return [
     { id: "timeline-phases", caption: "Phases", columns: columnsOf(all.phases) },
     {
@@ -271,6 +281,10 @@ function tables(all: OverTime, families: FamilyOverTime[]): TableSpec[] {
         { name: "begin_s", heading: "From", kind: "seconds", values: bins.map((bin) => begin(all, bin)) },
         { name: "time_share", heading: "MPI % of time", kind: "share", values: total(({ time_share }) => time_share) },
         { name: "bytes_per_s", heading: "MPI volume/s", kind: "bytes", values: total(({ bytes_per_s }) => bytes_per_s) },
+        ...(hasNccl ? [
+          { name: "nccl_time_share", heading: "NCCL % of time", kind: "share" as const, values: total(({ time_share }) => time_share, true) },
+          { name: "nccl_bytes_per_s", heading: "NCCL volume/s", kind: "bytes" as const, values: total(({ bytes_per_s }) => bytes_per_s, true) },
+        ] : []),
         ...all.devices.map(({ name, bytes_per_s }) => ({ name: `${name.replaceAll(" ", "_")}_bytes_per_s`, heading: `${name}/s`, kind: "bytes" as const, values: bytes_per_s })),
         ...all.devices
           .filter(({ link_bytes_per_s }) => link_bytes_per_s !== null)

@@ -47,7 +47,7 @@ export function parts(view: SeveralView, series: number): Figure {
     id: chartId(view, "parts", series),
     title: `Where the time goes${ofSeries(view, series)}`,
     short: shortTitle(view, "Parts", series, view.group.series.length),
-    lead: `What of ranks × run time is outside of MPI, which is the parallel efficiency, and in each operation on a family of communicators.${beyond.length > 0 ? ` ${predicted} is predicted by the models; at the right with the interval of each part (95 %), beside the others' best values. ${about.sentences[1] ?? ""}` : ""}`,
+    lead: `What of ranks × run time is outside of MPI, which is the parallel efficiency unless NCCL has a part of it, and in each operation on a family of communicators.${beyond.length > 0 ? ` ${predicted} is predicted by the models; at the right with the interval of each part (95 %), beside the others' best values. ${about.sentences[1] ?? ""}` : ""}`,
     controls: [legend("", entries.map((part) => [colour(part), part]))],
     draw: (width) => {
       const half = beyond.length > 0 && width > 900 ? (width - 32) / 2 : width;

@@ -31,73 +31,98 @@ const NOTHING: &str = "The profile has nothing of GPUs. A run says which GPUs it
     program uses CUDA; `mpisee --gpu-copies` counts copies and launches, `mpisee --gpu` the accesses of kernels, `mpisee --nccl on` calls of NCCL that is \
     loaded while the program runs.\n";
 
-/// The page. Of sums over ranks it has what they have.
-pub fn answer(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
-    let chosen = Chosen::of(view, args)?;
-    let devices: Vec<DeviceRow> = load::if_any(view.profile())?;
-    let links: Vec<DeviceLinkRow> = load::if_any(view.profile())?;
-    let of_host = copies::Rows::of(view.profile(), args)?;
-    let mut notes: Vec<String> = chosen.problems.iter().cloned().collect();
-    let names = DeviceNames::of(args, &chosen, &devices, &of_host);
-    let ways = match view.ranks("whose data moved") {
-        Ok(_) => Ways::of(view.profile(), &chosen, &of_host.copies)?,
-        Err(_) => {
-            notes.push("Sums over ranks do not have what moved between which GPUs.".to_owned());
-            Ways::default()
+/// All that a profile has of GPUs; of sums over ranks what they have.
+pub struct Page {
+    /// One for each of [`TITLES`], empty where the profile has nothing of the kind.
+    sheets: Vec<Sheet>,
+    /// True if the profile has anything of GPUs.
+    pub has_some: bool,
+    /// Short names of GPUs by their UUIDs.
+    pub names: BTreeMap<String, String>,
+    /// What is in no sheet, and why.
+    pub notes: Vec<String>,
+    /// A sentence a line on copies for messages.
+    pub closing: String,
+}
+
+impl Page {
+    /// Reads the profile.
+    pub fn of(view: &ProfileView, args: &GpuArgs) -> Result<Self> {
+        let chosen = Chosen::of(view, args)?;
+        let devices: Vec<DeviceRow> = load::if_any(view.profile())?;
+        let links: Vec<DeviceLinkRow> = load::if_any(view.profile())?;
+        let of_host = copies::Rows::of(view.profile(), args)?;
+        let mut notes: Vec<String> = chosen.problems.iter().cloned().collect();
+        let names = short_names(&chosen, &devices, &of_host);
+        let is_table = args.output.format() == Format::Table;
+        // Programs compare whole UUIDs.
+        let shown = DeviceNames(if is_table { names.clone() } else { BTreeMap::new() });
+        let ways = match view.ranks("whose data moved") {
+            Ok(_) => Ways::of(view.profile(), &chosen, &of_host.copies)?,
+            Err(_) => {
+                notes.push("Sums over ranks do not have what moved between which GPUs.".to_owned());
+                Ways::default()
+            }
+        };
+        notes.extend(ways.notes());
+        let accessed = table(view, &chosen, args)?;
+        let mut sheets = vec![
+            ways.sheet(|end| shown.get(end)),
+            device_sheet(&devices, &shown),
+            link_sheet(&links, &shown),
+            buffer_sheet(view)?,
+            copies::by_end(&of_host, args),
+            copies::by_comm(&of_host, args),
+            nccl_sheet(view)?,
+        ];
+        let has_some = sheets.iter().chain(&accessed.sheets).any(|sheet| !sheet.rows.is_empty());
+        let most = args.shown.limit(&args.output);
+        for sheet in &mut sheets {
+            if is_table && !sheet.rows.is_empty() {
+                sheet.keep_columns(|_, is_empty| !is_empty);
+            }
+            if sheet.rows.len() > most {
+                let sentence = left_out(sheet.rows.len() - most, "row");
+                notes.push(format!("Of the list '{}' {}", sheet.name, sentence.trim_end()));
+                sheet.rows.truncate(most);
+            }
         }
-    };
-    notes.extend(ways.notes());
-    let accessed = table(view, &chosen, args)?;
-    let mut sheets = vec![
-        ways.sheet(|end| names.get(end)),
-        device_sheet(&devices, &names),
-        link_sheet(&links, &names),
-        buffer_sheet(view)?,
-        copies::by_end(&of_host, args),
-        copies::by_comm(&of_host, args),
-        nccl_sheet(view)?,
-    ];
-    let has_some = sheets.iter().chain(&accessed.sheets).any(|sheet| !sheet.rows.is_empty());
-    let most = args.shown.limit(&args.output);
-    let is_table = args.output.format() == Format::Table;
-    for sheet in &mut sheets {
-        if is_table && !sheet.rows.is_empty() {
-            sheet.keep_columns(|_, is_empty| !is_empty);
-        }
-        if sheet.rows.len() > most {
-            let sentence = left_out(sheet.rows.len() - most, "row");
-            notes.push(format!("Of the list '{}' {}", sheet.name, sentence.trim_end()));
-            sheet.rows.truncate(most);
-        }
+        sheets.extend(accessed.sheets);
+        Ok(Page { sheets, has_some, names, notes, closing: copies::sentences(&of_host.staged) })
     }
-    sheets.extend(accessed.sheets);
-    let mut answer = Answer::of_sheets(view.profile(), sheets, &TITLES);
-    answer.closing = match has_some {
-        true => copies::sentences(&of_host.staged),
-        false => NOTHING.to_owned(),
-    };
-    answer.caveats.extend(notes);
+
+    /// The sheets that are not empty, each with its title.
+    pub fn titled(&self) -> impl Iterator<Item = (&'static str, &Sheet)> {
+        TITLES.into_iter().zip(&self.sheets).filter(|(_, sheet)| !sheet.rows.is_empty())
+    }
+}
+
+/// The page as an answer.
+pub fn answer(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
+    let page = Page::of(view, args)?;
+    let closing = if page.has_some { page.closing } else { NOTHING.to_owned() };
+    let mut answer = Answer::of_sheets(view.profile(), page.sheets, &TITLES);
+    answer.closing = closing;
+    answer.caveats.extend(page.notes);
     Ok(answer)
 }
 
-/// The names of GPUs: in tables the first digits of their UUIDs.
-struct DeviceNames(HashMap<String, String>);
+/// Short names of GPUs by their UUIDs: the first digits.
+fn short_names(chosen: &Chosen, devices: &[DeviceRow], of_host: &copies::Rows) -> BTreeMap<String, String> {
+    let of_copies = of_host.copies.iter().flat_map(|row| [&row.from_device, &row.to_device]);
+    let of_kernels =
+        chosen.rows.iter().flat_map(|row| row.rank.iter().map(|(_, it)| it).chain([&row.peer_device]));
+    let all = devices.iter().map(|row| &row.uuid).chain(of_copies).chain(of_kernels);
+    let all: BTreeSet<String> = all.chain(chosen.devices.values().flatten()).cloned().collect();
+    let all: Vec<String> = all.into_iter().collect();
+    let short = heat::short_ids(&all);
+    all.into_iter().zip(short).filter(|(all, short)| all != short).collect()
+}
+
+/// The names of GPUs in sheets.
+struct DeviceNames(BTreeMap<String, String>);
 
 impl DeviceNames {
-    fn of(args: &GpuArgs, chosen: &Chosen, devices: &[DeviceRow], of_host: &copies::Rows) -> Self {
-        if args.output.format() != Format::Table {
-            return DeviceNames(HashMap::new());
-        }
-        let of_copies = of_host.copies.iter().flat_map(|row| [&row.from_device, &row.to_device]);
-        let of_kernels =
-            chosen.rows.iter().flat_map(|row| row.rank.iter().map(|(_, it)| it).chain([&row.peer_device]));
-        let all = devices.iter().map(|row| &row.uuid).chain(of_copies).chain(of_kernels);
-        let all = all.chain(chosen.devices.values().flatten()).cloned().collect::<BTreeSet<String>>();
-        let all: Vec<String> = all.into_iter().collect();
-        let short = heat::short_ids(&all);
-        DeviceNames(all.into_iter().zip(short).collect())
-    }
-
     fn get(&self, device: &str) -> String {
         self.0.get(device).map_or(device, String::as_str).to_owned()
     }

@@ -17,6 +17,7 @@ use anyhow::Result;
 use clap::Args;
 use mpisee_profile::PathId;
 use mpisee_profile::glob::Glob;
+use mpisee_profile::operation::is_nccl;
 use mpisee_profile::segment::log::{MOST_PATH_FRAMES, MOST_PATH_LINES};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -83,7 +84,7 @@ pub struct OnPath {
     pub comms: BTreeMap<String, (u64, u128)>,
 }
 
-/// Time in nanoseconds, over all ranks.
+/// Time in MPI in nanoseconds, over all ranks.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     all: u128,
@@ -91,9 +92,14 @@ struct Times {
 }
 
 impl Times {
-    /// A part of the time of all calls.
+    /// A part of the time in MPI.
     fn share(self, time_ns: u128) -> f64 {
         time_ns as f64 / self.all.max(1) as f64
+    }
+
+    /// The same of an operation; calls of NCCL have no part in it.
+    fn share_of(self, call: &str, time_ns: u128) -> Value {
+        if is_nccl(call) { Value::Nothing } else { Value::Share(self.share(time_ns)) }
     }
 
     fn not_on_paths(self) -> u128 {
@@ -136,8 +142,13 @@ impl PathsAnswer {
         no_match::need_operation(view, &filter, groups.cells.is_empty())?;
         let sums = path_sums(view, &filter)?;
         let times = Times {
-            all: groups.cells.iter().map(|(_, cell)| cell.time_ns).sum(),
-            on_paths: sums.iter().map(|sum| u128::from(sum.time_ns)).sum(),
+            all: groups
+                .cells
+                .iter()
+                .filter(|(key, _)| !is_nccl(groups.call(key)))
+                .map(|(_, cell)| cell.time_ns)
+                .sum(),
+            on_paths: sums.iter().filter(|sum| !is_nccl(&sum.call)).map(|sum| u128::from(sum.time_ns)).sum(),
         };
         if let Some(file) = &args.folded {
             let text = folded::text(view, &mut sites, &filter, &sums)?;
@@ -299,7 +310,7 @@ fn rows(paths: &[OnPath], times: Times) -> Sheet {
             of.call.as_str().into(),
             Value::Count(of.calls),
             Value::Seconds(seconds(of.time_ns)),
-            Value::Share(times.share(of.time_ns)),
+            times.share_of(&of.call, of.time_ns),
             Value::Text(frames.join(BETWEEN)),
         ]
     };

@@ -3,6 +3,7 @@
 use super::{OnPath, Times};
 use crate::group::seconds;
 use crate::sheet::{self, Sheet, Value};
+use mpisee_profile::operation::is_nccl;
 
 /// A function, or at the end of a path an operation, with what was called below it.
 #[derive(Debug, Default)]
@@ -10,6 +11,8 @@ struct Node {
     text: String,
     calls: u64,
     time_ns: u128,
+    /// What of the time is in MPI; none where there are only calls of NCCL.
+    in_mpi_ns: Option<u128>,
     /// True if it is on a path that is shown.
     is_shown: bool,
     children: Vec<Node>,
@@ -27,6 +30,9 @@ impl Node {
     fn add(&mut self, of: &OnPath, is_shown: bool) {
         self.calls = self.calls.saturating_add(of.calls);
         self.time_ns += of.time_ns;
+        if !is_nccl(&of.call) {
+            *self.in_mpi_ns.get_or_insert(0) += of.time_ns;
+        }
         self.is_shown |= is_shown;
     }
 }
@@ -81,7 +87,7 @@ fn rows(root: Node, times: Times) -> Vec<Vec<Value>> {
     while let Some((node, branch, indent)) = pending.pop() {
         rows.push(vec![
             Value::Seconds(seconds(node.time_ns)),
-            Value::Share(times.share(node.time_ns)),
+            node.in_mpi_ns.map_or(Value::Nothing, |time_ns| Value::Share(times.share(time_ns))),
             Value::Count(node.calls),
             Value::Text(format!("{branch}{}", node.text)),
         ]);

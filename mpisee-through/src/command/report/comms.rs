@@ -5,6 +5,7 @@ use crate::family_rows::Family;
 use crate::operation_sums::{CommSum, Sums};
 use crate::units::to_nine_decimals;
 use crate::view::ProfileView;
+use mpisee_profile::comm_name::is_nccl;
 use mpisee_profile::rows::CommRow;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -15,6 +16,8 @@ pub struct CommData {
     name: String,
     /// The argument of `--comm` that chooses its members, and nothing that was made of them.
     pattern: String,
+    /// True if it is of NCCL, whose time is no time in MPI.
+    is_nccl: bool,
     parent: Option<u32>,
     /// How many communicators it stands for.
     count: u64,
@@ -69,6 +72,7 @@ pub fn families(numbers: &FamilyNumbers<'_>, sums: &[CommSum<'_>]) -> Vec<CommDa
         if data.pattern.is_empty() {
             data.pattern.clone_from(name);
         }
+        data.is_nccl = is_nccl(name);
         data.ranks = sum.map_or(0, |sum| sum.ranks);
         data.sums = sum.map_or_else(SumsData::default, |sum| SumsData::from(&sum.sums));
         data

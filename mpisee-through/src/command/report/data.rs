@@ -6,13 +6,14 @@ use super::cells::{Operations, RankTimes, RegionTimes, Sizes};
 use super::columns::Table;
 use super::comms::{self, CommData, Grid};
 use super::evidence;
+use super::gpus::Gpus;
 use super::nodes::Nodes;
 use super::over_time::OverTime;
 use super::places::{FamilyNumbers, Fields, Numbered, RankAxis};
 use super::traffic::{self, Collectives, Offsets, Pairs};
 use super::waiting::{self, Waits};
 use crate::command::summary::RunSummary;
-use crate::command::{advise, efficiency, locality, paths, ranks, regions, sites};
+use crate::command::{advise, efficiency, gpu, locality, paths, ranks, regions, sites};
 use crate::cores;
 use crate::family_rows;
 use crate::filter::{CallFilter, kind_name};
@@ -22,6 +23,7 @@ use crate::sheet::{Answer, Sheet, Value};
 use crate::units::to_nine_decimals;
 use crate::view::ProfileView;
 use anyhow::Result;
+use mpisee_profile::operation::is_nccl;
 use mpisee_profile::{Operation, ProfileError};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -32,6 +34,9 @@ const MOST_RANKS: &str = "5000";
 /// Places and call paths in tables at most.
 const MOST_PLACES: &str = "5000";
 const MOST_PATHS: &str = "2000";
+
+/// Rows of each list of GPUs at most.
+const MOST_OF_GPUS: &str = "5000";
 
 /// Everything on the page.
 #[derive(Serialize)]
@@ -49,8 +54,8 @@ pub struct Data<'a> {
     partial_because: Option<String>,
     advice: Advice,
     comms: Vec<CommData>,
-    /// Operations: name and kind.
-    calls: Vec<(String, Option<&'static str>)>,
+    /// Operations: name, kind, and whether it is one of NCCL, whose time is no time in MPI.
+    calls: Vec<(String, Option<&'static str>, bool)>,
     operations: Operations,
     fields: Fields,
     processes: Processes,
@@ -66,6 +71,8 @@ pub struct Data<'a> {
     nodes: Option<Nodes>,
     /// Where an agent read the run.
     over_time: Option<OverTime>,
+    /// Where the profile has anything of GPUs.
+    gpus: Option<Gpus>,
     /// The answers of commands, by their names.
     tables: BTreeMap<&'static str, Table>,
     /// Why a chart has nothing, by its name.
@@ -136,6 +143,7 @@ impl<'a> Data<'a> {
         let calling = gathered.calling(&mut numbers)?;
         gathered.tables()?;
         let over_time = gathered.over_time(&numbers);
+        let gpus = gathered.gpus()?;
         let advice = gathered.advice(&numbers)?;
         let processes = Processes::of(view, &axis);
         let Gathered { cut_off, missing, tables, .. } = gathered;
@@ -150,7 +158,7 @@ impl<'a> Data<'a> {
             partial_because: cut_off.map(|error| error.to_string()),
             advice,
             comms: comms::families(&numbers, &all.comms),
-            calls: calls.names.into_iter().map(|name| (name.clone(), kind(&name))).collect(),
+            calls: calls.names.into_iter().map(|name| (name.clone(), kind(&name), is_nccl(&name))).collect(),
             operations,
             grids: comms::grids(view, &numbers, &axis),
             fields: axis.fields,
@@ -162,6 +170,7 @@ impl<'a> Data<'a> {
             calling,
             nodes: Nodes::of(view),
             over_time,
+            gpus,
             tables,
             missing,
         })
@@ -237,13 +246,27 @@ impl<'v> Gathered<'v, '_> {
         })
     }
 
+    /// The page of `gpu`.
+    fn gpus(&mut self) -> Result<Option<Gpus>> {
+        let page = gpu::Page::of(self.view, &self.arguments(&["--top", MOST_OF_GPUS])?);
+        Ok(page.map(Gpus::of).unwrap_or_else(|why| {
+            self.missing.insert("gpus", format!("{why:#}."));
+            None
+        }))
+    }
+
     /// The answers of commands, as `--format json` has them.
     fn tables(&mut self) -> Result<()> {
         let view = self.view;
         let regions = regions::answer(&self.arguments::<regions::RegionsArgs>(&[])?, view)?;
         self.add_table("regions", regions);
-        let efficiency = efficiency::answer(&self.arguments::<efficiency::EfficiencyArgs>(&[])?, view)?;
-        self.add_table("efficiency", efficiency);
+        match view.need_mpi("efficiency of MPI") {
+            Ok(()) => {
+                let args = self.arguments::<efficiency::EfficiencyArgs>(&[])?;
+                self.add_table("efficiency", efficiency::answer(&args, view)?);
+            }
+            Err(why) => drop(self.missing.insert("efficiency", format!("{why}."))),
+        }
         let ranks = ranks::answer(&self.arguments::<ranks::RanksArgs>(&["--top", MOST_RANKS])?, view)?;
         self.add_table("ranks", ranks);
         match locality::answer(&self.arguments::<locality::LocalityArgs>(&[])?, view) {

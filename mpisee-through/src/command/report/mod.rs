@@ -7,6 +7,7 @@ mod columns;
 mod comms;
 mod data;
 mod evidence;
+mod gpus;
 mod nodes;
 mod over_time;
 mod page;

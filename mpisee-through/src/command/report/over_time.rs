@@ -11,6 +11,7 @@ use crate::units::to_nine_decimals;
 use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::comm_name::CommName;
+use mpisee_profile::operation::is_nccl;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
@@ -50,6 +51,8 @@ struct FamilyOverTime {
     name: String,
     /// The family of the profile that it is, by number.
     comm: Option<u32>,
+    /// True if it is of NCCL, whose time is no time in MPI.
+    is_nccl: bool,
     /// In whole bytes.
     bytes_per_s: Vec<f64>,
     /// The part of the ranks' time that is in its operations.
@@ -75,11 +78,12 @@ impl OverTime {
         let bins = Bins::of(&line, MOST_BINS);
         let mut families = by_family(&bins, &numbers_by_family(numbers));
         let rest = families.split_off(families.len().min(MOST_FAMILIES));
+        let (rest_of_nccl, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|family| family.is_nccl);
         let other_families = rest.len();
-        let others = rest.into_iter().reduce(|mut sum, family| {
-            sum.add(&family);
-            sum
-        });
+        let others = summed(rest);
+        // What is of NCCL stays apart from what is time in MPI.
+        let name = "other communicators of NCCL".to_owned();
+        families.extend(summed(rest_of_nccl).map(|sum| FamilyOverTime { name, comm: None, ..sum }));
         let mut all = OverTime {
             bin_s: to_nine_decimals(bins.length_s),
             bins: bins.count,
@@ -116,6 +120,14 @@ impl FamilyOverTime {
     }
 }
 
+/// Some families as one.
+fn summed(families: Vec<FamilyOverTime>) -> Option<FamilyOverTime> {
+    families.into_iter().reduce(|mut sum, family| {
+        sum.add(&family);
+        sum
+    })
+}
+
 /// The numbers of the report's families by the names that agents give them.
 fn numbers_by_family(numbers: &FamilyNumbers<'_>) -> HashMap<String, u32> {
     let mut by_family = HashMap::new();
@@ -136,6 +148,7 @@ fn by_family(bins: &Bins, numbers: &HashMap<String, u32>) -> Vec<FamilyOverTime>
         let more = FamilyOverTime {
             name: series.family.clone(),
             comm: numbers.get(&series.family).copied(),
+            is_nccl: is_nccl(&series.call),
             bytes_per_s: bins.rates(&series.bytes),
             time_share: bins.shares(&series.time_s),
         };

@@ -10,13 +10,14 @@ use crate::sheet::caveats;
 use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::comm_name::derived;
+use mpisee_profile::operation::is_nccl;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// An operation on a family of communicators; or a time that is in no operation, as a family without operation.
 pub type Part = (String, String);
 
-/// The time that ranks spend outside of MPI.
+/// The time that ranks spend outside of MPI, and in no call of NCCL.
 pub const OUTSIDE: &str = "outside of MPI";
 /// The time that ranks wait in `MPI_Finalize` for the last one.
 pub const AT_END: &str = "waiting in MPI_Finalize";
@@ -102,11 +103,16 @@ fn parts(view: &ProfileView, efficiency: &Efficiency) -> Result<BTreeMap<Part, S
     let by = By { comm: true, call: true, without_times: true, ..By::default() };
     let groups = view.group(&CallFilter::default(), by)?;
     let mut parts: BTreeMap<Part, Sums> = BTreeMap::new();
+    // Outside of MPI, and a part of its own.
+    let mut nccl_s = 0.0;
     for (key, cell) in &groups.cells {
         let comm = groups.comm(key);
         let name = names.get(comm).cloned().unwrap_or_else(|| comm.to_owned());
         let sums = parts.entry((name, groups.call(key).to_owned())).or_default();
         sums.time_s += cell.time_s();
+        if is_nccl(groups.call(key)) {
+            nccl_s += cell.time_s();
+        }
         sums.calls += cell.calls as f64;
         sums.bytes += cell.bytes as f64;
     }
@@ -117,7 +123,7 @@ fn parts(view: &ProfileView, efficiency: &Efficiency) -> Result<BTreeMap<Part, S
     let mut add = |name: &str, time_s: f64| {
         parts.insert((name.to_owned(), String::new()), Sums { time_s, ..Sums::default() });
     };
-    add(OUTSIDE, efficiency.useful_s);
+    add(OUTSIDE, (efficiency.useful_s - nccl_s).max(0.0));
     let processes = view.processes();
     let at_end_s = processes.wall_max_s() * processes.count() as f64 - processes.wall_s();
     // What rounding leaves of equal times is nothing; and where ranks ended without MPI_Finalize, none waited there.

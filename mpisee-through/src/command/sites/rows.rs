@@ -8,6 +8,7 @@ use crate::sheet::{self, Head, Value};
 use crate::sites::{PlaceSum, SiteFrame};
 use crate::units::natural_order;
 use crate::view::ProfileView;
+use mpisee_profile::operation::is_nccl;
 use std::collections::{BTreeMap, HashMap};
 
 /// The place of calls whose site is not known.
@@ -117,7 +118,8 @@ pub fn row(
         Value::Text(comms),
         cell.ranks.ranks().map_or(Value::Nothing, Value::Count),
         Value::Seconds(cell.time_s() / of),
-        if mpi_s > 0.0 { Value::Share(cell.time_s() / mpi_s) } else { Value::Nothing },
+        // Calls of NCCL have no share of the time in MPI.
+        if mpi_s > 0.0 && !is_nccl(&sum.call) { Value::Share(cell.time_s() / mpi_s) } else { Value::Nothing },
         known(cell.ranks.most_ns().map(seconds)),
         known(waiting_s.map(|waiting_s| waiting_s / of)),
         known(waiting_s.map(|waiting_s| (cell.time_s() - waiting_s).max(0.0) / of)),
