@@ -385,6 +385,10 @@ fn why_incomplete(world: &WorldSegments, recovered: &[&Segment]) -> String {
 /// The directory wanted for the profile: the caller's, else in the working directory the name that it would have had.
 fn wanted(output: Option<&Path>, program: &Program) -> PathBuf {
     let stem = match output {
+        // A folder for it, as in `MPISEE_OUTPUT`.
+        Some(output) if output.as_os_str().as_encoded_bytes().ends_with(b"/") => {
+            output.join(name_of(program))
+        }
         Some(output) => without_extension(output),
         None => name_of(program),
     };

@@ -9,6 +9,9 @@ use std::panic::catch_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
+/// In the name of the library that counts NCCL's calls.
+const NCCL: &[u8] = b"libmpisee_nccl.";
+
 /// The process number with which the launcher became this program; 0 if it did not.
 static PROGRAM: AtomicU32 = AtomicU32::new(0);
 /// Page faults, when the library was loaded, of children that the process had waited for: the launcher has some.
@@ -66,7 +69,10 @@ fn say_if_unprofiled() {
     if was_alone && process::speaks() {
         let name = std::env::args_os().next().unwrap_or_default();
         let name = Path::new(&name).display();
-        say(format_args!("{name} ended without a call of MPI_Init, so there is no profile"));
+        let counts_nccl = std::env::var_os("LD_PRELOAD")
+            .is_some_and(|all| all.as_encoded_bytes().windows(NCCL.len()).any(|part| part == NCCL));
+        let or = if counts_nccl { ", or one that makes a communicator of NCCL" } else { "" };
+        say(format_args!("{name} ended without a call of MPI_Init{or}, so there is no profile"));
     }
 }
 

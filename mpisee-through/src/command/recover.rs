@@ -40,8 +40,8 @@ pub struct RecoverArgs {
     /// Where the segments are, of one node or of several (default: the directory in MPISEE_SEGMENTS, else /dev/shm)
     directories: Vec<PathBuf>,
 
-    /// The profile to write, in which a number is added if it exists (default: the name that the
-    /// program's profile would have had, in the working directory)
+    /// The profile to write, in which a number is added if it exists, or, ending in a slash, the folder for it (default: the
+    /// name that the program's profile would have had, in the working directory)
     #[arg(short = 'o', long, value_name = "NAME.mpisee")]
     output: Option<PathBuf>,
 
@@ -105,7 +105,10 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         is_left |= done.is_left;
     }
     if worlds.iter().all(|world| world.ended().next().is_none()) && failures == 0 {
-        say(&format!("no segment of a process that ended is in {}", quoted(&directories)))?;
+        match args.only.is_empty() {
+            true => say(&format!("no segment of a process that ended is in {}", quoted(&directories)))?,
+            false => say("no process of the runs that --only chooses has ended")?,
+        }
     } else if is_left && !args.clean {
         say(&format!(
             "the segments are still in {}; --clean removes what is recovered",
@@ -268,19 +271,20 @@ fn quoted(directories: &[PathBuf]) -> String {
     quoted.collect::<Vec<_>>().join(", ")
 }
 
+/// A line on the ranks that run, whose segments are left alone.
 fn tell_running(world: &WorldSegments) -> Result<()> {
-    for segment in world.running() {
-        let header = &segment.header;
-        say(&format!(
-            "'{}' is left alone: rank {} of {} runs, process {} since {}",
-            segment.path.display(),
-            header.world_rank,
-            header.world_size,
-            header.pid,
-            rfc3339(header.start_realtime_ns)
-        ))?;
-    }
-    Ok(())
+    let Some(start_ns) = world.running().map(|segment| segment.header.start_realtime_ns).min() else {
+        return Ok(());
+    };
+    let ranks: RankSet = world.running().map(|segment| segment.header.world_rank).collect();
+    let pids: RankSet = world.running().map(|segment| segment.header.pid).collect();
+    let (run, are) = if ranks.len() == 1 { ("runs", "segment is") } else { ("run", "segments are") };
+    say(&format!(
+        "{} of {} {run}, process {pids} since {}: the {are} left alone",
+        ranks.named(),
+        world.size(),
+        rfc3339(start_ns)
+    ))
 }
 
 fn tell_recovered(world: &WorldSegments, recovered: &Recovered) -> Result<()> {

@@ -114,7 +114,8 @@ pub struct AdviseArgs {
 }
 
 /// The note on findings in a run that did not come to its end.
-const OF_INTERRUPTED: &str = "Times are lower bounds: calls in progress when ranks ended are not counted. Since a hang or the early end explains \
+const OF_INTERRUPTED: &str = "Times are lower bounds: calls in progress when ranks ended are not counted, nor what came after the last call that \
+     is known of each rank; shares are of what is known, and those of the whole run may be larger or smaller. Since a hang or the early end explains \
      them, tests and probes in which ranks ended, or between which they may have, and communicators that were not freed are left \
      out.";
 

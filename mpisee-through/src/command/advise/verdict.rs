@@ -36,7 +36,15 @@ pub fn verdict(facts: &Facts<'_>) -> String {
         time(facts.mpi_s),
         time(facts.run_s)
     );
-    if of_run < LITTLE {
+    let whole = match facts.is_interrupted {
+        true => format!(
+            "MPI takes {} or more, summed over ranks: up to the last call that is known of each, {} of the time.",
+            time(facts.mpi_s),
+            percent(of_run)
+        ),
+        false => whole,
+    };
+    if of_run < LITTLE && !facts.is_interrupted {
         return format!("{whole} No more than that can be gained in it.");
     }
     let families: Vec<FamilyFacts<'_>> = facts.families().collect();

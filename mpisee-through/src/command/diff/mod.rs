@@ -40,8 +40,8 @@ EXAMPLES:
 /// A is the first path, B the other; of several paths, A are those before -- and B those after it, behind all options. A folder stands for the
 /// profiles in it; of a run and its copies one counts. Communicators are paired by name; those left over by how they were made, their size and shape, if only one
 /// pair fits. Between runs with different numbers of ranks, communicators that one call made count together (W_s2.*), and
-/// all numbers are per rank. Else like communicators share a row in the table. Time is the mean over ranks, of several runs the mean
-/// over these, Change % that of B by A.
+/// all numbers are per rank. Else like communicators share a row in the table. Calls and Volume are sums over ranks, Mean is the time as a mean over
+/// ranks, of several runs the mean over these, Change % that of B by A.
 ///
 /// Noise is how far the means of such sets differ by chance (95 %, Welch), as the runs of each set differ; ~ marks a change that may
 /// be noise, where not a single row without ~ may be one (95 %, Holm). One run alone is taken to differ as those of the other set.
@@ -111,8 +111,8 @@ const HEADS: [Head; 12] = [
     sheet::number("calls_after", "Calls B").hidden_at(0),
     sheet::number("bytes_before", "Volume A").hidden_at(1),
     sheet::number("bytes_after", "Volume B").hidden_at(1),
-    sheet::number("mean_before_s", "Time A"),
-    sheet::number("mean_after_s", "Time B"),
+    sheet::number("mean_before_s", "Mean A"),
+    sheet::number("mean_after_s", "Mean B"),
     sheet::number("time_change", "Change %"),
     sheet::number("noise_s", "Noise").hidden_at(2),
     sheet::fixed("may_be_noise", ""),
@@ -349,8 +349,6 @@ fn per_rank(heading: &'static str) -> &'static str {
         "Calls B" => "Calls/rank B",
         "Volume A" => "Volume/rank A",
         "Volume B" => "Volume/rank B",
-        "Time A" => "Time/rank A",
-        "Time B" => "Time/rank B",
         other => other,
     }
 }
