@@ -7,7 +7,7 @@ use super::work::Beside;
 use crate::units::time;
 use crate::waits::messages::MESSAGES;
 use crate::waits::sentence::{Sentence, sentences};
-use crate::waits::{Estimate, FEWEST, Waiting};
+use crate::waits::{Estimate, FEWEST, Member, Waiting};
 use mpisee_profile::{Operation, OperationKind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -292,7 +292,7 @@ impl Found<'_> {
 
 /// The least share of the run that is waiting while no rank stands out.
 const UNEVEN_OF_RUN: f64 = 0.05;
-/// A rank that caused more than this part of it is mentioned all the same.
+/// A rank that caused, or suffered, more than this part of it is mentioned all the same.
 const MOST_BY_ONE: f64 = 0.75;
 
 /// Waiting for which no rank stands out: each is late now and then.
@@ -374,15 +374,30 @@ fn uneven_messages(facts: &Facts<'_>, family: &FamilyFacts<'_>) -> Option<Findin
             "Let receivers do other work between MPI_Irecv and MPI_Wait, or ranks send before work that others do not wait for."
         }
     };
-    let (more, advice) = unnamed(facts, family, Waiting::is_of_messages, otherwise);
+    let one = most_of_one(facts, family, Waiting::is_of_messages, |member| member.suffered);
+    let of_one = one.map(|(rank, _)| {
+        format!(
+            "Those for whom rank {rank} waits have more to do before their messages than it has: give it more of the work, or more ranks \
+             to the others' part of it. {otherwise}"
+        )
+    });
+    let (more, advice) =
+        unnamed(facts, family, Waiting::is_of_messages, of_one.as_deref().unwrap_or(otherwise));
     Some(Finding {
         rule: UNEVEN_MESSAGES,
         about: family.name.to_owned(),
         cost_s,
-        what: format!(
-            "Members of {} wait for each other in messages, and for most of that no rank is named.",
-            family.title
-        ),
+        what: match one {
+            Some((rank, share)) => format!(
+                "On {} rank {rank} waits for others in messages, {} of all waiting in them, and for most of that no rank is named.",
+                family.title,
+                percent(share)
+            ),
+            None => format!(
+                "Members of {} wait for each other in messages, and for most of that no rank is named.",
+                family.title
+            ),
+        },
         evidence: format!(
             "Measured by both ends of messages: of {} in messages {}, {} for senders and {} for receivers.{}{more}",
             time(time_s),
@@ -419,20 +434,21 @@ fn progress(facts: &Facts<'_>, family: &FamilyFacts<'_>, takes: impl Fn(&Waiting
     })
 }
 
-/// The rank that caused most of the waiting, if there is one, and its part: it is not named, since in few calls or with a wide interval,
-/// so that another run may have another one.
-fn most_by_one(
+/// The rank that has most of what is asked `of` members of these communicators, if there is one, and its part. It is no finding, since in
+/// few calls or with a wide interval, so that another run may have another one.
+fn most_of_one(
     facts: &Facts<'_>,
     family: &FamilyFacts<'_>,
     takes: impl Fn(&Waiting) -> bool,
+    of: impl Fn(&Member) -> Option<Estimate>,
 ) -> Option<(u32, f64)> {
     let members = operations_on(facts, family)?.filter(|one| takes(one)).flat_map(|one| &one.members);
-    let mut caused_s: BTreeMap<u32, f64> = BTreeMap::new();
+    let mut sums_s: BTreeMap<u32, f64> = BTreeMap::new();
     for member in members {
-        *caused_s.entry(member.rank).or_default() += member.caused.map_or(0.0, |caused| caused.total);
+        *sums_s.entry(member.rank).or_default() += of(member).map_or(0.0, |part| part.total);
     }
-    let all_s: f64 = caused_s.values().sum();
-    let (rank, most_s) = caused_s.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
+    let all_s: f64 = sums_s.values().sum();
+    let (rank, most_s) = sums_s.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
     (most_s > MOST_BY_ONE * all_s).then(|| (rank, most_s / all_s))
 }
 
@@ -446,7 +462,7 @@ fn unnamed(
     if let Some(sentence) = progress(facts, family, &takes) {
         return (sentence, otherwise.to_owned());
     }
-    let Some((rank, share)) = most_by_one(facts, family, takes) else {
+    let Some((rank, share)) = most_of_one(facts, family, takes, |member| member.caused) else {
         return (String::new(), otherwise.to_owned());
     };
     let sentence = format!(
