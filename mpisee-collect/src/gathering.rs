@@ -215,3 +215,33 @@ fn parts(folder: &Path, user: u32) -> (Vec<Segment>, RankSet) {
     }
     (segments, ended.into_iter().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpisee_profile::segment::log::{Created, Run, Runs};
+    use mpisee_profile::{CommId, CommRank};
+
+    fn communicator(operation: Operation, code: u64, ranks: u32) -> Communicator {
+        let group = Runs::of([Run { first: 0, count: ranks, stride: 0 }]);
+        let of_nccl = Created::with_world(CommId::new(2), CommRank::FIRST, group);
+        let created = Created { letter: b'u', n: 1, code, operation: operation as u32, ..of_nccl };
+        Communicator {
+            created,
+            label: String::new(),
+            topology: String::new(),
+            freed: false,
+            shared_row: None,
+        }
+    }
+
+    #[test]
+    fn a_job_is_known_by_a_communicator_with_ranks_in_all_processes() {
+        let init = |code, ranks| communicator(Operation::NcclCommInitRank, code, ranks);
+        let own = communicator(Operation::NcclCommInitAll, 1, 4);
+        assert_eq!(job(&[init(9, 2), init(7, 4), init(8, 4), own.clone()], 4), Some(7));
+        // Two devices in each process.
+        assert_eq!(job(&[init(7, 4), init(8, 8)], 4), Some(8));
+        assert_eq!(job(&[init(9, 2), init(5, 6), own], 4), None);
+    }
+}
