@@ -165,7 +165,7 @@ pub fn write(world: &WorldSegments, wanted: &Path, incomplete_because: Option<&s
 }
 
 fn arrived_tables(absent: &RankSet, snapshot: &Snapshot, segment: &Segment) -> Result<RankTables> {
-    let tables = RankTables::without(absent, snapshot, snapshot.last_known());
+    let tables = RankTables::of_arrived(absent, snapshot, snapshot.last_known());
     with_kernels(tables, snapshot, segment)
 }
 

@@ -58,7 +58,7 @@ pub struct RankTables {
 impl RankTables {
     /// The rows of `snapshot`, taken at `end`.
     pub fn new(snapshot: &Snapshot, end: Moment) -> RankTables {
-        RankTables::without(&RankSet::default(), snapshot, end)
+        RankTables::of_arrived(&RankSet::default(), snapshot, end)
     }
 
     /// The rows of a process that ended without `MPI_Finalize`, up to its last sign of life. It reports every
@@ -69,7 +69,7 @@ impl RankTables {
     }
 
     /// As [`RankTables::new`], in a run in which the ranks `absent` report nothing, and others take their place.
-    pub fn without(absent: &RankSet, snapshot: &Snapshot, end: Moment) -> RankTables {
+    pub fn of_arrived(absent: &RankSet, snapshot: &Snapshot, end: Moment) -> RankTables {
         RankTables::reporting(snapshot, end, |communicator, name| {
             let Communicator { created, topology, .. } = communicator;
             let is_merged = has_elided_members(created) || is_reported_by_all(name, topology);

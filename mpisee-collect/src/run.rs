@@ -5,7 +5,7 @@ use mpisee_profile::FORMAT_VERSION;
 use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, SwitchInfo, rfc3339};
 use mpisee_profile::segment::layout::overhead;
 use mpisee_profile::segment::membership::membership_sum;
-use mpisee_profile::segment::snapshot::{End, Program};
+use mpisee_profile::segment::snapshot::{Program, RunEnd};
 use mpisee_profile::segment::switch_request::{FollowedRequest, SwitchRequest};
 use mpisee_profile::segment::{NotSeen, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -122,7 +122,7 @@ impl SwitchSums {
 
 impl RunSums {
     /// The header of a rank's segment alone; for the rest see [`RunSums::with_rows`].
-    pub fn of_header(header: &Snapshot, end: Option<End>) -> RunSums {
+    pub fn of_header(header: &Snapshot, end: Option<RunEnd>) -> RunSums {
         let mut not_seen = [0; NotSeen::ALL.len()];
         not_seen.iter_mut().zip(&header.not_seen).for_each(|(sum, &count)| *sum = count);
         RunSums {

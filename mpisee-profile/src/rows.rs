@@ -33,7 +33,7 @@ pub use copies::{CopyMode, CopyRow, StagedRow};
 pub use cpus::Cpus;
 pub use devices::{DeviceLinkRow, DeviceRow, NicRow};
 pub use gpu::{BinaryRow, GpuMemory, GpuRow, PeRow};
-pub use messages::{End, MessageRow, StreamRow};
+pub use messages::{MessageEnd, MessageRow, StreamRow};
 pub use rates::{NodeRateRow, RateRow};
 pub use sites::{PathRow, PathTotalRow, SiteRow, SiteTotalRow, StackRow};
 use tables::file_of_row;

@@ -35,7 +35,7 @@ use mpisee_collect::wire::pieces::TABLES;
 use mpisee_collect::wire::{RankSummary, Ranks, RootCommand};
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::Header;
-use mpisee_profile::segment::snapshot::End;
+use mpisee_profile::segment::snapshot::RunEnd;
 use mpisee_profile::segment::{Moment, Snapshot};
 use mpisee_profile::writer::since_taken;
 use mpisee_profile::{CommRank, ProfileError, RankSet, Ticks};
@@ -75,7 +75,7 @@ pub fn write_profile() {
     }
     devices::note_end(world);
     cpu::note_end(world);
-    if !(meets_by_messages(world) && write_over(world, end)) {
+    if !(meets_by_messages(world) && collect_by_messages(world, end)) {
         node::arrive(world, end);
     }
 }
@@ -183,10 +183,10 @@ fn is_finalized() -> bool {
     flag != 0
 }
 
-fn end_of(world: &World) -> End {
+fn end_of(world: &World) -> RunEnd {
     let moment = clock::moment();
     let is_unsteady = !clock::is_steady(start_of(world.segment.header()), moment);
-    End { moment, realtime_ns: clock::realtime_ns(), is_unsteady }
+    RunEnd { moment, realtime_ns: clock::realtime_ns(), is_unsteady }
 }
 
 /// Limit on attempts to collect the profile while ranks die.
@@ -197,7 +197,7 @@ const MOST_DEATHS: usize = 8;
 const SILENCE: Duration = Duration::from_millis(100);
 
 /// Collects the profile by messages; `false` if not all ranks came.
-fn write_over(world: &World, end: End) -> bool {
+fn collect_by_messages(world: &World, end: RunEnd) -> bool {
     // The segments of others are there until the verdict.
     let leaves_together =
         compatibility::hangs_if_left_early(&query::library_text()) && !node::has_all_ranks(world);
@@ -235,7 +235,7 @@ pub struct Own {
     /// Nanoseconds that a recorded call costs.
     call_ns: f64,
     /// When it entered `MPI_Finalize`; `None` if its counters cannot be read.
-    end: Option<End>,
+    end: Option<RunEnd>,
 }
 
 impl Own {
@@ -253,13 +253,13 @@ fn start_of(header: &Header) -> Moment {
     }
 }
 
-fn own_rows(world: &World, end: End, absent: &RankSet) -> Own {
+fn own_rows(world: &World, end: RunEnd, absent: &RankSet) -> Own {
     let header = Snapshot::read_header(&world.segment);
     let sums =
         header.map_or_else(|_| RunSums::default(), |(header, _)| RunSums::of_header(&header, Some(end)));
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&world.segment).map_err(|error| error.to_string())?;
-        let tables = RankTables::without(absent, &snapshot, end.moment).with_kernels(gpu::parts(world));
+        let tables = RankTables::of_arrived(absent, &snapshot, end.moment).with_kernels(gpu::parts(world));
         Ok(Own {
             sums: sums.clone().with_rows(&tables, &snapshot),
             call_ns: call_ns(&snapshot, end.moment),

@@ -3,7 +3,7 @@
 mod support;
 
 use mpisee_profile::rows::{
-    ArrivalRow, CallRow, CollectiveRow, End, MessageRow, RankRow, Row, Seconds, StreamRow, TABLES,
+    ArrivalRow, CallRow, CollectiveRow, MessageEnd, MessageRow, RankRow, Row, Seconds, StreamRow, TABLES,
 };
 use mpisee_profile::{FORMAT_VERSION, Profile};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -163,9 +163,10 @@ fn sampled_with(receives_s: f64) -> Written {
                 mean_departure_s: clock(rank, 2.5),
             });
         }
-        let (end, started_s, arrival_s, call) =
-            [(End::Sent, 3.0, 3.2, "MPI_Waitall"), (End::Received, receives_s, receives_s, "MPI_Recv")]
-                [rank as usize];
+        let (end, started_s, arrival_s, call) = [
+            (MessageEnd::Sent, 3.0, 3.2, "MPI_Waitall"),
+            (MessageEnd::Received, receives_s, receives_s, "MPI_Recv"),
+        ][rank as usize];
         profile.messages.push(MessageRow {
             comm: "W".to_owned(),
             rank,

@@ -2,7 +2,7 @@
 
 mod support;
 
-use mpisee_profile::rows::{ArrivalRow, CollectiveRow, End, MessageRow, Seconds, StreamRow};
+use mpisee_profile::rows::{ArrivalRow, CollectiveRow, MessageEnd, MessageRow, Seconds, StreamRow};
 use mpisee_profile::segment::instances::is_kept;
 use std::collections::BTreeMap;
 use support::{Builder, Written};
@@ -32,8 +32,9 @@ struct Stream {
 impl Stream {
     /// Adds a message with its two ends.
     fn add(&self, builder: &mut Builder, message: u64, sides: [Side; 2]) {
-        for (end, side) in [End::Sent, End::Received].into_iter().zip(sides) {
-            let (rank, peer) = if end == End::Sent { (self.from, self.to) } else { (self.to, self.from) };
+        for (end, side) in [MessageEnd::Sent, MessageEnd::Received].into_iter().zip(sides) {
+            let (rank, peer) =
+                if end == MessageEnd::Sent { (self.from, self.to) } else { (self.to, self.from) };
             builder.messages.push(MessageRow {
                 comm: "W".to_owned(),
                 rank,
@@ -47,8 +48,8 @@ impl Stream {
                 departure_s: Some(Seconds(side.departure_s)),
                 call: match (side.started_s < side.arrival_s, end) {
                     (true, _) => "MPI_Waitall",
-                    (false, End::Sent) => "MPI_Send",
-                    (false, End::Received) => "MPI_Recv",
+                    (false, MessageEnd::Sent) => "MPI_Send",
+                    (false, MessageEnd::Received) => "MPI_Recv",
                 }
                 .to_owned(),
                 completed: side.completed,
@@ -58,7 +59,9 @@ impl Stream {
 
     /// Adds the rows of both ends.
     fn close(&self, builder: &mut Builder) {
-        for (end, rank, peer) in [(End::Sent, self.from, self.to), (End::Received, self.to, self.from)] {
+        for (end, rank, peer) in
+            [(MessageEnd::Sent, self.from, self.to), (MessageEnd::Received, self.to, self.from)]
+        {
             let sampled = builder
                 .messages
                 .iter()
@@ -288,10 +291,10 @@ fn a_hot_receiver_is_named() {
 fn streams_without_order_are_left_out_and_counted() {
     let profile = ring(|_, rank| if rank == 3 { 5e-4 } else { 0.0 });
     let profile = profile.with(|profile| {
-        for row in profile.streams.iter_mut().filter(|row| row.rank == 6 && row.end == End::Received) {
+        for row in profile.streams.iter_mut().filter(|row| row.rank == 6 && row.end == MessageEnd::Received) {
             (row.ordered, row.sampled) = (0, 0);
         }
-        profile.messages.retain(|row| row.rank != 6 || row.end != End::Received);
+        profile.messages.retain(|row| row.rank != 6 || row.end != MessageEnd::Received);
     });
     let profile = profile.write();
     let said = said(&profile, &[]);

@@ -3,7 +3,7 @@
 use super::GpuRecord;
 use super::part::{Copied, Staged};
 use mpisee_profile::gpu::{CopyEnd, DriverCalls};
-use mpisee_profile::rows::{CopyMode, CopyRow, End, Seconds, StagedRow};
+use mpisee_profile::rows::{CopyMode, CopyRow, MessageEnd, Seconds, StagedRow};
 
 /// Fills in the names of communicators, by their numbers. Copies for one that has none are left out.
 pub fn name_communicators(parts: &mut Vec<GpuRecord>, names: &[String]) {
@@ -57,7 +57,7 @@ fn staged_row(staged: &Staged, copied: &Copied) -> StagedRow {
     StagedRow {
         comm: staged.comm.clone(),
         rank: copied.rank,
-        direction: if staged.is_sent { End::Sent } else { End::Received },
+        direction: if staged.is_sent { MessageEnd::Sent } else { MessageEnd::Received },
         memory: staged.memory,
         mode: CopyMode::new(staged.is_async),
         matches: copied.count,

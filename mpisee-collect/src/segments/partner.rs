@@ -1,6 +1,6 @@
 //! With whom a call communicates, by ranks of the communicator and of the world.
 
-use mpisee_profile::rows::End;
+use mpisee_profile::rows::MessageEnd;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::awaited::{Awaited, Awaits, Peer};
 use mpisee_profile::{CommId, WorldRank};
@@ -110,15 +110,15 @@ impl With {
     pub fn of(snapshot: &Snapshot, communicator: Option<CommId>, awaited: Awaited) -> With {
         let partner = |peer| Partner::of(snapshot, communicator, peer);
         match awaited {
-            Awaited::Message(End::Sent, peer, tag) => With::To(partner(peer), tag),
-            Awaited::Message(End::Received, peer, tag) => {
+            Awaited::Message(MessageEnd::Sent, peer, tag) => With::To(partner(peer), tag),
+            Awaited::Message(MessageEnd::Received, peer, tag) => {
                 With::From(partner(peer), tag.map_or(Tag::Any, Tag::Is))
             }
             Awaited::Exchange { to, from } => With::Both { to: partner(to), from: partner(from) },
             Awaited::Requests { count, first } => {
                 let first = match first {
-                    Awaits::Message(End::Sent, peer) => First::SendTo(partner(peer)),
-                    Awaits::Message(End::Received, peer) => First::ReceiveFrom(partner(peer)),
+                    Awaits::Message(MessageEnd::Sent, peer) => First::SendTo(partner(peer)),
+                    Awaits::Message(MessageEnd::Received, peer) => First::ReceiveFrom(partner(peer)),
                     Awaits::Collective => First::Collective,
                     Awaits::Other => First::Other,
                 };

@@ -2,7 +2,7 @@
 //!
 //! docs/columns.md, the Python package and files of `mpisee-through export` have their descriptions from here.
 
-use super::{CopyMode, Cpus, End, GpuMemory, Members, Memory, PeerDevice, Ranks, Seconds};
+use super::{CopyMode, Cpus, GpuMemory, Members, Memory, MessageEnd, PeerDevice, Ranks, Seconds};
 use crate::gpu::Access;
 use crate::site::{PathId, SiteId};
 use serde::Serialize;
@@ -233,7 +233,7 @@ macro_rules! words {
     )*};
 }
 
-words!(Memory, GpuMemory, CopyMode, Access, End, PeerDevice);
+words!(Memory, GpuMemory, CopyMode, Access, MessageEnd, PeerDevice);
 
 #[cfg(test)]
 mod tests {
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn enums_are_written_as_in_tables() {
         assert_eq!(Memory::Host.cell(), Cell::Text("host".into()));
-        assert_eq!(End::Received.cell(), Cell::Text("received".into()));
+        assert_eq!(MessageEnd::Received.cell(), Cell::Text("received".into()));
     }
 
     #[test]

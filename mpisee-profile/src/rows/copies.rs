@@ -1,6 +1,6 @@
 //! The tables of what the host asked GPUs to copy, set and launch.
 
-use super::{End, Memory, Row, Seconds};
+use super::{Memory, MessageEnd, Row, Seconds};
 use mpisee_profile_derive::Columns;
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +64,7 @@ pub struct StagedRow {
     /// The process.
     pub rank: u32,
     /// The direction of the messages: `sent`, copied to the host before; `received`, copied to a device afterwards.
-    pub direction: End,
+    pub direction: MessageEnd,
     /// The memory of the host: `host`, `pinned` or `managed`.
     pub memory: Memory,
     /// The mode of the copies: `blocking` or `stream`.

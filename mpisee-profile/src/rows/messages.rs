@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Which end of a message a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum End {
+pub enum MessageEnd {
     /// `rank` sent it to `peer`.
     Sent,
     /// `rank` received it from `peer`.
@@ -30,7 +30,7 @@ pub struct MessageRow {
     /// The process at the other end.
     pub peer: u32,
     /// The end that `rank` is: `sent` or `received`.
-    pub end: End,
+    pub end: MessageEnd,
     /// The message's tag.
     pub tag: i32,
     /// The number of messages of the stream that came before this one: the same at both ends.
@@ -66,7 +66,7 @@ pub struct StreamRow {
     /// The process at the other end.
     pub peer: u32,
     /// The end that `rank` is: `sent` or `received`.
-    pub end: End,
+    pub end: MessageEnd,
     /// The tag of the messages.
     pub tag: i32,
     /// Messages of the stream, including those while recording was off.

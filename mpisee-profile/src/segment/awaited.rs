@@ -3,7 +3,7 @@
 //! The word is valid only for operations that set it; for others it is left from an earlier call. Ranks and tags are stored as the
 //! program passed them; the header has this MPI's values of `MPI_ANY_SOURCE`, `MPI_ANY_TAG` and `MPI_PROC_NULL` ([`Wildcards`]).
 
-use crate::rows::End;
+use crate::rows::MessageEnd;
 use crate::{CommRank, Operation, OperationKind};
 
 /// A call of which nothing is known.
@@ -85,7 +85,7 @@ pub enum Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Awaits {
     /// A message: which end of it this process is, and who is at the other.
-    Message(End, Peer),
+    Message(MessageEnd, Peer),
     /// A collective operation.
     Collective,
     /// Something else, or unknown.
@@ -96,7 +96,7 @@ pub enum Awaits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Awaited {
     /// One message: which end of it this process is, who is at the other, and the tag; `None` for any.
-    Message(End, Peer, Option<i32>),
+    Message(MessageEnd, Peer, Option<i32>),
     /// A send and a receive in one.
     Exchange {
         /// The destination.
@@ -115,7 +115,7 @@ pub enum Awaited {
 
 /// The subject of an operation's word.
 enum Form {
-    Message(End),
+    Message(MessageEnd),
     Exchange,
     Requests,
 }
@@ -124,10 +124,10 @@ fn form(operation: Operation) -> Option<Form> {
     use Operation as Op;
     match operation {
         Op::Bsend | Op::Ibsend | Op::Irsend | Op::Isend | Op::Issend | Op::Rsend | Op::Send | Op::Ssend => {
-            Some(Form::Message(End::Sent))
+            Some(Form::Message(MessageEnd::Sent))
         }
         Op::Improbe | Op::Iprobe | Op::Irecv | Op::Mprobe | Op::Probe | Op::Recv => {
-            Some(Form::Message(End::Received))
+            Some(Form::Message(MessageEnd::Received))
         }
         Op::Isendrecv | Op::IsendrecvReplace | Op::Sendrecv | Op::SendrecvReplace => Some(Form::Exchange),
         _ if operation.kind() == OperationKind::Completion => Some(Form::Requests),
@@ -159,8 +159,8 @@ impl Awaited {
                     Some(peer) => Awaits::Message(end, peer),
                 };
                 let first = match word >> COUNT_BITS & 0xf {
-                    first::SEND => message(End::Sent),
-                    first::RECEIVE => message(End::Received),
+                    first::SEND => message(MessageEnd::Sent),
+                    first::RECEIVE => message(MessageEnd::Received),
                     first::COLLECTIVE => Awaits::Collective,
                     _ => Awaits::Other,
                 };
@@ -187,10 +187,10 @@ mod tests {
     fn messages_have_peer_and_tag() {
         let rank = |rank| Peer::Rank(CommRank::new(rank));
         let of = |end, peer, tag| Some(Awaited::Message(end, peer, tag));
-        assert_eq!(read(Operation::Recv, ends(12, 5)), of(End::Received, rank(12), Some(5)));
-        assert_eq!(read(Operation::Ssend, ends(0, i32::MAX)), of(End::Sent, rank(0), Some(i32::MAX)));
-        assert_eq!(read(Operation::Probe, ends(-1, -1)), of(End::Received, Peer::Any, None));
-        assert_eq!(read(Operation::Isend, ends(-2, 0)), of(End::Sent, Peer::Nobody, Some(0)));
+        assert_eq!(read(Operation::Recv, ends(12, 5)), of(MessageEnd::Received, rank(12), Some(5)));
+        assert_eq!(read(Operation::Ssend, ends(0, i32::MAX)), of(MessageEnd::Sent, rank(0), Some(i32::MAX)));
+        assert_eq!(read(Operation::Probe, ends(-1, -1)), of(MessageEnd::Received, Peer::Any, None));
+        assert_eq!(read(Operation::Isend, ends(-2, 0)), of(MessageEnd::Sent, Peer::Nobody, Some(0)));
         let both = |to, from| Some(Awaited::Exchange { to, from });
         assert_eq!(read(Operation::Sendrecv, super::both(3, -1)), both(rank(3), Peer::Any));
     }
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn completions_have_their_requests() {
         let of = |count, first| Some(Awaited::Requests { count, first });
-        let receive = Awaits::Message(End::Received, Peer::Rank(CommRank::new(7)));
+        let receive = Awaits::Message(MessageEnd::Received, Peer::Rank(CommRank::new(7)));
         assert_eq!(read(Operation::Waitall, requests(3, first_request(first::RECEIVE, 7))), of(3, receive));
         assert_eq!(
             read(Operation::Wait, requests(1, first_request(first::COLLECTIVE, 7))),

@@ -123,7 +123,7 @@ pub struct Site {
 
 /// The end of MPI in a process.
 #[derive(Clone, Copy, Debug)]
-pub struct End {
+pub struct RunEnd {
     /// On the process's clocks.
     pub moment: Moment,
     /// Nanoseconds since 1970, UTC.
@@ -178,7 +178,7 @@ pub struct Snapshot {
     /// True if it is to collect the profile by messages between the ranks.
     pub by_messages: bool,
     /// When it came to the end of MPI, if it did.
-    pub end: Option<End>,
+    pub end: Option<RunEnd>,
     /// CPU use when recording began.
     pub cpu_at_start: Option<CpuReading>,
     /// CPU use at the end of MPI; `None` if the process did not come to it.
@@ -559,9 +559,9 @@ impl Snapshot {
 }
 
 /// The end of MPI, if the process has arrived there.
-fn end<S: Source + ?Sized>(source: &S) -> Option<End> {
+fn end<S: Source + ?Sized>(source: &S) -> Option<RunEnd> {
     let field = |offset: usize| source.word(offset / 8);
-    (field(offset_of!(Header, state)) == layout::state::ARRIVED).then(|| End {
+    (field(offset_of!(Header, state)) == layout::state::ARRIVED).then(|| RunEnd {
         moment: Moment {
             monotonic_ns: field(offset_of!(Header, end_monotonic_ns)),
             ticks: Ticks::new(field(offset_of!(Header, end_ticks))),

@@ -5,7 +5,7 @@
 //! them alike without a message. A stream's slot has the values of [`super::instances`] that count and choose samples,
 //! and in the others whose stream it is.
 
-use crate::rows::End;
+use crate::rows::MessageEnd;
 use crate::{CommId, CommRank};
 
 /// In a slot's values: communicator, end, and whether the order of the messages is unknown; see [`Stream::words`].
@@ -27,7 +27,7 @@ pub struct Stream {
     /// The process at the other end, by its rank in the communicator.
     pub peer: CommRank,
     /// The end that this process is.
-    pub end: End,
+    pub end: MessageEnd,
     /// The tag.
     pub tag: i32,
 }
@@ -35,7 +35,7 @@ pub struct Stream {
 impl Stream {
     /// The words of [`COMMUNICATOR`] and of [`PEER_AND_TAG`]: communicator 32 bits, end 1 bit from the lowest; tag 32, peer 32 bits.
     pub fn words(&self) -> [u64; 2] {
-        let end = if self.end == End::Received { IS_RECEIVED } else { 0 };
+        let end = if self.end == MessageEnd::Received { IS_RECEIVED } else { 0 };
         let ends = u64::from(self.peer.get()) << 32 | u64::from(self.tag.cast_unsigned());
         [u64::from(self.communicator.get()) | end, ends]
     }
@@ -45,7 +45,7 @@ impl Stream {
         Stream {
             communicator: CommId::new(communicator as u32),
             peer: CommRank::new((ends >> 32) as u32),
-            end: if communicator & IS_RECEIVED != 0 { End::Received } else { End::Sent },
+            end: if communicator & IS_RECEIVED != 0 { MessageEnd::Received } else { MessageEnd::Sent },
             tag: (ends as u32).cast_signed(),
         }
     }
@@ -82,7 +82,7 @@ mod tests {
     proptest! {
         #[test]
         fn words_lead_back(communicator in 0u32..1 << CommId::BITS, peer: u32, is_received: bool, tag: i32) {
-            let end = if is_received { End::Received } else { End::Sent };
+            let end = if is_received { MessageEnd::Received } else { MessageEnd::Sent };
             let stream = Stream { communicator: CommId::new(communicator), peer: CommRank::new(peer), end, tag };
             let [first, second] = stream.words();
             prop_assert_eq!(Stream::from_words([first | IS_UNORDERED, second]), stream);

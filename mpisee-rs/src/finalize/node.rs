@@ -3,7 +3,7 @@
 //! No rank waits for another, and no message is sent: each rank leaves its counts in its segment and goes on.
 
 use super::written::{ended_before, has_memory_to_write, write_to};
-use super::{End, parts};
+use super::{RunEnd, parts};
 use crate::state::world::World;
 use crate::state::{gpu, process};
 use crate::storage::message::say;
@@ -41,7 +41,7 @@ fn read_ranks(world: &World, read: impl FnOnce(&Path, &Snapshot, u32) -> NodeRan
 }
 
 /// Marks this rank as arrived, and writes the profile if all other ranks of the node have arrived.
-pub fn arrive(world: &World, end: End) {
+pub fn arrive(world: &World, end: RunEnd) {
     if !world.segment.is_in_file() {
         return leave_copy(world, end);
     }
@@ -127,7 +127,7 @@ fn say_late(world: &World, node_ranks: &NodeRanks) {
 
 /// Leaves the counts in the segment where there is no memory to write a profile: an allocation that fails ends
 /// the program.
-pub fn leave_without_memory(world: &World, end: End) {
+pub fn leave_without_memory(world: &World, end: RunEnd) {
     mark_arrived(world, end);
     say(format_args!(
         "rank {} has no memory to write the profile; if no other rank does, run: mpisee-through recover {}",
@@ -137,7 +137,7 @@ pub fn leave_without_memory(world: &World, end: End) {
 }
 
 /// Saves the counters of a rank that has no segment in a file, for others to find.
-fn leave_copy(world: &World, end: End) {
+fn leave_copy(world: &World, end: RunEnd) {
     let (rank, folder) = (world.rank, world.options.segments.display());
     gpu::complete(world);
     log_wanted(world);
@@ -180,7 +180,7 @@ fn say_unread(world: &World, node_ranks: &NodeRanks) {
     ));
 }
 
-fn mark_arrived(world: &World, end: End) {
+fn mark_arrived(world: &World, end: RunEnd) {
     let header = world.segment.header();
     let relaxed = Ordering::Relaxed;
     header.end_realtime_ns.store(end.realtime_ns, relaxed);

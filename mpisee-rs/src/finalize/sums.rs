@@ -9,7 +9,7 @@ use mpisee_collect::wire::{Ranks, Sums};
 use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::RankSet;
 use mpisee_profile::segment::Snapshot;
-use mpisee_profile::segment::snapshot::End;
+use mpisee_profile::segment::snapshot::RunEnd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The sums over this rank, with its GPU accesses, and over all ranks below it in the tree; and the ranks that are
@@ -21,7 +21,7 @@ pub fn gather(
     world: &World,
     channel: &Channel,
     tree: &Tree,
-    end: Option<End>,
+    end: Option<RunEnd>,
     kernels: &[GpuRecord],
     absent: &RankSet,
 ) -> (Aggregate, Vec<Ranks>) {
@@ -34,12 +34,12 @@ pub fn gather(
 }
 
 /// `None` if the counters cannot be read, which was said when rows were made of them.
-fn own_sums(world: &World, end: End, kernels: &[GpuRecord], absent: &RankSet) -> Option<Aggregate> {
+fn own_sums(world: &World, end: RunEnd, kernels: &[GpuRecord], absent: &RankSet) -> Option<Aggregate> {
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&world.segment).ok()?;
         let mut kernels = kernels.to_vec();
         gpu::tell_owners(world, &mut kernels);
-        let tables = RankTables::without(absent, &snapshot, end.moment).with_kernels(kernels);
+        let tables = RankTables::of_arrived(absent, &snapshot, end.moment).with_kernels(kernels);
         Some(Aggregate::of(&snapshot, &tables, absent))
     }));
     made.ok().flatten()

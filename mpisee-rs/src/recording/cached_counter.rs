@@ -5,7 +5,7 @@ use super::streams::{self, NumberedMessage};
 use super::{Recorder, add_call, add_received, add_sent};
 use crate::mpi::abi::constant;
 use crate::state::buffers;
-use crate::state::cached_call::{CachedCall, Ends};
+use crate::state::cached_call::{CachedCall, Envelope};
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::counted_call::CountedCall;
 use crate::state::sites::{self, SITES};
@@ -14,7 +14,7 @@ use crate::storage::counters::{add, update};
 use crate::storage::frame;
 use crate::storage::hot::HOT;
 use crate::storage::sync::own_value;
-use mpisee_profile::rows::End;
+use mpisee_profile::rows::MessageEnd;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::layout::{Slot, call};
 use mpisee_profile::segment::{PeerKey, SlotKey, active_call};
@@ -62,23 +62,23 @@ impl CachedCounter {
 
     /// Counts a message to a rank of the communicator; none to `MPI_PROC_NULL`. Returns it if it may be one to keep.
     #[inline(always)]
-    pub fn sent(self, to: Ends, bytes: u64) -> Option<NumberedMessage> {
-        let (peer, stream) = self.slots(to, End::Sent)?;
+    pub fn sent(self, to: Envelope, bytes: u64) -> Option<NumberedMessage> {
+        let (peer, stream) = self.slots(to, MessageEnd::Sent)?;
         add_sent(peer, 1, bytes);
         NumberedMessage::count(stream)
     }
 
     /// Counts a message that a blocking receive got.
     #[inline(always)]
-    pub fn received(self, from: Ends, bytes: u64) -> Option<NumberedMessage> {
-        let (peer, stream) = self.slots(from, End::Received)?;
+    pub fn received(self, from: Envelope, bytes: u64) -> Option<NumberedMessage> {
+        let (peer, stream) = self.slots(from, MessageEnd::Received)?;
         add_received(peer, bytes);
         NumberedMessage::count(stream)
     }
 
     /// Counts a message in its stream alone: one that is to be received, or that is not recorded.
     #[inline(always)]
-    pub fn posted(self, ends: Ends, end: End) -> Option<NumberedMessage> {
+    pub fn posted(self, ends: Envelope, end: MessageEnd) -> Option<NumberedMessage> {
         let (_, stream) = self.slots(ends, end)?;
         NumberedMessage::count(stream)
     }
@@ -96,7 +96,7 @@ impl CachedCounter {
 
     /// The slots of the peer and of the stream of a message.
     #[inline(always)]
-    fn slots(self, ends: Ends, end: End) -> Option<(&'static Slot, &'static Slot)> {
+    fn slots(self, ends: Envelope, end: MessageEnd) -> Option<(&'static Slot, &'static Slot)> {
         if self.0.has_ends(ends) {
             // SAFETY: `set_ends` has stored both slots before it has the ends.
             return Some(unsafe { (self.0.peer_slot(), self.0.stream()) });
@@ -171,11 +171,11 @@ impl CachedCounter {
     /// The slots of the peer and of the stream of a message whose ends are not those of the last one; none for `MPI_PROC_NULL`.
     #[cold]
     #[inline(never)]
-    fn find_ends(self, ends: Ends, end: End) -> Option<(&'static Slot, &'static Slot)> {
+    fn find_ends(self, ends: Envelope, end: MessageEnd) -> Option<(&'static Slot, &'static Slot)> {
         if ends.peer() == constant::PROC_NULL {
             return None;
         }
-        if end == End::Received && streams::is_wildcard(ends) {
+        if end == MessageEnd::Received && streams::is_wildcard(ends) {
             self.unorder(ends);
             return None;
         }
@@ -194,9 +194,9 @@ impl CachedCounter {
     }
 
     /// A receive that was posted may take messages of several streams.
-    fn unorder(self, ends: Ends) {
+    fn unorder(self, ends: Envelope) {
         let peer = CommRank::from_mpi(ends.peer());
-        rarely(|_| streams::unorder(self.id(), End::Received, peer));
+        rarely(|_| streams::unorder(self.id(), MessageEnd::Received, peer));
         let peer_slot = match peer {
             Some(peer) => find(PeerKey { communicator: self.id(), peer }.pack()),
             // No message comes from there.

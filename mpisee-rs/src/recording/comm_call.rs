@@ -11,7 +11,7 @@ use super::streams::NumberedMessage;
 use super::{RecordedCall, add_call, instances, returning};
 use crate::mpi::abi::{Comm, Raw, Request};
 use crate::mpi::argument::HandlePtr;
-use crate::state::cached_call::Ends;
+use crate::state::cached_call::Envelope;
 use crate::state::communicator::{COMMUNICATORS, CommShape};
 use crate::state::counted_call::CountedCall;
 use crate::state::process;
@@ -22,7 +22,7 @@ use crate::state::thread::{self, Inside, Thread};
 use crate::storage::frame::{self, CalledFrom};
 use crate::storage::hot::HOT;
 use crate::storage::{clock, prefetch};
-use mpisee_profile::rows::End;
+use mpisee_profile::rows::MessageEnd;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{active_call, awaited};
 use mpisee_profile::{CommId, Operation, Ticks};
@@ -44,7 +44,7 @@ pub const NO_SPREAD: c_int = 0;
 
 /// Spreads the messages of one operation on a communicator over the cache, by their ends.
 #[inline(always)]
-pub fn spread(ends: Ends) -> c_int {
+pub fn spread(ends: Envelope) -> c_int {
     // A program that numbers its messages by their tags would touch a place of its own for each.
     ends.peer().wrapping_add((ends.tag() & 7) << 4)
 }
@@ -177,14 +177,14 @@ impl CommCall {
 
     /// As [`CommCall::time`] for a message, of which the segment says the peer and the tag.
     #[inline(always)]
-    pub fn time_message<R>(&self, ends: Ends, make: impl FnOnce() -> R) -> (R, Ticks) {
+    pub fn time_message<R>(&self, ends: Envelope, make: impl FnOnce() -> R) -> (R, Ticks) {
         self.set_ends(ends.word());
         self.time(make)
     }
 
     /// As [`CommCall::time`] for a send and a receive in one.
     #[inline(always)]
-    pub fn time_both<R>(&self, to: Ends, from: c_int, make: impl FnOnce() -> R) -> (R, Ticks) {
+    pub fn time_both<R>(&self, to: Envelope, from: c_int, make: impl FnOnce() -> R) -> (R, Ticks) {
         self.set_ends(awaited::both(to.peer(), from));
         self.time(make)
     }
@@ -244,7 +244,7 @@ impl CommCall {
 
     /// Counts a message that the call sent, of `together` sends and receives.
     #[inline(always)]
-    pub fn sent(&self, to: Ends, bytes: u64, together: u32) {
+    pub fn sent(&self, to: Envelope, bytes: u64, together: u32) {
         if let Some(message) = self.counter.sent(to, bytes) {
             message.keep(self.active_call, bytes, together);
         }
@@ -253,7 +253,7 @@ impl CommCall {
     /// Counts a message that the call received, of `together` sends and receives. `asked` is the rank from which it was asked for,
     /// or `MPI_ANY_SOURCE`.
     #[inline(always)]
-    pub fn received(&self, asked: c_int, from: Ends, bytes: u64, together: u32) {
+    pub fn received(&self, asked: c_int, from: Envelope, bytes: u64, together: u32) {
         let counter = if asked == from.peer() { Some(self.counter) } else { self.receiving(from) };
         if let Some(message) = counter.and_then(|counter| counter.received(from, bytes)) {
             message.keep(self.active_call, bytes, together);
@@ -262,7 +262,7 @@ impl CommCall {
 
     /// As [`CommCall::received`], of a call that also sends.
     #[inline(always)]
-    pub fn received_beside(&self, from: Ends, bytes: u64, together: u32) {
+    pub fn received_beside(&self, from: Envelope, bytes: u64, together: u32) {
         let counter = self.receiving(from);
         if let Some(message) = counter.and_then(|counter| counter.received(from, bytes)) {
             message.keep(self.active_call, bytes, together);
@@ -270,15 +270,15 @@ impl CommCall {
     }
 
     /// As [`CommCall::pass`] of a message to receive, where the call has another peer, too, or may have.
-    pub fn pass_received(&self, from: Ends) {
+    pub fn pass_received(&self, from: Envelope) {
         if let Some(counter) = self.receiving(from) {
-            let _ = counter.posted(from, End::Received);
+            let _ = counter.posted(from, MessageEnd::Received);
         }
     }
 
     /// Where a plain receive from that rank is kept: for calls that have another peer, too, or none that is known in advance.
     #[inline(always)]
-    fn receiving(&self, from: Ends) -> Option<CachedCounter> {
+    fn receiving(&self, from: Envelope) -> Option<CachedCounter> {
         let (thread, generation, comm) = (thread::own()?, HOT.generation_while_off(), self.counter.0.comm());
         let spread = spread(from);
         match thread.cached_by_handle(generation, Operation::Recv, comm, spread) {
@@ -289,18 +289,18 @@ impl CommCall {
 
     /// Counts the message that the call has started to send; `request` is the one that it stored.
     #[inline(always)]
-    pub fn starts_to_send(&self, to: Ends, bytes: u64) -> Option<NumberedMessage> {
+    pub fn starts_to_send(&self, to: Envelope, bytes: u64) -> Option<NumberedMessage> {
         self.counter.sent(to, bytes)
     }
 
     /// Counts a message of a receive that the call has posted.
     #[inline(always)]
-    pub fn posted(&self, from: Ends) -> Option<NumberedMessage> {
-        self.counter.posted(from, End::Received)
+    pub fn posted(&self, from: Envelope) -> Option<NumberedMessage> {
+        self.counter.posted(from, MessageEnd::Received)
     }
 
     /// Counts a message in its stream alone: it is sent or received while recording is off.
-    pub fn pass(&self, ends: Ends, end: End) {
+    pub fn pass(&self, ends: Envelope, end: MessageEnd) {
         // The next one that is to be kept is looked for again when recording is on.
         let _ = self.counter.posted(ends, end);
     }

@@ -11,7 +11,7 @@ pub use super::samples::NOT_KEPT;
 use super::unfinished;
 use crate::mpi::abi::{Comm, Request, constant};
 use crate::naming::ROWS;
-use crate::state::cached_call::Ends;
+use crate::state::cached_call::Envelope;
 use crate::state::communicator::{COMMUNICATORS, Communicator};
 use crate::state::process;
 use crate::state::thread::Thread;
@@ -19,7 +19,7 @@ use crate::state::world::{self, World};
 use crate::storage::counters::{Counters, add, update};
 use crate::storage::segment::Segment;
 use crate::storage::sync::own_value;
-use mpisee_profile::rows::End;
+use mpisee_profile::rows::MessageEnd;
 use mpisee_profile::segment::instances::{INSTANCES, Sample, Subject};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::Slot;
@@ -115,7 +115,7 @@ impl NumberedMessage {
 pub fn find(
     recorder: &Recorder,
     communicator: &Communicator,
-    end: End,
+    end: MessageEnd,
     peer: CommRank,
     tag: i32,
 ) -> &'static Slot {
@@ -124,9 +124,9 @@ pub fn find(
 }
 
 /// A matched probe has taken a message, whose receive follows: it waits for the sender in the place of a receive.
-pub fn matched(recorder: &Recorder, communicator: &Communicator, from: Ends, bytes: u64) {
+pub fn matched(recorder: &Recorder, communicator: &Communicator, from: Envelope, bytes: u64) {
     let Some(peer) = CommRank::from_mpi(from.peer()) else { return };
-    let slot = find(recorder, communicator, End::Received, peer, from.tag());
+    let slot = find(recorder, communicator, MessageEnd::Received, peer, from.tag());
     let message = NumberedMessage::count(slot);
     if let Some(message) = message.filter(|_| process::is_recording()) {
         message.keep(recorder.thread.active_call, bytes, 1);
@@ -135,9 +135,9 @@ pub fn matched(recorder: &Recorder, communicator: &Communicator, from: Ends, byt
 
 /// The number of that slot, for a persistent request, see [`samples::number`]. A receive that does not name source and tag leaves out
 /// what it may take.
-pub fn find_number(recorder: &Recorder, communicator: &Communicator, end: End, ends: Ends) -> u32 {
+pub fn find_number(recorder: &Recorder, communicator: &Communicator, end: MessageEnd, ends: Envelope) -> u32 {
     let peer = CommRank::from_mpi(ends.peer());
-    if end == End::Received && is_wildcard(ends) && ends.peer() != constant::PROC_NULL {
+    if end == MessageEnd::Received && is_wildcard(ends) && ends.peer() != constant::PROC_NULL {
         unorder(communicator.id, end, peer);
     }
     let slot = peer.map(|peer| find(recorder, communicator, end, peer, ends.tag()));
@@ -161,7 +161,7 @@ pub fn count_again(thread: &Thread, slot: &Slot) -> u64 {
 
 /// A call on a communicator sent or received, or posted a receive, and is not counted.
 #[cold]
-pub fn miss(comm: Comm, end: End, peer: c_int) {
+pub fn miss(comm: Comm, end: MessageEnd, peer: c_int) {
     if peer != constant::PROC_NULL
         && let Some(communicator) = COMMUNICATORS.get(comm)
     {
@@ -178,13 +178,13 @@ pub fn unorder_all() {
 }
 
 /// Returns whether a receive does not name source and tag.
-pub fn is_wildcard(ends: Ends) -> bool {
+pub fn is_wildcard(ends: Envelope) -> bool {
     ends.peer() == constant::ANY_SOURCE || ends.tag() == constant::ANY_TAG
 }
 
 /// Messages with `peer` are sent or received in an unknown order on a communicator; without a peer, those with all.
 #[cold]
-pub fn unorder(communicator: CommId, end: End, peer: Option<CommRank>) {
+pub fn unorder(communicator: CommId, end: MessageEnd, peer: Option<CommRank>) {
     let (last, word) = (&LEFT_OUT[communicator.index() % LEFT_OUT.len()], word(communicator, end, peer));
     if last.load(Ordering::Relaxed) != word && streams().unorder(communicator, end, peer) {
         last.store(word, Ordering::Relaxed);
@@ -192,10 +192,10 @@ pub fn unorder(communicator: CommId, end: End, peer: Option<CommRank>) {
 }
 
 /// The arguments of [`unorder`] as one word, which is never 0.
-fn word(communicator: CommId, end: End, peer: Option<CommRank>) -> u64 {
+fn word(communicator: CommId, end: MessageEnd, peer: Option<CommRank>) -> u64 {
     // A communicator's number is below 2^24, and a rank below 2^31.
     let peer = peer.map_or(0, |peer| u64::from(peer.get()) + 1);
-    1 << 63 | u64::from(communicator.get()) << 33 | u64::from(end == End::Received) << 32 | peer
+    1 << 63 | u64::from(communicator.get()) << 33 | u64::from(end == MessageEnd::Received) << 32 | peer
 }
 
 /// Recording is about to be switched: keeps how many messages of each stream are recorded.
@@ -237,7 +237,7 @@ impl Streams {
         self.known.try_reserve(1).ok()?;
         let slot = samples::slot(recorder, SlotKey::stream(self.known.len() as u32), most)?;
         let [communicator, ends] = stream.words();
-        let is_received = stream.end == End::Received;
+        let is_received = stream.end == MessageEnd::Received;
         let is_unordered = [None, Some(stream.peer)]
             .into_iter()
             .any(|peer| self.unordered.contains(&(stream.communicator, is_received, peer)));
@@ -289,8 +289,8 @@ impl Streams {
     }
 
     /// Returns whether they will stay so: without memory, streams that come later are left in.
-    fn unorder(&mut self, communicator: CommId, end: End, peer: Option<CommRank>) -> bool {
-        let is_received = end == End::Received;
+    fn unorder(&mut self, communicator: CommId, end: MessageEnd, peer: Option<CommRank>) -> bool {
+        let is_received = end == MessageEnd::Received;
         if [None, peer].iter().any(|&peer| self.unordered.contains(&(communicator, is_received, peer))) {
             // So are all of them that are known, and those that come later will be.
             return true;
@@ -340,10 +340,10 @@ mod tests {
             slot
         };
         let slots = [
-            stream(communicator, End::Received, first),
-            stream(communicator, End::Received, second),
-            stream(communicator, End::Sent, first),
-            stream(other, End::Received, first),
+            stream(communicator, MessageEnd::Received, first),
+            stream(communicator, MessageEnd::Received, second),
+            stream(communicator, MessageEnd::Sent, first),
+            stream(other, MessageEnd::Received, first),
         ];
         // Which of them a call has left out.
         let mut left_out = |communicator, end, peer| {
@@ -352,14 +352,14 @@ mod tests {
         };
         let nothing = [false; 4];
         let with_first = [true, false, false, false];
-        assert_eq!(left_out(communicator, End::Received, Some(first)), with_first);
-        assert_eq!(left_out(communicator, End::Received, Some(first)), nothing);
-        assert_eq!(left_out(communicator, End::Received, None), [true, true, false, false]);
+        assert_eq!(left_out(communicator, MessageEnd::Received, Some(first)), with_first);
+        assert_eq!(left_out(communicator, MessageEnd::Received, Some(first)), nothing);
+        assert_eq!(left_out(communicator, MessageEnd::Received, None), [true, true, false, false]);
         for peer in [None, Some(first), Some(second)] {
-            assert_eq!(left_out(communicator, End::Received, peer), nothing);
+            assert_eq!(left_out(communicator, MessageEnd::Received, peer), nothing);
         }
-        assert_eq!(left_out(communicator, End::Sent, None), [false, false, true, false]);
-        assert_eq!(left_out(other, End::Received, Some(first)), [false, false, false, true]);
+        assert_eq!(left_out(communicator, MessageEnd::Sent, None), [false, false, true, false]);
+        assert_eq!(left_out(other, MessageEnd::Received, Some(first)), [false, false, false, true]);
     }
 
     #[test]
@@ -367,7 +367,7 @@ mod tests {
         let last = CommId::new((1 << CommId::BITS) - 1);
         let mut words = FxHashSet::default();
         for communicator in [CommId::WORLD, CommId::SELF, last] {
-            for end in [End::Sent, End::Received] {
+            for end in [MessageEnd::Sent, MessageEnd::Received] {
                 for peer in [None, Some(0), Some(1), Some(i32::MAX as u32)] {
                     words.insert(word(communicator, end, peer.map(CommRank::new)));
                 }

@@ -28,7 +28,7 @@ pub struct CachedCall {
     /// The communicator's size and rank, as an address; of a call with a peer, the slot of the stream, see [`CachedCall::set_ends`].
     members: Cell<*const Slot>,
     /// The peer and the tag of the last message; without a peer, the size of the other group in place of the tag.
-    ends: Cell<Ends>,
+    ends: Cell<Envelope>,
     /// The key of the last call, of which size class and region may change.
     pub key: Cell<SlotKey>,
     /// The slot of that key.
@@ -39,12 +39,12 @@ pub struct CachedCall {
 
 /// The other end of a message, and its tag: 32 bits each, so that one comparison is enough.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Ends(u64);
+pub struct Envelope(u64);
 
-impl Ends {
+impl Envelope {
     #[inline(always)]
-    pub fn new(peer: i32, tag: i32) -> Ends {
-        Ends(awaited::ends(peer, tag))
+    pub fn new(peer: i32, tag: i32) -> Envelope {
+        Envelope(awaited::ends(peer, tag))
     }
 
     /// As the segment has it, see [`awaited`].
@@ -109,7 +109,7 @@ impl CachedCall {
         self.comm.set(abi::bits(communicator.comm));
         let members = u64::from(communicator.size) << 32 | u64::from(communicator.rank.get());
         self.members.set(ptr::without_provenance(members as usize));
-        self.ends.set(Ends::new(NONE, communicator.remote_size.cast_signed()));
+        self.ends.set(Envelope::new(NONE, communicator.remote_size.cast_signed()));
     }
 
     /// Makes it that of an operation on the communicator of this number, to be found by it alone.
@@ -117,7 +117,7 @@ impl CachedCall {
         self.generation.set(0);
         self.active_call
             .set(active_call::pack(active_call::CurrentFunction::Operation(operation), communicator));
-        self.ends.set(Ends::new(NONE, NONE));
+        self.ends.set(Envelope::new(NONE, NONE));
         self.key.set(SlotKey::of_no_size(communicator, operation));
         self.slot.set(ptr::null());
         self.peer_slot.set(ptr::null());
@@ -158,7 +158,7 @@ impl CachedCall {
 
     /// Returns whether the last message had these ends.
     #[inline(always)]
-    pub fn has_ends(&self, ends: Ends) -> bool {
+    pub fn has_ends(&self, ends: Envelope) -> bool {
         self.ends.get() == ends
     }
 
@@ -183,7 +183,7 @@ impl CachedCall {
     }
 
     /// Makes these the ends of the last message.
-    pub fn set_ends(&self, ends: Ends, peer: &'static Slot, stream: &'static Slot) {
+    pub fn set_ends(&self, ends: Envelope, peer: &'static Slot, stream: &'static Slot) {
         self.peer_slot.set(peer);
         self.members.set(stream);
         self.ends.set(ends);
@@ -192,6 +192,6 @@ impl CachedCall {
     /// Makes this the peer of the last message, of which no stream is known.
     pub fn set_peer(&self, peer: i32, slot: &'static Slot) {
         self.peer_slot.set(slot);
-        self.ends.set(Ends::new(peer, NONE));
+        self.ends.set(Envelope::new(peer, NONE));
     }
 }

@@ -7,7 +7,7 @@ use crate::mpi::abi::{
 use crate::mpi::argument::HandlePtr;
 use crate::recording::volume::{Block, CountArgument};
 use crate::recording::{RecordedCall, Recorder, ReturnedCall, record_call, record_call_with_status, streams};
-use crate::state::cached_call::Ends;
+use crate::state::cached_call::Envelope;
 use crate::state::handles::MESSAGES;
 use crate::state::request::RequestKind;
 use crate::state::world;
@@ -29,7 +29,7 @@ pub unsafe fn matched_probe(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let from = Ends::new(source, tag);
+    let from = Envelope::new(source, tag);
     // SAFETY: the arguments are those of the application's call, and `make` makes it. One that succeeds stores a message.
     unsafe { probe(operation, comm, from, message, status, |status| (make(status), true)) }
 }
@@ -55,13 +55,13 @@ pub unsafe fn immediate_matched_probe(
         (code, code == constant::SUCCESS && unsafe { *flag } != 0)
     };
     // SAFETY: the arguments are those of the application's call, and `make` makes it.
-    unsafe { probe(operation, comm, Ends::new(source, tag), message, status, make) }
+    unsafe { probe(operation, comm, Envelope::new(source, tag), message, status, make) }
 }
 
 unsafe fn probe(
     operation: Operation,
     comm: Raw<Comm>,
-    from: Ends,
+    from: Envelope,
     message: HandlePtr<Message>,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> (c_int, bool),
@@ -83,7 +83,7 @@ unsafe fn probe(
         if let Some(known) = known {
             // SAFETY: the call found a message, and filled the status.
             let status = unsafe { read_status(status) };
-            let from = Ends::new(status.MPI_SOURCE, status.MPI_TAG);
+            let from = Envelope::new(status.MPI_SOURCE, status.MPI_TAG);
             streams::matched(recorder, &known.get(), from, received_bytes(&status));
         }
         // SAFETY: the call found a message and stored it.

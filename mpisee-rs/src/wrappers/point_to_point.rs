@@ -8,13 +8,13 @@ use crate::recording::comm_call::{CommCall, NO_SPREAD, Uncounted, record_on, spr
 use crate::recording::streams;
 use crate::recording::volume::{Block, CountArgument};
 use crate::recording::{RecordedCall, Recorder, record_call};
-use crate::state::cached_call::Ends;
+use crate::state::cached_call::Envelope;
 use crate::state::communicator::CommRef;
 use crate::state::counted_call::CountedCall;
 use crate::state::request::REQUESTS;
 use crate::state::request::{RequestKind, RequestState};
 use crate::state::{process, world};
-use mpisee_profile::rows::End;
+use mpisee_profile::rows::MessageEnd;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::{Operation, Ticks};
 use std::ffi::c_int;
@@ -40,9 +40,9 @@ pub unsafe fn send<C: CountArgument>(
     block: Block<C>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let to = Ends::new(dest, tag);
+    let to = Envelope::new(dest, tag);
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
-        return make_uncounted(operation, comm, to, End::Sent, make);
+        return make_uncounted(operation, comm, to, MessageEnd::Sent, make);
     };
     let (code, ticks) = call.time_message(to, make);
     let bytes = bytes_of(code, dest, block);
@@ -58,8 +58,8 @@ pub unsafe fn send<C: CountArgument>(
 fn make_uncounted(
     operation: Operation,
     comm: Raw<Comm>,
-    ends: Ends,
-    end: End,
+    ends: Envelope,
+    end: MessageEnd,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let uncounted = Uncounted::begin(operation, comm, spread(ends));
@@ -72,7 +72,7 @@ fn make_uncounted(
 /// that a callback of the program makes is missing there.
 #[cold]
 #[inline(never)]
-fn pass(uncounted: &Uncounted, code: c_int, comm: Raw<Comm>, ends: Ends, end: End) {
+fn pass(uncounted: &Uncounted, code: c_int, comm: Raw<Comm>, ends: Envelope, end: MessageEnd) {
     match uncounted {
         _ if code != constant::SUCCESS => {}
         Uncounted::Off(call) => call.pass(ends, end),
@@ -96,7 +96,7 @@ pub unsafe fn receive(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let asked = Ends::new(source, tag);
+    let asked = Envelope::new(source, tag);
     let mut own = MaybeUninit::<Status>::uninit();
     let Some(call) = CommCall::begin(operation, comm, spread(asked)) else {
         let uncounted = Uncounted::begin(operation, comm, spread(asked));
@@ -131,7 +131,7 @@ fn pass_received(uncounted: &Uncounted, code: c_int, comm: Raw<Comm>, status: *c
     if code != constant::SUCCESS {
         // A message that was truncated is taken.
         if process::is_tracking() {
-            rarely(|_| streams::miss(comm.get(), End::Received, constant::ANY_SOURCE));
+            rarely(|_| streams::miss(comm.get(), MessageEnd::Received, constant::ANY_SOURCE));
         }
         return;
     }
@@ -140,7 +140,7 @@ fn pass_received(uncounted: &Uncounted, code: c_int, comm: Raw<Comm>, status: *c
     match uncounted {
         Uncounted::Off(call) => call.pass_received(from),
         Uncounted::Passed if process::is_tracking() => {
-            rarely(|_| streams::miss(comm.get(), End::Received, from.peer()));
+            rarely(|_| streams::miss(comm.get(), MessageEnd::Received, from.peer()));
         }
         Uncounted::Passed | Uncounted::Unseen { .. } => {}
     }
@@ -154,8 +154,8 @@ fn own_if_ignored(status: *mut Status, own: &mut MaybeUninit<Status>) -> *mut St
 
 /// Where a message came from, and its tag.
 #[inline(always)]
-fn ends_of(status: &Status) -> Ends {
-    Ends::new(status.MPI_SOURCE, status.MPI_TAG)
+fn ends_of(status: &Status) -> Envelope {
+    Envelope::new(status.MPI_SOURCE, status.MPI_TAG)
 }
 
 /// Counts what a receive that failed took. True if it was truncated.
@@ -167,7 +167,7 @@ fn note_failed_receive(call: &CommCall, code: c_int, status: *const Status) -> b
         if is_truncated {
             count_truncated(recorder, call.id(), Some(status));
             // Not every MPI says which message it was.
-            streams::unorder(call.id(), End::Received, None);
+            streams::unorder(call.id(), MessageEnd::Received, None);
         }
         is_truncated
     };
@@ -190,7 +190,7 @@ pub unsafe fn send_receive<C: CountArgument>(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let to = Ends::new(dest, tag);
+    let to = Envelope::new(dest, tag);
     let mut own = MaybeUninit::<Status>::uninit();
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
         let uncounted = Uncounted::begin(operation, comm, spread(to));
@@ -199,7 +199,7 @@ pub unsafe fn send_receive<C: CountArgument>(
         }
         let status = own_if_ignored(status, &mut own);
         let code = make(status);
-        pass(&uncounted, code, comm, to, End::Sent);
+        pass(&uncounted, code, comm, to, MessageEnd::Sent);
         pass_received(&uncounted, code, comm, status);
         return code;
     };
@@ -243,7 +243,7 @@ pub unsafe fn probe(
         let _uncounted = Uncounted::begin(operation, comm, NO_SPREAD);
         return make();
     };
-    let (code, ticks) = call.time_message(Ends::new(source, tag), make);
+    let (code, ticks) = call.time_message(Envelope::new(source, tag), make);
     call.count(0, 0, ticks);
     code
 }
@@ -293,9 +293,9 @@ pub unsafe fn start_send<C: CountArgument>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let to = Ends::new(dest, tag);
+    let to = Envelope::new(dest, tag);
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
-        return make_uncounted(operation, comm, to, End::Sent, make);
+        return make_uncounted(operation, comm, to, MessageEnd::Sent, make);
     };
     let (code, ticks) = call.time_message(to, make);
     let bytes = bytes_of(code, dest, block);
@@ -327,9 +327,9 @@ pub unsafe fn start_receive<C: CountArgument>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let from = Ends::new(source, tag);
+    let from = Envelope::new(source, tag);
     let Some(call) = CommCall::begin(operation, comm, spread(from)) else {
-        return make_uncounted(operation, comm, from, End::Received, make);
+        return make_uncounted(operation, comm, from, MessageEnd::Received, make);
     };
     let (code, ticks) = call.time_message(from, make);
     let room = bytes_of(code, source, block);
@@ -363,12 +363,12 @@ pub unsafe fn start_send_receive<C: CountArgument>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let (to, from) = (Ends::new(dest, send_tag), Ends::new(source, receive_tag));
+    let (to, from) = (Envelope::new(dest, send_tag), Envelope::new(source, receive_tag));
     let Some(call) = CommCall::begin(operation, comm, spread(to)) else {
         let uncounted = Uncounted::begin(operation, comm, spread(to));
         let code = make();
         if let Some(call) = uncounted.off().filter(|_| code == constant::SUCCESS) {
-            call.pass(to, End::Sent);
+            call.pass(to, MessageEnd::Sent);
             call.pass_received(from);
         }
         return code;
@@ -402,7 +402,7 @@ pub unsafe fn prepare_send<C: CountArgument>(
 ) -> c_int {
     let started = |recorder: &Recorder, known: &CommRef, template, bytes| RequestState {
         peer: dest,
-        counted_by: streams::find_number(recorder, &known.get(), End::Sent, Ends::new(dest, tag)),
+        counted_by: streams::find_number(recorder, &known.get(), MessageEnd::Sent, Envelope::new(dest, tag)),
         ..RequestState::persistent(RequestKind::Send, template, bytes, bytes)
     };
     // SAFETY: the arguments are those of the application's call, and `make` makes it.
@@ -422,10 +422,10 @@ pub unsafe fn prepare_receive<C: CountArgument>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let from = Ends::new(source, tag);
+    let from = Envelope::new(source, tag);
     let started = |recorder: &Recorder, known: &CommRef, template, room| RequestState {
         peer: source,
-        counted_by: streams::find_number(recorder, &known.get(), End::Received, from),
+        counted_by: streams::find_number(recorder, &known.get(), MessageEnd::Received, from),
         ..RequestState::persistent(RequestKind::Receive, template, room, 0)
     };
     // SAFETY: the arguments are those of the application's call, and `make` makes it.

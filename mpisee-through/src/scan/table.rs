@@ -3,7 +3,7 @@
 use super::BadField;
 use super::blocks::Written;
 use super::record::{Cursor, Record, shown};
-use mpisee_profile::rows::{ArrivalRow, CallRow, End, Memory, MessageRow, PeerRow, Row, StreamRow};
+use mpisee_profile::rows::{ArrivalRow, CallRow, Memory, MessageEnd, MessageRow, PeerRow, Row, StreamRow};
 
 /// A table and what its rows look like.
 pub trait Table {
@@ -183,7 +183,7 @@ pub struct Message<'a> {
     pub comm: &'a [u8],
     pub rank: u32,
     pub peer: u32,
-    pub end: End,
+    pub end: MessageEnd,
     pub tag: i32,
     pub message: u64,
     pub bytes: u64,
@@ -244,7 +244,7 @@ pub struct Stream<'a> {
     pub comm: &'a [u8],
     pub rank: u32,
     pub peer: u32,
-    pub end: End,
+    pub end: MessageEnd,
     pub tag: i32,
     pub messages: u64,
     /// The messages while recording was on; `None` in profiles of older versions.
@@ -271,10 +271,10 @@ impl Table for Stream<'static> {
     }
 }
 
-fn end(text: &[u8]) -> Result<End, BadField> {
+fn end(text: &[u8]) -> Result<MessageEnd, BadField> {
     match text {
-        b"sent" => Ok(End::Sent),
-        b"received" => Ok(End::Received),
+        b"sent" => Ok(MessageEnd::Sent),
+        b"received" => Ok(MessageEnd::Received),
         _ => Err(BadField { column: "end", why: format!("'{}' is not sent or received", shown(text)) }),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{ALL, finds, on, run, using};
 use crate::support::Builder;
-use mpisee_profile::rows::{ArrivalRow, CollectiveRow, End, MessageRow, Seconds, StreamRow};
+use mpisee_profile::rows::{ArrivalRow, CollectiveRow, MessageEnd, MessageRow, Seconds, StreamRow};
 
 /// Calls of an operation, all of them sampled, one each second, to which a rank comes late by so many seconds. Nobody leaves
 /// before all have come, 1 ms after.
@@ -104,9 +104,10 @@ fn who_is_waited_for_was_measured() {
 fn pass(mut builder: Builder, [from, to]: [u32; 2], messages: u64, late_s: [f64; 2]) -> Builder {
     let [sent_s, posted_s] = late_s;
     let left_s = sent_s.max(posted_s) + 0.001;
-    for (end, rank, peer, call) in [(End::Sent, from, to, "MPI_Send"), (End::Received, to, from, "MPI_Recv")]
+    for (end, rank, peer, call) in
+        [(MessageEnd::Sent, from, to, "MPI_Send"), (MessageEnd::Received, to, from, "MPI_Recv")]
     {
-        let own_s = if end == End::Sent { sent_s } else { posted_s };
+        let own_s = if end == MessageEnd::Sent { sent_s } else { posted_s };
         for message in 0..messages {
             let moment = |after_s: f64| Seconds(f64::from(from) / 10.0 + message as f64 + after_s);
             builder.messages.push(MessageRow {

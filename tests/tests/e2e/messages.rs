@@ -1,6 +1,6 @@
 //! When both ends of a message began and ended their parts.
 
-use mpisee_profile::rows::{End, MessageRow, StreamRow};
+use mpisee_profile::rows::{MessageEnd, MessageRow, StreamRow};
 use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi};
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ fn streams() -> Vec<(u32, u32, i32)> {
     to_one.chain(ring).chain(chain).collect()
 }
 
-fn stream(tables: &Tables, end: End, (from, to, tag): (u32, u32, i32)) -> &StreamRow {
-    let (rank, peer) = if end == End::Sent { (from, to) } else { (to, from) };
+fn stream(tables: &Tables, end: MessageEnd, (from, to, tag): (u32, u32, i32)) -> &StreamRow {
+    let (rank, peer) = if end == MessageEnd::Sent { (from, to) } else { (to, from) };
     let is_it = |row: &&StreamRow| (row.rank, row.peer, row.end, row.tag) == (rank, peer, end, tag);
     tables.streams.iter().find(is_it).unwrap_or_else(|| panic!("{end:?} {from} to {to}, tag {tag}"))
 }
@@ -73,17 +73,17 @@ fn both_ends_number_the_messages_of_a_stream_alike() {
 /// that starts it.
 fn completion(row: &MessageRow) -> (&'static str, u32) {
     match (row.tag, row.end) {
-        (1, End::Sent) | (PROBED, End::Sent) => ("MPI_Send", 1),
-        (2 | FREED, End::Sent) if row.call == "MPI_Isend" => ("MPI_Isend", 1),
-        (3, End::Sent) if row.completed == 1 => ("MPI_Waitall", 1),
-        (2 | 3, End::Sent) => ("MPI_Waitall", 2),
-        (2 | 3, End::Received) => ("MPI_Waitany", 1),
-        (PERSISTENT, End::Sent) => ("MPI_Waitall", 1),
-        (PERSISTENT, End::Received) => ("MPI_Waitall", 2),
-        (5, End::Sent) => ("MPI_Ssend", 1),
+        (1, MessageEnd::Sent) | (PROBED, MessageEnd::Sent) => ("MPI_Send", 1),
+        (2 | FREED, MessageEnd::Sent) if row.call == "MPI_Isend" => ("MPI_Isend", 1),
+        (3, MessageEnd::Sent) if row.completed == 1 => ("MPI_Waitall", 1),
+        (2 | 3, MessageEnd::Sent) => ("MPI_Waitall", 2),
+        (2 | 3, MessageEnd::Received) => ("MPI_Waitany", 1),
+        (PERSISTENT, MessageEnd::Sent) => ("MPI_Waitall", 1),
+        (PERSISTENT, MessageEnd::Received) => ("MPI_Waitall", 2),
+        (5, MessageEnd::Sent) => ("MPI_Ssend", 1),
         (RING, _) => ("MPI_Sendrecv", 2),
-        (PROBED, End::Received) => ("MPI_Mprobe", 1),
-        (FREED, End::Sent) => ("", 0),
+        (PROBED, MessageEnd::Received) => ("MPI_Mprobe", 1),
+        (FREED, MessageEnd::Sent) => ("", 0),
         (CHAIN, _) => ("MPI_Sendrecv", if row.rank == 1 { 2 } else { 1 }),
         _ => ("MPI_Recv", 1),
     }
@@ -91,7 +91,7 @@ fn completion(row: &MessageRow) -> (&'static str, u32) {
 
 fn check_stream(tables: &Tables, known: (u32, u32, i32)) {
     let tag = known.2;
-    let [sent, received] = [End::Sent, End::Received].map(|end| {
+    let [sent, received] = [MessageEnd::Sent, MessageEnd::Received].map(|end| {
         let stream = stream(tables, end, known);
         assert_eq!((stream.messages, stream.ordered), (MESSAGES, 1), "{stream:?}");
         let messages = messages(tables, stream);
@@ -123,13 +123,13 @@ fn receives_in_an_unknown_order_have_no_samples() {
         let finished = run(mpi, &[]);
         for (from, to) in [(0, 1), (2, 1)] {
             let tables = finished.tables();
-            let sent = stream(tables, End::Sent, (from, to, UNORDERED));
+            let sent = stream(tables, MessageEnd::Sent, (from, to, UNORDERED));
             assert_eq!((sent.messages, sent.ordered, sent.comm.as_str()), (MESSAGES, 1, "W_d1"));
             assert!(
                 !tables
                     .streams
                     .iter()
-                    .any(|row| row.end == End::Received && row.tag == UNORDERED && row.sampled > 0)
+                    .any(|row| row.end == MessageEnd::Received && row.tag == UNORDERED && row.sampled > 0)
             );
         }
     });
@@ -141,7 +141,7 @@ fn both_ends_keep_the_same_messages_in_a_limited_room() {
         let finished = run(mpi, &[("MPISEE_MESSAGES", "16")]);
         let tables = finished.tables();
         for known in streams().into_iter().filter(|&(.., tag)| tag > PERSISTENT && tag != UNORDERED) {
-            let [sent, received] = [End::Sent, End::Received]
+            let [sent, received] = [MessageEnd::Sent, MessageEnd::Received]
                 .map(|end| messages(tables, stream(tables, end, known)).into_keys().collect::<Vec<u64>>());
             assert!(sent == received && (4..=16).contains(&sent.len()), "{known:?}: {sent:?} {received:?}");
         }

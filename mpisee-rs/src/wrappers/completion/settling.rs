@@ -17,7 +17,7 @@ use crate::state::request::{Owner, RequestKind, RequestRef, RequestState};
 use crate::state::scratch::{CommSet, Scratch};
 use crate::state::world;
 use crate::storage::sync::own_value;
-use mpisee_profile::rows::End;
+use mpisee_profile::rows::MessageEnd;
 use mpisee_profile::segment::{NotSeen, active_call};
 use mpisee_profile::{CommId, CommRank, Operation, Ticks};
 use std::ffi::c_int;
@@ -314,7 +314,7 @@ pub fn class_of(error: c_int) -> c_int {
 
 /// Subtracts the message of a cancelled send; for other kinds nothing was counted. The numbers of later messages are unknown.
 fn settle_cancelled(recorder: &Recorder, started: &RequestState) {
-    let end = if started.kind == RequestKind::Send { End::Sent } else { End::Received };
+    let end = if started.kind == RequestKind::Send { MessageEnd::Sent } else { MessageEnd::Received };
     streams::unorder(started.counted.communicator(), end, CommRank::from_mpi(started.peer));
     if started.kind == RequestKind::Send {
         let (communicator, nothing) = (started.counted.communicator(), 0u64.wrapping_sub(started.message));

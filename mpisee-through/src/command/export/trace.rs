@@ -8,7 +8,7 @@ use crate::view::ProfileView;
 use crate::waits::{self, Clocks};
 use anyhow::Result;
 use mpisee_profile::Operation;
-use mpisee_profile::rows::{ArrivalRow, End, MessageRow, Seconds};
+use mpisee_profile::rows::{ArrivalRow, MessageEnd, MessageRow, Seconds};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -123,7 +123,7 @@ impl Trace {
         if !self.has_clock(row.rank) {
             return;
         }
-        let is_sent = row.end == End::Sent;
+        let is_sent = row.end == MessageEnd::Sent;
         let (from, to) = if is_sent { (row.rank, row.peer) } else { (row.peer, row.rank) };
         let mut received = (row.started_s.to_ns(), 0);
         let is_blocking = row.arrival_s.is_some_and(|arrival_s| arrival_s.to_ns() == row.started_s.to_ns());

@@ -5,7 +5,7 @@ use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::units::{human_bytes, time};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
-use mpisee_profile::rows::{CopyMode, CopyRow, End, Memory, StagedRow};
+use mpisee_profile::rows::{CopyMode, CopyRow, Memory, MessageEnd, StagedRow};
 use mpisee_profile::{Profile, ProfileError};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -118,10 +118,10 @@ fn mode(mode: CopyMode) -> &'static str {
     }
 }
 
-fn direction(direction: End) -> &'static str {
+fn direction(direction: MessageEnd) -> &'static str {
     match direction {
-        End::Sent => "sent",
-        End::Received => "received",
+        MessageEnd::Sent => "sent",
+        MessageEnd::Received => "received",
     }
 }
 

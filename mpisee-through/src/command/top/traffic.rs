@@ -1,6 +1,6 @@
 //! The messages between a rank and its peers, as far as they show that one is on its way.
 
-use mpisee_profile::rows::End;
+use mpisee_profile::rows::MessageEnd;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::instances::INSTANCES;
 use mpisee_profile::segment::key::Meaning;
@@ -45,7 +45,7 @@ impl Traffic {
                     let world_rank = snapshot.world_rank_of(stream.communicator, stream.peer);
                     if let (Some(name), Some(rank)) = (names.get(stream.communicator.index()), world_rank) {
                         let is_ordered = values[COMMUNICATOR] & IS_UNORDERED == 0;
-                        let key = ((Arc::clone(name), rank), stream.end == End::Sent, stream.tag);
+                        let key = ((Arc::clone(name), rank), stream.end == MessageEnd::Sent, stream.tag);
                         traffic.streams.insert(key, is_ordered.then_some(values[INSTANCES]));
                     }
                 }

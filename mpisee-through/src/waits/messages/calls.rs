@@ -4,7 +4,7 @@
 //! are of one call; where it completed more messages than have rows, the wait is known from below.
 
 use super::class::Class;
-use super::join::{MessageEnd, Stream};
+use super::join::{MessagePart, Stream};
 use crate::waits::hosts::Clocks;
 
 /// A message at one end, with the wait in the call that completed it there; seconds.
@@ -39,12 +39,12 @@ pub struct CompletedMessage {
 }
 
 /// Computes the waits. Parts whose ends have clocks that cannot be compared are taken out of `parts` before.
-pub fn completions(parts: &mut [MessageEnd], streams: &[Stream], clocks: &Clocks) -> Vec<CompletedMessage> {
+pub fn completions(parts: &mut [MessagePart], streams: &[Stream], clocks: &Clocks) -> Vec<CompletedMessage> {
     parts.sort_unstable_by_key(|part| {
         (part.rank, part.arrival_ns, part.departure_ns, part.stream, part.number, part.is_received)
     });
-    let is_same_call = |one: &MessageEnd, other: &MessageEnd| {
-        let of = |part: &MessageEnd| (part.rank, part.arrival_ns, part.departure_ns);
+    let is_same_call = |one: &MessagePart, other: &MessagePart| {
+        let of = |part: &MessagePart| (part.rank, part.arrival_ns, part.departure_ns);
         of(one) == of(other)
     };
     let mut all = Vec::with_capacity(parts.len());
@@ -61,7 +61,7 @@ const ALIKE: f64 = 0.9;
 
 fn add_call(
     class: Class,
-    call: &[MessageEnd],
+    call: &[MessagePart],
     streams: &[Stream],
     clocks: &Clocks,
     all: &mut Vec<CompletedMessage>,
@@ -78,7 +78,7 @@ fn add_call(
         .zip(waits())
         .any(|(part, own_s)| part.is_received && part.peer == cause && own_s >= ALIKE * wait_s);
     let completed = call.iter().map(|part| part.completed as usize).max().unwrap_or(0).max(call.len());
-    let comm_of = |part: &MessageEnd| streams[part.stream as usize].key.comm;
+    let comm_of = |part: &MessagePart| streams[part.stream as usize].key.comm;
     let mut comms: Vec<u32> = call.iter().map(comm_of).collect();
     comms.sort_unstable();
     let comms_count = comms.chunk_by(|one, other| one == other).count();
@@ -109,7 +109,7 @@ fn add_call(
 
 /// How long the end was in the completing call before the other one was there, in seconds. A receiver that had the message
 /// before, or a sender that left before, has not waited. A receiver has not left before, however clocks differ.
-fn wait_s(part: &MessageEnd, clocks: &Clocks) -> f64 {
+fn wait_s(part: &MessagePart, clocks: &Clocks) -> f64 {
     let (Some(own), Some(other)) = (clocks.host(part.rank), clocks.host(part.peer)) else { return 0.0 };
     let late_s = clocks.common_s(other, part.peer_started_ns) - clocks.common_s(own, part.arrival_ns);
     let uncertainty_s =
@@ -120,7 +120,7 @@ fn wait_s(part: &MessageEnd, clocks: &Clocks) -> f64 {
 }
 
 /// How long the other end of a message that had started was not in its completing call, after `wait_s` of this call.
-fn away_s(part: &MessageEnd, wait_s: f64, clocks: &Clocks) -> f64 {
+fn away_s(part: &MessagePart, wait_s: f64, clocks: &Clocks) -> f64 {
     let (Some(own), Some(other)) = (clocks.host(part.rank), clocks.host(part.peer)) else { return 0.0 };
     let since_arrival_s =
         |moment_ns| clocks.common_s(other, moment_ns) - clocks.common_s(own, part.arrival_ns);
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     /// Rank 0 is in a call from 100 to 200 ns; messages 0 to N are of one stream each, on these communicators.
-    fn calls(parts: &[MessageEnd], comms: &[u32]) -> Vec<CompletedMessage> {
+    fn calls(parts: &[MessagePart], comms: &[u32]) -> Vec<CompletedMessage> {
         let stream = |&comm: &u32| Stream {
             key: StreamKey { comm, from: 1, to: 0, tag: 0 },
             messages: 1,
@@ -148,8 +148,8 @@ mod tests {
         completions(&mut parts.to_vec(), &streams, &clocks)
     }
 
-    fn part(stream: u32, peer: u32, is_received: bool, peer_started_ns: u64) -> MessageEnd {
-        MessageEnd {
+    fn part(stream: u32, peer: u32, is_received: bool, peer_started_ns: u64) -> MessagePart {
+        MessagePart {
             stream,
             number: 0,
             is_received,
@@ -182,7 +182,8 @@ mod tests {
     fn time_while_the_other_end_is_away_is_told_from_its_being_late() {
         // It has started at 120, and comes back to MPI at 170 or, the last time, after the call has ended.
         for (peer_arrival_ns, away_ns) in [(170, 50.0), (120, 0.0), (900, 80.0)] {
-            let found = calls(&[MessageEnd { peer_arrival_ns, completed: 1, ..part(0, 1, true, 120) }], &[0]);
+            let found =
+                calls(&[MessagePart { peer_arrival_ns, completed: 1, ..part(0, 1, true, 120) }], &[0]);
             assert_eq!(((found[0].wait_s * 1e9).round(), (found[0].away_s * 1e9).round()), (20.0, away_ns));
         }
     }
@@ -223,7 +224,7 @@ mod tests {
             ("MPI_Testall", None),
         ] {
             assert_eq!(Class::of(call), class);
-            let found = calls(&[MessageEnd { class, completed: 1, ..part(0, 1, true, 150) }], &[0]);
+            let found = calls(&[MessagePart { class, completed: 1, ..part(0, 1, true, 150) }], &[0]);
             assert_eq!(found.first().map(|one| one.class), class, "{call}");
         }
     }

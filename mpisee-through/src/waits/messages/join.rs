@@ -4,7 +4,7 @@ use super::class::Class;
 use crate::group::Names;
 use crate::scan::{self, BadField, Fold};
 use hashbrown::{HashMap, HashSet};
-use mpisee_profile::rows::{End, MessageRow, Row, StreamRow};
+use mpisee_profile::rows::{MessageEnd, MessageRow, Row, StreamRow};
 use mpisee_profile::segment::instances::hash;
 use mpisee_profile::{Profile, ProfileError};
 
@@ -64,10 +64,10 @@ struct Sightings {
 }
 
 /// The stream of a row with this rank and peer.
-fn key(comm: u32, rank: u32, peer: u32, end: End, tag: i32) -> StreamKey {
+fn key(comm: u32, rank: u32, peer: u32, end: MessageEnd, tag: i32) -> StreamKey {
     match end {
-        End::Sent => StreamKey { comm, from: rank, to: peer, tag },
-        End::Received => StreamKey { comm, from: peer, to: rank, tag },
+        MessageEnd::Sent => StreamKey { comm, from: rank, to: peer, tag },
+        MessageEnd::Received => StreamKey { comm, from: peer, to: rank, tag },
     }
 }
 
@@ -81,7 +81,7 @@ impl Fold<scan::Message<'static>> for Sightings {
         self.rows.push(MessageSample {
             key: key(comm, row.rank, row.peer, row.end, row.tag),
             number: row.message,
-            is_received: row.end == End::Received,
+            is_received: row.end == MessageEnd::Received,
             bytes: row.bytes,
             started_ns: row.started_ns,
             completion_ns,
@@ -107,7 +107,7 @@ impl Fold<scan::Stream<'static>> for Streams {
         self.is_recorded_unknown |= row.recorded.is_none();
         let scan::Stream { messages, is_ordered, .. } = *row;
         let count = EndCount { messages, recorded: row.recorded.unwrap_or(messages), is_ordered };
-        self.rows.push((key, row.end == End::Received, count));
+        self.rows.push((key, row.end == MessageEnd::Received, count));
         Ok(())
     }
 }
@@ -163,7 +163,7 @@ pub struct Stream {
 
 /// An end of a message that both ends have, and that some call completed there.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MessageEnd {
+pub struct MessagePart {
     /// The index of its stream.
     pub stream: u32,
     pub number: u64,
@@ -189,7 +189,7 @@ pub struct MessageEnd {
 #[derive(Debug, Default)]
 pub struct Joined {
     pub streams: Vec<Stream>,
-    pub parts: Vec<MessageEnd>,
+    pub parts: Vec<MessagePart>,
     /// The ends with messages in streams that are left out: communicator, rank, and whether it received them.
     pub uncovered: HashSet<(u32, u32, bool)>,
     /// Recorded messages in streams that are left out, and in all streams, as the end with more of them has them.
@@ -250,7 +250,7 @@ impl Joined {
             for (own, other) in [(sent, received), (received, sent)] {
                 let Some([arrival_ns, departure_ns]) = own.completion_ns else { continue };
                 let (rank, peer) = if own.is_received { (key.to, key.from) } else { (key.from, key.to) };
-                self.parts.push(MessageEnd {
+                self.parts.push(MessagePart {
                     stream,
                     number: own.number,
                     is_received: own.is_received,

@@ -19,7 +19,7 @@ use calls::CompletedMessage;
 pub use class::Class;
 use comm::CommMessages;
 use hashbrown::{HashMap, HashSet};
-use join::{Joined, MessageEnd};
+use join::{Joined, MessagePart};
 use mpisee_profile::Operation;
 pub use pattern::LateEnd;
 
@@ -102,7 +102,7 @@ pub fn begin_with(joined: &Joined, clocks: &mut Clocks) {
 
 /// The messages between hosts, for a comparison of their clocks. A call that only tests has no known end.
 pub fn passed<'j>(joined: &'j Joined, clocks: &Clocks) -> Vec<Passed> {
-    let passed = |part: &'j MessageEnd| {
+    let passed = |part: &'j MessagePart| {
         let hosts = [clocks.host(part.peer)?, clocks.host(part.rank)?];
         let is_bound = part.is_received && hosts[0] != hosts[1] && part.departure_ns > part.arrival_ns;
         is_bound.then_some(Passed { hosts, sent_ns: part.peer_started_ns, received_ns: part.departure_ns })

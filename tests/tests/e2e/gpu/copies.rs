@@ -2,7 +2,7 @@
 
 use super::{LIMIT, installation, left};
 use mpisee_profile::Profile;
-use mpisee_profile::rows::{CopyMode, CopyRow, End, Memory, Row, StagedRow};
+use mpisee_profile::rows::{CopyMode, CopyRow, Memory, MessageEnd, Row, StagedRow};
 use mpisee_tests::{Mpi, dist, on_each_mpi, root, within};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -57,7 +57,7 @@ fn calls(rows: &[CopyRow], rank: u32) -> Vec<Calls<'_>> {
     seen
 }
 
-fn staged(rows: &[StagedRow], rank: u32) -> Vec<(&str, End, Memory, CopyMode, u64, u64)> {
+fn staged(rows: &[StagedRow], rank: u32) -> Vec<(&str, MessageEnd, Memory, CopyMode, u64, u64)> {
     let of_rank = rows.iter().filter(|row| row.rank == rank);
     let mut seen: Vec<_> = of_rank
         .map(|it| (it.comm.as_str(), it.direction, it.memory, it.mode, it.matches, it.bytes))
@@ -90,13 +90,13 @@ fn check(directory: &Path, said: &str, at_end: Option<(u64, u64)>) {
     let staged_rows: Vec<StagedRow> = rows(directory);
     let pinned = |direction| ("W_d1", direction, Memory::Pinned, Stream, 2, 1500);
     let host = |comm, direction, matches, bytes| (comm, direction, Memory::Host, Blocking, matches, bytes);
-    for (rank, direction) in [(0, End::Sent), (1, End::Received)] {
+    for (rank, direction) in [(0, MessageEnd::Sent), (1, MessageEnd::Received)] {
         let mut expected = vec![
-            host("W", End::Sent, 2, 4700),
-            host("W", End::Received, 1, 4000),
+            host("W", MessageEnd::Sent, 2, 4700),
+            host("W", MessageEnd::Received, 1, 4000),
             host("W_d1", direction, 1, 3001),
-            pinned(End::Sent),
-            pinned(End::Received),
+            pinned(MessageEnd::Sent),
+            pinned(MessageEnd::Received),
         ];
         expected.sort_unstable_by_key(|it| (it.0, it.1 as u8, it.4));
         assert_eq!(staged(&staged_rows, rank), expected, "rank {rank}\n{said}");
