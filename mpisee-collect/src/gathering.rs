@@ -9,9 +9,11 @@
 use crate::segments::{Segment, WorldSegments, missing, own_user};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::comm_name::Digest;
-use mpisee_profile::segment::owner_of;
+use mpisee_profile::segment::key::{CallKey, Meaning};
+use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::snapshot::Communicator;
-use mpisee_profile::{Operation, RankSet, WorldRank};
+use mpisee_profile::segment::{Snapshot, owner_of};
+use mpisee_profile::{CommId, Operation, RankSet, WorldRank};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -57,7 +59,7 @@ impl Gathering {
     /// Of the job of these ranks, which want their profile there; `None` if no communicator has ranks in all processes of the job.
     pub fn of(ranks: &WorldSegments, wanted: &Path) -> Option<Gathering> {
         let snapshot = ranks.segments().find_map(|segment| segment.read().ok())?;
-        let job = job(&snapshot.communicators, ranks.size())?;
+        let job = job(&snapshot.communicators, |id| own_ranks(&snapshot, id), ranks.size())?;
         let mut name = wanted.file_stem()?.to_owned();
         name.push(format!(".parts-{}", Digest::new(job)));
         Some(Gathering { folder: wanted.with_file_name(name), job })
@@ -97,13 +99,13 @@ impl Gathering {
         if !absent.is_empty() {
             return Ok(Added::Waits { absent, is_first });
         }
-        self.take(user)
+        self.take(user, first.header.start_realtime_ns).inspect_err(|_| drop(std::fs::remove_dir_all(&part)))
     }
 
-    /// Takes the folder, unless another node has.
-    fn take(&self, user: u32) -> Result<Added> {
+    /// Takes the folder, unless another node has. `number` keeps the name apart from what a killed writer left.
+    fn take(&self, user: u32, number: u64) -> Result<Added> {
         let mut taken = self.folder.clone().into_os_string();
-        taken.push(".taken");
+        taken.push(format!(".taken-{number:x}"));
         let taken = PathBuf::from(taken);
         match std::fs::rename(&self.folder, &taken) {
             Ok(()) => {
@@ -150,17 +152,34 @@ pub fn is_of_this_node(folder: &Path) -> bool {
     LOCAL.contains(&(about.f_type as u64 & 0xffff_ffff))
 }
 
-/// The number of a job of that many processes: of its communicators that have ranks in all of them the first of the largest, as these are
-/// the same in every process.
-fn job(communicators: &[Communicator], size: u32) -> Option<u64> {
+/// The number of a job of that many processes: of its communicators that have ranks in all of them, as many in each, the first of the
+/// largest, as these are the same in every process. `own_ranks` are those that this process has in a communicator, one for each of its
+/// devices.
+fn job(communicators: &[Communicator], own_ranks: impl Fn(CommId) -> u64, size: u32) -> Option<u64> {
     let of_all = communicators.iter().map(|communicator| &communicator.created).filter(|created| {
         let is_of_one_process = created.operation == Operation::NcclCommInitAll as u32;
-        // A process may have a rank for each of its devices.
-        let has_all = created.group.len() >= u64::from(size) && created.group.len() % u64::from(size) == 0;
-        created.is_of_nccl() && created.parent.is_none() && !is_of_one_process && has_all
+        let has_all = || created.group.len() == u64::from(size) * own_ranks(created.id);
+        created.is_of_nccl() && created.parent.is_none() && !is_of_one_process && has_all()
     });
     of_all.map(|created| (Reverse(created.group.len()), created.code)).min().map(|(_, code)| code)
 }
+
+/// The ranks that a process has in a communicator of NCCL: it has made it for each of them.
+fn own_ranks(snapshot: &Snapshot, communicator: CommId) -> u64 {
+    let makes = |key: &CallKey| {
+        let operation = snapshot.operation_at(key.operation).map(|(operation, _)| operation);
+        key.communicator == communicator && operation.is_some_and(|operation| MAKING.contains(&operation))
+    };
+    let calls = snapshot.counters.iter().filter_map(|(key, values)| match key.meaning() {
+        Some(Meaning::Call(key)) if makes(&key) => Some(values[call::CALLS]),
+        _ => None,
+    });
+    calls.sum()
+}
+
+/// Operations that make a communicator from unique ids, for one rank each.
+const MAKING: [Operation; 3] =
+    [Operation::NcclCommInitRank, Operation::NcclCommInitRankConfig, Operation::NcclCommInitRankScalable];
 
 fn absent(segments: &[Segment], ended: &RankSet, size: u32) -> RankSet {
     let there = segments.iter().map(|segment| segment.header.world_rank);
@@ -219,8 +238,8 @@ fn parts(folder: &Path, user: u32) -> (Vec<Segment>, RankSet) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mpisee_profile::CommRank;
     use mpisee_profile::segment::log::{Created, Run, Runs};
-    use mpisee_profile::{CommId, CommRank};
 
     fn communicator(operation: Operation, code: u64, ranks: u32) -> Communicator {
         let group = Runs::of([Run { first: 0, count: ranks, stride: 0 }]);
@@ -239,9 +258,10 @@ mod tests {
     fn a_job_is_known_by_a_communicator_with_ranks_in_all_processes() {
         let init = |code, ranks| communicator(Operation::NcclCommInitRank, code, ranks);
         let own = communicator(Operation::NcclCommInitAll, 1, 4);
-        assert_eq!(job(&[init(9, 2), init(7, 4), init(8, 4), own.clone()], 4), Some(7));
-        // Two devices in each process.
-        assert_eq!(job(&[init(7, 4), init(8, 8)], 4), Some(8));
-        assert_eq!(job(&[init(9, 2), init(5, 6), own], 4), None);
+        assert_eq!(job(&[init(9, 2), init(7, 4), init(8, 4), own.clone()], |_| 1, 4), Some(7));
+        // Two devices in each process, whose pairs have as many ranks as there are processes.
+        assert_eq!(job(&[init(7, 4), init(8, 8)], |_| 2, 4), Some(8));
+        assert_eq!(job(&[init(7, 4), init(5, 6)], |_| 2, 4), None);
+        assert_eq!(job(&[init(9, 2), own], |_| 1, 4), None);
     }
 }

@@ -327,6 +327,8 @@ struct Writing<'l> {
     summary: RankSummary,
     absent: RankSet,
     lost: Vec<Ranks>,
+    /// The ranks whose rows are not in the profile.
+    lacking: RankSet,
     candidates: Candidates,
     /// The directory in use.
     directory: PathBuf,
@@ -345,6 +347,7 @@ impl<'l> Writing<'l> {
             summary,
             absent,
             lost,
+            lacking: RankSet::default(),
             candidates,
             directory: PathBuf::new(),
             failures,
@@ -436,6 +439,7 @@ impl<'l> Writing<'l> {
         });
         let nodes = nodes(self.channel, &self.summary);
         let missing = run_json::missing(&self.absent, &lost);
+        self.lacking = lost;
         let run = run_json::run_info(world, &self.summary, own, &nodes, missing);
         match files.and_then(|files| caught(|| files.finish(&run))) {
             Ok(directory) => self.written = Some(directory),
@@ -446,7 +450,17 @@ impl<'l> Writing<'l> {
 
     /// Prints where the profile is, or how to recover it.
     fn say_where(&self, world: &World, command: RootCommand) {
-        let ranks = in_numbers(u64::from(world.size) - self.absent.len());
+        let here = u64::from(world.size) - self.absent.len() - self.lacking.len();
+        let segments = world.options.segments.display();
+        let ranks = match self.lacking.is_empty() {
+            true => in_numbers(here),
+            false => format!(
+                "{} of {} (the rows of {} did not arrive; what they counted may be left in {segments}, see mpisee-through recover)",
+                in_numbers(here),
+                world.size,
+                self.lacking.named()
+            ),
+        };
         let why = self.failures.first().map_or(String::new(), ToString::to_string);
         match (&self.written, command) {
             (Some(directory), RootCommand::Written) if !self.failures.is_empty() => {
@@ -458,7 +472,7 @@ impl<'l> Writing<'l> {
                      mpisee-through {directory}"
                 ));
             }
-            (Some(directory), RootCommand::Written) if !world.options.quiet => {
+            (Some(directory), RootCommand::Written) if !world.options.quiet || !self.lacking.is_empty() => {
                 let since = since_taken(&self.directory, directory);
                 let directory = directory.display();
                 say(format_args!(
@@ -466,7 +480,6 @@ impl<'l> Writing<'l> {
                 ));
             }
             (_, RootCommand::Keep) => {
-                let segments = world.options.segments.display();
                 let without = self.summary.without_segment;
                 let but = if without > 0 {
                     format!(", but for {without} that had no segment")

@@ -179,11 +179,16 @@ fn launched_by(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> 
     reported.into_iter().find(|(rank, size)| rank < size && *size <= MOST_LAUNCHED)
 }
 
-/// Ranks on this node, as the launcher reports to programs without MPI.
-pub fn launched_local_size() -> Option<u32> {
-    let names = [LOCAL_WORLD_SIZE].into_iter().chain(LOCAL_SIZES);
-    names.filter_map(|name| std::env::var(name).ok()).find_map(|value| value.parse().ok())
+/// Returns whether a job of that many processes without MPI has some on other nodes, as its launcher reports; `None` if it does not.
+pub fn is_on_several_nodes(size: u32) -> Option<bool> {
+    let number = |name: &str| std::env::var(name).ok()?.trim().parse::<u32>().ok();
+    let local_size = [LOCAL_WORLD_SIZE].into_iter().chain(LOCAL_SIZES).find_map(number);
+    let nodes = || number(SLURM_NODES).filter(|_| number("SLURM_PROCID").is_some());
+    local_size.map(|here| here < size).or_else(|| Some(nodes()? > 1))
 }
+
+/// The variable in which Slurm reports the number of nodes of a step.
+const SLURM_NODES: &str = "SLURM_STEP_NUM_NODES";
 
 /// Variables in which Slurm reports the tasks on each node of a step, `2(x3),1`, and the number of the own node in that list.
 const SLURM_TASKS: [&str; 2] = ["SLURM_STEP_TASKS_PER_NODE", "SLURM_NODEID"];

@@ -4,7 +4,7 @@ use super::written::{ended_before, has_memory_to_write, write_to};
 use crate::state::world::World;
 use crate::storage::message::say;
 use mpisee_collect::gathering::{Added, Gathering, WholeJob, is_of_this_node};
-use mpisee_collect::process::launched_local_size;
+use mpisee_collect::process::is_on_several_nodes;
 use mpisee_collect::segments::WorldSegments;
 use mpisee_profile::RankSet;
 use std::path::Path;
@@ -13,15 +13,16 @@ use std::path::Path;
 /// profile of their own.
 pub fn gather(world: &World, ranks: &WorldSegments, ended: &RankSet, wanted: &Path) -> bool {
     let beside = wanted.parent().unwrap_or(Path::new("/"));
-    let is_on_several_nodes = launched_local_size().is_some_and(|local_size| local_size < world.size);
-    if is_on_several_nodes && is_of_this_node(beside) {
-        return false;
+    match is_on_several_nodes(world.size) {
+        Some(false) => return false,
+        Some(true) if is_of_this_node(beside) => return false,
+        _ => {}
     }
     let Some(gathering) = Gathering::of(ranks, wanted) else { return false };
     match gathering.add(ranks, ended) {
         Ok(Added::Whole(job)) => write(world, job, wanted),
         Ok(Added::Waits { absent, is_first }) => {
-            if is_first && !world.options.quiet {
+            if is_first {
                 say_waits(ranks, &absent, gathering.folder());
             }
         }

@@ -47,7 +47,8 @@ pub unsafe extern "C-unwind" fn mpisee_nccl_call(
     let call = unsafe { &*call };
     BETWEEN.get_or_init(|| objects::object_at(make as usize).map_or(0..0, |object| object.range));
     let make = || make(data);
-    if call.meaning.creates() && !process::is_tracking() {
+    if call.meaning.creates() {
+        // A thread waits while another one begins the profile, so that what both make is counted.
         lifecycle::start_without_mpi(place_in(&call.meaning));
     }
     if !process::is_tracking() {
