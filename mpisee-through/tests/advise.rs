@@ -324,7 +324,7 @@ fn settings_are_those_of_the_mpi_that_ran() {
         ran.exits(0).stdout.replace("\n              ", " ")
     };
     for (library, flavour) in [("MPICH Version: 4.0.2", "mpich-4.0"), ("Open MPI v5.0.3", "openmpi-5.0")] {
-        assert!(said(library, flavour).contains("mpisee-bench tune PROFILE -- mpirun -n 8"));
+        assert!(said(library, flavour).contains("mpisee-bench tune app.mpisee -- mpirun -n 8"));
     }
     assert!(said("Intel(R) MPI Library 2021.19", "mpich-5.0").contains("I_MPI_ADJUST_ALLTOALLV=1"));
 }

@@ -295,7 +295,7 @@ fn advice_names_siblings_that_share_the_network() {
         "{what}"
     );
     let [network] = of_rule("network")[..] else { panic!("{findings:?}") };
-    assert!(network["try"].as_str().unwrap().contains("mpisee-bench tune PROFILE -- mpirun -n 4"));
+    assert!(network["try"].as_str().unwrap().contains("mpisee-bench tune app.mpisee -- mpirun -n 4"));
     // On other communicators nothing is shared.
     let chosen = profile.run(&["advise", "app.mpisee", "--comm", "W", "--format", "json"]);
     assert!(!chosen.exits(0).stdout.contains("shared-network"));
