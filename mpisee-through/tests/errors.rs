@@ -215,11 +215,13 @@ fn filters_that_match_nothing_are_errors_with_what_there_is() {
         let runs: &[&str] = if command == "diff" { &["app.mpisee", "app.mpisee"] } else { &["app.mpisee"] };
         profile.run(&[&[command], runs, &[filter, value]].concat())
     };
-    let calls = "no operation matches --call nothing; the profile has MPI_Alltoallv, MPI_Allreduce, ";
+    let calls = "no operation matches --call Nothing; the profile has MPI_Alltoallv, MPI_Allreduce, ";
     for command in ["summary", "ops", "sizes", "ranks", "diff"] {
         filtered(command, "--ranks", "99").fails_with(&["no rank matches --ranks 99; the profile has 0-7"]);
         filtered(command, "--call", "Nothing").fails_with(&[calls]);
-        filtered(command, "--call", "Allredcue").fails_with(&["did you mean MPI_Allreduce?"]);
+        filtered(command, "--call", "Allredcue")
+            .fails_with(&["--call Allredcue; did you mean MPI_Allreduce?"]);
+        filtered(command, "--size", "1T-").fails_with(&["no operation matches --size 1T-; "]);
         filtered(command, "--region", "solver")
             .fails_with(&["--region solver; no call of the profile is in a region"]);
         filtered(command, "--memory", "device").fails_with(&["no operation matches --memory device; "]);
@@ -231,7 +233,7 @@ fn filters_that_match_nothing_are_errors_with_what_there_is() {
         ]);
     }
     profile.run(&["ops", "app.mpisee", "--call", "Send", "--comm", "W_a1"]).fails_with(&[
-        "no operation matches --comm W_a1 --call send at once; the profile has MPI_Alltoallv, ",
+        "no operation matches --comm W_a1 --call Send at once; the profile has MPI_Alltoallv, ",
     ]);
     profile.run(&["summary", "app.mpisee", "--time-min", "1000"]).fails_with(&["--time-min"]);
     for command in ["regions", "locality", "matrix", "advise"] {
