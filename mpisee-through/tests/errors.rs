@@ -300,6 +300,30 @@ fn the_ending_of_the_file_is_its_format() {
 }
 
 #[test]
+fn a_file_whose_suffix_no_command_writes_is_refused() {
+    let profile = splatt().write();
+    for (name, how) in [
+        ("o.xlsx", "which ops does not write: it writes a table, csv or json, and --format decides which\n"),
+        ("o.parquet", "decides which; mpisee-through export --parquet writes Parquet\n"),
+        ("o.HTML", "decides which; mpisee-through report writes HTML\n"),
+        ("o.tsv", "and --format decides which"),
+        ("o.svg", "--image o.svg draws one"),
+    ] {
+        profile.run(&["ops", "app.mpisee", "-o", name]).fails_with(&[name, how]);
+        assert!(!profile.beside().join(name).exists(), "{name}");
+    }
+    let words = ["'r.pdf' ends in .pdf, which report does not write: it writes HTML"];
+    profile.run(&["report", "app.mpisee", "-o", "r.pdf"]).fails_with(&words);
+    // Where the format is named, and where no format is expected, the name is the user's.
+    for arguments in
+        [&["-o", "o.tsv", "--format", "csv"][..], &["-o", "o.out"], &["-o", "o.1"], &["-o", "o.CSV"]]
+    {
+        profile.run(&[&["ops", "app.mpisee"], arguments].concat()).prints("");
+    }
+    assert!(std::fs::read_to_string(profile.beside().join("o.CSV")).unwrap().starts_with("call,kind,"));
+}
+
+#[test]
 fn a_command_may_come_after_the_profile_and_in_capitals() {
     let profile = splatt().write();
     let expected = profile.run(&["ops", "app.mpisee", "--sort", "name"]).exits(0).stdout.clone();
