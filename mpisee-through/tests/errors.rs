@@ -324,6 +324,26 @@ fn a_file_whose_suffix_no_command_writes_is_refused() {
 }
 
 #[test]
+fn a_folder_of_profiles_names_them() {
+    let profile = splatt().write();
+    let folder = profile.beside().join("app.runs");
+    std::fs::create_dir(&folder).unwrap();
+    profile.run(&["advise", "app.runs"]).fails_with(&["'app.runs' is not a profile directory"]);
+    let mut names = Vec::new();
+    for number in 1..=4 {
+        let name = format!("app-{number}.mpisee");
+        std::fs::create_dir(folder.join(&name)).unwrap();
+        std::fs::copy(profile.beside().join("app.mpisee/run.json"), folder.join(&name).join("run.json"))
+            .unwrap();
+        names.push(format!("'app.runs/{name}'"));
+    }
+    let named = format!("a folder of 4: name one of them, as {}, {} or {}", names[0], names[1], names[2]);
+    let words = [&named, "; mpisee-through runs app.runs takes all"];
+    profile.run(&["advise", "app.runs"]).fails_with(&words);
+    profile.run(&["app.runs"]).fails_with(&words);
+}
+
+#[test]
 fn a_command_may_come_after_the_profile_and_in_capitals() {
     let profile = splatt().write();
     let expected = profile.run(&["ops", "app.mpisee", "--sort", "name"]).exits(0).stdout.clone();
