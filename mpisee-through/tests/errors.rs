@@ -344,6 +344,15 @@ fn a_folder_of_profiles_names_them() {
 }
 
 #[test]
+fn commands_on_running_jobs_take_the_directory_of_segments() {
+    let profile = splatt().write();
+    for command in [&["top"][..], &["agent"], &["record", "off"]] {
+        let arguments = [command, &["--segments", "."]].concat();
+        profile.run(&arguments).fails_with(&["no segment of a running process is in '.'"]);
+    }
+}
+
+#[test]
 fn a_command_may_come_after_the_profile_and_in_capitals() {
     let profile = splatt().write();
     let expected = profile.run(&["ops", "app.mpisee", "--sort", "name"]).exits(0).stdout.clone();
