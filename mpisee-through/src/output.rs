@@ -3,9 +3,10 @@
 mod file_suffix;
 mod page;
 mod plain;
+mod shorten;
 
 pub use file_suffix::need_fitting_suffix;
-pub use page::{Column, Page, Style, Text};
+pub use page::{Column, Hideable, Page, Style, Text};
 pub use plain::{ForBrowser, on_terminal, printable};
 
 use anyhow::{Context, Result};
