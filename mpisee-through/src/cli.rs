@@ -6,11 +6,11 @@ use crate::command::{
     sites, sizes, summary, timeline, top, variables, waits,
 };
 use crate::left_behind;
-use crate::output::printable;
+use crate::output::{need_fitting_suffix, printable};
 use crate::similar_names::similar;
 use anyhow::{Result, bail};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::Path;
@@ -105,8 +105,13 @@ pub fn command() -> clap::Command {
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
     let arguments: Vec<OsString> = arguments.collect();
     let is_bare = arguments.len() <= 1;
-    let cli = match Cli::try_parse_from(with_command(arguments.into_iter())?) {
-        Ok(cli) => cli,
+    let cli = match Cli::command().try_get_matches_from(with_command(arguments.into_iter())?) {
+        Ok(matches) => {
+            if let Some((command, arguments)) = matches.subcommand() {
+                need_fitting_suffix(command, arguments)?;
+            }
+            Cli::from_arg_matches(&matches)?
+        }
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             error.print()?;
             if is_bare && let Some(hint) = left_behind::of_any(None) {

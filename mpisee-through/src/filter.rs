@@ -2,7 +2,7 @@
 
 use crate::comm_pattern::CommPattern;
 use crate::family::FamilyMembers;
-use crate::units::{SizeRange, parse_seconds, typed_time};
+use crate::units::{SizeRange, parse_seconds};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use mpisee_profile::glob::Glob;
@@ -10,6 +10,7 @@ use mpisee_profile::rows::{CommRow, Members, Memory};
 use mpisee_profile::{Operation, OperationKind, RankSet};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::str::FromStr;
 
 /// Chooses communicators.
 #[derive(Clone, Debug, Default, Args)]
@@ -22,8 +23,8 @@ pub struct CommFilter {
     comm: Vec<CommPattern>,
 
     /// Only these ranks of MPI_COMM_WORLD: 0-3,8 (default: all)
-    #[arg(long, value_name = "RANKS", value_parser = parse_ranks)]
-    ranks: Option<RankSet>,
+    #[arg(long, value_name = "RANKS", value_parser = Typed::of(parse_ranks))]
+    ranks: Option<Typed<RankSet>>,
 }
 
 impl CommFilter {
@@ -46,7 +47,7 @@ impl CommFilter {
 
     /// The choice of ranks as on the command line.
     pub fn ranks_text(&self) -> Option<String> {
-        self.ranks.as_ref().map(|ranks| format!("--ranks {ranks}"))
+        self.ranks.as_ref().map(|ranks| format!("--ranks {}", quoted(&ranks.text)))
     }
 
     /// Both choices as on the command line.
@@ -62,7 +63,7 @@ impl CommFilter {
 
     /// Returns whether the rank is chosen.
     pub fn takes_rank(&self, rank: u32) -> bool {
-        self.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank))
+        self.ranks.as_ref().is_none_or(|ranks| ranks.value.contains(rank))
     }
 
     /// The same for all communicators.
@@ -87,7 +88,7 @@ impl CommFilter {
 
     /// Returns whether some member is chosen.
     pub fn takes_members(&self, members: &Members) -> bool {
-        let Some(ranks) = &self.ranks else { return true };
+        let Some(Typed { value: ranks, .. }) = &self.ranks else { return true };
         let shares = |group: &RankSet| {
             if ranks.len() < group.len() {
                 ranks.iter().any(|rank| group.contains(rank))
@@ -118,13 +119,13 @@ pub struct CallFilter {
 
     /// Only operations whose name matches, with or without MPI_, in capitals or not; * is any text,
     /// ? any character; may be repeated (default: all)
-    #[arg(long, value_name = "GLOB", value_parser = parse_lowercase)]
-    call: Vec<Glob>,
+    #[arg(long, value_name = "GLOB")]
+    call: Vec<CallPattern>,
 
     /// Only messages of these sizes in bytes: 1k-64k, 1k-, -64k; sizes are recorded in classes
     /// between powers of two, and a class counts when some of its sizes are in the range (default: all)
-    #[arg(long, value_name = "MIN-MAX", allow_hyphen_values = true)]
-    size: Option<SizeRange>,
+    #[arg(long, value_name = "MIN-MAX", allow_hyphen_values = true, value_parser = Typed::of(SizeRange::from_str))]
+    size: Option<Typed<SizeRange>>,
 
     /// Only calls in regions whose name matches: solver/halo; '' is outside of any; may be repeated
     /// (default: all)
@@ -137,12 +138,12 @@ pub struct CallFilter {
 
     /// Only operations whose slowest rank spent at least this long in them, on all chosen communicators, in summary on
     /// each: 0.5, 10ms, 20us (default: 0)
-    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
-    time_min: Option<f64>,
+    #[arg(long, value_name = "TIME", value_parser = Typed::of(parse_seconds))]
+    time_min: Option<Typed<f64>>,
 
     /// Only operations whose slowest rank spent at most this long in them (default: any time)
-    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
-    time_max: Option<f64>,
+    #[arg(long, value_name = "TIME", value_parser = Typed::of(parse_seconds))]
+    time_max: Option<Typed<f64>>,
 
     /// Operations that bounds on times leave, see [`CallFilter::of_operations`].
     #[arg(skip)]
@@ -155,9 +156,9 @@ impl CallFilter {
         CallFilter { comms, ..CallFilter::default() }
     }
 
-    /// Operations of these names, as [`parse_lowercase`] reads them, on these communicators and ranks; without names all.
-    pub fn of_calls(comms: CommFilter, call: &[Glob]) -> Self {
-        CallFilter { comms, call: call.to_vec(), ..CallFilter::default() }
+    /// Operations of these names on these communicators and ranks; without names all.
+    pub fn of_calls<P: Clone + Into<CallPattern>>(comms: CommFilter, call: &[P]) -> Self {
+        CallFilter { comms, call: call.iter().cloned().map(Into::into).collect(), ..CallFilter::default() }
     }
 
     /// Returns whether the operation is chosen.
@@ -166,10 +167,8 @@ impl CallFilter {
         // An operation that this program does not know has no kind, so it is of none of those asked for.
         let kind_fits = self.kind.is_empty() || kind.is_some_and(|kind| self.kind.contains(&kind));
         let is_left = self.operations.as_ref().is_none_or(|operations| operations.contains(call));
-        // The patterns are in small letters, see `parse_lowercase`.
         let call = call.to_lowercase();
-        let short = call.strip_prefix("mpi_").unwrap_or(&call);
-        let name_fits = |glob: &Glob| glob.matches(&call) || glob.matches(short);
+        let name_fits = |pattern: &CallPattern| pattern.takes(&call);
         is_left && kind_fits && (self.call.is_empty() || self.call.iter().any(name_fits))
     }
 
@@ -186,8 +185,9 @@ impl CallFilter {
 
     /// Returns whether the size class and memory of a row that is a sum over ranks are chosen.
     pub fn takes_sums(&self, size_min: u64, size_max: u64, memory: Memory) -> bool {
-        let overlaps = |size: SizeRange| size_min <= size.max_bytes && size.min_bytes <= size_max;
-        self.size.is_none_or(overlaps)
+        let overlaps =
+            |size: &Typed<SizeRange>| size_min <= size.value.max_bytes && size.value.min_bytes <= size_max;
+        self.size.as_ref().is_none_or(overlaps)
             && (self.memory.is_empty() || self.memory.iter().any(|wanted| wanted.memory() == memory))
     }
 
@@ -195,7 +195,8 @@ impl CallFilter {
     /// filter on time is set.
     pub fn takes_time(&self, max_s: Option<f64>) -> bool {
         let Some(max_s) = max_s else { return self.time_min.is_none() && self.time_max.is_none() };
-        self.time_min.is_none_or(|least| max_s >= least) && self.time_max.is_none_or(|most| max_s <= most)
+        self.time_min.as_ref().is_none_or(|least| max_s >= least.value)
+            && self.time_max.as_ref().is_none_or(|most| max_s <= most.value)
     }
 
     /// The filters that are on, as on the command line.
@@ -209,9 +210,10 @@ impl CallFilter {
 
     /// The bounds on times, as on the command line.
     pub fn times_text(&self) -> Option<String> {
-        let bound =
-            |name: &str, bound: Option<f64>| bound.map(|bound_s| format!("{name} {}", typed_time(bound_s)));
-        let bounds = [bound("--time-min", self.time_min), bound("--time-max", self.time_max)];
+        let bound = |name: &str, bound: &Option<Typed<f64>>| {
+            bound.as_ref().map(|bound| format!("{name} {}", bound.text))
+        };
+        let bounds = [bound("--time-min", &self.time_min), bound("--time-max", &self.time_max)];
         let bounds: Vec<String> = bounds.into_iter().flatten().collect();
         (!bounds.is_empty()).then(|| bounds.join(" "))
     }
@@ -226,8 +228,10 @@ impl CallFilter {
         match option {
             FilterOption::Comm => self.comms.comms_text(),
             FilterOption::Kind => joined(self.kind.iter().map(|&kind| kind_name(kind)).collect()),
-            FilterOption::Call => repeated(&mut self.call.iter().map(Glob::to_string)),
-            FilterOption::Size => self.size.map_or(String::new(), |size| format!("{option} {size}")),
+            FilterOption::Call => repeated(&mut self.call.iter().map(|call| call.text.clone())),
+            FilterOption::Size => {
+                self.size.as_ref().map_or(String::new(), |size| format!("{option} {}", size.text))
+            }
             FilterOption::Region => repeated(&mut self.region.iter().map(Glob::to_string)),
             FilterOption::Memory => joined(self.memory.iter().map(<&str>::from).collect()),
         }
@@ -247,16 +251,16 @@ impl CallFilter {
             (FilterOption::Comm, CallFilter { comms, ..all() }),
             (FilterOption::Kind, CallFilter { kind: self.kind.clone(), ..all() }),
             (FilterOption::Call, CallFilter { call: self.call.clone(), ..all() }),
-            (FilterOption::Size, CallFilter { size: self.size, ..all() }),
+            (FilterOption::Size, CallFilter { size: self.size.clone(), ..all() }),
             (FilterOption::Region, CallFilter { region: self.region.clone(), ..all() }),
             (FilterOption::Memory, CallFilter { memory: self.memory.clone(), ..all() }),
         ];
         alone.into_iter().filter(|(_, filter)| filter.is_on()).collect()
     }
 
-    /// The patterns for operations, in small letters.
-    pub fn call_patterns(&self) -> impl Iterator<Item = String> {
-        self.call.iter().map(Glob::to_string)
+    /// The patterns for operations as typed.
+    pub fn call_patterns(&self) -> impl Iterator<Item = &str> {
+        self.call.iter().map(|call| call.text.as_str())
     }
 
     /// The same without bounds on times, and whether there are any.
@@ -368,9 +372,48 @@ fn quoted(value: &str) -> String {
     if value.is_empty() || value.contains(' ') { format!("'{value}'") } else { value.to_owned() }
 }
 
-/// A pattern for names that are compared without regard to case.
-pub fn parse_lowercase(text: &str) -> Result<Glob, Infallible> {
-    Ok(Glob::new(&text.to_lowercase()))
+/// A pattern for names of operations, with or without `MPI_`, in capitals or not.
+#[derive(Clone, Debug)]
+pub struct CallPattern {
+    /// As typed.
+    text: String,
+    /// In small letters.
+    glob: Glob,
+}
+
+impl CallPattern {
+    /// Returns whether the operation is chosen; its name is in small letters.
+    fn takes(&self, call: &str) -> bool {
+        self.glob.matches(call) || call.strip_prefix("mpi_").is_some_and(|short| self.glob.matches(short))
+    }
+}
+
+impl FromStr for CallPattern {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(CallPattern { text: text.to_owned(), glob: Glob::new(&text.to_lowercase()) })
+    }
+}
+
+impl From<Glob> for CallPattern {
+    fn from(glob: Glob) -> Self {
+        CallPattern { text: glob.to_string(), glob: Glob::new(&glob.to_string().to_lowercase()) }
+    }
+}
+
+/// The value of an option, with the text that was typed for it.
+#[derive(Clone, Debug)]
+struct Typed<T> {
+    text: String,
+    value: T,
+}
+
+impl<T> Typed<T> {
+    /// Keeps the text beside what `parse` reads from it.
+    fn of<E>(parse: fn(&str) -> Result<T, E>) -> impl Fn(&str) -> Result<Typed<T>, E> + Clone {
+        move |text| Ok(Typed { text: text.to_owned(), value: parse(text)? })
+    }
 }
 
 /// Ranks, at least one: `0-3,8`.
@@ -383,7 +426,7 @@ pub fn parse_ranks(text: &str) -> Result<RankSet, String> {
 mod tests {
     use super::*;
 
-    fn globs(patterns: &[&str]) -> Vec<Glob> {
+    fn patterns(patterns: &[&str]) -> Vec<CallPattern> {
         patterns.iter().map(|pattern| pattern.parse().unwrap()).collect()
     }
 
@@ -391,14 +434,14 @@ mod tests {
     fn calls_are_chosen_by_kind_and_name() {
         let filter = CallFilter {
             kind: vec![OperationKind::Collective],
-            call: globs(&["all*", "mpi_send"]),
+            call: patterns(&["all*", "mpi_send"]),
             ..CallFilter::default()
         };
         assert!(filter.takes_call("MPI_Allreduce"));
         assert!(!filter.takes_call("MPI_Send"), "of another kind");
         assert!(!filter.takes_call("MPI_Bcast"), "of another name");
         assert!(!filter.takes_call("MPI_Allnew"), "of no known kind");
-        let any_kind = CallFilter { call: globs(&["all*"]), ..CallFilter::default() };
+        let any_kind = CallFilter { call: patterns(&["all*"]), ..CallFilter::default() };
         assert!(any_kind.takes_call("MPI_Allnew"));
     }
 
@@ -409,7 +452,7 @@ mod tests {
             remote: remote.map(|text| text.parse().unwrap()),
             ..Members::default()
         };
-        let filter = CommFilter { ranks: Some("6,9".parse().unwrap()), ..CommFilter::default() };
+        let filter = CommFilter { ranks: Typed::of(parse_ranks)("6,9").ok(), ..CommFilter::default() };
         assert!(filter.takes_members(&members("0-7", None)));
         assert!(!filter.takes_members(&members("0-5", None)));
         assert!(filter.takes_members(&members("0-5", Some("8-9"))));

@@ -1,6 +1,7 @@
 //! Opens a profile and loads its small tables; commands stream the large ones.
 
 use crate::left_behind;
+use crate::run_set;
 use crate::similar_names::similar;
 use crate::units::natural_order;
 use anyhow::{Result, anyhow};
@@ -8,12 +9,15 @@ use mpisee_profile::rows::{CommRow, Row};
 use mpisee_profile::{Profile, ProfileError};
 use std::path::Path;
 
-/// Opens the profile directory; where there is none, says whether a run has left counts for it, or which profiles lie nearby
-/// and which runs have left counts on this node.
+/// Opens the profile directory; where it is a folder of profiles, names some of these; where there is none, says whether a run
+/// has left counts for it, or which profiles lie nearby and which runs have left counts on this node.
 pub fn open(directory: &Path) -> Result<Profile> {
     Profile::open(directory).map_err(|error| {
         if directory.exists() {
-            return error.into();
+            return match profiles_in(directory) {
+                Some(profiles) => anyhow!("{profiles}"),
+                None => error.into(),
+            };
         }
         let hints = match left_behind::of_profile(directory) {
             Some(hint) => vec![hint],
@@ -23,6 +27,24 @@ pub fn open(directory: &Path) -> Result<Profile> {
             }
         };
         anyhow!("{}", [error.to_string()].into_iter().chain(hints).collect::<Vec<_>>().join("; "))
+    })
+}
+
+/// Of a folder of profiles that is no profile itself, the sentence that names some of them.
+fn profiles_in(folder: &Path) -> Option<String> {
+    const MOST: usize = 3;
+    let profiles = if run_set::is_folder(folder) { run_set::inside(folder).ok()? } else { Vec::new() };
+    let names: Vec<String> =
+        profiles.iter().take(MOST).map(|profile| format!("'{}'", profile.display())).collect();
+    let folder = folder.display();
+    Some(match &names[..] {
+        [] => return None,
+        [only] => format!("'{folder}' is no profile, but a folder with one in it: {only}"),
+        [first @ .., last] => format!(
+            "'{folder}' is no profile, but a folder of {}: name one of them, as {} or {last}; mpisee-through runs {folder} takes all",
+            profiles.len(),
+            first.join(", ")
+        ),
     })
 }
 

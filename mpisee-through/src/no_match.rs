@@ -93,8 +93,8 @@ fn there_is(option: FilterOption, filter: &CallFilter, all: &Groups, view: &Prof
         }
         FilterOption::Memory => format!("the profile has {}", memories(view)?.join(", ")),
         FilterOption::Call => {
-            let near = |pattern: String| {
-                similar_calls(&pattern, calls.keys().copied())
+            let near = |pattern: &str| {
+                similar_calls(pattern, calls.keys().copied())
                     .first()
                     .map(|&call| format!("did you mean {call}? "))
             };

@@ -1,9 +1,12 @@
 //! Where results go and how they look: tables for people, CSV and JSON for scripts.
 
+mod file_suffix;
 mod page;
 mod plain;
+mod shorten;
 
-pub use page::{Column, Page, Style, Text};
+pub use file_suffix::need_fitting_suffix;
+pub use page::{Column, Hideable, Page, Style, Text};
 pub use plain::{ForBrowser, on_terminal, printable};
 
 use anyhow::{Context, Result};
@@ -67,7 +70,7 @@ fn parse_file(text: &str) -> Result<PathBuf, String> {
             "is no file: --format {text} chooses the format; write ./{text} for a file of that name"
         ));
     }
-    if file.extension().is_some_and(|ending| ending == "svg" || ending == "png") {
+    if file_suffix::suffix(&file).is_some_and(|suffix| suffix == "svg" || suffix == "png") {
         return Err(format!(
             "is the name of a picture, and this option writes tables: --image {text} draws one, with matrix, waits and gpu"
         ));
@@ -81,7 +84,7 @@ const SHOWN_IN_TABLE: usize = 10;
 impl OutputArgs {
     /// The format of the result.
     pub fn format(&self) -> Format {
-        self.format.unwrap_or_else(|| match self.output.extension().and_then(|ending| ending.to_str()) {
+        self.format.unwrap_or_else(|| match file_suffix::suffix(&self.output).as_deref() {
             Some("csv") => Format::Csv,
             Some("json") => Format::Json,
             _ => Format::Table,

@@ -7,6 +7,7 @@ pub use copies::common;
 
 use crate::units::natural_order;
 use anyhow::{Context, Result, bail};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The runs that paths stand for.
@@ -51,16 +52,24 @@ fn at(path: &Path) -> Result<Vec<PathBuf>> {
     if !is_folder(path) {
         return Ok(vec![path.to_owned()]);
     }
-    let cannot_read = || format!("cannot read '{}'", path.display());
+    let found = inside(path).with_context(|| format!("cannot read '{}'", path.display()))?;
+    if found.is_empty() {
+        bail!("'{}' is no profile, since it has no run.json, and there is no profile in it", path.display());
+    }
+    Ok(found)
+}
+
+/// The profiles in a folder, in the order of their names.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn inside(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(path).with_context(cannot_read)? {
-        let entry = entry.with_context(cannot_read)?.path();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?.path();
         if entry.join("run.json").exists() {
             found.push(entry);
         }
-    }
-    if found.is_empty() {
-        bail!("'{}' is no profile, since it has no run.json, and there is no profile in it", path.display());
     }
     found.sort_by(|one, other| natural_order(&one.to_string_lossy(), &other.to_string_lossy()));
     Ok(found)

@@ -1,7 +1,7 @@
 //! Answers that are rows under headings, written once for tables, CSV and JSON.
 
 use crate::outcome::Outcome;
-use crate::output::{self, Column, Format, OutputArgs, Page, Style, Text, printable};
+use crate::output::{self, Column, Format, Hideable, OutputArgs, Page, Style, Text, printable};
 use crate::units::{self, human_bytes, large_count, time, to_nine_decimals};
 use anyhow::Result;
 use mpisee_profile::run::Imported;
@@ -128,6 +128,8 @@ pub struct Head {
     /// The order in which a narrow table hides columns, if it may hide this one: the smallest number first, of equals
     /// the last column.
     pub hidden_at: Option<u8>,
+    /// A name for columns that are hidden together, such as both ends of an interval.
+    pub hidden_with: Option<&'static str>,
     /// Shares from here on stand out.
     pub large_from: Option<f64>,
 }
@@ -141,6 +143,11 @@ impl Head {
     /// A narrow table may hide it, in this place of the order.
     pub const fn hidden_at(self, order: u8) -> Self {
         Head { hidden_at: Some(order), ..self }
+    }
+
+    /// A narrow table hides it together with the other columns of this name, by which it says so.
+    pub const fn hidden_as(self, name: &'static str) -> Self {
+        Head { hidden_with: Some(name), ..self }
     }
 
     /// Shares of a whole, of which large ones stand out.
@@ -164,17 +171,22 @@ pub const LARGE_SHARE: f64 = 0.2;
 
 /// A column of short text that should not be wrapped.
 pub const fn fixed(name: &'static str, heading: &'static str) -> Head {
-    Head { name, heading, column: Column::Fixed(0), hidden_at: None, large_from: None }
+    Head { name, heading, column: Column::Fixed(0), hidden_at: None, hidden_with: None, large_from: None }
 }
 
 /// A column of text that may be long: it is cut before other columns are hidden.
 pub const fn long(name: &'static str, heading: &'static str) -> Head {
-    Head { name, heading, column: Column::Long(0), hidden_at: None, large_from: None }
+    Head { name, heading, column: Column::Long(0), hidden_at: None, hidden_with: None, large_from: None }
+}
+
+/// A column of lists of communicators, which are cut first of all.
+pub const fn comms(name: &'static str, heading: &'static str) -> Head {
+    Head { column: Column::Comms(0), ..long(name, heading) }
 }
 
 /// A column of numbers.
 pub const fn number(name: &'static str, heading: &'static str) -> Head {
-    Head { name, heading, column: Column::Number(0), hidden_at: None, large_from: None }
+    Head { name, heading, column: Column::Number(0), hidden_at: None, hidden_with: None, large_from: None }
 }
 
 /// Rows under headings.
@@ -196,11 +208,27 @@ impl Sheet {
             self.heads.iter().map(|head| (head.heading, head.column)).collect();
         let cells =
             |row: &Vec<Value>| self.heads.iter().zip(row).map(|(head, cell)| head.text(cell)).collect();
-        let mut optional: Vec<&Head> =
-            self.heads.iter().rev().filter(|head| head.hidden_at.is_some()).collect();
-        optional.sort_by_key(|head| head.hidden_at);
-        let optional: Vec<&str> = optional.iter().map(|head| head.heading).collect();
-        page.fitted_table(&columns, self.rows.iter().map(cells).collect::<Vec<Vec<Text>>>(), &optional)
+        let rows: Vec<Vec<Text>> = self.rows.iter().map(cells).collect();
+        page.fitted_table(&columns, rows, &self.hideable())
+    }
+
+    /// The columns that a narrow table may hide, in their order.
+    fn hideable(&self) -> Vec<Hideable<'static>> {
+        let mut heads: Vec<(usize, &Head)> =
+            self.heads.iter().enumerate().rev().filter(|(_, head)| head.hidden_at.is_some()).collect();
+        heads.sort_by_key(|(_, head)| head.hidden_at);
+        let mut hideable: Vec<Hideable<'static>> = Vec::new();
+        for (index, head) in heads {
+            let together = head.hidden_with.and_then(|name| hideable.iter_mut().find(|it| it.name == name));
+            match together {
+                Some(together) => together.columns.push(index),
+                None => {
+                    let name = head.hidden_with.unwrap_or(head.heading);
+                    hideable.push(Hideable { columns: vec![index], name });
+                }
+            }
+        }
+        hideable
     }
 
     /// Removes columns.
@@ -394,6 +422,19 @@ impl Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_of_one_name_are_hidden_at_once() {
+        let heads = vec![
+            fixed("comm", "COMM"),
+            number("low", "from").hidden_at(1).hidden_as("interval"),
+            number("high", "to").hidden_at(1).hidden_as("interval"),
+            number("calls", "Calls").hidden_at(0),
+        ];
+        let sheet = Sheet { name: "sheet", heads, rows: Vec::new() };
+        let found: Vec<_> = sheet.hideable().into_iter().map(|it| (it.name, it.columns)).collect();
+        assert_eq!(found, [("Calls", vec![3]), ("interval", vec![2, 1])]);
+    }
 
     #[test]
     fn a_value_has_a_form_for_each_format() {

@@ -138,11 +138,6 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("'{text}' is not a size like 512, 64k, 4M or 1G (k is 1024)"))
 }
 
-/// A time as [`parse_seconds`] reads it: `0.5s`, `10ms`.
-pub fn typed_time(seconds: f64) -> String {
-    time(seconds).replace(' ', "").replace('µ', "u")
-}
-
 /// Reads a time: `0.5`, `0.5s`, `10ms`, `20us`, `300ns`, `5m`, `1h`.
 pub fn parse_seconds(text: &str) -> Result<f64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

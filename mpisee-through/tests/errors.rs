@@ -215,11 +215,13 @@ fn filters_that_match_nothing_are_errors_with_what_there_is() {
         let runs: &[&str] = if command == "diff" { &["app.mpisee", "app.mpisee"] } else { &["app.mpisee"] };
         profile.run(&[&[command], runs, &[filter, value]].concat())
     };
-    let calls = "no operation matches --call nothing; the profile has MPI_Alltoallv, MPI_Allreduce, ";
+    let calls = "no operation matches --call Nothing; the profile has MPI_Alltoallv, MPI_Allreduce, ";
     for command in ["summary", "ops", "sizes", "ranks", "diff"] {
         filtered(command, "--ranks", "99").fails_with(&["no rank matches --ranks 99; the profile has 0-7"]);
         filtered(command, "--call", "Nothing").fails_with(&[calls]);
-        filtered(command, "--call", "Allredcue").fails_with(&["did you mean MPI_Allreduce?"]);
+        filtered(command, "--call", "Allredcue")
+            .fails_with(&["--call Allredcue; did you mean MPI_Allreduce?"]);
+        filtered(command, "--size", "1T-").fails_with(&["no operation matches --size 1T-; "]);
         filtered(command, "--region", "solver")
             .fails_with(&["--region solver; no call of the profile is in a region"]);
         filtered(command, "--memory", "device").fails_with(&["no operation matches --memory device; "]);
@@ -231,7 +233,7 @@ fn filters_that_match_nothing_are_errors_with_what_there_is() {
         ]);
     }
     profile.run(&["ops", "app.mpisee", "--call", "Send", "--comm", "W_a1"]).fails_with(&[
-        "no operation matches --comm W_a1 --call send at once; the profile has MPI_Alltoallv, ",
+        "no operation matches --comm W_a1 --call Send at once; the profile has MPI_Alltoallv, ",
     ]);
     profile.run(&["summary", "app.mpisee", "--time-min", "1000"]).fails_with(&["--time-min"]);
     for command in ["regions", "locality", "matrix", "advise"] {
@@ -295,6 +297,59 @@ fn the_ending_of_the_file_is_its_format() {
     assert!(std::fs::read_to_string(profile.beside().join("b.csv")).unwrap().starts_with('{'));
     let words = ["'csv'", "is no file: --format csv chooses the format; write ./csv for a file of that name"];
     profile.run(&["ops", "app.mpisee", "--output", "csv"]).fails_with(&words);
+}
+
+#[test]
+fn a_file_whose_suffix_no_command_writes_is_refused() {
+    let profile = splatt().write();
+    for (name, how) in [
+        ("o.xlsx", "which ops does not write: it writes a table, csv or json, and --format decides which\n"),
+        ("o.parquet", "decides which; mpisee-through export --parquet writes Parquet\n"),
+        ("o.HTML", "decides which; mpisee-through report writes HTML\n"),
+        ("o.tsv", "and --format decides which"),
+        ("o.svg", "--image o.svg draws one"),
+    ] {
+        profile.run(&["ops", "app.mpisee", "-o", name]).fails_with(&[name, how]);
+        assert!(!profile.beside().join(name).exists(), "{name}");
+    }
+    let words = ["'r.pdf' ends in .pdf, which report does not write: it writes HTML"];
+    profile.run(&["report", "app.mpisee", "-o", "r.pdf"]).fails_with(&words);
+    // Where the format is named, and where no format is expected, the name is the user's.
+    for arguments in
+        [&["-o", "o.tsv", "--format", "csv"][..], &["-o", "o.out"], &["-o", "o.1"], &["-o", "o.CSV"]]
+    {
+        profile.run(&[&["ops", "app.mpisee"], arguments].concat()).prints("");
+    }
+    assert!(std::fs::read_to_string(profile.beside().join("o.CSV")).unwrap().starts_with("call,kind,"));
+}
+
+#[test]
+fn a_folder_of_profiles_names_them() {
+    let profile = splatt().write();
+    let folder = profile.beside().join("app.runs");
+    std::fs::create_dir(&folder).unwrap();
+    profile.run(&["advise", "app.runs"]).fails_with(&["'app.runs' is not a profile directory"]);
+    let mut names = Vec::new();
+    for number in 1..=4 {
+        let name = format!("app-{number}.mpisee");
+        std::fs::create_dir(folder.join(&name)).unwrap();
+        std::fs::copy(profile.beside().join("app.mpisee/run.json"), folder.join(&name).join("run.json"))
+            .unwrap();
+        names.push(format!("'app.runs/{name}'"));
+    }
+    let named = format!("a folder of 4: name one of them, as {}, {} or {}", names[0], names[1], names[2]);
+    let words = [&named, "; mpisee-through runs app.runs takes all"];
+    profile.run(&["advise", "app.runs"]).fails_with(&words);
+    profile.run(&["app.runs"]).fails_with(&words);
+}
+
+#[test]
+fn commands_on_running_jobs_take_the_directory_of_segments() {
+    let profile = splatt().write();
+    for command in [&["top"][..], &["agent"], &["record", "off"]] {
+        let arguments = [command, &["--segments", "."]].concat();
+        profile.run(&arguments).fails_with(&["no segment of a running process is in '.'"]);
+    }
 }
 
 #[test]

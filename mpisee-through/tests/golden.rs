@@ -25,6 +25,7 @@ fn other_tables_fit_the_page() {
     }
     profile.golden_at(100, "comms-pools-each", &["comms", "app.mpisee", "--each"]);
     profile.golden_at(100, "efficiency-pools-each", &["efficiency", "app.mpisee", "--each"]);
+    profile.golden_at(100, "locality-pools-each", &["locality", "app.mpisee", "--each"]);
 }
 
 #[test]
@@ -47,6 +48,7 @@ fn families_in_csv_are_asked_for() {
     let families = |command: &[&str]| profile.run(&[command, &["--format", "csv", "--families"]].concat());
     families(&["summary", "app.mpisee"]).golden("summary-families.csv");
     families(&["efficiency", "app.mpisee", "--loss"]).golden("efficiency-families.csv");
+    families(&["locality", "app.mpisee"]).golden("locality-families.csv");
 }
 
 #[test]

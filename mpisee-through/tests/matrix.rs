@@ -98,7 +98,11 @@ fn no_picture_is_drawn_of_nothing() {
     let draw = |arguments: &[&str]| {
         profile.run(&[&["matrix", "app.mpisee", "--image", "none.svg"], arguments].concat())
     };
-    draw(&["--ranks", "4"]).fails_with(&["there is nothing to draw: No traffic between these ranks"]);
+    draw(&["--ranks", "4"]).fails_with(&["there is nothing to draw: no traffic between these ranks\n"]);
+    let barriers = Builder::new(2).call("W", 0, "MPI_Bcast", 1, 1024, 0.1).write();
+    barriers.run(&["matrix", "app.mpisee", "--image", "b.svg"]).fails_with(&[
+        "no traffic between these ranks. Not in it: 1.00 KiB in collectives, 100.0 % of both; --collectives adds them\n",
+    ]);
     draw(&["--comm", "W_s1.4"]).fails_with(&["nothing to draw: the 7 messages have no bytes; --of messages"]);
     assert!(!profile.beside().join("none.svg").exists());
 }

@@ -16,7 +16,7 @@ call,kind,comms,mean_s,share_of_mpi,min_s,max_s,bytes,calls,per_call_s,longest_s
 MPI_Send,p2p,1,0.062500000,0.035709184,0.000000000,0.125000000,404,4,0.031250000,0.125000000
 ",
     );
-    let words = ["no operation matches --call x; the profile has MPI_Alltoallv, "];
+    let words = ["no operation matches --call X; the profile has MPI_Alltoallv, "];
     profile.run(&["ops", "app.mpisee", "--call", "X"]).fails_with(&words);
 }
 

@@ -81,7 +81,7 @@ const HEADS: [Head; 8] = [
     sheet::number("ranks", "RANKS").hidden_at(2),
     sheet::number("runtime_s", "Runtime"),
     sheet::number("useful_mean_s", "Useful mean"),
-    sheet::number("useful_max_s", "max").hidden_at(1),
+    sheet::number("useful_max_s", "max").hidden_at(1).hidden_as("Useful max"),
     sheet::number("parallel_efficiency", "PE %"),
     sheet::number("load_balance", "LB %"),
     sheet::number("communication_efficiency", "CE %"),

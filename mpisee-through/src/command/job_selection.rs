@@ -1,13 +1,26 @@
 //! Selects running jobs: by a process, by the name of the program's profile, or by the batch system's job.
 
 use crate::units::count;
-use anyhow::Result;
+use anyhow::{Result, bail};
+use clap::Args;
 use mpisee_collect::process;
 use mpisee_collect::profile::{self, Described};
 use mpisee_collect::segments::{self, WorldSegments};
 use mpisee_profile::RankSet;
+use mpisee_profile::options::Options;
 use mpisee_profile::segment::owner_of;
 use std::path::{Path, PathBuf};
+
+/// The directory of segments, as an option.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SegmentsArgs {
+    /// Where the segments are: the DIR of mpisee --segments (default: the directory in MPISEE_SEGMENTS, else /dev/shm)
+    #[arg(long, value_name = "DIR")]
+    segments: Option<PathBuf>,
+}
+
+/// Segments that are not where they are by default.
+const ELSEWHERE: &str = "; segments may be elsewhere: --segments DIR or MPISEE_SEGMENTS names the directory";
 
 /// The directory of segments, and the jobs in it that are wanted.
 pub struct JobSelection {
@@ -29,10 +42,26 @@ enum Which {
 impl JobSelection {
     /// From the command line: a process, a directory of segments, a name or a job; without a word all jobs of this node.
     pub fn new(word: Option<&str>, user: u32) -> Result<JobSelection> {
+        JobSelection::within(&SegmentsArgs::default(), word, user)
+    }
+
+    /// The same, of the segments in the directory that was named beside the word.
+    pub fn within(among: &SegmentsArgs, word: Option<&str>, user: u32) -> Result<JobSelection> {
         let of = |directory: PathBuf, which: Which| Ok(JobSelection { directory, user, which });
-        let Some(word) = word else { return of(segments::directory()?, Which::All) };
+        let default = || among.segments.clone().map_or_else(segments::directory, Ok);
+        let Some(word) = word else { return of(default()?, Which::All) };
         if let Some(pid) = word.parse().ok().filter(|&pid| process::look_at(pid).is_some()) {
-            return of(directory_of(pid).map_or_else(segments::directory, Ok)?, Which::Process(pid));
+            let of_process = directory_of(pid).filter(|_| among.segments.is_none());
+            return of(of_process.map_or_else(default, Ok)?, Which::Process(pid));
+        }
+        if let Some(directory) = &among.segments {
+            if word.contains('/') {
+                bail!(
+                    "both '{word}' and --segments '{}' name the directory of the segments; leave one of them out",
+                    directory.display()
+                );
+            }
+            return of(directory.clone(), Which::Named(word.to_owned()));
         }
         if word.contains('/') {
             return of(PathBuf::from(word), Which::All);
@@ -93,9 +122,12 @@ impl JobSelection {
     /// Why there is nothing to show.
     pub fn nothing(&self) -> String {
         let directory = self.directory.display();
+        let elsewhere = self.elsewhere();
         match &self.which {
             Which::Process(pid) => {
-                format!("process {pid} has no job that mpisee records: no segment in '{directory}' is its")
+                format!(
+                    "process {pid} has no job that mpisee records: no segment in '{directory}' is its{elsewhere}"
+                )
             }
             Which::Named(name) => {
                 let unknown = match name.parse::<u32>() {
@@ -108,12 +140,19 @@ impl JobSelection {
                     }
                 };
                 // Where they cannot be read, there are none to list.
-                format!("{unknown}; {}", listed(&self.running().unwrap_or_default()))
+                let running = self.running().unwrap_or_default();
+                let elsewhere = if running.is_empty() { elsewhere } else { "" };
+                format!("{unknown}; {}{elsewhere}", listed(&running))
             }
             Which::All => format!(
-                "no program that mpisee records runs here: no segment of a running process is in '{directory}'"
+                "no program that mpisee records runs here: no segment of a running process is in '{directory}'{elsewhere}"
             ),
         }
+    }
+
+    /// Where else segments may be, if no directory was named.
+    fn elsewhere(&self) -> &'static str {
+        if self.directory == Options::default().segments { ELSEWHERE } else { "" }
     }
 }
 
@@ -192,5 +231,34 @@ mod tests {
             assert!(!is_called(Some(&about), word), "{word}");
         }
         assert!(!is_called(None, "app"));
+    }
+
+    #[test]
+    fn a_named_directory_of_segments_is_searched_alone() {
+        let scratch = tempfile::tempdir().unwrap();
+        let user = segments::own_user().unwrap();
+        let among = SegmentsArgs { segments: Some(scratch.path().to_owned()) };
+        let own = std::process::id().to_string();
+        for word in [None, Some("app"), Some(own.as_str())] {
+            let wanted = JobSelection::within(&among, word, user).unwrap();
+            assert_eq!(wanted.directory, scratch.path(), "{word:?}");
+            assert!(!wanted.nothing().contains("elsewhere"), "{}", wanted.nothing());
+        }
+        let error = JobSelection::within(&among, Some("/local/shm"), user).err().unwrap().to_string();
+        assert!(error.contains("both '/local/shm' and --segments"), "{error}");
+    }
+
+    #[test]
+    fn where_nothing_is_found_by_default_segments_may_be_elsewhere() {
+        let wanted = JobSelection {
+            directory: Options::default().segments,
+            user: segments::own_user().unwrap(),
+            which: Which::All,
+        };
+        let said = wanted.nothing();
+        assert!(
+            said.contains("'/dev/shm'; segments may be elsewhere: --segments DIR or MPISEE_SEGMENTS"),
+            "{said}"
+        );
     }
 }

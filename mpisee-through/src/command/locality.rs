@@ -1,10 +1,11 @@
 //! `locality`: the traffic of communicators within nodes and across nodes.
 
 use super::Outcome;
+use crate::family_rows::{self, EACH_HINT, Family, FamilyArgs};
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::no_match;
-use crate::output::OutputArgs;
+use crate::output::{Format, OutputArgs};
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::units::{count, natural_order};
@@ -15,12 +16,14 @@ use hashbrown::HashMap;
 use mpisee_profile::rows::{CommRow, RankRow};
 use mpisee_profile::run::Lacking;
 use mpisee_profile::{Operation, OperationKind};
+use std::ops::Range;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through locality app.mpisee                   communicators with most time
   mpisee-through locality app.mpisee --scattered       those that would fit a node and are on several
+  mpisee-through locality app.mpisee --each            a row for each communicator
   mpisee-through locality app.mpisee --comm 'W_s2.*' --format csv";
 
 /// Traffic of each communicator within nodes and across nodes.
@@ -28,7 +31,8 @@ EXAMPLES:
 /// % of pairs is the part of all pairs of members that are on one node, which is the share that uniform all-to-all
 /// traffic would have within nodes. % of P2P is the part of the bytes of point-to-point messages that stayed on a node.
 /// Collective is the volume of collectives; where it went depends on the algorithm and is not recorded. FITS marks
-/// communicators on several nodes that have no more members than one node of the run has ranks.
+/// communicators on several nodes that have no more members than one node of the run has ranks. Of like communicators, which
+/// share a row, times and bytes are sums, and % of pairs is of the pairs of all.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct LocalityArgs {
@@ -43,13 +47,16 @@ pub struct LocalityArgs {
     scattered: bool,
 
     #[command(flatten)]
+    families: FamilyArgs,
+
+    #[command(flatten)]
     filter: CommFilter,
 
     #[command(flatten)]
     output: OutputArgs,
 }
 
-const HEADS: [Head; 9] = [
+const HEADS: [Head; 10] = [
     sheet::fixed("comm", "COMM"),
     sheet::number("size", "SIZE"),
     sheet::number("nodes", "NODES"),
@@ -59,7 +66,10 @@ const HEADS: [Head; 9] = [
     sheet::number("p2p_inside", "% of P2P"),
     sheet::number("collective_bytes", "Collective").or_none(),
     sheet::fixed("fits_a_node", "FITS").or_none(),
+    sheet::number("count", "COUNT"),
 ];
+/// The column that only families for programs have: tables have it in SIZE.
+const COUNT: Range<usize> = 9..10;
 
 /// Bytes of point-to-point messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,14 +123,73 @@ impl Fold<Peer<'static>> for Collector<'_> {
     }
 }
 
-/// A communicator with what was found.
-struct Found<'a> {
-    row: &'a CommRow,
+/// Pairs of members, in both orders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct PairCounts {
+    inside: u128,
+    all: u128,
+}
+
+/// The sums of a communicator.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
     time_s: f64,
-    pairs_inside: Option<f64>,
+    /// None if the node of some member is unknown.
+    pairs: Option<PairCounts>,
     p2p: Bytes,
     collective: u64,
     fits: bool,
+}
+
+/// The sums of like communicators, which share a row.
+struct Shared<'a> {
+    family: Family<'a>,
+    sums: Found,
+    /// The number of communicators that would fit a node.
+    fitting: usize,
+}
+
+impl<'a> Shared<'a> {
+    fn of(family: Family<'a>, found: &HashMap<&str, Found>) -> Self {
+        let each = || family.rows.iter().filter_map(|row| found.get(row.comm.as_str()));
+        let mut sums = Found { pairs: Some(PairCounts::default()), ..Found::default() };
+        for one in each() {
+            sums.time_s += one.time_s;
+            sums.pairs = sums.pairs.zip(one.pairs).map(|(sum, more)| PairCounts {
+                inside: sum.inside.saturating_add(more.inside),
+                all: sum.all.saturating_add(more.all),
+            });
+            sums.p2p.add(one.p2p);
+            sums.collective = sums.collective.saturating_add(one.collective);
+        }
+        let fitting = each().filter(|one| one.fits).count();
+        Shared { family, sums, fitting }
+    }
+
+    fn row(&self, is_table: bool) -> Vec<Value> {
+        let Shared { family, sums, fitting } = self;
+        // Exact where all have one, for programs.
+        let number = |text: String| text.parse().map_or_else(|_| Value::Text(text), Value::Count);
+        let pairs = sums.pairs.filter(|pairs| pairs.all > 0);
+        vec![
+            family.name.as_str().into(),
+            if is_table { Value::Text(family.size_text()) } else { number(family.sizes()) },
+            number(family.nodes()),
+            Value::Seconds(sums.time_s),
+            pairs.map_or(Value::Nothing, |pairs| Value::Share(pairs.inside as f64 / pairs.all as f64)),
+            Value::Bytes(sums.p2p.all()),
+            sums.p2p.share_inside(),
+            Value::Bytes(sums.collective),
+            match fitting {
+                0 => Value::Nothing,
+                fitting if *fitting < family.rows.len() => {
+                    Value::Text(format!("a node ({fitting} of {})", family.rows.len()))
+                }
+                _ => "a node".into(),
+            },
+            Value::Count(family.count()),
+        ]
+    }
 }
 
 /// Runs the command.
@@ -153,31 +222,26 @@ pub fn answer(args: &LocalityArgs, view: &ProfileView) -> Result<Answer> {
             sum.1 = sum.1.saturating_add(cell.bytes);
         }
     }
-    let mut found: Vec<Found<'_>> = view
-        .processes()
-        .comms
-        .values()
-        .filter(|row| row.size > 1 && view.processes().takes_row(&args.filter, row))
+    let taken = |row: &CommRow| row.size > 1 && view.processes().takes_row(&args.filter, row);
+    let rows = view.processes().comms.values().filter(|row| taken(row));
+    let found: HashMap<&str, Found> = rows
         .map(|row| {
             let (time_s, collective) = sums.get(row.comm.as_str()).copied().unwrap_or_default();
-            Found {
-                row,
+            let found = Found {
                 time_s,
-                pairs_inside: pairs_inside(row, &nodes),
+                pairs: pair_counts(row, &nodes),
                 p2p: p2p.get(row.comm.as_bytes()).copied().unwrap_or_default(),
                 collective,
                 fits: row.nodes > 1 && row.size <= largest,
-            }
+            };
+            (row.comm.as_str(), found)
         })
         .collect();
     let lead = sentence(&found, largest);
-    found.retain(|comm| !args.scattered || comm.fits);
-    found.sort_by(|left, right| {
-        right.time_s.total_cmp(&left.time_s).then_with(|| natural_order(&left.row.comm, &right.row.comm))
-    });
-    let mut rows = found.iter().map(row).collect();
-    let closing = args.shown.cut(&args.output, &mut rows, "No communicator of several processes is left.");
-    let sheet = Sheet { name: "communicators", heads: HEADS.to_vec(), rows };
+    let is_kept = |row: &CommRow| found.get(row.comm.as_str()).is_some_and(|one| !args.scattered || one.fits);
+    let families = family_rows::of_table(view, is_kept, args.families.are_on(&args.output));
+    let (sheet, closing) =
+        sheet(args, families.into_iter().map(|family| Shared::of(family, &found)).collect());
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
     answer.lead = lead;
     answer.closing = closing;
@@ -200,42 +264,50 @@ fn nodes(ranks: &[RankRow]) -> (HashMap<u32, u32>, u32) {
     (nodes, sizes.into_iter().max().unwrap_or(0))
 }
 
-/// The part of all pairs of members that are on one node.
-fn pairs_inside(row: &CommRow, nodes: &HashMap<u32, u32>) -> Option<f64> {
-    let mut on_node: HashMap<u32, u64> = HashMap::new();
+/// The pairs of members, and those that are on one node.
+fn pair_counts(row: &CommRow, nodes: &HashMap<u32, u32>) -> Option<PairCounts> {
+    let mut on_node: HashMap<u32, u128> = HashMap::new();
     for rank in row.members.all().iter() {
         *on_node.entry(*nodes.get(&rank)?).or_default() += 1;
     }
-    let all: u64 = on_node.values().sum();
-    let pairs = |members: u64| (members as f64) * (members.saturating_sub(1) as f64);
+    let pairs = |members: u128| members * members.saturating_sub(1);
     // Of two groups only pairs across them talk, but all pairs show as well who is where.
-    (all > 1).then(|| on_node.values().map(|&members| pairs(members)).sum::<f64>() / pairs(all))
+    Some(PairCounts {
+        inside: on_node.values().map(|&members| pairs(members)).sum(),
+        all: pairs(on_node.values().sum()),
+    })
 }
 
-fn row(comm: &Found<'_>) -> Vec<Value> {
-    vec![
-        comm.row.comm.as_str().into(),
-        Value::Count(u64::from(comm.row.size)),
-        Value::Count(u64::from(comm.row.nodes)),
-        Value::Seconds(comm.time_s),
-        comm.pairs_inside.map_or(Value::Nothing, Value::Share),
-        Value::Bytes(comm.p2p.all()),
-        comm.p2p.share_inside(),
-        Value::Bytes(comm.collective),
-        if comm.fits { "a node".into() } else { Value::Nothing },
-    ]
+/// The rows, most time first, and the text below them.
+fn sheet(args: &LocalityArgs, mut shared: Vec<Shared<'_>>) -> (Sheet, String) {
+    shared.sort_by(|left, right| {
+        let by_time = right.sums.time_s.total_cmp(&left.sums.time_s);
+        by_time.then_with(|| natural_order(&left.family.name, &right.family.name))
+    });
+    let is_table = args.output.format() == Format::Table;
+    let mut rows = shared.iter().map(|shared| shared.row(is_table)).collect();
+    let mut closing =
+        args.shown.cut(&args.output, &mut rows, "No communicator of several processes is left.");
+    if shared.iter().any(|shared| !shared.family.is_single()) {
+        closing += EACH_HINT;
+    }
+    let mut sheet = Sheet { name: "communicators", heads: HEADS.to_vec(), rows };
+    if is_table || !args.families.are_on(&args.output) {
+        sheet.remove_columns(COUNT);
+    }
+    (sheet, closing)
 }
 
-fn sentence(found: &[Found<'_>], largest: u32) -> String {
+fn sentence(found: &HashMap<&str, Found>, largest: u32) -> String {
     let mut p2p = Bytes::default();
-    found.iter().for_each(|comm| p2p.add(comm.p2p));
+    found.values().for_each(|comm| p2p.add(comm.p2p));
     let inside = match p2p.share_inside() {
         Value::Share(share) => {
             format!("{:.1} % of the bytes of point-to-point messages stay on a node", 100.0 * share)
         }
         _ => "There are no bytes in point-to-point messages".to_owned(),
     };
-    let scattered = found.iter().filter(|comm| comm.fits).count() as u64;
+    let scattered = found.values().filter(|comm| comm.fits).count() as u64;
     let (spread, they) = match scattered {
         1 => ("is", "it"),
         _ => ("are", "they"),

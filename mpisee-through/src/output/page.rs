@@ -1,5 +1,6 @@
 //! Tables and text for people, fitted to a terminal.
 
+use super::shorten::{CUT_AT_LEAST, shortened, shortened_list};
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width, presets,
 };
@@ -27,6 +28,8 @@ pub enum Column {
     Fixed(usize),
     /// The same of text that may be long: it is cut to a third of the page before other columns are hidden.
     Long(usize),
+    /// The same of lists of communicators, which are cut first of all, to a fifth of the page.
+    Comms(usize),
     /// A number, on the right, at least this wide.
     Number(usize),
 }
@@ -66,12 +69,34 @@ impl From<String> for Text {
     }
 }
 
+/// Columns that a narrow page hides, all of them at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hideable<'h> {
+    /// Their indices.
+    pub columns: Vec<usize>,
+    /// Their name in the line on hidden columns.
+    pub name: &'h str,
+}
+
+impl<'h> Hideable<'h> {
+    /// The columns of these headings, each by itself; those that the table does not have are left out.
+    pub fn each(headings: &[&'h str], columns: &[(&str, Column)]) -> Vec<Self> {
+        let of = |&name: &&'h str| {
+            let index = columns.iter().position(|(heading, _)| *heading == name)?;
+            Some(Hideable { columns: vec![index], name })
+        };
+        headings.iter().filter_map(of).collect()
+    }
+}
+
 /// The smallest width of a column of wrapped text.
 const TEXT_AT_LEAST: usize = 12;
-/// The smallest width to which text is cut.
-const CUT_AT_LEAST: usize = 8;
 /// The part of the page that long text may take while columns are hidden for it, as a divisor.
 const LONG_TEXT_OF_PAGE: usize = 3;
+/// The same of lists of communicators.
+const COMMS_OF_PAGE: usize = 5;
+/// Lists of communicators are not cut further before columns are hidden: `W_…*…0 (2 × 2), 3 more`.
+const COMMS_AT_LEAST: usize = 24;
 /// The blanks between columns.
 const BETWEEN: usize = 2;
 
@@ -101,7 +126,7 @@ impl Page {
             column.set_padding((0, BETWEEN as u16));
             match kind {
                 Column::Text => {}
-                Column::Fixed(width) | Column::Long(width) => {
+                Column::Fixed(width) | Column::Long(width) | Column::Comms(width) => {
                     column.set_constraint(at_least(*width));
                 }
                 Column::Number(width) => {
@@ -118,44 +143,50 @@ impl Page {
         &self,
         columns: &[(&str, Column)],
         rows: Vec<Vec<T>>,
-        optional: &[&str],
+        optional: &[Hideable<'_>],
     ) -> String {
         let (lines, hidden) = self.fitted_lines(columns, rows, optional);
         lines.into_iter().chain(self.hidden(&hidden)).map(|line| line + "\n").collect()
     }
 
-    /// The lines of [`Page::fitted_table`], its headings first, and the headings of the columns that are hidden.
+    /// The lines of [`Page::fitted_table`], its headings first, and the names of the columns that are hidden.
     pub fn fitted_lines<'h, T: Into<Text>>(
         &self,
-        columns: &[(&'h str, Column)],
+        columns: &[(&str, Column)],
         rows: Vec<Vec<T>>,
-        optional: &[&'h str],
+        optional: &[Hideable<'h>],
     ) -> (Vec<String>, Vec<&'h str>) {
         let mut rows: Vec<Vec<Text>> =
             rows.into_iter().map(|row| row.into_iter().map(Into::into).collect()).collect();
-        let mut columns = with_widths(columns, &rows);
-        let mut hidden = Vec::new();
-        let Some(width) = self.width.map(usize::from) else { return (self.lines(&columns, rows), hidden) };
-        for &name in optional {
-            if least(&columns, width / LONG_TEXT_OF_PAGE) <= width {
+        let all = with_widths(columns, &rows);
+        let mut names = Vec::new();
+        let Some(width) = self.width.map(usize::from) else { return (self.lines(&all, rows), names) };
+        let mut is_shown = vec![true; all.len()];
+        let shown = |is_shown: &[bool]| -> Vec<(&str, Column)> {
+            all.iter().zip(is_shown).filter(|(_, is_shown)| **is_shown).map(|(column, _)| *column).collect()
+        };
+        for Hideable { columns, name } in optional {
+            if least(&shown(&is_shown), width) <= width {
                 break;
             }
-            if let Some(index) = columns.iter().position(|(heading, _)| *heading == name) {
-                columns.remove(index);
-                rows.iter_mut().for_each(|row| drop(row.remove(index)));
-                hidden.push(name);
-            }
+            columns.iter().for_each(|&index| is_shown[index] = false);
+            names.push(*name);
+        }
+        let mut columns = shown(&is_shown);
+        for row in &mut rows {
+            let mut is_shown = is_shown.iter();
+            row.retain(|_| is_shown.next().copied().unwrap_or(true));
         }
         cut(&mut columns, &mut rows, width);
-        (self.lines(&columns, rows), hidden)
+        (self.lines(&columns, rows), names)
     }
 
     /// The lines that name the columns that are hidden.
-    pub fn hidden(&self, headings: &[&str]) -> Vec<String> {
-        if headings.is_empty() {
+    pub fn hidden(&self, names: &[&str]) -> Vec<String> {
+        if names.is_empty() {
             return Vec::new();
         }
-        self.wrapped(&format!("Hidden (terminal too narrow): {}.", headings.join(", ")), "")
+        self.wrapped(&format!("Hidden (terminal too narrow): {}.", names.join(", ")), "")
     }
 
     /// Text in lines no wider than the page, broken at blanks; `indent` begins all lines but the first.
@@ -218,61 +249,66 @@ fn with_widths<'h>(columns: &[(&'h str, Column)], rows: &[Vec<Text>]) -> Vec<(&'
         Column::Text => (heading, Column::Text),
         Column::Fixed(_) => (heading, Column::Fixed(content(index, heading))),
         Column::Long(_) => (heading, Column::Long(content(index, heading))),
+        Column::Comms(_) => (heading, Column::Comms(content(index, heading))),
         Column::Number(_) => (heading, Column::Number(content(index, heading))),
     };
     columns.iter().enumerate().map(fitted).collect()
 }
 
-/// The least width of a table whose long text is cut to `most_of_long`.
-fn least(columns: &[(&str, Column)], most_of_long: usize) -> usize {
-    let width = |(_, column): &(&str, Column)| match column {
+/// The width to which a column is cut before others are hidden; none if it is not.
+fn cut_first_to(column: Column, page: usize) -> Option<usize> {
+    match column {
+        Column::Long(_) => Some(page / LONG_TEXT_OF_PAGE),
+        Column::Comms(_) => Some((page / COMMS_OF_PAGE).max(COMMS_AT_LEAST)),
+        Column::Text | Column::Fixed(_) | Column::Number(_) => None,
+    }
+}
+
+/// The least width of a table whose long text is cut as far as it is before columns are hidden on such a page.
+fn least(columns: &[(&str, Column)], page: usize) -> usize {
+    let width = |&(heading, column): &(&str, Column)| match column {
         Column::Text => TEXT_AT_LEAST + BETWEEN,
-        Column::Long(width) => *width.min(&most_of_long) + BETWEEN,
+        Column::Long(width) | Column::Comms(width) => {
+            let cut = cut_first_to(column, page).unwrap_or(width).max(heading.chars().count());
+            width.min(cut) + BETWEEN
+        }
         Column::Fixed(width) | Column::Number(width) => width + BETWEEN,
     };
     columns.iter().map(width).sum::<usize>().saturating_sub(BETWEEN)
 }
 
-/// Cuts text in columns of one line, the widest first, until the table fits or no text is left to cut; long text first of all, as far
-/// as columns are hidden for it.
-fn cut(columns: &mut [(&str, Column)], rows: &mut [Vec<Text>], width: usize) {
-    let long = width / LONG_TEXT_OF_PAGE;
+/// Cuts text in columns of one line, the widest first, until the table fits or no text is left to cut. Lists of communicators and then
+/// long text come first of all, as far as they are cut before columns are hidden.
+fn cut(columns: &mut [(&str, Column)], rows: &mut [Vec<Text>], page: usize) {
     loop {
-        let excess = least(columns, usize::MAX).saturating_sub(width);
-        let widest = columns.iter().enumerate().filter_map(|(index, (heading, column))| match column {
-            Column::Fixed(width) | Column::Long(width) => {
-                let is_too_long = matches!(column, Column::Long(_)) && *width > long;
-                Some((is_too_long, *width, index))
-                    .filter(|_| *width > CUT_AT_LEAST.max(heading.chars().count()))
+        let excess = least(columns, usize::MAX).saturating_sub(page);
+        let widest = columns.iter().enumerate().filter_map(|(index, (heading, column))| match *column {
+            Column::Fixed(width) | Column::Long(width) | Column::Comms(width) => {
+                let is_too_long = cut_first_to(*column, page).is_some_and(|most| width > most);
+                let rank = match column {
+                    Column::Comms(_) if is_too_long => 2,
+                    _ => u8::from(is_too_long),
+                };
+                Some((rank, width, index)).filter(|_| width > CUT_AT_LEAST.max(heading.chars().count()))
             }
             Column::Text | Column::Number(_) => None,
         });
-        let widest = widest.max_by_key(|&(is_too_long, width, _)| (is_too_long, width));
-        let Some((is_too_long, most, index)) = widest.filter(|_| excess > 0) else { return };
+        let widest = widest.max_by_key(|&(rank, width, _)| (rank, width));
+        let Some((rank, most, index)) = widest.filter(|_| excess > 0) else { return };
         let (heading, column) = &mut columns[index];
-        let least = if is_too_long { long } else { 0 };
+        let least = if rank > 0 { cut_first_to(*column, page).unwrap_or(0) } else { 0 };
         let room = most.saturating_sub(excess).max(least).max(CUT_AT_LEAST).max(heading.chars().count());
+        let is_of_comms = matches!(column, Column::Comms(_));
         *column = match column {
             Column::Long(_) => Column::Long(room),
+            Column::Comms(_) => Column::Comms(room),
             _ => Column::Fixed(room),
         };
         for cell in rows.iter_mut().filter_map(|row| row.get_mut(index)) {
-            cell.text = shortened(&cell.text, room);
+            cell.text =
+                if is_of_comms { shortened_list(&cell.text, room) } else { shortened(&cell.text, room) };
         }
     }
-}
-
-/// Text without its middle, if it is longer than `room`; what indents it stays.
-pub fn shortened(text: &str, room: usize) -> String {
-    let letters: Vec<char> = text.chars().collect();
-    if letters.len() <= room {
-        return text.to_owned();
-    }
-    let indent = letters.iter().take_while(|c| c.is_whitespace() || "│├└─".contains(**c)).count();
-    let indent = indent.min(room.saturating_sub(CUT_AT_LEAST));
-    let left = room - indent - 1;
-    let (head, tail) = (indent + left / 2, left - left / 2);
-    letters[..head].iter().chain(&['…']).chain(&letters[letters.len() - tail..]).collect()
 }
 
 /// The columns that text takes in a terminal, without what colours it.
@@ -322,11 +358,12 @@ mod tests {
     fn columns_are_hidden_before_numbers_are_broken() {
         let columns = [("NAME", Column::Fixed(0)), ("TIME", Column::Number(0)), ("MORE", Column::Number(0))];
         let rows = || vec![vec!["MPI_Send".to_owned(), "0.123456".to_owned(), "123456789".to_owned()]];
+        let more = Hideable::each(&["MORE"], &columns);
         let all = "NAME          TIME       MORE\nMPI_Send  0.123456  123456789\n";
-        assert_eq!(page(None).fitted_table(&columns, rows(), &["MORE"]), all);
-        assert_eq!(page(Some(29)).fitted_table(&columns, rows(), &["MORE"]), all);
+        assert_eq!(page(None).fitted_table(&columns, rows(), &more), all);
+        assert_eq!(page(Some(29)).fitted_table(&columns, rows(), &more), all);
         let narrow = "NAME          TIME\nMPI_Send  0.123456\nHidden (terminal too\nnarrow): MORE.\n";
-        assert_eq!(page(Some(28)).fitted_table(&columns, rows(), &["MORE"]), narrow);
+        assert_eq!(page(Some(28)).fitted_table(&columns, rows(), &more), narrow);
     }
 
     #[test]
@@ -337,8 +374,6 @@ mod tests {
             page(Some(20)).fitted_table(&columns, rows, &[]),
             "NAME            TIME\nW_s1.…0_s4.0  1.00 s\n"
         );
-        assert_eq!(shortened("│  ├─ W_s1.0_s2.0_s3.0", 16), "│  ├─ W_s1…_s3.0");
-        assert_eq!(shortened("W_s1.0", 6), "W_s1.0");
     }
 
     #[test]
@@ -347,11 +382,33 @@ mod tests {
         let rows = || {
             vec![vec!["exchange_corners at halo.cpp:93".to_owned(), "4000".to_owned(), "1.00 s".to_owned()]]
         };
+        let max = Hideable::each(&["MAX"], &columns);
         let all = "AT                     CALLS     MAX\nexchange_c…alo.cpp:93   4000  1.00 s\n";
-        assert_eq!(page(Some(36)).fitted_table(&columns, rows(), &["MAX"]), all);
+        assert_eq!(page(Some(36)).fitted_table(&columns, rows(), &max), all);
         // Below a third of the page a column gives way, and the text has its room.
         let narrow = "AT             CALLS\nexchan…cpp:93   4000\nHidden (terminal too\nnarrow): MAX.\n";
-        assert_eq!(page(Some(20)).fitted_table(&columns, rows(), &["MAX"]), narrow);
+        assert_eq!(page(Some(20)).fitted_table(&columns, rows(), &max), narrow);
+    }
+
+    #[test]
+    fn both_ends_of_an_interval_are_hidden_at_once() {
+        let columns = [("TIME", Column::Number(0)), ("from", Column::Number(0)), ("to", Column::Number(0))];
+        let rows = || vec![["1.00 s", "900 ms", "1.10 s"].map(str::to_owned).to_vec()];
+        let interval = [Hideable { columns: vec![1, 2], name: "interval" }];
+        let all = "  TIME    from      to\n1.00 s  900 ms  1.10 s\n";
+        assert_eq!(page(Some(22)).fitted_table(&columns, rows(), &interval), all);
+        let narrow = "  TIME\n1.00 s\nHidden (terminal too\nnarrow): interval.\n";
+        assert_eq!(page(Some(21)).fitted_table(&columns, rows(), &interval), narrow);
+    }
+
+    #[test]
+    fn lists_of_communicators_are_cut_before_columns_are_hidden() {
+        let columns = [("COMM", Column::Comms(0)), ("MAX", Column::Number(0))];
+        let comms = "W_s1.0_s1.*_s1.0_s3.0 (2 × 2), W_s1.0_s1.*_s1.0_s5.0 (2 × 2)";
+        let rows = || vec![vec![comms.to_owned(), "1.00 s".to_owned()]];
+        let max = Hideable::each(&["MAX"], &columns);
+        let cut = "COMM                          MAX\nW_s…*…3.0 (2 × 2), 1 more  1.00 s\n";
+        assert_eq!(page(Some(33)).fitted_table(&columns, rows(), &max), cut);
     }
 
     #[test]

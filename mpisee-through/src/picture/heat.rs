@@ -197,10 +197,15 @@ fn muted(x: f64, y: f64, anchor: Anchor, upright: bool, text: &str) -> Shape {
 pub fn key(picture: &mut Picture, y: f64, scale: &Scale, unit: &str) {
     let side = LETTERS;
     let mut x = MARGIN;
-    for amount in scale.key() {
+    let named = |amount| {
+        (amount, with_unit(amount, unit).unwrap_or_else(|| format!("{} {unit}", large_count(amount))))
+    };
+    let mut amounts: Vec<(u64, String)> = scale.key().into_iter().map(named).collect();
+    // Amounts that differ in digits that are not shown would be squares of the same text.
+    amounts.dedup_by(|(_, next), (_, text)| next == text);
+    for (amount, text) in amounts {
         let (colour, title) = (scale.colour(amount), String::new());
         picture.shapes.push(Shape::Field { x, y, width: side, height: side, colour, title });
-        let text = with_unit(amount, unit).unwrap_or_else(|| format!("{} {unit}", large_count(amount)));
         picture.text(x + side + 6.0, y + LETTERS - 1.5, LETTERS, Anchor::Start, &text);
         x += side + 6.0 + width(&text, LETTERS) + MARGIN;
     }
@@ -258,6 +263,21 @@ mod tests {
         assert!((one.1 - other.1).abs() < 1e-9 && one.0 + one.2 < other.0);
         assert!((one.2 - one.3).abs() < 1e-9, "squares");
         assert!(other.0 + other.2 <= picture.width && other.1 + other.3 <= picture.height);
+    }
+
+    #[test]
+    fn amounts_of_the_same_text_are_one_square_of_the_key() {
+        let squares = |amounts: &[u64]| {
+            let mut panel = panel("MPI", 4, 4, None);
+            let field =
+                |(column, &amount): (u32, &u64)| Field { row: 0, column, amount, title: String::new() };
+            panel.fields = (0..).zip(amounts).map(field).collect();
+            let mut picture = Picture::default();
+            key(&mut picture, 0.0, &scale(&[panel], "bytes"), "bytes");
+            picture.shapes.iter().filter(|shape| matches!(shape, Shape::Field { .. })).count()
+        };
+        assert_eq!(squares(&[149_000_872, 149_000_000, 149_000_400]), 1);
+        assert_eq!(squares(&[1000, 2000]), 3);
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod root;
 pub mod sentence;
 mod totals;
 
-use crate::filter::{CallFilter, CommFilter};
+use crate::filter::{CallFilter, CallPattern, CommFilter};
 use crate::group::{By, seconds};
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::view::ProfileView;
@@ -452,6 +452,6 @@ fn counts_of_messages(profile: &Profile) -> Result<MessageCounts> {
 }
 
 /// The choice of communicators and operations without that of ranks, which is made of the result.
-pub fn filter(comms: &CommFilter, calls: &[mpisee_profile::glob::Glob]) -> CallFilter {
+pub fn filter(comms: &CommFilter, calls: &[CallPattern]) -> CallFilter {
     CallFilter::of_calls(comms.without_ranks(), calls)
 }

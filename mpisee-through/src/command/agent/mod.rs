@@ -12,6 +12,7 @@ pub mod send;
 mod variables;
 
 use super::Outcome;
+use super::job_selection::SegmentsArgs;
 use super::top::live::{MissingRanks, Reader, Total};
 use super::top::parse_interval;
 use crate::output::printable;
@@ -69,6 +70,9 @@ pub struct AgentArgs {
     #[arg(value_name = "PID|NAME|JOB|DIR")]
     which: Option<String>,
 
+    #[command(flatten)]
+    segments: SegmentsArgs,
+
     /// Time between two readings; it doubles when there are more than --rows rows
     #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "1s")]
     interval: f64,
@@ -123,7 +127,7 @@ fn read_jobs(args: &AgentArgs) -> Result<Outcome> {
     let server = args.metrics.map(Server::start).transpose()?;
     raise_descriptor_limit();
     signals::catch();
-    let mut search = Search::new(args.which.as_deref())?;
+    let mut search = Search::new(&args.segments, args.which.as_deref())?;
     let mut jobs = 0;
     while let Some(world) = search.wait(args.wait)? {
         jobs += 1;

@@ -1,6 +1,6 @@
 //! Finds the job that an agent is to read.
 
-use crate::command::job_selection::JobSelection;
+use crate::command::job_selection::{JobSelection, SegmentsArgs};
 use crate::output::printable;
 use crate::signals;
 use crate::timeline::MOST_APART_NS;
@@ -18,8 +18,8 @@ pub struct Search {
 
 impl Search {
     /// By a process, a name, a job or a directory, else all jobs of this node.
-    pub fn new(which: Option<&str>) -> Result<Search> {
-        Ok(Search { wanted: JobSelection::new(which, segments::own_user()?)?, done: Vec::new() })
+    pub fn new(among: &SegmentsArgs, which: Option<&str>) -> Result<Search> {
+        Ok(Search { wanted: JobSelection::within(among, which, segments::own_user()?)?, done: Vec::new() })
     }
 
     /// All jobs that it could find.

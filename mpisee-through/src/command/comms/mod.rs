@@ -8,7 +8,7 @@ use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::load;
 use crate::no_match;
-use crate::output::{self, Column, Format, OutputArgs, Page, printable};
+use crate::output::{self, Column, Format, Hideable, OutputArgs, Page, printable};
 use crate::shape::{self, Shape};
 use crate::view::ProfileView;
 use anyhow::Result;
@@ -198,7 +198,7 @@ fn drawn<'a>(drawing: &Drawing<'a>, lines: &[Line], page: Page) -> String {
         std::iter::once(line.text.clone()).chain(cells).collect()
     });
     let optional = ["REORDER", "TOPOLOGY", "FREED", "NODES", "LABEL", "SHAPE", "CREATED BY"];
-    page.fitted_table(&columns, rows.collect::<Vec<Vec<String>>>(), &optional)
+    page.fitted_table(&columns, rows.collect::<Vec<Vec<String>>>(), &Hideable::each(&optional, &columns))
 }
 
 impl Drawing<'_> {

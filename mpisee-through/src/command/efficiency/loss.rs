@@ -19,22 +19,27 @@ use mpisee_profile::rows::CommRow;
 use std::collections::HashMap;
 use std::ops::Range;
 
+/// Names of columns that a narrow table hides together.
+const INTERVAL: &str = "interval of Waiting";
+const RANGE: &str = "range of Each";
+
 const HEADS: [Head; 14] = [
     sheet::fixed("comm", "LOST ON"),
-    sheet::number("size", "SIZE").hidden_at(1),
+    sheet::number("size", "SIZE"),
     sheet::number("time_s", "Time"),
     sheet::number("loss", "% of run").of_whole(),
     sheet::number("imbalance", "Imbalance %").hidden_at(6),
     sheet::number("waiting_s", "Waiting").hidden_at(5),
-    sheet::number("waiting_low_s", "from").hidden_at(2),
-    sheet::number("waiting_high_s", "to").hidden_at(2),
+    sheet::number("waiting_low_s", "from").hidden_at(2).hidden_as(INTERVAL),
+    sheet::number("waiting_high_s", "to").hidden_at(2).hidden_as(INTERVAL),
     sheet::number("transfer_s", "Transfer").hidden_at(4),
     sheet::number("not_measured_s", "Not measured").hidden_at(3),
     sheet::fixed("waited_for", "WAITED FOR"),
     sheet::number("count", "COUNT"),
-    sheet::number("least_s", "Each from").hidden_at(0),
-    sheet::number("most_s", "to").hidden_at(0),
+    sheet::number("least_s", "Each from").hidden_at(0).hidden_as(RANGE),
+    sheet::number("most_s", "to").hidden_at(0).hidden_as(RANGE),
 ];
+const SIZE: usize = 1;
 const MEASURED: Range<usize> = 5..10;
 const WAITED_FOR: usize = 10;
 const COUNT: usize = 11;
@@ -127,6 +132,8 @@ pub fn loss(view: &ProfileView, all: &Efficiency, measured: Option<&Measured>, f
     if form.table {
         if !with_families {
             sheet.remove_columns(COUNT..HEADS.len());
+            // Of a family it has the number of communicators, and stays.
+            sheet.heads[SIZE] = HEADS[SIZE].hidden_at(1);
         } else {
             sheet.remove_columns(COUNT..COUNT + 1);
         }

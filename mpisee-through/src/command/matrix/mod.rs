@@ -153,7 +153,11 @@ const NOTHING: &str = "No traffic between these ranks.";
 /// An error where a picture would be of nothing.
 fn need_something(of: Of, all: Traffic, beside: &str) -> Result<()> {
     match (of, all.bytes, all.messages) {
-        (_, 0, 0) => bail!("there is nothing to draw: {} {beside}", NOTHING.trim_end_matches('.')),
+        (_, 0, 0) => {
+            let beside = beside.trim_end().trim_end_matches('.');
+            let between = if beside.is_empty() { "" } else { ". " };
+            bail!("there is nothing to draw: no traffic between these ranks{between}{beside}")
+        }
         (Of::Bytes, 0, messages) => bail!(
             "there is nothing to draw: {} no bytes; --of messages draws how many there are",
             if messages == 1 {

@@ -5,7 +5,7 @@ mod tree;
 
 use super::Outcome;
 use crate::debug_info::BETWEEN;
-use crate::filter::{CallFilter, CommFilter, parse_lowercase};
+use crate::filter::{CallFilter, CallPattern, CommFilter};
 use crate::group::{By, seconds};
 use crate::no_match;
 use crate::output::{Format, OutputArgs};
@@ -16,7 +16,6 @@ use crate::view::ProfileView;
 use anyhow::Result;
 use clap::Args;
 use mpisee_profile::PathId;
-use mpisee_profile::glob::Glob;
 use mpisee_profile::operation::is_nccl;
 use mpisee_profile::segment::log::{MOST_PATH_FRAMES, MOST_PATH_LINES};
 use std::collections::BTreeMap;
@@ -64,8 +63,8 @@ pub struct PathsArgs {
 
     /// Only operations whose name matches, with or without MPI_, in capitals or not; * is any text,
     /// ? any character; may be repeated (default: all)
-    #[arg(long, value_name = "GLOB", value_parser = parse_lowercase)]
-    call: Vec<Glob>,
+    #[arg(long, value_name = "GLOB")]
+    call: Vec<CallPattern>,
 
     #[command(flatten)]
     output: OutputArgs,

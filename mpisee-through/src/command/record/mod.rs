@@ -4,6 +4,7 @@ mod asked;
 
 use super::Outcome;
 use super::agent::search::Search;
+use super::job_selection::SegmentsArgs;
 use super::top::parse_interval;
 use crate::output::printable;
 use crate::units::count;
@@ -45,6 +46,9 @@ pub struct RecordArgs {
     #[arg(value_name = "PID|NAME|JOB|DIR")]
     which: Option<String>,
 
+    #[command(flatten)]
+    segments: SegmentsArgs,
+
     /// Time to wait for ranks to switch; those that call MPI later switch then
     #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "2s")]
     wait: f64,
@@ -58,7 +62,7 @@ enum To {
 
 /// Runs the command.
 pub fn run(args: &RecordArgs) -> Result<Outcome> {
-    let search = Search::new(args.which.as_deref())?;
+    let search = Search::new(&args.segments, args.which.as_deref())?;
     let Some(world) = search.running()? else { bail!("{}", search.nothing("")) };
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
     let request = SwitchRequest::new(args.to == To::On, now_ns);

@@ -3,7 +3,7 @@
 use super::scaling::number;
 use super::settings::{Axis, Series, Setting};
 use super::sums::{OUTSIDE, Part, Sums};
-use crate::output::{Column, Page};
+use crate::output::{Column, Hideable, Page};
 use crate::sheet::{self, Head, Sheet, Value};
 use crate::statistics::growth::{Growth, Point, Prediction};
 use crate::statistics::{Spread, median};
@@ -213,8 +213,12 @@ impl<'s> Growing<'s> {
         let rows: Vec<Vec<String>> = self.parts.iter().take(limit).map(|part| self.row(part)).collect();
         // Of the settings the first and the last stay.
         let middle = values.iter().skip(1).take(values.len().saturating_sub(2)).map(String::as_str);
-        let optional: Vec<&str> =
-            ["Volume grows", "Calls grow", "from", "to"].into_iter().chain(middle).collect();
+        let interval = format!("interval at {}", number(self.beyond));
+        let mut optional = Hideable::each(&["Volume grows", "Calls grow"], &columns);
+        if self.has_models() {
+            optional.push(Hideable { columns: vec![first_text - 2, first_text - 1], name: &interval });
+        }
+        optional.extend(Hideable::each(&middle.collect::<Vec<&str>>(), &columns));
         page.fitted_table(&columns, rows, &optional)
     }
 

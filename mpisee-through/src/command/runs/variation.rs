@@ -18,6 +18,9 @@ const RUN_HEADS: [Head; 6] = [
     sheet::number("relative", "Spread %"),
 ];
 
+/// The name of both ends where a narrow table hides them.
+const INTERVAL: &str = "interval of r";
+
 /// For people, of its parts.
 const HEADS: [Head; 10] = [
     sheet::fixed("comm", "COMM"),
@@ -27,8 +30,8 @@ const HEADS: [Head; 10] = [
     sheet::number("time_max_s", "Max").hidden_at(1),
     sheet::number("share_of_differences", "% of differences"),
     sheet::number("correlation", "r"),
-    sheet::number("correlation_low", "from").hidden_at(2),
-    sheet::number("correlation_high", "to").hidden_at(2),
+    sheet::number("correlation_low", "from").hidden_at(2).hidden_as(INTERVAL),
+    sheet::number("correlation_high", "to").hidden_at(2).hidden_as(INTERVAL),
     sheet::fixed("may_be_chance", ""),
 ];
 

@@ -23,7 +23,7 @@ const NAMED: usize = 2;
 const HEADS: [Head; 12] = [
     sheet::long("at", "AT"),
     sheet::fixed("call", "CALL"),
-    sheet::fixed("comms", "COMM"),
+    sheet::comms("comms", "COMM"),
     sheet::number("ranks", "Ranks").hidden_at(0),
     sheet::number("mean_s", "Mean"),
     sheet::number("share_of_mpi", "% of MPI").of_whole().hidden_at(6),

@@ -3,7 +3,7 @@
 use super::{SMALL_SHARE, Summary};
 use crate::family_rows::EACH_HINT;
 use crate::operation_sums::{CommSum, Sums};
-use crate::output::{Column, Page, Style, Text, printable};
+use crate::output::{Column, Hideable, Page, Style, Text, printable};
 use crate::sheet::{LARGE_SHARE, headed};
 use crate::units::{count, human_bytes, large_count, time};
 use mpisee_profile::comm_name::is_nccl;
@@ -11,7 +11,7 @@ use mpisee_profile::comm_name::is_nccl;
 /// The columns, and when a narrow page hides them.
 const COLUMNS: [&str; 9] = ["COMM", "SIZE", "Time", "% of MPI", "Mean", "Min", "Max", "Volume", "Calls"];
 const OF_RANK: &str = "of rank";
-const HIDDEN_FIRST: [&str; 7] = ["Min", OF_RANK, "Mean", "SIZE", "Calls", "Max", "Volume"];
+const HIDDEN_FIRST: [&str; 7] = ["Min", OF_RANK, "Mean", "Calls", "Max", "Volume", "SIZE"];
 
 /// The run, then the communicators, each with its operations.
 pub fn table(summary: &Summary, page: Page) -> String {
@@ -102,7 +102,7 @@ fn comms_table(summary: &Summary, page: Page) -> Option<(String, Vec<&'static st
     let kind = |index| if index == 0 { Column::Fixed(0) } else { Column::Number(0) };
     let columns: Vec<(&str, Column)> =
         headings.iter().enumerate().map(|(index, heading)| (*heading, kind(index))).collect();
-    let (drawn, hidden) = page.fitted_lines(&columns, rows, &HIDDEN_FIRST);
+    let (drawn, hidden) = page.fitted_lines(&columns, rows, &Hideable::each(&HIDDEN_FIRST, &columns));
     let mut drawn = drawn.into_iter();
     let mut text = drawn.next().map_or(String::new(), |headings| format!("\n{headings}\n"));
     for (index, (drawn, line)) in drawn.zip(&lines).enumerate() {

@@ -18,7 +18,7 @@ mod roll;
 mod screen;
 mod traffic;
 
-use super::job_selection::JobSelection;
+use super::job_selection::{JobSelection, SegmentsArgs};
 use super::{Outcome, skipped};
 use crate::debug_info::SearchDirs;
 use crate::output::{Format, OutputArgs, printable};
@@ -44,7 +44,7 @@ EXAMPLES:
   mpisee-through top --once               the same as text, once
   mpisee-through top --stacks             with the lines of the program
   mpisee-through top --format json        for scripts
-  mpisee-through top /local/shm           from the DIR of mpisee --segments
+  mpisee-through top --segments /local/shm    from the DIR of mpisee --segments
   mpirun --map-by ppr:1:node mpisee-through top --stacks --to roll
                                           the whole job, by one reader per node (MPICH: mpiexec -ppn 1; Slurm: srun
                                           --overlap --jobid JOB -N NODES --ntasks-per-node 1), through a folder that all see
@@ -67,6 +67,9 @@ pub struct TopArgs {
     /// are (default: all jobs in the directory in MPISEE_SEGMENTS, else /dev/shm)
     #[arg(value_name = "PID|NAME|JOB|DIR")]
     which: Option<String>,
+
+    #[command(flatten)]
+    segments: SegmentsArgs,
 
     /// Time between two updates
     #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "1s")]
@@ -96,7 +99,7 @@ pub struct TopArgs {
     to: Option<PathBuf>,
 
     /// Show the job that readers on several nodes wrote to DIR
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "which", "user", "stacks"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "which", "segments", "user", "stacks"])]
     from: Option<PathBuf>,
 
     /// Write once and end (default where the output is no terminal)
@@ -289,7 +292,7 @@ impl Watch {
             Some(user) => user,
             None => segments::own_user()?,
         };
-        let wanted = JobSelection::new(args.which.as_deref(), user)?;
+        let wanted = JobSelection::within(&args.segments, args.which.as_deref(), user)?;
         let stacks = || RefCell::new(CallStacks::new(SearchDirs(args.source.clone())));
         Ok(Watch { wanted, stacks: args.stacks.then(stacks) })
     }

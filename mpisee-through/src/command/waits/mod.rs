@@ -8,7 +8,7 @@ use super::Outcome;
 use crate::axis::Axis;
 use crate::cores;
 use crate::family_rows::{self, EACH_HINT, FamilyArgs};
-use crate::filter::{CallFilter, CommFilter, parse_lowercase};
+use crate::filter::{CallFilter, CallPattern, CommFilter};
 use crate::group::By;
 use crate::no_match;
 use crate::output::{Format, OutputArgs};
@@ -20,7 +20,6 @@ use crate::waits::sentence::sentences;
 use anyhow::{Result, bail};
 use clap::Args;
 use image::Pairs;
-use mpisee_profile::glob::Glob;
 use rows::{Of, WaitGroup};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -66,8 +65,8 @@ pub struct WaitsArgs {
 
     /// Only operations whose name matches, with or without MPI_, in capitals or not; * is any text,
     /// ? any character; may be repeated (default: all)
-    #[arg(long, value_name = "GLOB", value_parser = parse_lowercase)]
-    call: Vec<Glob>,
+    #[arg(long, value_name = "GLOB")]
+    call: Vec<CallPattern>,
 
     /// Write a picture to FILE, which ends in .png or .svg, instead of the tables: the ranks that wait down, those that
     /// cause it across

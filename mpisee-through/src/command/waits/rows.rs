@@ -8,13 +8,20 @@ use mpisee_profile::rows::CommRow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
+/// The column of sizes of communicators and of their messages.
+const SIZE: usize = 1;
+
+/// Names of intervals, both ends of which a narrow table hides together.
+const INTERVAL: &str = "interval of Waiting";
+const SHARE_INTERVAL: &str = "interval of % of waiting";
+
 const COMMUNICATORS: [Head; 12] = [
     sheet::fixed("comm", "COMM"),
-    sheet::number("size", "SIZE").hidden_at(1),
+    sheet::number("size", "SIZE"),
     sheet::number("time_s", "Time"),
     sheet::number("waiting_s", "Waiting"),
-    sheet::number("waiting_low_s", "from").hidden_at(5),
-    sheet::number("waiting_high_s", "to").hidden_at(5),
+    sheet::number("waiting_low_s", "from").hidden_at(5).hidden_as(INTERVAL),
+    sheet::number("waiting_high_s", "to").hidden_at(5).hidden_as(INTERVAL),
     sheet::number("transfer_s", "Transfer").hidden_at(6),
     sheet::number("transfer_low_s", "Transfer from"),
     sheet::number("transfer_high_s", "Transfer to"),
@@ -31,13 +38,13 @@ pub const MESSAGE_TRANSFER_ENDS: std::ops::Range<usize> = 9..11;
 
 const MESSAGES: [Head; 14] = [
     sheet::fixed("comm", "COMM"),
-    sheet::number("size", "SIZE").hidden_at(1),
+    sheet::number("size", "SIZE"),
     sheet::number("time_s", "Time"),
     sheet::number("waiting_for_senders_s", "For senders"),
     sheet::number("waiting_for_receivers_s", "For receivers"),
     sheet::number("waiting_s", "Waiting").hidden_at(5),
-    sheet::number("waiting_low_s", "from").hidden_at(4),
-    sheet::number("waiting_high_s", "to").hidden_at(4),
+    sheet::number("waiting_low_s", "from").hidden_at(4).hidden_as(INTERVAL),
+    sheet::number("waiting_high_s", "to").hidden_at(4).hidden_as(INTERVAL),
     sheet::number("transfer_s", "Transfer").hidden_at(6),
     sheet::number("transfer_low_s", "Transfer from"),
     sheet::number("transfer_high_s", "Transfer to"),
@@ -56,8 +63,8 @@ const RANKS: [Head; 9] = [
     sheet::fixed("node", "NODE").hidden_at(0),
     sheet::number("caused_s", "Caused"),
     sheet::number("caused_share", "% of waiting").of_whole(),
-    sheet::number("caused_low_share", "from").hidden_at(2),
-    sheet::number("caused_high_share", "to").hidden_at(2),
+    sheet::number("caused_low_share", "from").hidden_at(2).hidden_as(SHARE_INTERVAL),
+    sheet::number("caused_high_share", "to").hidden_at(2).hidden_as(SHARE_INTERVAL),
     sheet::number("suffered_s", "Suffered").hidden_at(1),
 ];
 
@@ -221,11 +228,20 @@ impl WaitGroup {
     }
 }
 
+/// Headings of these parts; the size, which has the number of communicators of a family, may be hidden where there is none.
+fn heads(parts: &[WaitGroup], heads: &[Head]) -> Vec<Head> {
+    let mut heads = heads.to_vec();
+    if parts.iter().all(|part| part.is_single) {
+        heads[SIZE] = heads[SIZE].hidden_at(1);
+    }
+    heads
+}
+
 /// A row for each communicator or family.
 pub fn communicators(parts: &[WaitGroup]) -> Sheet {
     Sheet {
         name: "communicators",
-        heads: COMMUNICATORS.to_vec(),
+        heads: heads(parts, &COMMUNICATORS),
         rows: parts.iter().filter(|part| part.of == Of::Collectives).map(WaitGroup::row).collect(),
     }
 }
@@ -234,7 +250,7 @@ pub fn communicators(parts: &[WaitGroup]) -> Sheet {
 pub fn messages(parts: &[WaitGroup]) -> Sheet {
     Sheet {
         name: "messages",
-        heads: MESSAGES.to_vec(),
+        heads: heads(parts, &MESSAGES),
         rows: parts.iter().filter(|part| part.of == Of::Messages).map(WaitGroup::row).collect(),
     }
 }
