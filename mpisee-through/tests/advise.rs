@@ -16,7 +16,7 @@ use mpisee_profile::rows::Seconds;
 use mpisee_profile::run::EndedIn;
 use std::collections::BTreeSet;
 use support::{Builder, Written};
-use waiting::{all_in_turn, arrive, hot_receiver, late_receiver, late_sender, some_rank};
+use waiting::{all_in_turn, arrive, hot_receiver, late_partner, late_receiver, late_sender, some_rank};
 
 /// Eight ranks on two nodes that run for 10 s, 80 s over all of them.
 fn run() -> Builder {
@@ -222,8 +222,8 @@ fn findings_are_said_in_words() {
     crowded.golden_at(100, "advise-no-core", &["advise", "app.mpisee"]);
     // Where ranks lacked a core, no transfer is slow by itself.
     let uneven = measured::uneven(2.3).write();
-    let of_messages =
-        [late_sender(41), late_receiver(), hot_receiver(), all_in_turn()].map(|one| one.write());
+    let of_messages = [late_sender(41), late_receiver(), late_partner(), hot_receiver(), all_in_turn()]
+        .map(|one| one.write());
     let mut profiles = vec![crowded, profile, uneven, gpu_far::run().write(), with_overhead(3.0).write()];
     profiles.extend(of_messages);
     let advised = |profile: &Written| profile.run(&["advise", "app.mpisee", "--format", "csv"]).stdout;

@@ -156,25 +156,22 @@ impl<'a> RunSummary<'a> {
         if !self.start.is_empty() {
             lines.push(("Start", self.start.to_owned()));
         }
-        lines.extend([
-            (
-                "Wall time",
-                format!(
-                    "{at_least}{} (mean over ranks), {at_least}{} (longest rank)",
-                    time(self.wall_mean_s),
-                    time(self.wall_max_s)
-                ),
+        lines.push((
+            "Wall time",
+            format!(
+                "{at_least}{} (mean over ranks), {at_least}{} (longest rank)",
+                time(self.wall_mean_s),
+                time(self.wall_max_s)
             ),
-            (
+        ));
+        if self.mpi_library != WITHOUT_MPI {
+            let share = 100.0 * self.mpi_share_of_wall;
+            let [mean, all] = [self.mpi_mean_s, self.mpi_s].map(time);
+            lines.push((
                 "MPI time",
-                format!(
-                    "{} (mean over ranks), {:.1} % of wall time; {} over all ranks",
-                    time(self.mpi_mean_s),
-                    100.0 * self.mpi_share_of_wall,
-                    time(self.mpi_s)
-                ),
-            ),
-        ]);
+                format!("{mean} (mean over ranks), {share:.1} % of wall time; {all} over all ranks"),
+            ));
+        }
         lines.extend(self.no_core.clone().map(|sentence| ("Cores", sentence)));
         if self.profiler_call_ns > 0.0 {
             lines.push(("Profiler", self.overhead()));
