@@ -88,7 +88,7 @@ impl Gathering {
             std::fs::rename(&begun, &part).with_context(cannot)
         };
         if let Err(why) = copy() {
-            let _ = std::fs::remove_dir_all(&begun);
+            remove(&begun);
             if is_first {
                 let _ = std::fs::remove_dir(&self.folder);
             }
@@ -99,7 +99,7 @@ impl Gathering {
         if !absent.is_empty() {
             return Ok(Added::Waits { absent, is_first });
         }
-        self.take(user, first.header.start_realtime_ns).inspect_err(|_| drop(std::fs::remove_dir_all(&part)))
+        self.take(user, first.header.start_realtime_ns).inspect_err(|_| remove(&part))
     }
 
     /// Takes the folder, unless another node has. `number` keeps the name apart from what a killed writer left.
@@ -126,13 +126,7 @@ impl WholeJob {
 
     /// Removes the segments, of which there is a profile, and the folder.
     pub fn remove(self) {
-        self.ranks.segments().for_each(|segment| drop(segment.remove()));
-        for part in folders(&self.folder) {
-            for rank in self.ended.iter() {
-                let _ = std::fs::remove_file(part.join(format!("{rank}{ENDED}")));
-            }
-            let _ = std::fs::remove_dir(part);
-        }
+        folders(&self.folder).iter().for_each(|part| remove(part));
         let _ = std::fs::remove_dir(&self.folder);
     }
 }
@@ -205,6 +199,14 @@ fn make_folder(folder: &Path, user: u32) -> Result<bool> {
         bail!("'{}' is no folder of this user alone", folder.display());
     }
     Ok(false)
+}
+
+/// Removes a part and the files in it.
+fn remove(part: &Path) {
+    for file in std::fs::read_dir(part).into_iter().flatten().flatten() {
+        let _ = std::fs::remove_file(file.path());
+    }
+    let _ = std::fs::remove_dir(part);
 }
 
 /// The parts that are whole.
