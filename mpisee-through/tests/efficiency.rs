@@ -145,6 +145,28 @@ fn time_that_was_not_measured_leaves_bounds() {
 }
 
 #[test]
+fn intervals_and_factors_are_hidden_as_a_whole_and_the_size_of_families_stays() {
+    let family = late()
+        .comm("W_s1.0", "W", "MPI_Comm_split", "0", |_| {})
+        .comm("W_s1.1", "W", "MPI_Comm_split", "1", |_| {})
+        .call("W_s1.0", 0, "MPI_Barrier", 1, 0, 0.5)
+        .call("W_s1.1", 1, "MPI_Barrier", 1, 0, 0.5)
+        .write();
+    for width in (40..=160).step_by(4) {
+        let ran = family.run(&["efficiency", "app.mpisee", "--width", &width.to_string()]);
+        let line = |begin: &str| {
+            let line = ran.exits(0).stdout.lines().find(|line| line.starts_with(begin));
+            line.unwrap_or_else(|| panic!("{width}: {}", ran.stdout)).to_owned()
+        };
+        let (run, loss) = (line("REGION"), line("LOST ON"));
+        assert_eq!(run.contains("SerE %"), run.contains("TE %"), "{width}: {run}");
+        let count = |word: &str| loss.split_whitespace().filter(|other| *other == word).count();
+        assert_eq!(count("from"), count("to"), "{width}: {loss}");
+        assert_eq!(count("SIZE"), 1, "{width}: {loss}");
+    }
+}
+
+#[test]
 fn who_is_waited_for_at_the_end_is_named() {
     let ending = |wall_s: [f64; 4]| {
         Builder::new(4).with(|profile| {

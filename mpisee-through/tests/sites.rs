@@ -31,7 +31,7 @@ fn long_places_hide_no_communicator_and_no_calls() {
         profile = profile.call_with("W", rank, "MPI_Allgatherv", 9, 72, 1.0, |row| row.site = Some(long));
     }
     let written = profile.write();
-    for (width, hidden) in [("80", "Ranks, Longest, Per call, Max."), ("120", "Ranks."), ("150", "")] {
+    for (width, hidden) in [("80", "Ranks, Longest, Per call."), ("120", ""), ("150", "")] {
         let ran = written.run(&["sites", "app.mpisee", "--width", width]);
         let heading = ran.exits(0).stdout.lines().next().unwrap();
         for column in ["AT", "CALL", "COMM", "Mean", "% of MPI", "Calls"] {
@@ -40,6 +40,41 @@ fn long_places_hide_no_communicator_and_no_calls() {
         let said = ran.stdout.lines().find_map(|line| line.strip_prefix("Hidden (terminal too narrow): "));
         assert_eq!(said.unwrap_or_default(), hidden, "{}", ran.stdout);
     }
+}
+
+#[test]
+fn communicators_are_shortened_before_shares_are_hidden() {
+    let mut profile = Builder::new(4);
+    for (half, members) in [(0, "0-1"), (2, "2-3")] {
+        for last in [3, 5] {
+            let (parent, comm) = (format!("W_s1.{half}_s1.0"), format!("W_s1.{half}_s1.0_s{last}.0"));
+            profile = profile.comm(&comm, &parent, "MPI_Comm_split", members, |_| {});
+        }
+        let parent = format!("W_s1.{half}");
+        profile = profile.comm(&parent, "W", "MPI_Comm_split", members, |_| {});
+        profile = profile.comm(&format!("{parent}_s1.0"), &parent, "MPI_Comm_split", members, |_| {});
+    }
+    let fft = profile.line("fft_scatter", "fft.f90", 411);
+    for rank in 0..4 {
+        for last in [3, 5] {
+            let comm = format!("W_s1.{}_s1.0_s{last}.0", rank / 2 * 2);
+            let at = |row: &mut mpisee_profile::rows::CallRow| row.site = Some(fft);
+            profile = profile.call_with(&comm, rank, "MPI_Alltoall", 9, 72, 1.0, at);
+        }
+    }
+    let written = profile.write();
+    for (width, comms, hidden) in [
+        (100, "W_s…*…3.0 (2 × 2), 1 more", "Ranks, Longest, Per call."),
+        (80, "W…*…0 (2 × 2) +1", "Ranks, Longest, Per call, Max."),
+    ] {
+        let ran = written.run(&["sites", "app.mpisee", "--width", &width.to_string()]);
+        let shown = &ran.exits(0).stdout;
+        assert!(shown.contains(comms), "{shown}");
+        assert!(shown.contains(&format!("Hidden (terminal too narrow): {hidden}\n")), "{shown}");
+    }
+    let ran = written.run(&["sites", "app.mpisee"]);
+    let whole = "W_s1.*_s1.0_s3.0 (2 × 2), W_s1.*_s1.0_s5.0 (2 × 2)";
+    assert!(ran.exits(0).stdout.contains(whole), "{}", ran.stdout);
 }
 
 #[test]

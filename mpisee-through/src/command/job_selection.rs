@@ -19,8 +19,13 @@ pub struct SegmentsArgs {
     segments: Option<PathBuf>,
 }
 
-/// Segments that are not where they are by default.
-const ELSEWHERE: &str = "; segments may be elsewhere: --segments DIR or MPISEE_SEGMENTS names the directory";
+/// The end of a sentence on a directory without segments: if it is the default, they may be in another one.
+pub fn elsewhere(directory: &Path) -> &'static str {
+    match directory == Options::default().segments {
+        true => "; segments may be elsewhere: --segments DIR or MPISEE_SEGMENTS names the directory",
+        false => "",
+    }
+}
 
 /// The directory of segments, and the jobs in it that are wanted.
 pub struct JobSelection {
@@ -122,7 +127,7 @@ impl JobSelection {
     /// Why there is nothing to show.
     pub fn nothing(&self) -> String {
         let directory = self.directory.display();
-        let elsewhere = self.elsewhere();
+        let elsewhere = elsewhere(&self.directory);
         match &self.which {
             Which::Process(pid) => {
                 format!(
@@ -148,11 +153,6 @@ impl JobSelection {
                 "no program that mpisee records runs here: no segment of a running process is in '{directory}'{elsewhere}"
             ),
         }
-    }
-
-    /// Where else segments may be, if no directory was named.
-    fn elsewhere(&self) -> &'static str {
-        if self.directory == Options::default().segments { ELSEWHERE } else { "" }
     }
 }
 

@@ -146,7 +146,7 @@ struct Shared<'a> {
     family: Family<'a>,
     sums: Found,
     /// The number of communicators that would fit a node.
-    fitting: usize,
+    fitting: u64,
 }
 
 impl<'a> Shared<'a> {
@@ -162,7 +162,8 @@ impl<'a> Shared<'a> {
             sums.p2p.add(one.p2p);
             sums.collective = sums.collective.saturating_add(one.collective);
         }
-        let fitting = each().filter(|one| one.fits).count();
+        let fits = |row: &&&CommRow| found.get(row.comm.as_str()).is_some_and(|one| one.fits);
+        let fitting = family.rows.iter().filter(fits).map(|row| row.count).fold(0, u64::saturating_add);
         Shared { family, sums, fitting }
     }
 
@@ -182,8 +183,8 @@ impl<'a> Shared<'a> {
             Value::Bytes(sums.collective),
             match fitting {
                 0 => Value::Nothing,
-                fitting if *fitting < family.rows.len() => {
-                    Value::Text(format!("a node ({fitting} of {})", family.rows.len()))
+                fitting if *fitting < family.count() => {
+                    Value::Text(format!("a node ({fitting} of {})", family.count()))
                 }
                 _ => "a node".into(),
             },

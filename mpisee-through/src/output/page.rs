@@ -26,12 +26,33 @@ pub enum Column {
     Text,
     /// Text that stays on one line, at least this wide; cut in its middle where nothing else helps.
     Fixed(usize),
-    /// The same of text that may be long: it is cut to a third of the page before other columns are hidden.
+    /// The same of text that may be long: it is cut to a quarter of the page before other columns are hidden.
     Long(usize),
     /// The same of lists of communicators, which are cut first of all, to a fifth of the page.
     Comms(usize),
     /// A number, on the right, at least this wide.
     Number(usize),
+}
+
+impl Column {
+    /// The width of text that may be cut.
+    fn text_width(self) -> Option<usize> {
+        match self {
+            Column::Fixed(width) | Column::Long(width) | Column::Comms(width) => Some(width),
+            Column::Text | Column::Number(_) => None,
+        }
+    }
+
+    /// The same kind of column, at least this wide.
+    fn with_width(self, width: usize) -> Self {
+        match self {
+            Column::Text => Column::Text,
+            Column::Fixed(_) => Column::Fixed(width),
+            Column::Long(_) => Column::Long(width),
+            Column::Comms(_) => Column::Comms(width),
+            Column::Number(_) => Column::Number(width),
+        }
+    }
 }
 
 /// How a cell stands out, where it may.
@@ -92,11 +113,11 @@ impl<'h> Hideable<'h> {
 /// The smallest width of a column of wrapped text.
 const TEXT_AT_LEAST: usize = 12;
 /// The part of the page that long text may take while columns are hidden for it, as a divisor.
-const LONG_TEXT_OF_PAGE: usize = 3;
+const LONG_TEXT_OF_PAGE: usize = 4;
 /// The same of lists of communicators.
 const COMMS_OF_PAGE: usize = 5;
-/// Lists of communicators are not cut further before columns are hidden: `W_…*…0 (2 × 2), 3 more`.
-const COMMS_AT_LEAST: usize = 24;
+/// Lists of communicators are not cut further before columns are hidden: `W…*…0 (2 × 2) +1`.
+const COMMS_AT_LEAST: usize = 16;
 /// The blanks between columns.
 const BETWEEN: usize = 2;
 
@@ -245,12 +266,8 @@ fn with_widths<'h>(columns: &[(&'h str, Column)], rows: &[Vec<Text>]) -> Vec<(&'
         let cells = rows.iter().filter_map(|row| row.get(index)).map(|cell| cell.text.chars().count());
         cells.chain([heading.chars().count()]).max().unwrap_or(0)
     };
-    let fitted = |(index, &(heading, column)): (usize, &(&'h str, Column))| match column {
-        Column::Text => (heading, Column::Text),
-        Column::Fixed(_) => (heading, Column::Fixed(content(index, heading))),
-        Column::Long(_) => (heading, Column::Long(content(index, heading))),
-        Column::Comms(_) => (heading, Column::Comms(content(index, heading))),
-        Column::Number(_) => (heading, Column::Number(content(index, heading))),
+    let fitted = |(index, &(heading, column)): (usize, &(&'h str, Column))| {
+        (heading, column.with_width(content(index, heading)))
     };
     columns.iter().enumerate().map(fitted).collect()
 }
@@ -258,7 +275,7 @@ fn with_widths<'h>(columns: &[(&'h str, Column)], rows: &[Vec<Text>]) -> Vec<(&'
 /// The width to which a column is cut before others are hidden; none if it is not.
 fn cut_first_to(column: Column, page: usize) -> Option<usize> {
     match column {
-        Column::Long(_) => Some(page / LONG_TEXT_OF_PAGE),
+        Column::Long(_) => Some((page / LONG_TEXT_OF_PAGE).max(CUT_AT_LEAST)),
         Column::Comms(_) => Some((page / COMMS_OF_PAGE).max(COMMS_AT_LEAST)),
         Column::Text | Column::Fixed(_) | Column::Number(_) => None,
     }
@@ -277,36 +294,25 @@ fn least(columns: &[(&str, Column)], page: usize) -> usize {
     columns.iter().map(width).sum::<usize>().saturating_sub(BETWEEN)
 }
 
-/// Cuts text in columns of one line, the widest first, until the table fits or no text is left to cut. Lists of communicators and then
-/// long text come first of all, as far as they are cut before columns are hidden.
+/// Cuts text in columns of one line until the table fits or no text is left to cut. Lists of communicators and then long text come first
+/// of all, as far as they are cut before columns are hidden; then the widest text.
 fn cut(columns: &mut [(&str, Column)], rows: &mut [Vec<Text>], page: usize) {
-    loop {
-        let excess = least(columns, usize::MAX).saturating_sub(page);
-        let widest = columns.iter().enumerate().filter_map(|(index, (heading, column))| match *column {
-            Column::Fixed(width) | Column::Long(width) | Column::Comms(width) => {
-                let is_too_long = cut_first_to(*column, page).is_some_and(|most| width > most);
-                let rank = match column {
-                    Column::Comms(_) if is_too_long => 2,
-                    _ => u8::from(is_too_long),
-                };
-                Some((rank, width, index)).filter(|_| width > CUT_AT_LEAST.max(heading.chars().count()))
-            }
-            Column::Text | Column::Number(_) => None,
+    let before: Vec<Column> = columns.iter().map(|(_, column)| *column).collect();
+    while least(columns, usize::MAX) > page {
+        let widest = columns.iter().enumerate().filter_map(|(index, &(heading, column))| {
+            let width = column.text_width()?;
+            let is_too_long = cut_first_to(column, page).is_some_and(|most| width > most);
+            let first = u8::from(is_too_long) + u8::from(is_too_long && matches!(column, Column::Comms(_)));
+            (width > CUT_AT_LEAST.max(heading.chars().count())).then_some((first, width, index))
         });
-        let widest = widest.max_by_key(|&(rank, width, _)| (rank, width));
-        let Some((rank, most, index)) = widest.filter(|_| excess > 0) else { return };
-        let (heading, column) = &mut columns[index];
-        let least = if rank > 0 { cut_first_to(*column, page).unwrap_or(0) } else { 0 };
-        let room = most.saturating_sub(excess).max(least).max(CUT_AT_LEAST).max(heading.chars().count());
-        let is_of_comms = matches!(column, Column::Comms(_));
-        *column = match column {
-            Column::Long(_) => Column::Long(room),
-            Column::Comms(_) => Column::Comms(room),
-            _ => Column::Fixed(room),
-        };
+        let Some((_, width, index)) = widest.max() else { break };
+        columns[index].1 = columns[index].1.with_width(width - 1);
+    }
+    for (index, (&(_, column), before)) in columns.iter().zip(before).enumerate() {
+        let Some(room) = column.text_width().filter(|_| column != before) else { continue };
+        let shorten = if matches!(column, Column::Comms(_)) { shortened_list } else { shortened };
         for cell in rows.iter_mut().filter_map(|row| row.get_mut(index)) {
-            cell.text =
-                if is_of_comms { shortened_list(&cell.text, room) } else { shortened(&cell.text, room) };
+            cell.text = shorten(&cell.text, room);
         }
     }
 }
@@ -385,7 +391,7 @@ mod tests {
         let max = Hideable::each(&["MAX"], &columns);
         let all = "AT                     CALLS     MAX\nexchange_c…alo.cpp:93   4000  1.00 s\n";
         assert_eq!(page(Some(36)).fitted_table(&columns, rows(), &max), all);
-        // Below a third of the page a column gives way, and the text has its room.
+        // Below a quarter of the page a column gives way, and the text has its room.
         let narrow = "AT             CALLS\nexchan…cpp:93   4000\nHidden (terminal too\nnarrow): MAX.\n";
         assert_eq!(page(Some(20)).fitted_table(&columns, rows(), &max), narrow);
     }

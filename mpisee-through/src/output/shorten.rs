@@ -3,6 +3,9 @@
 /// The smallest width to which text is cut.
 pub const CUT_AT_LEAST: usize = 8;
 
+/// The smallest width to which a name is cut for what stands behind it: `W…*…0`.
+const NAME_AT_LEAST: usize = 5;
+
 /// Text without its middle, if it is longer than `room`; what indents it stays, and of a family of communicators the `*` and the
 /// size behind it, `W_s1.…*…_s3.0 (2 × 2)`.
 pub fn shortened(text: &str, room: usize) -> String {
@@ -11,7 +14,7 @@ pub fn shortened(text: &str, room: usize) -> String {
     }
     let (name, size) = divided(text);
     match room.checked_sub(width(size)) {
-        Some(room) if room >= CUT_AT_LEAST => without_middle(name, room) + size,
+        Some(room) if room >= NAME_AT_LEAST => without_middle(name, room) + size,
         _ => without_middle(text, room),
     }
 }
@@ -28,14 +31,18 @@ pub fn shortened_list(text: &str, room: usize) -> String {
         names.pop();
     }
     let [first, others @ ..] = &names[..] else { return shortened(text, room) };
-    let more = match more + others.len() {
-        0 => return shortened(first, room),
-        more => format!(", {more} more"),
-    };
-    match room.checked_sub(width(&more)) {
-        Some(room) if room >= CUT_AT_LEAST => shortened(first, room) + &more,
-        _ => without_middle(text, room),
+    let more = more + others.len();
+    if more == 0 {
+        return shortened(first, room);
     }
+    let (name, size) = divided(first);
+    for (more, least) in [(format!(", {more} more"), CUT_AT_LEAST), (format!(" +{more}"), NAME_AT_LEAST)] {
+        if let Some(room) = room.checked_sub(width(size) + width(&more)).filter(|room| *room >= least) {
+            return without_middle(name, room) + size + &more;
+        }
+    }
+    let more = format!(" +{more}");
+    without_middle(name, room.saturating_sub(width(&more)).max(NAME_AT_LEAST)) + &more
 }
 
 /// The name, and the size of a family with the blank before it.
@@ -90,6 +97,9 @@ mod tests {
         assert_eq!(shortened_list(list, 100), list);
         assert_eq!(shortened_list(list, 38), "W_s1.0_s1.*_s1.0_s3.0 (2 × 2), 1 more");
         assert_eq!(shortened_list(&format!("{list}, 3 more"), 26), "W_s…*…s3.0 (2 × 2), 4 more");
+        assert_eq!(shortened_list(list, 16), "W…*…0 (2 × 2) +1");
+        assert_eq!(shortened_list(list, 15), "W_s1…*…_s3.0 +1");
+        assert_eq!(shortened_list("W_s1.*_s3.0 (2 × 2)", 15), "W_…*….0 (2 × 2)");
         assert_eq!(shortened_list("W_s1.*_s3.0 (2 × 2)", 16), "W_…*…3.0 (2 × 2)");
     }
 }
