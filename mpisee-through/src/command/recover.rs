@@ -1,6 +1,6 @@
 //! `recover`: profiles of programs that ended without `MPI_Finalize`, from the segments that they left.
 
-use super::job_selection::is_called;
+use super::job_selection::{elsewhere, is_called};
 use super::{Outcome, skipped};
 use crate::interrupted;
 use crate::output::printable;
@@ -24,7 +24,7 @@ EXAMPLES:
   mpisee-through recover --clean                    the same, and remove what is recovered
   mpisee-through recover --list                     what there is, and nothing else
   mpisee-through recover --only app --only 4711     the run of that name, and that of process 4711
-  mpisee-through recover /local/shm -o app.mpisee   from the DIR of mpisee --segments
+  mpisee-through recover --segments /local/shm      from the DIR of mpisee --segments
   mpisee-through recover shm.n1 shm.n2              from copies of what several nodes have, as one profile";
 
 /// Write the profiles of programs that were killed, aborted or left without MPI_Finalize.
@@ -39,6 +39,10 @@ EXAMPLES:
 pub struct RecoverArgs {
     /// Where the segments are, of one node or of several (default: the directory in MPISEE_SEGMENTS, else /dev/shm)
     directories: Vec<PathBuf>,
+
+    /// The same as an option, as mpisee has it; may be repeated
+    #[arg(long, value_name = "DIR")]
+    segments: Vec<PathBuf>,
 
     /// The profile to write, in which a number is added if it exists, or, ending in a slash, the folder for it (default: the
     /// name that the program's profile would have had, in the working directory)
@@ -74,7 +78,7 @@ pub struct RecoverArgs {
 
 /// Runs the command. What cannot be read is said, the rest is recovered all the same, and the exit code tells.
 pub fn run(args: &RecoverArgs) -> Result<Outcome> {
-    let mut directories = args.directories.clone();
+    let mut directories = [&args.directories[..], &args.segments].concat();
     if directories.is_empty() {
         directories.push(segments::directory()?);
     }
@@ -106,7 +110,11 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
     }
     if worlds.iter().all(|world| world.ended().next().is_none()) && failures == 0 {
         match args.only.is_empty() {
-            true => say(&format!("no segment of a process that ended is in {}", quoted(&directories)))?,
+            true => say(&format!(
+                "no segment of a process that ended is in {}{}",
+                quoted(&directories),
+                directories.first().map_or("", |directory| elsewhere(directory))
+            ))?,
             false => say("no process of the runs that --only chooses has ended")?,
         }
     } else if is_left && !args.clean {
