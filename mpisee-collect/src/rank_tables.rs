@@ -18,7 +18,7 @@ use mpisee_profile::segment::log::{Created, Runs};
 use mpisee_profile::segment::membership::{has_elided_members, reports, reports_side};
 use mpisee_profile::segment::names::{names, parent_name};
 use mpisee_profile::segment::snapshot::{Communicator, Moment, SharedRow, Snapshot};
-use mpisee_profile::{CommId, Operation, RankSet, RegionId, Ticks, WorldRank};
+use mpisee_profile::{CommId, CommRank, Operation, RankSet, RegionId, Ticks, WorldRank};
 use std::collections::{BTreeSet, HashMap};
 
 /// The table rows of one rank.
@@ -252,8 +252,8 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
         Some(NcclPeerRow {
             comm: self.names.get(key.communicator.index())?.clone(),
             rank: self.snapshot.world_rank.get(),
-            rank_in_comm: own,
-            peer_in_comm: peer,
+            rank_in_comm: CommRank::new(own),
+            peer_in_comm: CommRank::new(peer),
             sent_messages,
             sent_bytes,
             received_messages,
@@ -389,7 +389,7 @@ fn outside_row(row: PeerRow, key: PeerKey) -> OutsideRow {
     OutsideRow {
         comm,
         rank,
-        peer_in_comm: key.peer.get(),
+        peer_in_comm: key.peer,
         sent_messages,
         sent_bytes,
         received_messages,

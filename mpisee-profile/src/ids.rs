@@ -1,6 +1,7 @@
 //! Identifiers: of communicators and regions in a process, of ranks in the world and in a communicator. Each is a type
 //! of its own, so that a mix-up does not compile.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A communicator's number in one process: that of its row in the segment, in the order of the log, or a temporary one.
@@ -98,7 +99,8 @@ impl fmt::Display for WorldRank {
 }
 
 /// A rank in a communicator; of a peer in an intercommunicator, its rank in the other group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 #[repr(transparent)]
 pub struct CommRank(u32);
 

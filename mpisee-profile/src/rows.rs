@@ -2,8 +2,8 @@
 //!
 //! Field names are column names. Times are seconds, sizes bytes, ranks those in `MPI_COMM_WORLD`.
 
-use crate::RankSet;
 use crate::site::SiteId;
+use crate::{CommRank, RankSet};
 use mpisee_profile_derive::Columns;
 use serde::de::{DeserializeOwned, Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -454,7 +454,7 @@ pub struct OutsideRow {
     pub rank: u32,
     /// The other process, which has no rank in this `MPI_COMM_WORLD`: its rank in the communicator, of an
     /// intercommunicator in the other group.
-    pub peer_in_comm: u32,
+    pub peer_in_comm: CommRank,
     /// Messages that `rank` sent to the other process.
     pub sent_messages: u64,
     /// Bytes of `sent_messages`.
@@ -479,9 +479,9 @@ pub struct NcclPeerRow {
     /// The process.
     pub rank: u32,
     /// Its rank in the communicator, of which it has one for each of its GPUs.
-    pub rank_in_comm: u32,
+    pub rank_in_comm: CommRank,
     /// The peer's rank in the communicator.
-    pub peer_in_comm: u32,
+    pub peer_in_comm: CommRank,
     /// Messages that the process sent to the peer from that rank.
     pub sent_messages: u64,
     /// Bytes of `sent_messages`.

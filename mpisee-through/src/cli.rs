@@ -105,10 +105,11 @@ pub fn command() -> clap::Command {
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
     let arguments: Vec<OsString> = arguments.collect();
     let is_bare = arguments.len() <= 1;
-    let cli = match Cli::command().try_get_matches_from(with_command(arguments.into_iter())?) {
+    let mut definition = Cli::command();
+    let cli = match definition.try_get_matches_from_mut(with_command(arguments.into_iter())?) {
         Ok(matches) => {
             if let Some((command, arguments)) = matches.subcommand() {
-                need_fitting_suffix(command, arguments)?;
+                need_fitting_suffix(&definition, command, arguments)?;
             }
             Cli::from_arg_matches(&matches)?
         }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use mpisee_profile::CommRank;
 use mpisee_profile::rows::{OutsideRow, Seconds};
 use mpisee_profile::segment::NotSeen;
 use support::{Builder, Ran, solver, splatt};
@@ -303,7 +304,7 @@ fn of_several_worlds(comm: &str, peer_in_comm: u32) -> Builder {
     let outside = OutsideRow {
         comm: comm.to_owned(),
         rank: 1,
-        peer_in_comm,
+        peer_in_comm: CommRank::new(peer_in_comm),
         sent_messages: 0,
         sent_bytes: 0,
         received_messages: 3,

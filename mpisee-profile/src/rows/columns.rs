@@ -3,6 +3,7 @@
 //! docs/columns.md, the Python package and files of `mpisee-through export` have their descriptions from here.
 
 use super::{CopyMode, Cpus, GpuMemory, Members, Memory, MessageEnd, PeerDevice, Ranks, Seconds};
+use crate::CommRank;
 use crate::gpu::Access;
 use crate::site::{PathId, SiteId};
 use serde::Serialize;
@@ -174,6 +175,14 @@ impl ColumnValue for String {
 
     fn cell(&self) -> Cell<'_> {
         Cell::Text(Cow::Borrowed(self))
+    }
+}
+
+impl ColumnValue for CommRank {
+    const KIND: ColumnKind = ColumnKind::U32;
+
+    fn cell(&self) -> Cell<'_> {
+        Cell::Unsigned(self.get().into())
     }
 }
 

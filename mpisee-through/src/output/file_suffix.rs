@@ -2,7 +2,7 @@
 
 use super::Format;
 use anyhow::{Result, bail};
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 use std::path::{Path, PathBuf};
 
 /// Suffixes by which readers expect a format that no table is written in. Any other suffix is part of a name.
@@ -18,12 +18,17 @@ pub fn suffix(file: &Path) -> Option<String> {
 }
 
 /// An error if a command's `--output` has the suffix of a format that it does not write.
-pub fn need_fitting_suffix(command: &str, arguments: &ArgMatches) -> Result<()> {
+pub fn need_fitting_suffix(definition: &Command, command: &str, arguments: &ArgMatches) -> Result<()> {
+    // Of an option that the command does not have, clap reports an error in debug builds alone.
+    let has_format = definition
+        .find_subcommand(command)
+        .is_some_and(|it| it.get_arguments().any(|argument| argument.get_id() == "format"));
     let Ok(Some(file)) = arguments.try_get_one::<PathBuf>("output") else { return Ok(()) };
     let Some(suffix) = suffix(file) else { return Ok(()) };
     let suffix = suffix.as_str();
     let name = file.display();
-    if let Ok(format) = arguments.try_get_one::<Format>("format") {
+    if has_format {
+        let format = arguments.try_get_one::<Format>("format").ok().flatten();
         if format.is_none() && FOREIGN.contains(&suffix) {
             bail!(
                 "'{name}' ends in .{suffix}, which {command} does not write: it writes a table, csv or json, and --format decides \

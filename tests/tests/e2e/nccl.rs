@@ -183,7 +183,7 @@ fn ends(finished: &Finished) -> Vec<Ends> {
     let rows = rows.map(|row| row.expect("a row"));
     let ends = rows.map(|row| {
         let counts = [row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes];
-        (row.rank, [row.rank_in_comm, row.peer_in_comm], counts)
+        (row.rank, [row.rank_in_comm.get(), row.peer_in_comm.get()], counts)
     });
     let mut ends: Vec<Ends> = ends.collect();
     ends.sort_unstable();

@@ -5,7 +5,7 @@ use crate::load::is_one_per_process;
 use mpisee_profile::comm_name::{Step, is_nccl};
 use mpisee_profile::rows::CommRow;
 use mpisee_profile::run::Lacking;
-use mpisee_profile::{RankSet, RunInfo};
+use mpisee_profile::{CommRank, RankSet, RunInfo};
 use std::collections::{HashMap, HashSet};
 
 /// Checks `comms.csv` by itself. Where the profile is `incomplete`, ranks that know a parent or a number may be missing; an
@@ -112,15 +112,22 @@ impl<'a> RowCheck<'a> {
     }
 
     /// Checks that a process of another world can have this rank in `comm`, as a row of `file` says.
-    pub fn outsider(&mut self, file: &'static str, comm: &str, rank_in_comm: u32, findings: &mut Findings) {
+    pub fn outsider(
+        &mut self,
+        file: &'static str,
+        comm: &str,
+        rank_in_comm: CommRank,
+        findings: &mut Findings,
+    ) {
         let Some(row) = self.comms.get(comm) else { return };
-        let is_possible = row.members.outsiders() > 0 && rank_in_comm < row.size;
+        let is_possible = row.members.outsiders() > 0 && rank_in_comm.get() < row.size;
         if !is_possible && self.reported.insert((file, comm.to_owned(), None)) {
             let members = &row.members;
             findings.differs(Check::Rows, || {
                 format!(
-                    "{file} has the rank {rank_in_comm} in {comm} as a process of another world, and its members \
-                     are {members}"
+                    "{file} has the rank {} in {comm} as a process of another world, and its members \
+                     are {members}",
+                    rank_in_comm.get()
                 )
             });
         }

@@ -72,8 +72,8 @@ impl TrafficCheck {
     pub fn nccl_row(&mut self, row: NcclPeerRow) {
         self.row(&PeerRow {
             comm: row.comm,
-            rank: row.rank_in_comm,
-            peer: row.peer_in_comm,
+            rank: row.rank_in_comm.get(),
+            peer: row.peer_in_comm.get(),
             sent_messages: row.sent_messages,
             sent_bytes: row.sent_bytes,
             received_messages: row.received_messages,

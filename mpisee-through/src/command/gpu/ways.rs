@@ -9,9 +9,9 @@ use crate::load;
 use crate::sheet::{self, Head, Sheet, Value};
 use crate::units::human_bytes;
 use anyhow::Result;
-use mpisee_profile::Profile;
 use mpisee_profile::gpu::Access;
 use mpisee_profile::rows::{CopyRow, Memory, NcclPeerRow, PeerRow};
+use mpisee_profile::{CommRank, Profile};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
@@ -142,7 +142,7 @@ impl Ways {
 
 /// Bytes that processes sent to each other with NCCL. The receiver is the process that has the peer's rank as its own.
 fn nccl_messages(rows: &[NcclPeerRow]) -> Vec<([u32; 2], u64)> {
-    let processes: HashMap<(&str, u32), u32> =
+    let processes: HashMap<(&str, CommRank), u32> =
         rows.iter().map(|row| ((row.comm.as_str(), row.rank_in_comm), row.rank)).collect();
     let message = |row: &NcclPeerRow| {
         let peer = processes.get(&(row.comm.as_str(), row.peer_in_comm))?;
@@ -218,8 +218,8 @@ mod tests {
         let row = |rank, own, peer, sent_bytes| NcclPeerRow {
             comm: "N1-5e1c09tz".to_owned(),
             rank,
-            rank_in_comm: own,
-            peer_in_comm: peer,
+            rank_in_comm: CommRank::new(own),
+            peer_in_comm: CommRank::new(peer),
             sent_messages: 1,
             sent_bytes,
             received_messages: 0,

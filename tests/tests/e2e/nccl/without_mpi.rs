@@ -96,7 +96,7 @@ fn processes_of_a_launcher_have_one_profile() {
             profile.rows_if_any::<NcclPeerRow>().expect("it can be read").map(|row| row.expect("a row"));
         let mut ends: Vec<[u64; 5]> = peers
             .map(|row| {
-                let ranks = [row.rank, row.rank_in_comm, row.peer_in_comm].map(u64::from);
+                let ranks = [row.rank, row.rank_in_comm.get(), row.peer_in_comm.get()].map(u64::from);
                 [ranks[0], ranks[1], ranks[2], row.sent_bytes, row.received_bytes]
             })
             .collect();
