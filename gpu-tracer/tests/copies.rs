@@ -4,7 +4,7 @@ mod support;
 
 use mpisee_collect::gpu::{copies, name_communicators, parts};
 use mpisee_profile::gpu::GpuFile;
-use mpisee_profile::rows::{CopyMode, CopyRow, End, Memory, StagedRow};
+use mpisee_profile::rows::{CopyMode, CopyRow, Memory, MessageEnd, StagedRow};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -129,9 +129,9 @@ fn copies_of_every_kind_are_counted_with_the_memory_of_both_ends() {
     assert_eq!(
         seen,
         [
-            ("W", End::Sent, host, CopyMode::Blocking, 1, 200),
-            ("W", End::Received, host, CopyMode::Blocking, 1, 200),
-            ("W_d1", End::Sent, pinned, CopyMode::Stream, 1, 200),
+            ("W", MessageEnd::Sent, host, CopyMode::Blocking, 1, 200),
+            ("W", MessageEnd::Received, host, CopyMode::Blocking, 1, 200),
+            ("W_d1", MessageEnd::Sent, pinned, CopyMode::Stream, 1, 200),
         ]
     );
     assert!(staged.iter().all(|it| it.time_s.0 > 0.0), "{staged:#?}");
