@@ -9,13 +9,14 @@
 use crate::segments::{Segment, WorldSegments, missing, own_user};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::comm_name::Digest;
+use mpisee_profile::run::WITHOUT_MPI;
 use mpisee_profile::segment::key::{CallKey, Meaning};
 use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::snapshot::Communicator;
 use mpisee_profile::segment::{Snapshot, owner_of};
 use mpisee_profile::{CommId, Operation, RankSet, WorldRank};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::CString;
 use std::fs::{DirBuilder, File};
 use std::io::ErrorKind;
@@ -59,7 +60,7 @@ impl Gathering {
     /// Of the job of these ranks, which want their profile there; `None` if no communicator has ranks in all processes of the job.
     pub fn of(ranks: &WorldSegments, wanted: &Path) -> Option<Gathering> {
         let snapshot = ranks.segments().find_map(|segment| segment.read().ok())?;
-        let job = job(&snapshot.communicators, |id| own_ranks(&snapshot, id), ranks.size())?;
+        let job = job_of(&snapshot, ranks.size())?;
         let mut name = wanted.file_stem()?.to_owned();
         name.push(format!(".parts-{}", Digest::new(job)));
         Some(Gathering { folder: wanted.with_file_name(name), job })
@@ -129,6 +130,28 @@ impl WholeJob {
         folders(&self.folder).iter().for_each(|part| remove(part));
         let _ = std::fs::remove_dir(&self.folder);
     }
+}
+
+/// Gives segments of processes without MPI the number of their job, by which parts of it are known: those of a node are under a number of
+/// their own.
+pub fn join(segments: &mut [Segment]) {
+    let mut are_without_mpi: HashMap<(u64, u32), bool> = HashMap::new();
+    for segment in segments {
+        let known = (segment.header.job, segment.header.world_size);
+        let read = || if segment.is_running { segment.read_now() } else { segment.read() };
+        // Those of one number are alike: of runs with MPI one is read.
+        let is_without_mpi = |snapshot: &Snapshot| snapshot.program.library == WITHOUT_MPI;
+        if !*are_without_mpi.entry(known).or_insert_with(|| read().is_ok_and(|it| is_without_mpi(&it))) {
+            continue;
+        }
+        let job = read().ok().and_then(|snapshot| job_of(&snapshot, known.1));
+        segment.header.job = job.unwrap_or(known.0);
+    }
+}
+
+/// The number of a job of that many processes, one of which this is.
+fn job_of(snapshot: &Snapshot, size: u32) -> Option<u64> {
+    job(&snapshot.communicators, |id| own_ranks(snapshot, id), size)
 }
 
 /// Returns whether a folder is on a file system that is this node's alone, as far as its kind says.

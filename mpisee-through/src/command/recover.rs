@@ -8,6 +8,7 @@ use crate::units::count;
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use clap::Args;
+use mpisee_collect::gathering;
 use mpisee_collect::profile::{self, Described, Overrides, Recovered};
 use mpisee_collect::segments::{self, Empty, Segment, Skipped, WorldSegments};
 use mpisee_profile::RankSet;
@@ -264,6 +265,7 @@ fn find_worlds(
         for directory in directories {
             found.add(segments::find(directory, user, others_ended)?);
         }
+        gathering::join(&mut found.segments);
         let worlds = segments::worlds(found.segments);
         let is_ending =
             |world: &WorldSegments| world.ended().next().is_some() && world.running().next().is_some();
