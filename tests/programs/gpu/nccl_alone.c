@@ -1,9 +1,11 @@
-/* nccl_alone [killed|group|after N|mpi LIBRARY]: communicates by a pretended NCCL without MPI, as the rank that the launcher's variables say, or
+/* nccl_alone [killed|group|threads|after N|mpi LIBRARY]: communicates by a pretended NCCL without MPI, as the rank that the launcher's variables say, or
  * the program's own. The last rank is killed, or waits before it ends until there are N files called done.*; or each has two devices,
- * whose communicators are made in a group; or MPI is loaded and initialised after some calls. */
+ * whose communicators are made in a group; or its first communicators are made by several threads at once; or MPI is loaded and
+ * initialised after some calls. */
 #include "pretended_nccl.h"
 #include <dlfcn.h>
 #include <glob.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +59,43 @@ static int two_devices(ncclUniqueId id, int rank, int size) {
     return 0;
 }
 
+#define THREADS 4
+static pthread_barrier_t together;
+
+static void *communicate(void *number) {
+    ncclUniqueId id;
+    memset(&id, 0, sizeof id);
+    snprintf(id.internal, sizeof id.internal, "of thread %d", *(int *)number);
+    ncclComm_t comm;
+    char own[128];
+    pthread_barrier_wait(&together);
+    if (ncclCommInitRank(&comm, 1, id, 0) != ncclSuccess) {
+        return NULL;
+    }
+    for (int i = 0; i < 50; i++) {
+        ncclAllReduce(own, own, 109, ncclInt8, 0, comm, NULL);
+    }
+    ncclCommDestroy(comm);
+    return number;
+}
+
+/* The first communicators of the process are made at the same time. */
+static int by_threads(void) {
+    pthread_t threads[THREADS];
+    int numbers[THREADS], failed = 0;
+    pthread_barrier_init(&together, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        numbers[i] = i;
+        pthread_create(&threads[i], NULL, communicate, &numbers[i]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        failed |= !result;
+    }
+    return failed;
+}
+
 static int with_mpi(const char *library, ncclComm_t comm) {
     int (*call)(void *, void *) = NULL;
     if (!dlopen(library, RTLD_NOW | RTLD_GLOBAL) || !(call = (int (*)(void *, void *))dlsym(RTLD_DEFAULT, "MPI_Init")) ||
@@ -74,6 +113,9 @@ int main(int argc, char **argv) {
     ncclUniqueId id;
     memset(&id, 0, sizeof id);
     strcpy(id.internal, "the same on all ranks");
+    if (argc > 1 && !strcmp(argv[1], "threads")) {
+        return by_threads();
+    }
     if (argc > 1 && !strcmp(argv[1], "group")) {
         return two_devices(id, rank, size);
     }

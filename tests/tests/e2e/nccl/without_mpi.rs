@@ -17,7 +17,10 @@ fn program() -> &'static Path {
         let program = library().join("nccl_alone");
         let mut compiler = Command::new("cc");
         compiler.args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-o"]).arg(&program);
-        compiler.arg(root().join("tests/programs/gpu/nccl_alone.c")).args(linked()).arg("-ldl");
+        compiler
+            .arg(root().join("tests/programs/gpu/nccl_alone.c"))
+            .args(linked())
+            .args(["-ldl", "-pthread"]);
         assert!(compiler.status().expect("cc starts").success());
         program
     })
@@ -178,6 +181,24 @@ fn a_program_may_begin_with_a_group() {
     ];
     let expected = calls.map(|(call, calls, bytes)| ((comm.clone(), call.to_owned()), (calls, bytes)));
     assert_eq!(sums(&tables), Sums::from(expected), "{said}");
+}
+
+/// One thread begins the profile, and the others wait for it.
+#[test]
+fn threads_may_make_the_first_communicators_at_once() {
+    for _ in 0..10 {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let output = start(folder.path(), &[], 1, &["threads"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let tables = Tables::read(&folder.path().join("test.mpisee"), &said);
+        let of = |call: &str| {
+            let rows = tables.calls.iter().filter(|row| row.call == call);
+            rows.fold((0, 0), |(calls, bytes), row| (calls + row.calls, bytes + row.bytes))
+        };
+        assert_eq!(of("ncclCommInitRank"), (4, 0), "{said}");
+        assert_eq!(of("ncclAllReduce"), (4 * 50, 4 * 50 * 109), "{said}");
+        assert_eq!(of("ncclCommDestroy"), (4, 0), "{said}");
+    }
 }
 
 /// MPI comes when NCCL has communicators already: by its library, which the program loads.
