@@ -6,6 +6,7 @@
 //!
 //! Nodes know the job by the unique id of a communicator of NCCL that has ranks in all of its processes: others do not have it.
 
+use crate::process;
 use crate::segments::{Segment, WorldSegments, missing, own_user};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::comm_name::Digest;
@@ -17,11 +18,8 @@ use mpisee_profile::segment::{Snapshot, owner_of};
 use mpisee_profile::{CommId, Operation, RankSet, WorldRank};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::CString;
 use std::fs::{DirBuilder, File};
 use std::io::ErrorKind;
-use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -32,11 +30,11 @@ pub struct Gathering {
     job: u64,
 }
 
-/// What came of adding a part.
+/// The state of a job when a part was added.
 pub enum Added {
     /// The job is whole, and its profile is the caller's to write.
     Whole(WholeJob),
-    /// These ranks are awaited; the first part of a job is told apart.
+    /// These ranks are awaited.
     Waits {
         /// The ranks that are not there.
         absent: RankSet,
@@ -158,15 +156,8 @@ fn job_of(snapshot: &Snapshot, size: u32) -> Option<u64> {
 pub fn is_of_this_node(folder: &Path) -> bool {
     /// Of statfs(2): tmpfs, ext2 to ext4, XFS, Btrfs, ZFS, F2FS and overlayfs.
     const LOCAL: [u64; 7] =
-        [0x0102_1994, 0xef53, 0x5846_5342, 0x9123_683e, 0x2fc1_2fc1, 0xf2f5_2010, 0x794c_7630];
-    let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else { return false };
-    let mut about = MaybeUninit::<libc::statfs>::zeroed();
-    // SAFETY: the name ends in a zero, and the place is valid for writing; all zeros are a valid value if nothing is written.
-    let about = unsafe {
-        libc::statfs(name.as_ptr(), about.as_mut_ptr());
-        about.assume_init()
-    };
-    LOCAL.contains(&(about.f_type as u64 & 0xffff_ffff))
+        [process::TMPFS, 0xef53, 0x5846_5342, 0x9123_683e, 0x2fc1_2fc1, 0xf2f5_2010, 0x794c_7630];
+    process::file_system(folder).is_some_and(|kind| LOCAL.contains(&kind))
 }
 
 /// The number of a job of that many processes: of its communicators that have ranks in all of them, as many in each, the first of the
@@ -241,7 +232,7 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What the file has at the end of its name that stands for a rank without counts.
+/// The end of the name of a file that stands for a rank without counts.
 const ENDED: &str = ".ended";
 
 /// The segments in all parts, and the ranks that ended before.

@@ -70,18 +70,18 @@ pub struct Crowd {
     pub is_whole: bool,
     /// CPUs of the node, if that is known.
     pub node_cpus: Option<u32>,
-    /// What else ran on these CPUs, where it can be told.
+    /// The time of other processes on these CPUs, where a bound is known.
     pub others: Option<Others>,
 }
 
-/// What else ran on the CPUs of ranks that lacked one. While a rank is ready to run and has no core, all of them are taken, and at most all
+/// The time of other processes on the CPUs of ranks that lacked one. While a rank is ready to run and has no core, all of them are taken, and at most all
 /// ranks are ready at once: so they were taken for as long as the ranks' time without a core by their number, or longer, and what the ranks
 /// did not run themselves of that, others did. It holds for ranks of one thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Others {
     /// The least that others ran, in core seconds.
     pub least_s: f64,
-    /// What the ranks ran.
+    /// The time of the ranks there.
     pub ranks_s: f64,
     /// The CPUs by the time of the longest rank.
     pub all_s: f64,

@@ -33,6 +33,7 @@ mod own_cost;
 mod picture;
 mod placement;
 mod processes;
+mod profile_folders;
 mod run_set;
 mod scan;
 mod several_comms;

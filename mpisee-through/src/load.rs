@@ -1,7 +1,7 @@
 //! Opens a profile and loads its small tables; commands stream the large ones.
 
 use crate::left_behind;
-use crate::run_set;
+use crate::profile_folders;
 use crate::similar_names::similar;
 use crate::units::natural_order;
 use anyhow::{Result, anyhow};
@@ -33,7 +33,8 @@ pub fn open(directory: &Path) -> Result<Profile> {
 /// Of a folder of profiles that is no profile itself, the sentence that names some of them.
 fn profiles_in(folder: &Path) -> Option<String> {
     const MOST: usize = 3;
-    let profiles = if run_set::is_folder(folder) { run_set::inside(folder).ok()? } else { Vec::new() };
+    let profiles =
+        if profile_folders::is_folder(folder) { profile_folders::inside(folder).ok()? } else { Vec::new() };
     let names: Vec<String> =
         profiles.iter().take(MOST).map(|profile| format!("'{}'", profile.display())).collect();
     let folder = folder.display();

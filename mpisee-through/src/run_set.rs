@@ -5,9 +5,8 @@ mod copies;
 use copies::Copy;
 pub use copies::common;
 
-use crate::units::natural_order;
+use crate::profile_folders::{inside, is_folder};
 use anyhow::{Context, Result, bail};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// The runs that paths stand for.
@@ -42,11 +41,6 @@ pub fn profiles(paths: &[PathBuf]) -> Result<RunProfiles> {
     Ok(copies::divided(all))
 }
 
-/// Returns whether the path is a folder of profiles, and no profile itself.
-pub fn is_folder(path: &Path) -> bool {
-    path.is_dir() && !path.join("run.json").exists()
-}
-
 /// The profile, or those in the folder. What is neither is left to the reader of profiles to explain.
 fn at(path: &Path) -> Result<Vec<PathBuf>> {
     if !is_folder(path) {
@@ -56,22 +50,6 @@ fn at(path: &Path) -> Result<Vec<PathBuf>> {
     if found.is_empty() {
         bail!("'{}' is no profile, since it has no run.json, and there is no profile in it", path.display());
     }
-    Ok(found)
-}
-
-/// The profiles in a folder, in the order of their names.
-///
-/// # Errors
-/// If the folder cannot be read.
-pub fn inside(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?.path();
-        if entry.join("run.json").exists() {
-            found.push(entry);
-        }
-    }
-    found.sort_by(|one, other| natural_order(&one.to_string_lossy(), &other.to_string_lossy()));
     Ok(found)
 }
 

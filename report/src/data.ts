@@ -5,7 +5,7 @@ export interface Comm {
   name: string;
   /** What `--comm` takes to choose its members. */
   pattern: string;
-  /** Whether it is of NCCL, whose time is no time in MPI. */
+  /** True if it is of NCCL, whose time is no time in MPI. */
   is_nccl: boolean;
   parent: number | null;
   count: number;
@@ -114,7 +114,7 @@ export interface OverTime {
   notes: string[];
 }
 
-/** What the profile has of GPUs, in the lists of `gpu`. */
+/** The profile's data of GPUs, in the lists of `gpu`. */
 export interface Gpus {
   /** Short names of GPUs by their UUIDs. */
   names: Record<string, string>;

@@ -2,7 +2,11 @@
 //!
 //! MPI is not queried here: the launcher's variables in the environment, or the launcher's own process, identify the job.
 
+use std::ffi::CString;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 mod batch;
 pub mod cpu;
@@ -286,6 +290,18 @@ fn environment_of(pid: u32) -> Vec<u8> {
 fn value_in<'e>(environment: &'e [u8], name: &str) -> Option<&'e [u8]> {
     let mut all = environment.split(|&byte| byte == 0);
     all.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}
+
+/// The kind of file systems in memory, see [`file_system`].
+pub const TMPFS: u64 = 0x0102_1994;
+
+/// The kind of the file system on which a folder is, by the numbers of statfs(2); `None` where it is not known.
+pub fn file_system(folder: &Path) -> Option<u64> {
+    let name = CString::new(folder.as_os_str().as_bytes()).ok()?;
+    let mut about = MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the name ends in a zero, and the place is valid for writing; all zeros are a valid value if nothing is written.
+    let (code, about) = unsafe { (libc::statfs(name.as_ptr(), about.as_mut_ptr()), about.assume_init()) };
+    (code == 0).then_some(about.f_type as u64 & 0xffff_ffff)
 }
 
 fn process_hash(how: &str, pid: u32) -> u64 {

@@ -53,7 +53,7 @@ pub fn write_to(
     false
 }
 
-/// Why these ranks are not in the profile.
+/// The reason for which these ranks are not in the profile.
 pub fn ended_before(ranks: &RankSet) -> String {
     format!("{} ended before the profile was written", ranks.named())
 }

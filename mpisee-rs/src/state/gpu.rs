@@ -10,10 +10,9 @@ use mpisee_collect::process as identity;
 use mpisee_profile::gpu::GpuFile;
 use mpisee_profile::segment::layout::HEADER_BYTES;
 use mpisee_profile::segment::{Snapshot, owner_of};
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -97,23 +96,12 @@ pub fn tell_owners(world: &World, parts: &mut Vec<GpuRecord>) {
     }
     let mut owners = Exports::default();
     let segments = &world.options.segments;
-    let is_of_node = is_in_memory(segments);
+    // No other node shares memory.
+    let is_of_node = identity::file_system(segments) == Some(identity::TMPFS);
     for entry in std::fs::read_dir(segments).into_iter().flatten().flatten() {
         owners.add(of_world(world, segments, is_of_node, &entry.path()).unwrap_or_default());
     }
     owners.fill_all(parts);
-}
-
-/// Returns whether the folder is a tmpfs, which no other node shares.
-fn is_in_memory(folder: &Path) -> bool {
-    const TMPFS_MAGIC: u64 = 0x0102_1994;
-    let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else { return false };
-    let mut about = std::mem::MaybeUninit::<libc::statfs>::zeroed();
-    // SAFETY: the name ends in a zero; what is reported is written, or stays zero.
-    unsafe {
-        libc::statfs(name.as_ptr(), about.as_mut_ptr());
-        about.assume_init().f_type as u64 == TMPFS_MAGIC
-    }
 }
 
 /// GPU accesses of the rank with this segment; `None` unless the segment is of a running process of this world.

@@ -63,7 +63,7 @@ export function timeline(view: View): Figure | null {
   };
 }
 
-/** What the agents saw calls of. */
+/** The calls that agents saw. */
 function libraries(all: OverTime | null): string {
   return all?.families.some(({ is_nccl }) => is_nccl) ? "MPI and NCCL" : "MPI";
 }

@@ -102,7 +102,7 @@ pub struct FamilyFacts<'f> {
 }
 
 impl FamilyFacts<'_> {
-    /// What `--comm` takes for all of its members, and nothing that was made of them.
+    /// The value of `--comm` for all of its members, and nothing that was made of them.
     pub fn filter_text(&self) -> String {
         match self.comms.len() {
             1 => self.name.to_owned(),

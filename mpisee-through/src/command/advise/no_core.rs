@@ -99,7 +99,7 @@ fn reason(reason: &Reason) -> String {
     }
 }
 
-/// What else ran there, which is a lower bound.
+/// The time of other processes there, which is a lower bound.
 fn others_text(Others { least_s, ranks_s, all_s }: Others) -> String {
     format!(
         ", and of {} of core time there the ranks ran {}, other processes {} or more (if each rank has one thread)",
@@ -131,7 +131,7 @@ fn cores_text(cores: f64) -> String {
     format!("{} {noun}", (cores * 100.0).round() / 100.0)
 }
 
-/// What to try, that against the larger cause first.
+/// Advice, against the larger cause first.
 fn advice_for(reason: &Reason) -> Vec<&'static str> {
     let own = advice_against(reason);
     match reason {

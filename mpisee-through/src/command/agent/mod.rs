@@ -191,7 +191,7 @@ fn ranks_of(world: &WorldSegments) -> Result<Ranks> {
     Ok(ranks)
 }
 
-/// What the time line says of the node before anything is read.
+/// The node in the time line before anything is read.
 fn node_file(args: &AgentArgs, search: &Search, server: Option<&Server>, host: String) -> NodeFile {
     NodeFile {
         host,

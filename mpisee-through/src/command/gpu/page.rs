@@ -39,7 +39,7 @@ pub struct Page {
     pub has_some: bool,
     /// Short names of GPUs by their UUIDs.
     pub names: BTreeMap<String, String>,
-    /// What is in no sheet, and why.
+    /// Sentences on data that is in no sheet.
     pub notes: Vec<String>,
     /// A sentence a line on copies for messages.
     pub closing: String,

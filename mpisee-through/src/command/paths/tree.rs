@@ -11,7 +11,7 @@ struct Node {
     text: String,
     calls: u64,
     time_ns: u128,
-    /// What of the time is in MPI; none where there are only calls of NCCL.
+    /// The time in MPI; none where there are only calls of NCCL.
     in_mpi_ns: Option<u128>,
     /// True if it is on a path that is shown.
     is_shown: bool,

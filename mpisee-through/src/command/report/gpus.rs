@@ -13,7 +13,7 @@ pub struct Gpus {
     names: BTreeMap<String, String>,
     /// The lists that are not empty, in their order.
     lists: Vec<List>,
-    /// What is in no list, and sentences on copies for messages.
+    /// Sentences on data that is in no list, and on copies for messages.
     notes: Vec<String>,
 }
 

@@ -18,7 +18,7 @@ mod waiting;
 
 use super::Outcome;
 use crate::output::printable;
-use crate::run_set;
+use crate::profile_folders;
 use crate::view::ProfileView;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -72,7 +72,7 @@ pub struct ReportArgs {
 /// Runs the command. A table that breaks off is in the report of a run as far as it goes, and an error after that.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     match (&args.profiles[..], &args.after[..]) {
-        ([profile], []) if !run_set::is_folder(profile) => of_one(args, profile),
+        ([profile], []) if !profile_folders::is_folder(profile) => of_one(args, profile),
         _ => of_several(args),
     }
 }
@@ -80,7 +80,7 @@ pub fn run(args: &ReportArgs) -> Result<Outcome> {
 /// The page of a profile, or of several; as far as its tables can be read.
 pub fn html(profiles: &[PathBuf]) -> Result<Vec<u8>> {
     match profiles {
-        [profile] if !run_set::is_folder(profile) => {
+        [profile] if !profile_folders::is_folder(profile) => {
             let view = ProfileView::open(profile)?;
             let data = data::Data::gather(&view, profile)?;
             page::page(&data, data.program())
@@ -132,7 +132,7 @@ fn write(args: &ReportArgs, page: &[u8]) -> Result<()> {
 /// `runs.html` of more.
 fn default_name(profiles: &[PathBuf], after: &[PathBuf]) -> Result<PathBuf> {
     let name = match (profiles, after) {
-        ([only], []) if run_set::is_folder(only) => format!("{}-runs", stem(only)?),
+        ([only], []) if profile_folders::is_folder(only) => format!("{}-runs", stem(only)?),
         ([only], []) => stem(only)?,
         ([first, second], []) => format!("{}-{}", stem(first)?, stem(second)?),
         (_, []) | ([], _) => "runs".to_owned(),
