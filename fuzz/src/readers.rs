@@ -10,8 +10,8 @@ use mpisee_profile::gpu::{GpuFile, MAGIC as GPU_MAGIC};
 use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::rows::{
     ArrivalRow, BinaryRow, CallRow, CollectiveRow, CommRow, GpuRow, GpuTotalRow, Members, NcclPeerRow,
-    OffsetRow, OutsideRow, PathRow, PathTotalRow, PeerRow, RankRow, RegionRow, Row, SiteRow, StackRow,
-    VariableRow, VariableTotalRow,
+    NcclTimeRow, OffsetRow, OutsideRow, PathRow, PathTotalRow, PeerRow, RankRow, RegionRow, Row, SiteRow,
+    StackRow, VariableRow, VariableTotalRow,
 };
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::{Header, MAGIC, VERSION};
@@ -108,6 +108,7 @@ fn sections(input: &[u8]) -> Vec<(&'static str, &[u8])> {
         RegionRow::FILE,
         OutsideRow::FILE,
         NcclPeerRow::FILE,
+        NcclTimeRow::FILE,
         OffsetRow::FILE,
         GpuRow::FILE,
         GpuTotalRow::FILE,
@@ -179,6 +180,7 @@ pub fn tables(input: &[u8]) {
         read::<RegionRow>(&profile);
         read::<OutsideRow>(&profile);
         read::<NcclPeerRow>(&profile);
+        read::<NcclTimeRow>(&profile);
         read::<OffsetRow>(&profile);
         read::<GpuRow>(&profile);
         read::<GpuTotalRow>(&profile);

@@ -8,8 +8,8 @@ use crate::rank_tables::{RankTables, is_merged, merge};
 use crate::wire::pieces::{Frame, RankTable, TABLES, frames};
 use mpisee_profile::comm_name::is_shared_row;
 use mpisee_profile::rows::{
-    ArrivalRow, CallRow, CollectiveRow, CommRow, MessageRow, NcclPeerRow, OutsideRow, PathRow, PeerRow,
-    RankRow, RegionRow, Row, SiteRow, StackRow, StreamRow, VariableRow,
+    ArrivalRow, CallRow, CollectiveRow, CommRow, MessageRow, NcclPeerRow, NcclTimeRow, OutsideRow, PathRow,
+    PeerRow, RankRow, RegionRow, Row, SiteRow, StackRow, StreamRow, VariableRow,
 };
 use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
 use mpisee_profile::{PathId, ProfileError, RunInfo, SiteId};
@@ -33,6 +33,7 @@ fn text(tables: &RankTables, table: RankTable) -> Vec<u8> {
         RankTable::Regions => to_csv(&tables.regions),
         RankTable::Outside => to_csv(&tables.outside),
         RankTable::NcclPeers => to_csv(&tables.nccl_peers),
+        RankTable::NcclTimes => to_csv(&tables.nccl_times),
         RankTable::Gpu => to_lines(&tables.gpu),
         RankTable::Arrivals => to_csv(&arrivals.samples),
         RankTable::Collectives => to_csv(&arrivals.collectives),
@@ -68,6 +69,7 @@ pub struct ProfileFiles {
     regions: TableWriter,
     outside: OptionalTable<OutsideRow>,
     nccl_peers: OptionalTable<NcclPeerRow>,
+    nccl_times: OptionalTable<NcclTimeRow>,
     arrivals: OptionalTable<ArrivalRow>,
     collectives: OptionalTable<CollectiveRow>,
     messages: OptionalTable<MessageRow>,
@@ -101,6 +103,7 @@ impl ProfileFiles {
             regions: directory.table::<RegionRow>()?,
             outside: OptionalTable::default(),
             nccl_peers: OptionalTable::default(),
+            nccl_times: OptionalTable::default(),
             arrivals: OptionalTable::default(),
             collectives: OptionalTable::default(),
             messages: OptionalTable::default(),
@@ -158,6 +161,7 @@ impl ProfileFiles {
             RankTable::Regions => self.regions.append(text),
             RankTable::Outside => self.outside.append(directory, text),
             RankTable::NcclPeers => self.nccl_peers.append(directory, text),
+            RankTable::NcclTimes => self.nccl_times.append(directory, text),
             RankTable::Gpu => {
                 self.gpu.extend(text);
                 Ok(())
@@ -224,6 +228,7 @@ impl ProfileFiles {
         let optional = [
             self.outside.table,
             self.nccl_peers.table,
+            self.nccl_times.table,
             self.arrivals.table,
             self.collectives.table,
             self.messages.table,

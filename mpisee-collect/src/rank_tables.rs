@@ -8,12 +8,12 @@ use crate::ticks::seconds_per_tick;
 use mpisee_profile::comm_name::{is_nccl, is_of_changing_members, is_one_per_process};
 use mpisee_profile::nccl::Pair;
 use mpisee_profile::rows::{
-    CallRow, CommRow, Cpus, Members, NcclPeerRow, OutsideRow, PeerRow, RankRow, RegionRow, Seconds,
-    VariableRow,
+    CallRow, CommRow, Cpus, Members, NcclPeerRow, NcclTimeRow, OutsideRow, PeerRow, RankRow, RegionRow,
+    Seconds, VariableRow,
 };
 use mpisee_profile::segment::device_fact::DeviceFact;
-use mpisee_profile::segment::key::{CallKey, Meaning, PeerKey, SlotKey, class_bounds};
-use mpisee_profile::segment::layout::{call, peer, region, shared_row, variable};
+use mpisee_profile::segment::key::{CallKey, GpuTimeKey, Meaning, PeerKey, SlotKey, class_bounds};
+use mpisee_profile::segment::layout::{call, gpu_time, peer, region, shared_row, variable};
 use mpisee_profile::segment::log::{Created, Runs};
 use mpisee_profile::segment::membership::{has_elided_members, reports, reports_side};
 use mpisee_profile::segment::names::{names, parent_name};
@@ -37,6 +37,8 @@ pub struct RankTables {
     pub outside: Vec<OutsideRow>,
     /// Its peers in communicators of NCCL.
     pub nccl_peers: Vec<NcclPeerRow>,
+    /// How long the GPU worked on calls of NCCL.
+    pub nccl_times: Vec<NcclTimeRow>,
     /// Its regions.
     pub regions: Vec<RegionRow>,
     /// Variables of its MPI.
@@ -131,6 +133,10 @@ impl RankTables {
             rows.region(id, values, *mpi_ticks_by_region.get(id.index())?)
         });
         let variables = counters.iter().filter_map(|(key, values)| rows.variable(*key, values));
+        let nccl_times = counters.iter().filter_map(|(key, values)| match key.meaning() {
+            Some(Meaning::GpuTime(key)) => rows.nccl_time(key, values),
+            _ => None,
+        });
         let mut rank = rows.rank(mpi_ticks);
         let overhead = Overhead::of(snapshot, &rows.seconds).within(rank.wall_s);
         rank.profiler_s = overhead.estimate_s;
@@ -141,6 +147,7 @@ impl RankTables {
             comms: comms(snapshot, &rows.names, is_reported),
             regions: regions.collect(),
             variables: variables.collect(),
+            nccl_times: nccl_times.collect(),
             calls,
             peers,
             outside,
@@ -258,6 +265,27 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             sent_bytes,
             received_messages,
             received_bytes,
+        })
+    }
+
+    fn nccl_time(&self, key: GpuTimeKey, values: &[u64; 6]) -> Option<NcclTimeRow> {
+        let (size_min, size_max) = class_bounds(key.size_class);
+        let of_ns = |ns: u64| Seconds(ns as f64 * 1e-9);
+        let (calls, untimed) = (values[gpu_time::CALLS], values[gpu_time::UNTIMED]);
+        (calls > 0 || untimed > 0).then_some(())?;
+        Some(NcclTimeRow {
+            comm: self.names.get(key.communicator.index())?.clone(),
+            rank: self.snapshot.world_rank.get(),
+            region: self.paths.get(key.region.index())?.clone(),
+            call: Operation::from_index(key.operation.into())?.name().to_owned(),
+            size_min,
+            size_max,
+            calls,
+            untimed,
+            bytes: values[gpu_time::BYTES],
+            gpu_s: of_ns(values[gpu_time::NS]),
+            min_s: of_ns(values[gpu_time::SHORTEST_NS_PLUS_1].saturating_sub(1)),
+            max_s: of_ns(values[gpu_time::LONGEST_NS]),
         })
     }
 

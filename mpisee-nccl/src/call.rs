@@ -33,7 +33,7 @@ fn make_recorded<F: FnOnce() -> c_int>(
     }
     let mut make = Some(make);
     let operation = operation.map_or(NO_OPERATION, |operation| operation as u32);
-    let call = NcclCall { operation, meaning, buffers, query };
+    let call = NcclCall { operation, meaning, buffers, query, device };
     // SAFETY: the call is described as the program made it, and `take` is for data of this type.
     unsafe { record(&raw const call, take::<F>, (&raw mut make).cast()) }
 }
@@ -70,5 +70,19 @@ extern "C" fn query(comm: Comm, size: *mut c_int, rank: *mut c_int) -> c_int {
             SUCCESS => user_rank(comm, rank),
             error => error,
         }
+    }
+}
+
+/// Queries the device of a communicator.
+extern "C" fn device(comm: Comm) -> c_int {
+    type Get = unsafe extern "C" fn(Comm, *mut c_int) -> c_int;
+    static DEVICE: Symbol = Symbol::new(c"ncclCommCuDevice");
+    const UNKNOWN: c_int = -1;
+    let Some(get) = DEVICE.get::<Get>() else { return UNKNOWN };
+    let mut device = UNKNOWN;
+    // SAFETY: the function has this type in nccl.h; the communicator is the program's, and the number is written.
+    match unsafe { get(comm, &raw mut device) } {
+        SUCCESS => device,
+        _ => UNKNOWN,
     }
 }

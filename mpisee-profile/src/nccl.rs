@@ -8,6 +8,9 @@ use std::ffi::{c_int, c_void};
 /// `ncclComm_t`, a handle.
 pub type Comm = *mut c_void;
 
+/// `cudaStream_t`, a handle; null for the default one.
+pub type Stream = *mut c_void;
+
 /// `ncclSuccess`.
 pub const SUCCESS: c_int = 0;
 /// `ncclInvalidUsage`, which a function returns that the program's NCCL does not have.
@@ -29,6 +32,8 @@ pub struct NcclCall {
     pub buffers: [*const c_void; 2],
     /// Queries size and rank of a communicator from NCCL.
     pub query: Query,
+    /// Queries its device.
+    pub device: Device,
 }
 
 /// The operation of a call that is not counted by itself.
@@ -36,6 +41,9 @@ pub const NO_OPERATION: u32 = u32::MAX;
 
 /// Writes the size of a communicator and the caller's rank in it; returns what NCCL returns.
 pub type Query = extern "C" fn(comm: Comm, size: *mut c_int, rank: *mut c_int) -> c_int;
+
+/// The ordinal of the device that a communicator uses in this process; negative if NCCL does not report it.
+pub type Device = extern "C" fn(comm: Comm) -> c_int;
 
 /// Makes the program's call, with the data that belongs to it.
 pub type Make = extern "C-unwind" fn(data: *mut c_void) -> c_int;
@@ -55,6 +63,8 @@ pub enum Meaning {
         volume: Volume,
         /// The rank that it is with, of a message.
         with: Peer,
+        /// The stream of the GPU that does the work.
+        stream: Stream,
     },
     /// It makes a communicator from unique ids.
     CreateFromIds {

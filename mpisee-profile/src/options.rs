@@ -111,6 +111,8 @@ pub struct Options {
     pub variables: String,
     /// The programs in which the functions of NCCL are interposed; the launcher acts by it.
     pub nccl: Nccl,
+    /// True if the GPU's time in calls of NCCL is measured.
+    pub nccl_gpu_time: bool,
     /// Seconds that a rank waits in `MPI_Finalize` for ranks that may run without the profiler.
     pub wait_s: u64,
 }
@@ -141,6 +143,7 @@ impl Default for Options {
             gpu_cupti: None,
             variables: String::new(),
             nccl: Nccl::Auto,
+            nccl_gpu_time: false,
             wait_s: 300,
         }
     }
@@ -436,6 +439,14 @@ pub const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        variable: "MPISEE_NCCL_GPU_TIME",
+        option: "nccl-gpu-time",
+        value: "on|off",
+        default: "off",
+        help: "Measure how long the GPU works on each call of NCCL, by two of CUDA's events in its stream; experimental: not yet run on a GPU",
+        apply: |options, text| on_or_off(text).map(|on| options.nccl_gpu_time = on),
+    },
+    Setting {
         variable: "MPISEE_WAIT",
         option: "wait",
         value: "SECONDS",
@@ -449,7 +460,8 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// Options that may be given without a value, with the value that is implied.
-pub const ALONE: &[(&str, &str)] = &[("gpu", "on"), ("gpu-copies", "on"), ("quiet", "on")];
+pub const ALONE: &[(&str, &str)] =
+    &[("gpu", "on"), ("gpu-copies", "on"), ("nccl-gpu-time", "on"), ("quiet", "on")];
 
 /// N of "one in N".
 fn one_in(text: &str) -> Result<u32, String> {

@@ -496,6 +496,43 @@ impl Row for NcclPeerRow {
     const FILE: &'static str = "nccl-peers.csv";
 }
 
+/// `nccl-times.csv`: one row per communicator of NCCL, process, region, operation and size class, of calls that were made with
+/// `--nccl-gpu-time`: how long the GPU worked on them. A profile without such calls has no such file.
+///
+/// The time is that between two events of CUDA in the stream, before and after the call's work; waiting on the GPU for the other ranks is in
+/// it. Calls in a group are one, `ncclGroupEnd`, on each communicator, unless the group has a single call there, which then has the time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
+pub struct NcclTimeRow {
+    /// The communicator.
+    pub comm: String,
+    /// The process.
+    pub rank: u32,
+    /// The named regions around the call, outermost first; empty outside of any.
+    pub region: String,
+    /// The function.
+    pub call: String,
+    /// The smallest message of the size class.
+    pub size_min: u64,
+    /// The largest message of the size class.
+    pub size_max: u64,
+    /// Calls that were timed.
+    pub calls: u64,
+    /// Calls that were not: they failed, did not block, were captured into a graph, or had not ended when the process or its context did.
+    pub untimed: u64,
+    /// This process's part of the volume of the calls that were timed, as in calls.csv.
+    pub bytes: u64,
+    /// The time on the GPU.
+    pub gpu_s: Seconds,
+    /// That of the shortest call.
+    pub min_s: Seconds,
+    /// That of the longest call.
+    pub max_s: Seconds,
+}
+
+impl Row for NcclTimeRow {
+    const FILE: &'static str = "nccl-times.csv";
+}
+
 /// `regions.csv`: one row per rank and named region.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct RegionRow {

@@ -16,6 +16,7 @@ use crate::generated::pmpi;
 use crate::mpi::abi::is_fault_tolerant;
 use crate::mpi::compatibility;
 use crate::mpi::query;
+use crate::recording::gpu_time;
 use crate::state::cpu;
 use crate::state::devices;
 use crate::state::gpu;
@@ -136,8 +137,11 @@ pub extern "C" fn at_exit() {
         let _held = hold();
         if !process::is_tracking() {
             node::look_again(world);
-        } else if is_over() && process::end() {
-            arrive(world);
+        } else if is_over() {
+            gpu_time::end_of_profile();
+            if process::end() {
+                arrive(world);
+            }
         }
     };
     if catch_unwind(AssertUnwindSafe(write)).is_err() {
@@ -151,6 +155,7 @@ pub fn end_without_mpi() {
         return;
     };
     let write = || {
+        gpu_time::end_of_profile();
         if process::end() {
             let _held = hold();
             const WHY: &str = "MPI is initialised after the first communicator of NCCL: the profile ends here, and has nothing of MPI";

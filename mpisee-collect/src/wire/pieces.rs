@@ -21,6 +21,8 @@ pub enum RankTable {
     Outside,
     /// `nccl-peers.csv`.
     NcclPeers,
+    /// `nccl-times.csv`.
+    NcclTimes,
     /// Accesses of GPU kernels, and copies: a line of JSON each.
     Gpu,
     /// `arrivals.csv`.
@@ -48,7 +50,7 @@ pub const TABLES: usize = RankTable::ALL.len();
 
 impl RankTable {
     /// All of them, each at its number.
-    pub const ALL: [RankTable; 17] = [
+    pub const ALL: [RankTable; 18] = [
         RankTable::Ranks,
         RankTable::Comms,
         RankTable::Calls,
@@ -56,6 +58,7 @@ impl RankTable {
         RankTable::Regions,
         RankTable::Outside,
         RankTable::NcclPeers,
+        RankTable::NcclTimes,
         RankTable::Gpu,
         RankTable::Arrivals,
         RankTable::Collectives,
@@ -196,7 +199,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn rows_arrive_in_order_over_any_number_of_ranks(
-            ranks in prop::collection::vec(prop::array::uniform17(0usize..3 * PIECE), 1..4),
+            ranks in prop::collection::vec(prop::array::uniform18(0usize..3 * PIECE), 1..4),
         ) {
             let mut sent: [Vec<u8>; TABLES] = Default::default();
             let mut ends = [0; TABLES];

@@ -3,9 +3,9 @@
 use super::columns::table_description;
 use super::{
     ArrivalRow, BinaryRow, CallRow, CollectiveRow, Column, CommRow, CopyRow, DeviceLinkRow, DeviceRow,
-    GpuRow, GpuTotalRow, MessageRow, NcclPeerRow, NicRow, NodeRow, OffsetRow, OutsideRow, OutsideTotalRow,
-    PathRow, PathTotalRow, PeRow, PeerRow, RankRow, RegionRow, RegionTotalRow, Row, SiteRow, SiteTotalRow,
-    SpreadRow, StackRow, StagedRow, StreamRow, TotalRow, VariableRow, VariableTotalRow,
+    GpuRow, GpuTotalRow, MessageRow, NcclPeerRow, NcclTimeRow, NicRow, NodeRow, OffsetRow, OutsideRow,
+    OutsideTotalRow, PathRow, PathTotalRow, PeRow, PeerRow, RankRow, RegionRow, RegionTotalRow, Row, SiteRow,
+    SiteTotalRow, SpreadRow, StackRow, StagedRow, StreamRow, TotalRow, VariableRow, VariableTotalRow,
 };
 
 /// A table that a profile may have.
@@ -66,6 +66,7 @@ tables!(
     PeerRow,
     OutsideRow,
     NcclPeerRow,
+    NcclTimeRow,
     RegionRow,
     VariableRow,
     ArrivalRow,

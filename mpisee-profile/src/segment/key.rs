@@ -18,8 +18,13 @@ const PATH: u64 = 1 << 59;
 const VARIABLE: u64 = 1 << 58;
 /// With the tag of a region: the key counts the recorded messages of a stream, where recording was switched.
 const RECORDED: u64 = 1 << 57;
+/// With the tag of a region: the key has the time that calls of NCCL took on the GPU.
+const GPU_TIME: u64 = 1 << 56;
 const VARIABLE_SHIFT: u32 = 16;
 const PATH_SHIFT: u32 = CommId::BITS + OPERATION_BITS;
+const GPU_TIME_REGION_SHIFT: u32 = SIZE_CLASS_BITS;
+const GPU_TIME_COMM_SHIFT: u32 = GPU_TIME_REGION_SHIFT + RegionId::BITS;
+const GPU_TIME_OPERATION_SHIFT: u32 = GPU_TIME_COMM_SHIFT + CommId::BITS;
 const REQUEST_SHIFT: u32 = 38;
 const REQUEST_BITS: u32 = 22;
 const TAG_SHIFT: u32 = 62;
@@ -59,6 +64,8 @@ pub enum Meaning {
     Path(PathKey),
     /// Values of one of MPI's variables, by its number in the log, in a region.
     Variable(u16, RegionId),
+    /// Calls of NCCL, by how long the GPU worked on them.
+    GpuTime(GpuTimeKey),
 }
 
 /// An operation, and where the program calls it: either the operation alone, or the number of a call site, of which the log
@@ -140,6 +147,30 @@ pub struct PathKey {
     pub communicator: CommId,
     /// `Operation as u16`.
     pub operation: u16,
+}
+
+/// Calls of an operation of NCCL that the GPU worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GpuTimeKey {
+    /// The communicator.
+    pub communicator: CommId,
+    /// The region in which the call was made.
+    pub region: RegionId,
+    /// `Operation as u16`.
+    pub operation: u16,
+    /// See [`size_class`].
+    pub size_class: u8,
+}
+
+impl GpuTimeKey {
+    /// The word: tag 2, five bits 0, one bit 1, 3 free bits, operation 10 bits, communicator 24, region 12, size class 7.
+    pub fn pack(self) -> SlotKey {
+        let operation = u64::from(self.operation) << GPU_TIME_OPERATION_SHIFT;
+        let communicator = u64::from(self.communicator.get()) << GPU_TIME_COMM_SHIFT;
+        let region = u64::from(self.region.get()) << GPU_TIME_REGION_SHIFT;
+        let word = operation | communicator | region | u64::from(self.size_class);
+        SlotKey(REGION << TAG_SHIFT | GPU_TIME | word)
+    }
 }
 
 impl PathKey {
@@ -294,6 +325,12 @@ impl SlotKey {
                 bits(VARIABLE_SHIFT, u16::BITS) as u16,
                 RegionId::new(bits(0, RegionId::BITS) as u32),
             )),
+            REGION if self.0 & GPU_TIME != 0 => Some(Meaning::GpuTime(GpuTimeKey {
+                communicator: CommId::new(bits(GPU_TIME_COMM_SHIFT, CommId::BITS) as u32),
+                region: RegionId::new(bits(GPU_TIME_REGION_SHIFT, RegionId::BITS) as u32),
+                operation: bits(GPU_TIME_OPERATION_SHIFT, OPERATION_BITS) as u16,
+                size_class: bits(0, SIZE_CLASS_BITS) as u8,
+            })),
             REGION if self.0 & SHARED_ROW != 0 => Some(Meaning::SharedRow(CommId::new(bits(0, 32) as u32))),
             REGION => Some(Meaning::Region(RegionId::new(bits(0, 32) as u32))),
             _ => None,
@@ -341,6 +378,8 @@ mod tests {
             prop_assert_eq!(key.memory_of_call(), Memory::Managed);
             let path = PathKey { path, communicator, operation };
             prop_assert_eq!(path.pack().meaning(), Some(Meaning::Path(path)));
+            let time = GpuTimeKey { communicator, region, operation, size_class };
+            prop_assert_eq!(time.pack().meaning(), Some(Meaning::GpuTime(time)));
             let peer = PeerKey { communicator, peer: CommRank::new(peer) };
             prop_assert_eq!(peer.pack().meaning(), Some(Meaning::Peer(peer)));
             prop_assert_eq!(SlotKey::variable(path.path, region).meaning(), Some(Meaning::Variable(path.path, region)));

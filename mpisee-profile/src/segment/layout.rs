@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 19;
+pub const VERSION: u64 = 20;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -246,6 +246,22 @@ pub mod path {
     pub const CALLS: usize = 0;
     /// Ticks in all of them.
     pub const TICKS: usize = 1;
+}
+
+/// Values of a slot that counts how long the GPU worked on calls of NCCL, see [`super::key::GpuTimeKey`].
+pub mod gpu_time {
+    /// Calls that were timed.
+    pub const CALLS: usize = 0;
+    /// Bytes of these.
+    pub const BYTES: usize = 1;
+    /// Nanoseconds of all of them.
+    pub const NS: usize = 2;
+    /// Nanoseconds of the shortest, plus 1; 0 if there was none.
+    pub const SHORTEST_NS_PLUS_1: usize = 3;
+    /// Nanoseconds of the longest.
+    pub const LONGEST_NS: usize = 4;
+    /// Calls that were not timed.
+    pub const UNTIMED: usize = 5;
 }
 
 /// Values of a slot that counts messages.

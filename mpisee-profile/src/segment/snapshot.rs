@@ -11,7 +11,7 @@ use super::instances::{SAMPLE_WORDS, Sample};
 use super::key::{CallKey, Meaning, OperationAtSite, PeerKey, SlotKey};
 use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SAMPLES,
-    SLOT_BYTES, Slot, call, peer,
+    SLOT_BYTES, Slot, call, gpu_time, peer,
 };
 use super::log::{Code, Created, Record, Runs};
 use super::source::{Source, check_layout};
@@ -584,11 +584,14 @@ fn host<S: Source + ?Sized>(source: &S) -> String {
 fn add_values(meaning: Meaning, sum: &mut [u64; 6], values: &[u64]) {
     for (index, &value) in values.iter().enumerate() {
         sum[index] = match (meaning, index) {
-            (Meaning::Call(_), call::SHORTEST_PLUS_1) => match (sum[index], value) {
+            (Meaning::Call(_), call::SHORTEST_PLUS_1)
+            | (Meaning::GpuTime(_), gpu_time::SHORTEST_NS_PLUS_1) => match (sum[index], value) {
                 (0, one) | (one, 0) => one,
                 (one, other) => one.min(other),
             },
-            (Meaning::Call(_), call::LONGEST) => sum[index].max(value),
+            (Meaning::Call(_), call::LONGEST) | (Meaning::GpuTime(_), gpu_time::LONGEST_NS) => {
+                sum[index].max(value)
+            }
             (Meaning::Call(_), call::RETURNS_TO) => 0,
             (Meaning::Variable(..), _) => value,
             (Meaning::Peer(_), peer::WORLD_RANK_PLUS_1) => sum[index].max(value),

@@ -22,7 +22,7 @@ use mpisee_profile::segment::layout::shared_row;
 use mpisee_profile::segment::log::{Created, NONE, Record};
 use mpisee_profile::segment::membership::reports;
 use mpisee_profile::segment::names::name_of;
-use mpisee_profile::segment::{CallKey, PathKey, PeerKey, SlotKey};
+use mpisee_profile::segment::{CallKey, GpuTimeKey, PathKey, PeerKey, SlotKey};
 use mpisee_profile::{CommId, CommRank, RankSet, WorldRank};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::VecDeque;
@@ -268,6 +268,10 @@ impl RowSharing {
                 let communicator = self.state().temporary.get(&path.communicator)?.row;
                 Some(Lasting::of(PathKey { communicator, ..path }.pack()))
             }
+            Meaning::GpuTime(time) if time.communicator.is_temporary() => {
+                let communicator = self.state().temporary.get(&time.communicator)?.row;
+                Some(Lasting::of(GpuTimeKey { communicator, ..time }.pack()))
+            }
             Meaning::Peer(peer) if peer.communicator.is_temporary() => {
                 let (communicator, members) = self.known(peer.communicator)?;
                 let world_rank = match members.is_elided() {
@@ -291,6 +295,7 @@ impl RowSharing {
             | Meaning::Stream(_)
             | Meaning::Recorded(_)
             | Meaning::Path(_)
+            | Meaning::GpuTime(_)
             | Meaning::Variable(..) => Some(Lasting::of(key)),
         }
     }

@@ -6,6 +6,7 @@
 pub mod buffers;
 pub mod cached_counter;
 pub mod comm_call;
+pub mod gpu_time;
 pub mod instances;
 pub mod overhead;
 pub mod paths;

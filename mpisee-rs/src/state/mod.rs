@@ -5,6 +5,7 @@ pub mod cached_call;
 pub mod communicator;
 pub mod counted_call;
 pub mod cpu;
+pub mod cuda_events;
 pub mod datatype;
 pub mod devices;
 #[cfg(test)]

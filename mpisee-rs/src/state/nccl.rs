@@ -100,6 +100,11 @@ impl NcclComms {
         self.creations().unfinished.remove(&handle)
     }
 
+    /// Returns whether no communicator is alive.
+    pub fn is_empty(&self) -> bool {
+        self.creations().alive.values().all(|&handles| handles == 0)
+    }
+
     /// Removes a communicator that the program ends; returns its row, if it is the last of this process's ranks in it.
     pub fn remove(&self, handle: u64) -> Option<CommId> {
         let removed = self.table.remove(handle)?;

@@ -189,6 +189,7 @@ fn is_temporary(key: SlotKey) -> bool {
         Some(Meaning::Call(call)) => call.communicator.is_temporary(),
         Some(Meaning::Peer(peer)) => peer.communicator.is_temporary(),
         Some(Meaning::Path(path)) => path.communicator.is_temporary(),
+        Some(Meaning::GpuTime(time)) => time.communicator.is_temporary(),
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ use crate::mpi::compatibility::{self, FLAVOUR};
 use crate::mpi::query;
 use crate::mpi::symbol;
 use crate::naming;
-use crate::recording::{overhead, paths, streams};
+use crate::recording::{gpu_time, overhead, paths, streams};
 use crate::state::buffers;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
@@ -67,6 +67,7 @@ pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
+    gpu_time::end_of_profile();
     let _inside = publish_call(active_call::CurrentFunction::Finalize, CommId::WORLD, sites::called_from());
     if process::is_tracking() {
         world::guarded(variables::end);

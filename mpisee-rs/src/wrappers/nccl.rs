@@ -6,6 +6,7 @@
 
 use crate::binaries::objects;
 use crate::naming::nccl as naming;
+use crate::recording::gpu_time::{self, Timing, Work};
 use crate::recording::{RecordedCall, Recorder, buffers};
 use crate::state::buffers::look_for_driver;
 use crate::state::nccl::{Creation, NCCL, NcclComm};
@@ -15,7 +16,7 @@ use crate::state::{devices, process, thread};
 use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::wrappers::lifecycle;
 use mpisee_profile::nccl::{
-    Comm, IN_PROGRESS, Make, Meaning, NcclCall, Pair, Peer, SUCCESS, Volume, interface,
+    Comm, IN_PROGRESS, Make, Meaning, NcclCall, Pair, Peer, SUCCESS, Stream, Volume, interface,
 };
 use mpisee_profile::segment::key::PeerKey;
 use mpisee_profile::segment::{NotSeen, awaited};
@@ -65,8 +66,8 @@ pub unsafe extern "C-unwind" fn mpisee_nccl_call(
     match (call.meaning, operation) {
         (Meaning::GroupStart, _) => group_start(make),
         (Meaning::GroupEnd, Some(operation)) => group_end(call, operation, make),
-        (Meaning::Communicate { comm, volume, with }, Some(operation)) => {
-            on_comm(call, operation, comm, Some((&volume, with)), make)
+        (Meaning::Communicate { comm, volume, with, stream }, Some(operation)) => {
+            on_comm(call, operation, comm, Some(Moves { volume, with, stream }), make)
         }
         (Meaning::OnComm { comm }, Some(operation)) => on_comm(call, operation, comm, None, make),
         (Meaning::End { comm }, Some(operation)) => end(operation, comm, make),
@@ -84,18 +85,57 @@ fn place_in(meaning: &Meaning) -> Option<(u32, u32)> {
     place.filter(|_| in_group(|group| group.depth) == Some(0))
 }
 
+/// Data that a call moves.
+struct Moves {
+    volume: Volume,
+    with: Peer,
+    /// The stream that does it.
+    stream: Stream,
+}
+
 /// Communicators of the calls in the thread's group, and those that it makes.
 #[derive(Default)]
 struct Group {
     depth: u32,
     comms: Vec<CommId>,
     pending: Vec<Pending>,
+    /// The work of each communicator in it, where the GPU's time is measured.
+    work: Vec<GroupWork>,
+}
+
+/// The calls of a group on a communicator, all of which are done at once. NCCL has their streams wait for each other, so that one
+/// of them has the time of all.
+struct GroupWork {
+    comm: Comm,
+    stream: Stream,
+    work: Work,
+    calls: u32,
+}
+
+impl GroupWork {
+    /// A single call is counted as what it is.
+    fn whole(&self, group_end: Operation) -> Work {
+        match self.calls {
+            1 => self.work,
+            _ => Work { operation: group_end, message: self.work.bytes, ..self.work },
+        }
+    }
 }
 
 impl Group {
     fn add(&mut self, comm: CommId) {
         if self.depth > 0 && comm != CommId::NONE && !self.comms.contains(&comm) {
             self.comms.push(comm);
+        }
+    }
+
+    fn add_work(&mut self, comm: Comm, stream: Stream, work: Work) {
+        match self.work.iter_mut().find(|known| known.comm == comm) {
+            Some(known) => {
+                known.calls += 1;
+                known.work.bytes = known.work.bytes.saturating_add(work.bytes);
+            }
+            None => self.work.push(GroupWork { comm, stream, work, calls: 1 }),
         }
     }
 }
@@ -145,11 +185,15 @@ fn group_end(call: &NcclCall, operation: Operation, make: impl FnOnce() -> c_int
         group.depth = group.depth.saturating_sub(1);
         (group.depth == 0).then(|| std::mem::take(group))
     });
-    let Some(Group { mut comms, pending, .. }) = ended.flatten() else { return make() };
+    let Some(Group { mut comms, pending, work, .. }) = ended.flatten() else { return make() };
     let Some(recorded) = RecordedCall::if_tracking() else { return make() };
     let shown = comms.first().copied().unwrap_or(CommId::NONE);
+    let timings: Vec<_> = work.iter().map(|it| Timing::begin(call, it.comm, it.stream)).collect();
     let (code, ticks) = time(&recorded, operation, shown, make);
     record(&recorded, |recorder| {
+        for (timing, it) in timings.into_iter().zip(&work) {
+            end_timing(recorder, timing, it.whole(operation), code);
+        }
         for pending in pending.into_iter().filter(|_| is_made(code)) {
             let made = enter(recorder, call, &pending);
             if pending.known.is_some() && made != CommId::NONE && !comms.contains(&made) {
@@ -166,12 +210,12 @@ fn group_end(call: &NcclCall, operation: Operation, make: impl FnOnce() -> c_int
     code
 }
 
-/// A call on a communicator, with the volume that it moves, and with whom.
+/// A call on a communicator, with what it moves.
 fn on_comm(
     call: &NcclCall,
     operation: Operation,
     comm: Comm,
-    moves: Option<(&Volume, Peer)>,
+    moves: Option<Moves>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(recorded) = RecordedCall::if_recording().filter(|_| !comm.is_null()) else { return make() };
@@ -179,13 +223,18 @@ fn on_comm(
         world::not_seen(NotSeen::UnknownCommunicator);
         return recorded.make_uncounted(operation, make);
     };
+    // In a group the work begins when that ends.
+    let is_at_once = in_group(|group| group.depth) == Some(0);
+    let timing = moves.as_ref().filter(|_| is_at_once && known.id != CommId::NONE);
+    let timing = timing.and_then(|moves| Timing::begin(call, comm, moves.stream));
     let (code, ticks) = time(&recorded, operation, known.id, make);
     record(&recorded, |recorder| {
         if known.id == CommId::NONE {
             known = finish(recorder.world, call, comm).unwrap_or(known);
         }
         let moves = moves.filter(|_| is_made(code));
-        let (message, bytes) = match moves.map(|(volume, _)| volume.bytes(known.rank, known.size)) {
+        let volume = moves.as_ref().map(|moves| moves.volume.bytes(known.rank, known.size));
+        let (message, bytes) = match volume {
             Some(Some(bytes)) => bytes,
             Some(None) => {
                 world::not_seen(NotSeen::UnknownSize);
@@ -194,14 +243,29 @@ fn on_comm(
             None => (0, 0),
         };
         if known.id == CommId::NONE {
-            world::not_seen(NotSeen::UnknownCommunicator);
-        } else {
-            recorder.count(known.id, operation, message, bytes, ticks);
-            count_message(recorder, &known, moves.map_or(Peer::None, |(_, with)| with), bytes);
+            return world::not_seen(NotSeen::UnknownCommunicator);
         }
-        in_group(|group| group.add(known.id));
+        recorder.count(known.id, operation, message, bytes, ticks);
+        count_message(recorder, &known, moves.as_ref().map_or(Peer::None, |moves| moves.with), bytes);
+        let work = Work { comm: known.id, operation, message, bytes };
+        end_timing(recorder, timing, work, code);
+        in_group(|group| {
+            group.add(known.id);
+            if let Some(moves) = moves.filter(|_| group.depth > 0 && gpu_time::is_on()) {
+                group.add_work(comm, moves.stream, work);
+            }
+        });
     });
     code
+}
+
+/// Ends the measurement of a call that has returned, and looks which earlier ones the GPU has done.
+fn end_timing(recorder: &Recorder, timing: Option<Timing>, work: Work, code: c_int) {
+    if let Some(timing) = timing {
+        // Of a communicator that does not block NCCL puts the work into the stream later.
+        timing.end(recorder, work, code == SUCCESS);
+        gpu_time::take_some(recorder);
+    }
 }
 
 /// Counts a message by its ends.
@@ -225,7 +289,16 @@ fn end(operation: Operation, comm: Comm, make: impl FnOnce() -> c_int) -> c_int 
     };
     recorded.record(|recorder| naming::free(recorder.world, key(comm)));
     let (code, ticks) = time(&recorded, operation, known.id, make);
-    record(&recorded, |recorder| recorder.count_time(known.id, operation, ticks));
+    record(&recorded, |recorder| {
+        recorder.count_time(known.id, operation, ticks);
+        if gpu_time::is_on() {
+            // All that was asked of this communicator is done.
+            gpu_time::take_all(recorder);
+            if NCCL.is_empty() {
+                gpu_time::end(recorder);
+            }
+        }
+    });
     code
 }
 

@@ -136,9 +136,11 @@ int cuCtxGetCurrent(void **context) {
     return is_initialised ? 0 : NOT_INITIALISED;
 }
 
+static int pushed_device(void);
+
 int cuCtxGetDevice(int *device) {
-    *device = current;
-    return current < 0 ? NO_CONTEXT : 0;
+    *device = pushed_device() < 0 ? current : pushed_device();
+    return *device < 0 ? NO_CONTEXT : 0;
 }
 
 /* Only the first two reach each other, with atomics from the one to the other alone. */
@@ -150,4 +152,110 @@ int cuDeviceGetP2PAttribute(int *value, int attribute, int from, int to) {
     case 3: *value = is_linked && one == 0; return 0;
     default: return 1;
     }
+}
+
+/* Streams, whose work takes a time of its own, and events in them. What is recorded while the GPU is busy is not done until it is not.
+ * Misuse is what real CUDA forbids: events of another context, and functions that end the capture of another thread. */
+enum { SUCCESS = 0, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, GLOBAL = 0, MOST_CONTEXTS = 8 };
+struct stream { int device, is_capturing; double ms; };
+struct event { int device, turn; double ms; };
+static int contexts[DEVICES], pushed[MOST_CONTEXTS], depth, is_busy, turn, is_captured_elsewhere, live_events, misuses;
+static _Thread_local int mode = GLOBAL;
+static struct stream defaults[DEVICES];
+
+static int pushed_device(void) { return depth ? pushed[depth - 1] : -1; }
+static int device_now(void) { return depth ? pushed[depth - 1] : current; }
+static int context_device(void *context) { return context == &current ? current : (int)((int *)context - contexts); }
+static struct stream *stream_of(void *stream) { return stream ? stream : device_now() < 0 ? NULL : &defaults[device_now()]; }
+
+/* A new stream of a device. */
+void *pretend_stream(int device) {
+    struct stream *stream = calloc(1, sizeof *stream);
+    stream->device = device;
+    return stream;
+}
+
+/* Work of a stream; of the default one on the device. */
+void pretend_work(void *stream, int device, double ms) { (stream ? (struct stream *)stream : &defaults[device])->ms += ms; }
+
+void pretend_capture(void *stream, int is_on) { ((struct stream *)stream)->is_capturing = is_on; }
+
+/* Another thread captures, in the mode in which nobody may call certain functions. */
+void pretend_capture_elsewhere(int is_on) { is_captured_elsewhere = is_on; }
+
+void pretend_busy(int is_on) {
+    is_busy = is_on;
+    turn += is_on;
+}
+
+int pretend_live_events(void) { return live_events; }
+int pretend_misuses(void) { return misuses + (depth != 0) + (mode != GLOBAL); }
+
+static int misused(int is_misused, int code) {
+    misuses += is_misused;
+    return is_misused ? code : SUCCESS;
+}
+
+static int forbidden(void) { return misused(is_captured_elsewhere && mode == GLOBAL, CAPTURE_UNSUPPORTED); }
+
+int cuStreamGetCtx(void *stream, void **context) {
+    struct stream *it = stream_of(stream);
+    *context = !it ? NULL : stream ? &contexts[it->device] : &contexts[device_now()];
+    return it ? SUCCESS : INVALID_CONTEXT;
+}
+
+int cuStreamIsCapturing(void *stream, int *status) {
+    struct stream *it = stream_of(stream);
+    *status = it && it->is_capturing;
+    return SUCCESS;
+}
+
+int cuCtxPushCurrent_v2(void *context) {
+    if (depth == MOST_CONTEXTS) {
+        return INVALID_CONTEXT;
+    }
+    pushed[depth++] = context_device(context);
+    return SUCCESS;
+}
+
+int cuCtxPopCurrent_v2(void **context) {
+    *context = &contexts[pushed[depth - 1]];
+    depth--;
+    return SUCCESS;
+}
+
+int cuThreadExchangeStreamCaptureMode(int *other) {
+    int before = mode;
+    mode = *other, *other = before;
+    return SUCCESS;
+}
+
+int cuEventCreate(struct event **event, unsigned flags) {
+    *event = calloc(1, sizeof **event);
+    (*event)->device = device_now();
+    live_events++;
+    return flags ? INVALID_HANDLE : SUCCESS;
+}
+
+int cuEventRecord(struct event *event, void *stream) {
+    struct stream *it = stream_of(stream);
+    int of = stream ? it->device : device_now();
+    event->ms = it->ms, event->turn = is_busy ? turn : 0;
+    return misused(event->device != of || it->is_capturing, INVALID_HANDLE);
+}
+
+int cuEventQuery(struct event *event) {
+    int code = forbidden();
+    return code ? code : is_busy && event->turn == turn ? NOT_READY : SUCCESS;
+}
+
+int cuEventElapsedTime(float *ms, struct event *begin, struct event *end) {
+    *ms = (float)(end->ms - begin->ms);
+    return forbidden();
+}
+
+int cuEventDestroy_v2(struct event *event) {
+    free(event);
+    live_events--;
+    return SUCCESS;
 }

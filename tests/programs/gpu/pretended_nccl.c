@@ -1,18 +1,24 @@
-/* NCCL without a GPU: it makes communicators, checks arguments, and moves nothing. In a group a communicator is there when the
+/* NCCL without a GPU: it makes communicators, checks arguments, and moves nothing; in the streams of the pretended driver, where that is
+ * loaded, an operation takes a microsecond for each element, at the end of the outermost group. In a group a communicator is there when the
  * group ends, as NCCL has it. ncclBcast and ncclAlltoAll call other functions of the library by their public names. */
+#define _GNU_SOURCE
 #include "pretended_nccl.h"
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-struct ncclComm { int rank, size, asked, late; };
+struct ncclComm { int rank, size, asked, late, device; };
 enum { MOST = 16 };
 static _Thread_local int depth, waiting;
 static _Thread_local struct { ncclComm_t *to, comm; } pending[MOST];
-static int part_rank, part_size, is_late, calls;
+static _Thread_local struct { cudaStream_t stream; int device; size_t count; } works[MOST];
+static _Thread_local int worked;
+static int part_rank, part_size, is_late, calls, device_of_next;
 
 void pretend_part(int rank, int size) { part_rank = rank, part_size = size; }
 void pretend_late(int late) { is_late = late; }
+void pretend_device(int device) { device_of_next = device; }
 int pretended_calls(void) { return calls; }
 
 static ncclResult_t make(ncclComm_t *to, int rank, int size, int late) {
@@ -20,7 +26,7 @@ static ncclResult_t make(ncclComm_t *to, int rank, int size, int late) {
         return ncclInvalidArgument;
     }
     ncclComm_t comm = malloc(sizeof *comm);
-    *comm = (struct ncclComm){rank, size, 0, late};
+    *comm = (struct ncclComm){rank, size, 0, late, device_of_next};
     if (depth && waiting < MOST) {
         pending[waiting].to = to, pending[waiting++].comm = comm;
     } else {
@@ -100,17 +106,38 @@ ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank) {
     return ncclSuccess;
 }
 
-static ncclResult_t run(ncclComm_t comm, ncclDataType_t type, int root) {
+ncclResult_t ncclCommCuDevice(ncclComm_t comm, int *device) {
+    *device = comm->device;
+    return ncclSuccess;
+}
+
+static void work(void) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void (*pretend_work)(cudaStream_t, int, double) =
+        driver ? (void (*)(cudaStream_t, int, double))dlsym(driver, "pretend_work") : NULL;
+    for (int i = 0; pretend_work && i < worked; i++) {
+        pretend_work(works[i].stream, works[i].device, works[i].count * 1e-3);
+    }
+    worked = 0;
+}
+
+static ncclResult_t run(ncclComm_t comm, ncclDataType_t type, int root, size_t count, cudaStream_t stream) {
     if (!comm || type < ncclInt8 || type > 11 || root < 0 || root >= comm->size) {
         return ncclInvalidArgument;
     }
     calls++;
+    if (worked < MOST) {
+        works[worked].stream = stream, works[worked].device = comm->device, works[worked++].count = count;
+    }
+    if (!depth) {
+        work();
+    }
     return ncclSuccess;
 }
 
 #define ARGUMENTS const void *from, void *to, size_t count, ncclDataType_t type
 #define REST ncclComm_t comm, cudaStream_t stream
-#define RUN(root) { (void)from, (void)to, (void)count, (void)stream; return run(comm, type, root); }
+#define RUN(root) { (void)from, (void)to; return run(comm, type, root, count, stream); }
 ncclResult_t ncclAllReduce(ARGUMENTS, ncclRedOp_t op, REST) { (void)op; RUN(0) }
 ncclResult_t ncclReduceScatter(ARGUMENTS, ncclRedOp_t op, REST) { (void)op; RUN(0) }
 ncclResult_t ncclReduce(ARGUMENTS, ncclRedOp_t op, int root, REST) { (void)op; RUN(root) }
@@ -153,6 +180,7 @@ ncclResult_t ncclGroupEnd(void) {
             *pending[i].to = pending[i].comm;
         }
         waiting = 0;
+        work();
     }
     return ncclSuccess;
 }

@@ -23,6 +23,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclCommCount(ncclComm_t comm, int *count);
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank);
+ncclResult_t ncclCommCuDevice(ncclComm_t comm, int *device);
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
@@ -50,5 +51,7 @@ ncclResult_t ncclGroupEnd(void);
 void pretend_part(int rank, int size);
 /* Whether communicators that are split off are there only when their size was asked for a second time. */
 void pretend_late(int late);
+/* The device of the communicators that are made next. */
+void pretend_device(int device);
 /* How often a function ran. */
 int pretended_calls(void);

@@ -99,7 +99,11 @@ fn meaning(function: &Function) -> Result<String> {
     Ok(match (verb.as_str(), names.as_slice(), args.as_slice()) {
         ("communicate", [comm], [_, Expr::Volume(rule, args), with @ ..]) => {
             let (volume, with) = (volume(rule, args)?, peer(with)?);
-            format!("Meaning::Communicate {{ comm: {comm}, volume: {volume}, with: {with} }}")
+            let stream = function.params.iter().find(|param| param.kind == "STREAM");
+            let stream = &stream.context("it communicates without a stream")?.name;
+            format!(
+                "Meaning::Communicate {{ comm: {comm}, volume: {volume}, with: {with}, stream: {stream} }}"
+            )
         }
         ("create_from_id", [new, id, size, rank], _) => format!(
             "Meaning::CreateFromIds {{ new: {new}, ids: {id}.0.as_ptr(), count: 1, size: {size}, rank: {rank} }}"

@@ -10,6 +10,7 @@ mod detail;
 mod heat;
 mod label;
 mod mpi;
+mod nccl;
 mod page;
 mod rows;
 mod sums;

@@ -1,7 +1,7 @@
 //! `gpu` without options: all that a profile has of GPUs on one page.
 
-use super::{Chosen, GpuArgs, copies, heat, table, ways};
-use crate::filter::{CallFilter, CommFilter};
+use super::{Chosen, GpuArgs, copies, heat, nccl, table, ways};
+use crate::filter::CallFilter;
 use crate::group::By;
 use crate::load;
 use crate::output::Format;
@@ -9,13 +9,12 @@ use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::units::left_out;
 use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::glob::Glob;
-use mpisee_profile::rows::{CommRow, DeviceLinkRow, DeviceRow};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use mpisee_profile::rows::{DeviceLinkRow, DeviceRow};
+use std::collections::{BTreeMap, BTreeSet};
 use ways::Ways;
 
 /// The heading of each sheet, in their order.
-const TITLES: [&str; 8] = [
+const TITLES: [&str; 9] = [
     "Data from and to GPUs, by who moved them",
     "GPUs",
     "Between GPUs, and from GPUs to network adapters",
@@ -23,6 +22,7 @@ const TITLES: [&str; 8] = [
     "Copies and launches of the host",
     "Copies for messages",
     "Communicators of NCCL",
+    "Calls of NCCL on the GPU, waiting for other ranks included",
     "Accesses of kernels",
 ];
 
@@ -73,7 +73,8 @@ impl Page {
             buffer_sheet(view)?,
             copies::by_end(&of_host, args),
             copies::by_comm(&of_host, args),
-            nccl_sheet(view)?,
+            nccl::comm_sheet(view)?,
+            nccl::time_sheet(view)?,
         ];
         let has_some = sheets.iter().chain(&accessed.sheets).any(|sheet| !sheet.rows.is_empty());
         let most = args.shown.limit(&args.output);
@@ -128,7 +129,7 @@ impl DeviceNames {
     }
 }
 
-fn text(text: &str) -> Value {
+pub fn text(text: &str) -> Value {
     if text.is_empty() { Value::Nothing } else { Value::from(text) }
 }
 
@@ -193,13 +194,8 @@ fn link_sheet(links: &[DeviceLinkRow], names: &DeviceNames) -> Sheet {
     Sheet { name: "links", heads: heads.to_vec(), rows: links.iter().map(row).collect() }
 }
 
-const COUNTED: [Head; 3] =
+pub const COUNTED: [Head; 3] =
     [sheet::number("calls", "CALLS"), sheet::number("bytes", "BYTES"), sheet::number("time_s", "TIME")];
-
-/// The operations of NCCL alone.
-fn of_nccl() -> CallFilter {
-    CallFilter::of_calls(CommFilter::default(), &[Glob::new("nccl*")])
-}
 
 /// Calls that moved bytes, by library and memory; nothing where all memory is the host's and there is no NCCL.
 fn buffer_sheet(view: &ProfileView) -> Result<Sheet> {
@@ -232,46 +228,4 @@ fn buffer_sheet(view: &ProfileView) -> Result<Sheet> {
     let mut heads = vec![sheet::fixed("library", "CALLS OF"), sheet::fixed("memory", "MEMORY")];
     heads.extend(COUNTED);
     Ok(Sheet { name: "buffers", heads, rows })
-}
-
-/// Each communicator of NCCL, and the communicator of MPI that has the same processes.
-fn nccl_sheet(view: &ProfileView) -> Result<Sheet> {
-    let by = By { comm: true, without_times: true, ..By::default() };
-    let groups = view.group(&of_nccl(), by)?;
-    let comms = &view.processes().comms;
-    let mut cells: Vec<_> = groups.cells.iter().collect();
-    cells.sort_by_key(|(_, cell)| std::cmp::Reverse(cell.bytes));
-    let is_of_mpi = !view.run().is_without_mpi();
-    let row = |(key, cell): &(_, crate::group::Cell)| {
-        let comm = groups.comm(key);
-        let known = comms.get(comm);
-        let same = known.filter(|_| is_of_mpi).and_then(|row| same_of_mpi(row, comms));
-        vec![
-            Value::from(comm),
-            known.map_or(Value::Nothing, |row| Value::Count(row.size.into())),
-            known.map_or(Value::Nothing, |row| text(&row.members.to_string())),
-            same.map_or(Value::Nothing, Value::from),
-            Value::Count(cell.calls),
-            Value::Bytes(cell.bytes),
-            Value::Seconds(cell.time_s()),
-        ]
-    };
-    let mut heads = vec![
-        sheet::fixed("comm", "COMM"),
-        sheet::number("size", "SIZE"),
-        sheet::fixed("ranks", "RANKS"),
-        sheet::fixed("same_as", "SAME AS").or_none(),
-    ];
-    heads.extend(COUNTED);
-    Ok(Sheet { name: "nccl", heads, rows: cells.into_iter().map(row).collect() })
-}
-
-/// The communicator of MPI with the same processes, the one with the shortest name.
-fn same_of_mpi<'c>(of_nccl: &CommRow, comms: &'c HashMap<String, CommRow>) -> Option<&'c str> {
-    let is_same = |row: &&CommRow| {
-        let is_of_mpi = !row.comm.starts_with('N') && !load::is_one_per_process(&row.comm);
-        is_of_mpi && row.members == of_nccl.members && row.members.elided == [0, 0]
-    };
-    let found = comms.values().filter(is_same).min_by_key(|row| (row.comm.len(), &row.comm));
-    found.map(|row| row.comm.as_str())
 }

@@ -1,0 +1,170 @@
+//! How long the GPU works on calls of NCCL, by option.
+//!
+//! A call returns when its work is in the stream. So an event is put into the stream before and after the call, and some later call asks
+//! whether the GPU has come to the second one. Waiting on the GPU for the other ranks is in the time, as it is in that of a call of
+//! MPI. Nothing waits for the GPU: what it has not done when the process ends has no time, and counts as not timed.
+
+use super::Recorder;
+use crate::recording::RecordedCall;
+use crate::state::cuda_events::{self, Elapsed, Pair};
+use crate::state::world;
+use crate::storage::counters::{add, update};
+use mpisee_profile::nccl::{Comm, NcclCall, Stream};
+use mpisee_profile::segment::SlotKey;
+use mpisee_profile::segment::key::{GpuTimeKey, size_class};
+use mpisee_profile::segment::layout::gpu_time;
+use mpisee_profile::{CommId, Operation};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Calls whose time the GPU has not got yet, at most.
+const MOST_PENDING: usize = 4096;
+/// Calls that are asked about at once, while there is room for more: one call adds one.
+const MOST_ASKED: usize = 4;
+
+/// A call that was made.
+struct Pending {
+    pair: Pair,
+    key: SlotKey,
+    bytes: u64,
+}
+
+static PENDING: Mutex<VecDeque<Pending>> = Mutex::new(VecDeque::new());
+
+fn pending() -> MutexGuard<'static, VecDeque<Pending>> {
+    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns whether calls are timed.
+pub fn is_on() -> bool {
+    world::world().is_some_and(|world| world.options.nccl_gpu_time)
+}
+
+/// The work of a call in its stream.
+pub struct Timing {
+    /// `None` if it cannot be timed.
+    pair: Option<Pair>,
+    stream: Stream,
+}
+
+/// What a call does, or the calls of a group on one communicator.
+#[derive(Clone, Copy)]
+pub struct Work {
+    pub comm: CommId,
+    pub operation: Operation,
+    /// The bytes of its message.
+    pub message: u64,
+    /// This process's part of the volume.
+    pub bytes: u64,
+}
+
+impl Timing {
+    /// Marks the begin of a call that is about to be made.
+    pub fn begin(call: &NcclCall, comm: Comm, stream: Stream) -> Option<Timing> {
+        is_on().then(|| {
+            let pair = world::guarded(|| Pair::begin(stream, || (call.device)(comm))).flatten();
+            Timing { pair, stream }
+        })
+    }
+
+    /// Marks the end of a call that has returned; `is_in_stream` says that its work is in the stream.
+    pub fn end(self, recorder: &Recorder, work: Work, is_in_stream: bool) {
+        let key = key(recorder, work);
+        let Timing { pair, stream } = self;
+        match pair {
+            Some(pair) if is_in_stream && pair.end(stream) => {
+                let mut pending = pending();
+                if pending.len() < MOST_PENDING {
+                    pending.push_back(Pending { pair, key, bytes: work.bytes });
+                    return;
+                }
+                pair.give_back();
+            }
+            Some(pair) => pair.give_back(),
+            None => {}
+        }
+        count_untimed(recorder, key);
+    }
+}
+
+fn key(recorder: &Recorder, work: Work) -> SlotKey {
+    let Work { comm: communicator, operation, message, .. } = work;
+    let size_class = size_class(message);
+    GpuTimeKey { communicator, region: recorder.region(), operation: operation as u16, size_class }.pack()
+}
+
+/// Counts calls that the GPU has done by now.
+pub fn take_some(recorder: &Recorder) {
+    let most = if pending().len() < MOST_PENDING / 2 { MOST_ASKED } else { MOST_PENDING };
+    for _ in 0..most {
+        // The lock is not held while the driver is asked.
+        let Some(first) = pending().pop_front() else { return };
+        if let Err(first) = take(recorder, first) {
+            pending().push_front(first);
+            return;
+        }
+    }
+}
+
+/// Counts all calls that the GPU has done by now, in whatever stream.
+pub fn take_all(recorder: &Recorder) {
+    let all = std::mem::take(&mut *pending());
+    let left: VecDeque<Pending> = all.into_iter().filter_map(|one| take(recorder, one).err()).collect();
+    pending().extend(left);
+}
+
+/// Counts a call, if the GPU has done it.
+fn take(recorder: &Recorder, one: Pending) -> Result<(), Pending> {
+    match one.pair.elapsed() {
+        Elapsed::NotYet => return Err(one),
+        Elapsed::Ns(ns) => {
+            count(recorder, &one, ns);
+            one.pair.give_back();
+        }
+        Elapsed::Unknown => count_untimed(recorder, one.key),
+    }
+    Ok(())
+}
+
+/// Ends the timing of calls, since no communicator is left or the process ends: what the GPU has not done has no time.
+pub fn end(recorder: &Recorder) {
+    take_all(recorder);
+    let left = std::mem::take(&mut *pending());
+    for Pending { pair, key, .. } in left {
+        count_untimed(recorder, key);
+        pair.give_back();
+    }
+    cuda_events::destroy_free();
+}
+
+/// The same at the end of the profile, while calls are still counted.
+pub fn end_of_profile() {
+    if is_on()
+        && let Some(call) = RecordedCall::if_tracking()
+    {
+        call.record(end);
+    }
+}
+
+fn count(recorder: &Recorder, one: &Pending, ns: u64) {
+    let Some(slot) = recorder.slot(one.key) else { return };
+    update(slot, |values| {
+        add(&values[gpu_time::CALLS], 1);
+        add(&values[gpu_time::BYTES], one.bytes);
+        add(&values[gpu_time::NS], ns);
+        let shortest = values[gpu_time::SHORTEST_NS_PLUS_1].load(Ordering::Relaxed);
+        if ns < shortest.wrapping_sub(1) {
+            values[gpu_time::SHORTEST_NS_PLUS_1].store(ns.saturating_add(1), Ordering::Relaxed);
+        }
+        if ns > values[gpu_time::LONGEST_NS].load(Ordering::Relaxed) {
+            values[gpu_time::LONGEST_NS].store(ns, Ordering::Relaxed);
+        }
+    });
+}
+
+fn count_untimed(recorder: &Recorder, key: SlotKey) {
+    if let Some(slot) = recorder.slot(key) {
+        update(slot, |values| add(&values[gpu_time::UNTIMED], 1));
+    }
+}

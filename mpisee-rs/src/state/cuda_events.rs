@@ -1,0 +1,251 @@
+//! Pairs of CUDA's events around work in a stream, which tell how long the GPU took for it.
+//!
+//! The driver is the one that the program has loaded and initialised. Nothing here waits for the GPU, and what it calls changes nothing
+//! that the program sees: the thread's context is set for the time of a call alone, and so is its mode of stream capture, since
+//! some of these functions would end a capture that another thread has begun.
+
+use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::mem::transmute_copy;
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// `CUresult`: 0 is success.
+type Status = c_int;
+const SUCCESS: Status = 0;
+/// `CUDA_ERROR_NOT_READY`.
+const NOT_READY: Status = 600;
+/// `CU_STREAM_CAPTURE_STATUS_NONE`.
+const NOT_CAPTURING: c_int = 0;
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+const RELAXED: c_int = 2;
+/// `CU_EVENT_DEFAULT`: an event with a time.
+const WITH_TIME: c_uint = 0;
+/// `CU_STREAM_PER_THREAD`; the streams up to it are no handles, but stand for one of the current context.
+const LAST_SPECIAL_STREAM: usize = 2;
+
+/// A `CUcontext`, `CUevent` or `CUstream`.
+type Handle = *mut c_void;
+
+/// The functions of the driver, with their types in cuda.h.
+struct Driver {
+    stream_context: unsafe extern "C" fn(Handle, *mut Handle) -> Status,
+    stream_capture: unsafe extern "C" fn(Handle, *mut c_int) -> Status,
+    push_context: unsafe extern "C" fn(Handle) -> Status,
+    pop_context: unsafe extern "C" fn(*mut Handle) -> Status,
+    current_device: unsafe extern "C" fn(*mut c_int) -> Status,
+    exchange_capture_mode: unsafe extern "C" fn(*mut c_int) -> Status,
+    create_event: unsafe extern "C" fn(*mut Handle, c_uint) -> Status,
+    record_event: unsafe extern "C" fn(Handle, Handle) -> Status,
+    query_event: unsafe extern "C" fn(Handle) -> Status,
+    elapsed_ms: unsafe extern "C" fn(*mut f32, Handle, Handle) -> Status,
+    destroy_event: unsafe extern "C" fn(Handle) -> Status,
+}
+
+/// The driver's functions; `None` if the program has not loaded one that has all of them.
+fn driver() -> Option<&'static Driver> {
+    static DRIVER: OnceLock<Driver> = OnceLock::new();
+    if let Some(driver) = DRIVER.get() {
+        return Some(driver);
+    }
+    // SAFETY: the name ends in a zero, and nothing is loaded.
+    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    if library.is_null() {
+        return None;
+    }
+    // SAFETY: the library is CUDA's driver, and stays open with the handle.
+    let found = unsafe { Driver::of(library) }?;
+    Some(DRIVER.get_or_init(|| found))
+}
+
+impl Driver {
+    /// The functions of a library.
+    ///
+    /// # Safety
+    /// It is a handle of CUDA's driver, and is not closed.
+    unsafe fn of(library: *mut c_void) -> Option<Driver> {
+        /// # Safety
+        /// The function has the type `F` in cuda.h.
+        unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
+            const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+            // SAFETY: the library is loaded, and the name ends in a zero.
+            let function = unsafe { libc::dlsym(library, name.as_ptr()) };
+            // SAFETY: the function has the type `F`, which is as large as a pointer.
+            (!function.is_null()).then(|| unsafe { transmute_copy::<*mut c_void, F>(&function) })
+        }
+        // SAFETY: the functions have these types in cuda.h.
+        unsafe {
+            Some(Driver {
+                stream_context: function(library, c"cuStreamGetCtx")?,
+                stream_capture: function(library, c"cuStreamIsCapturing")?,
+                push_context: function(library, c"cuCtxPushCurrent_v2")?,
+                pop_context: function(library, c"cuCtxPopCurrent_v2")?,
+                current_device: function(library, c"cuCtxGetDevice")?,
+                exchange_capture_mode: function(library, c"cuThreadExchangeStreamCaptureMode")?,
+                create_event: function(library, c"cuEventCreate")?,
+                record_event: function(library, c"cuEventRecord")?,
+                query_event: function(library, c"cuEventQuery")?,
+                elapsed_ms: function(library, c"cuEventElapsedTime")?,
+                destroy_event: function(library, c"cuEventDestroy_v2")?,
+            })
+        }
+    }
+
+    /// Calls functions of the driver while the thread may call all of them, whatever other threads capture.
+    fn relaxed<R>(&self, act: impl FnOnce() -> Option<R>) -> Option<R> {
+        let mut mode = RELAXED;
+        // SAFETY: the mode of this thread is exchanged with that in the number.
+        (unsafe { (self.exchange_capture_mode)(&raw mut mode) } == SUCCESS).then_some(())?;
+        let result = act();
+        // SAFETY: as above; it is the mode that the thread had.
+        unsafe { (self.exchange_capture_mode)(&raw mut mode) };
+        result
+    }
+
+    /// Calls functions of the driver while a context is current.
+    fn within<R>(&self, context: Handle, act: impl FnOnce() -> Option<R>) -> Option<R> {
+        // SAFETY: the driver checks the context.
+        (unsafe { (self.push_context)(context) } == SUCCESS).then_some(())?;
+        let result = act();
+        let mut popped = ptr::null_mut();
+        // SAFETY: the context that was pushed is taken off again.
+        unsafe { (self.pop_context)(&raw mut popped) };
+        result
+    }
+
+    /// The context of a stream to which the thread may add work that is done at once and not captured.
+    fn context_of(&self, stream: Handle, device: impl FnOnce() -> c_int) -> Option<Handle> {
+        let (mut capture, mut context) = (NOT_CAPTURING, ptr::null_mut());
+        // SAFETY: the stream is the one that the program passes to NCCL; a number and a handle are written.
+        let is_known = unsafe {
+            (self.stream_capture)(stream, &raw mut capture) == SUCCESS
+                && capture == NOT_CAPTURING
+                && (self.stream_context)(stream, &raw mut context) == SUCCESS
+        };
+        (is_known && !context.is_null()).then_some(())?;
+        // NCCL makes the device of the communicator current itself, and takes the default stream there.
+        if stream.addr() <= LAST_SPECIAL_STREAM {
+            let mut current = 0;
+            // SAFETY: a number is written.
+            let is_known = unsafe { (self.current_device)(&raw mut current) } == SUCCESS;
+            (is_known && current == device()).then_some(())?;
+        }
+        Some(context)
+    }
+
+    /// A new event in the current context.
+    fn event(&self) -> Option<Handle> {
+        let mut event = ptr::null_mut();
+        // SAFETY: a handle is written.
+        (unsafe { (self.create_event)(&raw mut event, WITH_TIME) } == SUCCESS).then_some(event)
+    }
+
+    fn record(&self, event: Handle, stream: Handle) -> Option<()> {
+        // SAFETY: the event is one of ours, and the stream the one that the program passes to NCCL.
+        (unsafe { (self.record_event)(event, stream) } == SUCCESS).then_some(())
+    }
+}
+
+/// Two events of a context.
+pub struct Pair {
+    context: Handle,
+    begin: Handle,
+    end: Handle,
+}
+
+// SAFETY: handles of the driver may be used in any thread.
+unsafe impl Send for Pair {}
+
+/// The time between two events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elapsed {
+    /// So many nanoseconds.
+    Ns(u64),
+    /// The GPU has not come to the second one yet.
+    NotYet,
+    /// The driver does not have it, as after an error or without the context.
+    Unknown,
+}
+
+/// Pairs that are free to be used again.
+static FREE: Mutex<Vec<Pair>> = Mutex::new(Vec::new());
+
+fn free() -> MutexGuard<'static, Vec<Pair>> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pair {
+    /// Marks the begin of work in a stream. `None` where that is impossible, or would be seen by the program: the stream is being
+    /// captured, or is the default one of another device than that of the communicator.
+    pub fn begin(stream: Handle, device: impl FnOnce() -> c_int) -> Option<Pair> {
+        let driver = driver()?;
+        driver.relaxed(|| {
+            let context = driver.context_of(stream, device)?;
+            driver.within(context, || {
+                let pair = Pair::of(driver, context)?;
+                let is_begun = driver.record(pair.begin, stream).is_some();
+                is_begun.then_some(pair)
+            })
+        })
+    }
+
+    /// A pair that is free, or a new one in the context, which is current.
+    fn of(driver: &Driver, context: Handle) -> Option<Pair> {
+        let mut free = free();
+        if let Some(at) = free.iter().rposition(|pair| pair.context == context) {
+            return Some(free.swap_remove(at));
+        }
+        drop(free);
+        Some(Pair { context, begin: driver.event()?, end: driver.event()? })
+    }
+
+    /// Marks the end of the work; false if that is impossible.
+    pub fn end(&self, stream: Handle) -> bool {
+        let end = |driver: &Driver| {
+            driver.relaxed(|| driver.within(self.context, || driver.record(self.end, stream)))
+        };
+        driver().and_then(end).is_some()
+    }
+
+    /// The time between begin and end.
+    pub fn elapsed(&self) -> Elapsed {
+        let elapsed = |driver: &Driver| {
+            driver.relaxed(|| {
+                let mut ms = 0.0;
+                // SAFETY: the events are ours; a number is written.
+                let status = unsafe {
+                    match (driver.query_event)(self.end) {
+                        SUCCESS => (driver.elapsed_ms)(&raw mut ms, self.begin, self.end),
+                        status => status,
+                    }
+                };
+                Some(match status {
+                    SUCCESS => Elapsed::Ns((f64::from(ms.max(0.0)) * 1e6).round() as u64),
+                    NOT_READY => Elapsed::NotYet,
+                    _ => Elapsed::Unknown,
+                })
+            })
+        };
+        driver().and_then(elapsed).unwrap_or(Elapsed::Unknown)
+    }
+
+    /// Lets the pair be used again. Of one that the driver does not know any more nothing may be done.
+    pub fn give_back(self) {
+        free().push(self);
+    }
+}
+
+/// Destroys the pairs that are free, so that none outlives the context that the program may destroy next.
+pub fn destroy_free() {
+    let pairs = std::mem::take(&mut *free());
+    let Some(driver) = driver() else { return };
+    driver.relaxed(|| {
+        for Pair { begin, end, .. } in pairs {
+            // SAFETY: the events are ours, and nobody has them any more.
+            unsafe {
+                (driver.destroy_event)(begin);
+                (driver.destroy_event)(end);
+            }
+        }
+        Some(())
+    });
+}

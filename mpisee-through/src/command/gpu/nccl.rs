@@ -1,0 +1,192 @@
+//! The communicators of NCCL, and how long the GPU worked on their calls.
+
+use super::page::{COUNTED, text};
+use crate::filter::{CallFilter, CommFilter};
+use crate::group::By;
+use crate::load;
+use crate::sheet::{self, Sheet, Value};
+use crate::view::ProfileView;
+use anyhow::Result;
+use mpisee_profile::glob::Glob;
+use mpisee_profile::rows::{CommRow, NcclTimeRow};
+use std::collections::{BTreeMap, HashMap};
+
+/// The operations of NCCL alone.
+fn calls() -> CallFilter {
+    CallFilter::of_calls(CommFilter::default(), &[Glob::new("nccl*")])
+}
+
+/// Each communicator of NCCL, and the communicator of MPI that has the same processes.
+pub fn comm_sheet(view: &ProfileView) -> Result<Sheet> {
+    let by = By { comm: true, without_times: true, ..By::default() };
+    let groups = view.group(&calls(), by)?;
+    let comms = &view.processes().comms;
+    let mut cells: Vec<_> = groups.cells.iter().collect();
+    cells.sort_by_key(|(_, cell)| std::cmp::Reverse(cell.bytes));
+    let is_of_mpi = !view.run().is_without_mpi();
+    let row = |(key, cell): &(_, crate::group::Cell)| {
+        let comm = groups.comm(key);
+        let known = comms.get(comm);
+        let same = known.filter(|_| is_of_mpi).and_then(|row| same_of_mpi(row, comms));
+        vec![
+            Value::from(comm),
+            known.map_or(Value::Nothing, |row| Value::Count(row.size.into())),
+            known.map_or(Value::Nothing, |row| text(&row.members.to_string())),
+            same.map_or(Value::Nothing, Value::from),
+            Value::Count(cell.calls),
+            Value::Bytes(cell.bytes),
+            Value::Seconds(cell.time_s()),
+        ]
+    };
+    let mut heads = vec![
+        sheet::fixed("comm", "COMM"),
+        sheet::number("size", "SIZE"),
+        sheet::fixed("ranks", "RANKS"),
+        sheet::fixed("same_as", "SAME AS").or_none(),
+    ];
+    heads.extend(COUNTED);
+    Ok(Sheet { name: "nccl", heads, rows: cells.into_iter().map(row).collect() })
+}
+
+/// The communicator of MPI with the same processes, the one with the shortest name.
+fn same_of_mpi<'c>(of_nccl: &CommRow, comms: &'c HashMap<String, CommRow>) -> Option<&'c str> {
+    let is_same = |row: &&CommRow| {
+        let is_of_mpi = !row.comm.starts_with('N') && !load::is_one_per_process(&row.comm);
+        is_of_mpi && row.members == of_nccl.members && row.members.elided == [0, 0]
+    };
+    let found = comms.values().filter(is_same).min_by_key(|row| (row.comm.len(), &row.comm));
+    found.map(|row| row.comm.as_str())
+}
+
+/// The calls of a process in a size class that the GPU has timed, over all regions.
+#[derive(Clone, Copy, Debug, Default)]
+struct Timed {
+    calls: u64,
+    untimed: u64,
+    bytes: u64,
+    gpu_s: f64,
+}
+
+impl Timed {
+    fn add(&mut self, row: &NcclTimeRow) {
+        self.calls = self.calls.saturating_add(row.calls);
+        self.untimed = self.untimed.saturating_add(row.untimed);
+        self.bytes = self.bytes.saturating_add(row.bytes);
+        self.gpu_s += row.gpu_s.0;
+    }
+
+    /// Seconds of a call.
+    fn mean_s(&self) -> Option<f64> {
+        (self.calls > 0).then(|| self.gpu_s / self.calls as f64)
+    }
+}
+
+/// How long the GPU worked on the calls of a communicator, by operation and size.
+///
+/// The times are of ranks: a rank's own time ends with the operation, and begins when its GPU comes to it. So the rank that comes last
+/// has the shortest one, which is nearest to what the operation itself takes, and the bandwidth is by that one.
+pub fn time_sheet(view: &ProfileView) -> Result<Sheet> {
+    let mut by_rank: BTreeMap<(String, String, u64, u64), BTreeMap<u32, Timed>> = BTreeMap::new();
+    for row in view.profile().rows_if_any::<NcclTimeRow>()? {
+        let row = row?;
+        let key = (row.comm.clone(), row.call.clone(), row.size_min, row.size_max);
+        by_rank.entry(key).or_default().entry(row.rank).or_default().add(&row);
+    }
+    let comms = &view.processes().comms;
+    let mut rows: Vec<(f64, Vec<Value>)> = by_rank
+        .iter()
+        .map(|((comm, call, size_min, size_max), ranks)| {
+            let size = comms.get(comm).map_or(0, |row| row.size);
+            let mut row = vec![Value::from(comm.as_str()), Value::from(call.as_str())];
+            row.extend([Value::Bytes(*size_min), Value::Bytes(*size_max)]);
+            row.extend(cells(call, size, ranks));
+            (ranks.values().map(|timed| timed.gpu_s).sum(), row)
+        })
+        .collect();
+    rows.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let heads = vec![
+        sheet::fixed("comm", "COMM"),
+        sheet::fixed("call", "CALL"),
+        sheet::number("size_min", "FROM").hidden_at(1),
+        sheet::number("size_max", "TO"),
+        sheet::number("calls", "TIMED"),
+        sheet::number("untimed", "NOT TIMED").or_none(),
+        sheet::number("gpu_mean_s", "GPU TIME"),
+        sheet::number("call_mean_s", "PER CALL"),
+        sheet::number("call_min_s", "LEAST RANK").hidden_at(0),
+        sheet::number("call_max_s", "MOST RANK").hidden_at(0),
+        sheet::number("bus_bytes_per_s", "BUS").or_none(),
+    ];
+    Ok(Sheet { name: "nccl_times", heads, rows: rows.into_iter().map(|(_, row)| row).collect() })
+}
+
+/// From the number of calls to the bandwidth.
+fn cells(call: &str, size: u32, ranks: &BTreeMap<u32, Timed>) -> Vec<Value> {
+    let sum = |of: fn(&Timed) -> u64| ranks.values().map(of).fold(0, u64::saturating_add);
+    let calls = sum(|timed| timed.calls);
+    let gpu_s: f64 = ranks.values().map(|timed| timed.gpu_s).sum();
+    let seconds = |seconds: Option<f64>| seconds.map_or(Value::Nothing, Value::Seconds);
+    let of_calls: Vec<f64> = ranks.values().filter_map(Timed::mean_s).collect();
+    let least = of_calls.iter().copied().min_by(f64::total_cmp);
+    let most = of_calls.iter().copied().max_by(f64::total_cmp);
+    // The root of a broadcast has no bytes of its own.
+    let per_call = |timed: &Timed| timed.bytes as f64 / timed.calls.max(1) as f64;
+    let block = ranks.values().map(per_call).fold(0.0, f64::max);
+    let bus = least.filter(|&least_s| least_s > 0.0).and_then(|least_s| {
+        Some(bus_bytes(call, size, block)? / least_s).filter(|&bytes_per_s| bytes_per_s > 0.0)
+    });
+    vec![
+        Value::Count(calls),
+        Value::Count(sum(|timed| timed.untimed)),
+        Value::Seconds(gpu_s / ranks.len().max(1) as f64),
+        seconds((calls > 0).then(|| gpu_s / calls as f64)),
+        seconds(least),
+        seconds(most),
+        bus.map_or(Value::Nothing, Value::BytesPerSecond),
+    ]
+}
+
+/// The bytes that the links of a rank carry at least each way in a call, as NVIDIA's nccl-tests counts them for its bus bandwidth
+/// (PERFORMANCE.md there); `bytes` are those of the rules of docs/volumes.md, of the rank that has most. `None` of several calls at
+/// once.
+fn bus_bytes(call: &str, size: u32, bytes: f64) -> Option<f64> {
+    let others = f64::from(size.checked_sub(1)?);
+    let size = f64::from(size);
+    Some(match call.trim_end_matches("Config") {
+        "ncclAllReduce" => 2.0 * bytes * others / size,
+        // A block from each, or for each.
+        "ncclAllGather" | "ncclReduceScatter" | "ncclGather" | "ncclScatter" => bytes * others,
+        "ncclAlltoAll" | "ncclAllToAll" => bytes * others / size,
+        "ncclBroadcast" | "ncclBcast" | "ncclReduce" | "ncclSend" | "ncclRecv" => bytes,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_the_bus_are_those_of_nccl_tests() {
+        let of = |call: &str| bus_bytes(call, 4, 1200.0);
+        assert_eq!(of("ncclAllReduce"), Some(1800.0));
+        assert_eq!(of("ncclAllReduceConfig"), Some(1800.0));
+        assert_eq!([of("ncclAllGather"), of("ncclScatter")], [Some(3600.0); 2]);
+        assert_eq!([of("ncclAlltoAll"), of("ncclAllToAll")], [Some(900.0); 2]);
+        assert_eq!([of("ncclBroadcast"), of("ncclSend")], [Some(1200.0); 2]);
+        assert_eq!([of("ncclGroupEnd"), bus_bytes("ncclSend", 0, 1.0)], [None; 2]);
+    }
+
+    #[test]
+    fn the_bandwidth_is_by_the_rank_that_waits_least() {
+        let timed = |calls, untimed, bytes, gpu_s| Timed { calls, untimed, bytes, gpu_s };
+        // The root has no bytes of its own.
+        let ranks = BTreeMap::from([(0, timed(2, 1, 0, 0.5)), (1, timed(2, 0, 2000, 1.5))]);
+        let shown: Vec<f64> =
+            cells("ncclBroadcast", 2, &ranks).iter().filter_map(|cell| cell.in_json().as_f64()).collect();
+        assert_eq!(shown, [4.0, 1.0, 1.0, 0.5, 0.25, 0.75, 4000.0]);
+        let none = BTreeMap::from([(0, timed(0, 3, 0, 0.0))]);
+        let shown = cells("ncclAllReduce", 2, &none);
+        assert!(matches!(shown[3..], [Value::Nothing, Value::Nothing, Value::Nothing, Value::Nothing]));
+    }
+}

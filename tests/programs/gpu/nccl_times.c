@@ -1,0 +1,86 @@
+/* nccl_times DRIVER: calls of NCCL in streams of a pretended driver, where an operation takes a microsecond for each element. 2 ranks. */
+#include "../program.h"
+#include "pretended_nccl.h"
+#include <dlfcn.h>
+
+#define NCCL(call) EXPECT((call) == ncclSuccess)
+#define FUNCTION(type, name, ...) type (*name)(__VA_ARGS__) = (type (*)(__VA_ARGS__))dlsym(library, #name)
+static char words[4096];
+
+static ncclComm_t communicator(int device) {
+    ncclUniqueId id;
+    ncclComm_t comm;
+    if (rank == 0) {
+        NCCL(ncclGetUniqueId(&id));
+    }
+    MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
+    pretend_device(device);
+    NCCL(ncclCommInitRank(&comm, size, id, rank));
+    return comm;
+}
+
+static void reduce(int count, ncclComm_t comm, cudaStream_t stream) {
+    NCCL(ncclAllReduce(words, words, count, ncclInt8, 0, comm, stream));
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    void *library = argc == 2 ? dlopen(argv[1], RTLD_NOW) : NULL;
+    EXPECT(library);
+    FUNCTION(int, cuInit, unsigned);
+    FUNCTION(void, pretend_context, int, int);
+    FUNCTION(void *, pretend_stream, int);
+    FUNCTION(void, pretend_work, void *, int, double);
+    FUNCTION(void, pretend_capture, void *, int);
+    FUNCTION(void, pretend_capture_elsewhere, int);
+    FUNCTION(void, pretend_busy, int);
+    FUNCTION(int, pretend_live_events, void);
+    FUNCTION(int, pretend_misuses, void);
+    EXPECT(!cuInit(0));
+    pretend_context(0, 1);
+    void *one = pretend_stream(0), *two = pretend_stream(0), *other = pretend_stream(1);
+    ncclComm_t first = communicator(0), second = communicator(1);
+
+    /* The program's own work before is no time of the call. */
+    pretend_work(one, 0, 5);
+    reduce(67 + rank, first, one);
+    reduce(65, first, two);
+    /* In a group alone; beside others; and of two communicators, on two devices. */
+    NCCL(ncclGroupStart());
+    reduce(131, first, one);
+    NCCL(ncclGroupEnd());
+    NCCL(ncclGroupStart());
+    NCCL(ncclSend(words, 73, ncclInt8, 1 - rank, first, one));
+    NCCL(ncclRecv(words, 73, ncclInt8, 1 - rank, first, two));
+    NCCL(ncclBroadcast(words, words, 257, ncclInt8, 0, second, other));
+    NCCL(ncclGroupEnd());
+    /* The default stream is that of the communicator's device. */
+    reduce(521, first, NULL);
+    reduce(523, second, NULL);
+    /* Into a graph. */
+    pretend_capture(one, 1);
+    reduce(1031, first, one);
+    pretend_capture(one, 0);
+    /* While another thread captures, and the GPU is busy. */
+    pretend_capture_elsewhere(1);
+    pretend_busy(1);
+    reduce(2053, first, one);
+    reduce(2063, first, two);
+    pretend_busy(0);
+    pretend_capture_elsewhere(0);
+    /* Fails. */
+    EXPECT(ncclAllReduce(words, words, 3, 77, 0, first, one) == ncclInvalidArgument);
+    NCCL(ncclCommDestroy(first));
+    NCCL(ncclCommDestroy(second));
+    EXPECT(!pretend_live_events());
+
+    /* Not done at the end. */
+    ncclComm_t last = communicator(0);
+    reduce(37, last, one);
+    pretend_busy(1);
+    reduce(41, last, one);
+    EXPECT(!pretend_misuses());
+    MPI_Finalize();
+    EXPECT(!pretend_misuses() && !pretend_live_events());
+    return 0;
+}
