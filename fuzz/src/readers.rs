@@ -99,7 +99,7 @@ pub fn kernels(input: &[u8]) {
 
 /// The sections of a profile as one text: each begins with a line `@` and the name of the file.
 fn sections(input: &[u8]) -> Vec<(&'static str, &[u8])> {
-    const FILES: [&str; 20] = [
+    const FILES: [&str; 21] = [
         "run.json",
         RankRow::FILE,
         CommRow::FILE,
