@@ -3,7 +3,7 @@
 use crate::symbol::Symbol;
 use mpisee_profile::Operation;
 use mpisee_profile::nccl::{
-    Comm, INVALID_USAGE, Meaning, NO_OPERATION, NcclCall, Record, SUCCESS, interface,
+    Comm, Config, INVALID_USAGE, Meaning, NO_OPERATION, NcclCall, Record, SUCCESS, interface,
 };
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -13,29 +13,23 @@ pub fn call(
     operation: Option<Operation>,
     meaning: Meaning,
     buffers: [*const c_void; 2],
+    config: *const Config,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(record) = profiler() else { return make() };
-    make_recorded(record, operation, meaning, buffers, make)
+    let operation = operation.map_or(NO_OPERATION, |operation| operation as u32);
+    make_recorded(record, &NcclCall { operation, meaning, buffers, query, device, config }, make)
 }
 
-fn make_recorded<F: FnOnce() -> c_int>(
-    record: Record,
-    operation: Option<Operation>,
-    meaning: Meaning,
-    buffers: [*const c_void; 2],
-    make: F,
-) -> c_int {
+fn make_recorded<F: FnOnce() -> c_int>(record: Record, call: &NcclCall, make: F) -> c_int {
     extern "C-unwind" fn take<F: FnOnce() -> c_int>(data: *mut c_void) -> c_int {
         // SAFETY: `make_recorded` passes this pointer, for a call that ends before it returns.
         let make = unsafe { (*data.cast::<Option<F>>()).take() };
         make.map_or(INVALID_USAGE, |make| make())
     }
     let mut make = Some(make);
-    let operation = operation.map_or(NO_OPERATION, |operation| operation as u32);
-    let call = NcclCall { operation, meaning, buffers, query, device };
     // SAFETY: the call is described as the program made it, and `take` is for data of this type.
-    unsafe { record(&raw const call, take::<F>, (&raw mut make).cast()) }
+    unsafe { record(call, take::<F>, (&raw mut make).cast()) }
 }
 
 /// The profiler's function, if a profiler of the same installation is in the process.

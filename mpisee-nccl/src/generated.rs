@@ -11,8 +11,8 @@
 use crate::call::call;
 use crate::symbol::Symbol;
 use mpisee_profile::Operation;
-use mpisee_profile::nccl::{Comm, ID_BYTES, INVALID_USAGE, Meaning, Peer, Rule, Volume};
-use std::ffi::{c_int, c_void};
+use mpisee_profile::nccl::{Comm, Config, ID_BYTES, INVALID_USAGE, Meaning, Peer, Rule, Volume};
+use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null;
 
 /// `ncclUniqueId`, which is passed by value.
@@ -46,11 +46,18 @@ pub unsafe extern "C-unwind" fn ncclAllGather(
         Some(Operation::NcclAllGather),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: sendcount, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: sendcount,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -83,11 +90,18 @@ pub unsafe extern "C-unwind" fn ncclAllGatherConfig(
         Some(Operation::NcclAllGatherConfig),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: sendcount, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: sendcount,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -120,11 +134,18 @@ pub unsafe extern "C-unwind" fn ncclAllReduce(
         Some(Operation::NcclAllReduce),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -159,11 +180,18 @@ pub unsafe extern "C-unwind" fn ncclAllReduceConfig(
         Some(Operation::NcclAllReduceConfig),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -194,11 +222,62 @@ pub unsafe extern "C-unwind" fn ncclAllToAll(
         Some(Operation::NcclAllToAll),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::ToEach, count: count, datatype: datatype, root: -1 },
+            volume: Volume { rule: Rule::ToEach, count: count, counts: null(), datatype: datatype, root: -1 },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
+        make,
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ncclAllToAllv(
+    sendbuff: *const c_void,
+    sendcounts: *const usize,
+    sdispls: *const usize,
+    recvbuff: *mut c_void,
+    recvcounts: *const usize,
+    rdispls: *const usize,
+    datatype: c_int,
+    comm: Comm,
+    stream: *mut c_void,
+) -> c_int {
+    static REAL: Symbol = Symbol::new(c"ncclAllToAllv");
+    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
+        *const c_void,
+        *const usize,
+        *const usize,
+        *mut c_void,
+        *const usize,
+        *const usize,
+        c_int,
+        Comm,
+        *mut c_void,
+    ) -> c_int>()
+    {
+        Some(real) => unsafe {
+            real(sendbuff, sendcounts, sdispls, recvbuff, recvcounts, rdispls, datatype, comm, stream)
+        },
+        None => INVALID_USAGE,
+    };
+    call(
+        Some(Operation::NcclAllToAllv),
+        Meaning::Communicate {
+            comm: comm,
+            volume: Volume {
+                rule: Rule::ToEachListed,
+                count: 0,
+                counts: sendcounts,
+                datatype: datatype,
+                root: -1,
+            },
+            with: Peer::None,
+            stream: stream,
+        },
+        [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -229,11 +308,12 @@ pub unsafe extern "C-unwind" fn ncclAlltoAll(
         Some(Operation::NcclAlltoAll),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::ToEach, count: count, datatype: datatype, root: -1 },
+            volume: Volume { rule: Rule::ToEach, count: count, counts: null(), datatype: datatype, root: -1 },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -266,11 +346,12 @@ pub unsafe extern "C-unwind" fn ncclAlltoAllConfig(
         Some(Operation::NcclAlltoAllConfig),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::ToEach, count: count, datatype: datatype, root: -1 },
+            volume: Volume { rule: Rule::ToEach, count: count, counts: null(), datatype: datatype, root: -1 },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -301,11 +382,18 @@ pub unsafe extern "C-unwind" fn ncclBcast(
         Some(Operation::NcclBcast),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::AllButRoot, count: count, datatype: datatype, root: root },
+            volume: Volume {
+                rule: Rule::AllButRoot,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: root,
+            },
             with: Peer::None,
             stream: stream,
         },
         [buff.cast_const(), null()],
+        null(),
         make,
     )
 }
@@ -338,11 +426,18 @@ pub unsafe extern "C-unwind" fn ncclBroadcast(
         Some(Operation::NcclBroadcast),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::AllButRoot, count: count, datatype: datatype, root: root },
+            volume: Volume {
+                rule: Rule::AllButRoot,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: root,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -377,11 +472,18 @@ pub unsafe extern "C-unwind" fn ncclBroadcastConfig(
         Some(Operation::NcclBroadcastConfig),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::AllButRoot, count: count, datatype: datatype, root: root },
+            volume: Volume {
+                rule: Rule::AllButRoot,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: root,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -393,7 +495,7 @@ pub unsafe extern "C-unwind" fn ncclCommAbort(comm: Comm) -> c_int {
         Some(real) => unsafe { real(comm) },
         None => INVALID_USAGE,
     };
-    call(Some(Operation::NcclCommAbort), Meaning::End { comm: comm }, [null(), null()], make)
+    call(Some(Operation::NcclCommAbort), Meaning::End { comm: comm }, [null(), null()], null(), make)
 }
 
 #[unsafe(no_mangle)]
@@ -403,7 +505,7 @@ pub unsafe extern "C-unwind" fn ncclCommDestroy(comm: Comm) -> c_int {
         Some(real) => unsafe { real(comm) },
         None => INVALID_USAGE,
     };
-    call(Some(Operation::NcclCommDestroy), Meaning::End { comm: comm }, [null(), null()], make)
+    call(Some(Operation::NcclCommDestroy), Meaning::End { comm: comm }, [null(), null()], null(), make)
 }
 
 #[unsafe(no_mangle)]
@@ -413,7 +515,38 @@ pub unsafe extern "C-unwind" fn ncclCommFinalize(comm: Comm) -> c_int {
         Some(real) => unsafe { real(comm) },
         None => INVALID_USAGE,
     };
-    call(Some(Operation::NcclCommFinalize), Meaning::OnComm { comm: comm }, [null(), null()], make)
+    call(Some(Operation::NcclCommFinalize), Meaning::OnComm { comm: comm }, [null(), null()], null(), make)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ncclCommGrow(
+    comm: Comm,
+    nRanks: c_int,
+    uniqueId: *const UniqueId,
+    rank: c_int,
+    newcomm: *mut Comm,
+    config: *mut Config,
+) -> c_int {
+    static REAL: Symbol = Symbol::new(c"ncclCommGrow");
+    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
+        Comm,
+        c_int,
+        *const UniqueId,
+        c_int,
+        *mut Comm,
+        *mut Config,
+    ) -> c_int>()
+    {
+        Some(real) => unsafe { real(comm, nRanks, uniqueId, rank, newcomm, config) },
+        None => INVALID_USAGE,
+    };
+    call(
+        Some(Operation::NcclCommGrow),
+        Meaning::Grow { comm: comm, id: uniqueId.cast(), size: nRanks, rank: rank, new: newcomm },
+        [null(), null()],
+        config.cast_const(),
+        make,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -432,6 +565,7 @@ pub unsafe extern "C-unwind" fn ncclCommInitAll(
         Some(Operation::NcclCommInitAll),
         Meaning::CreateAll { new: comm, size: ndev },
         [null(), null()],
+        null(),
         make,
     )
 }
@@ -453,6 +587,7 @@ pub unsafe extern "C-unwind" fn ncclCommInitRank(
         Some(Operation::NcclCommInitRank),
         Meaning::CreateFromIds { new: comm, ids: commId.0.as_ptr(), count: 1, size: nranks, rank: rank },
         [null(), null()],
+        null(),
         make,
     )
 }
@@ -463,12 +598,12 @@ pub unsafe extern "C-unwind" fn ncclCommInitRankConfig(
     nranks: c_int,
     commId: UniqueId,
     rank: c_int,
-    config: *mut c_void,
+    config: *mut Config,
 ) -> c_int {
     static REAL: Symbol = Symbol::new(c"ncclCommInitRankConfig");
     let make =
         move || match REAL
-            .get::<unsafe extern "C-unwind" fn(*mut Comm, c_int, UniqueId, c_int, *mut c_void) -> c_int>()
+            .get::<unsafe extern "C-unwind" fn(*mut Comm, c_int, UniqueId, c_int, *mut Config) -> c_int>()
         {
             Some(real) => unsafe { real(comm, nranks, commId, rank, config) },
             None => INVALID_USAGE,
@@ -477,6 +612,7 @@ pub unsafe extern "C-unwind" fn ncclCommInitRankConfig(
         Some(Operation::NcclCommInitRankConfig),
         Meaning::CreateFromIds { new: comm, ids: commId.0.as_ptr(), count: 1, size: nranks, rank: rank },
         [null(), null()],
+        config.cast_const(),
         make,
     )
 }
@@ -488,7 +624,7 @@ pub unsafe extern "C-unwind" fn ncclCommInitRankScalable(
     myrank: c_int,
     nId: c_int,
     commIds: *mut UniqueId,
-    config: *mut c_void,
+    config: *mut Config,
 ) -> c_int {
     static REAL: Symbol = Symbol::new(c"ncclCommInitRankScalable");
     let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
@@ -497,7 +633,7 @@ pub unsafe extern "C-unwind" fn ncclCommInitRankScalable(
         c_int,
         c_int,
         *mut UniqueId,
-        *mut c_void,
+        *mut Config,
     ) -> c_int>()
     {
         Some(real) => unsafe { real(newcomm, nranks, myrank, nId, commIds, config) },
@@ -513,8 +649,19 @@ pub unsafe extern "C-unwind" fn ncclCommInitRankScalable(
             rank: myrank,
         },
         [null(), null()],
+        config.cast_const(),
         make,
     )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ncclCommRevoke(comm: Comm, revokeFlags: c_int) -> c_int {
+    static REAL: Symbol = Symbol::new(c"ncclCommRevoke");
+    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(Comm, c_int) -> c_int>() {
+        Some(real) => unsafe { real(comm, revokeFlags) },
+        None => INVALID_USAGE,
+    };
+    call(Some(Operation::NcclCommRevoke), Meaning::OnComm { comm: comm }, [null(), null()], null(), make)
 }
 
 #[unsafe(no_mangle)]
@@ -523,7 +670,7 @@ pub unsafe extern "C-unwind" fn ncclCommShrink(
     excludeRanksList: *const c_int,
     excludeRanksCount: c_int,
     newcomm: *mut Comm,
-    config: *mut c_void,
+    config: *mut Config,
     shrinkFlags: c_int,
 ) -> c_int {
     static REAL: Symbol = Symbol::new(c"ncclCommShrink");
@@ -532,7 +679,7 @@ pub unsafe extern "C-unwind" fn ncclCommShrink(
         *const c_int,
         c_int,
         *mut Comm,
-        *mut c_void,
+        *mut Config,
         c_int,
     ) -> c_int>()
     {
@@ -545,6 +692,7 @@ pub unsafe extern "C-unwind" fn ncclCommShrink(
         Some(Operation::NcclCommShrink),
         Meaning::Shrink { comm: comm, excluded: excludeRanksList, count: excludeRanksCount, new: newcomm },
         [null(), null()],
+        config.cast_const(),
         make,
     )
 }
@@ -555,12 +703,12 @@ pub unsafe extern "C-unwind" fn ncclCommSplit(
     color: c_int,
     key: c_int,
     newcomm: *mut Comm,
-    config: *mut c_void,
+    config: *mut Config,
 ) -> c_int {
     static REAL: Symbol = Symbol::new(c"ncclCommSplit");
     let make =
         move || match REAL
-            .get::<unsafe extern "C-unwind" fn(Comm, c_int, c_int, *mut Comm, *mut c_void) -> c_int>()
+            .get::<unsafe extern "C-unwind" fn(Comm, c_int, c_int, *mut Comm, *mut Config) -> c_int>()
         {
             Some(real) => unsafe { real(comm, color, key, newcomm, config) },
             None => INVALID_USAGE,
@@ -569,6 +717,48 @@ pub unsafe extern "C-unwind" fn ncclCommSplit(
         Some(Operation::NcclCommSplit),
         Meaning::Split { comm: comm, color: color, new: newcomm },
         [null(), null()],
+        config.cast_const(),
+        make,
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ncclCommWindowDeregister(comm: Comm, win: *mut c_void) -> c_int {
+    static REAL: Symbol = Symbol::new(c"ncclCommWindowDeregister");
+    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(Comm, *mut c_void) -> c_int>() {
+        Some(real) => unsafe { real(comm, win) },
+        None => INVALID_USAGE,
+    };
+    call(
+        Some(Operation::NcclCommWindowDeregister),
+        Meaning::OnComm { comm: comm },
+        [null(), null()],
+        null(),
+        make,
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ncclCommWindowRegister(
+    comm: Comm,
+    buff: *mut c_void,
+    size: usize,
+    win: *mut c_void,
+    winFlags: c_int,
+) -> c_int {
+    static REAL: Symbol = Symbol::new(c"ncclCommWindowRegister");
+    let make =
+        move || match REAL
+            .get::<unsafe extern "C-unwind" fn(Comm, *mut c_void, usize, *mut c_void, c_int) -> c_int>()
+        {
+            Some(real) => unsafe { real(comm, buff, size, win, winFlags) },
+            None => INVALID_USAGE,
+        };
+    call(
+        Some(Operation::NcclCommWindowRegister),
+        Meaning::OnComm { comm: comm },
+        [null(), null()],
+        null(),
         make,
     )
 }
@@ -601,11 +791,18 @@ pub unsafe extern "C-unwind" fn ncclGather(
         Some(Operation::NcclGather),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -640,11 +837,18 @@ pub unsafe extern "C-unwind" fn ncclGatherConfig(
         Some(Operation::NcclGatherConfig),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -656,7 +860,17 @@ pub unsafe extern "C-unwind" fn ncclGroupEnd() -> c_int {
         Some(real) => unsafe { real() },
         None => INVALID_USAGE,
     };
-    call(Some(Operation::NcclGroupEnd), Meaning::GroupEnd, [null(), null()], make)
+    call(Some(Operation::NcclGroupEnd), Meaning::GroupEnd, [null(), null()], null(), make)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ncclGroupSimulateEnd(simInfo: *mut c_void) -> c_int {
+    static REAL: Symbol = Symbol::new(c"ncclGroupSimulateEnd");
+    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(*mut c_void) -> c_int>() {
+        Some(real) => unsafe { real(simInfo) },
+        None => INVALID_USAGE,
+    };
+    call(Some(Operation::NcclGroupSimulateEnd), Meaning::GroupSimulateEnd, [null(), null()], null(), make)
 }
 
 #[unsafe(no_mangle)]
@@ -666,7 +880,61 @@ pub unsafe extern "C-unwind" fn ncclGroupStart() -> c_int {
         Some(real) => unsafe { real() },
         None => INVALID_USAGE,
     };
-    call(None, Meaning::GroupStart, [null(), null()], make)
+    call(None, Meaning::GroupStart, [null(), null()], null(), make)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ncclPutSignal(
+    localbuff: *const c_void,
+    count: usize,
+    datatype: c_int,
+    peer: c_int,
+    peerWin: *mut c_void,
+    peerWinOffset: usize,
+    sigIdx: c_int,
+    ctx: c_int,
+    flags: c_uint,
+    comm: Comm,
+    stream: *mut c_void,
+) -> c_int {
+    static REAL: Symbol = Symbol::new(c"ncclPutSignal");
+    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
+        *const c_void,
+        usize,
+        c_int,
+        c_int,
+        *mut c_void,
+        usize,
+        c_int,
+        c_int,
+        c_uint,
+        Comm,
+        *mut c_void,
+    ) -> c_int>()
+    {
+        Some(real) => unsafe {
+            real(localbuff, count, datatype, peer, peerWin, peerWinOffset, sigIdx, ctx, flags, comm, stream)
+        },
+        None => INVALID_USAGE,
+    };
+    call(
+        Some(Operation::NcclPutSignal),
+        Meaning::Communicate {
+            comm: comm,
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
+            with: Peer::None,
+            stream: stream,
+        },
+        [localbuff, null()],
+        null(),
+        make,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -695,11 +963,18 @@ pub unsafe extern "C-unwind" fn ncclRecv(
         Some(Operation::NcclRecv),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::From(peer),
             stream: stream,
         },
         [recvbuff.cast_const(), null()],
+        null(),
         make,
     )
 }
@@ -734,11 +1009,18 @@ pub unsafe extern "C-unwind" fn ncclReduce(
         Some(Operation::NcclReduce),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -775,11 +1057,18 @@ pub unsafe extern "C-unwind" fn ncclReduceConfig(
         Some(Operation::NcclReduceConfig),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -812,11 +1101,18 @@ pub unsafe extern "C-unwind" fn ncclReduceScatter(
         Some(Operation::NcclReduceScatter),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: recvcount, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: recvcount,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -851,11 +1147,18 @@ pub unsafe extern "C-unwind" fn ncclReduceScatterConfig(
         Some(Operation::NcclReduceScatterConfig),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: recvcount, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: recvcount,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -888,11 +1191,18 @@ pub unsafe extern "C-unwind" fn ncclScatter(
         Some(Operation::NcclScatter),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -927,11 +1237,18 @@ pub unsafe extern "C-unwind" fn ncclScatterConfig(
         Some(Operation::NcclScatterConfig),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::None,
             stream: stream,
         },
         [sendbuff, recvbuff.cast_const()],
+        null(),
         make,
     )
 }
@@ -962,11 +1279,67 @@ pub unsafe extern "C-unwind" fn ncclSend(
         Some(Operation::NcclSend),
         Meaning::Communicate {
             comm: comm,
-            volume: Volume { rule: Rule::EveryProcess, count: count, datatype: datatype, root: -1 },
+            volume: Volume {
+                rule: Rule::EveryProcess,
+                count: count,
+                counts: null(),
+                datatype: datatype,
+                root: -1,
+            },
             with: Peer::To(peer),
             stream: stream,
         },
         [sendbuff, null()],
+        null(),
+        make,
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ncclSignal(
+    peer: c_int,
+    sigIdx: c_int,
+    ctx: c_int,
+    flags: c_uint,
+    comm: Comm,
+    stream: *mut c_void,
+) -> c_int {
+    static REAL: Symbol = Symbol::new(c"ncclSignal");
+    let make =
+        move || match REAL
+            .get::<unsafe extern "C-unwind" fn(c_int, c_int, c_int, c_uint, Comm, *mut c_void) -> c_int>()
+        {
+            Some(real) => unsafe { real(peer, sigIdx, ctx, flags, comm, stream) },
+            None => INVALID_USAGE,
+        };
+    call(
+        Some(Operation::NcclSignal),
+        Meaning::Communicate { comm: comm, volume: Volume::NONE, with: Peer::None, stream: stream },
+        [null(), null()],
+        null(),
+        make,
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ncclWaitSignal(
+    nDesc: c_int,
+    signalDescs: *mut c_void,
+    comm: Comm,
+    stream: *mut c_void,
+) -> c_int {
+    static REAL: Symbol = Symbol::new(c"ncclWaitSignal");
+    let make = move || match REAL
+        .get::<unsafe extern "C-unwind" fn(c_int, *mut c_void, Comm, *mut c_void) -> c_int>()
+    {
+        Some(real) => unsafe { real(nDesc, signalDescs, comm, stream) },
+        None => INVALID_USAGE,
+    };
+    call(
+        Some(Operation::NcclWaitSignal),
+        Meaning::Communicate { comm: comm, volume: Volume::NONE, with: Peer::None, stream: stream },
+        [null(), null()],
+        null(),
         make,
     )
 }

@@ -3,7 +3,8 @@
 
 use crate::CommRank;
 use crate::operation::Operation;
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
+use std::{ptr, slice};
 
 /// `ncclComm_t`, a handle.
 pub type Comm = *mut c_void;
@@ -34,6 +35,39 @@ pub struct NcclCall {
     pub query: Query,
     /// Queries its device.
     pub device: Device,
+    /// The configuration of the communicator that it makes; null where it has none.
+    pub config: *const Config,
+}
+
+/// The begin of a `ncclConfig_t`, as it is since NCCL 2.27.
+#[repr(C)]
+pub struct Config {
+    size: usize,
+    magic: u32,
+    version: u32,
+    numbers: [c_int; 4],
+    network: *const c_char,
+    more_numbers: [c_int; 2],
+    name: *const c_char,
+}
+
+impl Config {
+    /// `NCCL_API_MAGIC`.
+    const MAGIC: u32 = 0xcafe_beef;
+
+    /// `commName`; `None` where it is not set, or the program was compiled for a version that has none.
+    ///
+    /// # Safety
+    /// The pointer is null, or that of a configuration.
+    pub unsafe fn name(config: *const Config) -> Option<*const c_char> {
+        // SAFETY: all versions have at least what is read first.
+        unsafe {
+            if config.is_null() || (*config).magic != Config::MAGIC || (*config).size < size_of::<Config>() {
+                return None;
+            }
+            Some((*config).name).filter(|name| !name.is_null())
+        }
+    }
 }
 
 /// The operation of a call that is not counted by itself.
@@ -106,6 +140,19 @@ pub enum Meaning {
         /// Gets the new one.
         new: *const Comm,
     },
+    /// It makes a communicator with further ranks.
+    Grow {
+        /// The communicator; null on the ranks that are new.
+        comm: Comm,
+        /// The unique id, which new ranks have.
+        id: *const u8,
+        /// Ranks in the new one.
+        size: c_int,
+        /// The caller's rank there, of a new one.
+        rank: c_int,
+        /// Gets the new one.
+        new: *const Comm,
+    },
     /// It ends a communicator.
     End {
         /// The communicator.
@@ -120,6 +167,8 @@ pub enum Meaning {
     GroupStart,
     /// A group of calls ends; that of the outermost group starts them all.
     GroupEnd,
+    /// A group ends without that its calls are made: the program asks how long they would take.
+    GroupSimulateEnd,
 }
 
 /// The other end of a message, by its rank in the communicator.
@@ -163,7 +212,11 @@ impl Pair {
 impl Meaning {
     /// Returns whether the call makes a communicator that has no parent.
     pub fn creates(&self) -> bool {
-        matches!(self, Meaning::CreateFromIds { .. } | Meaning::CreateAll { .. })
+        match self {
+            Meaning::CreateFromIds { .. } | Meaning::CreateAll { .. } => true,
+            Meaning::Grow { comm, .. } => comm.is_null(),
+            _ => false,
+        }
     }
 }
 
@@ -175,6 +228,8 @@ pub struct Volume {
     pub rule: Rule,
     /// Elements of a block.
     pub count: usize,
+    /// Elements of the block for each rank, where these differ; else null.
+    pub counts: *const usize,
     /// Their type.
     pub datatype: c_int,
     /// The root, where there is one.
@@ -191,19 +246,39 @@ pub enum Rule {
     AllButRoot,
     /// Each rank records a block for each.
     ToEach,
+    /// The same with blocks of different lengths.
+    ToEachListed,
 }
 
 impl Volume {
+    /// No data.
+    pub const NONE: Volume =
+        Volume { rule: Rule::EveryProcess, count: 0, counts: ptr::null(), datatype: 0, root: -1 };
+
     /// The bytes of the message, and of what a rank of a communicator of `size` ranks records of it; `None` if the
     /// type is unknown.
-    pub fn bytes(&self, rank: u32, size: u32) -> Option<(u64, u64)> {
-        let block = (self.count as u64).saturating_mul(bytes_of(self.datatype)?);
+    ///
+    /// # Safety
+    /// There are `size` counts, or none.
+    pub unsafe fn bytes(&self, rank: u32, size: u32) -> Option<(u64, u64)> {
+        let element = bytes_of(self.datatype)?;
+        let block = (self.count as u64).saturating_mul(element);
         Some(match self.rule {
             Rule::EveryProcess => (block, block),
             Rule::AllButRoot if i64::from(self.root) == i64::from(rank) => (block, 0),
             Rule::AllButRoot => (block, block),
             Rule::ToEach => {
                 let all = block.saturating_mul(u64::from(size));
+                (all, all)
+            }
+            Rule::ToEachListed => {
+                let counts = match self.counts.is_null() {
+                    true => &[],
+                    // SAFETY: the caller's promise.
+                    false => unsafe { slice::from_raw_parts(self.counts, size as usize) },
+                };
+                let elements = counts.iter().fold(0u64, |sum, &count| sum.saturating_add(count as u64));
+                let all = elements.saturating_mul(element);
                 (all, all)
             }
         })
@@ -217,9 +292,12 @@ pub fn bytes_of(datatype: c_int) -> Option<u64> {
     BYTES.get(usize::try_from(datatype).ok()?).copied()
 }
 
+/// Increment it with any change of the layout of a call.
+const VERSION: u64 = 2;
+
 /// A number that changes with the operations and with the layout of a call.
 pub const fn interface() -> u64 {
-    Operation::fingerprint().wrapping_mul(31).wrapping_add(size_of::<NcclCall>() as u64)
+    Operation::fingerprint().wrapping_mul(31).wrapping_add(VERSION)
 }
 
 #[cfg(test)]
@@ -237,12 +315,17 @@ mod tests {
 
     #[test]
     fn a_rank_records_its_part_of_the_bound() {
-        let volume = |rule| Volume { rule, count: 10, datatype: 7, root: 1 };
-        assert_eq!(volume(Rule::EveryProcess).bytes(1, 4), Some((40, 40)));
-        assert_eq!(volume(Rule::AllButRoot).bytes(1, 4), Some((40, 0)));
-        assert_eq!(volume(Rule::AllButRoot).bytes(0, 4), Some((40, 40)));
-        assert_eq!(volume(Rule::ToEach).bytes(1, 4), Some((160, 160)));
-        assert_eq!(Volume { datatype: 12, ..volume(Rule::ToEach) }.bytes(1, 4), None);
-        assert_eq!(Volume { datatype: -1, ..volume(Rule::ToEach) }.bytes(1, 4), None);
+        let counts = [3usize, 5, 0, 9];
+        let volume = |rule| Volume { rule, count: 10, counts: counts.as_ptr(), datatype: 7, root: 1 };
+        // SAFETY: there are four counts.
+        let of = |volume: Volume, rank| unsafe { volume.bytes(rank, 4) };
+        assert_eq!(of(volume(Rule::EveryProcess), 1), Some((40, 40)));
+        assert_eq!(of(volume(Rule::AllButRoot), 1), Some((40, 0)));
+        assert_eq!(of(volume(Rule::AllButRoot), 0), Some((40, 40)));
+        assert_eq!(of(volume(Rule::ToEach), 1), Some((160, 160)));
+        assert_eq!(of(volume(Rule::ToEachListed), 1), Some((68, 68)));
+        assert_eq!(of(Volume::NONE, 1), Some((0, 0)));
+        assert_eq!(of(Volume { datatype: 12, ..volume(Rule::ToEach) }, 1), None);
+        assert_eq!(of(Volume { datatype: -1, ..volume(Rule::ToEach) }, 1), None);
     }
 }

@@ -522,6 +522,8 @@ pub enum Operation {
     NcclAllReduceConfig,
     /// `ncclAllToAll`.
     NcclAllToAll,
+    /// `ncclAllToAllv`.
+    NcclAllToAllv,
     /// `ncclAlltoAll`.
     NcclAlltoAll,
     /// `ncclAlltoAllConfig`.
@@ -538,6 +540,8 @@ pub enum Operation {
     NcclCommDestroy,
     /// `ncclCommFinalize`.
     NcclCommFinalize,
+    /// `ncclCommGrow`.
+    NcclCommGrow,
     /// `ncclCommInitAll`.
     NcclCommInitAll,
     /// `ncclCommInitRank`.
@@ -546,16 +550,26 @@ pub enum Operation {
     NcclCommInitRankConfig,
     /// `ncclCommInitRankScalable`.
     NcclCommInitRankScalable,
+    /// `ncclCommRevoke`.
+    NcclCommRevoke,
     /// `ncclCommShrink`.
     NcclCommShrink,
     /// `ncclCommSplit`.
     NcclCommSplit,
+    /// `ncclCommWindowDeregister`.
+    NcclCommWindowDeregister,
+    /// `ncclCommWindowRegister`.
+    NcclCommWindowRegister,
     /// `ncclGather`.
     NcclGather,
     /// `ncclGatherConfig`.
     NcclGatherConfig,
     /// `ncclGroupEnd`.
     NcclGroupEnd,
+    /// `ncclGroupSimulateEnd`.
+    NcclGroupSimulateEnd,
+    /// `ncclPutSignal`.
+    NcclPutSignal,
     /// `ncclRecv`.
     NcclRecv,
     /// `ncclReduce`.
@@ -572,9 +586,13 @@ pub enum Operation {
     NcclScatterConfig,
     /// `ncclSend`.
     NcclSend,
+    /// `ncclSignal`.
+    NcclSignal,
+    /// `ncclWaitSignal`.
+    NcclWaitSignal,
 }
 
-const TABLE: [Entry; 272] = [
+const TABLE: [Entry; 281] = [
     (Operation::CommAckFailed, "MPIX_Comm_ack_failed", OperationKind::Communicator, false, false),
     (Operation::CommAgree, "MPIX_Comm_agree", OperationKind::Collective, false, true),
     (Operation::CommFailureAck, "MPIX_Comm_failure_ack", OperationKind::Communicator, false, false),
@@ -870,6 +888,7 @@ const TABLE: [Entry; 272] = [
     (Operation::NcclAllReduce, "ncclAllReduce", OperationKind::Collective, false, true),
     (Operation::NcclAllReduceConfig, "ncclAllReduceConfig", OperationKind::Collective, false, true),
     (Operation::NcclAllToAll, "ncclAllToAll", OperationKind::Collective, false, true),
+    (Operation::NcclAllToAllv, "ncclAllToAllv", OperationKind::Collective, false, true),
     (Operation::NcclAlltoAll, "ncclAlltoAll", OperationKind::Collective, false, true),
     (Operation::NcclAlltoAllConfig, "ncclAlltoAllConfig", OperationKind::Collective, false, true),
     (Operation::NcclBcast, "ncclBcast", OperationKind::Collective, false, true),
@@ -878,6 +897,7 @@ const TABLE: [Entry; 272] = [
     (Operation::NcclCommAbort, "ncclCommAbort", OperationKind::Communicator, false, false),
     (Operation::NcclCommDestroy, "ncclCommDestroy", OperationKind::Communicator, false, false),
     (Operation::NcclCommFinalize, "ncclCommFinalize", OperationKind::Communicator, false, false),
+    (Operation::NcclCommGrow, "ncclCommGrow", OperationKind::Communicator, false, false),
     (Operation::NcclCommInitAll, "ncclCommInitAll", OperationKind::Communicator, false, false),
     (Operation::NcclCommInitRank, "ncclCommInitRank", OperationKind::Communicator, false, false),
     (Operation::NcclCommInitRankConfig, "ncclCommInitRankConfig", OperationKind::Communicator, false, false),
@@ -888,11 +908,16 @@ const TABLE: [Entry; 272] = [
         false,
         false,
     ),
+    (Operation::NcclCommRevoke, "ncclCommRevoke", OperationKind::Communicator, false, false),
     (Operation::NcclCommShrink, "ncclCommShrink", OperationKind::Communicator, false, false),
     (Operation::NcclCommSplit, "ncclCommSplit", OperationKind::Communicator, false, false),
+    (Operation::NcclCommWindowDeregister, "ncclCommWindowDeregister", OperationKind::OneSided, false, false),
+    (Operation::NcclCommWindowRegister, "ncclCommWindowRegister", OperationKind::OneSided, false, false),
     (Operation::NcclGather, "ncclGather", OperationKind::Collective, false, true),
     (Operation::NcclGatherConfig, "ncclGatherConfig", OperationKind::Collective, false, true),
     (Operation::NcclGroupEnd, "ncclGroupEnd", OperationKind::Completion, false, false),
+    (Operation::NcclGroupSimulateEnd, "ncclGroupSimulateEnd", OperationKind::PointToPoint, false, false),
+    (Operation::NcclPutSignal, "ncclPutSignal", OperationKind::OneSided, false, false),
     (Operation::NcclRecv, "ncclRecv", OperationKind::PointToPoint, false, false),
     (Operation::NcclReduce, "ncclReduce", OperationKind::Collective, false, true),
     (Operation::NcclReduceConfig, "ncclReduceConfig", OperationKind::Collective, false, true),
@@ -901,6 +926,8 @@ const TABLE: [Entry; 272] = [
     (Operation::NcclScatter, "ncclScatter", OperationKind::Collective, false, true),
     (Operation::NcclScatterConfig, "ncclScatterConfig", OperationKind::Collective, false, true),
     (Operation::NcclSend, "ncclSend", OperationKind::PointToPoint, false, false),
+    (Operation::NcclSignal, "ncclSignal", OperationKind::OneSided, false, false),
+    (Operation::NcclWaitSignal, "ncclWaitSignal", OperationKind::OneSided, false, false),
 ];
 
 impl Operation {

@@ -135,10 +135,11 @@ pub fn speaks() -> bool {
 }
 
 fn is_first(variable: impl Fn(&str) -> Option<String>) -> bool {
-    // Within a job of Slurm, every process that Open MPI's launcher starts on a node inherits its rank.
-    let mut ranks = ["OMPI_COMM_WORLD_RANK"].into_iter().chain(RANKS).filter_map(&variable);
+    // Within a job of Slurm, every process that Open MPI's launcher or torchrun starts on a node inherits its rank.
     let of_torchrun = || variable(LAUNCHED[0][0]).filter(|_| variable(LOCAL_RANK).is_some());
-    ranks.next().or_else(of_torchrun).is_none_or(|rank| rank == "0")
+    let of_others = || RANKS.into_iter().find_map(&variable);
+    let rank = variable("OMPI_COMM_WORLD_RANK").or_else(of_torchrun).or_else(of_others);
+    rank.is_none_or(|rank| rank == "0")
 }
 
 /// Variables in which launchers report the number of ranks of a process's world on its node.
@@ -421,6 +422,7 @@ mod tests {
         };
         assert!(speaks(&[]) && speaks(&[("PMI_RANK", "0")]) && !speaks(&[("PMIX_RANK", "3")]));
         assert!(!speaks(&[("SLURM_PROCID", "0"), ("OMPI_COMM_WORLD_RANK", "1")]));
+        assert!(!speaks(&[("SLURM_PROCID", "0"), ("RANK", "3"), ("LOCAL_RANK", "3")]));
     }
 
     #[test]

@@ -255,6 +255,11 @@ fn why_absent(world: &World, node_ranks: &NodeRanks, absent: &RankSet, ended: &R
     let here = u64::from(node_ranks.local_size());
     let are_elsewhere = here > 0 && here < u64::from(world.size);
     let has_lacking = here > node_ranks.entries.len() as u64;
+    if process::is_without_mpi() {
+        return format!(
+            "{ranks} had not begun when the others had ended, ran without an active profiler, or ran elsewhere"
+        );
+    }
     match (has_lacking, are_elsewhere) {
         (true, false) => format!("{ranks} ran without an active profiler, or in another container"),
         (false, true) => format!("{ranks} ran on other nodes"),

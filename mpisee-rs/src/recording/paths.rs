@@ -3,6 +3,9 @@
 //! Walking the stack takes microseconds. So the path is taken of calls alone that took [`TIMES`] as long, after the call, and only
 //! while all walks together took less than that part of the calls: whatever a program does, it loses no more than a fiftieth of the
 //! time of its slow calls.
+//!
+//! Calls of NCCL do not show by their own time whether they matter, since the GPU does their work. Their paths are taken while these walks
+//! took less than a hundredth of the wall time.
 
 use super::Recorder;
 use crate::binaries::objects;
@@ -26,6 +29,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A call is slow if it lasted N times as long as a walk, and all walks together may take 1/N of the time of slow calls.
 const TIMES: u64 = 50;
+/// Walks after calls of NCCL may take 1/N of the wall time, and what is given to begin with.
+const PART_OF_WALL_TIME: u64 = 100;
+const WALKS_TO_BEGIN_WITH: u64 = 100;
 /// Different paths at most; calls by further ones count at their sites alone.
 const MOST_PATHS: usize = 4096;
 /// An upper bound of the bytes that it takes to log a path.
@@ -56,6 +62,10 @@ struct Paths {
     walk_ticks: u64,
     /// Ticks of the calls that were long enough for a walk.
     slow_ticks: u64,
+    /// Ticks of all walks after calls of NCCL.
+    nccl_walk_ticks: u64,
+    /// When paths were prepared.
+    began: Ticks,
 }
 
 /// Numbers that tell a path apart, at most.
@@ -95,6 +105,8 @@ pub fn prepare() {
         mean_walk: 0,
         walk_ticks: 0,
         slow_ticks: 0,
+        nccl_walk_ticks: 0,
+        began: clock::ticks(),
     };
     // Any stack will do: that of this function.
     // SAFETY: it is this function's frame pointer.
@@ -155,14 +167,9 @@ pub fn slow_call(
     }
     paths.slow_ticks = paths.slow_ticks.saturating_add(ticks.get());
     let left = (paths.slow_ticks / TIMES).saturating_sub(paths.walk_ticks.saturating_add(paths.mean_walk));
-    if left == 0 {
+    let Some(Taken { number, took, is_typical }) = paths.take(recorder, operation, caller, left) else {
         return;
-    }
-    let _not_cancelled = NotCancelled::new();
-    paths.unwinder.limit_copying(left);
-    let start = clock::ticks();
-    let PathLookup { number, is_typical, is_unattributed } = paths.find(recorder, operation, caller);
-    let took = clock::since(start).get();
+    };
     paths.walk_ticks = paths.walk_ticks.saturating_add(took);
     // What is done once says nothing of the next walk, nor does one during which the thread lost its core.
     if is_typical {
@@ -170,16 +177,70 @@ pub fn slow_call(
             .div_ceil(WEIGHT);
         paths.announce();
     }
-    sampled_overhead::note_rare(recorder.world, Ticks::new(took));
-    let Some(path) = number else {
-        paths.without_number += u64::from(!is_unattributed);
-        return;
-    };
-    let key = PathKey { path, communicator, operation: operation as u16 }.pack();
-    recorder.add_to_path(key, ticks);
+    if let Some(path) = number {
+        count(recorder, PathKey { path, communicator, operation: operation as u16 }.pack(), ticks);
+    }
+}
+
+/// Takes the path of a call of NCCL, whatever it took; [`count`] counts the call on it.
+pub fn of_nccl_call(
+    recorder: &Recorder,
+    communicator: CommId,
+    operation: Operation,
+    caller: &ExportFrame,
+) -> Option<SlotKey> {
+    let mut paths = try_lock()?;
+    let paths = paths.as_mut()?;
+    let allowed = clock::since(paths.began).get() / PART_OF_WALL_TIME
+        + paths.mean_walk.saturating_mul(WALKS_TO_BEGIN_WITH);
+    let left = allowed.saturating_sub(paths.nccl_walk_ticks.saturating_add(paths.mean_walk));
+    let Taken { number, took, .. } = paths.take(recorder, operation, caller, left)?;
+    paths.nccl_walk_ticks = paths.nccl_walk_ticks.saturating_add(took);
+    Some(PathKey { path: number?, communicator, operation: operation as u16 }.pack())
+}
+
+/// Counts a call on a path.
+pub fn count(recorder: &Recorder, key: SlotKey, ticks: Ticks) {
+    if let Some(slot) = recorder.slot(key) {
+        update(slot, |values| {
+            add(&values[path::CALLS], 1);
+            add(&values[path::TICKS], ticks.get());
+        });
+    }
+}
+
+/// A path that was taken.
+struct Taken {
+    /// Its number in the log, if it has one.
+    number: Option<u16>,
+    /// Ticks of the walk.
+    took: u64,
+    /// See [`PathLookup::is_typical`].
+    is_typical: bool,
 }
 
 impl Paths {
+    /// Takes the path from `caller` on, for which `left` ticks are left; `None` without any.
+    fn take(
+        &mut self,
+        recorder: &Recorder,
+        operation: Operation,
+        caller: &ExportFrame,
+        left: u64,
+    ) -> Option<Taken> {
+        if left == 0 {
+            return None;
+        }
+        let _not_cancelled = NotCancelled::new();
+        self.unwinder.limit_copying(left);
+        let start = clock::ticks();
+        let PathLookup { number, is_typical, is_unattributed } = self.find(recorder, operation, caller);
+        let took = clock::since(start).get();
+        sampled_overhead::note_rare(recorder.world, Ticks::new(took));
+        self.without_number += u64::from(number.is_none() && !is_unattributed);
+        Some(Taken { number, took, is_typical })
+    }
+
     /// The path from `caller` on.
     fn find(&mut self, recorder: &Recorder, operation: Operation, caller: &ExportFrame) -> PathLookup {
         if self.unwinder.refresh() {
@@ -271,16 +332,5 @@ impl Paths {
     /// Lets calls know from what length on their path is taken.
     fn announce(&self) {
         HOT.set_slow(self.mean_walk.saturating_mul(TIMES));
-    }
-}
-
-impl Recorder {
-    fn add_to_path(&self, key: SlotKey, ticks: Ticks) {
-        if let Some(slot) = self.slot(key) {
-            update(slot, |values| {
-                add(&values[path::CALLS], 1);
-                add(&values[path::TICKS], ticks.get());
-            });
-        }
     }
 }

@@ -33,6 +33,32 @@ pub struct Creation {
     pub operation: Operation,
 }
 
+/// The calls among which one is numbered: those of a kind on a communicator; of `ncclCommInitAll` those on none, 0.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Numbered {
+    /// The handle of the communicator.
+    pub handle: u64,
+    /// The call, in the name.
+    pub letter: u8,
+    /// The digest; 0 for none.
+    pub code: u64,
+}
+
+/// A communicator of which NCCL stores the handle later than its call returns.
+pub struct Unstored {
+    /// The address at which it will be.
+    pub place: usize,
+    /// The making.
+    pub creation: Creation,
+    /// Rank and size, where the call says them.
+    pub known: Option<(u32, u32)>,
+    /// The name that the program gives it.
+    pub label: Option<String>,
+}
+
+/// Communicators whose handle is awaited at most.
+const MOST_UNSTORED: usize = 256;
+
 /// The communicators of NCCL that are alive.
 pub static NCCL: LazyLock<NcclComms> = LazyLock::new(NcclComms::new);
 
@@ -44,13 +70,14 @@ pub struct NcclComms {
 
 #[derive(Default)]
 struct Creations {
-    /// Creating calls by the parent's handle, letter and digest.
-    calls: FxHashMap<(u64, u8, u64), u32>,
+    /// Creating calls so far.
+    calls: FxHashMap<Numbered, u32>,
     rows: FxHashMap<Creation, CommId>,
     /// Handles by row.
     alive: FxHashMap<CommId, u32>,
     /// The creations whose size NCCL had not yet, by handle.
     unfinished: FxHashMap<u64, Creation>,
+    unstored: Vec<Unstored>,
 }
 
 impl NcclComms {
@@ -70,12 +97,37 @@ impl NcclComms {
         self.table.get(handle)
     }
 
-    /// The ordinal of a creating call on the communicator with this handle; of `ncclCommInitAll` on none, 0.
-    pub fn number(&self, handle: u64, letter: u8, code: u64) -> u32 {
+    /// The ordinal of a creating call.
+    pub fn number(&self, numbered: Numbered) -> u32 {
         let mut creations = self.creations();
-        let calls = creations.calls.entry((handle, letter, code)).or_default();
+        let calls = creations.calls.entry(numbered).or_default();
         *calls += 1;
         *calls
+    }
+
+    /// Takes back the number of a call that failed: it may be made again, and on other ranks may not have failed.
+    pub fn take_back(&self, numbered: Numbered) {
+        if let Some(calls) = self.creations().calls.get_mut(&numbered) {
+            *calls = calls.saturating_sub(1);
+        }
+    }
+
+    /// Notes a communicator whose handle NCCL will store.
+    pub fn await_handle(&self, unstored: Unstored) {
+        let mut creations = self.creations();
+        // What was there before has been overwritten.
+        creations.unstored.retain(|known| known.place != unstored.place);
+        if creations.unstored.len() >= MOST_UNSTORED {
+            creations.unstored.remove(0);
+        }
+        creations.unstored.push(unstored);
+    }
+
+    /// The communicator whose handle is at its place by now, which is looked for among those that are awaited.
+    pub fn take_unstored(&self, has_handle: impl Fn(usize) -> bool) -> Option<Unstored> {
+        let mut creations = self.creations();
+        let at = creations.unstored.iter().position(|unstored| has_handle(unstored.place))?;
+        Some(creations.unstored.swap_remove(at))
     }
 
     /// The row of a communicator, which `enter` makes for the first of this process's ranks in it.
@@ -102,17 +154,22 @@ impl NcclComms {
 
     /// Returns whether no communicator is alive.
     pub fn is_empty(&self) -> bool {
-        self.creations().alive.values().all(|&handles| handles == 0)
+        self.creations().alive.is_empty()
     }
 
     /// Removes a communicator that the program ends; returns its row, if it is the last of this process's ranks in it.
     pub fn remove(&self, handle: u64) -> Option<CommId> {
         let removed = self.table.remove(handle)?;
         let mut creations = self.creations();
-        creations.calls.retain(|&(of, ..), _| of != handle);
+        creations.calls.retain(|numbered, _| numbered.handle != handle);
         creations.unfinished.remove(&handle);
         let alive = creations.alive.get_mut(&removed.id)?;
         *alive = alive.saturating_sub(1);
-        (*alive == 0 && removed.id != CommId::NONE).then_some(removed.id)
+        if *alive > 0 {
+            return None;
+        }
+        creations.alive.remove(&removed.id);
+        creations.rows.retain(|_, id| *id != removed.id);
+        (removed.id != CommId::NONE).then_some(removed.id)
     }
 }

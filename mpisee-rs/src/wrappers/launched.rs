@@ -1,8 +1,10 @@
 //! The program that the launcher became, if it ends without having called `MPI_Init`: there is no profile, and one line
 //! says why.
 
+use crate::binaries::objects;
+use crate::state::world;
 use crate::storage::message::say;
-use mpisee_collect::process;
+use mpisee_collect::process as identity;
 use mpisee_profile::options::LAUNCHED;
 use std::mem::MaybeUninit;
 use std::panic::catch_unwind;
@@ -18,6 +20,14 @@ static PROGRAM: AtomicU32 = AtomicU32::new(0);
 static CHILDRENS_FAULTS: AtomicI64 = AtomicI64::new(0);
 /// True if MPI was initialised, or at least tried to be.
 static HAS_INIT: AtomicBool = AtomicBool::new(false);
+
+/// True if communicators of NCCL were made while an MPI was expected to be initialised.
+static WAITED_FOR_MPI: AtomicBool = AtomicBool::new(false);
+
+/// Notes that a communicator of NCCL is not recorded, since an MPI is there that is expected to be initialised.
+pub fn note_waiting_for_mpi() {
+    WAITED_FOR_MPI.store(true, Ordering::Relaxed);
+}
 
 /// Notes that the program initialises MPI, or a session of it.
 pub fn note_init() {
@@ -61,18 +71,29 @@ static AT_EXIT: extern "C" fn() = {
 };
 
 fn say_if_unprofiled() {
-    if HAS_INIT.load(Ordering::Relaxed) || !is_program() {
+    if has_init() || world::world().is_some() || !is_program() || !identity::speaks() {
         return;
     }
+    let name = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&name).display();
+    if WAITED_FOR_MPI.load(Ordering::Relaxed) {
+        return say(format_args!(
+            "{name} made communicators of NCCL, of which nothing is recorded: an MPI is loaded that it has not initialised, and no \
+             torchrun started it"
+        ));
+    }
+    let counts_nccl = std::env::var_os("LD_PRELOAD")
+        .is_some_and(|all| all.as_encoded_bytes().windows(NCCL.len()).any(|part| part == NCCL));
     // A shell has run others and waited for them: they may have used MPI.
     let was_alone = childrens_faults() == CHILDRENS_FAULTS.load(Ordering::Relaxed);
-    if was_alone && process::speaks() {
-        let name = std::env::args_os().next().unwrap_or_default();
-        let name = Path::new(&name).display();
-        let counts_nccl = std::env::var_os("LD_PRELOAD")
-            .is_some_and(|all| all.as_encoded_bytes().windows(NCCL.len()).any(|part| part == NCCL));
-        let or = if counts_nccl { ", or one that makes a communicator of NCCL" } else { "" };
+    let or = if counts_nccl { ", or one that makes a communicator of NCCL" } else { "" };
+    if was_alone {
         say(format_args!("{name} ended without a call of MPI_Init{or}, so there is no profile"));
+    } else if counts_nccl && objects::named(|file| file.starts_with(b"libcuda.so")).is_some() {
+        say(format_args!(
+            "no call of NCCL was seen in {name} itself, which has used CUDA, so there is no profile of it; an NCCL that is linked \
+             statically, or whose functions are asked of the library, is not seen"
+        ));
     }
 }
 

@@ -209,8 +209,11 @@ pub fn start_without_mpi(in_comm: Option<(u32, u32)>) {
         guarded(|| {
             // An MPI that is there will be initialised later, but in a process of torchrun, whose PyTorch may be linked with one.
             let is_for_mpi = || symbol::function(c"PMPI_Init").is_some() && !identity::is_of_torchrun();
-            if launched::has_init() || is_for_mpi() {
+            if launched::has_init() {
                 return;
+            }
+            if is_for_mpi() {
+                return launched::note_waiting_for_mpi();
             }
             let Some(started) = begin_with(|| Some(WITHOUT_MPI.to_owned())) else { return };
             process::note_without_mpi();

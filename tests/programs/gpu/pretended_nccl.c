@@ -14,10 +14,12 @@ static _Thread_local int depth, waiting;
 static _Thread_local struct { ncclComm_t *to, comm; } pending[MOST];
 static _Thread_local struct { cudaStream_t stream; int device; size_t count; } works[MOST];
 static _Thread_local int worked;
-static int part_rank, part_size, is_late, calls, device_of_next;
+static struct { ncclComm_t *to, comm; } unstored;
+static int part_rank, part_size, is_late, calls, device_of_next, group_fails;
 
 void pretend_part(int rank, int size) { part_rank = rank, part_size = size; }
 void pretend_late(int late) { is_late = late; }
+void pretend_group_fails(int fails) { group_fails = fails; }
 void pretend_device(int device) { device_of_next = device; }
 int pretended_calls(void) { return calls; }
 
@@ -26,8 +28,11 @@ static ncclResult_t make(ncclComm_t *to, int rank, int size, int late) {
         return ncclInvalidArgument;
     }
     ncclComm_t comm = malloc(sizeof *comm);
-    *comm = (struct ncclComm){rank, size, 0, late, device_of_next};
-    if (depth && waiting < MOST) {
+    *comm = (struct ncclComm){rank, size, 0, late == 1, device_of_next};
+    if (late == 2) {
+        *to = NULL;
+        unstored.to = to, unstored.comm = comm;
+    } else if (depth && waiting < MOST) {
         pending[waiting].to = to, pending[waiting++].comm = comm;
     } else {
         *to = comm;
@@ -48,7 +53,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
-    return config ? ncclInvalidArgument : ncclCommInitRank(comm, nranks, id, rank);
+    return config && config->magic != 0xcafebeef ? ncclInvalidArgument : ncclCommInitRank(comm, nranks, id, rank);
 }
 
 ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int count, ncclUniqueId *ids,
@@ -68,7 +73,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int devices, const int *list) {
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *part, ncclConfig_t *config) {
     (void)key, (void)config;
-    if (!comm) {
+    if (!comm || color < NCCL_SPLIT_NOCOLOR) {
         return ncclInvalidArgument;
     }
     *part = NULL;
@@ -83,6 +88,30 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_
     }
     return make(rest, comm->rank - below, comm->size - count, 0);
 }
+
+/* A communicator that does not block has made the part when this is asked. */
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *code) {
+    if (comm && unstored.to) {
+        *unstored.to = unstored.comm, unstored.to = NULL;
+    }
+    *code = ncclSuccess;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank, ncclComm_t *more, ncclConfig_t *config) {
+    (void)config;
+    return !comm && !id ? ncclInvalidArgument : make(more, comm ? comm->rank : rank, ranks, 0);
+}
+
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) { return comm && !flags ? ncclSuccess : ncclInvalidArgument; }
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory, size_t bytes, ncclWindow_t *window, int flags) {
+    (void)bytes, (void)flags;
+    *window = memory;
+    return comm ? ncclSuccess : ncclInvalidArgument;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) { return comm && window ? ncclSuccess : ncclInvalidArgument; }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) { return comm ? ncclSuccess : ncclInvalidArgument; }
 
@@ -181,6 +210,38 @@ ncclResult_t ncclGroupEnd(void) {
         }
         waiting = 0;
         work();
+        return group_fails ? ncclInvalidArgument : ncclSuccess;
     }
     return ncclSuccess;
+}
+
+ncclResult_t ncclGroupSimulateEnd(void *info) {
+    (void)info;
+    depth--, waiting = worked = 0;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclPutSignal(const void *from, size_t count, ncclDataType_t type, int peer, ncclWindow_t window, size_t offset, int signal,
+                           int context, unsigned flags, REST) {
+    void *to = window;
+    (void)offset, (void)signal, (void)context, (void)flags;
+    RUN(peer)
+}
+
+ncclResult_t ncclSignal(int peer, int signal, int context, unsigned flags, REST) {
+    (void)signal, (void)context, (void)flags;
+    return run(comm, ncclInt8, peer, 0, stream);
+}
+
+ncclResult_t ncclWaitSignal(int count, void *signals, REST) {
+    (void)signals;
+    return run(comm, ncclInt8, 0, count, stream);
+}
+
+/* RCCL's. */
+ncclResult_t ncclAllToAllv(const void *from, const size_t *sent, const size_t *sent_at, void *to, const size_t *received,
+                           const size_t *received_at, ncclDataType_t type, REST) {
+    (void)sent_at, (void)received, (void)received_at;
+    size_t count = sent[0];
+    RUN(0)
 }

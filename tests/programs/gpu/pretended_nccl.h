@@ -6,7 +6,17 @@ typedef struct ncclComm *ncclComm_t;
 typedef struct { char internal[128]; } ncclUniqueId;
 typedef int ncclResult_t, ncclDataType_t, ncclRedOp_t;
 typedef void *cudaStream_t;
-typedef struct ncclConfig ncclConfig_t;
+typedef void *ncclWindow_t;
+/* As far as NCCL 2.27 has it. */
+typedef struct ncclConfig {
+    size_t size;
+    unsigned magic, version;
+    int blocking, cgaClusterSize, minCTAs, maxCTAs;
+    const char *netName;
+    int splitShare, trafficClass;
+    const char *commName;
+    int others[9];
+} ncclConfig_t;
 enum { ncclSuccess, ncclInvalidArgument = 4, ncclInProgress = 7, NCCL_SPLIT_NOCOLOR = -1 };
 enum { ncclInt8, ncclUint8, ncclInt32, ncclUint32, ncclInt64, ncclUint64, ncclFloat16, ncclFloat32, ncclFloat64 };
 
@@ -47,10 +57,26 @@ ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncc
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 
+ncclResult_t ncclGroupSimulateEnd(void *info);
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *code);
+ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank, ncclComm_t *more, ncclConfig_t *config);
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags);
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory, size_t bytes, ncclWindow_t *window, int flags);
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
+ncclResult_t ncclPutSignal(const void *from, size_t count, ncclDataType_t type, int peer, ncclWindow_t window, size_t offset, int signal,
+                           int context, unsigned flags, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclSignal(int peer, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclWaitSignal(int count, void *signals, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAllToAllv(const void *from, const size_t *sent, const size_t *sent_at, void *to, const size_t *received,
+                           const size_t *received_at, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream);
+
 /* What ncclCommSplit is to say of the part that it makes next; what NCCL finds out by communication. */
 void pretend_part(int rank, int size);
-/* Whether communicators that are split off are there only when their size was asked for a second time. */
+/* 1: communicators that are split off are there only when their size was asked for a second time; 2: only when the state of the parent was
+ * asked for, as those of one that does not block. */
 void pretend_late(int late);
+/* Whether groups fail when they end. */
+void pretend_group_fails(int fails);
 /* The device of the communicators that are made next. */
 void pretend_device(int device);
 /* How often a function ran. */

@@ -139,7 +139,11 @@ fn expected() -> Sums {
         ("N1", 3, "3", &own),
         ("N1", 8, "0-3", &pairs),
     ];
-    let rows = comms.into_iter().flat_map(|(name, size, members, calls)| {
+    expected_of(&comms)
+}
+
+fn expected_of(comms: &[Expected]) -> Sums {
+    let rows = comms.iter().flat_map(|&(name, size, members, calls)| {
         let comm = (name.to_owned(), size, members.to_owned());
         calls.iter().map(move |&(call, calls, bytes)| ((comm.clone(), call.to_owned()), (calls, bytes)))
     });
@@ -319,5 +323,48 @@ fn the_time_of_calls_on_the_gpu_is_measured() {
         );
         let profile = Profile::open(without.directory()).expect("it was written");
         assert_eq!(profile.rows_if_any::<NcclTimeRow>().expect("there is none").count(), 0);
+    });
+}
+
+#[test]
+fn what_few_programs_do_is_counted() {
+    on_each_mpi(|mpi| {
+        let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl_more")).ranks(2));
+        let tables = finished.tables();
+        let all = [
+            ("ncclCommInitRankConfig", 2, 0),
+            ("ncclCommSplit", 5, 0),
+            ("ncclAllReduce", 4, 2 * 17),
+            ("ncclSend", 2, 0),
+            ("ncclGroupEnd", 4, 0),
+            ("ncclCommWindowRegister", 2, 0),
+            ("ncclPutSignal", 2, 2 * 76),
+            ("ncclSignal", 2, 0),
+            ("ncclWaitSignal", 2, 0),
+            ("ncclCommWindowDeregister", 2, 0),
+            ("ncclAllToAllv", 2, 2 * 52 * 8),
+            ("ncclCommDestroy", 2, 0),
+        ];
+        let late = [("ncclAllReduce", 4, 4 * 11), ("ncclCommDestroy", 2, 0)];
+        let repeated = [("ncclAllReduce", 2, 2 * 13), ("ncclCommDestroy", 2, 0)];
+        let alone = [("ncclCommInitRank", 1, 0), ("ncclCommGrow", 1, 0), ("ncclCommDestroy", 1, 0)];
+        let grown = [("ncclAllReduce", 1, 31), ("ncclCommRevoke", 1, 0), ("ncclCommDestroy", 1, 0)];
+        let joined = [("ncclCommGrow", 1, 0), grown[0], grown[1], grown[2]];
+        let comms: [Expected; 6] = [
+            ("N1", 2, "0-1", &all),
+            ("N1_s1.3", 2, "0-1", &late),
+            ("N1_s2.5", 2, "0-1", &repeated),
+            ("N1", 1, "0", &alone),
+            ("N1_g1", 2, "0", &grown),
+            ("N1", 2, "1", &joined),
+        ];
+        assert_eq!(sums(tables), expected_of(&comms), "{}", mpi.name);
+        assert_all_seen(tables);
+        let messages = tables.calls.iter().filter(|row| row.call == "ncclSend");
+        assert!(messages.into_iter().all(|row| row.size_max == 0), "of a group that failed");
+        assert_eq!(ends(&finished), [], "{}", mpi.name);
+        let labels: Vec<&str> =
+            tables.comms.iter().map(|row| row.label.as_str()).filter(|label| *label == "gradients").collect();
+        assert_eq!(labels.len(), 1, "{}", mpi.name);
     });
 }

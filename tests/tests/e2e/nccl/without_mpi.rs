@@ -367,3 +367,41 @@ fn nodes_without_a_common_folder_have_a_profile_each() {
     assert_eq!(waiting(folder.path()), Vec::<PathBuf>::new(), "{said}");
     assert_eq!(said.matches("profile of 1 rank of 3").count(), 3, "{said}");
 }
+
+#[test]
+fn each_call_has_its_line_of_python_and_its_region() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut command = Command::new(dist().join("bin/mpisee"));
+    command.args(["--nccl", "on", "--output", "test.mpisee", "--segments"]).arg(folder.path());
+    command.arg("python3").arg(root().join("tests/programs/gpu/nccl_lines.py")).arg(super::plugin());
+    for name in OF_LAUNCHERS {
+        command.env_remove(name);
+    }
+    let output = within(Duration::from_secs(60), command.current_dir(folder.path()));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let directory = folder.path().join("test.mpisee");
+    assert_consistent(&directory);
+    let answer =
+        through(&["sites", &directory.display().to_string(), "--call", "ncclAllReduce", "--format", "csv"]);
+    let text = String::from_utf8_lossy(&answer.stdout);
+    let mut rows = text.lines();
+    let column = |name: &str, heads: &[&str]| heads.iter().position(|head| *head == name).expect("a column");
+    let heads: Vec<&str> = rows.next().expect("heads").split(',').collect();
+    let (at, calls) = (column("at", &heads), column("calls", &heads));
+    let mut found: Vec<(String, u64)> = rows
+        .map(|row| row.split(',').collect::<Vec<_>>())
+        .map(|cells| (cells[at].to_owned(), cells[calls].parse().expect("a number")))
+        .collect();
+    found.sort_unstable();
+    let line = |function: &str, line: u32| format!("{function} at nccl_lines.py:{line} (by libplugin.so)");
+    assert_eq!(found, [(line("gradients", 13), 12), (line("loss", 17), 4)], "{text}");
+    let tables = Tables::read(&directory, &said);
+    let in_region: Vec<_> = tables
+        .calls
+        .iter()
+        .filter(|row| row.call == "ncclAllReduce" && row.region == "step")
+        .map(|row| (row.calls, row.bytes))
+        .collect();
+    assert_eq!(in_region, [(12, 12 * 83)]);
+}

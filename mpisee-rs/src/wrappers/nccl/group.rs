@@ -1,0 +1,193 @@
+//! Groups of calls: NCCL begins what is in one when the outermost one ends. Its calls are counted then, since all of them fail with it,
+//! and none is made where the program only asks how long it would take.
+
+use super::creation::{self, Pending};
+use super::{end_timing, is_made, record, time};
+use crate::recording::gpu_time::{Timing, Work};
+use crate::recording::{RecordedCall, Recorder, paths};
+use crate::state::counted_call::CountedCall;
+use mpisee_profile::nccl::{Comm, Meaning, NcclCall, SUCCESS, Stream};
+use mpisee_profile::segment::SlotKey;
+use mpisee_profile::{CommId, Operation, Ticks};
+use std::cell::RefCell;
+use std::ffi::c_int;
+
+/// The group in which a thread is.
+#[derive(Default)]
+pub struct Group {
+    depth: u32,
+    /// Communicators of the calls in it.
+    comms: Vec<CommId>,
+    calls: Vec<GroupCall>,
+    /// Communicators that calls in it make.
+    pending: Vec<Pending>,
+    /// The work of each communicator, where the GPU's time is measured.
+    work: Vec<GroupWork>,
+}
+
+/// A call in a group.
+#[derive(Clone, Copy)]
+pub struct GroupCall {
+    pub counted: CountedCall,
+    /// The path by which it came.
+    pub path: Option<SlotKey>,
+    pub message: Option<Message>,
+}
+
+/// A message, as it is counted for its ends.
+#[derive(Clone, Copy)]
+pub struct Message {
+    pub key: SlotKey,
+    pub bytes: u64,
+    pub is_sent: bool,
+}
+
+impl GroupCall {
+    pub fn count(&self, recorder: &Recorder) {
+        if recorder.count_call(&self.counted)
+            && let Some(path) = self.path
+        {
+            paths::count(recorder, path, self.counted.ticks);
+        }
+        match self.message {
+            Some(Message { key, bytes, is_sent: true }) => recorder.count_sent(key, 1, bytes),
+            Some(Message { key, bytes, is_sent: false }) => recorder.count_received(key, bytes),
+            None => {}
+        }
+    }
+
+    /// The call, if it has moved nothing.
+    fn without_data(self) -> GroupCall {
+        let counted = CountedCall { key: self.counted.key.with_size_class(0), bytes: 0, ..self.counted };
+        GroupCall { counted, message: None, ..self }
+    }
+}
+
+/// The calls of a group on a communicator, all of which are done at once. NCCL has their streams wait for each other, so that one
+/// of them has the time of all.
+struct GroupWork {
+    comm: Comm,
+    stream: Stream,
+    work: Work,
+    calls: u32,
+}
+
+impl GroupWork {
+    /// A single call is counted as what it is.
+    fn whole(&self, group_end: Operation) -> Work {
+        match self.calls {
+            1 => self.work,
+            _ => Work { operation: group_end, message: self.work.bytes, ..self.work },
+        }
+    }
+}
+
+impl Group {
+    pub fn is_open(&self) -> bool {
+        self.depth > 0
+    }
+
+    /// Adds a communicator on which the time of the group counts.
+    pub fn add(&mut self, comm: CommId) {
+        if self.is_open() && comm != CommId::NONE && !self.comms.contains(&comm) {
+            self.comms.push(comm);
+        }
+    }
+
+    /// Adds a call.
+    pub fn add_call(&mut self, call: GroupCall) {
+        self.calls.push(call);
+    }
+
+    /// Adds communicators that are there when the group has ended.
+    pub fn add_pending(&mut self, mut pending: Vec<Pending>) {
+        self.pending.append(&mut pending);
+    }
+
+    /// Adds the work of a call whose time is measured.
+    pub fn add_work(&mut self, comm: Comm, stream: Stream, work: Work) {
+        match self.work.iter_mut().find(|known| known.comm == comm) {
+            Some(known) => {
+                known.calls += 1;
+                known.work.bytes = known.work.bytes.saturating_add(work.bytes);
+            }
+            None => self.work.push(GroupWork { comm, stream, work, calls: 1 }),
+        }
+    }
+
+    /// Leaves a group; all of it, if that was the outermost one.
+    fn leave(&mut self) -> Option<Group> {
+        self.depth = self.depth.saturating_sub(1);
+        (self.depth == 0).then(|| std::mem::take(self))
+    }
+}
+
+thread_local! {
+    static GROUP: RefCell<Group> = RefCell::default();
+}
+
+/// Changes the thread's group; `None` at the end of a thread, whose group is gone.
+pub fn in_group<R>(change: impl FnOnce(&mut Group) -> R) -> Option<R> {
+    GROUP.try_with(|group| group.try_borrow_mut().ok().map(|mut group| change(&mut group))).ok().flatten()
+}
+
+/// Returns whether the thread is in no group.
+pub fn is_outside() -> bool {
+    in_group(|group| !group.is_open()) == Some(true)
+}
+
+/// Follows groups while nothing is recorded: what a call in one makes is there when the group ends, if recording begins with that call.
+pub fn note_depth(meaning: &Meaning, code: c_int) {
+    match meaning {
+        Meaning::GroupStart if code == SUCCESS => {
+            in_group(|group| group.depth += 1);
+        }
+        Meaning::GroupEnd | Meaning::GroupSimulateEnd => {
+            in_group(Group::leave);
+        }
+        _ => {}
+    }
+}
+
+pub fn start(make: impl FnOnce() -> c_int) -> c_int {
+    let code = make();
+    note_depth(&Meaning::GroupStart, code);
+    code
+}
+
+/// A call that ends a group without beginning what is in it.
+pub fn simulate_end(make: impl FnOnce() -> c_int) -> c_int {
+    in_group(Group::leave);
+    make()
+}
+
+pub fn end(call: &NcclCall, operation: Operation, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(group) = in_group(Group::leave).flatten() else { return make() };
+    let Some(recorded) = RecordedCall::if_tracking() else { return make() };
+    let shown = group.comms.first().copied().unwrap_or(CommId::NONE);
+    let timings: Vec<_> = group.work.iter().map(|it| Timing::begin(call, it.comm, it.stream)).collect();
+    let (code, ticks) = time(&recorded, operation, shown, make);
+    record(&recorded, |recorder| {
+        for (timing, it) in timings.into_iter().zip(&group.work) {
+            end_timing(recorder, timing, it.whole(operation), code);
+        }
+        for held in &group.calls {
+            let is_moved = is_made(code);
+            (if is_moved { *held } else { held.without_data() }).count(recorder);
+        }
+        let mut comms = group.comms;
+        for pending in group.pending.into_iter().filter(|_| is_made(code)) {
+            let made = creation::enter(recorder, call, &pending, code);
+            if pending.known.is_some() && made != CommId::NONE && !comms.contains(&made) {
+                comms.push(made);
+            }
+        }
+        let count = comms.len() as u64;
+        for (at, &comm) in comms.iter().enumerate() {
+            // The parts add up to the time.
+            let part = ticks.get() / count + u64::from((at as u64) < ticks.get() % count);
+            recorder.count_time(comm, operation, Ticks::new(part));
+        }
+    });
+    code
+}
