@@ -149,6 +149,11 @@ fn packages(profile: &str, packages: impl IntoIterator<Item = &'static str>) -> 
     Ok(target.join(profile))
 }
 
+/// Runs the program that reads C headers. It is a package of its own, since bindgen takes longer to compile than all of xtask.
+pub fn bindings(arguments: &[&str]) -> Result<()> {
+    cargo(&[&["run", "--package", "mpisee-bindings", "--"], arguments].concat(), None)
+}
+
 /// Runs clippy over everything; over the library as built for every MPI wanted.
 pub fn clippy(wanted: &MpiSelection) -> Result<()> {
     let strict = ["--", "--deny", "warnings"];

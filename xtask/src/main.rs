@@ -11,7 +11,7 @@ use xtask::{build, dist, find_root, footprint, generate, gpu};
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Write the generated sources from xtask/spec
+    /// Write the generated sources from xtask/spec, and from the GPU tracer's C headers
     Generate {
         /// Fail if that changes anything
         #[arg(long)]

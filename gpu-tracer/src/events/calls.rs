@@ -6,6 +6,7 @@
 #![allow(missing_docs)] // as in NVIDIA's headers
 
 use crate::events::state::State;
+use crate::generated::layer;
 use crate::memory::registry::Where;
 use crate::process::driver::{Handle, ON_HOST, device_of, hex};
 use crate::process::{self, descriptor};
@@ -14,48 +15,48 @@ use mpisee_profile::gpu::Handle as Known;
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
-/// A call of the driver that changes what memory there is. `nvbit/layer.h` has the numbers once more.
+/// A call of the driver that changes what memory there is, by its number in `nvbit/layer.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
 #[repr(u32)]
 pub enum DriverCall {
     /// `cuMemAlloc_v2`
-    Alloc = 1,
+    Alloc = layer::MPISEE_ALLOC,
     /// `cuMemAllocPitch_v2`
-    AllocPitch = 2,
+    AllocPitch = layer::MPISEE_ALLOC_PITCH,
     /// `cuMemAllocManaged`
-    AllocManaged = 3,
+    AllocManaged = layer::MPISEE_ALLOC_MANAGED,
     /// `cuMemAllocHost_v2`, `cuMemHostAlloc`
-    AllocHost = 4,
+    AllocHost = layer::MPISEE_ALLOC_HOST,
     /// `cuMemAllocAsync`, `cuMemAllocFromPoolAsync`
-    AllocAsync = 5,
+    AllocAsync = layer::MPISEE_ALLOC_ASYNC,
     /// `cuMemPoolImportPointer`
-    PoolImport = 6,
+    PoolImport = layer::MPISEE_POOL_IMPORT,
     /// `cuMemFree_v2`, `cuMemFreeHost`, `cuMemFreeAsync`
-    Free = 7,
+    Free = layer::MPISEE_FREE,
     /// `cuMemHostRegister`, also `_v2`
-    HostRegister = 8,
+    HostRegister = layer::MPISEE_HOST_REGISTER,
     /// `cuMemHostUnregister`
-    HostUnregister = 9,
+    HostUnregister = layer::MPISEE_HOST_UNREGISTER,
     /// `cuIpcGetMemHandle`
-    IpcGet = 10,
+    IpcGet = layer::MPISEE_IPC_GET,
     /// `cuIpcOpenMemHandle`, also `_v2`
-    IpcOpen = 11,
+    IpcOpen = layer::MPISEE_IPC_OPEN,
     /// `cuIpcCloseMemHandle`
-    IpcClose = 12,
+    IpcClose = layer::MPISEE_IPC_CLOSE,
     /// `cuMemCreate`
-    Create = 13,
+    Create = layer::MPISEE_CREATE,
     /// `cuMemMap`
-    Map = 14,
+    Map = layer::MPISEE_MAP,
     /// `cuMemUnmap`
-    Unmap = 15,
+    Unmap = layer::MPISEE_UNMAP,
     /// `cuMemImportFromShareableHandle`
-    Import = 16,
+    Import = layer::MPISEE_IMPORT,
     /// `cuMemExportToShareableHandle`
-    Export = 17,
+    Export = layer::MPISEE_EXPORT,
     /// `cuMemRetainAllocationHandle`
-    Retain = 18,
+    Retain = layer::MPISEE_RETAIN,
     /// `cuMemPoolExportPointer`
-    PoolExport = 19,
+    PoolExport = layer::MPISEE_POOL_EXPORT,
 }
 
 impl DriverCall {
