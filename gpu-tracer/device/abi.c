@@ -1,8 +1,7 @@
-/* Compares src/backends/sanitizer/abi.rs and src/events/calls.rs with NVIDIA's headers, of CUDA 13.0: what is wrong does not compile. */
+/* Compares src/backends/sanitizer/abi.rs with NVIDIA's headers, of CUDA 13.0: what is wrong does not compile. */
 #include <cuda.h>
 #include <sanitizer.h> /* has types that the next one needs */
 
-#include <generated_cuda_meta.h>
 #include <stddef.h>
 
 #define IS(what, value) _Static_assert((what) == (value), #what)
@@ -63,14 +62,6 @@ IS(SANITIZER_INSTRUCTION_BULK_REDUCTION_SHARED_TO_GLOBAL, 37);
 
 IS(SANITIZER_API_EXIT, 1);
 IS(CU_GRAPH_NODE_TYPE_KERNEL, 0);
-IS(CU_MEM_LOCATION_TYPE_DEVICE, 1);
-IS(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9);
-IS(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1);
-IS(CU_MEM_HANDLE_TYPE_FABRIC, 8);
-IS(sizeof(CUipcMemHandle), 64);
-IS(sizeof(CUmemFabricHandle), 64);
-IS(sizeof(CUmemPoolPtrExportData), 64);
-IS(sizeof(CUdeviceptr), 8);
 
 AT(Sanitizer_CallbackData, functionParams, 16);
 AT(Sanitizer_CallbackData, functionReturnValue, 24);
@@ -97,38 +88,3 @@ AT(Sanitizer_LaunchData, hLaunch, 96);
 AT(Sanitizer_LaunchData, device, 104);
 AT(Sanitizer_GraphNodeLaunchData, nodeType, 24);
 AT(Sanitizer_GraphNodeLaunchData, launchData, 32);
-
-AT(cuMemAlloc_v2_params, bytesize, 8);
-AT(cuMemAllocManaged_params, bytesize, 8);
-AT(cuMemAllocHost_v2_params, bytesize, 8);
-AT(cuMemHostAlloc_params, bytesize, 8);
-AT(cuMemAllocAsync_params, bytesize, 8);
-AT(cuMemAllocFromPoolAsync_params, bytesize, 8);
-AT(cuMemAllocPitch_v2_params, pPitch, 8);
-AT(cuMemAllocPitch_v2_params, Height, 24);
-AT(cuMemPoolImportPointer_params, ptr_out, 0);
-AT(cuMemPoolImportPointer_params, shareData, 16);
-AT(cuMemPoolExportPointer_params, shareData_out, 0);
-AT(cuMemPoolExportPointer_params, ptr, 8);
-AT(cuMemFree_v2_params, dptr, 0);
-AT(cuMemFreeHost_params, p, 0);
-AT(cuMemFreeAsync_params, dptr, 0);
-AT(cuIpcGetMemHandle_params, dptr, 8);
-AT(cuIpcOpenMemHandle_v2_params, handle, 8);
-AT(cuIpcOpenMemHandle_params, handle, 8);
-AT(cuMemHostRegister_v2_params, bytesize, 8);
-AT(cuMemHostRegister_params, bytesize, 8);
-AT(cuMemCreate_params, prop, 16);
-AT(CUmemAllocationProp, location.type, 8);
-AT(CUmemAllocationProp, location.id, 12);
-AT(cuMemCreate_params, size, 8);
-AT(cuMemImportFromShareableHandle_params, handle, 0);
-AT(cuMemImportFromShareableHandle_params, osHandle, 8);
-AT(cuMemImportFromShareableHandle_params, shHandleType, 16);
-AT(cuMemExportToShareableHandle_params, shareableHandle, 0);
-AT(cuMemExportToShareableHandle_params, handle, 8);
-AT(cuMemExportToShareableHandle_params, handleType, 16);
-AT(cuMemRetainAllocationHandle_params, addr, 8);
-AT(cuMemMap_params, offset, 16);
-AT(cuMemMap_params, handle, 24);
-AT(cuMemUnmap_params, size, 8);

@@ -22,8 +22,6 @@ const PACKAGES: [&str; 6] = [
     "nvidia-cuda-cccl==13.0.85",
     "nvidia-cuda-sanitizer-api==13.0.85",
 ];
-/// The package with the headers of CUPTI, which has others by the names of the Sanitizer's.
-const CUPTI_PACKAGE: &str = "nvidia-cuda-cupti==13.0.85";
 /// The first architecture that has what the patches use: `match` in a warp, and threads that go on independently.
 const FIRST_ARCHITECTURE: u32 = 75;
 
@@ -99,16 +97,14 @@ fn fetch() -> Result<Toolkit> {
         "--retries",
         "1",
     ];
-    for (target, packages) in [("packages", &PACKAGES[..]), ("cupti", &[CUPTI_PACKAGE])] {
-        succeed(
-            Command::new(&python)
-                .args(pip)
-                .arg("--upgrade")
-                .arg("--target")
-                .arg(folder.join(target))
-                .args(packages),
-        )?;
-    }
+    succeed(
+        Command::new(&python)
+            .args(pip)
+            .arg("--upgrade")
+            .arg("--target")
+            .arg(folder.join("packages"))
+            .args(PACKAGES),
+    )?;
     Toolkit::of_packages().context("the packages have no nvcc where it was expected")
 }
 
@@ -156,7 +152,7 @@ impl Toolkit {
         let made_by = folder.join("made-by");
         let compiler = self.nvcc.display().to_string();
         if fs::read_to_string(&made_by).is_ok_and(|it| it == compiler)
-            && is_newer(&patches, &["core.h", "patch.cu", "abi.c", "cupti_abi.c"].map(|it| device.join(it)))
+            && is_newer(&patches, &["core.h", "patch.cu", "abi.c"].map(|it| device.join(it)))
         {
             return Ok(patches);
         }
@@ -168,29 +164,12 @@ impl Toolkit {
         let compare: Vec<String> = compare.chain([include(&self.headers), include(&cuda)]).collect();
         succeed(Command::new("cc").args(&compare).arg(device.join("abi.c")))
             .context("the Sanitizer's headers are not those that the tracer was written for, CUDA 13.0")?;
-        // CUPTI is not in every installation of CUDA.
-        match self.cupti_headers() {
-            Some(headers) => succeed(
-                Command::new("cc").arg(include(&headers)).args(&compare).arg(device.join("cupti_abi.c")),
-            )
-            .context("CUPTI's headers are not those that the tracer was written for, CUDA 13.0")?,
-            None => {
-                eprintln!("CUPTI's headers are not found, so what the tracer takes from them is not compared")
-            }
-        }
         let mut nvcc = Command::new(&self.nvcc);
         nvcc.args(["-fatbin", "--compile-as-tools-patch", "--threads", "0"]);
         nvcc.args(self.targets()?);
         succeed(nvcc.arg(include(&self.headers)).arg("-o").arg(&patches).arg(device.join("patch.cu")))?;
         fs::write(&made_by, compiler)?;
         Ok(patches)
-    }
-
-    fn cupti_headers(&self) -> Option<PathBuf> {
-        let root = self.nvcc.parent()?.parent()?;
-        let of_toolkit = ["extras/CUPTI/include", "include"].map(|it| root.join(it));
-        let mut places = of_toolkit.into_iter().chain([own_folder().join("cupti/nvidia/cu13/include")]);
-        places.find(|it| it.join("cupti.h").is_file())
     }
 
     /// The compiler's options for every architecture that it supports.

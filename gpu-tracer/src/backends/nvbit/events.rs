@@ -10,7 +10,7 @@ use crate::generated::layer::{
     MPISEE_WAITED, MPISEE_WAITED_CONTEXT, MPISEE_WAITED_STREAM, mpisee_nvbit_events,
     mpisee_nvbit_launch as Launch,
 };
-use crate::process::driver::{self, handle, number};
+use crate::process::driver::{self, PER_THREAD, handle, number};
 use crate::trace::trace;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -37,10 +37,8 @@ pub fn listen(nvbit: Arc<Nvbit>, shared: &'static Shared) {
     let _ = LISTENER.set(Listener { nvbit, shared, gate: Gate::default(), devices: Mutex::default() });
 }
 
-/// `CU_STREAM_LEGACY`, which is what no stream is, too.
+/// `CU_STREAM_LEGACY`, a cast in cuda.h, which cudarc does not have. No stream is the same.
 const LEGACY: u64 = 1;
-/// `CU_STREAM_PER_THREAD`
-const PER_THREAD: u64 = 2;
 /// The stream of a thread is [`PER_THREAD`] in this many low bits, and the thread's number above.
 const THREAD_SHIFT: u32 = 8;
 
