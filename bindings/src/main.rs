@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use mpisee_bindings::{Bindings, find_libclang, own};
+use mpisee_bindings::{Bindings, differences, find_libclang, own, sanitizer};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Structures and constants of C headers, as Rust.
@@ -15,6 +15,15 @@ enum Task {
         /// Fail if that changes anything
         #[arg(long)]
         check: bool,
+    },
+    /// Compare the bindings of the Sanitizer with its headers
+    Sanitizer {
+        /// Write them instead
+        #[arg(long)]
+        write: bool,
+        /// Where the headers are, and those of CUDA
+        #[arg(required = true)]
+        folders: Vec<PathBuf>,
     },
 }
 
@@ -31,7 +40,7 @@ fn main() -> ExitCode {
 fn run(task: &Task) -> Result<()> {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").context("run this through `cargo xtask`")?;
     let root = Path::new(&package).parent().context("the package is in the root")?;
-    let must = matches!(task, Task::Own { check: true });
+    let must = matches!(task, Task::Own { check: true } | Task::Sanitizer { write: true, .. });
     if let Err(why) = find_libclang() {
         ensure!(!must, why);
         eprintln!("the bindings of the GPU tracer stay as they are, without a look at the headers: {why}");
@@ -43,6 +52,20 @@ fn run(task: &Task) -> Result<()> {
             ensure!(
                 !check || !changed.contains(&true),
                 "bindings in gpu-tracer/src/generated did not match their headers and were rewritten; commit the result"
+            );
+            Ok(())
+        }
+        Task::Sanitizer { write: true, folders } => write(root, &sanitizer(root, folders)?).map(|_| ()),
+        Task::Sanitizer { write: false, folders } => {
+            let Bindings { file, text } = sanitizer(root, folders)?;
+            let checked_in =
+                fs::read_to_string(root.join(file)).with_context(|| format!("reading {file}"))?;
+            let missing = differences(&checked_in, &text);
+            ensure!(
+                missing.is_empty(),
+                "{file} has what sanitizer.h in {} has not: {}",
+                folders[0].display(),
+                missing.join("; ")
             );
             Ok(())
         }

@@ -6,7 +6,7 @@
 
 mod nvbit;
 
-use crate::build::Programs;
+use crate::build::{self, Programs};
 use crate::root;
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -44,12 +44,7 @@ impl Tracer {
 
 /// Adds to the tracer's library what runs on the GPU. `fetch` gets CUDA's compiler from Python's index if there is none.
 pub fn build(programs: &Programs, fetch: bool) -> Result<Tracer> {
-    let toolkit = match Toolkit::find() {
-        Some(toolkit) => Some(toolkit),
-        None if fetch => fetched(),
-        None => None,
-    };
-    let (patches, nvbit) = match toolkit {
+    let (patches, nvbit) = match Toolkit::find_or_fetch(fetch) {
         Some(toolkit) => (Some(toolkit.patches()?), nvbit::build(&toolkit)?),
         None => {
             eprintln!(
@@ -60,6 +55,13 @@ pub fn build(programs: &Programs, fetch: bool) -> Result<Tracer> {
         }
     };
     Ok(Tracer { library: programs.tracer.clone(), patches, nvbit })
+}
+
+/// Writes the tracer's bindings of the Sanitizer from its headers.
+pub fn write_bindings(fetch: bool) -> Result<()> {
+    let toolkit = Toolkit::find_or_fetch(fetch)
+        .context("no CUDA is found (CUDA_HOME, /usr/local/cuda, PATH); --fetch gets its headers")?;
+    toolkit.bindings(&["--write"])
 }
 
 /// The toolkit from Python's index, or a sentence.
@@ -123,6 +125,10 @@ struct Toolkit {
 }
 
 impl Toolkit {
+    fn find_or_fetch(fetch: bool) -> Option<Toolkit> {
+        Toolkit::find().or_else(|| if fetch { fetched() } else { None })
+    }
+
     fn find() -> Option<Toolkit> {
         let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
         let in_path = std::env::var_os("PATH").unwrap_or_default();
@@ -152,24 +158,35 @@ impl Toolkit {
         let made_by = folder.join("made-by");
         let compiler = self.nvcc.display().to_string();
         if fs::read_to_string(&made_by).is_ok_and(|it| it == compiler)
-            && is_newer(&patches, &["core.h", "patch.cu", "abi.c"].map(|it| device.join(it)))
+            && is_newer(
+                &patches,
+                &["core.h", "patch.cu", "../src/generated/sanitizer.rs"].map(|it| device.join(it)),
+            )
         {
             return Ok(patches);
         }
         eprintln!("compiling the patches with {compiler}");
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        let include = |folder: &Path| format!("-I{}", folder.display());
-        let cuda = self.nvcc.parent().and_then(Path::parent).unwrap_or(Path::new("")).join("include");
-        let compare = ["-std=c11", "-fsyntax-only"].map(str::to_owned).into_iter();
-        let compare: Vec<String> = compare.chain([include(&self.headers), include(&cuda)]).collect();
-        succeed(Command::new("cc").args(&compare).arg(device.join("abi.c")))
+        self.bindings(&[])
             .context("the Sanitizer's headers are not those that the tracer was written for, CUDA 13.0")?;
         let mut nvcc = Command::new(&self.nvcc);
         nvcc.args(["-fatbin", "--compile-as-tools-patch", "--threads", "0"]);
         nvcc.args(self.targets()?);
-        succeed(nvcc.arg(include(&self.headers)).arg("-o").arg(&patches).arg(device.join("patch.cu")))?;
+        succeed(
+            nvcc.arg(format!("-I{}", self.headers.display()))
+                .arg("-o")
+                .arg(&patches)
+                .arg(device.join("patch.cu")),
+        )?;
         fs::write(&made_by, compiler)?;
         Ok(patches)
+    }
+
+    /// Compares the bindings of the Sanitizer with its headers, or writes them.
+    fn bindings(&self, how: &[&str]) -> Result<()> {
+        let cuda = self.nvcc.parent().and_then(Path::parent).unwrap_or(Path::new("")).join("include");
+        let folders = [&self.headers, &cuda].map(|it| it.display().to_string());
+        build::bindings(&[&["sanitizer"], how, &folders.each_ref().map(String::as_str)].concat())
     }
 
     /// The compiler's options for every architecture that it supports.

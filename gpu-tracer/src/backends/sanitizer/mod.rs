@@ -1,17 +1,17 @@
 //! The backend that uses NVIDIA's Sanitizer API: it patches whole modules, with the functions of `device/patch.cu`.
 
-#[allow(missing_docs)] // as in NVIDIA's headers
-pub mod abi;
+mod abi;
 mod events;
 mod functions;
 mod log;
 
 use crate::device::backend::{Backend, Queue};
 use crate::events::state::Shared;
-use crate::process::driver::{self, handle, number};
+use crate::generated::sanitizer::*;
+use crate::process::driver::{self, Handle, handle, number};
 use crate::trace::trace;
 use crate::tracer::Tracer;
-use abi::{DRIVER_CALLS, Handle, PATCHES, domain};
+use abi::{DRIVER_CALLS, PATCHES};
 use functions::Functions;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, c_void};
@@ -72,7 +72,12 @@ impl Sanitizer {
         if status != 0 {
             return Err(format!("sanitizerSubscribe returned {status}"));
         }
-        let domains = [domain::RESOURCE, domain::SYNCHRONIZE, domain::LAUNCH, domain::GRAPHS];
+        let domains = [
+            SANITIZER_CB_DOMAIN_RESOURCE,
+            SANITIZER_CB_DOMAIN_SYNCHRONIZE,
+            SANITIZER_CB_DOMAIN_LAUNCH,
+            SANITIZER_CB_DOMAIN_GRAPHS,
+        ];
         // SAFETY: the subscriber is the one just made.
         let enabled = domains
             .into_iter()
@@ -80,7 +85,7 @@ impl Sanitizer {
             && DRIVER_CALLS.into_iter().all(
                 |(it, _)|
                 // SAFETY: the subscriber is the one just made.
-                unsafe { (functions.enable_callback)(1, subscriber, domain::DRIVER_API, it) } == 0,
+                unsafe { (functions.enable_callback)(1, subscriber, SANITIZER_CB_DOMAIN_DRIVER_API, it) } == 0,
             );
         if enabled { Ok(shared) } else { Err("its callbacks cannot be switched on".to_owned()) }
     }
