@@ -10,6 +10,9 @@ pub type Status = c_int;
 /// `Sanitizer_CallbackFunc`, with numbers for what are enumerations.
 pub type Callback = unsafe extern "C" fn(*mut c_void, u32, u32, *const c_void);
 
+/// `SANITIZER_CBID_RESOURCE_GREEN_CONTEXT_CREATION_FINISHED`, of CUDA 13.1 and later.
+pub const GREEN_CONTEXT_CREATED: Sanitizer_CallbackIdResource = 29;
+
 /// The calls of the driver that the tracer subscribes to.
 pub const DRIVER_CALLS: [(SANITIZER_CBID_DRIVER_API_enum, DriverCall); 15] = [
     (SANITIZER_CBID_DRIVER_API_cuMemHostRegister, DriverCall::HostRegister),

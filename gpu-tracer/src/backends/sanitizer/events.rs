@@ -34,13 +34,14 @@ pub unsafe extern "C" fn callback(listener: *mut c_void, domain: u32, id: u32, d
     // SAFETY: the Sanitizer passes what its headers say for this domain and number.
     listener.shared.event(|state| unsafe {
         if trace::is_on() {
-            log::trace(domain, id, data);
+            log::trace(listener, domain, id, data);
         }
-        event(state, &listener.functions, domain, id, data);
+        event(state, listener, domain, id, data);
     });
 }
 
-unsafe fn event(state: &mut State, functions: &Functions, domain: u32, id: u32, data: *const c_void) {
+unsafe fn event(state: &mut State, listener: &Listener, domain: u32, id: u32, data: *const c_void) {
+    let functions = &*listener.functions;
     // SAFETY: each cast is to the type that the headers give for the domain and the number.
     unsafe {
         match (domain, id) {
@@ -49,8 +50,9 @@ unsafe fn event(state: &mut State, functions: &Functions, domain: u32, id: u32, 
             }
             (SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CBID_RESOURCE_CONTEXT_CREATION_FINISHED) => {
                 MAKES_CONTEXT.set(false);
-                let data = &*data.cast::<Sanitizer_ResourceContextData>();
-                state.tracer.context_created(number(data.context), data.device);
+                let data = data.cast::<Sanitizer_ResourceContextData>();
+                let device = listener.behind_context(&raw const (*data).device);
+                state.tracer.context_created(number((*data).context), device);
             }
             (SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) => {
                 state
@@ -58,8 +60,9 @@ unsafe fn event(state: &mut State, functions: &Functions, domain: u32, id: u32, 
                     .context_destroyed(number((*data.cast::<Sanitizer_ResourceContextData>()).context));
             }
             (SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CBID_RESOURCE_STREAM_DESTROY_STARTING) => {
-                let data = &*data.cast::<Sanitizer_ResourceStreamData>();
-                state.tracer.stream_gone(number(data.context), number(data.hStream));
+                let data = data.cast::<Sanitizer_ResourceStreamData>();
+                let stream = listener.behind_context(&raw const (*data).hStream);
+                state.tracer.stream_gone(number((*data).context), number(stream));
             }
             (SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CBID_RESOURCE_MODULE_LOADED) => {
                 module_loaded(state, &*data.cast())

@@ -1,5 +1,6 @@
 //! Debug log of the Sanitizer's callbacks: one line per callback, also for those that the tracer ignores.
 
+use super::Listener;
 use super::abi::DRIVER_CALLS;
 use crate::generated::sanitizer::*;
 use crate::process::driver::text;
@@ -10,7 +11,7 @@ use std::ffi::{c_int, c_void};
 ///
 /// # Safety
 /// `data` is what NVIDIA's headers say for the domain and the number.
-pub unsafe fn trace(domain: u32, id: u32, data: *const c_void) {
+pub unsafe fn trace(listener: &Listener, domain: u32, id: u32, data: *const c_void) {
     // SAFETY: each cast is to the type that the headers give for the domain and the number.
     unsafe {
         match (domain, id) {
@@ -19,8 +20,9 @@ pub unsafe fn trace(domain: u32, id: u32, data: *const c_void) {
                 SANITIZER_CBID_RESOURCE_CONTEXT_CREATION_FINISHED
                 | SANITIZER_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
             ) => {
-                let it = &*data.cast::<Sanitizer_ResourceContextData>();
-                trace!("context event={id} context={:p} device={}", it.context, it.device);
+                let it = data.cast::<Sanitizer_ResourceContextData>();
+                let device = listener.behind_context(&raw const (*it).device);
+                trace!("context event={id} context={:p} device={device}", (*it).context);
             }
             (
                 SANITIZER_CB_DOMAIN_RESOURCE,
