@@ -319,6 +319,8 @@ fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
     let (command_name, rest) = arguments.split_first().context("cargo needs a command")?;
     let mut command = Command::new(program);
     command.current_dir(root()).args([command_name, "--quiet"]);
+    // It would add another version of CUDA to the one in Cargo.toml, and cudarc does not compile for two.
+    command.env_remove("CUDARC_CUDA_VERSION");
     // The user's flags take the place of those in .cargo/config.toml.
     if let Some(mut flags) = std::env::var_os("RUSTFLAGS") {
         flags.push(" -C force-frame-pointers=yes");
