@@ -2,8 +2,8 @@
  * and count.
  *
  * The same text compiles as CUDA C++, where a warp works together, and as C, where a loop plays the warp; the
- * tests compare the latter with a plain reference. src/device/layout.rs has the structures once more, and a test
- * compares them.
+ * tests compare the latter with a plain reference. src/generated/core.rs has the structures in Rust: after a change,
+ * `cargo xtask generate`.
  *
  * Only memory that is not the device's own, or not of the process's own, is in the table of ranges: an address
  * in no range needs nothing.

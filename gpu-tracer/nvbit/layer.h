@@ -1,6 +1,6 @@
 /* Interface between NVBit's part of the tracer, nvbit/tool.cpp, and the rest of it, src/backends/nvbit. The tracer is in
  * libmpisee_gpu.so, which tool.cpp loads; NVBit is C++ and linked into libmpisee_gpu_nvbit.so, which CUDA's driver
- * loads.
+ * loads. src/generated/layer.rs has it in Rust: after a change, `cargo xtask generate`.
  */
 #ifndef MPISEE_NVBIT_LAYER_H
 #define MPISEE_NVBIT_LAYER_H
@@ -10,8 +10,8 @@
 /* Raised with every change of what is below. */
 #define MPISEE_NVBIT_LAYER 3u
 
-/* Kinds of calls of the driver: those of src/events/calls.rs, and further ones. */
-enum {
+/* Kinds of calls of the driver: those of DriverCall in src/events/calls.rs, and further ones. */
+enum mpisee_nvbit_call {
     MPISEE_ALLOC = 1,
     MPISEE_ALLOC_PITCH = 2,
     MPISEE_ALLOC_MANAGED = 3,

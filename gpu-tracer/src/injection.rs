@@ -3,7 +3,7 @@
 //! another, which loads this one and calls `mpisee_gpu_nvbit_start`.
 
 use crate::backends::cupti;
-use crate::backends::nvbit::{self, Events, Layer};
+use crate::backends::nvbit::{self, mpisee_nvbit, mpisee_nvbit_events};
 use crate::backends::sanitizer::Sanitizer;
 use crate::copies;
 use crate::counting::file::Output;
@@ -67,17 +67,20 @@ pub extern "C" fn InitializeInjection() -> c_int {
 /// Called by nvbit/tool.cpp, once; 0 if nothing is to be counted.
 ///
 /// # Safety
-/// The layer is that of nvbit/tool.cpp, and there is room for the events.
+/// `nvbit` is that of nvbit/tool.cpp, and there is room for the events.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpisee_gpu_nvbit_start(layer: *const Layer, events: *mut Events) -> c_int {
+pub unsafe extern "C" fn mpisee_gpu_nvbit_start(
+    nvbit: *const mpisee_nvbit,
+    events: *mut mpisee_nvbit_events,
+) -> c_int {
     // SAFETY: nvbit/tool.cpp has room for the events there.
-    unsafe { events.write(Events::OWN) };
+    unsafe { events.write(nvbit::EVENTS) };
     c_int::from(guarded(|| {
         trace::begin();
         let (options, _) = Options::of_process();
         start_kernels(&options, |_, make| {
-            // SAFETY: the layer is that of nvbit/tool.cpp.
-            unsafe { nvbit::start(layer, make) }.map_err(|why| format!("NVBit cannot be used: {why}"))
+            // SAFETY: `nvbit` is that of nvbit/tool.cpp.
+            unsafe { nvbit::start(nvbit, make) }.map_err(|why| format!("NVBit cannot be used: {why}"))
         })
     }))
 }

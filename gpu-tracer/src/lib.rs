@@ -22,3 +22,5 @@ pub mod device;
 mod process;
 
 mod trace;
+
+mod generated;

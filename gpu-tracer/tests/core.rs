@@ -2,11 +2,10 @@
 
 mod support;
 
-use mpisee_gpu::device::layout::{Counter, Launch, Range, Record, Records, Table, What, Window, threshold};
+use mpisee_gpu::device::layout::{Counter, Launch, Range, Table, What, Window, threshold};
 use mpisee_gpu::memory::registry::{Registry, Where};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::mem::offset_of;
 use std::sync::LazyLock;
 use support::Core;
 
@@ -159,43 +158,6 @@ fn with_table(device: &mut Device, registry: &Registry) -> Launch {
     device.launch.range_count = ranges.len() as u32;
     device.launch.windows = Window::around(ranges);
     device.launch
-}
-
-#[test]
-fn both_sides_have_the_same_structures() {
-    let expected = [
-        size_of::<Range>(),
-        offset_of!(Range, end),
-        offset_of!(Range, id),
-        size_of::<Counter>(),
-        offset_of!(Counter, what),
-        offset_of!(Counter, accesses),
-        offset_of!(Counter, extra),
-        size_of::<Table>(),
-        offset_of!(Table, lost),
-        size_of::<Window>(),
-        offset_of!(Window, count),
-        size_of::<Launch>(),
-        offset_of!(Launch, table),
-        offset_of!(Launch, ranges),
-        offset_of!(Launch, records),
-        offset_of!(Launch, range_count),
-        offset_of!(Launch, kernel),
-        offset_of!(Launch, threshold),
-        offset_of!(Launch, number),
-        size_of::<Record>(),
-        offset_of!(Record, what),
-        offset_of!(Record, lanes),
-        offset_of!(Record, launch),
-        offset_of!(Record, address),
-        size_of::<Records>(),
-        offset_of!(Records, dropped),
-        offset_of!(Records, reserved),
-        0,
-    ];
-    for (index, expected) in (0..).zip(expected) {
-        assert_eq!(CORE.layout(index), expected as u64, "place {index}");
-    }
 }
 
 #[test]

@@ -65,6 +65,14 @@ fn accesses_of_kernels_are_counted_and_outlive_the_process() {
 }
 
 #[test]
+fn devices_are_those_of_contexts_also_with_a_later_sanitizer() {
+    let stage = Stage::new(BackEnd::Sanitizer);
+    let output = stage.run("leave", &[("FAKE_GREEN_CONTEXTS", "1")]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    check(&stage.rows().0);
+}
+
+#[test]
 fn a_killed_process_leaves_what_was_counted_when_it_last_waited() {
     for back_end in BOTH {
         let stage = Stage::new(back_end);

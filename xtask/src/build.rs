@@ -149,6 +149,11 @@ fn packages(profile: &str, packages: impl IntoIterator<Item = &'static str>) -> 
     Ok(target.join(profile))
 }
 
+/// Runs the program that reads C headers. It is a package of its own, since bindgen takes longer to compile than all of xtask.
+pub fn bindings(arguments: &[&str]) -> Result<()> {
+    cargo(&[&["run", "--package", "mpisee-bindings", "--"], arguments].concat(), None)
+}
+
 /// Runs clippy over everything; over the library as built for every MPI wanted.
 pub fn clippy(wanted: &MpiSelection) -> Result<()> {
     let strict = ["--", "--deny", "warnings"];
@@ -314,6 +319,8 @@ fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
     let (command_name, rest) = arguments.split_first().context("cargo needs a command")?;
     let mut command = Command::new(program);
     command.current_dir(root()).args([command_name, "--quiet"]);
+    // It would add another version of CUDA to the one in Cargo.toml, and cudarc does not compile for two.
+    command.env_remove("CUDARC_CUDA_VERSION");
     // The user's flags take the place of those in .cargo/config.toml.
     if let Some(mut flags) = std::env::var_os("RUSTFLAGS") {
         flags.push(" -C force-frame-pointers=yes");

@@ -1,9 +1,9 @@
-//! Writes the generated sources of the library from `xtask/spec`.
+//! Writes the generated sources: of the library from `xtask/spec`, and of the GPU tracer from its own C headers.
 
-use crate::{emit, root, spec};
+use crate::{build, emit, root, spec};
 use anyhow::{Result, bail};
 
-/// Writes them; to `check`, fails if that changed anything.
+/// Writes them; to `check`, fails if that changed anything. Without libclang, those of the headers stay as they are.
 pub fn generate(check: bool) -> Result<()> {
     let functions = spec::read(&root().join("xtask/spec"))?;
     let nccl = spec::read(&root().join("xtask/spec/nccl"))?;
@@ -11,5 +11,5 @@ pub fn generate(check: bool) -> Result<()> {
     if check && !changed.is_empty() {
         bail!("{} did not match the spec and was rewritten; commit the result", changed.join(", "));
     }
-    Ok(())
+    build::bindings(if check { &["own", "--check"] } else { &["own"] })
 }

@@ -6,7 +6,7 @@
 
 mod nvbit;
 
-use crate::build::Programs;
+use crate::build::{self, Programs};
 use crate::root;
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -22,8 +22,6 @@ const PACKAGES: [&str; 6] = [
     "nvidia-cuda-cccl==13.0.85",
     "nvidia-cuda-sanitizer-api==13.0.85",
 ];
-/// The package with the headers of CUPTI, which has others by the names of the Sanitizer's.
-const CUPTI_PACKAGE: &str = "nvidia-cuda-cupti==13.0.85";
 /// The first architecture that has what the patches use: `match` in a warp, and threads that go on independently.
 const FIRST_ARCHITECTURE: u32 = 75;
 
@@ -46,12 +44,7 @@ impl Tracer {
 
 /// Adds to the tracer's library what runs on the GPU. `fetch` gets CUDA's compiler from Python's index if there is none.
 pub fn build(programs: &Programs, fetch: bool) -> Result<Tracer> {
-    let toolkit = match Toolkit::find() {
-        Some(toolkit) => Some(toolkit),
-        None if fetch => fetched(),
-        None => None,
-    };
-    let (patches, nvbit) = match toolkit {
+    let (patches, nvbit) = match Toolkit::find_or_fetch(fetch) {
         Some(toolkit) => (Some(toolkit.patches()?), nvbit::build(&toolkit)?),
         None => {
             eprintln!(
@@ -62,6 +55,13 @@ pub fn build(programs: &Programs, fetch: bool) -> Result<Tracer> {
         }
     };
     Ok(Tracer { library: programs.tracer.clone(), patches, nvbit })
+}
+
+/// Writes the tracer's bindings of the Sanitizer from its headers.
+pub fn write_bindings(fetch: bool) -> Result<()> {
+    let toolkit = Toolkit::find_or_fetch(fetch)
+        .context("no CUDA is found (CUDA_HOME, /usr/local/cuda, PATH); --fetch gets its headers")?;
+    toolkit.bindings(&["--write"])
 }
 
 /// The toolkit from Python's index, or a sentence.
@@ -99,16 +99,14 @@ fn fetch() -> Result<Toolkit> {
         "--retries",
         "1",
     ];
-    for (target, packages) in [("packages", &PACKAGES[..]), ("cupti", &[CUPTI_PACKAGE])] {
-        succeed(
-            Command::new(&python)
-                .args(pip)
-                .arg("--upgrade")
-                .arg("--target")
-                .arg(folder.join(target))
-                .args(packages),
-        )?;
-    }
+    succeed(
+        Command::new(&python)
+            .args(pip)
+            .arg("--upgrade")
+            .arg("--target")
+            .arg(folder.join("packages"))
+            .args(PACKAGES),
+    )?;
     Toolkit::of_packages().context("the packages have no nvcc where it was expected")
 }
 
@@ -127,6 +125,10 @@ struct Toolkit {
 }
 
 impl Toolkit {
+    fn find_or_fetch(fetch: bool) -> Option<Toolkit> {
+        Toolkit::find().or_else(|| if fetch { fetched() } else { None })
+    }
+
     fn find() -> Option<Toolkit> {
         let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
         let in_path = std::env::var_os("PATH").unwrap_or_default();
@@ -156,41 +158,35 @@ impl Toolkit {
         let made_by = folder.join("made-by");
         let compiler = self.nvcc.display().to_string();
         if fs::read_to_string(&made_by).is_ok_and(|it| it == compiler)
-            && is_newer(&patches, &["core.h", "patch.cu", "abi.c", "cupti_abi.c"].map(|it| device.join(it)))
+            && is_newer(
+                &patches,
+                &["core.h", "patch.cu", "../src/generated/sanitizer.rs"].map(|it| device.join(it)),
+            )
         {
             return Ok(patches);
         }
         eprintln!("compiling the patches with {compiler}");
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        let include = |folder: &Path| format!("-I{}", folder.display());
-        let cuda = self.nvcc.parent().and_then(Path::parent).unwrap_or(Path::new("")).join("include");
-        let compare = ["-std=c11", "-fsyntax-only"].map(str::to_owned).into_iter();
-        let compare: Vec<String> = compare.chain([include(&self.headers), include(&cuda)]).collect();
-        succeed(Command::new("cc").args(&compare).arg(device.join("abi.c")))
+        self.bindings(&[])
             .context("the Sanitizer's headers are not those that the tracer was written for, CUDA 13.0")?;
-        // CUPTI is not in every installation of CUDA.
-        match self.cupti_headers() {
-            Some(headers) => succeed(
-                Command::new("cc").arg(include(&headers)).args(&compare).arg(device.join("cupti_abi.c")),
-            )
-            .context("CUPTI's headers are not those that the tracer was written for, CUDA 13.0")?,
-            None => {
-                eprintln!("CUPTI's headers are not found, so what the tracer takes from them is not compared")
-            }
-        }
         let mut nvcc = Command::new(&self.nvcc);
         nvcc.args(["-fatbin", "--compile-as-tools-patch", "--threads", "0"]);
         nvcc.args(self.targets()?);
-        succeed(nvcc.arg(include(&self.headers)).arg("-o").arg(&patches).arg(device.join("patch.cu")))?;
+        succeed(
+            nvcc.arg(format!("-I{}", self.headers.display()))
+                .arg("-o")
+                .arg(&patches)
+                .arg(device.join("patch.cu")),
+        )?;
         fs::write(&made_by, compiler)?;
         Ok(patches)
     }
 
-    fn cupti_headers(&self) -> Option<PathBuf> {
-        let root = self.nvcc.parent()?.parent()?;
-        let of_toolkit = ["extras/CUPTI/include", "include"].map(|it| root.join(it));
-        let mut places = of_toolkit.into_iter().chain([own_folder().join("cupti/nvidia/cu13/include")]);
-        places.find(|it| it.join("cupti.h").is_file())
+    /// Compares the bindings of the Sanitizer with its headers, or writes them.
+    fn bindings(&self, how: &[&str]) -> Result<()> {
+        let cuda = self.nvcc.parent().and_then(Path::parent).unwrap_or(Path::new("")).join("include");
+        let folders = [&self.headers, &cuda].map(|it| it.display().to_string());
+        build::bindings(&[&["sanitizer"], how, &folders.each_ref().map(String::as_str)].concat())
     }
 
     /// The compiler's options for every architecture that it supports.

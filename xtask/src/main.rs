@@ -11,7 +11,7 @@ use xtask::{build, dist, find_root, footprint, generate, gpu};
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Write the generated sources from xtask/spec
+    /// Write the generated sources from xtask/spec, and from the GPU tracer's C headers
     Generate {
         /// Fail if that changes anything
         #[arg(long)]
@@ -38,6 +38,9 @@ enum Task {
         /// Get the compiler from Python's package index, 110 MB, if there is none
         #[arg(long)]
         fetch: bool,
+        /// Write the bindings of the Sanitizer's headers instead, which are those of CUDA 13.0
+        #[arg(long)]
+        bindings: bool,
     },
     /// Copy what `dist` made
     Install {
@@ -74,7 +77,8 @@ fn run(task: Task) -> Result<()> {
         }),
         Task::Dist { wanted, fetch } => dist::dist(&wanted, fetch),
         Task::Try { mpicc } => dist::to_be_tried(&MpiSelection::library(mpicc)),
-        Task::Gpu { fetch } => gpu::build(&Programs::build(false)?, fetch).map(|tracer| {
+        Task::Gpu { fetch, bindings: true } => gpu::write_bindings(fetch),
+        Task::Gpu { fetch, bindings: false } => gpu::build(&Programs::build(false)?, fetch).map(|tracer| {
             tracer.files().for_each(|it| println!("{}", it.display()));
         }),
         Task::Install { prefix } => dist::install(&prefix),

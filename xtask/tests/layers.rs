@@ -87,6 +87,7 @@ const COLLECTION: LayeredCrate = LayeredCrate {
 const GPU_TRACER: LayeredCrate = LayeredCrate {
     root: "../gpu-tracer/src",
     layers: &[
+        "generated",
         "trace",
         "process",
         "device",
@@ -152,7 +153,7 @@ fn module_of(file: &Path) -> Module {
 fn layer_of(house: &LayeredCrate, module: &Module) -> usize {
     let name = match (module[0].as_str(), module.get(1).map(String::as_str)) {
         ("generated", Some("pmpi" | "signatures" | "interposed")) => "mpi",
-        ("generated", _) => "exports",
+        ("generated", _) if !house.layers.contains(&"generated") => "exports",
         (name, _) if house.layers[0] == "shared" && !house.layers.contains(&name) => "shared",
         (name, _) => name,
     };

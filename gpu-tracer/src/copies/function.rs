@@ -1,6 +1,8 @@
 //! The functions of the driver that are counted.
 
 use super::shape::Shape;
+use crate::process::driver::number;
+use cudarc::driver::sys::CUlaunchConfig;
 use std::ffi::c_void;
 
 /// A function that copies, sets or launches.
@@ -23,8 +25,8 @@ pub enum Stream {
     Default,
     /// The parameter of that number.
     Word(usize),
-    /// In the `CUlaunchConfig` that the first parameter points to.
-    InConfiguration,
+    /// In the `CUlaunchConfig` that the parameter of that number points to.
+    InConfiguration(usize),
 }
 
 impl Stream {
@@ -33,17 +35,15 @@ impl Stream {
     /// # Safety
     /// The parameters are those of a function that has its stream there.
     pub unsafe fn handle(self, parameters: *const c_void) -> Option<u64> {
-        /// The word of `CUlaunchConfig` that has the stream.
-        const IN_CONFIGURATION: usize = 4;
         let words = parameters.cast::<u64>();
         // SAFETY: the parameters are words of 8 bytes, of which the function has this many; of a call that succeeded the configuration is valid.
         unsafe {
             match self {
                 Stream::Blocking | Stream::Default => None,
                 Stream::Word(at) => Some(words.add(at).read()),
-                Stream::InConfiguration => {
-                    let configuration = parameters.cast::<*const u64>().read();
-                    Some(configuration.add(IN_CONFIGURATION).read())
+                Stream::InConfiguration(at) => {
+                    let configuration = words.cast::<*const CUlaunchConfig>().add(at).read();
+                    Some(number((*configuration).hStream))
                 }
             }
         }

@@ -1,18 +1,19 @@
 //! The driver's answers in callbacks: the kind of memory at an address, the current device, and whether a stream is captured.
 
 use super::shape::CopyEnd;
-use crate::process::driver::{function, handle};
+use crate::process::driver::{PER_THREAD, function, handle};
+use cudarc::driver::sys::{CUpointer_attribute, CUstreamCaptureStatus};
 use mpisee_profile::rows::Memory;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::mem::transmute;
 use std::sync::OnceLock;
 
-/// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`, `…_IS_MANAGED` and `…_DEVICE_ORDINAL`
-const ATTRIBUTES: [c_int; 3] = [2, 8, 9];
-/// `CU_STREAM_CAPTURE_STATUS_NONE`
-const NOT_CAPTURED: c_int = 0;
-/// `CU_STREAM_PER_THREAD`
-const OF_THREAD: u64 = 2;
+const ATTRIBUTES: [c_int; 3] = [
+    CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as c_int,
+    CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED as c_int,
+    CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as c_int,
+];
+const NOT_CAPTURED: c_int = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as c_int;
 /// Where no device is known.
 pub const NO_DEVICE: c_int = -1;
 
@@ -80,7 +81,7 @@ pub fn is_captured(stream: u64, is_of_thread: bool) -> bool {
     let stream = match stream {
         // The stream of the context is never captured.
         0 if !is_of_thread => return false,
-        0 => OF_THREAD,
+        0 => PER_THREAD,
         stream => stream,
     };
     let Some(is_capturing) = functions().is_capturing else { return false };

@@ -1,9 +1,25 @@
 //! The copy that a call of the driver makes: its ends and bytes, read from its parameters.
 //!
-//! Parameters and NVIDIA's descriptions of copies are words of eight bytes here; `device/cupti_abi.c` has the C compiler compare
-//! the places of what is used with NVIDIA's headers.
+//! Parameters and NVIDIA's descriptions of copies are words of eight bytes here, and no references to the structures of cudarc: the
+//! kinds of memory in these are enumerations, of which a program may pass a later value.
 
+use cudarc::driver::sys::{
+    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_BATCH_OP, CUDA_MEMCPY3D_PEER, CUmemcpy3DOperand,
+    CUmemcpy3DOperandType, CUmemorytype,
+};
 use std::ffi::{c_int, c_void};
+
+/// The number of the word of a structure that a field is.
+macro_rules! word {
+    ($of:ident, $($field:ident).+) => {
+        const {
+            let offset = ::std::mem::offset_of!($of, $($field).+);
+            assert!(offset % 8 == 0);
+            offset / 8
+        }
+    };
+}
+pub(crate) use word;
 
 /// An end of a copy, by the number of its parameter.
 #[derive(Clone, Copy, Debug)]
@@ -19,12 +35,19 @@ pub enum End {
 /// The number of bytes, by the numbers of parameters.
 #[derive(Clone, Copy, Debug)]
 pub enum Size {
-    /// The parameter of that number.
-    Word(usize),
     /// The parameter of that number, in elements of a number of bytes.
     Elements(usize, u64),
-    /// Elements in a row, and in the next parameter rows; the pitch of rows is the parameter 1.
-    Rows(usize, u64),
+    /// Rows of elements.
+    Rows {
+        /// Elements in a row.
+        width: usize,
+        /// Bytes of an element.
+        element: u64,
+        /// Rows.
+        height: usize,
+        /// Bytes from row to row.
+        pitch: usize,
+    },
 }
 
 /// The parameters of a function.
@@ -39,14 +62,26 @@ pub enum Shape {
         /// How much.
         size: Size,
     },
-    /// A `CUDA_MEMCPY2D`.
-    Rectangle,
-    /// A `CUDA_MEMCPY3D` or `CUDA_MEMCPY3D_PEER`.
-    Block,
+    /// A pointer to a structure that describes the copy.
+    Described(usize, &'static Description),
     /// Arrays of destinations, sources and sizes, and their length.
-    Batch,
-    /// A number of `CUDA_MEMCPY3D_BATCH_OP`, and these.
-    BlockBatch,
+    Batch {
+        /// The memory that is written.
+        to: usize,
+        /// The memory that is read.
+        from: usize,
+        /// Bytes.
+        sizes: usize,
+        /// The number of copies.
+        count: usize,
+    },
+    /// An array of `CUDA_MEMCPY3D_BATCH_OP`, and its length.
+    BlockBatch {
+        /// The array.
+        operations: usize,
+        /// Its length.
+        count: usize,
+    },
     /// Nothing is copied.
     Launch,
 }
@@ -73,46 +108,82 @@ pub struct Transfer {
     pub bytes: u64,
 }
 
-/// The words of a `CUDA_MEMCPY2D` or `CUDA_MEMCPY3D`.
-struct Description {
-    dimensions: usize,
+/// The words of a structure that describes a copy.
+#[derive(Debug)]
+pub struct Description {
     from: Layout,
     to: Layout,
-    /// The first word of the extent: bytes in a row, rows, slices.
-    extent: usize,
+    /// Bytes in a row, rows, slices.
+    extent: &'static [usize],
 }
 
 /// The words of one end.
+#[derive(Debug)]
 struct Layout {
-    /// The first of the offsets: bytes in a row, rows, slices.
-    offsets: usize,
-    /// The kind of memory; the address in the host's, that on a device, and the array follow.
+    /// Bytes in a row, rows, slices.
+    offsets: &'static [usize],
+    /// The kind of memory, of which there is one of the addresses, or an array.
     kind: usize,
-    /// Bytes from row to row; rows from slice to slice follow.
+    /// The address in the host's memory.
+    host: usize,
+    /// The address in a device's memory.
+    device: usize,
+    /// Bytes from row to row.
     pitch: usize,
+    /// Rows from slice to slice.
+    height: Option<usize>,
 }
 
-const RECTANGLE: Description = Description {
-    dimensions: 2,
-    from: Layout { offsets: 0, kind: 2, pitch: 6 },
-    to: Layout { offsets: 7, kind: 9, pitch: 13 },
-    extent: 14,
+/// The words of a `CUDA_MEMCPY2D`.
+pub static RECTANGLE: Description = Description {
+    from: Layout {
+        offsets: &[word!(CUDA_MEMCPY2D, srcXInBytes), word!(CUDA_MEMCPY2D, srcY)],
+        kind: word!(CUDA_MEMCPY2D, srcMemoryType),
+        host: word!(CUDA_MEMCPY2D, srcHost),
+        device: word!(CUDA_MEMCPY2D, srcDevice),
+        pitch: word!(CUDA_MEMCPY2D, srcPitch),
+        height: None,
+    },
+    to: Layout {
+        offsets: &[word!(CUDA_MEMCPY2D, dstXInBytes), word!(CUDA_MEMCPY2D, dstY)],
+        kind: word!(CUDA_MEMCPY2D, dstMemoryType),
+        host: word!(CUDA_MEMCPY2D, dstHost),
+        device: word!(CUDA_MEMCPY2D, dstDevice),
+        pitch: word!(CUDA_MEMCPY2D, dstPitch),
+        height: None,
+    },
+    extent: &[word!(CUDA_MEMCPY2D, WidthInBytes), word!(CUDA_MEMCPY2D, Height)],
 };
-const BLOCK: Description = Description {
-    dimensions: 3,
-    from: Layout { offsets: 0, kind: 4, pitch: 9 },
-    to: Layout { offsets: 11, kind: 15, pitch: 20 },
-    extent: 22,
-};
-/// Words of a `CUDA_MEMCPY3D_BATCH_OP`, of an end in it, and where its extent is.
-const OPERATION_WORDS: usize = 14;
-const OPERAND_WORDS: usize = 5;
-const OPERATION_EXTENT: usize = 10;
-/// `CU_MEMCPY_OPERAND_TYPE_POINTER`
-const OPERAND_IS_POINTER: c_int = 1;
-/// `CU_MEMORYTYPE_HOST`, `CU_MEMORYTYPE_ARRAY`; the others have the address of a device.
-const HOST: c_int = 1;
-const ARRAY: c_int = 3;
+
+macro_rules! block {
+    ($of:ident) => {
+        Description {
+            from: Layout {
+                offsets: &[word!($of, srcXInBytes), word!($of, srcY), word!($of, srcZ)],
+                kind: word!($of, srcMemoryType),
+                host: word!($of, srcHost),
+                device: word!($of, srcDevice),
+                pitch: word!($of, srcPitch),
+                height: Some(word!($of, srcHeight)),
+            },
+            to: Layout {
+                offsets: &[word!($of, dstXInBytes), word!($of, dstY), word!($of, dstZ)],
+                kind: word!($of, dstMemoryType),
+                host: word!($of, dstHost),
+                device: word!($of, dstDevice),
+                pitch: word!($of, dstPitch),
+                height: Some(word!($of, dstHeight)),
+            },
+            extent: &[word!($of, WidthInBytes), word!($of, Height), word!($of, Depth)],
+        }
+    };
+}
+
+/// The words of a `CUDA_MEMCPY3D`.
+pub static BLOCK: Description = block!(CUDA_MEMCPY3D);
+/// The words of a `CUDA_MEMCPY3D_PEER`.
+pub static PEER_BLOCK: Description = block!(CUDA_MEMCPY3D_PEER);
+
 /// Copies of a batch beyond this are not looked at.
 const MOST_OF_BATCH: usize = 1 << 20;
 
@@ -127,20 +198,19 @@ impl Shape {
         unsafe {
             match self {
                 Shape::Plain { to, from, size } => each(plain(words, to, from, size)),
-                Shape::Rectangle => each(described(pointer(words, 0), &RECTANGLE)),
-                Shape::Block => each(described(pointer(words, 0), &BLOCK)),
-                Shape::Batch => {
-                    let [to, from, sizes] = [0, 1, 2].map(|at| pointer(words, at));
-                    for at in 0..(words.add(3).read() as usize).min(MOST_OF_BATCH) {
+                Shape::Described(at, description) => each(described(pointer(words, at), description)),
+                Shape::Batch { to, from, sizes, count } => {
+                    let [to, from, sizes] = [to, from, sizes].map(|at| pointer(words, at));
+                    for at in 0..(words.add(count).read() as usize).min(MOST_OF_BATCH) {
                         let bytes = sizes.add(at).read();
                         let place = |of: *const u64| CopyEnd::At(of.add(at).read(), bytes);
                         each(Transfer { to: place(to), from: place(from), bytes });
                     }
                 }
-                Shape::BlockBatch => {
-                    let operations = pointer(words, 1);
-                    for at in 0..(words.read() as usize).min(MOST_OF_BATCH) {
-                        each(operation(operations.add(at * OPERATION_WORDS)));
+                Shape::BlockBatch { operations, count } => {
+                    let operations = pointer(words, operations).cast::<CUDA_MEMCPY3D_BATCH_OP>();
+                    for at in 0..(words.add(count).read() as usize).min(MOST_OF_BATCH) {
+                        each(operation(operations.add(at).cast()));
                     }
                 }
                 Shape::Launch => each(Transfer { to: CopyEnd::Nothing, from: CopyEnd::Nothing, bytes: 0 }),
@@ -162,14 +232,13 @@ unsafe fn plain(words: *const u64, to: End, from: End, size: Size) -> Transfer {
     // SAFETY: the words are parameters, of which these are numbers or addresses.
     let word = |at: usize| unsafe { words.add(at).read() };
     let (bytes, span) = match size {
-        Size::Word(at) => (word(at), word(at)),
         Size::Elements(at, width) => {
             let bytes = word(at).saturating_mul(width);
             (bytes, bytes)
         }
-        Size::Rows(at, width) => {
-            let row = word(at).saturating_mul(width);
-            (row.saturating_mul(word(at + 1)), reach(row, &[(word(1), word(at + 1))]))
+        Size::Rows { width, element, height, pitch } => {
+            let row = word(width).saturating_mul(element);
+            (row.saturating_mul(word(height)), reach(row, &[(word(pitch), word(height))]))
         }
     };
     let place = |end: End| match end {
@@ -191,23 +260,22 @@ fn reach(row: u64, dimensions: &[(u64, u64)]) -> u64 {
 unsafe fn described(words: *const u64, description: &Description) -> Transfer {
     // SAFETY: the description has the words of its structure in cuda.h.
     let word = |at: usize| unsafe { words.add(at).read() };
-    let has_slices = description.dimensions == 3;
-    let mut extent =
-        [0, 1, 2].map(|at| if at < description.dimensions { word(description.extent + at) } else { 1 });
+    let mut extent = [0, 1, 2].map(|at| description.extent.get(at).map_or(1, |&at| word(at)));
     // Rows and slices may be left out.
     extent[1..].iter_mut().for_each(|it| *it = (*it).max(1));
     let place = |end: &Layout| {
+        const HOST: c_int = CUmemorytype::CU_MEMORYTYPE_HOST as c_int;
+        const ARRAY: c_int = CUmemorytype::CU_MEMORYTYPE_ARRAY as c_int;
         let address = match word(end.kind) as c_int {
             ARRAY => return CopyEnd::Array,
-            HOST => word(end.kind + 1),
-            _ => word(end.kind + 2),
+            HOST => word(end.host),
+            _ => word(end.device),
         };
         let pitch = word(end.pitch);
-        let slice = if has_slices { pitch.saturating_mul(word(end.pitch + 1)) } else { 0 };
-        let offset = [1, pitch, slice].into_iter().take(description.dimensions).enumerate();
-        let offset = offset.fold(0u64, |sum, (at, distance)| {
-            sum.saturating_add(word(end.offsets + at).saturating_mul(distance))
-        });
+        let slice = end.height.map_or(0, |height| pitch.saturating_mul(word(height)));
+        let offset = end.offsets.iter().zip([1, pitch, slice]);
+        let offset =
+            offset.fold(0u64, |sum, (&at, distance)| sum.saturating_add(word(at).saturating_mul(distance)));
         let span = reach(extent[0], &[(pitch, extent[1]), (slice, extent[2])]);
         CopyEnd::At(address.saturating_add(offset), span)
     };
@@ -222,19 +290,27 @@ unsafe fn described(words: *const u64, description: &Description) -> Transfer {
 unsafe fn operation(words: *const u64) -> Transfer {
     // SAFETY: the operation has the words of its structure in cuda.h.
     let word = |at: usize| unsafe { words.add(at).read() };
-    let extent = [0, 1, 2].map(|at| word(OPERATION_EXTENT + at));
+    let extent = [
+        word(word!(CUDA_MEMCPY3D_BATCH_OP, extent.width)),
+        word(word!(CUDA_MEMCPY3D_BATCH_OP, extent.height)),
+        word(word!(CUDA_MEMCPY3D_BATCH_OP, extent.depth)),
+    ];
     let place = |at: usize| {
-        if word(at) as c_int != OPERAND_IS_POINTER {
+        const POINTER: c_int = CUmemcpy3DOperandType::CU_MEMCPY_OPERAND_TYPE_POINTER as c_int;
+        if word(at + word!(CUmemcpy3DOperand, type_)) as c_int != POINTER {
             return CopyEnd::Array;
         }
         // 0 stands for rows and slices without gaps.
         let or = |given: u64, else_: u64| if given == 0 { else_ } else { given };
-        let row = or(word(at + 2), extent[0]);
-        let slice = row.saturating_mul(or(word(at + 3), extent[1]));
-        CopyEnd::At(word(at + 1), reach(extent[0], &[(row, extent[1]), (slice, extent[2])]))
+        let row = or(word(at + word!(CUmemcpy3DOperand, op.ptr.rowLength)), extent[0]);
+        let height = or(word(at + word!(CUmemcpy3DOperand, op.ptr.layerHeight)), extent[1]);
+        let slice = row.saturating_mul(height);
+        let address = word(at + word!(CUmemcpy3DOperand, op.ptr.ptr));
+        CopyEnd::At(address, reach(extent[0], &[(row, extent[1]), (slice, extent[2])]))
     };
     let bytes = extent.into_iter().fold(1u64, u64::saturating_mul);
-    Transfer { from: place(0), to: place(OPERAND_WORDS), bytes }
+    let [from, to] = [word!(CUDA_MEMCPY3D_BATCH_OP, src), word!(CUDA_MEMCPY3D_BATCH_OP, dst)].map(place);
+    Transfer { from, to, bytes }
 }
 
 #[cfg(test)]
@@ -250,7 +326,11 @@ mod tests {
 
     #[test]
     fn a_set_of_rows_reaches_over_their_pitch() {
-        let shape = Shape::Plain { to: End::Address(0), from: End::Nothing, size: Size::Rows(3, 2) };
+        let shape = Shape::Plain {
+            to: End::Address(0),
+            from: End::Nothing,
+            size: Size::Rows { width: 3, element: 2, height: 4, pitch: 1 },
+        };
         let expected = Transfer { to: CopyEnd::At(4096, 128 * 4 + 20), from: CopyEnd::Nothing, bytes: 100 };
         assert_eq!(copies(shape, &[4096, 128, 7, 10, 5]), [expected]);
     }
@@ -263,27 +343,39 @@ mod tests {
         (rectangle[9], rectangle[10], rectangle[11], rectangle[13]) = (2, 1, 9000, 50);
         (rectangle[14], rectangle[15]) = (10, 4);
         let expected = Transfer { from: CopyEnd::At(1305, 310), to: CopyEnd::At(9000, 160), bytes: 40 };
-        assert_eq!(copies(Shape::Rectangle, &[rectangle.as_ptr().expose_provenance() as u64]), [expected]);
+        assert_eq!(
+            copies(Shape::Described(0, &RECTANGLE), &[rectangle.as_ptr().expose_provenance() as u64]),
+            [expected]
+        );
         let mut block = [0u64; 25];
         // From an array, to slice 2 of unified memory, of slices with 6 rows.
         (block[4], block[13], block[15], block[17], block[20], block[21]) = (3, 2, 4, 7000, 10, 6);
         (block[22], block[23], block[24]) = (8, 5, 2);
         let expected = Transfer { from: CopyEnd::Array, to: CopyEnd::At(7120, 8 + 40 + 60), bytes: 80 };
-        assert_eq!(copies(Shape::Block, &[block.as_ptr().expose_provenance() as u64]), [expected]);
+        assert_eq!(
+            copies(Shape::Described(0, &BLOCK), &[block.as_ptr().expose_provenance() as u64]),
+            [expected]
+        );
     }
 
     #[test]
     fn each_copy_of_a_batch_is_passed_on() {
         let [to, from, sizes] = [[100u64, 200], [300, 400], [7, 9]];
         let parameters = [&to, &from, &sizes].map(|it| it.as_ptr().expose_provenance() as u64);
-        let found = copies(Shape::Batch, &[parameters[0], parameters[1], parameters[2], 2]);
+        let found = copies(
+            Shape::Batch { to: 0, from: 1, sizes: 2, count: 3 },
+            &[parameters[0], parameters[1], parameters[2], 2],
+        );
         let copy =
             |to, from, bytes| Transfer { to: CopyEnd::At(to, bytes), from: CopyEnd::At(from, bytes), bytes };
         assert_eq!(found, [copy(100, 300, 7), copy(200, 400, 9)]);
         let mut operations = [0u64; 14];
         (operations[0], operations[1], operations[5], operations[6]) = (1, 500, 2, 600);
         (operations[10], operations[11], operations[12]) = (4, 3, 2);
-        let found = copies(Shape::BlockBatch, &[1, operations.as_ptr().expose_provenance() as u64]);
+        let found = copies(
+            Shape::BlockBatch { operations: 1, count: 0 },
+            &[1, operations.as_ptr().expose_provenance() as u64],
+        );
         assert_eq!(found, [Transfer { from: CopyEnd::At(500, 24), to: CopyEnd::Array, bytes: 24 }]);
     }
 }

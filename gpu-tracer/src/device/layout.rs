@@ -1,43 +1,10 @@
-//! The structures of `device/core.h`, once more; a test compares the two.
+//! The structures of `device/core.h`, which host and device share.
 
-/// `mp_range`
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
-    /// The first address.
-    pub begin: u64,
-    /// One after the last.
-    pub end: u64,
-    /// From 1.
-    pub id: u64,
-}
-
-/// `mp_counter`
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counter {
-    /// The instruction's address, with bit 0 set.
-    pub pc: u64,
-    /// See [`What`].
-    pub what: u64,
-    /// Accesses, or bulk copies.
-    pub accesses: u64,
-    /// Bytes of bulk copies; else a sum of squares.
-    pub extra: u64,
-}
-
-/// `mp_table`
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Table {
-    /// Counters that follow; a power of two.
-    pub slots: u64,
-    /// Accesses for which there was none.
-    pub lost: u64,
-    /// Tells the table from what was in its memory before.
-    pub mark: u64,
-    spare: u64,
-}
+use crate::generated::core::{MP_BULK, MP_KERNEL_BITS, MP_WINDOW_SHIFT};
+pub use crate::generated::core::{
+    mp_counter as Counter, mp_launch as Launch, mp_range as Range, mp_record as Record,
+    mp_records as Records, mp_table as Table, mp_window as Window,
+};
 
 impl Table {
     /// The begin of a table of N counters, N a power of two.
@@ -51,20 +18,7 @@ impl Table {
     }
 }
 
-/// `mp_window`
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Window {
-    /// The number of the first MiB; its low 32 bits.
-    pub first: u32,
-    /// The number of MiB.
-    pub count: u32,
-}
-
 impl Window {
-    /// A MiB
-    const SHIFT: u32 = 20;
-
     /// Two in which all of the ranges are, which are sorted: with the largest gap between ranges left out.
     pub fn around(ranges: &[Range]) -> [Window; 2] {
         let gap = |at: &usize| ranges[*at].begin - ranges[at - 1].end;
@@ -75,64 +29,10 @@ impl Window {
 
     fn of(ranges: &[Range]) -> Window {
         let ([first, ..], [.., last]) = (ranges, ranges) else { return Window::default() };
-        let number = |address: u64| address >> Window::SHIFT;
+        let number = |address: u64| address >> MP_WINDOW_SHIFT;
         let count = number(last.end - 1) - number(first.begin) + 1;
         Window { first: number(first.begin) as u32, count: u32::try_from(count).unwrap_or(u32::MAX) }
     }
-}
-
-/// `mp_launch`
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Launch {
-    /// The addresses between which ranges may be.
-    pub windows: [Window; 2],
-    /// The address of the table.
-    pub table: u64,
-    /// The address of the ranges.
-    pub ranges: u64,
-    /// The address of the records; 0 if accesses are counted alone.
-    pub records: u64,
-    /// The number of ranges.
-    pub range_count: u32,
-    /// The kernel's number.
-    pub kernel: u32,
-    /// A warp is counted if its draw is below; 0: every warp.
-    pub threshold: u32,
-    /// The number of the launch, if accesses are recorded.
-    pub number: u32,
-    /// Zero.
-    pub spare: u64,
-}
-
-/// `mp_record`
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Record {
-    /// As in [`Counter`]; 0 until the record is whole.
-    pub pc: u64,
-    /// See [`What`].
-    pub what: u64,
-    /// A mask.
-    pub lanes: u32,
-    /// The number of the launch.
-    pub launch: u32,
-    /// Of the lanes; of a bulk copy its address and bytes.
-    pub address: [u64; 32],
-}
-
-/// `mp_records`
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Records {
-    /// Records of a half.
-    pub capacity: u64,
-    /// Records for which there was no room.
-    pub dropped: u64,
-    /// Records of each half that were begun.
-    pub reserved: [u64; 2],
-    /// How often each half was emptied.
-    pub emptied: [u64; 2],
 }
 
 impl Records {
@@ -148,9 +48,7 @@ impl Records {
 }
 
 /// Kernels that have a number of their own.
-pub const MOST_KERNELS: u32 = 1 << 20;
-/// The code of the width of bulk copies.
-const BULK: u64 = 7;
+pub const MOST_KERNELS: u32 = 1 << MP_KERNEL_BITS;
 
 /// The threshold by which one warp in `n` is counted.
 pub fn threshold(n: u32) -> u32 {
@@ -172,12 +70,12 @@ pub struct What {
 
 impl From<u64> for What {
     fn from(word: u64) -> Self {
-        let code = word >> 56 & 7;
+        let code = (word >> 56) as u32 & 7;
         What {
             range: word as u32,
             kernel: (word >> 32) as u32 & (MOST_KERNELS - 1),
             kind: (word >> 52) as u32 & 15,
-            width: if code == BULK { 0 } else { 1 << code },
+            width: if code == MP_BULK { 0 } else { 1 << code },
         }
     }
 }
@@ -206,13 +104,11 @@ unsafe impl Plain for Range {}
 unsafe impl Plain for Counter {}
 // SAFETY: four u64.
 unsafe impl Plain for Table {}
-// SAFETY: four u32, three u64, four u32 and a u64: 64 bytes without a gap, see below.
+// SAFETY: four u32, three u64, four u32 and a u64: 64 bytes without a gap, by core.h's offsets.
 unsafe impl Plain for Launch {}
-// SAFETY: u64, u64, u32, u32 and 32 u64, without a gap, see below.
+// SAFETY: u64, u64, u32, u32 and 32 u64, 280 bytes without a gap, by core.h's offsets.
 unsafe impl Plain for Record {}
 // SAFETY: six u64.
 unsafe impl Plain for Records {}
 // SAFETY: an integer.
 unsafe impl Plain for u64 {}
-
-const _: () = assert!(size_of::<Launch>() == 64 && size_of::<Record>() == 280);

@@ -1,61 +1,71 @@
 //! Calls of CUDA's driver that change memory, as both backends report them, as events of the tracer.
 //!
-//! Structures and numbers are those of `cuda.h` and `generated_cuda_meta.h` of CUDA 13.0; `cargo xtask gpu` has the C
-//! compiler compare them with those headers (`device/abi.c`).
-
-#![allow(missing_docs)] // as in NVIDIA's headers
+//! Parameters are in the structures of `generated_cuda_meta.h`, which cudarc has with CUPTI.
 
 use crate::events::state::State;
+use crate::generated::layer;
 use crate::memory::registry::Where;
-use crate::process::driver::{Handle, ON_HOST, device_of, hex};
+use crate::process::driver::{ON_HOST, device_of, hex};
 use crate::process::{self, descriptor};
 use crate::tracer::Tracer;
+use cudarc::cupti::sys::{
+    cuIpcCloseMemHandle_params, cuIpcGetMemHandle_params, cuIpcOpenMemHandle_params,
+    cuIpcOpenMemHandle_v2_params, cuMemAlloc_v2_params, cuMemAllocAsync_params,
+    cuMemAllocFromPoolAsync_params, cuMemAllocHost_v2_params, cuMemAllocManaged_params,
+    cuMemAllocPitch_v2_params, cuMemCreate_params, cuMemExportToShareableHandle_params, cuMemFree_v2_params,
+    cuMemFreeAsync_params, cuMemFreeHost_params, cuMemHostAlloc_params, cuMemHostRegister_params,
+    cuMemHostRegister_v2_params, cuMemHostUnregister_params, cuMemImportFromShareableHandle_params,
+    cuMemMap_params, cuMemPoolExportPointer_params, cuMemPoolImportPointer_params,
+    cuMemRetainAllocationHandle_params, cuMemUnmap_params,
+};
+use cudarc::driver::sys::{CUmemAllocationHandleType, CUmemFabricHandle, CUmemLocationType};
 use mpisee_profile::gpu::Handle as Known;
-use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
 use std::sync::OnceLock;
 
-/// A call of the driver that changes what memory there is. `nvbit/layer.h` has the numbers once more.
+/// A call of the driver that changes what memory there is, by its number in `nvbit/layer.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
 #[repr(u32)]
 pub enum DriverCall {
     /// `cuMemAlloc_v2`
-    Alloc = 1,
+    Alloc = layer::MPISEE_ALLOC,
     /// `cuMemAllocPitch_v2`
-    AllocPitch = 2,
+    AllocPitch = layer::MPISEE_ALLOC_PITCH,
     /// `cuMemAllocManaged`
-    AllocManaged = 3,
+    AllocManaged = layer::MPISEE_ALLOC_MANAGED,
     /// `cuMemAllocHost_v2`, `cuMemHostAlloc`
-    AllocHost = 4,
+    AllocHost = layer::MPISEE_ALLOC_HOST,
     /// `cuMemAllocAsync`, `cuMemAllocFromPoolAsync`
-    AllocAsync = 5,
+    AllocAsync = layer::MPISEE_ALLOC_ASYNC,
     /// `cuMemPoolImportPointer`
-    PoolImport = 6,
+    PoolImport = layer::MPISEE_POOL_IMPORT,
     /// `cuMemFree_v2`, `cuMemFreeHost`, `cuMemFreeAsync`
-    Free = 7,
+    Free = layer::MPISEE_FREE,
     /// `cuMemHostRegister`, also `_v2`
-    HostRegister = 8,
+    HostRegister = layer::MPISEE_HOST_REGISTER,
     /// `cuMemHostUnregister`
-    HostUnregister = 9,
+    HostUnregister = layer::MPISEE_HOST_UNREGISTER,
     /// `cuIpcGetMemHandle`
-    IpcGet = 10,
+    IpcGet = layer::MPISEE_IPC_GET,
     /// `cuIpcOpenMemHandle`, also `_v2`
-    IpcOpen = 11,
+    IpcOpen = layer::MPISEE_IPC_OPEN,
     /// `cuIpcCloseMemHandle`
-    IpcClose = 12,
+    IpcClose = layer::MPISEE_IPC_CLOSE,
     /// `cuMemCreate`
-    Create = 13,
+    Create = layer::MPISEE_CREATE,
     /// `cuMemMap`
-    Map = 14,
+    Map = layer::MPISEE_MAP,
     /// `cuMemUnmap`
-    Unmap = 15,
+    Unmap = layer::MPISEE_UNMAP,
     /// `cuMemImportFromShareableHandle`
-    Import = 16,
+    Import = layer::MPISEE_IMPORT,
     /// `cuMemExportToShareableHandle`
-    Export = 17,
+    Export = layer::MPISEE_EXPORT,
     /// `cuMemRetainAllocationHandle`
-    Retain = 18,
+    Retain = layer::MPISEE_RETAIN,
     /// `cuMemPoolExportPointer`
-    PoolExport = 19,
+    PoolExport = layer::MPISEE_POOL_EXPORT,
 }
 
 impl DriverCall {
@@ -65,119 +75,9 @@ impl DriverCall {
     }
 }
 
-/// `CU_MEM_LOCATION_TYPE_DEVICE`
-const ON_DEVICE: c_int = 1;
-/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`
-const FILE_DESCRIPTOR: c_int = 1;
-/// `CU_MEM_HANDLE_TYPE_FABRIC`
-const FABRIC: c_int = 8;
-/// A `CUipcMemHandle`, `CUmemFabricHandle` or `CUmemPoolPtrExportData`.
-pub type Bytes = [u8; 64];
-
-/// `cuMemAlloc_v2_params`, and how those of others begin
-#[repr(C)]
-pub struct AllocParameters {
-    pub address: *const u64,
-    pub bytes: usize,
-}
-
-/// `cuMemAllocPitch_v2_params`
-#[repr(C)]
-pub struct AllocPitchParameters {
-    pub address: *const u64,
-    pub pitch: *const usize,
-    pub width: usize,
-    pub height: usize,
-}
-
-/// `cuIpcGetMemHandle_params`, `cuMemPoolExportPointer_params`
-#[repr(C)]
-pub struct IpcGetParameters {
-    pub handle: *const Bytes,
-    pub address: u64,
-}
-
-/// `cuMemPoolImportPointer_params`
-#[repr(C)]
-pub struct PoolImportParameters {
-    pub address: *const u64,
-    pub pool: Handle,
-    pub data: *const Bytes,
-}
-
-/// `cuIpcOpenMemHandle_v2_params`
-#[repr(C)]
-pub struct IpcOpenParameters {
-    pub address: *const u64,
-    pub handle: Bytes,
-    pub flags: c_uint,
-}
-
-/// `cuMemHostRegister_v2_params`
-#[repr(C)]
-pub struct RegisterParameters {
-    pub address: u64,
-    pub bytes: usize,
-    pub flags: c_uint,
-}
-
-/// `CUmemAllocationProp`, as far as it is used.
-#[repr(C)]
-pub struct AllocationProperties {
-    pub kind: c_int,
-    pub handle_types: c_int,
-    pub location_type: c_int,
-    pub location: c_int,
-}
-
-/// `cuMemCreate_params`
-#[repr(C)]
-pub struct CreateParameters {
-    pub handle: *const c_ulonglong,
-    pub bytes: usize,
-    pub properties: *const AllocationProperties,
-    pub flags: c_ulonglong,
-}
-
-/// `cuMemImportFromShareableHandle_params`
-#[repr(C)]
-pub struct ImportParameters {
-    pub handle: *const c_ulonglong,
-    pub shareable: *const c_void,
-    pub kind: c_int,
-}
-
-/// `cuMemExportToShareableHandle_params`
-#[repr(C)]
-pub struct ExportParameters {
-    pub shareable: *const c_void,
-    pub handle: c_ulonglong,
-    pub kind: c_int,
-}
-
-/// `cuMemRetainAllocationHandle_params`
-#[repr(C)]
-pub struct RetainParameters {
-    pub handle: *const c_ulonglong,
-    pub address: *const c_void,
-}
-
-/// `cuMemMap_params`
-#[repr(C)]
-pub struct MapParameters {
-    pub address: u64,
-    pub bytes: usize,
-    pub offset: usize,
-    pub handle: c_ulonglong,
-    pub flags: c_ulonglong,
-}
-
-/// `cuMemUnmap_params`
-#[repr(C)]
-pub struct UnmapParameters {
-    pub address: u64,
-    pub bytes: usize,
-}
+const FILE_DESCRIPTOR: CUmemAllocationHandleType =
+    CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+const FABRIC: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_FABRIC;
 
 /// Reports a call that succeeded, or one that is to free memory; `device` is that of the context in which it is made.
 ///
@@ -221,8 +121,8 @@ unsafe fn take_memory(tracer: &mut Tracer, call: DriverCall, parameters: *const 
     unsafe {
         match call {
             DriverCall::Alloc | DriverCall::AllocManaged | DriverCall::AllocHost | DriverCall::AllocAsync => {
-                let call_parameters = &*parameters.cast::<AllocParameters>();
-                let address = *call_parameters.address;
+                let call_parameters = &*parameters.cast::<cuMemAlloc_v2_params>();
+                let address = *call_parameters.dptr;
                 let place = match call {
                     DriverCall::AllocManaged => Where::Managed,
                     DriverCall::AllocHost => Where::Pinned,
@@ -230,20 +130,19 @@ unsafe fn take_memory(tracer: &mut Tracer, call: DriverCall, parameters: *const 
                     DriverCall::AllocAsync => Where::Device(device_of(address).unwrap_or(device)),
                     _ => Where::Device(device),
                 };
-                tracer.allocated(address, call_parameters.bytes as u64, place);
+                tracer.allocated(address, call_parameters.bytesize as u64, place);
             }
             DriverCall::AllocPitch => {
-                let call = &*parameters.cast::<AllocPitchParameters>();
-                let bytes = (*call.pitch).saturating_mul(call.height);
-                tracer.allocated(*call.address, bytes as u64, Where::Device(device));
+                let call = &*parameters.cast::<cuMemAllocPitch_v2_params>();
+                let bytes = (*call.pPitch).saturating_mul(call.Height);
+                tracer.allocated(*call.dptr, bytes as u64, Where::Device(device));
             }
-            // These have the address alone, or first.
             DriverCall::Free | DriverCall::IpcClose | DriverCall::HostUnregister => {
-                tracer.freed(*parameters.cast::<u64>())
+                tracer.freed((*parameters.cast::<cuMemFree_v2_params>()).dptr)
             }
             DriverCall::HostRegister => {
-                let call = &*parameters.cast::<RegisterParameters>();
-                tracer.allocated(call.address, call.bytes as u64, Where::Registered);
+                let call = &*parameters.cast::<cuMemHostRegister_v2_params>();
+                tracer.allocated(call.p.addr() as u64, call.bytesize as u64, Where::Registered);
             }
             _ => unreachable!("{call:?} is reported elsewhere"),
         }
@@ -259,24 +158,25 @@ unsafe fn take_shared(tracer: &mut Tracer, call: DriverCall, parameters: *const 
     unsafe {
         match call {
             DriverCall::PoolImport => {
-                let call = &*parameters.cast::<PoolImportParameters>();
-                let address = *call.address;
-                let known = Known::Pool(of_node(&*call.data));
+                let call = &*parameters.cast::<cuMemPoolImportPointer_params>();
+                let address = *call.ptr_out;
+                let known = Known::Pool(of_node(&(*call.shareData).reserved));
                 let device = tracer.imported_on(address).or_else(|| device_of(address));
                 tracer.imported(address, Where::Imported(device, Some(known)));
             }
             DriverCall::IpcGet => {
-                let call = &*parameters.cast::<IpcGetParameters>();
-                tracer.exported(call.address, Known::Ipc(of_node(&*call.handle)));
+                let call = &*parameters.cast::<cuIpcGetMemHandle_params>();
+                let handle = (*call.pHandle).reserved.map(|byte| byte as u8);
+                tracer.exported(call.dptr, Known::Ipc(of_node(&handle)));
             }
             DriverCall::IpcOpen => {
-                let call = &*parameters.cast::<IpcOpenParameters>();
-                let address = *call.address;
-                tracer.imported(address, Where::Ipc(of_node(&call.handle)));
+                let call = &*parameters.cast::<cuIpcOpenMemHandle_v2_params>();
+                let handle = call.handle.reserved.map(|byte| byte as u8);
+                tracer.imported(*call.pdptr, Where::Ipc(of_node(&handle)));
             }
             DriverCall::PoolExport => {
-                let call = &*parameters.cast::<IpcGetParameters>();
-                tracer.exported(call.address, Known::Pool(of_node(&*call.handle)));
+                let call = &*parameters.cast::<cuMemPoolExportPointer_params>();
+                tracer.exported(call.ptr, Known::Pool(of_node(&(*call.shareData_out).reserved)));
             }
             _ => unreachable!("{call:?} is reported elsewhere"),
         }
@@ -292,48 +192,83 @@ unsafe fn take_physical(tracer: &mut Tracer, call: DriverCall, parameters: *cons
     unsafe {
         match call {
             DriverCall::Create => {
-                let call = &*parameters.cast::<CreateParameters>();
-                let properties = &*call.properties;
+                const ON_DEVICE: c_int = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as c_int;
+                let call = &*parameters.cast::<cuMemCreate_params>();
+                // The type is read as a number, and no reference made of the location: a program may pass a type of a later version,
+                // which is no value of cudarc's enumeration.
+                let location = &raw const (*call.prop).location;
+                let location_type = (&raw const (*location).type_).cast::<c_int>().read();
                 // What is not on a device is on the host.
-                let device =
-                    if properties.location_type == ON_DEVICE { properties.location } else { ON_HOST };
-                tracer.created(*call.handle, call.bytes as u64, device);
+                let device = if location_type == ON_DEVICE { (*location).id } else { ON_HOST };
+                tracer.created(*call.handle, call.size as u64, device);
             }
             DriverCall::Import => {
-                let call = &*parameters.cast::<ImportParameters>();
-                let known = match call.kind {
-                    FILE_DESCRIPTOR => descriptor::read(call.shareable.addr() as c_int),
-                    FABRIC => Some(Known::Fabric(hex(&*call.shareable.cast::<Bytes>()))),
+                let call = &*parameters.cast::<cuMemImportFromShareableHandle_params>();
+                let known = match call.shHandleType {
+                    FILE_DESCRIPTOR => descriptor::read(call.osHandle.addr() as c_int),
+                    FABRIC => Some(Known::Fabric(hex(&(*call.osHandle.cast::<CUmemFabricHandle>()).data))),
                     _ => None,
                 };
                 tracer.imported_physical(*call.handle, known);
             }
             DriverCall::Export => {
-                let call = &*parameters.cast::<ExportParameters>();
-                match call.kind {
-                    FILE_DESCRIPTOR => tracer.exported_file(call.handle, *call.shareable.cast::<c_int>()),
+                let call = &*parameters.cast::<cuMemExportToShareableHandle_params>();
+                match call.handleType {
+                    FILE_DESCRIPTOR => {
+                        tracer.exported_file(call.handle, *call.shareableHandle.cast::<c_int>());
+                    }
                     FABRIC => {
-                        let handle = Known::Fabric(hex(&*call.shareable.cast::<Bytes>()));
-                        tracer.exported_physical(call.handle, handle);
+                        let handle = &(*call.shareableHandle.cast::<CUmemFabricHandle>()).data;
+                        tracer.exported_physical(call.handle, Known::Fabric(hex(handle)));
                     }
                     _ => {}
                 }
             }
             DriverCall::Retain => {
-                let call = &*parameters.cast::<RetainParameters>();
-                tracer.retained(*call.handle, call.address.addr() as u64);
+                let call = &*parameters.cast::<cuMemRetainAllocationHandle_params>();
+                tracer.retained(*call.handle, call.addr.addr() as u64);
             }
             DriverCall::Map => {
-                let call = &*parameters.cast::<MapParameters>();
-                tracer.mapped(call.address, call.bytes as u64, call.offset as u64, call.handle);
+                let call = &*parameters.cast::<cuMemMap_params>();
+                tracer.mapped(call.ptr, call.size as u64, call.offset as u64, call.handle);
             }
             DriverCall::Unmap => {
-                let call = &*parameters.cast::<UnmapParameters>();
-                tracer.unmapped(call.address, call.bytes as u64);
+                let call = &*parameters.cast::<cuMemUnmap_params>();
+                tracer.unmapped(call.ptr, call.size as u64);
             }
             _ => unreachable!("{call:?} is reported elsewhere"),
         }
     }
+}
+
+/// Functions that are one [`DriverCall`] have what is read of their parameters in the same place.
+macro_rules! alike {
+    ($($of:ident.$field:ident is $as_of:ident.$other:ident;)*) => {
+        const _: () = {
+            $(assert!(offset_of!($of, $field) == offset_of!($as_of, $other));)*
+        };
+    };
+}
+
+alike! {
+    cuMemAllocManaged_params.dptr is cuMemAlloc_v2_params.dptr;
+    cuMemAllocManaged_params.bytesize is cuMemAlloc_v2_params.bytesize;
+    cuMemAllocHost_v2_params.pp is cuMemAlloc_v2_params.dptr;
+    cuMemAllocHost_v2_params.bytesize is cuMemAlloc_v2_params.bytesize;
+    cuMemHostAlloc_params.pp is cuMemAlloc_v2_params.dptr;
+    cuMemHostAlloc_params.bytesize is cuMemAlloc_v2_params.bytesize;
+    cuMemAllocAsync_params.dptr is cuMemAlloc_v2_params.dptr;
+    cuMemAllocAsync_params.bytesize is cuMemAlloc_v2_params.bytesize;
+    cuMemAllocFromPoolAsync_params.dptr is cuMemAlloc_v2_params.dptr;
+    cuMemAllocFromPoolAsync_params.bytesize is cuMemAlloc_v2_params.bytesize;
+    cuMemFreeHost_params.p is cuMemFree_v2_params.dptr;
+    cuMemFreeAsync_params.dptr is cuMemFree_v2_params.dptr;
+    cuIpcCloseMemHandle_params.dptr is cuMemFree_v2_params.dptr;
+    cuMemHostUnregister_params.p is cuMemFree_v2_params.dptr;
+    cuMemHostRegister_params.p is cuMemHostRegister_v2_params.p;
+    cuMemHostRegister_params.bytesize is cuMemHostRegister_v2_params.bytesize;
+    cuIpcOpenMemHandle_params.pdptr is cuIpcOpenMemHandle_v2_params.pdptr;
+    cuIpcOpenMemHandle_params.handle is cuIpcOpenMemHandle_v2_params.handle;
 }
 
 /// Bytes that mean something on this machine alone: those of two nodes may be the same.

@@ -1,17 +1,22 @@
 //! CUDA's driver: its functions, what it says of memory and devices, and its handles as numbers.
+//!
+//! Types and constants are cudarc's; none of its functions is called, since it would load the driver itself. What the driver returns
+//! is an integer here: cudarc's enumerations lack the values of later versions.
 
+use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute, CUuuid};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// A handle of the driver.
 pub type Handle = *mut c_void;
 
-/// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`
-const DEVICE_ORDINAL: c_int = 9;
 /// The host, where a device's number is expected.
 pub const ON_HOST: c_int = -1;
 
+/// `CU_STREAM_PER_THREAD`, a cast in cuda.h, which cudarc does not have.
+pub const PER_THREAD: u64 = 2;
+
 /// Handles are numbers to the tracer.
-pub fn number(handle: Handle) -> u64 {
+pub fn number<T>(handle: *mut T) -> u64 {
     handle.expose_provenance() as u64
 }
 
@@ -47,7 +52,7 @@ pub fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
 /// The length of a mapping from the address on, by the driver; 0 if it has none. Where the owner's allocation is part of a
 /// larger block, the driver maps all of that.
 pub fn size_of_mapping(address: u64) -> u64 {
-    type GetRange = unsafe extern "C" fn(*mut u64, *mut usize, u64) -> c_int;
+    type GetRange = unsafe extern "C" fn(*mut CUdeviceptr, *mut usize, CUdeviceptr) -> c_int;
     let Some(function) = function(c"cuMemGetAddressRange_v2") else { return 0 };
     // SAFETY: the function has this type in cuda.h.
     let get_range = unsafe { std::mem::transmute::<*mut c_void, GetRange>(function) };
@@ -60,7 +65,8 @@ pub fn size_of_mapping(address: u64) -> u64 {
 
 /// The device that memory is on, by the driver.
 pub fn device_of(address: u64) -> Option<c_int> {
-    type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, u64) -> c_int;
+    type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, CUdeviceptr) -> c_int;
+    const DEVICE_ORDINAL: c_int = CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as c_int;
     let function = function(c"cuPointerGetAttribute")?;
     // SAFETY: the function has this type in cuda.h, but for the result, which for a device is an int.
     let get_attribute = unsafe { std::mem::transmute::<*mut c_void, GetAttribute>(function) };
@@ -80,13 +86,13 @@ pub fn device_name(device: c_int) -> String {
 }
 
 fn uuid(name: &CStr, device: c_int) -> Option<[u8; 16]> {
-    type GetUuid = unsafe extern "C" fn(*mut [u8; 16], c_int) -> c_int;
+    type GetUuid = unsafe extern "C" fn(*mut CUuuid, c_int) -> c_int;
     let address = function(name)?;
     // SAFETY: the function has this type in cuda.h.
     let get_uuid = unsafe { std::mem::transmute::<*mut c_void, GetUuid>(address) };
-    let mut uuid = [0; 16];
-    // SAFETY: 16 bytes are written.
-    (unsafe { get_uuid(&raw mut uuid, device) } == 0).then_some(uuid)
+    let mut uuid = CUuuid { bytes: [0; 16] };
+    // SAFETY: the result is written.
+    (unsafe { get_uuid(&raw mut uuid, device) } == 0).then(|| uuid.bytes.map(|byte| byte as u8))
 }
 
 fn uuid_text(kind: &str, uuid: [u8; 16]) -> String {

@@ -71,7 +71,6 @@ pub struct Core {
     access: Access,
     bulk: Bulk,
     width: unsafe extern "C" fn(u32) -> u32,
-    layout: unsafe extern "C" fn(u32) -> u64,
 }
 
 impl Core {
@@ -97,9 +96,6 @@ impl Core {
                 bulk: std::mem::transmute::<*mut c_void, Bulk>(symbol(c"mp_host_bulk")),
                 width: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(u32) -> u32>(symbol(
                     c"mp_host_width",
-                )),
-                layout: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(u32) -> u64>(symbol(
-                    c"mp_host_layout",
                 )),
             }
         }
@@ -132,11 +128,5 @@ impl Core {
     pub fn width(&self, bytes: u32) -> u32 {
         // SAFETY: a function of a number.
         unsafe { (self.width)(bytes) }
-    }
-
-    /// A size or an offset.
-    pub fn layout(&self, index: u32) -> u64 {
-        // SAFETY: a function of a number.
-        unsafe { (self.layout)(index) }
     }
 }

@@ -8,6 +8,7 @@ use super::hip::{self, Presence};
 use super::{devices, staging, world};
 use crate::binaries::{mapping, objects};
 use crate::storage::hot::HOT;
+use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute};
 use mpisee_profile::rows::Memory;
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
@@ -16,10 +17,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// `cuPointerGetAttributes` of cuda.h, CUDA 7.0 and later: of memory that the driver does not know, every attribute is 0.
-type GetAttributes = unsafe extern "C" fn(c_uint, *const c_int, *const *mut c_void, u64) -> c_int;
+///
+/// Enumerations are numbers here: a later driver may return what is no value of those of cudarc.
+type GetAttributes = unsafe extern "C" fn(c_uint, *const c_int, *const *mut c_void, CUdeviceptr) -> c_int;
 
-/// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE` and `CU_POINTER_ATTRIBUTE_IS_MANAGED`.
-const ATTRIBUTES: [c_int; 2] = [2, 8];
+const MEMORY_TYPE: c_int = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as c_int;
+const IS_MANAGED: c_int = CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED as c_int;
+const ATTRIBUTES: [c_int; 2] = [MEMORY_TYPE, IS_MANAGED];
 
 /// The driver's function; null until it is found.
 static GET_ATTRIBUTES: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -122,6 +126,7 @@ pub fn look_for_driver() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cudarc::driver::sys::CUmemorytype;
     use std::slice;
 
     const MANAGED: u64 = 1 << 40;
@@ -142,10 +147,10 @@ mod tests {
         };
         for (&attribute, &to) in attributes.iter().zip(to) {
             let value: c_uint = match (attribute, at) {
-                (2, MANAGED | ON_GPU) => 2,
-                (2, PINNED) => 1,
-                (8, MANAGED) => 1,
-                (2 | 8, _) => 0,
+                (MEMORY_TYPE, MANAGED | ON_GPU) => CUmemorytype::CU_MEMORYTYPE_DEVICE as c_uint,
+                (MEMORY_TYPE, PINNED) => CUmemorytype::CU_MEMORYTYPE_HOST as c_uint,
+                (IS_MANAGED, MANAGED) => 1,
+                (MEMORY_TYPE | IS_MANAGED, _) => 0,
                 _ => panic!("{attribute}"),
             };
             // SAFETY: there is room for a number.

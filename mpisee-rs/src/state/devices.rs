@@ -2,11 +2,15 @@
 //!
 //! The driver is asked only where the program has loaded and initialised it: nothing is loaded, and no context is made. It is asked
 //! at the end of MPI, and once before, when a thread that calls MPI has a context, for the sake of processes that are killed.
+//!
+//! Types and constants are cudarc's. None of its functions is called, since they load the driver; and what the driver returns is a
+//! number, since a later one may return what is no value of an enumeration of cudarc.
 
 use crate::binaries::objects;
 use crate::state::nvml::Nvml;
 use crate::state::world::{World, guarded};
 use crate::storage::descriptors;
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_P2PAttribute, CUuuid};
 use mpisee_collect::process::pci::{self, SYS};
 use mpisee_profile::rows::{DeviceLinkRow, DeviceRow};
 use mpisee_profile::segment::device_fact::DeviceFact;
@@ -17,17 +21,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-/// `CUdevice`.
-type Device = c_int;
-
 /// GPUs that are looked at, at most.
 const MOST_DEVICES: c_int = 64;
 /// Bytes of a name or an address, at most.
 const MOST_BYTES: usize = 256;
-/// Of `CUdevice_P2PAttribute`: the rank of the link's performance, access, and native atomics.
-const PERFORMANCE: c_int = 1;
-const ACCESS: c_int = 2;
-const ATOMICS: c_int = 3;
+const PERFORMANCE: c_int = CUdevice_P2PAttribute::CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK as c_int;
+const ACCESS: c_int = CUdevice_P2PAttribute::CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED as c_int;
+const ATOMICS: c_int = CUdevice_P2PAttribute::CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED as c_int;
 
 /// The facts that are in the segment.
 static LOGGED: Mutex<Vec<DeviceFact>> = Mutex::new(Vec::new());
@@ -82,13 +82,13 @@ fn log(world: &World, facts: impl FnOnce() -> Vec<DeviceFact>) {
 }
 
 type GetNumber = unsafe extern "C" fn(*mut c_int) -> c_int;
-type GetDevice = unsafe extern "C" fn(*mut Device, c_int) -> c_int;
-type GetCurrent = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
-type GetState = unsafe extern "C" fn(Device, *mut c_uint, *mut c_int) -> c_int;
-type GetUuid = unsafe extern "C" fn(*mut [u8; 16], Device) -> c_int;
-type GetText = unsafe extern "C" fn(*mut c_char, c_int, Device) -> c_int;
-type GetTotal = unsafe extern "C" fn(*mut usize, Device) -> c_int;
-type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, Device, Device) -> c_int;
+type GetDevice = unsafe extern "C" fn(*mut CUdevice, c_int) -> c_int;
+type GetCurrent = unsafe extern "C" fn(*mut CUcontext) -> c_int;
+type GetState = unsafe extern "C" fn(CUdevice, *mut c_uint, *mut c_int) -> c_int;
+type GetUuid = unsafe extern "C" fn(*mut CUuuid, CUdevice) -> c_int;
+type GetText = unsafe extern "C" fn(*mut c_char, c_int, CUdevice) -> c_int;
+type GetTotal = unsafe extern "C" fn(*mut usize, CUdevice) -> c_int;
+type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, CUdevice, CUdevice) -> c_int;
 
 /// Functions of CUDA's driver in this process, as far as it has them.
 struct Driver {
@@ -107,7 +107,7 @@ struct Driver {
 
 /// A device that the driver shows.
 struct Seen {
-    device: Device,
+    device: CUdevice,
     row: DeviceRow,
 }
 
@@ -170,7 +170,7 @@ impl Driver {
             return Vec::new();
         }
         let current = self.current();
-        let is_used = |device: Device| current == Some(device) || self.has_primary_context(device);
+        let is_used = |device: CUdevice| current == Some(device) || self.has_primary_context(device);
         let mut facts = Vec::new();
         for number in 0..seen.len() {
             if !is_used(seen[number].device) {
@@ -190,7 +190,7 @@ impl Driver {
     }
 
     /// The devices that are visible to the process.
-    fn devices(&self) -> Vec<Device> {
+    fn devices(&self) -> Vec<CUdevice> {
         let (Some(get_count), Some(get_device)) = (self.get_count, self.get_device) else {
             return Vec::new();
         };
@@ -208,7 +208,7 @@ impl Driver {
     }
 
     /// The device of this thread's context.
-    fn current(&self) -> Option<Device> {
+    fn current(&self) -> Option<CUdevice> {
         let (get_current, get_device) = (self.get_current?, self.get_current_device?);
         let (mut context, mut device) = (ptr::null_mut(), 0);
         // SAFETY: a handle and a number are written.
@@ -219,7 +219,7 @@ impl Driver {
     }
 
     /// Returns whether the context that CUDA's runtime uses exists on a device.
-    fn has_primary_context(&self, device: Device) -> bool {
+    fn has_primary_context(&self, device: CUdevice) -> bool {
         let Some(get_state) = self.get_state else { return false };
         let (mut flags, mut is_active) = (0, 0);
         // SAFETY: two numbers are written.
@@ -227,7 +227,7 @@ impl Driver {
     }
 
     /// A device, as far as it is known; `None` without a UUID.
-    fn see(&self, sys: &Path, device: Device) -> Option<Seen> {
+    fn see(&self, sys: &Path, device: CUdevice) -> Option<Seen> {
         // Of a MIG instance the first is of its GPU, the second its own.
         let whole = uuid(self.get_uuid, device);
         let own = uuid(self.get_own_uuid, device).or(whole)?;
@@ -251,7 +251,7 @@ impl Driver {
         Some(Seen { device, row })
     }
 
-    fn memory_bytes(&self, device: Device) -> Option<u64> {
+    fn memory_bytes(&self, device: CUdevice) -> Option<u64> {
         let get_total = self.get_total?;
         let mut bytes = 0;
         // SAFETY: a number is written.
@@ -282,7 +282,7 @@ impl Driver {
         })
     }
 
-    fn attribute(&self, attribute: c_int, from: Device, to: Device) -> Option<c_int> {
+    fn attribute(&self, attribute: c_int, from: CUdevice, to: CUdevice) -> Option<c_int> {
         let get_attribute = self.get_attribute?;
         let mut value = 0;
         // SAFETY: a number is written.
@@ -291,15 +291,15 @@ impl Driver {
 }
 
 /// The UUID of a device; `None` if the driver has none.
-fn uuid(get_uuid: Option<GetUuid>, device: Device) -> Option<[u8; 16]> {
+fn uuid(get_uuid: Option<GetUuid>, device: CUdevice) -> Option<[u8; 16]> {
     let get_uuid = get_uuid?;
-    let mut uuid = [0; 16];
-    // SAFETY: 16 bytes are written.
-    (unsafe { get_uuid(&raw mut uuid, device) } == 0).then_some(uuid)
+    let mut uuid = CUuuid { bytes: [0; 16] };
+    // SAFETY: the result is written.
+    (unsafe { get_uuid(&raw mut uuid, device) } == 0).then(|| uuid.bytes.map(|byte| byte as u8))
 }
 
 /// The name or the address of a device; empty if the driver has none.
-fn text(get_text: Option<GetText>, device: Device) -> String {
+fn text(get_text: Option<GetText>, device: CUdevice) -> String {
     let Some(get_text) = get_text else { return String::new() };
     let mut bytes = [0u8; MOST_BYTES];
     // SAFETY: at most as many bytes are written as is said, one less than there are.

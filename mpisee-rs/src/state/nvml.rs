@@ -1,18 +1,21 @@
-//! NVLinks of a GPU, by NVIDIA's management library, where the program has loaded and initialised it, as NCCL does.
+//! NVLinks of a GPU, by NVIDIA's management library, where the program has loaded and initialised it, as NCCL does. Types and constants
+//! are those of nvml-wrapper-sys, whose own functions load the library.
 
 use crate::binaries::objects;
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use nvml_wrapper_sys::bindings::{
+    nvmlDevice_t, nvmlEnableState_enum_NVML_FEATURE_DISABLED as NVML_FEATURE_DISABLED, nvmlEnableState_t,
+    nvmlPciInfo_t, nvmlReturn_enum_NVML_SUCCESS as NVML_SUCCESS, nvmlReturn_t,
+};
+use std::ffi::{CStr, CString, c_char, c_uint, c_void};
+use std::mem::MaybeUninit;
 use std::ptr;
 
 /// NVLinks of a GPU, at most.
 const MOST_LINKS: c_uint = 36;
-/// `nvmlPciInfo_t` with room for what later versions may add, and where in it the address is.
-type PciInfo = [u8; 256];
-const BUS_ID: usize = 36;
 
-type GetHandle = unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_int;
-type GetState = unsafe extern "C" fn(*mut c_void, c_uint, *mut c_uint) -> c_int;
-type GetRemote = unsafe extern "C" fn(*mut c_void, c_uint, *mut PciInfo) -> c_int;
+type GetHandle = unsafe extern "C" fn(*const c_char, *mut nvmlDevice_t) -> nvmlReturn_t;
+type GetState = unsafe extern "C" fn(nvmlDevice_t, c_uint, *mut nvmlEnableState_t) -> nvmlReturn_t;
+type GetRemote = unsafe extern "C" fn(nvmlDevice_t, c_uint, *mut nvmlPciInfo_t) -> nvmlReturn_t;
 
 /// The library, with what is asked of it.
 pub struct Nvml {
@@ -54,33 +57,35 @@ impl Nvml {
     /// if the program has not initialised the library, or the GPU has no such links.
     pub fn remotes(&self, pci_address: &str) -> Option<Vec<String>> {
         let address = CString::new(pci_address).ok()?;
-        let mut device = ptr::null_mut();
+        let mut device: nvmlDevice_t = ptr::null_mut();
         // SAFETY: the text ends in a zero, and a handle is written. Before the library is initialised the call fails.
-        if unsafe { (self.get_handle)(address.as_ptr(), &raw mut device) } != 0 {
+        if unsafe { (self.get_handle)(address.as_ptr(), &raw mut device) } != NVML_SUCCESS {
             return None;
         }
         let mut has_links = false;
         let mut remotes = Vec::new();
         for link in 0..MOST_LINKS {
-            let mut is_active = 0;
+            let mut is_active = NVML_FEATURE_DISABLED;
             // SAFETY: the handle is of this library, and a number is written.
-            if unsafe { (self.get_state)(device, link, &raw mut is_active) } != 0 {
+            if unsafe { (self.get_state)(device, link, &raw mut is_active) } != NVML_SUCCESS {
                 continue;
             }
             has_links = true;
-            if is_active != 0 {
+            if is_active != NVML_FEATURE_DISABLED {
                 remotes.push(self.remote(device, link));
             }
         }
         has_links.then_some(remotes)
     }
 
-    fn remote(&self, device: *mut c_void, link: c_uint) -> String {
-        let mut about: PciInfo = [0; 256];
-        // SAFETY: the handle is of this library, and there is room for more than the 68 bytes that are written.
-        let status = unsafe { (self.get_remote)(device, link, &raw mut about) };
-        match CStr::from_bytes_until_nul(&about[BUS_ID..]) {
-            Ok(text) if status == 0 => kernel_address(&text.to_string_lossy()),
+    fn remote(&self, device: nvmlDevice_t, link: c_uint) -> String {
+        let mut about = MaybeUninit::<nvmlPciInfo_t>::zeroed();
+        // SAFETY: the handle is of this library, and this version of the function writes this structure, of numbers alone, which may all
+        // be zero.
+        let (status, about) =
+            unsafe { ((self.get_remote)(device, link, about.as_mut_ptr()), about.assume_init()) };
+        match CStr::from_bytes_until_nul(&about.busId.map(|byte| byte as u8)) {
+            Ok(text) if status == NVML_SUCCESS => kernel_address(&text.to_string_lossy()),
             _ => String::new(),
         }
     }
@@ -100,28 +105,37 @@ fn kernel_address(bus_id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nvml_wrapper_sys::bindings::{
+        nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT as NVML_ERROR_INVALID_ARGUMENT,
+        nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED as NVML_ERROR_NOT_SUPPORTED,
+    };
 
-    unsafe extern "C" fn handle(_: *const c_char, handle: *mut *mut c_void) -> c_int {
+    unsafe extern "C" fn handle(_: *const c_char, handle: *mut nvmlDevice_t) -> nvmlReturn_t {
         // SAFETY: there is room for it.
         unsafe { handle.write(ptr::without_provenance_mut(7)) };
-        0
+        NVML_SUCCESS
     }
 
     /// Links 0 to 3, of which the last is not active.
-    unsafe extern "C" fn state(device: *mut c_void, link: c_uint, is_active: *mut c_uint) -> c_int {
+    unsafe extern "C" fn state(
+        device: nvmlDevice_t,
+        link: c_uint,
+        is_active: *mut nvmlEnableState_t,
+    ) -> nvmlReturn_t {
         assert_eq!(device.addr(), 7);
         // SAFETY: there is room for it.
         unsafe { is_active.write(c_uint::from(link < 3)) };
-        if link < 4 { 0 } else { 2 }
+        if link < 4 { NVML_SUCCESS } else { NVML_ERROR_INVALID_ARGUMENT }
     }
 
-    unsafe extern "C" fn remote(_: *mut c_void, link: c_uint, about: *mut PciInfo) -> c_int {
+    unsafe extern "C" fn remote(_: nvmlDevice_t, link: c_uint, about: *mut nvmlPciInfo_t) -> nvmlReturn_t {
         if link == 1 {
-            return 3;
+            return NVML_ERROR_NOT_SUPPORTED;
         }
-        // SAFETY: there is room for it.
-        unsafe { (&mut *about)[BUS_ID..BUS_ID + 16].copy_from_slice(b"00000000:AB:00.0") };
-        0
+        // SAFETY: there is room for it, and it is zero.
+        let bus_id = unsafe { &mut (*about).busId };
+        bus_id.iter_mut().zip(c"00000000:AB:00.0".to_bytes()).for_each(|(to, &byte)| *to = byte as c_char);
+        NVML_SUCCESS
     }
 
     #[test]

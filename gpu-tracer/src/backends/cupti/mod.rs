@@ -1,15 +1,15 @@
 //! The backend that uses CUPTI's callbacks: it patches nothing, and reports the host's calls of the driver.
 
-#[allow(missing_docs)] // as in NVIDIA's headers
-pub mod abi;
+mod abi;
 mod functions;
 
 use crate::copies;
 use crate::process::driver::Handle;
 use crate::trace::trace;
-use abi::{ANOTHER_SUBSCRIBER, API_EXIT, BEGIN_CAPTURE, CallbackData, DRIVER_API, FUNCTIONS, NONE};
+use abi::{ANOTHER_SUBSCRIBER, API_EXIT, BEGIN_CAPTURE, DRIVER_API, FUNCTIONS, NONE};
+use cudarc::cupti::sys::CUpti_CallbackData;
 use functions::Functions;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::path::Path;
 
 /// Begins to listen to the calls of the driver.
@@ -43,22 +43,27 @@ pub fn start(library: Option<&Path>) -> Result<(), String> {
 ///
 /// # Safety
 /// `data` is as NVIDIA's headers say.
-unsafe extern "C" fn callback(_: *mut c_void, domain: u32, id: u32, data: *const CallbackData) {
-    // SAFETY: CUPTI passes this structure in its domain of the driver, or null.
-    let Some(data) = (unsafe { data.as_ref() }).filter(|_| domain == DRIVER_API) else { return };
-    let is_exit = data.site == API_EXIT;
+unsafe extern "C" fn callback(_: *mut c_void, domain: u32, id: u32, data: *const CUpti_CallbackData) {
+    if domain != DRIVER_API || data.is_null() {
+        return;
+    }
+    // SAFETY: CUPTI passes this structure in its domain of the driver. The site is read as a number, and no reference made of the
+    // structure: a site of another version may be no value of cudarc's enumeration.
+    let site = unsafe { (&raw const (*data).callbackSite).cast::<u32>().read() };
     let Some((function, is_of_thread)) = abi::function(id) else {
         if BEGIN_CAPTURE.contains(&id) {
             copies::capture_begins();
         }
         return;
     };
-    if !is_exit {
+    if site != API_EXIT {
         return copies::entered();
     }
-    // SAFETY: at the end of a call the pointer to its result is valid.
-    let succeeded = unsafe { data.return_value.as_ref() } == Some(&0);
+    // SAFETY: CUPTI passes this structure; these fields are pointers.
+    let (parameters, result) = unsafe { ((*data).functionParams, (*data).functionReturnValue) };
+    // SAFETY: at the end of a call the pointer to its result, a `CUresult`, is valid.
+    let succeeded = unsafe { result.cast::<c_int>().as_ref() } == Some(&0);
     trace!("{} id={id} succeeded={succeeded}", function.name);
     // SAFETY: the parameters are those of the function with that number.
-    unsafe { copies::returned(function, is_of_thread, data.parameters, succeeded) };
+    unsafe { copies::returned(function, is_of_thread, parameters, succeeded) };
 }

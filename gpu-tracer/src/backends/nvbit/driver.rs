@@ -2,15 +2,14 @@
 //! driver that the program has loaded; nothing is linked.
 
 use crate::process::driver::{Handle, function, handle, number};
+use cudarc::driver::sys::{CUresult, CUstream_flags, CUstreamCaptureMode, CUstreamCaptureStatus};
 use std::ffi::{c_int, c_uint, c_void};
 use std::time::{Duration, Instant};
 
-/// `CU_STREAM_NON_BLOCKING`
-const NON_BLOCKING: c_uint = 1;
-/// `CU_STREAM_CAPTURE_MODE_RELAXED`
-const RELAXED: c_int = 2;
-/// `CUDA_ERROR_NOT_READY`
-const NOT_READY: c_int = 600;
+const NON_BLOCKING: c_uint = CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
+const RELAXED: c_int = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as c_int;
+const NOT_CAPTURED: c_int = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as c_int;
+const NOT_READY: c_int = CUresult::CUDA_ERROR_NOT_READY as c_int;
 /// The time that the last collection of counts waits for kernels that still run.
 const MOST_SETTLING: Duration = Duration::from_secs(2);
 
@@ -132,10 +131,10 @@ impl Driver {
 
     /// Returns whether the stream is being captured into a graph.
     pub fn is_capturing(&self, stream: u64) -> bool {
-        let mut status = 0;
+        let mut status = NOT_CAPTURED;
         // SAFETY: the program is about to launch a kernel in the stream; the result is written.
         let is_known = unsafe { (self.is_capturing)(handle(stream), &raw mut status) } == 0;
-        is_known && status != 0
+        is_known && status != NOT_CAPTURED
     }
 
     /// The module of a function, or of a kernel of a library, which stands for one. The function itself if the driver does

@@ -5,7 +5,12 @@ use super::functions::{Kernel, Key};
 use super::gate::Gate;
 use crate::events::calls::{self, DriverCall};
 use crate::events::state::{Shared, State};
-use crate::process::driver::{self, handle, number};
+use crate::generated::layer::{
+    MPISEE_GRAPH_KERNEL, MPISEE_GRAPH_LAUNCH, MPISEE_LAUNCH, MPISEE_UNLOAD_LIBRARY, MPISEE_UNLOAD_MODULE,
+    MPISEE_WAITED, MPISEE_WAITED_CONTEXT, MPISEE_WAITED_STREAM, mpisee_nvbit_events,
+    mpisee_nvbit_launch as Launch,
+};
+use crate::process::driver::{self, PER_THREAD, handle, number};
 use crate::trace::trace;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -13,38 +18,9 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// `struct mpisee_nvbit_events`
-#[repr(C)]
-pub struct Events {
-    call: unsafe extern "C" fn(*mut c_void, c_int, u32, *const c_void),
-    node: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, u64),
-    context_end: unsafe extern "C" fn(*mut c_void),
-}
-
-impl Events {
-    /// The functions of this library.
-    pub const OWN: Events = Events { call, node, context_end };
-}
-
-/// `MPISEE_LAUNCH` and those after it; the others are [`DriverCall`].
-mod what {
-    pub const LAUNCH: u32 = 32;
-    pub const GRAPH_KERNEL: u32 = 33;
-    pub const UNLOAD_MODULE: u32 = 34;
-    pub const UNLOAD_LIBRARY: u32 = 35;
-    pub const WAITED_STREAM: u32 = 36;
-    pub const WAITED_CONTEXT: u32 = 37;
-    pub const WAITED: u32 = 38;
-    pub const GRAPH_LAUNCH: u32 = 39;
-}
-
-/// `struct mpisee_nvbit_launch`
-#[repr(C)]
-struct Launch {
-    function: *mut c_void,
-    stream: *mut c_void,
-    is_per_thread: u32,
-}
+/// The functions of this library for NVBit's events.
+pub const EVENTS: mpisee_nvbit_events =
+    mpisee_nvbit_events { call: Some(call), node: Some(node), context_end: Some(context_end) };
 
 struct Listener {
     nvbit: Arc<Nvbit>,
@@ -61,10 +37,8 @@ pub fn listen(nvbit: Arc<Nvbit>, shared: &'static Shared) {
     let _ = LISTENER.set(Listener { nvbit, shared, gate: Gate::default(), devices: Mutex::default() });
 }
 
-/// `CU_STREAM_LEGACY`, which is what no stream is, too.
+/// `CU_STREAM_LEGACY`, a cast in cuda.h, which cudarc does not have. No stream is the same.
 const LEGACY: u64 = 1;
-/// `CU_STREAM_PER_THREAD`
-const PER_THREAD: u64 = 2;
 /// The stream of a thread is [`PER_THREAD`] in this many low bits, and the thread's number above.
 const THREAD_SHIFT: u32 = 8;
 
@@ -97,27 +71,27 @@ unsafe extern "C" fn call(context: *mut c_void, is_exit: c_int, what: u32, param
     let Some(listener) = LISTENER.get() else { return };
     let (context, is_exit) = (number(context), is_exit != 0);
     trace!("call {:?} number={what} context={context:#x} is_exit={is_exit}", DriverCall::from_repr(what));
-    if what == what::LAUNCH && is_exit {
+    if what == MPISEE_LAUNCH && is_exit {
         listener.gate.leave();
         return;
     }
-    if what == what::GRAPH_LAUNCH && is_exit {
+    if what == MPISEE_GRAPH_LAUNCH && is_exit {
         OF_GRAPH.with_borrow_mut(HashMap::clear);
         return;
     }
     let is_time = match what {
-        what::LAUNCH
-        | what::GRAPH_KERNEL
-        | what::GRAPH_LAUNCH
-        | what::UNLOAD_MODULE
-        | what::UNLOAD_LIBRARY => !is_exit,
+        MPISEE_LAUNCH
+        | MPISEE_GRAPH_KERNEL
+        | MPISEE_GRAPH_LAUNCH
+        | MPISEE_UNLOAD_MODULE
+        | MPISEE_UNLOAD_LIBRARY => !is_exit,
         _ => is_exit != DriverCall::from_repr(what).is_some_and(DriverCall::frees),
     };
     if context == 0 || !is_time {
         return;
     }
     let mut may_count = false;
-    if what == what::LAUNCH {
+    if what == MPISEE_LAUNCH {
         // SAFETY: the parameters of a launch.
         let function = number(unsafe { &*parameters.cast::<Launch>() }.function);
         listener.shared.event(|state| may_count = listener.may_count(state, context, function));
@@ -138,7 +112,7 @@ thread_local! {
 unsafe extern "C" fn node(context: *mut c_void, function: *mut c_void, stream: *mut c_void, launch: u64) {
     let Some(listener) = LISTENER.get() else { return };
     trace!("graph-node context={context:p} function={function:p} stream={stream:p} launch={launch}");
-    let layer = listener.nvbit.layer;
+    let layer = &listener.nvbit.layer;
     // SAFETY: context and function are those of the event.
     let key = (number(context), unsafe { (layer.address)(context, function) });
     let value = OF_GRAPH.with_borrow(|of_graph| of_graph.get(&key).copied()).unwrap_or(0);
@@ -191,14 +165,14 @@ impl Listener {
                 return;
             }
             match what {
-                what::LAUNCH => self.launch(state, context, &*parameters.cast(), is_alone),
-                what::GRAPH_KERNEL => {
+                MPISEE_LAUNCH => self.launch(state, context, &*parameters.cast(), is_alone),
+                MPISEE_GRAPH_KERNEL => {
                     let launch = &*parameters.cast::<Launch>();
                     self.prepare_in_graph(state, context, number(launch.function));
                 }
-                what::GRAPH_LAUNCH => self.launch_graph(state, &*parameters.cast()),
-                what::UNLOAD_MODULE => self.unload(state, parameters.addr() as u64),
-                what::UNLOAD_LIBRARY => {
+                MPISEE_GRAPH_LAUNCH => self.launch_graph(state, &*parameters.cast()),
+                MPISEE_UNLOAD_MODULE => self.unload(state, parameters.addr() as u64),
+                MPISEE_UNLOAD_LIBRARY => {
                     let library = parameters.addr() as u64;
                     let driver = &self.nvbit.driver;
                     let module = driver.within(context, || driver.module_of_library(library));
@@ -206,13 +180,13 @@ impl Listener {
                         self.unload(state, module);
                     }
                 }
-                what::WAITED_STREAM => {
+                MPISEE_WAITED_STREAM => {
                     let launch = &*parameters.cast::<Launch>();
                     let stream = stream_number(number(launch.stream), launch.is_per_thread != 0);
                     state.tracer.synchronized(context, Some(stream));
                 }
-                what::WAITED_CONTEXT => state.tracer.synchronized(context, None),
-                what::WAITED => state.tracer.progressed(context),
+                MPISEE_WAITED_CONTEXT => state.tracer.synchronized(context, None),
+                MPISEE_WAITED => state.tracer.progressed(context),
                 _ => {}
             }
         }
@@ -300,7 +274,7 @@ impl Listener {
         if let Some(known) = self.nvbit.functions().kernel(context, function) {
             return Some(known);
         }
-        let layer = self.nvbit.layer;
+        let layer = &self.nvbit.layer;
         // SAFETY: context and function are those of a launch; the name is NVBit's.
         let (address, name) = unsafe {
             let (context, function) = (handle(context), handle(function));
@@ -325,7 +299,8 @@ impl Listener {
         let mut selection = Selection { listener: self, module, kernel: key, earlier: 0 };
         let data = (&raw mut selection).cast();
         // SAFETY: context and function are those of a launch; `selects` is called before the call returns.
-        let calls = unsafe { (self.nvbit.layer.instrument)(handle(key.0), handle(function), selects, data) };
+        let calls =
+            unsafe { (self.nvbit.layer.instrument)(handle(key.0), handle(function), Some(selects), data) };
         let calls = calls + selection.earlier;
         trace!("calls={calls} of the kernel at {:#x}", key.1);
         if let Some(known) = self.nvbit.functions().kernels.get_mut(&key) {
@@ -335,7 +310,7 @@ impl Listener {
     }
 
     fn run_with_calls(&self, context: u64, function: u64, value: u64) {
-        let layer = self.nvbit.layer;
+        let layer = &self.nvbit.layer;
         // SAFETY: context and function are those of a launch, or of a kernel that was not unloaded since.
         unsafe {
             (layer.set)(handle(context), handle(function), value, std::ptr::null_mut(), 0);

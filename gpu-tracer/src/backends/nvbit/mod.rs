@@ -11,6 +11,7 @@ mod gate;
 
 use crate::device::backend::{Backend, Queue};
 use crate::events::state::Shared;
+use crate::generated::layer::{MPISEE_NVBIT_LAYER, mpisee_nvbit_selects};
 use crate::process::driver::{device_name, handle};
 use crate::tracer::Tracer;
 use driver::Driver;
@@ -20,19 +21,12 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use events::Events;
+pub use crate::generated::layer::{mpisee_nvbit, mpisee_nvbit_events};
+pub use events::EVENTS;
 
-/// `MPISEE_NVBIT_LAYER`
-const VERSION: u32 = 3;
-
-/// `mpisee_nvbit_selects`
-type Selects = unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_char, u64, u64) -> c_int;
-
-/// `struct mpisee_nvbit`: what NVBit does for the tracer.
-#[repr(C)]
-pub struct Layer {
-    version: u32,
-    instrument: unsafe extern "C" fn(*mut c_void, *mut c_void, Selects, *mut c_void) -> u32,
+/// What NVBit does for the tracer: the functions of [`mpisee_nvbit`], each of which is there.
+struct Layer {
+    instrument: unsafe extern "C" fn(*mut c_void, *mut c_void, mpisee_nvbit_selects, *mut c_void) -> u32,
     enable: unsafe extern "C" fn(*mut c_void, *mut c_void, c_int),
     set: unsafe extern "C" fn(*mut c_void, *mut c_void, u64, *mut c_void, u64),
     address: unsafe extern "C" fn(*mut c_void, *mut c_void) -> u64,
@@ -40,9 +34,22 @@ pub struct Layer {
     image: unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_char) -> c_int,
 }
 
+impl Layer {
+    fn of(nvbit: &mpisee_nvbit) -> Option<Layer> {
+        Some(Layer {
+            instrument: nvbit.instrument?,
+            enable: nvbit.enable?,
+            set: nvbit.set?,
+            address: nvbit.address?,
+            name: nvbit.name?,
+            image: nvbit.image?,
+        })
+    }
+}
+
 /// NVBit, as the tracer uses it.
 struct Nvbit {
-    layer: &'static Layer,
+    layer: Layer,
     driver: Driver,
     functions: Mutex<Functions>,
     /// Our own stream of each context.
@@ -57,16 +64,19 @@ struct Back(Arc<Nvbit>);
 /// Begins to listen. What is returned stays until the process ends.
 ///
 /// # Safety
-/// The layer is that of nvbit/tool.cpp.
+/// `nvbit` is that of nvbit/tool.cpp.
 pub unsafe fn start(
-    layer: *const Layer,
+    nvbit: *const mpisee_nvbit,
     make: impl FnOnce(Box<dyn Backend>) -> Tracer,
 ) -> Result<&'static Shared, String> {
-    // SAFETY: nvbit/tool.cpp passes its layer, which is static there, or null.
-    let layer = unsafe { layer.as_ref() }.ok_or("NVBit's part of the tracer gives nothing")?;
-    if layer.version != VERSION {
+    // SAFETY: nvbit/tool.cpp passes its structure, which is static there, or null. Every version has the number first.
+    let version =
+        unsafe { nvbit.cast::<u32>().as_ref() }.ok_or("NVBit's part of the tracer gives nothing")?;
+    if *version != MPISEE_NVBIT_LAYER {
         return Err("NVBit's part of the tracer is of another version of mpisee".to_owned());
     }
+    // SAFETY: the structure is of this version, by its number.
+    let layer = Layer::of(unsafe { &*nvbit }).ok_or("NVBit's part of the tracer lacks a function")?;
     let nvbit = Arc::new(Nvbit {
         layer,
         driver: Driver::find()?,

@@ -1,7 +1,9 @@
 //! The functions of `libsanitizer-public.so`, found in the file that the user or the launcher names; nothing is linked.
 
-use super::abi::{Callback, Handle, Status};
-use crate::process::driver::symbol;
+use super::abi::{Callback, Status};
+use crate::generated::sanitizer::{Sanitizer_InstructionId, Sanitizer_LaunchHandle, Sanitizer_StreamHandle};
+use crate::process::driver::{Handle, symbol};
+use cudarc::driver::sys::CUfunction;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -33,10 +35,10 @@ functions! {
     enable_callback = c"sanitizerEnableCallback": fn(u32, Handle, u32, u32);
     enable_domain = c"sanitizerEnableDomain": fn(u32, Handle, u32);
     add_patches = c"sanitizerAddPatchesFromFile": fn(*const c_char, Handle);
-    patch_instructions = c"sanitizerPatchInstructions": fn(c_int, Handle, *const c_char);
+    patch_instructions = c"sanitizerPatchInstructions": fn(Sanitizer_InstructionId, Handle, *const c_char);
     patch_module = c"sanitizerPatchModule": fn(Handle);
     unpatch_module = c"sanitizerUnpatchModule": fn(Handle);
-    set_launch_data = c"sanitizerSetLaunchCallbackData": fn(Handle, Handle, Handle, *const c_void);
+    set_launch_data = c"sanitizerSetLaunchCallbackData": fn(Sanitizer_LaunchHandle, CUfunction, Sanitizer_StreamHandle, *const c_void);
     function = c"sanitizerGetFunctionPcAndSize": fn(Handle, *const c_char, *mut u64, *mut u64);
     stream_handle = c"sanitizerGetStreamHandle": fn(Handle, Handle, *mut Handle);
     stream_wait = c"sanitizerStreamSynchronize": fn(Handle);

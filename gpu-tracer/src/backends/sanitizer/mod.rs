@@ -1,22 +1,23 @@
 //! The backend that uses NVIDIA's Sanitizer API: it patches whole modules, with the functions of `device/patch.cu`.
 
-#[allow(missing_docs)] // as in NVIDIA's headers
-pub mod abi;
+mod abi;
 mod events;
 mod functions;
 mod log;
 
 use crate::device::backend::{Backend, Queue};
 use crate::events::state::Shared;
-use crate::process::driver::{self, handle, number};
+use crate::generated::sanitizer::*;
+use crate::process::driver::{self, Handle, handle, number};
 use crate::trace::trace;
 use crate::tracer::Tracer;
-use abi::{DRIVER_CALLS, Handle, PATCHES, domain};
+use abi::{DRIVER_CALLS, PATCHES};
 use functions::Functions;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The Sanitizer, as the tracer uses it.
@@ -36,6 +37,21 @@ pub struct Sanitizer {
 pub struct Listener {
     shared: &'static Shared,
     functions: Arc<Functions>,
+    /// True with the Sanitizer of CUDA 13.1 or later.
+    has_green_contexts: AtomicBool,
+}
+
+impl Listener {
+    /// A field that is behind the context in the data of a context or stream. From CUDA 13.1 on the green context is between them, which
+    /// the bindings, of CUDA 13.0, do not have.
+    ///
+    /// # Safety
+    /// The field is one of data that the Sanitizer passes.
+    unsafe fn behind_context<T: Copy>(&self, field: *const T) -> T {
+        let has_more = self.has_green_contexts.load(Ordering::Relaxed);
+        // SAFETY: the Sanitizer's data has the field there.
+        unsafe { field.byte_add(if has_more { size_of::<Handle>() } else { 0 }).read() }
+    }
 }
 
 impl Sanitizer {
@@ -59,7 +75,9 @@ impl Sanitizer {
     pub fn start(self, make: impl FnOnce(Box<dyn Backend>) -> Tracer) -> Result<&'static Shared, String> {
         let functions = Arc::clone(&self.functions);
         let shared = Shared::new(make(Box::new(self)));
-        let listener = Box::leak(Box::new(Listener { shared, functions: Arc::clone(&functions) }));
+        let has_green_contexts = AtomicBool::new(false);
+        let listener = Listener { shared, functions: Arc::clone(&functions), has_green_contexts };
+        let listener = Box::leak(Box::new(listener));
         let mut subscriber: Handle = std::ptr::null_mut();
         // SAFETY: the callback has the type that it should, and its data lives as long as the process.
         let status = unsafe {
@@ -72,7 +90,23 @@ impl Sanitizer {
         if status != 0 {
             return Err(format!("sanitizerSubscribe returned {status}"));
         }
-        let domains = [domain::RESOURCE, domain::SYNCHRONIZE, domain::LAUNCH, domain::GRAPHS];
+        // A version without green contexts refuses to switch their events, even off. No event comes before the domains are switched on.
+        // SAFETY: the subscriber is the one just made.
+        let status = unsafe {
+            (functions.enable_callback)(
+                0,
+                subscriber,
+                SANITIZER_CB_DOMAIN_RESOURCE,
+                abi::GREEN_CONTEXT_CREATED,
+            )
+        };
+        listener.has_green_contexts.store(status == 0, Ordering::Relaxed);
+        let domains = [
+            SANITIZER_CB_DOMAIN_RESOURCE,
+            SANITIZER_CB_DOMAIN_SYNCHRONIZE,
+            SANITIZER_CB_DOMAIN_LAUNCH,
+            SANITIZER_CB_DOMAIN_GRAPHS,
+        ];
         // SAFETY: the subscriber is the one just made.
         let enabled = domains
             .into_iter()
@@ -80,7 +114,7 @@ impl Sanitizer {
             && DRIVER_CALLS.into_iter().all(
                 |(it, _)|
                 // SAFETY: the subscriber is the one just made.
-                unsafe { (functions.enable_callback)(1, subscriber, domain::DRIVER_API, it) } == 0,
+                unsafe { (functions.enable_callback)(1, subscriber, SANITIZER_CB_DOMAIN_DRIVER_API, it) } == 0,
             );
         if enabled { Ok(shared) } else { Err("its callbacks cannot be switched on".to_owned()) }
     }

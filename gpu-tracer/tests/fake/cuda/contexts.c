@@ -122,8 +122,13 @@ int cuDeviceGetUuid_v2(unsigned char uuid[16], int device) {
     return 0;
 }
 
-void fake_context(uint64_t context, int device) {
+static void tell_context(uint32_t id, uint64_t context, int device) {
     struct { void *context; int device; } data = {as_handle(context), device};
+    struct { void *context, *green; int device; } later = {as_handle(context), as_handle(0x77), device};
+    tell(RESOURCE, id, has_green_contexts() ? (void *)&later : &data);
+}
+
+void fake_context(uint64_t context, int device) {
     for (size_t at = 0; at < 8; at++) {
         if (!contexts[at].context || contexts[at].context == context) {
             contexts[at].context = context;
@@ -133,19 +138,18 @@ void fake_context(uint64_t context, int device) {
     }
     /* The driver has memory of its own on the host. */
     struct memory_data driver = {.address = 0x6f0000000000ull + (context << 20), .bytes = 0x10000, .flags = FAKE_PINNED};
-    tell(RESOURCE, 2, &data);
+    tell_context(2, context, device);
     tell(RESOURCE, 13, &driver);
-    tell(RESOURCE, 3, &data);
+    tell_context(3, context, device);
     if (hooks) {
-        hooks->context(data.context, 1);
+        hooks->context(as_handle(context), 1);
     }
 }
 
 void fake_context_destroy(uint64_t context) {
-    struct { void *context; int device; } data = {as_handle(context), 0};
-    tell(RESOURCE, 4, &data);
+    tell_context(4, context, 0);
     if (hooks) {
-        hooks->context(data.context, 0);
+        hooks->context(as_handle(context), 0);
     }
 }
 

@@ -25,6 +25,8 @@ struct memory_data {
 enum { DRIVER = 1, RESOURCE = 3, SYNCHRONIZE = 4, LAUNCH = 5, GRAPHS = 10 };
 
 void tell(uint32_t domain, uint32_t id, const void *data);
+/* Returns whether it plays that of CUDA 13.1 or later, which has one more field in the data of contexts and streams. */
+int has_green_contexts(void);
 /* Parameters of the patches of a launch, and their owner. */
 struct launch { const void *userdata; uint64_t module; };
 /* The Sanitizer's handle of the NULL stream of a context. */

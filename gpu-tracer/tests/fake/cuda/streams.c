@@ -388,7 +388,8 @@ void fake_context_wait(uint64_t context) {
 void fake_stream_destroy(uint64_t context, uint64_t stream) {
     static uint64_t gone = 0xdead0000;
     struct { void *context, *stream, *handle; } data = {as_handle(context), NULL, as_handle(stream)};
-    tell(RESOURCE, 7, &data);
+    struct { void *context, *green, *stream, *handle; } later = {as_handle(context), NULL, NULL, as_handle(stream)};
+    tell(RESOURCE, 7, has_green_contexts() ? (void *)&later : &data);
     for (size_t at = 0; at < MOST && streams[at].last; at++) {
         if (streams[at].key == stream) {
             streams[at].key = gone++;

@@ -1,0 +1,85 @@
+//! Writes the bindings, or compares them with what is checked in; `cargo xtask` runs it.
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use mpisee_bindings::{Bindings, differences, find_libclang, own, sanitizer};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Structures and constants of C headers, as Rust.
+#[derive(Parser)]
+enum Task {
+    /// Write the bindings of the GPU tracer's own headers
+    Own {
+        /// Fail if that changes anything
+        #[arg(long)]
+        check: bool,
+    },
+    /// Compare the bindings of the Sanitizer with its headers
+    Sanitizer {
+        /// Write them instead
+        #[arg(long)]
+        write: bool,
+        /// Where the headers are, and those of CUDA
+        #[arg(required = true)]
+        folders: Vec<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(&Task::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: &Task) -> Result<()> {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").context("run this through `cargo xtask`")?;
+    let root = Path::new(&package).parent().context("the package is in the root")?;
+    let must = matches!(task, Task::Own { check: true } | Task::Sanitizer { write: true, .. });
+    if let Err(why) = find_libclang() {
+        ensure!(!must, why);
+        eprintln!("the bindings of the GPU tracer stay as they are, without a look at the headers: {why}");
+        return Ok(());
+    }
+    match task {
+        Task::Own { check } => {
+            let changed = own(root)?.iter().map(|it| write(root, it)).collect::<Result<Vec<_>>>()?;
+            ensure!(
+                !check || !changed.contains(&true),
+                "bindings in gpu-tracer/src/generated did not match their headers and were rewritten; commit the result"
+            );
+            Ok(())
+        }
+        Task::Sanitizer { write: true, folders } => write(root, &sanitizer(root, folders)?).map(|_| ()),
+        Task::Sanitizer { write: false, folders } => {
+            let Bindings { file, text } = sanitizer(root, folders)?;
+            let checked_in =
+                fs::read_to_string(root.join(file)).with_context(|| format!("reading {file}"))?;
+            let missing = differences(&checked_in, &text);
+            ensure!(
+                missing.is_empty(),
+                "{file} has what sanitizer.h in {} has not: {}",
+                folders[0].display(),
+                missing.join("; ")
+            );
+            Ok(())
+        }
+    }
+}
+
+/// Writes a file if its content differs; returns whether it did.
+fn write(root: &Path, bindings: &Bindings) -> Result<bool> {
+    let path = root.join(bindings.file);
+    if fs::read_to_string(&path).is_ok_and(|text| text == bindings.text) {
+        return Ok(false);
+    }
+    fs::create_dir_all(path.parent().context("a file is in a folder")?)?;
+    fs::write(&path, &bindings.text).with_context(|| format!("writing {}", path.display()))?;
+    eprintln!("{} is written", bindings.file);
+    Ok(true)
+}
