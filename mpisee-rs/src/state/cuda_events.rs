@@ -4,22 +4,20 @@
 //! that the program sees: the thread's context is set for the time of a call alone, and so is its mode of stream capture, since
 //! some of these functions would end a capture that another thread has begun.
 
+use cudarc::driver::sys::{CUevent_flags, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::mem::transmute_copy;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// `CUresult`: 0 is success.
+/// `CUresult`, of which later drivers have further values.
 type Status = c_int;
-const SUCCESS: Status = 0;
-/// `CUDA_ERROR_NOT_READY`.
-const NOT_READY: Status = 600;
-/// `CU_STREAM_CAPTURE_STATUS_NONE`.
-const NOT_CAPTURING: c_int = 0;
-/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
-const RELAXED: c_int = 2;
-/// `CU_EVENT_DEFAULT`: an event with a time.
-const WITH_TIME: c_uint = 0;
+const SUCCESS: Status = CUresult::CUDA_SUCCESS as Status;
+const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
+const NOT_CAPTURING: c_int = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as c_int;
+const RELAXED: c_int = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as c_int;
+/// An event with a time.
+const WITH_TIME: c_uint = CUevent_flags::CU_EVENT_DEFAULT as c_uint;
 /// `CU_STREAM_PER_THREAD`; the streams up to it are no handles, but stand for one of the current context.
 const LAST_SPECIAL_STREAM: usize = 2;
 

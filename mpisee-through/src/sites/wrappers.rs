@@ -6,7 +6,7 @@ use mpisee_symbols::is_mpi_library;
 
 /// File names of libraries beside MPI's own: mpisee, other profilers that stand before MPI, and libraries that communicate for
 /// programs. Python's interpreter and the C library, too: between mpi4py and the program their frames tell nothing.
-const LIBRARIES: [&str; 37] = [
+const LIBRARIES: [&str; 43] = [
     "libmpisee.so*",
     "libmpisee_*.so*",
     "libmpiP.so*",
@@ -17,6 +17,13 @@ const LIBRARIES: [&str; 37] = [
     "libc.so*",
     "python?",
     "python?.*",
+    // PyTorch's, which call NCCL; and what lies between these and Python.
+    "libtorch*.so*",
+    "libc10*.so*",
+    "_C.*.so",
+    "libffi.so*",
+    "libffi-*.so*",
+    "_ctypes.*.so",
     "libboost_mpi*.so*",
     "libhdf5*.so*",
     "libnetcdf*.so*",
@@ -48,7 +55,7 @@ const LIBRARIES: [&str; 37] = [
 ];
 
 /// Packages of Python that communicate for programs.
-const PACKAGES: [&str; 12] = [
+const PACKAGES: [&str; 16] = [
     "mpi4py",
     "mpi4py_fft",
     "mpi4jax",
@@ -61,6 +68,10 @@ const PACKAGES: [&str; 12] = [
     "horovod",
     "dask_mpi",
     "schwimmbad",
+    "torch",
+    "deepspeed",
+    "accelerate",
+    "lightning",
 ];
 /// Frames of Python's own library, which calls what the program gave it: `runpy`, `threading`, `contextlib`.
 const PYTHON: &str = "Python";

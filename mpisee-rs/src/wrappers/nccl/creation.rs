@@ -4,7 +4,7 @@
 //! block, when NCCL has stored its handle. It is entered then.
 
 use super::group::{self, in_group};
-use super::{is_made, key, record, time};
+use super::{count_time, is_made, key, record, time};
 use crate::binaries::mapping::read_memory;
 use crate::naming::{ROWS, nccl as naming};
 use crate::recording::{RecordedCall, Recorder};
@@ -61,7 +61,7 @@ pub fn create(
             devices::note(recorder.world);
         }
         if let Some(parent) = on {
-            recorder.count_time(parent, operation, ticks);
+            count_time(recorder, parent, operation, ticks);
         }
         // Of a call that failed NCCL may not have stored anything, and on other ranks it may not have failed.
         let mut pending = if is_made(code) { pending } else { Vec::new() };
@@ -203,7 +203,7 @@ pub fn enter(recorder: &Recorder, call: &NcclCall, pending: &Pending, code: c_in
         ROWS.label(&recorder.world.segment, id, label.clone());
     }
     if let Some((operation, ticks, export)) = made {
-        Recorder { export, ..*recorder }.count_time(id, operation, ticks);
+        count_time(&Recorder { export, ..*recorder }, id, operation, ticks);
     }
     id
 }

@@ -2,7 +2,7 @@
 //! and none is made where the program only asks how long it would take.
 
 use super::creation::{self, Pending};
-use super::{end_timing, is_made, record, time};
+use super::{count_time, end_timing, is_made, record, time};
 use crate::recording::gpu_time::{Timing, Work};
 use crate::recording::{RecordedCall, Recorder, paths};
 use crate::state::counted_call::CountedCall;
@@ -186,7 +186,7 @@ pub fn end(call: &NcclCall, operation: Operation, make: impl FnOnce() -> c_int) 
         for (at, &comm) in comms.iter().enumerate() {
             // The parts add up to the time.
             let part = ticks.get() / count + u64::from((at as u64) < ticks.get() % count);
-            recorder.count_time(comm, operation, Ticks::new(part));
+            count_time(recorder, comm, operation, Ticks::new(part));
         }
     });
     code

@@ -22,7 +22,7 @@ use mpisee_profile::nccl::{
     Comm, IN_PROGRESS, Make, Meaning, NcclCall, Pair, Peer, SUCCESS, Stream, Volume, interface,
 };
 use mpisee_profile::segment::key::PeerKey;
-use mpisee_profile::segment::{NotSeen, awaited};
+use mpisee_profile::segment::{NotSeen, SlotKey, awaited};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -122,8 +122,7 @@ fn on_comm(
         let moves = moves.filter(|_| is_made(code));
         let (message, bytes) = bytes(&known, moves.as_ref());
         let counted = recorder.counted_call(known.id, operation, message, bytes, ticks);
-        let path =
-            recorder.export.and_then(|export| paths::of_nccl_call(recorder, known.id, operation, &export));
+        let path = path(recorder, known.id, operation);
         let with = moves.as_ref().map_or(Peer::None, |moves| moves.with);
         let counted = GroupCall { counted, path, message: message_with(&known, with, bytes) };
         let work = Work { comm: known.id, operation, message, bytes };
@@ -140,6 +139,21 @@ fn on_comm(
         });
     });
     code
+}
+
+/// The path of the call, see [`paths::of_nccl_call`].
+fn path(recorder: &Recorder, comm: CommId, operation: Operation) -> Option<SlotKey> {
+    paths::of_nccl_call(recorder, comm, operation, recorder.export.as_ref()?)
+}
+
+/// Counts a call with its time alone, and its path, while recording is on.
+fn count_time(recorder: &Recorder, comm: CommId, operation: Operation, ticks: Ticks) {
+    if comm == CommId::NONE {
+        world::not_seen(NotSeen::UnknownCommunicator);
+    } else if process::is_recording() {
+        let counted = recorder.counted_call(comm, operation, 0, 0, ticks);
+        GroupCall { counted, path: path(recorder, comm, operation), message: None }.count(recorder);
+    }
 }
 
 /// The bytes of the message of a call, and of what this process records of it.
@@ -186,7 +200,7 @@ fn end(call: &NcclCall, operation: Operation, comm: Comm, make: impl FnOnce() ->
     recorded.record(|recorder| naming::free(recorder.world, key(comm)));
     let (code, ticks) = time(&recorded, operation, known.id, make);
     record(&recorded, |recorder| {
-        recorder.count_time(known.id, operation, ticks);
+        count_time(recorder, known.id, operation, ticks);
         if gpu_time::is_on() {
             // All that was asked of this communicator is done.
             gpu_time::take_all(recorder);

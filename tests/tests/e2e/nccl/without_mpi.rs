@@ -382,8 +382,9 @@ fn each_call_has_its_line_of_python_and_its_region() {
     assert!(output.status.success(), "{said}");
     let directory = folder.path().join("test.mpisee");
     assert_consistent(&directory);
-    let answer =
-        through(&["sites", &directory.display().to_string(), "--call", "ncclAllReduce", "--format", "csv"]);
+    let place = directory.display().to_string();
+    let options = ["--call", "ncclAllReduce", "--skip-frames", "libplugin.so", "--format", "csv"];
+    let answer = through(&[&["sites", &place], &options[..]].concat());
     let text = String::from_utf8_lossy(&answer.stdout);
     let mut rows = text.lines();
     let column = |name: &str, heads: &[&str]| heads.iter().position(|head| *head == name).expect("a column");
@@ -394,7 +395,7 @@ fn each_call_has_its_line_of_python_and_its_region() {
         .map(|cells| (cells[at].to_owned(), cells[calls].parse().expect("a number")))
         .collect();
     found.sort_unstable();
-    let line = |function: &str, line: u32| format!("{function} at nccl_lines.py:{line} (by libplugin.so)");
+    let line = |function: &str, line: u32| format!("{function} at nccl_lines.py:{line} (by plugin_reduce)");
     assert_eq!(found, [(line("gradients", 13), 12), (line("loss", 17), 4)], "{text}");
     let tables = Tables::read(&directory, &said);
     let in_region: Vec<_> = tables
