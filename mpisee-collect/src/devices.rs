@@ -54,7 +54,7 @@ impl Devices {
                     let key = (host.clone(), row.device.clone(), row.peer.clone());
                     own.links.insert(key, DeviceLinkRow { host: host.clone(), ..row });
                 }
-                DeviceFact::Used(_) | DeviceFact::NumaNode(..) => {}
+                DeviceFact::Used(_) | DeviceFact::NumaNode(..) | DeviceFact::NcclRank { .. } => {}
             }
         }
         own

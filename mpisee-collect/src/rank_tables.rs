@@ -261,11 +261,23 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             rank: self.snapshot.world_rank.get(),
             rank_in_comm: CommRank::new(own),
             peer_in_comm: CommRank::new(peer),
+            device: self.device_of(key.communicator, CommRank::new(own)),
             sent_messages,
             sent_bytes,
             received_messages,
             received_bytes,
         })
+    }
+
+    /// The GPU of a rank of the process in a communicator of NCCL; empty if it is not known.
+    fn device_of(&self, of: CommId, own: CommRank) -> String {
+        let uuid = |fact: &DeviceFact| match fact {
+            DeviceFact::NcclRank { comm, rank, uuid } if (*comm, *rank) == (of.get(), own) => {
+                Some(uuid.clone())
+            }
+            _ => None,
+        };
+        self.snapshot.program.devices.iter().find_map(uuid).unwrap_or_default()
     }
 
     fn nccl_time(&self, key: GpuTimeKey, values: &[u64; 6]) -> Option<NcclTimeRow> {

@@ -428,7 +428,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "nccl",
         value: "auto|on|off",
         default: "auto",
-        help: "Count NCCL's and RCCL's communicators; auto: in programs that are linked with one; on: also where Python loads it, and programs without MPI; not yet run between GPUs",
+        help: "Count NCCL's and RCCL's communicators; auto: in programs that are linked with one; on: also where it is loaded while the program runs, as by Python; not yet run between GPUs",
         apply: |options, text| {
             options.nccl = match text {
                 "auto" => Nccl::Auto,

@@ -482,6 +482,9 @@ pub struct NcclPeerRow {
     pub rank_in_comm: CommRank,
     /// The peer's rank in the communicator.
     pub peer_in_comm: CommRank,
+    /// The GPU of `rank_in_comm`, by its UUID, as NCCL reports it; empty if it is not known.
+    #[serde(default)]
+    pub device: String,
     /// Messages that the process sent to the peer from that rank.
     pub sent_messages: u64,
     /// Bytes of `sent_messages`.
@@ -494,6 +497,7 @@ pub struct NcclPeerRow {
 
 impl Row for NcclPeerRow {
     const FILE: &'static str = "nccl-peers.csv";
+    const OPTIONAL: &'static [&'static str] = &["device"];
 }
 
 /// `nccl-times.csv`: one row per communicator of NCCL, process, region, operation and size class, of calls that were made with

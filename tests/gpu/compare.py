@@ -204,6 +204,24 @@ def calls(arguments):
         verdict(False, " ".join(found), (0, 0), tuple(sums))
 
 
+def nccl_times(arguments):
+    """Calls of nccl-times.csv that were timed, and that were not, and the time within a tenth of the program's own."""
+    counted = defaultdict(lambda: [0, 0, 0.0])
+    for row in table(arguments.profile / "nccl-times.csv"):
+        sums = counted[row["rank"], row["call"]]
+        sums[0] += int(row["calls"])
+        sums[1] += int(row["untimed"])
+        sums[2] += float(row["gpu_s"])
+    wanted = [row for file in sorted(arguments.expected.glob("*.csv")) for row in table(file)]
+    verdict(bool(wanted), "something is expected", "yes", len(wanted))
+    for row in wanted:
+        calls, untimed, gpu_s = counted[row["rank"], row["call"]]
+        expected = int(row["calls"]), int(row["untimed"])
+        verdict((calls, untimed) == expected, f"rank {row['rank']} {row['call']}, timed and not", expected, (calls, untimed))
+        own_s = float(row["gpu_s"])
+        verdict(abs(gpu_s - own_s) <= 0.1 * own_s, f"rank {row['rank']} {row['call']}, seconds on the GPU", f"{own_s:.6f}", f"{gpu_s:.6f}")
+
+
 def copies(arguments):
     """Sums of copies.csv and staged.csv, whatever the driver's functions are: by mode and memory, and by communicator; with the line
     where one is expected. Where PyTorch makes copies of its own, only those of the expected lines are looked at."""
@@ -430,6 +448,10 @@ def main():
     command.add_argument("traces", type=Path, nargs="+")
     command = commands.add_parser("calls")
     command.set_defaults(act=calls)
+    command.add_argument("--expected", type=Path, required=True)
+    command.add_argument("profile", type=Path)
+    command = commands.add_parser("nccl-times")
+    command.set_defaults(act=nccl_times)
     command.add_argument("--expected", type=Path, required=True)
     command.add_argument("profile", type=Path)
     command = commands.add_parser("copies")

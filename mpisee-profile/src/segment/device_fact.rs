@@ -1,5 +1,6 @@
 //! Facts in a segment about the GPUs that a process sees, and what its node has near them.
 
+use crate::CommRank;
 use crate::rows::{Cpus, DeviceLinkRow, DeviceRow, NicRow};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,15 @@ pub enum DeviceFact {
     Nic(NicRow),
     /// The node has a NUMA node with these CPUs.
     NumaNode(u32, Cpus),
+    /// A rank of the process in a communicator of NCCL uses a GPU.
+    NcclRank {
+        /// The number of the communicator in the segment.
+        comm: u32,
+        /// The rank there.
+        rank: CommRank,
+        /// The GPU's UUID.
+        uuid: String,
+    },
 }
 
 impl DeviceFact {
@@ -50,6 +60,7 @@ mod tests {
             DeviceFact::Used("GPU-1".to_owned()),
             DeviceFact::Nic(NicRow { nic: "mlx5_0".to_owned(), ..NicRow::default() }),
             DeviceFact::NumaNode(1, "8-15,24-31".parse().unwrap()),
+            DeviceFact::NcclRank { comm: 3, rank: CommRank::new(5), uuid: "GPU-1".to_owned() },
         ] {
             assert_eq!(DeviceFact::from_text(&fact.to_text()), Some(fact));
         }

@@ -129,6 +129,13 @@ fn take(recorder: &Recorder, one: Pending) -> Result<(), Pending> {
 
 /// Ends the timing of calls, since no communicator is left or the process ends: what the GPU has not done has no time.
 pub fn end(recorder: &Recorder) {
+    let gone: Vec<Pending> = {
+        let mut pending = pending();
+        let (alive, gone): (Vec<_>, Vec<_>) = pending.drain(..).partition(|one| one.pair.is_alive());
+        pending.extend(alive);
+        gone
+    };
+    gone.iter().for_each(|one| count_untimed(recorder, one.key));
     take_all(recorder);
     let left = std::mem::take(&mut *pending());
     for Pending { pair, key, .. } in left {

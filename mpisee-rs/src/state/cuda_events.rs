@@ -4,6 +4,7 @@
 //! that the program sees: the thread's context is set for the time of a call alone, and so is its mode of stream capture, since
 //! some of these functions would end a capture that another thread has begun.
 
+use crate::binaries::objects;
 use cudarc::driver::sys::{CUevent_flags, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::mem::transmute_copy;
@@ -37,6 +38,8 @@ struct Driver {
     query_event: unsafe extern "C" fn(Handle) -> Status,
     elapsed_ms: unsafe extern "C" fn(*mut f32, Handle, Handle) -> Status,
     destroy_event: unsafe extern "C" fn(Handle) -> Status,
+    /// CUDA 12.0 and later have it.
+    context_id: Option<unsafe extern "C" fn(Handle, *mut u64) -> Status>,
 }
 
 /// The driver's functions; `None` if the program has not loaded one that has all of them.
@@ -45,6 +48,8 @@ fn driver() -> Option<&'static Driver> {
     if let Some(driver) = DRIVER.get() {
         return Some(driver);
     }
+    // The loader itself would look for a library that is not there in all of its folders.
+    objects::named(|file| file.starts_with(b"libcuda.so"))?;
     // SAFETY: the name ends in a zero, and nothing is loaded.
     let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if library.is_null() {
@@ -84,6 +89,7 @@ impl Driver {
                 query_event: function(library, c"cuEventQuery")?,
                 elapsed_ms: function(library, c"cuEventElapsedTime")?,
                 destroy_event: function(library, c"cuEventDestroy_v2")?,
+                context_id: function(library, c"cuCtxGetId"),
             })
         }
     }
@@ -130,6 +136,13 @@ impl Driver {
         Some(context)
     }
 
+    /// The number of a context, which no other ever has; `None` if there is no such context any more, or that cannot be told.
+    fn id_of(&self, context: Handle) -> Option<u64> {
+        let mut id = 0;
+        // SAFETY: the driver checks the context; a number is written.
+        (unsafe { self.context_id?(context, &raw mut id) } == SUCCESS).then_some(id)
+    }
+
     /// A new event in the current context.
     fn event(&self) -> Option<Handle> {
         let mut event = ptr::null_mut();
@@ -146,6 +159,7 @@ impl Driver {
 /// Two events of a context.
 pub struct Pair {
     context: Handle,
+    context_id: Option<u64>,
     begin: Handle,
     end: Handle,
 }
@@ -193,7 +207,8 @@ impl Pair {
             return Some(free.swap_remove(at));
         }
         drop(free);
-        Some(Pair { context, begin: driver.event()?, end: driver.event()? })
+        let context_id = driver.id_of(context);
+        Some(Pair { context, context_id, begin: driver.event()?, end: driver.event()? })
     }
 
     /// Marks the end of the work; false if that is impossible.
@@ -226,6 +241,13 @@ impl Pair {
         driver().and_then(elapsed).unwrap_or(Elapsed::Unknown)
     }
 
+    /// Returns whether the events are known to be there still: the program may have destroyed their context, or reset the device. It has
+    /// not while it communicates in that context.
+    pub fn is_alive(&self) -> bool {
+        let id = driver().and_then(|driver| driver.id_of(self.context));
+        id.is_some() && id == self.context_id
+    }
+
     /// Lets the pair be used again. Of one that the driver does not know any more nothing may be done.
     pub fn give_back(self) {
         free().push(self);
@@ -237,7 +259,7 @@ pub fn destroy_free() {
     let pairs = std::mem::take(&mut *free());
     let Some(driver) = driver() else { return };
     driver.relaxed(|| {
-        for Pair { begin, end, .. } in pairs {
+        for Pair { begin, end, .. } in pairs.into_iter().filter(Pair::is_alive) {
             // SAFETY: the events are ours, and nobody has them any more.
             unsafe {
                 (driver.destroy_event)(begin);

@@ -1,7 +1,8 @@
 //! The GPUs that the process sees and uses, by CUDA's driver, and the adapters and NUMA nodes of its node, into the segment.
 //!
 //! The driver is asked only where the program has loaded and initialised it: nothing is loaded, and no context is made. It is asked
-//! at the end of MPI, and once before, when a thread that calls MPI has a context, for the sake of processes that are killed.
+//! at the end of MPI, and once before, when a thread that calls MPI has a context, for the sake of processes that are killed; without
+//! MPI when the first communicators of NCCL are made.
 //!
 //! Types and constants are cudarc's. None of its functions is called, since they load the driver; and what the driver returns is a
 //! number, since a later one may return what is no value of an enumeration of cudarc.
@@ -15,6 +16,7 @@ use mpisee_collect::process::pci::{self, SYS};
 use mpisee_profile::rows::{DeviceLinkRow, DeviceRow};
 use mpisee_profile::segment::device_fact::DeviceFact;
 use mpisee_profile::segment::fact::Fact;
+use mpisee_profile::{CommId, CommRank};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::ptr;
@@ -67,6 +69,16 @@ pub fn note(world: &World) {
     note_end(world);
 }
 
+/// Notes that a rank of the process in a communicator of NCCL uses the device with this ordinal.
+pub fn note_nccl_rank(world: &World, comm: CommId, rank: CommRank, ordinal: c_int) {
+    let Some(driver) = DRIVER.get() else { return };
+    guarded(|| {
+        let Some(uuids) = driver.device(ordinal).and_then(|device| driver.uuids(device)) else { return };
+        let fact = DeviceFact::NcclRank { comm: comm.get(), rank, uuid: uuids.name() };
+        world.segment.log(&Fact::Device.record(fact.to_text()));
+    });
+}
+
 /// Logs the facts that are not logged yet.
 fn log(world: &World, facts: impl FnOnce() -> Vec<DeviceFact>) {
     guarded(|| {
@@ -103,6 +115,31 @@ struct Driver {
     get_name: Option<GetText>,
     get_total: Option<GetTotal>,
     get_attribute: Option<GetAttribute>,
+}
+
+/// The UUIDs of a device: its own, and that of the GPU, which is another one if it is a MIG instance.
+struct Uuids {
+    own: [u8; 16],
+    /// `None` if it is not known.
+    whole: Option<[u8; 16]>,
+}
+
+impl Uuids {
+    /// Returns whether the device is a MIG instance; `None` if that is not known.
+    fn is_part(&self) -> Option<bool> {
+        self.whole.map(|whole| whole != self.own)
+    }
+
+    /// Its own, as nvidia-smi writes it.
+    fn name(&self) -> String {
+        uuid_text(if self.is_part() == Some(true) { "MIG" } else { "GPU" }, self.own)
+    }
+
+    /// The GPU of a MIG instance; else empty.
+    fn part_of(&self) -> String {
+        let whole = self.whole.filter(|_| self.is_part() == Some(true));
+        whole.map_or(String::new(), |uuid| uuid_text("GPU", uuid))
+    }
 }
 
 /// A device that the driver shows.
@@ -191,20 +228,27 @@ impl Driver {
 
     /// The devices that are visible to the process.
     fn devices(&self) -> Vec<CUdevice> {
-        let (Some(get_count), Some(get_device)) = (self.get_count, self.get_device) else {
-            return Vec::new();
-        };
+        let Some(get_count) = self.get_count else { return Vec::new() };
         let mut count = 0;
         // SAFETY: a number is written. Before the driver is initialised, the call fails and does nothing else.
         if unsafe { get_count(&raw mut count) } != 0 {
             return Vec::new();
         }
-        let device = |number: c_int| {
-            let mut device = 0;
-            // SAFETY: a number is written.
-            (unsafe { get_device(&raw mut device, number) } == 0).then_some(device)
-        };
-        (0..count.min(MOST_DEVICES)).filter_map(device).collect()
+        (0..count.min(MOST_DEVICES)).filter_map(|ordinal| self.device(ordinal)).collect()
+    }
+
+    /// The device with an ordinal of the process.
+    fn device(&self, ordinal: c_int) -> Option<CUdevice> {
+        let get_device = self.get_device?;
+        let mut device = 0;
+        // SAFETY: a number is written. Before the driver is initialised, the call fails and does nothing else.
+        (unsafe { get_device(&raw mut device, ordinal) } == 0).then_some(device)
+    }
+
+    /// The UUIDs of a device; `None` without its own.
+    fn uuids(&self, device: CUdevice) -> Option<Uuids> {
+        let whole = uuid(self.get_uuid, device);
+        Some(Uuids { own: uuid(self.get_own_uuid, device).or(whole)?, whole })
     }
 
     /// The device of this thread's context.
@@ -228,23 +272,18 @@ impl Driver {
 
     /// A device, as far as it is known; `None` without a UUID.
     fn see(&self, sys: &Path, device: CUdevice) -> Option<Seen> {
-        // Of a MIG instance the first is of its GPU, the second its own.
-        let whole = uuid(self.get_uuid, device);
-        let own = uuid(self.get_own_uuid, device).or(whole)?;
-        let is_part = whole.map(|whole| whole != own);
+        let uuids = self.uuids(device)?;
         let pci_address = text(self.get_address, device).to_lowercase();
         let place = pci::place(sys, &pci_address);
         let row = DeviceRow {
-            uuid: uuid_text(if is_part == Some(true) { "MIG" } else { "GPU" }, own),
+            uuid: uuids.name(),
             model: text(self.get_name, device),
             pci_address,
             numa_node: place.numa_node,
             cpus_near: place.cpus_near,
             memory_bytes: self.memory_bytes(device),
-            mig: is_part.map(u8::from),
-            part_of: whole
-                .filter(|_| is_part == Some(true))
-                .map_or(String::new(), |uuid| uuid_text("GPU", uuid)),
+            mig: uuids.is_part().map(u8::from),
+            part_of: uuids.part_of(),
             pci_path: place.path,
             ..DeviceRow::default()
         };

@@ -2,7 +2,7 @@
 
 use crate::storage::table::Table;
 use mpisee_profile::{CommId, Operation};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// A communicator of NCCL, with what recording a call on it needs.
@@ -78,6 +78,8 @@ struct Creations {
     /// The creations whose size NCCL had not yet, by handle.
     unfinished: FxHashMap<u64, Creation>,
     unstored: Vec<Unstored>,
+    /// The ranks of this process, by row, that have sent or received.
+    with_messages: FxHashSet<(CommId, u32)>,
 }
 
 impl NcclComms {
@@ -150,6 +152,11 @@ impl NcclComms {
     /// The making of the communicator, if its size was unknown until now.
     pub fn take_postponed(&self, handle: u64) -> Option<Creation> {
         self.creations().unfinished.remove(&handle)
+    }
+
+    /// Returns whether a rank of this process sends or receives for the first time.
+    pub fn is_first_message(&self, comm: &NcclComm) -> bool {
+        self.creations().with_messages.insert((comm.id, comm.rank))
     }
 
     /// Returns whether no communicator is alive.

@@ -34,6 +34,7 @@ int main(int argc, char **argv) {
     FUNCTION(void, pretend_capture, void *, int);
     FUNCTION(void, pretend_capture_elsewhere, int);
     FUNCTION(void, pretend_busy, int);
+    FUNCTION(void, pretend_reset, void);
     FUNCTION(int, pretend_live_events, void);
     FUNCTION(int, pretend_misuses, void);
     EXPECT(!cuInit(0));
@@ -74,12 +75,13 @@ int main(int argc, char **argv) {
     NCCL(ncclCommDestroy(second));
     EXPECT(!pretend_live_events());
 
-    /* Not done at the end. */
+    /* Not done at the end, and then gone. */
     ncclComm_t last = communicator(0);
     reduce(37, last, one);
     pretend_busy(1);
     reduce(41, last, one);
     EXPECT(!pretend_misuses());
+    pretend_reset();
     MPI_Finalize();
     EXPECT(!pretend_misuses() && !pretend_live_events());
     return 0;

@@ -158,8 +158,8 @@ int cuDeviceGetP2PAttribute(int *value, int attribute, int from, int to) {
  * Misuse is what real CUDA forbids: events of another context, and functions that end the capture of another thread. */
 enum { SUCCESS = 0, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, GLOBAL = 0, MOST_CONTEXTS = 8 };
 struct stream { int device, is_capturing; double ms; };
-struct event { int device, turn; double ms; };
-static int contexts[DEVICES], pushed[MOST_CONTEXTS], depth, is_busy, turn, is_captured_elsewhere, live_events, misuses;
+struct event { int device, turn, resets; double ms; };
+static int contexts[DEVICES], pushed[MOST_CONTEXTS], depth, is_busy, turn, is_captured_elsewhere, live_events, misuses, resets;
 static _Thread_local int mode = GLOBAL;
 static struct stream defaults[DEVICES];
 
@@ -188,6 +188,12 @@ void pretend_busy(int is_on) {
     turn += is_on;
 }
 
+/* All devices are reset: no context and no event is there any more. */
+void pretend_reset(void) {
+    resets++;
+    live_events = 0;
+}
+
 int pretend_live_events(void) { return live_events; }
 int pretend_misuses(void) { return misuses + (depth != 0) + (mode != GLOBAL); }
 
@@ -195,6 +201,8 @@ static int misused(int is_misused, int code) {
     misuses += is_misused;
     return is_misused ? code : SUCCESS;
 }
+
+static int gone(struct event *event) { return misused(event->resets != resets, INVALID_HANDLE); }
 
 static int forbidden(void) { return misused(is_captured_elsewhere && mode == GLOBAL, CAPTURE_UNSUPPORTED); }
 
@@ -232,7 +240,7 @@ int cuThreadExchangeStreamCaptureMode(int *other) {
 
 int cuEventCreate(struct event **event, unsigned flags) {
     *event = calloc(1, sizeof **event);
-    (*event)->device = device_now();
+    (*event)->device = device_now(), (*event)->resets = resets;
     live_events++;
     return flags ? INVALID_HANDLE : SUCCESS;
 }
@@ -245,7 +253,7 @@ int cuEventRecord(struct event *event, void *stream) {
 }
 
 int cuEventQuery(struct event *event) {
-    int code = forbidden();
+    int code = forbidden() + gone(event);
     return code ? code : is_busy && event->turn == turn ? NOT_READY : SUCCESS;
 }
 
@@ -254,7 +262,13 @@ int cuEventElapsedTime(float *ms, struct event *begin, struct event *end) {
     return forbidden();
 }
 
+int cuCtxGetId(void *context, unsigned long long *id) {
+    *id = 1 + (unsigned long long)context_device(context);
+    return resets ? INVALID_CONTEXT : SUCCESS;
+}
+
 int cuEventDestroy_v2(struct event *event) {
+    gone(event);
     free(event);
     live_events--;
     return SUCCESS;

@@ -46,6 +46,14 @@ pub fn create(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(recorded) = RecordedCall::if_tracking() else { return make() };
+    if let Some(parent) = parent_of(meaning) {
+        let is_unfinished = known(&recorded, call, parent).is_some_and(|parent| parent.id == CommId::NONE);
+        recorded.record(|recorder| {
+            if is_unfinished {
+                finish(recorder.world, call, parent);
+            }
+        });
+    }
     let mut begun = None;
     recorded.record(|recorder| begun = describe(recorder.world, call, operation, meaning));
     let Some(Begun { on, numbered, pending }) = begun else {
@@ -85,6 +93,16 @@ pub fn create(
         }
     });
     code
+}
+
+/// The communicator from which a call makes others.
+fn parent_of(meaning: &Meaning) -> Option<Comm> {
+    match *meaning {
+        Meaning::Split { comm, .. } | Meaning::Shrink { comm, .. } | Meaning::Grow { comm, .. } => {
+            Some(comm).filter(|comm| !comm.is_null())
+        }
+        _ => None,
+    }
 }
 
 /// A creating call before it is made.

@@ -12,9 +12,7 @@ use crate::naming::nccl as naming;
 use crate::recording::gpu_time::{self, Timing, Work};
 use crate::recording::{RecordedCall, Recorder, buffers, paths};
 use crate::state::nccl::{NCCL, NcclComm};
-use crate::state::sites;
-use crate::state::world;
-use crate::state::{process, thread};
+use crate::state::{devices, process, sites, thread, world};
 use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::wrappers::lifecycle;
 use group::{GroupCall, Message, in_group};
@@ -23,7 +21,7 @@ use mpisee_profile::nccl::{
 };
 use mpisee_profile::segment::key::PeerKey;
 use mpisee_profile::segment::{NotSeen, SlotKey, awaited};
-use mpisee_profile::{CommId, Operation, Ticks};
+use mpisee_profile::{CommId, CommRank, Operation, Ticks};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -124,7 +122,12 @@ fn on_comm(
         let counted = recorder.counted_call(known.id, operation, message, bytes, ticks);
         let path = path(recorder, known.id, operation);
         let with = moves.as_ref().map_or(Peer::None, |moves| moves.with);
-        let counted = GroupCall { counted, path, message: message_with(&known, with, bytes) };
+        let ends = message_with(&known, with, bytes);
+        if ends.is_some() && NCCL.is_first_message(&known) {
+            let (id, rank) = (known.id, CommRank::new(known.rank));
+            devices::note_nccl_rank(recorder.world, id, rank, (call.device)(comm));
+        }
+        let counted = GroupCall { counted, path, message: ends };
         let work = Work { comm: known.id, operation, message, bytes };
         end_timing(recorder, timing, work, code);
         if is_at_once {
