@@ -9,6 +9,7 @@ use crate::load;
 use crate::processes::{ProcessRows, Processes};
 use crate::several_comms;
 use anyhow::{Result, bail};
+use mpisee_profile::comm_name::is_nccl;
 use mpisee_profile::rows::{CommRow, RankRow, RegionRow, RegionTotalRow};
 use mpisee_profile::run::Lacking;
 use mpisee_profile::{Profile, ProfileError, RunInfo};
@@ -139,6 +140,12 @@ impl ProfileView {
             );
         }
         Ok(())
+    }
+
+    /// A note for an answer that is of MPI's communicators alone, where NCCL has some, too.
+    pub fn note_of_mpi_alone(&self) -> Option<String> {
+        let has_nccl = self.processes.comms.keys().any(|comm| is_nccl(comm));
+        has_nccl.then(|| "NCCL's communicators are not in it; mpisee-through gpu has them.".to_owned())
     }
 
     /// The error for a question about `missing`, which sums over ranks do not have.

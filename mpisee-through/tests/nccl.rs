@@ -47,3 +47,25 @@ fn parts_of_runs_add_up_to_the_time_of_all_ranks() {
     let sum: f64 = reader.records().map(|row| median(row.unwrap())).sum();
     assert!((sum - 10.0).abs() < 1e-6, "{sum}\n{text}");
 }
+
+/// The text of a command that is of MPI alone.
+fn of_mpi_alone(command: &[&str]) -> String {
+    let profile = beside_nccl().write();
+    let ran = profile.run(&[command, &["app.mpisee", "--width", "200"]].concat());
+    let text = ran.exits(0).stdout.clone();
+    assert!(text.contains("NCCL's communicators are not in it; mpisee-through gpu has them."), "{text}");
+    assert!(!text.contains("N1-5e1c09tz") && !text.contains("ncclAllReduce"), "{text}");
+    text
+}
+
+#[test]
+fn locality_has_communicators_of_mpi_alone() {
+    of_mpi_alone(&["locality"]);
+}
+
+#[test]
+fn the_matrix_has_bytes_of_mpi_alone() {
+    let text = of_mpi_alone(&["matrix"]);
+    assert!(text.contains("Not in it: 64 B in collectives"), "{text}");
+    of_mpi_alone(&["matrix", "--collectives"]);
+}
