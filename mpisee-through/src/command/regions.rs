@@ -112,13 +112,13 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
         order.then_with(|| of(right).wall_s.total_cmp(&of(left).wall_s)).then_with(|| left.cmp(right))
     });
     if found.is_empty() && args.filter.is_on() {
-        no_match::need_region(&args.filter, &entered)?;
+        no_match::need_region(view, &args.filter, &entered)?;
     }
     let all_ranks = view.processes().chosen(&args.filter.comms);
     let mut rows = found.iter().map(|(name, sum)| row(name, of(name), *sum, all_ranks)).collect();
     let mut closing = args.shown.cut(&args.output, &mut rows, "The profile has no calls.");
     if entered.is_empty() && !args.filter.is_on() {
-        closing += &format!("The profile has no regions; {}.\n", no_match::MAKE_REGIONS);
+        closing += &format!("The profile has no regions; {}.\n", no_match::make_regions(view.run()));
     }
     let mut sheet = Sheet { name: "regions", heads: HEADS.to_vec(), rows };
     if !has_nccl {

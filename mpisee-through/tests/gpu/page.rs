@@ -105,6 +105,12 @@ fn messages_to_a_rank_without_a_row_are_said_to_be_left_out() {
 }
 
 #[test]
+fn filters_of_nothing_lead_back_to_the_page() {
+    let ran = without_mpi("").run(&["gpu", "app.mpisee", "--ranks", "0", "--width", "200"]);
+    has(&ran.exits(0).stdout, &["no accesses of GPU kernels, among which filters choose", "Without filters"]);
+}
+
+#[test]
 fn a_profile_without_gpus_says_what_would_count_them() {
     let ran = profile("").run(&["gpu", "app.mpisee"]);
     has(

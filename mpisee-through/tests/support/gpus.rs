@@ -104,3 +104,22 @@ pub fn beside_nccl() -> Builder {
     }
     profile
 }
+
+/// Two processes without MPI that end at different times, with calls of NCCL at a known place and on a known path.
+pub fn nccl_alone() -> Builder {
+    let mut profile =
+        Builder::new(2).comm("N1-5e1c09tz", "", "ncclCommInitRank", "0-1", |_| {}).with(|profile| {
+            profile.run.command = vec!["./train".to_owned()];
+            (profile.run.mpi.library, profile.run.mpi.flavour) = ("none".to_owned(), String::new());
+            profile.ranks[1].wall_s.0 = 30.0;
+        });
+    let main = profile.line("main", "train.c", 10);
+    let gradients = profile.line("gradients", "train.c", 52);
+    for rank in 0..2 {
+        profile = profile.call_with("N1-5e1c09tz", rank, "ncclAllReduce", 8, 1 << 20, 0.003, |row| {
+            (row.site, row.memory) = (Some(gradients), Memory::Device);
+        });
+        profile.path("N1-5e1c09tz", rank, "ncclAllReduce", 2, 0.0015, &[gradients, main]);
+    }
+    profile
+}

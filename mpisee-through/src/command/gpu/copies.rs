@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 /// The message where nothing was copied.
 const NOTHING: &str = "The profile has no copies between host and GPUs; `mpisee --gpu-copies` counts them.";
+const NONE_STAGED: &str = "No copy was for a message of MPI.";
 const NOTHING_STAGED: &str = "The profile has no copies for messages; `mpisee --gpu-copies` looks for them.";
 /// Communicators that have a sentence below a table.
 const MOST_SENTENCES: usize = 3;
@@ -79,7 +80,8 @@ pub fn answer(view: &ProfileView, args: &GpuArgs, is_of_messages: bool) -> Resul
     let (mut copies, mut staged) = (by_end(&rows, args), by_comm(&rows, args));
     let sentences = sentences(&rows.staged);
     let mut answer = if is_of_messages {
-        let closing = args.shown.cut(&args.output, &mut staged.rows, NOTHING_STAGED);
+        let nothing = if rows.copies.is_empty() { NOTHING_STAGED } else { NONE_STAGED };
+        let closing = args.shown.cut(&args.output, &mut staged.rows, nothing);
         let mut answer = Answer::new(view.profile(), staged, None);
         answer.closing = closing;
         answer

@@ -126,8 +126,10 @@ fn parts(view: &ProfileView, efficiency: &Efficiency) -> Result<BTreeMap<Part, S
     add(OUTSIDE, (efficiency.useful_s - nccl_s).max(0.0));
     let processes = view.processes();
     let at_end_s = processes.wall_max_s() * processes.count() as f64 - processes.wall_s();
-    // What rounding leaves of equal times is nothing; and where ranks ended without MPI_Finalize, none waited there.
-    if at_end_s > 1e-12 * processes.wall_s() && !interrupted::is_of(view.run()) {
+    // What rounding leaves of equal times is nothing; and where ranks ended without MPI_Finalize, or are without MPI, none waited
+    // there.
+    let have_finalized = !interrupted::is_of(view.run()) && !view.run().is_without_mpi();
+    if at_end_s > 1e-12 * processes.wall_s() && have_finalized {
         add(AT_END, at_end_s);
     }
     Ok(parts)
