@@ -4,7 +4,7 @@ mod support;
 
 use mpisee_profile::run::EndedIn;
 use support::gpus::nccl_alone;
-use support::{Builder, runs};
+use support::{Builder, Written, runs};
 
 /// What a command prints, on a wide page.
 fn printed(profile: &Builder, arguments: &[&str]) -> String {
@@ -59,4 +59,53 @@ fn ranks_that_were_killed_were_in_no_call_of_nccl() {
     let text = printed(&killed, &["advise"]);
     assert!(text.contains("The run ended before its exit: begin where ranks were."), "{text}");
     assert!(text.contains("Ranks 0-1 were in no call of NCCL"), "{text}");
+}
+
+/// The headings of a table of 80 columns.
+fn headings(profile: &Written, command: &str, first: &str) -> Vec<String> {
+    let ran = profile.run(&[command, "app.mpisee", "--width", "80"]);
+    let text = &ran.exits(0).stdout;
+    let line = text.lines().find(|line| line.starts_with(first) && line.contains("  "));
+    line.unwrap_or_else(|| panic!("{text}")).split("  ").map(|it| it.trim().to_owned()).collect()
+}
+
+#[test]
+fn columns_of_mpi_leave_their_room_to_others() {
+    let profile = nccl_alone()
+        .region("epoch", 0, 1, 8.0, 0.0)
+        .with(|profile| {
+            profile.ranks.iter_mut().for_each(|row| row.host = "node-with-a-long-name".to_owned())
+        })
+        .write();
+    for (command, first, has) in [
+        ("ops", "CALL", "KIND"),
+        ("ranks", "RANK", "Volume"),
+        ("regions", "REGION", "Volume"),
+        ("sites", "AT", "Volume"),
+    ] {
+        let headings = headings(&profile, command, first);
+        let is_of_mpi = |heading: &String| ["MPI", "% of MPI", "% of wall"].contains(&heading.as_str());
+        assert!(
+            headings.iter().any(|it| it == has) && !headings.iter().any(is_of_mpi),
+            "{command}: {headings:?}"
+        );
+    }
+}
+
+#[test]
+fn sites_with_most_bytes_come_first() {
+    let mut profile = nccl_alone();
+    let other = profile.line("scatter", "train.c", 71);
+    let profile = profile.call_with("N1-5e1c09tz", 0, "ncclBroadcast", 1, 1 << 30, 0.0001, |row| {
+        row.site = Some(other);
+    });
+    let first = |arguments: &[&str]| {
+        let text = printed(&profile, &[&["sites"], arguments].concat());
+        let row = text.lines().skip_while(|line| !line.starts_with("AT")).nth(1).unwrap_or_default();
+        row.split("  ").next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(first(&[]), "scatter at train.c:71");
+    assert_eq!(first(&["--sort", "time"]), "gradients at train.c:52");
+    let text = printed(&profile, &["sites"]);
+    assert!(text.contains("1.00 GiB"), "{text}");
 }

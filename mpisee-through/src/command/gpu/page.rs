@@ -7,7 +7,7 @@ use crate::load;
 use crate::output::Format;
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::units::left_out;
-use crate::view::ProfileView;
+use crate::view::{ProfileView, TIMES_OF_NCCL};
 use anyhow::Result;
 use mpisee_profile::operation::is_nccl;
 use mpisee_profile::rows::{DeviceLinkRow, DeviceRow};
@@ -71,6 +71,8 @@ impl Page {
                 Ways::default()
             }
         };
+        let of_nccl = nccl::comm_sheet(view)?;
+        notes.extend((!of_nccl.rows.is_empty()).then(|| TIMES_OF_NCCL.to_owned()));
         let accessed = table(view, &chosen, args)?;
         let mut sheets = vec![
             ways.sheet(|end| shown.get(end)),
@@ -79,7 +81,7 @@ impl Page {
             buffers.sheet,
             copies::by_end(&of_host, args),
             copies::by_comm(&of_host, args),
-            nccl::comm_sheet(view)?,
+            of_nccl,
             nccl::time_sheet(view)?,
         ];
         let has_some = sheets.iter().chain(&accessed.sheets).any(|sheet| !sheet.rows.is_empty());
