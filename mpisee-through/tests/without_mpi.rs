@@ -78,6 +78,7 @@ fn columns_of_mpi_leave_their_room_to_others() {
         })
         .write();
     for (command, first, has) in [
+        ("summary", "COMM", "Min"),
         ("ops", "CALL", "KIND"),
         ("ranks", "RANK", "Volume"),
         ("regions", "REGION", "Volume"),
