@@ -1,5 +1,6 @@
 //! `gpu --by copy` and `--by staging`: what the host asked GPUs to copy, set and launch, and which of it was for messages.
 
+use super::cells::{COUNTED, text};
 use super::{GpuArgs, Of};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::units::{human_bytes, time};
@@ -127,9 +128,6 @@ fn direction(direction: MessageEnd) -> &'static str {
     }
 }
 
-const COUNTED: [Head; 3] =
-    [sheet::number("calls", "CALLS"), sheet::number("bytes", "BYTES"), sheet::number("time_s", "TIME")];
-
 /// Copies and launches, by the memory of both ends.
 pub fn by_end(rows: &Rows, args: &GpuArgs) -> Sheet {
     let heads = vec![
@@ -176,8 +174,7 @@ fn sheet(name: &'static str, mut heads: Vec<Head>, sums: Sums, of: Of) -> Sheet 
     let mut sums: Vec<(Vec<String>, Sum)> = sums.into_iter().collect();
     sums.sort_by_key(|(_, sum)| sum.order(of));
     heads.extend(COUNTED);
-    let text = |text: String| if text.is_empty() { Value::Nothing } else { Value::Text(text) };
-    let row = |(key, sum): (Vec<String>, Sum)| key.into_iter().map(text).chain(sum.cells()).collect();
+    let row = |(key, sum): (Vec<String>, Sum)| key.iter().map(|it| text(it)).chain(sum.cells()).collect();
     Sheet { name, heads, rows: sums.into_iter().map(row).collect() }
 }
 

@@ -4,6 +4,7 @@
 mod address;
 mod annotate;
 mod bars;
+mod cells;
 mod choose;
 mod copies;
 mod detail;

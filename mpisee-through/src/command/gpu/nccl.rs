@@ -1,6 +1,6 @@
 //! The communicators of NCCL, and how long the GPU worked on their calls.
 
-use super::page::{COUNTED, text};
+use super::cells::{COUNTED, text};
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::load;

@@ -1,11 +1,12 @@
 //! `gpu` without options: all that a profile has of GPUs on one page.
 
+use super::cells::{COUNTED, text};
 use super::{Chosen, GpuArgs, copies, heat, nccl, table, ways};
 use crate::filter::CallFilter;
 use crate::group::By;
 use crate::load;
 use crate::output::Format;
-use crate::sheet::{self, Answer, Head, Sheet, Value};
+use crate::sheet::{self, Answer, Sheet, Value};
 use crate::units::left_out;
 use crate::view::{ProfileView, TIMES_OF_NCCL};
 use anyhow::Result;
@@ -137,10 +138,6 @@ impl DeviceNames {
     }
 }
 
-pub fn text(text: &str) -> Value {
-    if text.is_empty() { Value::Nothing } else { Value::from(text) }
-}
-
 fn count(number: Option<u32>) -> Value {
     number.map_or(Value::Nothing, |number| Value::Count(number.into()))
 }
@@ -201,9 +198,6 @@ fn link_sheet(links: &[DeviceLinkRow], names: &DeviceNames) -> Sheet {
     };
     Sheet { name: "links", heads: heads.to_vec(), rows: links.iter().map(row).collect() }
 }
-
-pub const COUNTED: [Head; 3] =
-    [sheet::number("calls", "CALLS"), sheet::number("bytes", "BYTES"), sheet::number("time_s", "TIME")];
 
 /// Calls that moved bytes, by library and memory; no row where all memory is the host's and there is no NCCL.
 struct Buffers {
