@@ -24,7 +24,8 @@ pub fn warning(view: &ProfileView) -> Option<String> {
 /// Where ranks ended, in MPI calls or in none; the first thing to look at in a run that hung.
 pub fn last_places(view: &ProfileView) -> Option<String> {
     is_of(view.run()).then(|| {
-        format!("The run ended without MPI_Finalize: begin where ranks were.{}", listed(view, |_| true))
+        let end = if view.run().is_without_mpi() { "before its exit" } else { "without MPI_Finalize" };
+        format!("The run ended {end}: begin where ranks were.{}", listed(view, |_| true))
     })
 }
 
@@ -45,7 +46,14 @@ pub fn sentences(view: &ProfileView, places: &[&EndedIn]) -> Vec<String> {
     let sites = || Sites::of(view, &SiteArgs::default(), &[]).ok().flatten();
     let mut sites = if has_sites { sites() } else { None };
     let mut line = |site| sites.as_mut().map(|sites| sites.place(site).short_text());
-    places.iter().map(|place| place.sentence(place.site.and_then(&mut line).as_deref())).collect()
+    let sentence = |place: &&EndedIn| {
+        let sentence = place.sentence(place.site.and_then(&mut line).as_deref());
+        match place.call.is_none() && view.run().is_without_mpi() {
+            true => sentence.replace("no MPI call", "no call of NCCL"),
+            false => sentence,
+        }
+    };
+    places.iter().map(sentence).collect()
 }
 
 /// The members of the communicator that were not in this call of a collective.

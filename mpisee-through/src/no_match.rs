@@ -7,7 +7,7 @@ use crate::units::{SizeRange, natural_order, time};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use mpisee_profile::rows::CommRow;
-use mpisee_profile::{Operation, RankSet};
+use mpisee_profile::{Operation, RankSet, RunInfo};
 use std::collections::BTreeMap;
 
 /// Names that an error lists.
@@ -87,7 +87,7 @@ fn there_is(option: FilterOption, filter: &CallFilter, all: &Groups, view: &Prof
             let mut regions = weights(all, Groups::region);
             regions.remove("");
             match regions.is_empty() {
-                true => format!("no call of the profile is in a region: {MAKE_REGIONS}"),
+                true => format!("no call of the profile is in a region: {}", make_regions(view.run())),
                 false => format!("the profile has calls in {}", listed(&regions)),
             }
         }
@@ -162,15 +162,25 @@ fn families_with_sizes(view: &ProfileView, filter: &CommFilter) -> String {
 }
 
 /// How a program gets regions.
-pub const MAKE_REGIONS: &str =
-    "mpisee_region_begin(\"NAME\") and mpisee_region_end() of mpisee.h around a part of the program make one";
+pub fn make_regions(run: &RunInfo) -> &'static str {
+    match run.is_without_mpi() {
+        false => {
+            "mpisee_region_begin(\"NAME\") and mpisee_region_end() of mpisee.h around a part of the program make one"
+        }
+        // The header includes that of MPI.
+        true => {
+            "MPI_Pcontrol(0x4d505300, \"NAME\") and MPI_Pcontrol(0x4d505301) around a part of the program make one, as the preloaded library \
+                 has this function: docs/nccl.md#regions"
+        }
+    }
+}
 
 /// Where a filter left no region over: an error with those of the profile.
-pub fn need_region<T>(filter: &CallFilter, regions: &BTreeMap<String, T>) -> Result<()> {
+pub fn need_region<T>(view: &ProfileView, filter: &CallFilter, regions: &BTreeMap<String, T>) -> Result<()> {
     let filters = filter.described();
     let names = regions.keys().map(|name| (name.as_str(), 0)).collect();
     match regions.is_empty() {
-        true => bail!("no region matches {filters}; the profile has none: {MAKE_REGIONS}"),
+        true => bail!("no region matches {filters}; the profile has none: {}", make_regions(view.run())),
         false => bail!("no region matches {filters}; the profile has {}", listed(&names)),
     }
 }

@@ -9,13 +9,19 @@ use crate::load;
 use crate::processes::{ProcessRows, Processes};
 use crate::several_comms;
 use anyhow::{Result, bail};
-use mpisee_profile::rows::{CommRow, RankRow, RegionRow, RegionTotalRow};
+use mpisee_profile::comm_name::is_nccl;
+use mpisee_profile::operation;
+use mpisee_profile::rows::{CommRow, NcclTimeRow, RankRow, RegionRow, RegionTotalRow, Row};
 use mpisee_profile::run::Lacking;
 use mpisee_profile::{Profile, ProfileError, RunInfo};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::error::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+/// The note on times of calls of NCCL.
+pub const TIMES_OF_NCCL: &str =
+    "Times of NCCL's calls are the host's: a call returns when its work is in the stream.";
 
 /// A profile that is open, with its processes and communicators.
 pub struct ProfileView {
@@ -139,6 +145,21 @@ impl ProfileView {
             );
         }
         Ok(())
+    }
+
+    /// A note for an answer that is of MPI's communicators alone, where NCCL has some, too.
+    pub fn note_of_mpi_alone(&self) -> Option<String> {
+        let has_nccl = self.processes.comms.keys().any(|comm| is_nccl(comm));
+        has_nccl.then(|| "NCCL's communicators are not in it; mpisee-through gpu has them.".to_owned())
+    }
+
+    /// The note of an answer with times of these calls, if NCCL's are among them.
+    pub fn note_on_nccl_times<'c>(&self, calls: impl IntoIterator<Item = &'c str>) -> Option<String> {
+        let has_times_of_gpu = || self.profile.directory().join(NcclTimeRow::FILE).exists();
+        calls.into_iter().any(operation::is_nccl).then(|| match has_times_of_gpu() {
+            true => format!("{TIMES_OF_NCCL} mpisee-through gpu has the GPU's."),
+            false => TIMES_OF_NCCL.to_owned(),
+        })
     }
 
     /// The error for a question about `missing`, which sums over ranks do not have.

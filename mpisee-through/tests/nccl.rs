@@ -3,7 +3,7 @@
 mod support;
 
 use support::gpus::beside_nccl;
-use support::runs;
+use support::{Written, runs};
 
 #[test]
 fn ranks_have_it_in_a_column_of_its_own() {
@@ -46,4 +46,89 @@ fn parts_of_runs_add_up_to_the_time_of_all_ranks() {
     let median = |row: csv::StringRecord| row[place("time_s")].parse::<f64>().unwrap();
     let sum: f64 = reader.records().map(|row| median(row.unwrap())).sum();
     assert!((sum - 10.0).abs() < 1e-6, "{sum}\n{text}");
+}
+
+/// The text of a command that is of MPI alone.
+fn of_mpi_alone(command: &[&str]) -> String {
+    let profile = beside_nccl().write();
+    let ran = profile.run(&[command, &["app.mpisee", "--width", "200"]].concat());
+    let text = ran.exits(0).stdout.clone();
+    assert!(text.contains("NCCL's communicators are not in it; mpisee-through gpu has them."), "{text}");
+    assert!(!text.contains("N1-5e1c09tz") && !text.contains("ncclAllReduce"), "{text}");
+    text
+}
+
+#[test]
+fn locality_has_communicators_of_mpi_alone() {
+    of_mpi_alone(&["locality"]);
+}
+
+#[test]
+fn the_matrix_has_bytes_of_mpi_alone() {
+    let text = of_mpi_alone(&["matrix"]);
+    assert!(text.contains("Not in it: 64 B in collectives"), "{text}");
+    of_mpi_alone(&["matrix", "--collectives"]);
+}
+
+const OF_HOST: &str = "Times of NCCL's calls are the host's: a call returns when its work is in the stream.";
+
+/// [`beside_nccl`] with times on the GPU: of rank 0 1 s, of rank 1 2 s.
+fn with_times_of_gpu() -> Written {
+    let profile = beside_nccl().write();
+    let times = "comm,rank,region,call,size_min,size_max,calls,untimed,bytes,gpu_s,min_s,max_s\n\
+                 N1-5e1c09tz,0,step,ncclAllReduce,131072,262143,8,0,1048576,1.0,0.1,0.2\n\
+                 N1-5e1c09tz,1,step,ncclAllReduce,131072,262143,8,0,1048576,2.0,0.1,0.4\n";
+    std::fs::write(profile.directory.join("nccl-times.csv"), times).unwrap();
+    profile
+}
+
+#[test]
+fn times_of_nccl_are_said_to_be_the_hosts() {
+    let (without, with) = (beside_nccl().write(), with_times_of_gpu());
+    for command in ["summary", "ops", "sites", "sizes", "gpu"] {
+        let said = |profile: &Written, more: &[&str]| {
+            let ran = profile.run(&[&[command, "app.mpisee", "--width", "300"], more].concat());
+            ran.exits(0).stdout.clone()
+        };
+        let text = said(&without, &[]);
+        assert_eq!(text.matches(OF_HOST).count(), 1, "{command}: {text}");
+        assert!(!text.contains("has the GPU's"), "{command}: {text}");
+        let text = said(&with, &[]);
+        let leads_on = text.contains(&format!("{OF_HOST} mpisee-through gpu has the GPU's."));
+        assert!(text.contains(OF_HOST) && leads_on == (command != "gpu"), "{command}: {text}");
+        if command != "gpu" {
+            assert!(!said(&with, &["--call", "MPI_*"]).contains(OF_HOST), "{command}");
+        }
+    }
+}
+
+#[test]
+fn the_summary_has_the_time_of_the_gpu() {
+    let profile = with_times_of_gpu();
+    profile.golden_at(120, "nccl-summary", &["summary", "app.mpisee"]);
+    let gpu_s = |profile: &Written, more: &[&str]| -> Vec<Option<String>> {
+        let ran = profile.run(&[&["summary", "app.mpisee", "--format", "csv"], more].concat());
+        let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
+        let rows = reader.deserialize::<std::collections::BTreeMap<String, String>>();
+        rows.map(|row| row.unwrap().get("gpu_mean_s").cloned()).collect()
+    };
+    let mean = |text: &str| Some(text.to_owned());
+    assert_eq!(gpu_s(&profile, &[]), [mean("1.500000000"), mean("")]);
+    assert_eq!(gpu_s(&profile, &["--ranks", "1", "--call", "nccl*"]), [mean("2.000000000")]);
+    assert_eq!(gpu_s(&profile, &["--memory", "device"]), [None], "the table does not have it");
+    assert_eq!(gpu_s(&beside_nccl().write(), &[]), [None, None]);
+    let ran = profile.run(&["summary", "app.mpisee", "--format", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+    let comms = &found["communicators"];
+    assert_eq!((&comms[0]["gpu_mean_s"], comms[1].get("gpu_mean_s")), (&1.5.into(), None), "{comms}");
+}
+
+#[test]
+fn communicators_that_are_left_out_have_the_times_of_both_libraries() {
+    let profile = beside_nccl().comm("W_d1", "W", "MPI_Comm_dup", "0-1", |_| {});
+    let profile = profile.call("W_d1", 0, "MPI_Barrier", 1, 0, 10.0).write();
+    let ran = profile.run(&["summary", "app.mpisee", "--top", "1", "--width", "200"]);
+    let text = &ran.exits(0).stdout;
+    let sentence = "2 more communicators are left out, with 2.00 s over all ranks (16.7 % of MPI) and 6.00 s over all ranks in calls of NCCL";
+    assert!(text.contains(sentence), "{text}");
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use support::Builder;
 use support::runs::{copy, repetitions, run, series, write};
 
 #[test]
@@ -103,4 +104,19 @@ fn what_does_not_belong_together_is_said() {
         .fails_with(&["'nothing'", "there is nothing of that name"]);
     std::fs::create_dir(home.beside().join("empty")).unwrap();
     home.run(&["runs", "empty"]).fails_with(&["'empty' is no profile", "no profile in it"]);
+}
+
+#[test]
+fn communicators_of_nccl_are_told_apart_by_their_size() {
+    let run = |digests: [&str; 2]| {
+        let [all, pair] = digests.map(|digest| format!("N1-{digest}"));
+        Builder::new(4)
+            .comm(&all, "", "ncclCommInitRank", "0-3", |_| {})
+            .comm(&pair, "", "ncclCommInitRank", "0-1", |_| {})
+            .call(&all, 0, "ncclAllReduce", 2, 142, 1.0)
+            .call(&pair, 0, "ncclAllReduce", 2, 62, 2.0)
+    };
+    let ran = write(&[run(["zzzzzzzz", "aaaaaaaa"]), run(["00000000", "bbbbbbbb"])]).run(&["runs", "set"]);
+    let text = &ran.exits(0).stdout;
+    assert!(text.contains("\nN1 ") && text.contains("\nN1@2 "), "{text}");
 }

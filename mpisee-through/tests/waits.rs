@@ -370,6 +370,14 @@ fn filters_choose_communicators_operations_and_ranks() {
 }
 
 #[test]
+fn calls_of_nccl_are_no_collectives_of_mpi() {
+    let builder = late_rank().comm("N1-5e1c09tz", "", "ncclCommInitRank", "0-7", |_| {});
+    let profile = builder.call("N1-5e1c09tz", 0, "ncclAllReduce", 9, 900, 0.5).write();
+    let said = said(&profile, &["--width", "200"]);
+    assert!(said.contains("NCCL's communicators are not in it") && !said.contains("N1-5e1c09tz"), "{said}");
+}
+
+#[test]
 fn profiles_without_arrivals_are_named() {
     let without = Calls { number: 0, ..Calls::default() }.add(Builder::new(8), |_, _| 0.0).write();
     without.run(&["waits", "app.mpisee"]).fails_with(&["has no samples of collective calls (arrivals.csv)"]);

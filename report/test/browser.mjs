@@ -1,6 +1,6 @@
 // Opens reports in Chromium and checks them as a reader would: `node browser.mjs CHROMIUM FOLDER`, where the folder has
 // plain.html, of a profile with a map, messages, a time line and labels that look like HTML; sites.html, of one with call sites and paths;
-// gpus.html, of one with all that is known of GPUs; nccl.html, of one with calls of NCCL; several.html, of two sets of repetitions; series.html, of a series over ranks; and any other *.html.
+// gpus.html, of one with all that is known of GPUs; some-ways.html, of one without copies and accesses of kernels; nccl.html, of one with calls of NCCL; several.html, of two sets of repetitions; series.html, of a series over ranks; and any other *.html.
 // With SHOTS=DIR it keeps pictures of every width and theme.
 
 import assert from "node:assert/strict";
@@ -235,6 +235,19 @@ async function useGpus(file) {
   await page.context().close();
 }
 
+/** A way that was not counted can neither be chosen nor read; one in the address that is not there shows all. */
+async function lackWays(file) {
+  const page = await open(file, 1280, "light");
+  const choices = page.locator('#gpus input[name="gpus-way"]');
+  assert.deepEqual(await choices.evaluateAll((inputs) => inputs.map(({ value }) => value)), ["all", "mpi", "nccl"]);
+  assert.deepEqual((await rows(page, "gpus")).map((row) => row.slice(2)), [["1000 B", "211 B"], ["70 B", "0 B"]]);
+  await page.evaluate(() => (location.hash = "way=copies"));
+  await settled(page);
+  assert.ok(await choices.first().isChecked(), "all ways");
+  assert.ok((await page.locator("#gpus .matrix svg").textContent()).includes("1000 B"));
+  await page.context().close();
+}
+
 /** Calls of NCCL keep their names, and have no share of the time in MPI. */
 async function useNccl(file) {
   const page = await open(file, 1280, "light");
@@ -297,6 +310,7 @@ try {
   await use("plain.html");
   await usePlaces("sites.html");
   await useGpus("gpus.html");
+  await lackWays("some-ways.html");
   await useNccl("nccl.html");
   await useSeveral("several.html", "series.html");
   for (const file of files) {

@@ -13,6 +13,7 @@ use crate::view::ProfileView;
 use anyhow::Result;
 use clap::Args;
 use hashbrown::HashMap;
+use mpisee_profile::comm_name::is_nccl;
 use mpisee_profile::rows::{CommRow, RankRow};
 use mpisee_profile::run::Lacking;
 use mpisee_profile::{Operation, OperationKind};
@@ -223,7 +224,8 @@ pub fn answer(args: &LocalityArgs, view: &ProfileView) -> Result<Answer> {
             sum.1 = sum.1.saturating_add(cell.bytes);
         }
     }
-    let taken = |row: &CommRow| row.size > 1 && view.processes().takes_row(&args.filter, row);
+    let taken =
+        |row: &CommRow| row.size > 1 && !is_nccl(&row.comm) && view.processes().takes_row(&args.filter, row);
     let rows = view.processes().comms.values().filter(|row| taken(row));
     let found: HashMap<&str, Found> = rows
         .map(|row| {
@@ -246,6 +248,7 @@ pub fn answer(args: &LocalityArgs, view: &ProfileView) -> Result<Answer> {
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
     answer.lead = lead;
     answer.closing = closing;
+    answer.caveats.extend(view.note_of_mpi_alone());
     Ok(answer)
 }
 

@@ -4,7 +4,7 @@ use super::Outcome;
 use crate::filter::{CallFilter, kind_name};
 use crate::group::seconds;
 use crate::no_match;
-use crate::output::OutputArgs;
+use crate::output::{Format, OutputArgs};
 use crate::several_comms;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use crate::units::natural_order;
@@ -63,12 +63,15 @@ enum SortKey {
     Name,
 }
 
+/// The column that tables of processes without MPI do not have.
+const SHARE_OF_MPI: &str = "share_of_mpi";
+
 const HEADS: [sheet::Head; 11] = [
     sheet::fixed("call", "CALL"),
     sheet::fixed("kind", "KIND").hidden_at(2),
     sheet::number("comms", "COMMS").hidden_at(0),
     sheet::number("mean_s", "Mean"),
-    sheet::number("share_of_mpi", "% of MPI").of_whole(),
+    sheet::number(SHARE_OF_MPI, "% of MPI").of_whole(),
     sheet::number("min_s", "Min").hidden_at(1),
     sheet::number("max_s", "Max").hidden_at(5),
     sheet::number("bytes", "Volume").hidden_at(6),
@@ -104,8 +107,13 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
     let on_each = shown.iter().filter(|of| of.is_counted_on_each).map(|of| of.call.as_str());
     let note = several_comms::sentence(on_each);
     closing.extend(note.as_ref().map(|sentence| format!("{sentence}\n")));
-    let sheet = Sheet { name: "operations", heads: HEADS.to_vec(), rows };
+    let of_nccl = view.note_on_nccl_times(shown.iter().map(|of| of.call.as_str()));
+    let mut sheet = Sheet { name: "operations", heads: HEADS.to_vec(), rows };
+    if args.output.format() == Format::Table && view.run().is_without_mpi() {
+        sheet.keep_columns(|name, _| name != SHARE_OF_MPI);
+    }
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
+    answer.caveats.extend(of_nccl);
     answer.closing = closing;
     answer.values = vec![("note_on_calls", note.as_deref().map_or(Value::Nothing, Value::from))];
     answer.write(&args.output)

@@ -90,8 +90,8 @@ const HEADS: [sheet::Head; 14] = [
     sheet::number("rank", "RANK"),
     sheet::fixed("host", "HOST").hidden_at(3),
     sheet::number("wall_s", "Wall"),
-    sheet::number("mpi_s", "MPI"),
-    sheet::number("share_of_wall", "% of wall"),
+    sheet::number(OF_MPI[0], "MPI"),
+    sheet::number(OF_MPI[1], "% of wall"),
     sheet::number(NCCL, "NCCL"),
     sheet::number("cpu_share", "% on CPU").hidden_at(0),
     sheet::number("no_core_share", "% no core").hidden_at(7),
@@ -105,6 +105,8 @@ const HEADS: [sheet::Head; 14] = [
 
 /// The column of time in calls of NCCL, which only runs with such calls have.
 const NCCL: &str = "nccl_s";
+/// Columns that tables of processes without MPI do not have.
+const OF_MPI: [&str; 2] = ["mpi_s", "share_of_wall"];
 /// Columns that tables leave out where nothing is known.
 const CORE_COLUMNS: [&str; 2] = ["cpu_share", "no_core_share"];
 
@@ -191,7 +193,8 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
         sheet.keep_columns(|name, _| name != NCCL);
     }
     if args.output.format() == Format::Table {
-        hide_needless(&mut sheet, ranks.iter().any(|(row, _)| cores::is_lacking(row)));
+        let is_lacking = ranks.iter().any(|(row, _)| cores::is_lacking(row));
+        hide_needless(&mut sheet, is_lacking, view.run().is_without_mpi());
     }
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.lead = spreads;
@@ -199,9 +202,10 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
     Ok(answer)
 }
 
-/// Removes columns about cores in which nothing is, and the CPUs unless ranks lacked some.
-fn hide_needless(sheet: &mut Sheet, is_lacking: bool) {
+/// Removes columns about cores in which nothing is, the CPUs unless ranks lacked some, and those of MPI where there is none.
+fn hide_needless(sheet: &mut Sheet, is_lacking: bool, is_without_mpi: bool) {
     sheet.keep_columns(|name, is_empty| match name {
+        name if OF_MPI.contains(&name) => !is_without_mpi,
         CPUS => is_lacking && !is_empty,
         name => !is_empty || !CORE_COLUMNS.contains(&name),
     });

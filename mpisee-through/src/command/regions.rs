@@ -4,7 +4,7 @@ use super::Outcome;
 use crate::filter::CallFilter;
 use crate::group::{By, Cell, seconds};
 use crate::no_match;
-use crate::output::OutputArgs;
+use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use crate::view::{ProfileView, RegionSum};
 use anyhow::Result;
@@ -42,6 +42,8 @@ pub struct RegionsArgs {
 
 /// The column of time in calls of NCCL, which only runs with such calls have.
 const NCCL: &str = "nccl_mean_s";
+/// Columns that tables of processes without MPI do not have.
+const OF_MPI: [&str; 2] = ["mpi_mean_s", "share_of_wall"];
 
 const HEADS: [sheet::Head; 11] = [
     sheet::fixed("region", "REGION"),
@@ -49,8 +51,8 @@ const HEADS: [sheet::Head; 11] = [
     sheet::number("entries", "ENTRIES").or_none(),
     sheet::number("wall_mean_s", "Wall"),
     sheet::number("wall_max_s", "Max").or_none(),
-    sheet::number("mpi_mean_s", "MPI"),
-    sheet::number("share_of_wall", "% of wall"),
+    sheet::number(OF_MPI[0], "MPI"),
+    sheet::number(OF_MPI[1], "% of wall"),
     sheet::number(NCCL, "NCCL").or_none(),
     sheet::number("share_on_cpu", "% on CPU").or_none(),
     sheet::number("bytes", "Volume").or_none(),
@@ -112,17 +114,20 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
         order.then_with(|| of(right).wall_s.total_cmp(&of(left).wall_s)).then_with(|| left.cmp(right))
     });
     if found.is_empty() && args.filter.is_on() {
-        no_match::need_region(&args.filter, &entered)?;
+        no_match::need_region(view, &args.filter, &entered)?;
     }
     let all_ranks = view.processes().chosen(&args.filter.comms);
     let mut rows = found.iter().map(|(name, sum)| row(name, of(name), *sum, all_ranks)).collect();
     let mut closing = args.shown.cut(&args.output, &mut rows, "The profile has no calls.");
     if entered.is_empty() && !args.filter.is_on() {
-        closing += &format!("The profile has no regions; {}.\n", no_match::MAKE_REGIONS);
+        closing += &format!("The profile has no regions; {}.\n", no_match::make_regions(view.run()));
     }
     let mut sheet = Sheet { name: "regions", heads: HEADS.to_vec(), rows };
     if !has_nccl {
         sheet.keep_columns(|name, _| name != NCCL);
+    }
+    if args.output.format() == Format::Table && view.run().is_without_mpi() {
+        sheet.keep_columns(|name, _| !OF_MPI.contains(&name));
     }
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.closing = closing;

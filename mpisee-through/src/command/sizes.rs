@@ -109,7 +109,10 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
         true => "None of the operations has a message.\n".to_owned(),
         false => format!("{}\n", args.filter.nothing()),
     });
+    let calls: Vec<&str> = operations.iter().map(|cells| groups.call(&cells[0].0)).collect();
+    let of_nccl = view.note_on_nccl_times(calls);
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
+    answer.caveats.extend(of_nccl);
     if args.output.format() == crate::output::Format::Table {
         answer.sheets.clear();
         answer.lead = drawn.join("\n");

@@ -151,8 +151,15 @@ fn folder_of(path: &Path) -> Result<PathBuf> {
             path.display()
         );
     }
-    match beside(path, Profile::open(path)?.run())? {
+    let profile = Profile::open(path)?;
+    match beside(path, profile.run())? {
         Some(folder) => Ok(folder),
+        None if profile.run().is_without_mpi() => {
+            bail!(
+                "no NAME.{ENDING} beside '{}' is of its run: time lines are of MPI, and it has none",
+                path.display()
+            )
+        }
         None => {
             bail!("no NAME.{ENDING} beside '{}' is of its run; mpisee --watch writes one", path.display())
         }

@@ -356,7 +356,9 @@ impl Calls {
         };
         for (key, cell) in &groups.cells {
             let (comm, call) = (groups.comm(key), groups.call(key));
-            let Some(operation) = Operation::from_name(call) else { continue };
+            // NCCL's calls return before their operation has begun.
+            let operation = Operation::from_name(call).filter(|operation| !operation.is_nccl());
+            let Some(operation) = operation else { continue };
             let time_s = seconds(cell.time_ns);
             let of_messages = calls.of_messages.entry_ref(comm).or_default().entry(key.rank).or_default();
             add_time(of_messages, operation, time_s);

@@ -73,3 +73,11 @@ fn without_copies_the_option_that_counts_them_is_named() {
     let image = ["gpu", "app.mpisee", "--by", "copy", "--image", "a.svg"];
     none.run(&image).fails_with(&["--by copy", "tables"]);
 }
+
+#[test]
+fn copies_of_which_none_was_for_a_message_are_said_to_be_counted() {
+    let by_staging = ["gpu", "app.mpisee", "--by", "staging"];
+    profile(COPIES, "").run(&by_staging).prints("No copy was for a message of MPI.\n");
+    let none = profile("", "").run(&by_staging);
+    assert!(none.exits(0).stdout.contains("`mpisee --gpu-copies` looks for them"), "{}", none.stdout);
+}

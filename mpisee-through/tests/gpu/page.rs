@@ -1,9 +1,9 @@
 //! `mpisee-through gpu` without options: all of it on a page.
 
-use super::support::Builder;
-use super::support::gpus::{A, B, two_gpus};
+use super::support::gpus::{A, B, NCCL_PEERS, two_gpus};
+use super::support::{Builder, Written};
 use super::{has, profile};
-use mpisee_profile::rows::DeviceRow;
+use mpisee_profile::rows::{DeviceRow, Memory};
 
 #[test]
 fn all_of_it_is_on_a_page() {
@@ -45,7 +45,69 @@ fn messages_of_ranks_with_several_gpus_are_said_to_be_left_out() {
         })
         .write();
     let ran = several.run(&["gpu", "app.mpisee"]);
-    has(&ran.exits(0).stdout, &["2.00 KiB of messages are in no row of FROM and TO"]);
+    has(
+        &ran.exits(0).stdout,
+        &["2.00 KiB of messages are not shown between GPUs, since their ranks use several"],
+    );
+}
+
+/// Two processes without MPI, each with a GPU; and the rows of `nccl-peers.csv` behind its columns.
+fn without_mpi(peers: &str) -> Written {
+    let profile = Builder::new(2)
+        .comm("N1-5e1c09tz", "", "ncclCommInitRank", "0-1", |_| {})
+        .call_with("N1-5e1c09tz", 0, "ncclAllReduce", 3, 3333, 0.001, |row| row.memory = Memory::Device)
+        .with(|profile| {
+            profile.run.mpi.library = "none".to_owned();
+            profile.ranks.iter_mut().zip([A, B]).for_each(|(row, gpu)| row.gpu = gpu.to_owned());
+        })
+        .write();
+    if !peers.is_empty() {
+        std::fs::write(profile.directory.join("nccl-peers.csv"), format!("{NCCL_PEERS}{peers}")).unwrap();
+    }
+    profile
+}
+
+#[test]
+fn ways_that_were_not_counted_have_no_bytes() {
+    let sent = without_mpi("N1-5e1c09tz,0,0,1,2,211,0,0\nN1-5e1c09tz,1,1,0,0,0,2,211\n");
+    sent.run(&["gpu", "app.mpisee", "--format", "csv"]).prints(&format!(
+        "from,to,mpi_bytes,nccl_bytes,copied_bytes,kernel_bytes\n\
+         {A},{B},,211,,\n"
+    ));
+    let ran = sent.run(&["gpu", "app.mpisee", "--format", "json"]);
+    let page: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+    let row = &page["ways"][0];
+    assert!(["mpi_bytes", "copied_bytes", "kernel_bytes"].iter().all(|way| row[way].is_null()), "{row}");
+    let ran = sent.run(&["gpu", "app.mpisee"]);
+    has(&ran.exits(0).stdout, &["FROM          TO             NCCL\nGPU-0aaaaaaa  GPU-0bbbbbbb  211 B\n"]);
+    assert!(!ran.stdout.contains("not known"), "{}", ran.stdout);
+}
+
+#[test]
+fn collectives_alone_are_said_to_have_no_table() {
+    let ran = without_mpi("").run(&["gpu", "app.mpisee", "--width", "200"]);
+    has(
+        &ran.exits(0).stdout,
+        &[
+            "There is no table of data between GPUs: collectives alone moved data",
+            "\nCommunicators of NCCL\n",
+        ],
+    );
+    assert!(!ran.stdout.contains("FROM"), "{}", ran.stdout);
+}
+
+#[test]
+fn messages_to_a_rank_without_a_row_are_said_to_be_left_out() {
+    let ran = without_mpi("N1-5e1c09tz,0,0,1,1,4711,0,0\n").run(&["gpu", "app.mpisee", "--width", "200"]);
+    let sentence =
+        "4.60 KiB of messages are not shown between GPUs, since the profile does not have who received them.";
+    has(&ran.exits(0).stdout, &[sentence]);
+}
+
+#[test]
+fn filters_of_nothing_lead_back_to_the_page() {
+    let ran = without_mpi("").run(&["gpu", "app.mpisee", "--ranks", "0", "--width", "200"]);
+    has(&ran.exits(0).stdout, &["no accesses of GPU kernels, among which filters choose", "Without filters"]);
 }
 
 #[test]

@@ -18,6 +18,15 @@ pub fn with_time_line() -> Written {
     profile
 }
 
+/// [`two_gpus`] of a run that counted neither copies nor accesses of kernels.
+pub fn without_copies_and_kernels() -> Written {
+    let profile = two_gpus();
+    for file in ["copies.csv", "staged.csv", "gpu.csv"] {
+        std::fs::remove_file(profile.directory.join(file)).unwrap();
+    }
+    profile
+}
+
 /// The section, with a line for each column.
 fn lines_of(gpus: &Value) -> String {
     let mut text = format!("names {}\n", gpus["names"]);
@@ -47,6 +56,17 @@ fn lists_are_those_of_the_command() {
     }
     assert_eq!(data["gpus"]["names"], json!({ A: "GPU-0aaaaaaa", B: "GPU-0bbbbbbb" }));
     golden("report-gpus", &lines_of(&data["gpus"]));
+}
+
+#[test]
+fn ways_that_were_not_counted_have_no_numbers() {
+    let data = data_of(&page_of(&without_copies_and_kernels()));
+    let ways = rows_of(&data["gpus"]["lists"][0]["table"]);
+    assert_eq!((&ways[0]["mpi_bytes"], &ways[0]["nccl_bytes"]), (&json!(1000), &json!(211)));
+    assert!(
+        ways.iter().all(|row| row["copied_bytes"].is_null() && row["kernel_bytes"].is_null()),
+        "{ways:?}"
+    );
 }
 
 #[test]

@@ -199,6 +199,7 @@ fn a_browser_shows_it() {
     write(&Builder::new(2).write(), "empty.html");
     write(&crate::support::solver().write(), "sites.html");
     write(&crate::support::gpus::two_gpus(), "gpus.html");
+    write(&super::gpus::without_copies_and_kernels(), "some-ways.html");
     write(&super::gpus::with_time_line(), "nccl.html");
     for (name, page) in super::several::pages() {
         std::fs::write(folder.join(name), page).unwrap();

@@ -6,6 +6,10 @@ use mpisee_profile::rows::{DeviceLinkRow, DeviceRow, Memory};
 /// The columns of `gpu.csv`.
 pub const HEADER: &str = "rank,device,peer_rank,peer_device,memory,kernel,source,object,access,width,accesses,bytes,sampled,error\n";
 
+/// The columns of `nccl-peers.csv`.
+pub const NCCL_PEERS: &str =
+    "comm,rank,rank_in_comm,peer_in_comm,sent_messages,sent_bytes,received_messages,received_bytes\n";
+
 /// The GPUs of [`two_gpus`].
 pub const A: &str = "GPU-0aaaaaaa-1111-2222-3333-444444444444";
 /// The second one.
@@ -64,13 +68,12 @@ pub fn two_gpus() -> Written {
          0,{A},1,{B},ipc,halo,stencil.cu:42,ghost cells,load,4,100,400,1,0.0\n\
          1,{B},1,host,pinned,norm,stencil.cu:77,app+0x12,atomic,8,3,24,1,0.0\n"
     );
-    let nccl = "comm,rank,rank_in_comm,peer_in_comm,sent_messages,sent_bytes,received_messages,received_bytes\n\
-         N1-5e1c09tz,0,1,0,2,211,0,0\nN1-5e1c09tz,1,0,1,0,0,2,211\n";
+    let nccl = format!("{NCCL_PEERS}N1-5e1c09tz,0,1,0,2,211,0,0\nN1-5e1c09tz,1,0,1,0,0,2,211\n");
     let files = [
         ("copies.csv", copies.as_str()),
         ("staged.csv", staged),
         ("gpu.csv", &accessed),
-        ("nccl-peers.csv", nccl),
+        ("nccl-peers.csv", &nccl),
     ];
     for (name, text) in files {
         std::fs::write(written.directory.join(name), text).unwrap();
@@ -98,6 +101,25 @@ pub fn beside_nccl() -> Builder {
             .region("step", rank, 1, 8.0, 1.0);
         profile.path("W", rank, "MPI_Allreduce", 1, 0.5, &[reduce, main]);
         profile.path("N1-5e1c09tz", rank, "ncclAllReduce", 2, 1.5, &[gradients, main]);
+    }
+    profile
+}
+
+/// Two processes without MPI that end at different times, with calls of NCCL at a known place and on a known path.
+pub fn nccl_alone() -> Builder {
+    let mut profile =
+        Builder::new(2).comm("N1-5e1c09tz", "", "ncclCommInitRank", "0-1", |_| {}).with(|profile| {
+            profile.run.command = vec!["./train".to_owned()];
+            (profile.run.mpi.library, profile.run.mpi.flavour) = ("none".to_owned(), String::new());
+            profile.ranks[1].wall_s.0 = 30.0;
+        });
+    let main = profile.line("main", "train.c", 10);
+    let gradients = profile.line("gradients", "train.c", 52);
+    for rank in 0..2 {
+        profile = profile.call_with("N1-5e1c09tz", rank, "ncclAllReduce", 8, 1 << 20, 0.003, |row| {
+            (row.site, row.memory) = (Some(gradients), Memory::Device);
+        });
+        profile.path("N1-5e1c09tz", rank, "ncclAllReduce", 2, 0.0015, &[gradients, main]);
     }
     profile
 }

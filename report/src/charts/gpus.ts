@@ -21,7 +21,14 @@ const WAYS: [way: Exclude<State["way"], "all">, column: string, text: string][] 
   ["kernels", "kernel_bytes", "Kernels"],
 ];
 
-const CHOICES: [State["way"], string][] = [["all", "All"], ...WAYS.map(([way, , text]): [State["way"], string] => [way, text])];
+/** The ways that the profile has counts of: a column without any number was not counted. */
+function countedWays(ways: CommandTable): typeof WAYS {
+  return WAYS.filter(([, name]) => column(ways, name).some((bytes) => bytes !== null));
+}
+
+function choices(ways: CommandTable): [State["way"], string][] {
+  return [["all", "All"], ...countedWays(ways).map(([way, , text]): [State["way"], string] => [way, text])];
+}
 
 /** Ends that are no GPUs, which come last. */
 const PLACES = ["host", "managed", "(unknown)"];
@@ -42,22 +49,28 @@ export function gpus(view: View): Figure | null {
   return {
     ...common,
     lead: lead(view, all, drawn !== null),
-    controls: drawn ? [choice("gpus", "Moved by", "way", CHOICES, state.way), ...(drawn.value.length > 0 ? [zoomControls(drawn, state)] : [])] : [],
+    controls: ways && drawn ? [choice("gpus", "Moved by", "way", choices(ways), chosenWay(ways, state)), ...(drawn.value.length > 0 ? [zoomControls(drawn, state)] : [])] : [],
     draw: drawn ? (width) => (drawn.value.length > 0 ? drawMatrix(view, drawn, width) : h("p", { class: "missing" }, "Nothing was moved this way.")) : undefined,
     missing: drawn ? undefined : "Nothing is known of data that moved between two GPUs, or a GPU and the host; the tables have what else is known of GPUs.",
     tables: all.lists.map((list) => tableOf(all, list)),
   };
 }
 
+/** The way in the address; all, where it is one that was not counted. */
+function chosenWay(ways: CommandTable, state: State): State["way"] {
+  return countedWays(ways).some(([way]) => way === state.way) ? state.way : "all";
+}
+
 /** The bytes of the way that is chosen; of all ways the most, since the same data may be in several. */
 function matrix(view: View, all: Gpus, ways: CommandTable): Matrix {
-  const { way } = view.state;
+  const counted = countedWays(ways);
+  const way = chosenWay(ways, view.state);
   const ends = endsOf(all, ways);
   const axis = axisNames(ends);
   const place = (name: string) => column(ways, name).map((end) => ends.indexOf(String(end)));
   const [from, to] = [place("from"), place("to")];
-  const bytes = WAYS.map(([, name]) => numbers(ways, name));
-  const chosen = WAYS.findIndex(([name]) => name === way);
+  const bytes = counted.map(([, name]) => numbers(ways, name));
+  const chosen = counted.findIndex(([name]) => name === way);
   const amount = (at: number) => (chosen < 0 ? Math.max(...bytes.map((of) => of[at])) : bytes[chosen][at]);
   const rows = from.map((_, at) => at).filter((at) => amount(at) > 0);
   return {
@@ -73,7 +86,7 @@ function matrix(view: View, all: Gpus, ways: CommandTable): Matrix {
     amount: format.bytes,
     about: (at) => {
       const row = rows[at];
-      const moved = WAYS.map(([, , text], number) => `${text} ${format.bytes(bytes[number][row])}`);
+      const moved = counted.map(([, , text], number) => `${text} ${format.bytes(bytes[number][row])}`);
       return `from ${nameOf(all, ends[from[row]])} to ${nameOf(all, ends[to[row]])}: ${moved.join(", ")}`;
     },
   };

@@ -4,6 +4,7 @@ use super::facts::Facts;
 use super::finding::{Finding, percent};
 use super::work::{self, SLIGHT, outside};
 use crate::units::{count, time};
+use mpisee_profile::run::WITHOUT_MPI;
 
 /// Load balance below this is uneven.
 const BALANCE: f64 = 0.8;
@@ -15,10 +16,10 @@ const TELLING: [&str; 6] =
     ["late", "late-sender", "late-receiver", "late-partner", "hot-receiver", "finalize"];
 
 /// Uneven work, where `others` do not tell it by the waits. It is about the whole run, whichever communicators are chosen; nobody is
-/// named who may only have lacked a core.
+/// named who may only have lacked a core. Without MPI all of the time is outside of it, and says nothing of work.
 pub fn rule(facts: &Facts<'_>, others: &[Finding]) -> Option<Finding> {
     let rows = facts.processes.ranks();
-    if facts.is_a_part() || !work::is_known(facts) {
+    if facts.is_a_part() || facts.library == WITHOUT_MPI || !work::is_known(facts) {
         return None;
     }
     let most = rows.iter().max_by(|one, other| outside(one)[1].total_cmp(&outside(other)[1]))?;

@@ -25,8 +25,8 @@ struct Part<'f> {
 /// The operations that dominate, in words.
 pub fn verdict(facts: &Facts<'_>) -> String {
     if facts.library == WITHOUT_MPI {
-        return "The processes use no MPI. `ops` and `gpu` have their calls of NCCL, with the time on the host; that on GPUs is not \
-                measured."
+        return "The processes use no MPI. `ops` and `gpu` have their calls of NCCL, with the time on the host; `mpisee --nccl-gpu-time` \
+                measures that on GPUs, which `gpu` has then."
             .to_owned();
     }
     let of_run = facts.share_of_run(facts.mpi_s);

@@ -2,6 +2,7 @@
 
 mod bound;
 mod by_site;
+mod nccl;
 mod pairing;
 mod sets;
 mod unlike;
@@ -171,7 +172,7 @@ pub fn compared(args: &DiffArgs) -> Result<Comparison> {
     // An aggregate profile has families only, as those of runs with other numbers of ranks are compared.
     let same_ranks =
         views[0].processes().count() == views[1].processes().count() && views[0].is_laid_out_as(views[1]);
-    let pairing = Pairing::new(views[0].processes(), views[1].processes(), same_ranks);
+    let pairing = Pairing::new(views, same_ranks)?;
     let rows_by_name = match args.families.are_on(&args.output) && same_ranks {
         true => family_names([&before, &after], &pairing),
         false => BTreeMap::new(),

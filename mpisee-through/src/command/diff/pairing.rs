@@ -1,7 +1,10 @@
 //! Pairs the communicators of two runs: by name, else by how they were made, size and shape.
 
+use super::nccl::NcclNames;
 use crate::processes::Processes;
 use crate::shape::{self, Shape};
+use crate::view::ProfileView;
+use anyhow::Result;
 use mpisee_profile::comm_name::derived;
 use mpisee_profile::rows::CommRow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -25,12 +28,16 @@ struct Likeness {
 }
 
 impl Pairing {
-    /// Pairs by name, and what is left over by likeness. Where the numbers of ranks differ, parts of one creation are one,
-    /// and sizes say nothing.
-    pub fn new(before: &Processes, after: &Processes, same_ranks: bool) -> Self {
-        let known = [before, after].map(|processes| likenesses(processes, same_ranks));
-        let mut names: [HashMap<String, String>; 2] = [before, after].map(|processes| {
-            processes.comms.keys().map(|comm| (comm.clone(), unit(comm, same_ranks))).collect()
+    /// Pairs by name, those of NCCL but for digests of ids, and what is left over by likeness. Where the numbers of ranks differ,
+    /// parts of one creation are one, and sizes say nothing.
+    pub fn new([before, after]: [&ProfileView; 2], same_ranks: bool) -> Result<Self> {
+        // Units of unlike numbers of ranks have no digests.
+        let of_nccl = if same_ranks { NcclNames::new(before, after)? } else { NcclNames::default() };
+        let processes = [before.processes(), after.processes()];
+        let units = Units { of_nccl: [NcclNames::default(), of_nccl], same_ranks };
+        let known = [0, 1].map(|run: usize| units.likenesses(run, processes[run]));
+        let mut names: [HashMap<String, String>; 2] = [0, 1].map(|run: usize| {
+            processes[run].comms.keys().map(|comm| (comm.clone(), units.name(run, comm))).collect()
         });
         let [first, second] = &known;
         let is_same = |name: &String| match (first.get(name), second.get(name)) {
@@ -46,12 +53,18 @@ impl Pairing {
             by_likeness
         };
         let (left, mut right) = (left_over(first), left_over(second));
+        // Of communicators of NCCL that are paired but for their digests, and below of those that are alike.
         let mut others = HashMap::new();
+        if same_ranks {
+            let own = names[1].iter().filter(|(comm, common)| comm != common);
+            others.extend(own.map(|(comm, common)| (common.clone(), comm.clone())));
+        }
         let mut renamed: HashMap<String, String> = HashMap::new();
         for (likeness, name) in left {
             // Only where nothing else is like it.
             if let ([name], Some([other])) = (&name[..], right.remove(&likeness).as_deref()) {
-                others.insert(name.clone(), other.clone());
+                let own = others.get(other).unwrap_or(other).clone();
+                others.insert(name.clone(), own);
                 renamed.insert(other.clone(), name.clone());
             }
         }
@@ -65,7 +78,7 @@ impl Pairing {
                 None => {}
             }
         }
-        Pairing { names, others }
+        Ok(Pairing { names, others })
     }
 
     /// The common name of a communicator of the first (0) or second (1) run.
@@ -84,32 +97,41 @@ impl Pairing {
     }
 }
 
-/// The unit of comparison: a communicator, or all parts of creations that have the same names but for numbers of ranks.
-fn unit(comm: &str, same_ranks: bool) -> String {
-    if same_ranks {
-        return comm.to_owned();
-    }
-    derived(comm, |name| name.without_ranks().without_size())
+/// The units of comparison in both runs.
+struct Units {
+    /// Per run, the names in the first one.
+    of_nccl: [NcclNames; 2],
+    same_ranks: bool,
 }
 
-/// The likeness of each unit; of several communicators that are one, of the first.
-fn likenesses(processes: &Processes, same_ranks: bool) -> BTreeMap<String, Likeness> {
-    let mut rows: Vec<CommRow> = processes.comms.values().cloned().collect();
-    rows.sort_by(|left, right| left.comm.cmp(&right.comm));
-    let shapes = shape::shapes(&rows, processes);
-    let mut found = BTreeMap::new();
-    for (row, shape) in rows.iter().zip(&shapes) {
-        let likeness = Likeness {
-            parent: unit(&row.parent, same_ranks),
-            created_by: row.created_by.clone(),
-            label: row.label.clone(),
-            size: if same_ranks { row.size } else { 0 },
-            shape: match (same_ranks, shape) {
-                (false, Shape::Grid { along, .. }) => format!("part along {along:?}"),
-                (_, shape) => shape.to_string(),
-            },
-        };
-        found.entry(unit(&row.comm, same_ranks)).or_insert(likeness);
+impl Units {
+    /// The unit: a communicator, or all parts of creations that have the same names but for numbers of ranks.
+    fn name(&self, run: usize, comm: &str) -> String {
+        match self.same_ranks {
+            true => self.of_nccl[run].common(comm),
+            false => derived(comm, |name| name.without_ranks().without_size()),
+        }
     }
-    found
+
+    /// The likeness of each unit; of several communicators that are one, of the first.
+    fn likenesses(&self, run: usize, processes: &Processes) -> BTreeMap<String, Likeness> {
+        let mut rows: Vec<CommRow> = processes.comms.values().cloned().collect();
+        rows.sort_by(|left, right| left.comm.cmp(&right.comm));
+        let shapes = shape::shapes(&rows, processes);
+        let mut found = BTreeMap::new();
+        for (row, shape) in rows.iter().zip(&shapes) {
+            let likeness = Likeness {
+                parent: self.name(run, &row.parent),
+                created_by: row.created_by.clone(),
+                label: row.label.clone(),
+                size: if self.same_ranks { row.size } else { 0 },
+                shape: match (self.same_ranks, shape) {
+                    (false, Shape::Grid { along, .. }) => format!("part along {along:?}"),
+                    (_, shape) => shape.to_string(),
+                },
+            };
+            found.entry(self.name(run, &row.comm)).or_insert(likeness);
+        }
+        found
+    }
 }

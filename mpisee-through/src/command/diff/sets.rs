@@ -1,6 +1,7 @@
 //! The two sets of runs that are compared, and what each has of an operation on a communicator.
 
 use super::bound::Totals;
+use super::nccl::NcclNames;
 use super::pairing::Pairing;
 use crate::filter::CallFilter;
 use crate::group::{By, Cell};
@@ -20,23 +21,29 @@ pub type Name = (String, String);
 /// One run of a set.
 pub struct Run {
     pub view: ProfileView,
-    /// Sums by communicator and operation.
+    /// Names of its communicators of NCCL in the first run of the set.
+    of_nccl: NcclNames,
+    /// Sums by communicator and operation, with names of the first run of the set.
     pub cells: BTreeMap<Name, Cell>,
     /// The ranks that the filter takes.
     pub chosen: u64,
 }
 
 impl Run {
-    fn new(view: ProfileView, filter: &CallFilter) -> Result<(Self, Option<ProfileError>)> {
+    fn new(
+        view: ProfileView,
+        of_nccl: NcclNames,
+        filter: &CallFilter,
+    ) -> Result<(Self, Option<ProfileError>)> {
         let by = By { comm: true, call: true, ..By::default() };
         let mut groups = view.group(filter, by)?;
         let cells = std::mem::take(&mut groups.cells);
         let cells = cells
             .into_iter()
-            .map(|(key, cell)| ((groups.comm(&key).to_owned(), groups.call(&key).to_owned()), cell))
+            .map(|(key, cell)| ((of_nccl.common(groups.comm(&key)), groups.call(&key).to_owned()), cell))
             .collect();
         let chosen = view.processes().chosen(&filter.comms);
-        Ok((Run { view, cells, chosen }, groups.cut_off))
+        Ok((Run { view, of_nccl, cells, chosen }, groups.cut_off))
     }
 
     fn totals(&self) -> Totals {
@@ -134,9 +141,13 @@ fn repeated(profiles: &[PathBuf], set: &str) -> Result<Vec<ProfileView>> {
 impl Set {
     /// Of these profiles; `paths` is what the command line has for them.
     pub fn new(views: Vec<ProfileView>, paths: &[PathBuf], filter: &CallFilter) -> Result<Self> {
-        let mut set = Set { name: name(paths), runs: Vec::new(), cut_off: None };
+        let mut set = Set { name: name(paths), runs: Vec::<Run>::new(), cut_off: None };
         for view in views {
-            let (run, cut_off) = Run::new(view, filter)?;
+            let of_nccl = match set.runs.first() {
+                Some(first) => NcclNames::new(&first.view, &view)?,
+                None => NcclNames::default(),
+            };
+            let (run, cut_off) = Run::new(view, of_nccl, filter)?;
             set.runs.push(run);
             set.cut_off = set.cut_off.or(cut_off);
         }
@@ -250,7 +261,7 @@ fn sides_of(
     let mut members: BTreeMap<String, u64> = BTreeMap::new();
     for row in run.view.processes().comms.values() {
         let present = run.view.processes().chosen_count(&row.members, &filter.comms);
-        *members.entry(row_of(&row.comm)).or_default() += present;
+        *members.entry(row_of(&run.of_nccl.common(&row.comm))).or_default() += present;
     }
     for ((comm, call), cell) in &run.cells {
         cells.entry((row_of(comm), call.clone())).or_default().push(cell);

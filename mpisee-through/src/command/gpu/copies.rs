@@ -1,5 +1,6 @@
 //! `gpu --by copy` and `--by staging`: what the host asked GPUs to copy, set and launch, and which of it was for messages.
 
+use super::cells::{COUNTED, text};
 use super::{GpuArgs, Of};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::units::{human_bytes, time};
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 
 /// The message where nothing was copied.
 const NOTHING: &str = "The profile has no copies between host and GPUs; `mpisee --gpu-copies` counts them.";
+const NONE_STAGED: &str = "No copy was for a message of MPI.";
 const NOTHING_STAGED: &str = "The profile has no copies for messages; `mpisee --gpu-copies` looks for them.";
 /// Communicators that have a sentence below a table.
 const MOST_SENTENCES: usize = 3;
@@ -79,7 +81,8 @@ pub fn answer(view: &ProfileView, args: &GpuArgs, is_of_messages: bool) -> Resul
     let (mut copies, mut staged) = (by_end(&rows, args), by_comm(&rows, args));
     let sentences = sentences(&rows.staged);
     let mut answer = if is_of_messages {
-        let closing = args.shown.cut(&args.output, &mut staged.rows, NOTHING_STAGED);
+        let nothing = if rows.copies.is_empty() { NOTHING_STAGED } else { NONE_STAGED };
+        let closing = args.shown.cut(&args.output, &mut staged.rows, nothing);
         let mut answer = Answer::new(view.profile(), staged, None);
         answer.closing = closing;
         answer
@@ -124,9 +127,6 @@ fn direction(direction: MessageEnd) -> &'static str {
         MessageEnd::Received => "received",
     }
 }
-
-const COUNTED: [Head; 3] =
-    [sheet::number("calls", "CALLS"), sheet::number("bytes", "BYTES"), sheet::number("time_s", "TIME")];
 
 /// Copies and launches, by the memory of both ends.
 pub fn by_end(rows: &Rows, args: &GpuArgs) -> Sheet {
@@ -174,8 +174,7 @@ fn sheet(name: &'static str, mut heads: Vec<Head>, sums: Sums, of: Of) -> Sheet 
     let mut sums: Vec<(Vec<String>, Sum)> = sums.into_iter().collect();
     sums.sort_by_key(|(_, sum)| sum.order(of));
     heads.extend(COUNTED);
-    let text = |text: String| if text.is_empty() { Value::Nothing } else { Value::Text(text) };
-    let row = |(key, sum): (Vec<String>, Sum)| key.into_iter().map(text).chain(sum.cells()).collect();
+    let row = |(key, sum): (Vec<String>, Sum)| key.iter().map(|it| text(it)).chain(sum.cells()).collect();
     Sheet { name, heads, rows: sums.into_iter().map(row).collect() }
 }
 

@@ -4,6 +4,7 @@
 mod address;
 mod annotate;
 mod bars;
+mod cells;
 mod choose;
 mod copies;
 mod detail;
@@ -313,6 +314,10 @@ fn other_numbers(profile: &Profile) -> Result<Option<String>> {
 /// The message where the profile has no accesses.
 const NOTHING: &str = "The profile has no accesses of GPU kernels; `mpisee --gpu` counts them.";
 
+/// The same where a filter has left the page.
+const NOTHING_TO_CHOOSE: &str = "The profile has no accesses of GPU kernels, among which filters choose; `mpisee --gpu` counts them. Without filters \
+    `mpisee-through gpu` has all that is known of GPUs.";
+
 fn table(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
     let sums = Sums::of(&chosen.rows, |row| sums::key(args.by(), row));
     let found = sums.sorted(args.of);
@@ -325,7 +330,8 @@ fn table(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> 
         row
     };
     let mut rows: Vec<Vec<Value>> = found.iter().map(row).collect();
-    let closing = args.shown.cut(&args.output, &mut rows, NOTHING);
+    let nothing = if args.by.is_none() && args.choice.is_on() { NOTHING_TO_CHOOSE } else { NOTHING };
+    let closing = args.shown.cut(&args.output, &mut rows, nothing);
     let shown = rows.len();
     let heads = heads(args, chosen, mpi.is_some());
     let mut answer = Answer::new(view.profile(), Sheet { name: "gpu", heads, rows }, None);

@@ -1,12 +1,13 @@
 //! The communicators of NCCL, and how long the GPU worked on their calls.
 
-use super::page::{COUNTED, text};
+use super::cells::{COUNTED, text};
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::load;
 use crate::sheet::{self, Sheet, Value};
 use crate::view::ProfileView;
 use anyhow::Result;
+use mpisee_profile::comm_name::is_nccl;
 use mpisee_profile::glob::Glob;
 use mpisee_profile::rows::{CommRow, NcclTimeRow};
 use std::collections::{BTreeMap, HashMap};
@@ -51,7 +52,7 @@ pub fn comm_sheet(view: &ProfileView) -> Result<Sheet> {
 /// The communicator of MPI with the same processes, the one with the shortest name.
 fn same_of_mpi<'c>(of_nccl: &CommRow, comms: &'c HashMap<String, CommRow>) -> Option<&'c str> {
     let is_same = |row: &&CommRow| {
-        let is_of_mpi = !row.comm.starts_with('N') && !load::is_one_per_process(&row.comm);
+        let is_of_mpi = !is_nccl(&row.comm) && !load::is_one_per_process(&row.comm);
         is_of_mpi && row.members == of_nccl.members && row.members.elided == [0, 0]
     };
     let found = comms.values().filter(is_same).min_by_key(|row| (row.comm.len(), &row.comm));

@@ -1,15 +1,18 @@
 //! `gpu` without options: all that a profile has of GPUs on one page.
 
+use super::cells::{COUNTED, text};
 use super::{Chosen, GpuArgs, copies, heat, nccl, table, ways};
 use crate::filter::CallFilter;
 use crate::group::By;
 use crate::load;
 use crate::output::Format;
-use crate::sheet::{self, Answer, Head, Sheet, Value};
+use crate::sheet::{self, Answer, Sheet, Value};
 use crate::units::left_out;
-use crate::view::ProfileView;
+use crate::view::{ProfileView, TIMES_OF_NCCL};
 use anyhow::Result;
+use mpisee_profile::operation::is_nccl;
 use mpisee_profile::rows::{DeviceLinkRow, DeviceRow};
+use mpisee_profile::{Operation, OperationKind};
 use std::collections::{BTreeMap, BTreeSet};
 use ways::Ways;
 
@@ -57,23 +60,29 @@ impl Page {
         let is_table = args.output.format() == Format::Table;
         // Programs compare whole UUIDs.
         let shown = DeviceNames(if is_table { names.clone() } else { BTreeMap::new() });
+        let buffers = Buffers::of(view)?;
         let ways = match view.ranks("whose data moved") {
-            Ok(_) => Ways::of(view.profile(), &chosen, &of_host.copies)?,
+            Ok(_) => {
+                let ways = Ways::of(view.profile(), &chosen, &of_host.copies)?;
+                notes.extend(ways.notes(buffers.has_collectives));
+                ways
+            }
             Err(_) => {
                 notes.push("Sums over ranks do not have what moved between which GPUs.".to_owned());
                 Ways::default()
             }
         };
-        notes.extend(ways.notes());
+        let of_nccl = nccl::comm_sheet(view)?;
+        notes.extend((!of_nccl.rows.is_empty()).then(|| TIMES_OF_NCCL.to_owned()));
         let accessed = table(view, &chosen, args)?;
         let mut sheets = vec![
             ways.sheet(|end| shown.get(end)),
             device_sheet(&devices, &shown),
             link_sheet(&links, &shown),
-            buffer_sheet(view)?,
+            buffers.sheet,
             copies::by_end(&of_host, args),
             copies::by_comm(&of_host, args),
-            nccl::comm_sheet(view)?,
+            of_nccl,
             nccl::time_sheet(view)?,
         ];
         let has_some = sheets.iter().chain(&accessed.sheets).any(|sheet| !sheet.rows.is_empty());
@@ -127,10 +136,6 @@ impl DeviceNames {
     fn get(&self, device: &str) -> String {
         self.0.get(device).map_or(device, String::as_str).to_owned()
     }
-}
-
-pub fn text(text: &str) -> Value {
-    if text.is_empty() { Value::Nothing } else { Value::from(text) }
 }
 
 fn count(number: Option<u32>) -> Value {
@@ -194,38 +199,49 @@ fn link_sheet(links: &[DeviceLinkRow], names: &DeviceNames) -> Sheet {
     Sheet { name: "links", heads: heads.to_vec(), rows: links.iter().map(row).collect() }
 }
 
-pub const COUNTED: [Head; 3] =
-    [sheet::number("calls", "CALLS"), sheet::number("bytes", "BYTES"), sheet::number("time_s", "TIME")];
+/// Calls that moved bytes, by library and memory; no row where all memory is the host's and there is no NCCL.
+struct Buffers {
+    sheet: Sheet,
+    /// True if some of the calls in the rows are collectives.
+    has_collectives: bool,
+}
 
-/// Calls that moved bytes, by library and memory; nothing where all memory is the host's and there is no NCCL.
-fn buffer_sheet(view: &ProfileView) -> Result<Sheet> {
-    let mut rows = Vec::new();
-    let mut is_of_gpus = false;
-    for (memory, filter) in CallFilter::each_memory() {
-        let groups = view.group(&filter, By { call: true, without_times: true, ..By::default() })?;
-        let mut sums: BTreeMap<&str, (u64, u64, u128)> = BTreeMap::new();
-        for (key, cell) in groups.cells.iter().filter(|(_, cell)| cell.bytes > 0) {
-            let library = if groups.call(key).starts_with("nccl") { "NCCL" } else { "MPI" };
-            let sum = sums.entry(library).or_default();
-            *sum = (
-                sum.0.saturating_add(cell.calls),
-                sum.1.saturating_add(cell.bytes),
-                sum.2.saturating_add(cell.time_ns),
-            );
+impl Buffers {
+    fn of(view: &ProfileView) -> Result<Self> {
+        let mut rows = Vec::new();
+        let (mut is_of_gpus, mut has_collectives) = (false, false);
+        for (memory, filter) in CallFilter::each_memory() {
+            let groups = view.group(&filter, By { call: true, without_times: true, ..By::default() })?;
+            let mut sums: BTreeMap<&str, (u64, u64, u128)> = BTreeMap::new();
+            for (key, cell) in groups.cells.iter().filter(|(_, cell)| cell.bytes > 0) {
+                let call = groups.call(key);
+                has_collectives |=
+                    Operation::from_name(call).is_some_and(|it| it.kind() == OperationKind::Collective);
+                let sum = sums.entry(if is_nccl(call) { "NCCL" } else { "MPI" }).or_default();
+                *sum = (
+                    sum.0.saturating_add(cell.calls),
+                    sum.1.saturating_add(cell.bytes),
+                    sum.2.saturating_add(cell.time_ns),
+                );
+            }
+            for (library, (calls, bytes, time_ns)) in sums {
+                is_of_gpus |= memory != "host" || library == "NCCL";
+                let key = [Value::from(library), Value::from(memory)];
+                let sums = [
+                    Value::Count(calls),
+                    Value::Bytes(bytes),
+                    Value::Seconds(crate::group::seconds(time_ns)),
+                ];
+                rows.push(key.into_iter().chain(sums).collect::<Vec<_>>());
+            }
         }
-        for (library, (calls, bytes, time_ns)) in sums {
-            is_of_gpus |= memory != "host" || library == "NCCL";
-            let key = [Value::from(library), Value::from(memory)];
-            let sums =
-                [Value::Count(calls), Value::Bytes(bytes), Value::Seconds(crate::group::seconds(time_ns))];
-            rows.push(key.into_iter().chain(sums).collect::<Vec<_>>());
+        if !is_of_gpus {
+            rows.clear();
         }
+        rows.sort_by(|one, other| one[0].in_table().cmp(&other[0].in_table()));
+        let mut heads = vec![sheet::fixed("library", "CALLS OF"), sheet::fixed("memory", "MEMORY")];
+        heads.extend(COUNTED);
+        let has_collectives = has_collectives && is_of_gpus;
+        Ok(Buffers { sheet: Sheet { name: "buffers", heads, rows }, has_collectives })
     }
-    if !is_of_gpus {
-        rows.clear();
-    }
-    rows.sort_by(|one, other| one[0].in_table().cmp(&other[0].in_table()));
-    let mut heads = vec![sheet::fixed("library", "CALLS OF"), sheet::fixed("memory", "MEMORY")];
-    heads.extend(COUNTED);
-    Ok(Sheet { name: "buffers", heads, rows })
 }

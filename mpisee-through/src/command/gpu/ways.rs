@@ -10,7 +10,7 @@ use crate::sheet::{self, Head, Sheet, Value};
 use crate::units::human_bytes;
 use anyhow::Result;
 use mpisee_profile::gpu::Access;
-use mpisee_profile::rows::{CopyRow, Memory, NcclPeerRow, PeerRow};
+use mpisee_profile::rows::{CopyRow, GpuRow, Memory, NcclPeerRow, PeerRow, Row};
 use mpisee_profile::{CommRank, Profile};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +23,10 @@ const HEADS: [Head; 6] = [
     sheet::number("copied_bytes", "COPIES"),
     sheet::number("kernel_bytes", "KERNELS"),
 ];
+
+/// Why there is no row though data moved.
+const COLLECTIVES_ALONE: &str = "There is no table of data between GPUs: collectives alone moved data, and who sends to whom in them is not \
+    known. Their bytes are in the lists below.";
 
 /// Bytes from one end to another.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,28 +48,48 @@ impl Moved {
     }
 }
 
+/// The ways that the profile has counts of, in the order of the columns: MPI, NCCL, copies and kernels.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted([bool; 4]);
+
+impl Counted {
+    fn of(profile: &Profile) -> Self {
+        let has = |file: &str| profile.directory().join(file).exists();
+        let is_of_mpi = !profile.run().is_without_mpi();
+        Counted([is_of_mpi, has(NcclPeerRow::FILE), has(CopyRow::FILE), has(GpuRow::FILE)])
+    }
+}
+
 /// The ways between each two ends, and what could not be said by ends.
 #[derive(Debug, Default)]
 pub struct Ways {
     moved: BTreeMap<(String, String), Moved>,
+    counted: Counted,
     /// Bytes of messages between ranks of which one uses several GPUs.
     of_several: u64,
     /// Bytes of messages of NCCL, or from or to a rank with a GPU, where a rank's GPU is not known.
     of_unknown: u64,
+    /// Bytes of messages of NCCL to ranks of a communicator that no process of the profile has.
+    of_absent: u64,
 }
 
 impl Ways {
     /// Adds up a profile with rows of each rank.
     pub fn of(profile: &Profile, chosen: &Chosen, copies: &[CopyRow]) -> Result<Ways> {
-        let mut ways = Ways::default();
+        let mut ways = Ways { counted: Counted::of(profile), ..Ways::default() };
         for row in profile.rows::<PeerRow>()? {
             let row = row?;
             let has_gpu = [row.rank, row.peer].iter().any(|rank| chosen.devices.contains_key(rank));
             let bytes = if has_gpu { row.sent_bytes } else { 0 };
             ways.add_messages(&chosen.devices, [row.rank, row.peer], bytes, |moved| &mut moved.mpi);
         }
-        for ([from, to], bytes) in nccl_messages(&load::if_any(profile)?) {
-            ways.add_messages(&chosen.devices, [from, to], bytes, |moved| &mut moved.nccl);
+        for (from, to, bytes) in nccl_messages(&load::if_any(profile)?) {
+            match to {
+                Some(to) => {
+                    ways.add_messages(&chosen.devices, [from, to], bytes, |moved| &mut moved.nccl);
+                }
+                None => ways.of_absent = ways.of_absent.saturating_add(bytes),
+            }
         }
         copies.iter().for_each(|row| ways.add_copies(row));
         chosen.rows.iter().for_each(|row| ways.add_accesses(row));
@@ -78,22 +102,34 @@ impl Ways {
         pairs.sort_by_key(|(_, moved)| Reverse(moved.most()));
         let row = |((from, to), moved): (&(String, String), &Moved)| {
             let ends = [from, to].map(|end| Value::Text(name(end)));
-            let bytes = [moved.mpi, moved.nccl, moved.copied, moved.by_kernels].map(Value::Bytes);
-            ends.into_iter().chain(bytes).collect()
+            let bytes = [moved.mpi, moved.nccl, moved.copied, moved.by_kernels];
+            // Nothing is known of a way that was not counted, not even that it moved nothing.
+            let cell = |(bytes, is_counted)| if is_counted { Value::Bytes(bytes) } else { Value::Nothing };
+            ends.into_iter().chain(bytes.into_iter().zip(self.counted.0).map(cell)).collect()
         };
         Sheet { name: "ways", heads: HEADS.to_vec(), rows: pairs.into_iter().map(row).collect() }
     }
 
-    /// A sentence for each reason for which bytes are in no row.
-    pub fn notes(&self) -> Vec<String> {
+    /// A sentence for each reason for which bytes of messages are in no row, or that collectives alone moved data.
+    pub fn notes(&self, has_collectives: bool) -> Vec<String> {
         let reasons = [
             (self.of_several, "their ranks use several GPUs"),
             (self.of_unknown, "no GPU of a rank is known"),
+            (self.of_absent, "the profile does not have who received them"),
         ];
+        let has_rows = self.moved.values().any(|moved| moved.most() > 0);
         let sentence = |(bytes, why): (u64, &str)| {
-            format!("{} of messages are in no row of FROM and TO, since {why}.", human_bytes(bytes))
+            let bytes = human_bytes(bytes);
+            match has_rows {
+                true => format!("{bytes} of messages are in no row of FROM and TO, since {why}."),
+                false => format!("{bytes} of messages are not shown between GPUs, since {why}."),
+            }
         };
-        reasons.into_iter().filter(|(bytes, _)| *bytes > 0).map(sentence).collect()
+        let notes: Vec<String> = reasons.into_iter().filter(|(bytes, _)| *bytes > 0).map(sentence).collect();
+        match has_collectives && !has_rows && notes.is_empty() {
+            true => vec![COLLECTIVES_ALONE.to_owned()],
+            false => notes,
+        }
     }
 
     fn between(&mut self, from: &str, to: &str) -> &mut Moved {
@@ -140,15 +176,13 @@ impl Ways {
     }
 }
 
-/// Bytes that processes sent to each other with NCCL. The receiver is the process that has the peer's rank as its own.
-fn nccl_messages(rows: &[NcclPeerRow]) -> Vec<([u32; 2], u64)> {
+/// Bytes that processes sent with NCCL: the sender, the receiver and how many. The receiver is the process that has the peer's rank as
+/// its own; none where the profile has no row of it, as of a process that was killed.
+fn nccl_messages(rows: &[NcclPeerRow]) -> Vec<(u32, Option<u32>, u64)> {
     let processes: HashMap<(&str, CommRank), u32> =
         rows.iter().map(|row| ((row.comm.as_str(), row.rank_in_comm), row.rank)).collect();
-    let message = |row: &NcclPeerRow| {
-        let peer = processes.get(&(row.comm.as_str(), row.peer_in_comm))?;
-        Some(([row.rank, *peer], row.sent_bytes))
-    };
-    rows.iter().filter_map(message).collect()
+    let receiver = |row: &NcclPeerRow| processes.get(&(row.comm.as_str(), row.peer_in_comm)).copied();
+    rows.iter().map(|row| (row.rank, receiver(row), row.sent_bytes)).collect()
 }
 
 const HOST: &str = "host";
@@ -208,9 +242,24 @@ mod tests {
             .map(|((from, to), it)| (from.as_str(), to.as_str(), it.mpi, it.copied))
             .collect();
         assert_eq!(moved, [("GPU-a", "GPU-b", 31, 23), ("GPU-b", "GPU-a", 37, 0), ("host", "GPU-a", 0, 13),]);
-        let notes = ways.notes();
+        let notes = ways.notes(true);
         let begins: Vec<&str> = notes.iter().map(|note| &note[..16]).collect();
         assert_eq!(begins, ["41 B of messages", "43 B of messages"]);
+        assert!(notes.iter().all(|note| note.contains("FROM and TO")), "{notes:?}");
+    }
+
+    #[test]
+    fn why_there_is_no_table_is_in_one_sentence() {
+        let mut ways = Ways::default();
+        assert_eq!(ways.notes(false), [""; 0]);
+        assert_eq!(ways.notes(true), [COLLECTIVES_ALONE]);
+        ways.of_absent = 47;
+        assert_eq!(
+            ways.notes(true),
+            [
+                "47 B of messages are not shown between GPUs, since the profile does not have who received them."
+            ]
+        );
     }
 
     #[test]
@@ -227,6 +276,6 @@ mod tests {
         };
         // Ranks of NCCL are in the reverse order; the last peer has no row, as of a rank that was killed.
         let rows = [row(0, 1, 0, 5), row(1, 0, 1, 7), row(1, 0, 4, 900)];
-        assert_eq!(nccl_messages(&rows), [([0, 1], 5), ([1, 0], 7)]);
+        assert_eq!(nccl_messages(&rows), [(0, Some(1), 5), (1, Some(0), 7), (1, None, 900)]);
     }
 }

@@ -145,6 +145,7 @@ fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     answer.values.push(("collective_bytes", Value::Bytes(all.collective_bytes)));
     answer.values.push(("left_out_collective_bytes", Value::Bytes(left_out)));
     answer.closing = closing;
+    answer.caveats.extend(view.note_of_mpi_alone());
     answer.write(&args.output)
 }
 
@@ -182,9 +183,9 @@ fn messages(args: &MatrixArgs, view: &ProfileView, axis: &Axis) -> Result<(Pairs
     Ok((pairs, scanned.cut_off))
 }
 
-/// Returns whether the operation is a collective one.
-pub fn is_collective(call: &str) -> bool {
-    Operation::from_name(call).is_some_and(|call| call.kind() == OperationKind::Collective)
+/// Returns whether the operation is a collective one of MPI.
+pub fn is_mpi_collective(call: &str) -> bool {
+    Operation::from_name(call).is_some_and(|call| call.kind() == OperationKind::Collective && !call.is_nccl())
 }
 
 /// The collectives that are not in the matrix.
@@ -201,7 +202,7 @@ impl Beside {
     fn of(args: &MatrixArgs, view: &ProfileView, shown: impl Iterator<Item = u64>) -> Result<Self> {
         let by = GroupBy { call: true, without_times: true, ..GroupBy::default() };
         let groups = view.group(&CallFilter::of(args.filter.clone()), by)?;
-        let collective = groups.cells.iter().filter(|(key, _)| is_collective(groups.call(key)));
+        let collective = groups.cells.iter().filter(|(key, _)| is_mpi_collective(groups.call(key)));
         let bytes = collective.map(|(_, cell)| cell.bytes).fold(0, u64::saturating_add);
         let both = shown.fold(bytes, u64::saturating_add);
         let sentence = match bytes {
@@ -239,7 +240,7 @@ fn add_collectives(args: &MatrixArgs, view: &ProfileView, axis: &Axis, pairs: &m
     let mut recorded = Recorded::new();
     for (key, cell) in &groups.cells {
         let (comm, call) = (groups.comm(key), groups.call(key));
-        if is_collective(call) && view.processes().takes_comm(&args.filter, comm) {
+        if is_mpi_collective(call) && view.processes().takes_comm(&args.filter, comm) {
             let by_rank = recorded.entry((comm, call)).or_default();
             *by_rank.entry(key.rank).or_insert(0) += cell.bytes;
         }

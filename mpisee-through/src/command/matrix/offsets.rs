@@ -74,5 +74,6 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     answer.values = vec![("messages", Value::Count(all.messages)), ("bytes", Value::Bytes(all.bytes))];
     answer.values.push(("left_out_collective_bytes", Value::Bytes(beside.bytes)));
     answer.closing = closing;
+    answer.caveats.extend(view.note_of_mpi_alone());
     answer.write(&args.output)
 }

@@ -90,6 +90,16 @@ struct Times {
     on_paths: u128,
 }
 
+/// A sentence on how much of a time is on paths.
+fn sentence(times: Times, what: &str) -> String {
+    format!(
+        "Paths are known of {} of {what}, {:.1} %; {} were in calls whose path was not taken.\n",
+        time(seconds(times.on_paths)),
+        100.0 * times.share(times.on_paths),
+        time(seconds(times.not_on_paths()))
+    )
+}
+
 impl Times {
     /// A part of the time in MPI.
     fn share(self, time_ns: u128) -> f64 {
@@ -103,16 +113,6 @@ impl Times {
 
     fn not_on_paths(self) -> u128 {
         self.all.saturating_sub(self.on_paths)
-    }
-
-    /// How much is on paths, in a sentence.
-    fn sentence(self) -> String {
-        format!(
-            "Paths are known of {} of the MPI time, {:.1} %; {} were in calls whose path was not taken.\n",
-            time(seconds(self.on_paths)),
-            100.0 * self.share(self.on_paths),
-            time(seconds(self.not_on_paths()))
-        )
     }
 }
 
@@ -140,14 +140,19 @@ impl PathsAnswer {
         let mut groups = view.group(&filter, By { call: true, without_times: true, ..By::default() })?;
         no_match::need_operation(view, &filter, groups.cells.is_empty())?;
         let sums = path_sums(view, &filter)?;
-        let times = Times {
-            all: groups
-                .cells
-                .iter()
-                .filter(|(key, _)| !is_nccl(groups.call(key)))
-                .map(|(_, cell)| cell.time_ns)
-                .sum(),
-            on_paths: sums.iter().filter(|sum| !is_nccl(&sum.call)).map(|sum| u128::from(sum.time_ns)).sum(),
+        let times_of = |of_nccl: bool| {
+            let is_of = |call: &str| is_nccl(call) == of_nccl;
+            let all = groups.cells.iter().filter(|(key, _)| is_of(groups.call(key)));
+            let on_paths = sums.iter().filter(|sum| is_of(&sum.call));
+            Times {
+                all: all.map(|(_, cell)| cell.time_ns).sum(),
+                on_paths: on_paths.map(|sum| u128::from(sum.time_ns)).sum(),
+            }
+        };
+        let times = times_of(false);
+        let lead = match view.run().is_without_mpi() {
+            true => sentence(times_of(true), "the time in calls of NCCL"),
+            false => sentence(times, "the MPI time"),
         };
         if let Some(file) = &args.folded {
             let text = folded::text(view, &mut sites, &filter, &sums)?;
@@ -166,7 +171,7 @@ impl PathsAnswer {
         };
         paths.truncate(shown);
         let mut answer = Answer::new(view.profile(), sheet, groups.cut_off.take());
-        answer.lead = times.sentence();
+        answer.lead = lead;
         let mut notes = Vec::from_iter(sites.note());
         if args.folded.is_none() {
             answer.closing = closing;

@@ -2,7 +2,7 @@
 
 use super::places::{FamilyNumbers, RankAxis};
 use crate::command::matrix::collective::{self, LeftOut, Recorded};
-use crate::command::matrix::is_collective;
+use crate::command::matrix::is_mpi_collective;
 use crate::group::{Groups, Names};
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::view::ProfileView;
@@ -124,7 +124,7 @@ impl Collectives {
         let mut by_family: BTreeMap<u32, Recorded<'_>> = BTreeMap::new();
         for (key, cell) in &groups.cells {
             let (comm, call) = (groups.comm(key), groups.call(key));
-            if is_collective(call) && cell.bytes > 0 {
+            if is_mpi_collective(call) && cell.bytes > 0 {
                 let by_rank =
                     by_family.entry(comms.number(comm)).or_default().entry((comm, call)).or_default();
                 *by_rank.entry(key.rank).or_insert(0) += cell.bytes;

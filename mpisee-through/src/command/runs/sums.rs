@@ -10,6 +10,7 @@ use crate::sheet::caveats;
 use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::comm_name::derived;
+use mpisee_profile::comm_name::is_nccl as is_nccl_comm;
 use mpisee_profile::operation::is_nccl;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -126,21 +127,29 @@ fn parts(view: &ProfileView, efficiency: &Efficiency) -> Result<BTreeMap<Part, S
     add(OUTSIDE, (efficiency.useful_s - nccl_s).max(0.0));
     let processes = view.processes();
     let at_end_s = processes.wall_max_s() * processes.count() as f64 - processes.wall_s();
-    // What rounding leaves of equal times is nothing; and where ranks ended without MPI_Finalize, none waited there.
-    if at_end_s > 1e-12 * processes.wall_s() && !interrupted::is_of(view.run()) {
+    // What rounding leaves of equal times is nothing; and where ranks ended without MPI_Finalize, or are without MPI, none waited
+    // there.
+    let have_finalized = !interrupted::is_of(view.run()) && !view.run().is_without_mpi();
+    if at_end_s > 1e-12 * processes.wall_s() && have_finalized {
         add(AT_END, at_end_s);
     }
     Ok(parts)
 }
 
 /// For each communicator the name of its family, which runs with other numbers of ranks have as well: without sizes, and with `*`
-/// for each number that depends on ranks.
+/// for each number that depends on ranks. Those of NCCL that are made of ids differ in nothing else: with their size they are told from
+/// that of all ranks.
 fn names(view: &ProfileView) -> HashMap<String, String> {
     let mut names = HashMap::new();
     for family in family_rows::of_table(view, |_| true, true) {
         let without_size = family.name.split('@').next().unwrap_or_default();
         let common = derived(without_size, |name| name.without_ranks().without_size());
-        names.extend(family.rows.iter().map(|row| (row.comm.clone(), common.clone())));
+        names.extend(family.rows.iter().map(|row| {
+            let is_part_of_run =
+                is_nccl_comm(&row.comm) && row.parent.is_empty() && row.size < view.run().ranks;
+            let name = if is_part_of_run { format!("{common}@{}", row.size) } else { common.clone() };
+            (row.comm.clone(), name)
+        }));
     }
     names
 }

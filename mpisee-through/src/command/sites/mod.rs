@@ -53,9 +53,9 @@ pub struct SitesArgs {
     #[command(flatten)]
     shown: Shown,
 
-    /// Order, largest first; name is ascending
-    #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
-    sort: SortKey,
+    /// Order, largest first; name is ascending (default: time; of processes without MPI volume)
+    #[arg(long, value_name = "KEY", value_enum)]
+    sort: Option<SortKey>,
 
     /// Show the lines of source around each call
     #[arg(long)]
@@ -84,6 +84,7 @@ enum SortKey {
     Time,
     /// The time of the slowest rank
     Max,
+    Volume,
     Calls,
     /// The longest call
     Longest,
@@ -121,7 +122,9 @@ impl SitesAnswer {
         let filter = view.with_times_as_operations(&args.filter)?;
         let mut found = place_sums(view, &mut sites, &filter)?;
         no_match::need_operation(view, &args.filter, found.sums.is_empty())?;
-        sort(&mut found.sums, args.sort);
+        // The time of NCCL's calls is the host's alone.
+        let by_default = if view.run().is_without_mpi() { SortKey::Volume } else { SortKey::Time };
+        sort(&mut found.sums, args.sort.unwrap_or(by_default));
         let waiting = waiting::of(view, &args.filter, &found)?;
         let families = Families::of(view);
         let row = |sum: &PlaceSum| rows::row(sum, view, &args.filter, &families, &waiting, is_table);
@@ -133,11 +136,17 @@ impl SitesAnswer {
         notes.extend(view.note_on_calls(&filter, on_comms)?);
         closing.extend(notes.iter().map(|note| format!("{note}\n")));
         closing.extend(resolved);
-        let mut sheet = Sheet { name: "sites", heads: rows::heads(is_table), rows };
+        let is_of_mpi = !view.run().is_without_mpi();
+        let mut sheet = Sheet { name: "sites", heads: rows::heads(is_table, is_of_mpi), rows };
         if is_table {
-            sheet.keep_columns(|name, is_empty| !is_empty || !rows::ONLY_IF_MEASURED.contains(&name));
+            sheet.keep_columns(|name, is_empty| {
+                let is_needed = is_of_mpi || name != rows::SHARE_OF_MPI;
+                is_needed && (!is_empty || !rows::ONLY_IF_MEASURED.contains(&name))
+            });
         }
+        let of_nccl = view.note_on_nccl_times(shown.iter().map(|sum| sum.call.as_str()));
         let mut answer = Answer::new(view.profile(), sheet, found.cut_off);
+        answer.caveats.extend(of_nccl);
         if args.annotate {
             let sources = source::text(shown, view, &args.source, args.output.page());
             closing = format!("{sources}{closing}");
@@ -154,6 +163,7 @@ fn sort(sums: &mut [PlaceSum], key: SortKey) {
         let order = match key {
             SortKey::Time => other.time_ns.cmp(&one.time_ns),
             SortKey::Max => other.ranks.most_ns().cmp(&one.ranks.most_ns()),
+            SortKey::Volume => volume(right).cmp(&volume(left)),
             SortKey::Calls => other.calls.cmp(&one.calls),
             SortKey::Longest => longest_ns(right).cmp(&longest_ns(left)),
             SortKey::Name => std::cmp::Ordering::Equal,
@@ -164,6 +174,10 @@ fn sort(sums: &mut [PlaceSum], key: SortKey) {
 
 fn longest_ns(sum: &PlaceSum) -> u64 {
     if sum.is_whole { sum.cell.max_ns } else { 0 }
+}
+
+fn volume(sum: &PlaceSum) -> u64 {
+    if sum.is_whole { sum.cell.bytes } else { 0 }
 }
 
 /// The place for reading.

@@ -17,6 +17,9 @@ pub const UNKNOWN: &str = "(not known)";
 /// Columns that a table has only if something is in them.
 pub const ONLY_IF_MEASURED: [&str; 3] = ["waiting_s", "transfer_s", "ranks"];
 
+/// The column that tables of processes without MPI do not have.
+pub const SHARE_OF_MPI: &str = "share_of_mpi";
+
 /// How many communicators are named in a table.
 const NAMED: usize = 2;
 
@@ -26,7 +29,7 @@ const HEADS: [Head; 12] = [
     sheet::comms("comms", "COMM"),
     sheet::number("ranks", "Ranks").hidden_at(0),
     sheet::number("mean_s", "Mean"),
-    sheet::number("share_of_mpi", "% of MPI").of_whole().hidden_at(6),
+    sheet::number(SHARE_OF_MPI, "% of MPI").of_whole().hidden_at(6),
     sheet::number("max_s", "Max").hidden_at(4),
     sheet::number("waiting_s", "Waiting").hidden_at(5),
     sheet::number("transfer_s", "Transfer").hidden_at(2),
@@ -35,11 +38,15 @@ const HEADS: [Head; 12] = [
     sheet::number("longest_s", "Longest").hidden_at(1),
 ];
 
+/// The bytes, which a table has before the calls.
+const VOLUME: Head = sheet::number("bytes", "Volume");
+const VOLUME_IN_TABLE: usize = 9;
+
 /// Columns that only programs read.
 const FURTHER: [Head; 11] = [
     sheet::number("time_s", "Time"),
     sheet::number("max_rank", "Max rank"),
-    sheet::number("bytes", "Volume"),
+    VOLUME,
     sheet::fixed("function", "Function"),
     sheet::fixed("file", "File"),
     sheet::number("line", "Line"),
@@ -50,10 +57,14 @@ const FURTHER: [Head; 11] = [
     sheet::fixed("sites", "Sites"),
 ];
 
-/// The columns of a table, or all.
-pub fn heads(is_table: bool) -> Vec<Head> {
+/// The columns of a table, or all. Without MPI bytes say more than times, which are the host's alone.
+pub fn heads(is_table: bool, is_of_mpi: bool) -> Vec<Head> {
     let further: &[Head] = if is_table { &[] } else { &FURTHER };
-    HEADS.iter().chain(further).copied().collect()
+    let mut heads: Vec<Head> = HEADS.iter().chain(further).copied().collect();
+    if is_table {
+        heads.insert(VOLUME_IN_TABLE, VOLUME.hidden_at(if is_of_mpi { 1 } else { u8::MAX }));
+    }
+    heads
 }
 
 /// Titles of communicators: of like ones that of their family.
@@ -127,10 +138,13 @@ pub fn row(
         whole(Value::Seconds(cell.time_s() / cell.calls.max(1) as f64)),
         whole(Value::Seconds(seconds(cell.max_ns))),
     ];
-    if !is_table {
+    let volume = whole(Value::Bytes(cell.bytes));
+    if is_table {
+        row.insert(VOLUME_IN_TABLE, volume);
+    } else {
         row.push(Value::Seconds(cell.time_s()));
         row.push(cell.ranks.most_rank().map_or(Value::Nothing, |rank| Value::Count(rank.into())));
-        row.push(whole(Value::Bytes(cell.bytes)));
+        row.push(volume);
         row.extend(of_place(sum));
     }
     row

@@ -1,5 +1,6 @@
 //! `summary`: the run, then per communicator its operations, as in Fig. 6 of the mpisee paper.
 
+mod gpu_times;
 pub mod outline;
 mod render;
 mod run;
@@ -17,6 +18,7 @@ use crate::units::natural_order;
 use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use gpu_times::GpuTimes;
 use std::cmp::{Ordering, Reverse};
 use std::path::PathBuf;
 
@@ -39,6 +41,8 @@ EXAMPLES:
 /// collective the rank's part of the least that has to be moved; of one-sided communication and files those at the caller. A message is
 /// on the row of its send and on that of its receive, so the Volume of a communicator has it twice. A receive's bytes are on
 /// the call that started it: MPI_Irecv, or with those of persistent sends MPI_Start. docs/volumes.md has the rule of each operation.
+///
+/// Calls of NCCL have the time of the host. GPU time, of profiles of mpisee --nccl-gpu-time, is that of the GPU: the mean over ranks.
 ///
 /// A completion of requests on several communicators (MPI_Waitall) counts as one call on each, with a part of its time.
 ///
@@ -96,6 +100,10 @@ struct Summary<'a> {
     left_out: &'a [CommSum<'a>],
     /// The MPI time of all chosen ranks.
     mpi_s: f64,
+    /// The time of GPUs in calls of NCCL.
+    gpu: GpuTimes,
+    /// The note on the host's time in these.
+    on_nccl: Option<String>,
     /// True if operations of little time are shown.
     all: bool,
     /// Why `calls.csv` was read in part only.
@@ -116,7 +124,10 @@ pub fn run(args: &SummaryArgs) -> Result<Outcome> {
     let mpi_s = view.processes().chosen_mpi_s(&args.filter.comms);
     let shown = shown(args, &sums.comms, mpi_s);
     let (comms, left_out) = sums.comms.split_at(shown);
+    let operations = comms.iter().flat_map(|comm| &comm.operations);
     let summary = Summary {
+        gpu: GpuTimes::read(&view, &args.filter)?,
+        on_nccl: view.note_on_nccl_times(operations.map(|operation| operation.call.as_str())),
         run: RunSummary::new(&view),
         comms,
         left_out,

@@ -28,10 +28,20 @@ const CSV_COLUMNS: [&str; 15] = [
     "share_of_mpi",
 ];
 
+/// The column of times of GPUs, which only profiles with such times have.
+const OF_GPU: &str = "gpu_mean_s";
+
 /// One row per communicator and operation.
 pub fn csv(summary: &Summary) -> Result<Vec<u8>> {
+    let has_times_of_gpu = summary.comms.iter().any(|comm| summary.gpu.of_comm(comm).is_some());
+    let columns: Vec<&str> = CSV_COLUMNS.into_iter().chain(has_times_of_gpu.then_some(OF_GPU)).collect();
+    let of_gpu = |comm: &CommSum, call: &str| {
+        let gpu_s = || summary.gpu.of_operation(comm, call).map(Seconds);
+        Vec::from_iter(has_times_of_gpu.then(gpu_s))
+    };
     let rows = summary.comms.iter().flat_map(|comm| {
         let (members, label) = (members(comm), label(comm));
+        let of_gpu = &of_gpu;
         comm.operations.iter().map(move |OperationSum { call, sums }| {
             (
                 (&comm.comm, size(comm), members.clone(), label.clone(), comm.ranks, call),
@@ -42,10 +52,11 @@ pub fn csv(summary: &Summary) -> Result<Vec<u8>> {
                     Seconds(sums.time_s),
                 ),
                 (sums.bytes, sums.calls, sums.max_rank, count(comm), share(comm, sums, summary).map(Seconds)),
+                of_gpu(comm, call),
             )
         })
     });
-    output::csv(&CSV_COLUMNS, rows)
+    output::csv(&columns, rows)
 }
 
 /// The size, if it is the same for all.
@@ -120,6 +131,9 @@ struct SumsDocument {
     bytes: u64,
     calls: u64,
     max_rank: Option<u32>,
+    /// Mean over ranks, of calls of NCCL that the GPU has timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_mean_s: Option<f64>,
 }
 
 /// The run, and a list of communicators with their operations.
@@ -135,7 +149,7 @@ pub fn json(summary: &Summary) -> Result<Vec<u8>> {
 fn comm_document<'a>(comm: &'a CommSum<'a>, summary: &Summary) -> CommDocument<'a> {
     let operation = |OperationSum { call, sums }: &'a OperationSum| OperationDocument {
         call,
-        sums: sums_document(comm, sums, summary),
+        sums: sums_document(comm, sums, summary, summary.gpu.of_operation(comm, call)),
     };
     CommDocument {
         comm: &comm.comm,
@@ -144,12 +158,12 @@ fn comm_document<'a>(comm: &'a CommSum<'a>, summary: &Summary) -> CommDocument<'
         members: members(comm),
         label: label(comm),
         ranks: comm.ranks,
-        sums: sums_document(comm, &comm.sums, summary),
+        sums: sums_document(comm, &comm.sums, summary, summary.gpu.of_comm(comm)),
         operations: comm.operations.iter().map(operation).collect(),
     }
 }
 
-fn sums_document(comm: &CommSum, sums: &Sums, summary: &Summary) -> SumsDocument {
+fn sums_document(comm: &CommSum, sums: &Sums, summary: &Summary, gpu_s: Option<f64>) -> SumsDocument {
     SumsDocument {
         mean_s: to_nine_decimals(sums.mean_s),
         min_s: sums.min_s.map(to_nine_decimals),
@@ -159,5 +173,6 @@ fn sums_document(comm: &CommSum, sums: &Sums, summary: &Summary) -> SumsDocument
         bytes: sums.bytes,
         calls: sums.calls,
         max_rank: sums.max_rank,
+        gpu_mean_s: gpu_s.map(to_nine_decimals),
     }
 }

@@ -211,6 +211,11 @@ impl<'a> RunSummary<'a> {
         (!parts.is_empty()).then(|| parts.join(", ") + " longer")
     }
 
+    /// Returns whether it is of processes without MPI.
+    pub fn is_without_mpi(&self) -> bool {
+        self.mpi_library == WITHOUT_MPI
+    }
+
     /// The library without details of its build, and the flavour.
     fn mpi(&self) -> String {
         let library = library_version(self.mpi_library);

@@ -2,16 +2,30 @@
 
 use super::{SMALL_SHARE, Summary};
 use crate::family_rows::EACH_HINT;
-use crate::operation_sums::{CommSum, Sums};
+use crate::operation_sums::{CommSum, OperationSum, Sums};
 use crate::output::{Column, Hideable, Page, Style, Text, printable};
 use crate::sheet::{LARGE_SHARE, headed};
 use crate::units::{count, human_bytes, large_count, time};
 use mpisee_profile::comm_name::is_nccl;
 
 /// The columns, and when a narrow page hides them.
-const COLUMNS: [&str; 9] = ["COMM", "SIZE", "Time", "% of MPI", "Mean", "Min", "Max", "Volume", "Calls"];
+const COLUMNS: [&str; 11] =
+    ["COMM", "SIZE", "Time", OF_MPI, "Mean", "Min", "Max", OF_RANK, OF_GPU, "Volume", "Calls"];
+const OF_MPI: &str = "% of MPI";
 const OF_RANK: &str = "of rank";
-const HIDDEN_FIRST: [&str; 7] = ["Min", OF_RANK, "Mean", "Calls", "Max", "Volume", "SIZE"];
+const OF_GPU: &str = "GPU time";
+const HIDDEN_FIRST: [&str; 8] = ["Min", OF_RANK, "Mean", "Calls", "Max", "Volume", OF_GPU, "SIZE"];
+
+/// Returns for each column whether the table has it.
+fn is_shown(summary: &Summary) -> [bool; COLUMNS.len()] {
+    let has_times_of_gpu = summary.comms.iter().any(|comm| summary.gpu.of_comm(comm).is_some());
+    COLUMNS.map(|heading| match heading {
+        OF_MPI => !summary.run.is_without_mpi(),
+        OF_RANK => summary.run.names_slowest_rank,
+        OF_GPU => has_times_of_gpu,
+        _ => true,
+    })
+}
 
 /// The run, then the communicators, each with its operations.
 pub fn table(summary: &Summary, page: Page) -> String {
@@ -19,7 +33,7 @@ pub fn table(summary: &Summary, page: Page) -> String {
     for (heading, value) in summary.run.lines() {
         text += &headed(heading, &printable(&value), page);
     }
-    for sentence in summary.run.sentences() {
+    for sentence in summary.run.sentences().into_iter().chain(summary.on_nccl.clone()) {
         text += &headed("Note", &printable(&sentence), page);
     }
     if let Some(why) = &summary.partial_because {
@@ -46,29 +60,37 @@ pub fn table(summary: &Summary, page: Page) -> String {
 fn closing(summary: &Summary) -> Vec<String> {
     let mut sentences = Vec::new();
     if !summary.left_out.is_empty() {
-        // A sum of nothing would be -0.
-        let sum_s = |takes: fn(&str) -> bool| {
-            let taken = summary.left_out.iter().filter(|comm| takes(&comm.comm));
-            taken.map(|comm| comm.sums.time_s).fold(0.0, |left, right| left + right)
-        };
-        let (time_s, of_mpi_s) = (sum_s(|_| true), sum_s(|name| !is_nccl(name)));
         let counts =
             summary.left_out.iter().map(|comm| comm.family.as_ref().map_or(1, |family| family.count()));
         let (more, are) = match counts.fold(0, u64::saturating_add) {
             1 => ("1 more communicator".to_owned(), "is"),
             more => (format!("{more} more communicators"), "are"),
         };
-        let share =
-            percent(of_mpi_s, summary.mpi_s).map_or(String::new(), |share| format!(" ({share} % of MPI)"));
         sentences.push(format!(
-            "{more} {are} left out, with {} over all ranks{share}; --all shows all, --top N the first N.\n",
-            time(time_s)
+            "{more} {are} left out, with {}; --all shows all, --top N the first N.\n",
+            left_out_time(summary)
         ));
     }
     if summary.comms.iter().any(|comm| comm.spread.is_some()) {
         sentences.push(EACH_HINT.to_owned());
     }
     sentences
+}
+
+/// The time of communicators that are left out: that in MPI with its share, and that of NCCL's calls, which have none.
+fn left_out_time(summary: &Summary) -> String {
+    let sum_s = |of_nccl: bool| {
+        let taken = summary.left_out.iter().filter(|comm| is_nccl(&comm.comm) == of_nccl);
+        let times = taken.map(|comm| comm.sums.time_s);
+        times.fold(None, |sum: Option<f64>, time_s| Some(sum.unwrap_or(0.0) + time_s))
+    };
+    let over_ranks = |time_s: f64| format!("{} over all ranks", time(time_s));
+    let of_mpi = sum_s(false).map(|time_s| {
+        let share = percent(time_s, summary.mpi_s).map(|share| format!(" ({share} % of MPI)"));
+        over_ranks(time_s) + share.as_deref().unwrap_or_default()
+    });
+    let of_nccl = sum_s(true).map(|time_s| format!("{} in calls of NCCL", over_ranks(time_s)));
+    of_mpi.into_iter().chain(of_nccl).collect::<Vec<_>>().join(" and ")
 }
 
 /// A line of the table.
@@ -90,15 +112,19 @@ fn comms_table(summary: &Summary, page: Page) -> Option<(String, Vec<&'static st
         let size = comm.family.as_ref().map_or_else(|| "?".to_owned(), |family| family.size_text());
         // Calls of NCCL have no share of the time in MPI.
         let mpi_s = if is_nccl(&comm.comm) { 0.0 } else { summary.mpi_s };
-        rows.push(row(Text::new(printable(&comm.comm), Style::Bold), size, &comm.sums, (summary, mpi_s)));
+        let name = Text::new(printable(&comm.comm), Style::Bold);
+        rows.push(row(name, size, &comm.sums, mpi_s, summary.gpu.of_comm(comm)));
         let operations = operation_rows(comm, summary, mpi_s);
         lines.extend(operations.iter().map(|_| Line::Operation));
         rows.extend(operations);
     }
-    let mut headings = COLUMNS.to_vec();
-    if summary.run.names_slowest_rank {
-        headings.insert(7, OF_RANK);
-    }
+    let is_shown = is_shown(summary);
+    let headings: Vec<&str> =
+        COLUMNS.into_iter().zip(is_shown).filter_map(|(heading, it)| it.then_some(heading)).collect();
+    let shown_cells = |row: [Text; COLUMNS.len()]| -> Vec<Text> {
+        row.into_iter().zip(is_shown).filter_map(|(cell, it)| it.then_some(cell)).collect()
+    };
+    let rows = rows.into_iter().map(shown_cells).collect();
     let kind = |index| if index == 0 { Column::Fixed(0) } else { Column::Number(0) };
     let columns: Vec<(&str, Column)> =
         headings.iter().enumerate().map(|(index, heading)| (*heading, kind(index))).collect();
@@ -118,16 +144,22 @@ fn comms_table(summary: &Summary, page: Page) -> Option<(String, Vec<&'static st
     Some((text, hidden))
 }
 
-/// A row; its share is that of the MPI time beside the summary.
-fn row(name: Text, size: String, sums: &Sums, (summary, mpi_s): (&Summary, f64)) -> Vec<Text> {
-    let known = |time_s: Option<f64>| time_s.map_or_else(|| "-".to_owned(), time);
-    let mut row: Vec<Text> = vec![name, size.into(), time(sums.time_s).into(), share(sums.time_s, mpi_s)];
-    row.extend([time(sums.mean_s), known(sums.min_s), known(sums.max_s)].map(Text::from));
-    if summary.run.names_slowest_rank {
-        row.push(sums.max_rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()).into());
-    }
-    row.extend([human_bytes(sums.bytes), large_count(sums.calls)].map(Text::from));
-    row
+/// A row; its share is that of the MPI time beside it.
+fn row(name: Text, size: String, sums: &Sums, mpi_s: f64, gpu_s: Option<f64>) -> [Text; COLUMNS.len()] {
+    let known = |time_s: Option<f64>| Text::from(time_s.map_or_else(|| "-".to_owned(), time));
+    [
+        name,
+        size.into(),
+        time(sums.time_s).into(),
+        share(sums.time_s, mpi_s),
+        time(sums.mean_s).into(),
+        known(sums.min_s),
+        known(sums.max_s),
+        sums.max_rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()).into(),
+        known(gpu_s),
+        human_bytes(sums.bytes).into(),
+        large_count(sums.calls).into(),
+    ]
 }
 
 fn share(time_s: f64, mpi_s: f64) -> Text {
@@ -141,40 +173,52 @@ fn percent(time_s: f64, mpi_s: f64) -> Option<String> {
 }
 
 /// The rows of the operations; those of little time share one, unless all are asked for.
-fn operation_rows(comm: &CommSum, summary: &Summary, mpi_s: f64) -> Vec<Vec<Text>> {
+fn operation_rows(comm: &CommSum, summary: &Summary, mpi_s: f64) -> Vec<[Text; COLUMNS.len()]> {
     let is_small = |sums: &Sums| !summary.all && sums.time_s < SMALL_SHARE * summary.mpi_s;
     let most_s = comm.operations.iter().map(|operation| operation.sums.time_s).fold(0.0, f64::max);
     let (small, shown): (Vec<_>, Vec<_>) = comm
         .operations
         .iter()
         .partition(|operation| is_small(&operation.sums) && operation.sums.time_s < most_s);
-    let each =
-        |call: &str, sums: &Sums| row(format!("  {call}").into(), String::new(), sums, (summary, mpi_s));
-    let mut rows: Vec<Vec<Text>> =
-        shown.iter().map(|operation| each(&operation.call, &operation.sums)).collect();
+    let each = |OperationSum { call, sums }: &OperationSum| {
+        row(format!("  {call}").into(), String::new(), sums, mpi_s, summary.gpu.of_operation(comm, call))
+    };
+    let mut rows: Vec<_> = shown.into_iter().map(each).collect();
     match &small[..] {
         [] => {}
-        [operation] => rows.push(each(&operation.call, &operation.sums)),
-        several => {
-            let all = |of: fn(&Sums) -> u64| {
-                several.iter().map(|operation| of(&operation.sums)).fold(0, u64::saturating_add)
-            };
-            let time_s: f64 = several.iter().map(|operation| operation.sums.time_s).sum();
-            let mut together: Vec<Text> = vec![
-                format!("  {}", count(several.len() as u64, "more operation")).into(),
-                String::new().into(),
-                time(time_s).into(),
-                share(time_s, mpi_s),
-            ];
-            let blanks = if summary.run.names_slowest_rank { 4 } else { 3 };
-            together.extend((0..blanks).map(|_| Text::from(String::new())));
-            together.extend(
-                [human_bytes(all(|sums| sums.bytes)), large_count(all(|sums| sums.calls))].map(Text::from),
-            );
-            rows.push(together);
-        }
+        [operation] => rows.push(each(operation)),
+        several => rows.push(together(several, comm, summary, mpi_s)),
     }
     rows
+}
+
+/// The row of several operations of little time.
+fn together(
+    several: &[&OperationSum],
+    comm: &CommSum,
+    summary: &Summary,
+    mpi_s: f64,
+) -> [Text; COLUMNS.len()] {
+    let all = |of: fn(&Sums) -> u64| {
+        several.iter().map(|operation| of(&operation.sums)).fold(0, u64::saturating_add)
+    };
+    let time_s: f64 = several.iter().map(|operation| operation.sums.time_s).sum();
+    let calls = several.iter().map(|operation| operation.call.as_str());
+    let gpu_s = summary.gpu.of_operations(comm, calls);
+    let blank = || Text::from(String::new());
+    [
+        format!("  {}", count(several.len() as u64, "more operation")).into(),
+        blank(),
+        time(time_s).into(),
+        share(time_s, mpi_s),
+        blank(),
+        blank(),
+        blank(),
+        blank(),
+        gpu_s.map_or_else(blank, |gpu_s| time(gpu_s).into()),
+        human_bytes(all(|sums| sums.bytes)).into(),
+        large_count(all(|sums| sums.calls)).into(),
+    ]
 }
 
 /// Who is in the communicator, its label, and of several how they differ.

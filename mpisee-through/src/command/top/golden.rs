@@ -129,6 +129,19 @@ fn a_deadlock_is_named_in_the_roll_call_of_several_nodes() {
 }
 
 #[test]
+fn a_job_without_mpi_is_in_no_call_of_nccl() {
+    let mut job = job(2.0);
+    (job.program.library, job.program.flavour) = ("none".to_owned(), String::new());
+    job.ranks.get_mut(&WorldRank::new(2)).unwrap().calls.clear();
+    let report = Report::new(&job, &job, SortKey::Time, 5.0);
+    let text = report.text(&job, Page { width: None, colour: false });
+    assert!(text.contains("MPI        none\n") && text.contains("rank 2 in no call of NCCL"), "{text}");
+    for of_mpi in ["In MPI", "no MPI call", "flavour"] {
+        assert!(!text.contains(of_mpi), "{of_mpi}: {text}");
+    }
+}
+
+#[test]
 fn scripts_get_the_same() {
     let rows = report(SortKey::Time).sheet().csv().unwrap();
     golden("top.csv", std::str::from_utf8(&rows).unwrap());

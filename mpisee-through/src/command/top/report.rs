@@ -12,7 +12,7 @@ use crate::short_names::library_version;
 use crate::units::{natural_order, to_nine_decimals};
 use clap::ValueEnum;
 use mpisee_collect::segments::{CallLocation, CurrentCall, First, Partner, Tag, With, short_seconds};
-use mpisee_profile::run::rfc3339;
+use mpisee_profile::run::{WITHOUT_MPI, rfc3339};
 use mpisee_profile::{RankSet, WorldRank};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -158,12 +158,13 @@ impl Report {
         if ended > 0 {
             ranks += &format!(" ({ended} ended)");
         }
+        let mpi = match program.library == WITHOUT_MPI {
+            true => program.library.clone(),
+            false => format!("{} (flavour {})", library_version(&program.library), program.flavour),
+        };
         let mut lines = vec![
             ("Command", printable(&program.command.join(" "))),
-            (
-                "MPI",
-                printable(&format!("{} (flavour {})", library_version(&program.library), program.flavour)),
-            ),
+            ("MPI", printable(&mpi)),
             ("Ranks", ranks),
             ("Running", format!("{} since {}", short_seconds(job.elapsed_s), rfc3339(job.start_realtime_ns))),
             (
@@ -176,6 +177,9 @@ impl Report {
                 ),
             ),
         ];
+        if program.library == WITHOUT_MPI {
+            lines.retain(|(heading, _)| *heading != "In MPI");
+        }
         if job.recording_was_off {
             let what = "was off for a time, or is: a rank that does not record is in no MPI call as far as can be seen";
             lines.push(("Recording", what.to_owned()));
@@ -192,7 +196,7 @@ impl Report {
             text += &line_breaks::beside(&plain, value, width).replacen(heading, &page.bold(heading), 1);
         };
         self.header(job).iter().for_each(|(heading, value)| say(heading, value));
-        say("Roll call", &printable(&roll::sentence(job, &self.groups)));
+        say("Roll call", &printable(&as_of(job, roll::sentence(job, &self.groups))));
         let stopped = job.ranks.iter().filter(|(_, rank)| rank.is_stopped);
         let stopped: RankSet = stopped.map(|(&rank, _)| rank).collect();
         if !stopped.is_empty() {
@@ -203,26 +207,31 @@ impl Report {
             let heading = if deadlock.is_certain { "Deadlock" } else { "Deadlock?" };
             say(heading, &printable(&deadlock.sentence()));
         }
-        self.hangs.iter().for_each(|hang| say("Waiting", &printable(&hang.sentence())));
+        self.hangs.iter().for_each(|hang| say("Waiting", &printable(&as_of(job, hang.sentence()))));
         job.stack_problems.iter().for_each(|problem| say("Note", &printable(problem)));
         text += "\n";
         let before = std::iter::once(None).chain(self.groups.iter().map(Some));
-        text.extend(self.groups.iter().zip(before).map(|(ranks, before)| group(ranks, before, width)));
+        text.extend(self.groups.iter().zip(before).map(|(ranks, before)| group(job, ranks, before, width)));
         text += "\n";
         text += &self.sheet().table(page);
         text
     }
 }
 
+/// A text on ranks that are in no call, of the library that the job uses.
+fn as_of(job: &Job, text: String) -> String {
+    if job.program.library == WITHOUT_MPI { text.replace("no MPI call", "no call of NCCL") } else { text }
+}
+
 /// Where some ranks are: a line, and one for each function from which they make the call, or in which they sleep, unless those of the
 /// group before are the same, as of ranks in a cycle, whose peers differ.
-fn group(group: &RankGroup, before: Option<&RankGroup>, width: usize) -> String {
+fn group(job: &Job, group: &RankGroup, before: Option<&RankGroup>, width: usize) -> String {
     let indented = |text: &str, first: usize, next: usize| {
         let broken = line_breaks::broken(&printable(text), width.saturating_sub(next));
         let indents = std::iter::once(first).chain(std::iter::repeat(next));
         broken.iter().zip(indents).map(|(part, indent)| format!("{:indent$}{part}\n", "")).collect::<String>()
     };
-    let mut text = indented(&(line(group) + &group.process_text()), 0, 2);
+    let mut text = indented(&as_of(job, line(group) + &group.process_text()), 0, 2);
     text.extend(group.most_called_text().map(|said| indented(&said, 4, 6)));
     let stack = group.frames();
     if stack.len() > 1 && before.is_some_and(|before| before.frames() == stack) {

@@ -200,7 +200,7 @@ fn caveats(view: &ProfileView, report: &waits::Report, takes: impl Fn(u32) -> bo
     let lack = cores::lack(view.processes(), takes);
     let first = "look at that first, since who lacks a core is late everywhere.";
     let of_cores = lack.map(|lack| format!("{}: {first}", lack.sentence()));
-    of_cores.into_iter().chain(text::notes(report)).collect()
+    of_cores.into_iter().chain(text::notes(report)).chain(view.note_of_mpi_alone()).collect()
 }
 
 /// Writes the picture of who waits for whom.

@@ -1,0 +1,57 @@
+//! How long the GPU worked on calls of NCCL, for the rows of the summary.
+
+use crate::filter::CallFilter;
+use crate::operation_sums::CommSum;
+use crate::view::ProfileView;
+use anyhow::Result;
+use mpisee_profile::rows::{Memory, NcclTimeRow};
+use std::collections::HashMap;
+
+/// Seconds over all ranks, by communicator and operation; nothing of a profile without such times.
+#[derive(Debug, Default)]
+pub struct GpuTimes(HashMap<String, HashMap<String, f64>>);
+
+impl GpuTimes {
+    /// Of the ranks, regions and sizes that the filter takes.
+    pub fn read(view: &ProfileView, filter: &CallFilter) -> Result<Self> {
+        let mut times = GpuTimes::default();
+        // The table does not have the memory of buffers: where some is chosen, nothing is known of these calls.
+        let takes_sums = |row: &NcclTimeRow| {
+            let all = [Memory::Host, Memory::Device, Memory::Managed, Memory::Pinned];
+            all.into_iter().all(|memory| filter.takes_sums(row.size_min, row.size_max, memory))
+        };
+        for row in view.profile().rows_if_any::<NcclTimeRow>()? {
+            let row = row?;
+            if filter.comms.takes_rank(row.rank) && filter.takes_region(&row.region) && takes_sums(&row) {
+                *times.0.entry(row.comm).or_default().entry(row.call).or_default() += row.gpu_s.0;
+            }
+        }
+        Ok(times)
+    }
+
+    /// The mean over the ranks of a row, of one of its operations.
+    pub fn of_operation(&self, comm: &CommSum<'_>, call: &str) -> Option<f64> {
+        let names: Vec<&str> = match &comm.family {
+            Some(family) => family.rows.iter().map(|row| row.comm.as_str()).collect(),
+            None => vec![&comm.comm],
+        };
+        let times = names.into_iter().filter_map(|name| self.0.get(name)?.get(call));
+        let sum_s = times.fold(None, |sum: Option<f64>, time_s| Some(sum.unwrap_or(0.0) + time_s));
+        sum_s.map(|sum_s| sum_s / comm.ranks.max(1) as f64)
+    }
+
+    /// The same of several operations.
+    pub fn of_operations<'c>(
+        &self,
+        comm: &CommSum<'_>,
+        calls: impl IntoIterator<Item = &'c str>,
+    ) -> Option<f64> {
+        let times = calls.into_iter().filter_map(|call| self.of_operation(comm, call));
+        times.fold(None, |sum: Option<f64>, time_s| Some(sum.unwrap_or(0.0) + time_s))
+    }
+
+    /// The same of all operations of a row.
+    pub fn of_comm(&self, comm: &CommSum<'_>) -> Option<f64> {
+        self.of_operations(comm, comm.operations.iter().map(|operation| operation.call.as_str()))
+    }
+}
