@@ -81,12 +81,14 @@ impl Ways {
             let row = row?;
             let has_gpu = [row.rank, row.peer].iter().any(|rank| chosen.devices.contains_key(rank));
             let bytes = if has_gpu { row.sent_bytes } else { 0 };
-            ways.add_messages(&chosen.devices, [row.rank, row.peer], bytes, |moved| &mut moved.mpi);
+            let ends = [row.rank, row.peer].map(|rank| Gpu::of_process(&chosen.devices, rank));
+            ways.add_messages(ends, bytes, |moved| &mut moved.mpi);
         }
         for (from, to, bytes) in nccl_messages(&load::if_any(profile)?) {
             match to {
                 Some(to) => {
-                    ways.add_messages(&chosen.devices, [from, to], bytes, |moved| &mut moved.nccl);
+                    let ends = [from, to].map(|row| Gpu::of_row(&chosen.devices, row));
+                    ways.add_messages(ends, bytes, |moved| &mut moved.nccl);
                 }
                 None => ways.of_absent = ways.of_absent.saturating_add(bytes),
             }
@@ -136,20 +138,14 @@ impl Ways {
         self.moved.entry((from.to_owned(), to.to_owned())).or_default()
     }
 
-    fn add_messages(
-        &mut self,
-        devices: &HashMap<u32, Option<String>>,
-        [from, to]: [u32; 2],
-        bytes: u64,
-        sum: impl Fn(&mut Moved) -> &mut u64,
-    ) {
-        match (devices.get(&from), devices.get(&to)) {
-            (Some(Some(from)), Some(Some(to))) => {
+    fn add_messages(&mut self, ends: [Gpu; 2], bytes: u64, sum: impl Fn(&mut Moved) -> &mut u64) {
+        match ends {
+            [Gpu::One(from), Gpu::One(to)] => {
                 let sum = sum(self.between(from, to));
                 *sum = sum.saturating_add(bytes);
             }
-            (Some(_), Some(_)) => self.of_several = self.of_several.saturating_add(bytes),
-            _ => self.of_unknown = self.of_unknown.saturating_add(bytes),
+            [Gpu::Unknown, _] | [_, Gpu::Unknown] => self.of_unknown = self.of_unknown.saturating_add(bytes),
+            _ => self.of_several = self.of_several.saturating_add(bytes),
         }
     }
 
@@ -176,13 +172,38 @@ impl Ways {
     }
 }
 
-/// Bytes that processes sent with NCCL: the sender, the receiver and how many. The receiver is the process that has the peer's rank as
-/// its own; none where the profile has no row of it, as of a process that was killed.
-fn nccl_messages(rows: &[NcclPeerRow]) -> Vec<(u32, Option<u32>, u64)> {
-    let processes: HashMap<(&str, CommRank), u32> =
-        rows.iter().map(|row| ((row.comm.as_str(), row.rank_in_comm), row.rank)).collect();
-    let receiver = |row: &NcclPeerRow| processes.get(&(row.comm.as_str(), row.peer_in_comm)).copied();
-    rows.iter().map(|row| (row.rank, receiver(row), row.sent_bytes)).collect()
+/// The GPU at an end of a message.
+#[derive(Clone, Copy)]
+enum Gpu<'g> {
+    One(&'g str),
+    /// The process uses several, and which it is is not known.
+    Several,
+    Unknown,
+}
+
+impl<'g> Gpu<'g> {
+    /// That of a process.
+    fn of_process(devices: &'g HashMap<u32, Option<String>>, rank: u32) -> Gpu<'g> {
+        match devices.get(&rank) {
+            Some(Some(device)) => Gpu::One(device),
+            Some(None) => Gpu::Several,
+            None => Gpu::Unknown,
+        }
+    }
+
+    /// That of a process's rank in a communicator of NCCL, which may use several.
+    fn of_row(devices: &'g HashMap<u32, Option<String>>, row: &'g NcclPeerRow) -> Gpu<'g> {
+        if row.device.is_empty() { Gpu::of_process(devices, row.rank) } else { Gpu::One(&row.device) }
+    }
+}
+
+/// Bytes that processes sent with NCCL: a row of the sender, one of the receiver, and how many. The receiver is the process that has the
+/// peer's rank as its own; none where the profile has no row of it, as of a process that was killed.
+fn nccl_messages(rows: &[NcclPeerRow]) -> Vec<(&NcclPeerRow, Option<&NcclPeerRow>, u64)> {
+    let of_rank: HashMap<(&str, CommRank), &NcclPeerRow> =
+        rows.iter().map(|row| ((row.comm.as_str(), row.rank_in_comm), row)).collect();
+    let receiver = |row: &NcclPeerRow| of_rank.get(&(row.comm.as_str(), row.peer_in_comm)).copied();
+    rows.iter().map(|row| (row, receiver(row), row.sent_bytes)).collect()
 }
 
 const HOST: &str = "host";
@@ -234,7 +255,8 @@ mod tests {
         let devices = [(0, Some("GPU-a")), (1, Some("GPU-b")), (2, None)];
         let devices = devices.map(|(rank, device)| (rank, device.map(str::to_owned))).into();
         for (ends, bytes) in [([0, 1], 31), ([1, 0], 37), ([1, 2], 41), ([3, 1], 43)] {
-            ways.add_messages(&devices, ends, bytes, |moved| &mut moved.mpi);
+            let ends = ends.map(|rank| Gpu::of_process(&devices, rank));
+            ways.add_messages(ends, bytes, |moved| &mut moved.mpi);
         }
         let moved: Vec<_> = ways
             .moved
@@ -269,6 +291,7 @@ mod tests {
             rank,
             rank_in_comm: CommRank::new(own),
             peer_in_comm: CommRank::new(peer),
+            device: String::new(),
             sent_messages: 1,
             sent_bytes,
             received_messages: 0,
@@ -276,6 +299,27 @@ mod tests {
         };
         // Ranks of NCCL are in the reverse order; the last peer has no row, as of a rank that was killed.
         let rows = [row(0, 1, 0, 5), row(1, 0, 1, 7), row(1, 0, 4, 900)];
-        assert_eq!(nccl_messages(&rows), [(0, Some(1), 5), (1, Some(0), 7), (1, None, 900)]);
+        let found = nccl_messages(&rows);
+        let found: Vec<_> =
+            found.iter().map(|(from, to, bytes)| (from.rank, to.map(|to| to.rank), *bytes)).collect();
+        assert_eq!(found, [(0, Some(1), 5), (1, Some(0), 7), (1, None, 900)]);
+    }
+
+    #[test]
+    fn the_gpu_of_a_rank_of_nccl_is_known_where_the_process_uses_several() {
+        let devices = HashMap::from([(2, None)]);
+        let row = |device: &str| NcclPeerRow {
+            comm: "N1-5e1c09tz".to_owned(),
+            rank: 2,
+            rank_in_comm: CommRank::new(4),
+            peer_in_comm: CommRank::FIRST,
+            device: device.to_owned(),
+            sent_messages: 1,
+            sent_bytes: 5,
+            received_messages: 0,
+            received_bytes: 0,
+        };
+        assert!(matches!(Gpu::of_row(&devices, &row("GPU-c")), Gpu::One("GPU-c")));
+        assert!(matches!(Gpu::of_row(&devices, &row("")), Gpu::Several));
     }
 }
