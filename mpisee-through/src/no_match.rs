@@ -170,7 +170,7 @@ pub fn make_regions(run: &RunInfo) -> &'static str {
         // The header includes that of MPI.
         true => {
             "MPI_Pcontrol(0x4d505300, \"NAME\") and MPI_Pcontrol(0x4d505301) around a part of the program make one, as the preloaded library \
-                 has this function: docs/nccl.md#regions"
+                 has this function: docs/nccl.md"
         }
     }
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub struct NcclNames(HashMap<String, String>);
 
 impl NcclNames {
-    /// The names of `run` in `first`. Those made of ids are paired by creating call, size and members, several in the order of their
+    /// The names of `run` in `first`. Those made of ids are paired by creating call, label, size and members, several in the order of their
     /// creation if both runs have as many; what was made of a paired one has the same steps behind the other's name.
     pub fn new(first: &ProfileView, run: &ProfileView) -> Result<Self> {
         if [first, run].iter().any(|view| !view.processes().comms.keys().any(|comm| is_nccl(comm))) {
@@ -42,11 +42,11 @@ fn paired(rows: &[Vec<CommRow>; 2], have_order: bool) -> HashMap<String, String>
         .each_ref()
         .map(|rows| rows.iter().filter(is_root).map(|row| row.comm.as_str()).collect::<HashSet<&str>>());
     let groups = rows.each_ref().map(|rows| {
-        let mut groups: BTreeMap<(&str, u32, String), Vec<&str>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&str, &str, u32, String), Vec<&str>> = BTreeMap::new();
         // Equal names are equal ids, as where a program makes them itself.
         let only_here = |row: &&CommRow| !names.iter().all(|names| names.contains(row.comm.as_str()));
         for row in rows.iter().filter(is_root).filter(only_here) {
-            let likeness = (row.created_by.as_str(), row.size, row.members.to_string());
+            let likeness = (row.created_by.as_str(), row.label.as_str(), row.size, row.members.to_string());
             groups.entry(likeness).or_default().push(&row.comm);
         }
         groups
@@ -92,6 +92,18 @@ mod tests {
         let names = NcclNames(paired(&both, false));
         assert_eq!(names.common("N1-cccccccc"), "N1-cccccccc", "their order is not known");
         assert_eq!(names.common("N1-dddddddd"), "N1-bbbbbbbb");
+    }
+
+    #[test]
+    fn a_label_tells_those_apart_that_are_made_in_another_order() {
+        let first = [("N1-zzzzzzzz", 4, "0-3"), ("N1-aaaaaaaa", 4, "0-3")];
+        let second = [("N1-cccccccc", 4, "0-3"), ("N1-00000000", 4, "0-3")];
+        let mut both = [rows(&first), rows(&second)];
+        both[0][0].label = "dp".to_owned();
+        both[1][1].label = "dp".to_owned();
+        let names = NcclNames(paired(&both, true));
+        assert_eq!(names.common("N1-00000000"), "N1-zzzzzzzz");
+        assert_eq!(names.common("N1-cccccccc"), "N1-aaaaaaaa");
     }
 
     #[test]
