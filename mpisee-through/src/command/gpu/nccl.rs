@@ -116,7 +116,7 @@ pub fn time_sheet(view: &ProfileView) -> Result<Sheet> {
         sheet::number("call_mean_s", "PER CALL"),
         sheet::number("call_min_s", "LEAST RANK").hidden_at(0),
         sheet::number("call_max_s", "MOST RANK").hidden_at(0),
-        sheet::number("bus_bytes_per_s", "BUS").or_none(),
+        sheet::number("bus_bytes_per_s", "BUS B/S").or_none(),
     ];
     Ok(Sheet { name: "nccl_times", heads, rows: rows.into_iter().map(|(_, row)| row).collect() })
 }
@@ -139,7 +139,7 @@ fn cells(call: &str, size: u32, ranks: &BTreeMap<u32, Timed>) -> Vec<Value> {
     vec![
         Value::Count(calls),
         Value::Count(sum(|timed| timed.untimed)),
-        Value::Seconds(gpu_s / ranks.len().max(1) as f64),
+        seconds((calls > 0).then(|| gpu_s / ranks.len() as f64)),
         seconds((calls > 0).then(|| gpu_s / calls as f64)),
         seconds(least),
         seconds(most),
@@ -188,6 +188,9 @@ mod tests {
         assert_eq!(shown, [4.0, 1.0, 1.0, 0.5, 0.25, 0.75, 4000.0]);
         let none = BTreeMap::from([(0, timed(0, 3, 0, 0.0))]);
         let shown = cells("ncclAllReduce", 2, &none);
-        assert!(matches!(shown[3..], [Value::Nothing, Value::Nothing, Value::Nothing, Value::Nothing]));
+        assert!(matches!(
+            shown[2..],
+            [Value::Nothing, Value::Nothing, Value::Nothing, Value::Nothing, Value::Nothing]
+        ));
     }
 }

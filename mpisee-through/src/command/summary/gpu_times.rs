@@ -22,7 +22,8 @@ impl GpuTimes {
         };
         for row in view.profile().rows_if_any::<NcclTimeRow>()? {
             let row = row?;
-            if filter.comms.takes_rank(row.rank) && filter.takes_region(&row.region) && takes_sums(&row) {
+            let is_timed = row.calls > 0 && takes_sums(&row);
+            if is_timed && filter.comms.takes_rank(row.rank) && filter.takes_region(&row.region) {
                 *times.0.entry(row.comm).or_default().entry(row.call).or_default() += row.gpu_s.0;
             }
         }
