@@ -1,38 +1,21 @@
 //! Calls that make communicators.
-//!
-//! A communicator may come to exist later than its call returns: in a group, when that ends; and where it is made by a parent that does not
-//! block, when NCCL has stored its handle. It is entered then.
 
 use super::group::{self, in_group};
+use super::pending::{Pending, enter, finish, known};
 use super::{count_time, is_made, key, record, time};
-use crate::binaries::mapping::read_memory;
-use crate::naming::{ROWS, nccl as naming};
-use crate::recording::{RecordedCall, Recorder};
+use crate::naming::nccl as naming;
+use crate::recording::RecordedCall;
 use crate::state::buffers::look_for_driver;
-use crate::state::nccl::{Creation, NCCL, NcclComm, Numbered, Unstored};
+use crate::state::nccl::{Creation, NCCL, Numbered};
 use crate::state::world::{self, World};
 use crate::state::{devices, process};
-use crate::storage::frame::ExportFrame;
 use crate::storage::memory;
-use mpisee_profile::nccl::{Comm, Config, IN_PROGRESS, Meaning, NcclCall, SUCCESS};
+use mpisee_profile::nccl::{Comm, Config, Meaning, NcclCall};
 use mpisee_profile::segment::NotSeen;
-use mpisee_profile::{CommId, Operation, Ticks};
+use mpisee_profile::{CommId, Operation};
 use std::ffi::{CStr, c_int};
 use std::slice;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-
-/// A creating call, whose communicator may come to exist later.
-pub struct Pending {
-    /// The place of the handle.
-    new: *const Comm,
-    creation: Creation,
-    /// Rank and size, where the call says them.
-    pub known: Option<(u32, u32)>,
-    /// The call, if it is to be counted on what it made, and its frame.
-    made: Option<(Operation, Ticks, Option<ExportFrame>)>,
-    /// The name that the program gives it.
-    label: Option<String>,
-}
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Communicators at whose making the devices are looked at: by then the process has chosen its own.
 const MOST_NOTED: u32 = 8;
@@ -196,71 +179,4 @@ unsafe fn label_of(config: *const Config) -> Option<String> {
     // SAFETY: NCCL reads the name to its zero in the same call.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     Some(name.chars().take(LABEL_BYTES / 16).collect())
-}
-
-/// Enters a communicator that a call with this return code has made; returns its number.
-pub fn enter(recorder: &Recorder, call: &NcclCall, pending: &Pending, code: c_int) -> CommId {
-    let Pending { new, creation, known, made, ref label } = *pending;
-    if new.is_null() {
-        return CommId::NONE;
-    }
-    // SAFETY: the place is the program's for the call that has returned, or whose group has ended; NCCL may be storing there now.
-    let comm = unsafe { AtomicPtr::from_ptr(new.cast_mut()) }.load(Ordering::Relaxed);
-    if comm.is_null() {
-        if code == IN_PROGRESS {
-            NCCL.await_handle(Unstored { place: new.addr(), creation, known, label: label.clone() });
-        }
-        return CommId::NONE;
-    }
-    let Some((rank, size)) = known.or_else(|| query(call, comm)) else {
-        NCCL.postpone(key(comm), creation);
-        return CommId::NONE;
-    };
-    let id = naming::enter(recorder.world, key(comm), creation, rank, size);
-    if let Some(label) = label {
-        ROWS.label(&recorder.world.segment, id, label.clone());
-    }
-    if let Some((operation, ticks, export)) = made {
-        count_time(&Recorder { export, ..*recorder }, id, operation, ticks);
-    }
-    id
-}
-
-/// The communicator with this handle, which is entered if NCCL has stored the handle by now.
-pub fn known(recorded: &RecordedCall, call: &NcclCall, comm: Comm) -> Option<NcclComm> {
-    let known = NCCL.get(key(comm));
-    if known.is_some() {
-        return known;
-    }
-    // The place of a handle may be gone by now.
-    let has_handle = |place: usize| {
-        let mut word = [0; size_of::<Comm>()];
-        read_memory(place, &mut word) == word.len() && usize::from_ne_bytes(word) == comm.addr()
-    };
-    let Unstored { creation, known, label, .. } = NCCL.take_unstored(has_handle)?;
-    recorded.record(|recorder| match known.or_else(|| query(call, comm)) {
-        Some((rank, size)) => {
-            let id = naming::enter(recorder.world, key(comm), creation, rank, size);
-            if let Some(label) = label {
-                ROWS.label(&recorder.world.segment, id, label);
-            }
-        }
-        None => NCCL.postpone(key(comm), creation),
-    });
-    NCCL.get(key(comm))
-}
-
-/// Enters a communicator whose size NCCL did not have at first.
-pub fn finish(world: &World, call: &NcclCall, comm: Comm) -> Option<NcclComm> {
-    let (rank, size) = query(call, comm)?;
-    let creation = NCCL.take_postponed(key(comm))?;
-    naming::enter(world, key(comm), creation, rank, size);
-    NCCL.get(key(comm))
-}
-
-/// Rank and size of a communicator, if NCCL has them already.
-fn query(call: &NcclCall, comm: Comm) -> Option<(u32, u32)> {
-    let (mut size, mut rank) = (-1, -1);
-    let code = (call.query)(comm, &raw mut size, &raw mut rank);
-    Some((u32::try_from(rank).ok()?, u32::try_from(size).ok()?)).filter(|_| code == SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! Groups of calls: NCCL begins what is in one when the outermost one ends. Its calls are counted then, since all of them fail with it,
 //! and none is made where the program only asks how long it would take.
 
-use super::creation::{self, Pending};
+use super::pending::{self, Pending};
 use super::{count_time, end_timing, is_made, record, time};
 use crate::recording::gpu_time::{Timing, Work};
 use crate::recording::{RecordedCall, Recorder, paths};
@@ -176,9 +176,9 @@ pub fn end(call: &NcclCall, operation: Operation, make: impl FnOnce() -> c_int) 
             (if is_moved { *held } else { held.without_data() }).count(recorder);
         }
         let mut comms = group.comms;
-        for pending in group.pending.into_iter().filter(|_| is_made(code)) {
-            let made = creation::enter(recorder, call, &pending, code);
-            if pending.known.is_some() && made != CommId::NONE && !comms.contains(&made) {
+        for new in group.pending.into_iter().filter(|_| is_made(code)) {
+            let made = pending::enter(recorder, call, &new, code);
+            if new.known.is_some() && made != CommId::NONE && !comms.contains(&made) {
                 comms.push(made);
             }
         }

@@ -6,6 +6,7 @@
 
 mod creation;
 mod group;
+mod pending;
 
 use crate::binaries::objects;
 use crate::naming::nccl as naming;
@@ -101,7 +102,7 @@ fn on_comm(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(recorded) = RecordedCall::if_recording().filter(|_| !comm.is_null()) else { return make() };
-    let Some(mut known) = creation::known(&recorded, call, comm) else {
+    let Some(mut known) = pending::known(&recorded, call, comm) else {
         world::not_seen(NotSeen::UnknownCommunicator);
         return recorded.make_uncounted(operation, make);
     };
@@ -112,7 +113,7 @@ fn on_comm(
     let (code, ticks) = time(&recorded, operation, known.id, make);
     record(&recorded, |recorder| {
         if known.id == CommId::NONE {
-            known = creation::finish(recorder.world, call, comm).unwrap_or(known);
+            known = pending::finish(recorder.world, call, comm).unwrap_or(known);
         }
         if known.id == CommId::NONE {
             return world::not_seen(NotSeen::UnknownCommunicator);
@@ -196,7 +197,7 @@ fn message_with(comm: &NcclComm, with: Peer, bytes: u64) -> Option<Message> {
 /// A call that ends a communicator. Afterwards another thread may get its handle for a new one.
 fn end(call: &NcclCall, operation: Operation, comm: Comm, make: impl FnOnce() -> c_int) -> c_int {
     let Some(recorded) = RecordedCall::if_tracking().filter(|_| !comm.is_null()) else { return make() };
-    let Some(known) = creation::known(&recorded, call, comm) else {
+    let Some(known) = pending::known(&recorded, call, comm) else {
         world::not_seen(NotSeen::UnknownCommunicator);
         return recorded.make_uncounted(operation, make);
     };
