@@ -3,7 +3,7 @@
 use crate::symbol::Symbol;
 use mpisee_profile::Operation;
 use mpisee_profile::nccl::{
-    Comm, Config, INVALID_USAGE, Meaning, NO_OPERATION, NcclCall, Record, SUCCESS, interface,
+    Comm, Config, INVALID_USAGE, Meaning, NO_OPERATION, NcclCall, Record, SUCCESS, UNKNOWN_DEVICE, interface,
 };
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -71,12 +71,11 @@ extern "C" fn query(comm: Comm, size: *mut c_int, rank: *mut c_int) -> c_int {
 extern "C" fn device(comm: Comm) -> c_int {
     type Get = unsafe extern "C" fn(Comm, *mut c_int) -> c_int;
     static DEVICE: Symbol = Symbol::new(c"ncclCommCuDevice");
-    const UNKNOWN: c_int = -1;
-    let Some(get) = DEVICE.get::<Get>() else { return UNKNOWN };
-    let mut device = UNKNOWN;
+    let Some(get) = DEVICE.get::<Get>() else { return UNKNOWN_DEVICE };
+    let mut device = UNKNOWN_DEVICE;
     // SAFETY: the function has this type in nccl.h; the communicator is the program's, and the number is written.
     match unsafe { get(comm, &raw mut device) } {
         SUCCESS => device,
-        _ => UNKNOWN,
+        _ => UNKNOWN_DEVICE,
     }
 }

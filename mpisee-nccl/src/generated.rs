@@ -519,6 +519,22 @@ pub unsafe extern "C-unwind" fn ncclCommFinalize(comm: Comm) -> c_int {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ncclCommGetAsyncError(comm: Comm, asyncError: *mut c_int) -> c_int {
+    static REAL: Symbol = Symbol::new(c"ncclCommGetAsyncError");
+    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(Comm, *mut c_int) -> c_int>() {
+        Some(real) => unsafe { real(comm, asyncError) },
+        None => INVALID_USAGE,
+    };
+    call(
+        Some(Operation::NcclCommGetAsyncError),
+        Meaning::Poll { comm: comm, state: asyncError },
+        [null(), null()],
+        null(),
+        make,
+    )
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclCommGrow(
     comm: Comm,
     nRanks: c_int,

@@ -1,6 +1,6 @@
 //! The functions of the program's own NCCL.
 
-use mpisee_symbols::Library;
+use mpisee_symbols::{Address, Library};
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::OnceLock;
@@ -23,7 +23,7 @@ impl Symbol {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         let mut address = self.address.load(Ordering::Relaxed);
         if address.is_null() {
-            address = library_with(self.name)?.symbol(self.name)?.as_ptr();
+            address = address_of(self.name)?.as_ptr();
             self.address.store(address, Ordering::Relaxed);
         }
         // SAFETY: `F` is the type that the spec gives the function of this name.
@@ -31,14 +31,17 @@ impl Symbol {
     }
 }
 
-/// The program's NCCL, by the first of its functions that is called. A communicator means nothing to another library, so that all
-/// functions are taken from this one.
-fn library_with(name: &CStr) -> Option<Library> {
+/// The function that the program would call without this library: the next one in the search order, which may be that of a tool between.
+/// Where there is none, as Python loads PyTorch with its NCCL for itself, all functions are those of one library from then on, since
+/// a communicator means nothing to another.
+fn address_of(name: &CStr) -> Option<Address> {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     if let Some(library) = LIBRARY.get() {
-        return Some(*library);
+        return library.symbol(name);
     }
-    // Python loads PyTorch with its NCCL for itself.
-    let found = mpisee_symbols::next_library(name).or_else(|| Some(mpisee_symbols::loaded_with(name)?.0))?;
-    Some(*LIBRARY.get_or_init(|| found))
+    mpisee_symbols::next(name).or_else(|| {
+        let (library, address) = mpisee_symbols::loaded_with(name)?;
+        // Another thread may have been first.
+        if LIBRARY.set(library).is_ok() { Some(address) } else { LIBRARY.get()?.symbol(name) }
+    })
 }

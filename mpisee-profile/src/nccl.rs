@@ -76,7 +76,10 @@ pub const NO_OPERATION: u32 = u32::MAX;
 /// Writes the size of a communicator and the caller's rank in it; returns what NCCL returns.
 pub type Query = extern "C" fn(comm: Comm, size: *mut c_int, rank: *mut c_int) -> c_int;
 
-/// The ordinal of the device that a communicator uses in this process; negative if NCCL does not report it.
+/// The ordinal of a device that NCCL does not report.
+pub const UNKNOWN_DEVICE: c_int = -1;
+
+/// The ordinal of the device that a communicator uses in this process, or [`UNKNOWN_DEVICE`].
 pub type Device = extern "C" fn(comm: Comm) -> c_int;
 
 /// Makes the program's call, with the data that belongs to it.
@@ -152,6 +155,13 @@ pub enum Meaning {
         rank: c_int,
         /// Gets the new one.
         new: *const Comm,
+    },
+    /// It asks for the state of a communicator, which is [`SUCCESS`] once that has made others.
+    Poll {
+        /// The communicator.
+        comm: Comm,
+        /// Gets the state.
+        state: *const c_int,
     },
     /// It ends a communicator.
     End {
@@ -293,7 +303,7 @@ pub fn bytes_of(datatype: c_int) -> Option<u64> {
 }
 
 /// Increment it with any change of the layout of a call.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// A number that changes with the operations and with the layout of a call.
 pub const fn interface() -> u64 {

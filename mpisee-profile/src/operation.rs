@@ -540,6 +540,8 @@ pub enum Operation {
     NcclCommDestroy,
     /// `ncclCommFinalize`.
     NcclCommFinalize,
+    /// `ncclCommGetAsyncError`.
+    NcclCommGetAsyncError,
     /// `ncclCommGrow`.
     NcclCommGrow,
     /// `ncclCommInitAll`.
@@ -592,7 +594,7 @@ pub enum Operation {
     NcclWaitSignal,
 }
 
-const TABLE: [Entry; 281] = [
+const TABLE: [Entry; 282] = [
     (Operation::CommAckFailed, "MPIX_Comm_ack_failed", OperationKind::Communicator, false, false),
     (Operation::CommAgree, "MPIX_Comm_agree", OperationKind::Collective, false, true),
     (Operation::CommFailureAck, "MPIX_Comm_failure_ack", OperationKind::Communicator, false, false),
@@ -897,6 +899,7 @@ const TABLE: [Entry; 281] = [
     (Operation::NcclCommAbort, "ncclCommAbort", OperationKind::Communicator, false, false),
     (Operation::NcclCommDestroy, "ncclCommDestroy", OperationKind::Communicator, false, false),
     (Operation::NcclCommFinalize, "ncclCommFinalize", OperationKind::Communicator, false, false),
+    (Operation::NcclCommGetAsyncError, "ncclCommGetAsyncError", OperationKind::PointToPoint, false, false),
     (Operation::NcclCommGrow, "ncclCommGrow", OperationKind::Communicator, false, false),
     (Operation::NcclCommInitAll, "ncclCommInitAll", OperationKind::Communicator, false, false),
     (Operation::NcclCommInitRank, "ncclCommInitRank", OperationKind::Communicator, false, false),

@@ -42,31 +42,6 @@ pub fn next(name: &CStr) -> Option<Address> {
     Address::new(unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) })
 }
 
-/// The library that has the next definition of a symbol after this library's own in the search order; `None` also if it is the program
-/// itself.
-pub fn next_library(name: &CStr) -> Option<Library> {
-    let found = next(name)?;
-    // SAFETY: all that a `Dl_info` consists of may be zero; dladdr fills it, or leaves it alone.
-    let info = unsafe {
-        let mut info: libc::Dl_info = std::mem::zeroed();
-        libc::dladdr(found.as_ptr(), &raw mut info);
-        info
-    };
-    if info.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: the loader's name of a library that is loaded; nothing is loaded.
-    let handle = Address::new(unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) })?;
-    let library = Library(handle);
-    // By the program's name the loader gives what comes first in the search order, which may be this library.
-    if library.symbol(name) == Some(found) {
-        return Some(library);
-    }
-    // SAFETY: the handle was just opened, and is not used again.
-    unsafe { libc::dlclose(handle.as_ptr()) };
-    None
-}
-
 /// The address of a symbol, the first one in the search order.
 pub fn first(name: &CStr) -> Option<Address> {
     // SAFETY: `name` ends in a zero.

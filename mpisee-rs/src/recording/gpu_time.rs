@@ -13,8 +13,9 @@ use mpisee_profile::nccl::{Comm, NcclCall, Stream};
 use mpisee_profile::segment::SlotKey;
 use mpisee_profile::segment::key::{GpuTimeKey, size_class};
 use mpisee_profile::segment::layout::gpu_time;
-use mpisee_profile::{CommId, Operation};
+use mpisee_profile::{CommId, Operation, RegionId};
 use std::collections::VecDeque;
+use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -52,6 +53,8 @@ pub struct Timing {
 #[derive(Clone, Copy)]
 pub struct Work {
     pub comm: CommId,
+    /// The region in which the program is.
+    pub region: RegionId,
     pub operation: Operation,
     /// The bytes of its message.
     pub message: u64,
@@ -68,12 +71,16 @@ impl Timing {
         })
     }
 
+    /// A call that cannot be timed.
+    pub fn none() -> Option<Timing> {
+        is_on().then(|| Timing { pair: None, stream: ptr::null_mut() })
+    }
+
     /// Marks the end of a call that has returned; `is_in_stream` says that its work is in the stream.
-    pub fn end(self, recorder: &Recorder, work: Work, is_in_stream: bool) {
-        let key = key(recorder, work);
-        let Timing { pair, stream } = self;
-        match pair {
-            Some(pair) if is_in_stream && pair.end(stream) => {
+    pub fn end(mut self, recorder: &Recorder, work: Work, is_in_stream: bool) {
+        let key = key(work);
+        match self.pair.take() {
+            Some(pair) if is_in_stream && pair.end(self.stream) => {
                 let mut pending = pending();
                 if pending.len() < MOST_PENDING {
                     pending.push_back(Pending { pair, key, bytes: work.bytes });
@@ -88,21 +95,30 @@ impl Timing {
     }
 }
 
-fn key(recorder: &Recorder, work: Work) -> SlotKey {
-    let Work { comm: communicator, operation, message, .. } = work;
-    let size_class = size_class(message);
-    GpuTimeKey { communicator, region: recorder.region(), operation: operation as u16, size_class }.pack()
+impl Drop for Timing {
+    /// Of a call that has not returned, as of a thread that is cancelled in it.
+    fn drop(&mut self) {
+        if let Some(pair) = self.pair.take() {
+            pair.give_back();
+        }
+    }
 }
 
-/// Counts calls that the GPU has done by now.
+fn key(work: Work) -> SlotKey {
+    let Work { comm: communicator, region, operation, message, .. } = work;
+    let size_class = size_class(message);
+    GpuTimeKey { communicator, region, operation: operation as u16, size_class }.pack()
+}
+
+/// Counts calls that the GPU has done by now. One of a stream that waits goes behind the others.
 pub fn take_some(recorder: &Recorder) {
-    let most = if pending().len() < MOST_PENDING / 2 { MOST_ASKED } else { MOST_PENDING };
-    for _ in 0..most {
+    let waiting = pending().len();
+    let most = if waiting < MOST_PENDING / 2 { MOST_ASKED } else { MOST_PENDING };
+    for _ in 0..most.min(waiting) {
         // The lock is not held while the driver is asked.
         let Some(first) = pending().pop_front() else { return };
         if let Err(first) = take(recorder, first) {
-            pending().push_front(first);
-            return;
+            pending().push_back(first);
         }
     }
 }
@@ -116,6 +132,10 @@ pub fn take_all(recorder: &Recorder) {
 
 /// Counts a call, if the GPU has done it.
 fn take(recorder: &Recorder, one: Pending) -> Result<(), Pending> {
+    if !one.pair.is_alive() {
+        count_untimed(recorder, one.key);
+        return Ok(());
+    }
     match one.pair.elapsed() {
         Elapsed::NotYet => return Err(one),
         Elapsed::Ns(ns) => {
@@ -129,13 +149,6 @@ fn take(recorder: &Recorder, one: Pending) -> Result<(), Pending> {
 
 /// Ends the timing of calls, since no communicator is left or the process ends: what the GPU has not done has no time.
 pub fn end(recorder: &Recorder) {
-    let gone: Vec<Pending> = {
-        let mut pending = pending();
-        let (alive, gone): (Vec<_>, Vec<_>) = pending.drain(..).partition(|one| one.pair.is_alive());
-        pending.extend(alive);
-        gone
-    };
-    gone.iter().for_each(|one| count_untimed(recorder, one.key));
     take_all(recorder);
     let left = std::mem::take(&mut *pending());
     for Pending { pair, key, .. } in left {

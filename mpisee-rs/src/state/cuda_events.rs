@@ -9,6 +9,7 @@ use cudarc::driver::sys::{CUevent_flags, CUresult, CUstreamCaptureMode, CUstream
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::mem::transmute_copy;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// `CUresult`, of which later drivers have further values.
@@ -39,7 +40,9 @@ struct Driver {
     elapsed_ms: unsafe extern "C" fn(*mut f32, Handle, Handle) -> Status,
     destroy_event: unsafe extern "C" fn(Handle) -> Status,
     /// CUDA 12.0 and later have it.
-    context_id: Option<unsafe extern "C" fn(Handle, *mut u64) -> Status>,
+    context_id: unsafe extern "C" fn(Handle, *mut u64) -> Status,
+    /// CUDA 12.5 and later have it.
+    stream_context_or_green: Option<unsafe extern "C" fn(Handle, *mut Handle, *mut Handle) -> Status>,
 }
 
 /// The driver's functions; `None` if the program has not loaded one that has all of them.
@@ -48,8 +51,16 @@ fn driver() -> Option<&'static Driver> {
     if let Some(driver) = DRIVER.get() {
         return Some(driver);
     }
-    // The loader itself would look for a library that is not there in all of its folders.
-    objects::named(|file| file.starts_with(b"libcuda.so"))?;
+    // The loader itself would look for a library that is not there in all of its folders; RCCL has none.
+    static LOADED: AtomicU64 = AtomicU64::new(0);
+    let loaded = objects::changes().loaded;
+    if LOADED.load(Ordering::Relaxed) == loaded {
+        return None;
+    }
+    if objects::named(|file| file.starts_with(b"libcuda.so")).is_none() {
+        LOADED.store(loaded, Ordering::Relaxed);
+        return None;
+    }
     // SAFETY: the name ends in a zero, and nothing is loaded.
     let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if library.is_null() {
@@ -89,7 +100,8 @@ impl Driver {
                 query_event: function(library, c"cuEventQuery")?,
                 elapsed_ms: function(library, c"cuEventElapsedTime")?,
                 destroy_event: function(library, c"cuEventDestroy_v2")?,
-                context_id: function(library, c"cuCtxGetId"),
+                context_id: function(library, c"cuCtxGetId")?,
+                stream_context_or_green: function(library, c"cuStreamGetCtx_v2"),
             })
         }
     }
@@ -118,14 +130,19 @@ impl Driver {
 
     /// The context of a stream to which the thread may add work that is done at once and not captured.
     fn context_of(&self, stream: Handle, device: impl FnOnce() -> c_int) -> Option<Handle> {
-        let (mut capture, mut context) = (NOT_CAPTURING, ptr::null_mut());
+        let mut capture = NOT_CAPTURING;
+        let (mut context, mut green) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the stream is the one that the program passes to NCCL; a number and a handle are written.
         let is_known = unsafe {
             (self.stream_capture)(stream, &raw mut capture) == SUCCESS
                 && capture == NOT_CAPTURING
-                && (self.stream_context)(stream, &raw mut context) == SUCCESS
+                && match self.stream_context_or_green {
+                    // There is no context of a stream of a green one, which may be current in one thread alone.
+                    Some(get) => get(stream, &raw mut context, &raw mut green) == SUCCESS,
+                    None => (self.stream_context)(stream, &raw mut context) == SUCCESS,
+                }
         };
-        (is_known && !context.is_null()).then_some(())?;
+        (is_known && !context.is_null() && green.is_null()).then_some(())?;
         // NCCL makes the device of the communicator current itself, and takes the default stream there.
         if stream.addr() <= LAST_SPECIAL_STREAM {
             let mut current = 0;
@@ -136,11 +153,11 @@ impl Driver {
         Some(context)
     }
 
-    /// The number of a context, which no other ever has; `None` if there is no such context any more, or that cannot be told.
+    /// The number of a context, which no other ever has; `None` if there is no such context any more.
     fn id_of(&self, context: Handle) -> Option<u64> {
         let mut id = 0;
         // SAFETY: the driver checks the context; a number is written.
-        (unsafe { self.context_id?(context, &raw mut id) } == SUCCESS).then_some(id)
+        (unsafe { (self.context_id)(context, &raw mut id) } == SUCCESS).then_some(id)
     }
 
     /// A new event in the current context.
@@ -159,7 +176,7 @@ impl Driver {
 /// Two events of a context.
 pub struct Pair {
     context: Handle,
-    context_id: Option<u64>,
+    context_id: u64,
     begin: Handle,
     end: Handle,
 }
@@ -194,21 +211,30 @@ impl Pair {
             let context = driver.context_of(stream, device)?;
             driver.within(context, || {
                 let pair = Pair::of(driver, context)?;
-                let is_begun = driver.record(pair.begin, stream).is_some();
-                is_begun.then_some(pair)
+                if driver.record(pair.begin, stream).is_none() {
+                    pair.give_back();
+                    return None;
+                }
+                Some(pair)
             })
         })
     }
 
     /// A pair that is free, or a new one in the context, which is current.
     fn of(driver: &Driver, context: Handle) -> Option<Pair> {
+        let context_id = driver.id_of(context)?;
         let mut free = free();
-        if let Some(at) = free.iter().rposition(|pair| pair.context == context) {
+        if let Some(at) = free.iter().rposition(|pair| pair.context_id == context_id) {
             return Some(free.swap_remove(at));
         }
         drop(free);
-        let context_id = driver.id_of(context);
-        Some(Pair { context, context_id, begin: driver.event()?, end: driver.event()? })
+        let begin = driver.event()?;
+        let Some(end) = driver.event() else {
+            // SAFETY: the event is new, and nobody else's.
+            unsafe { (driver.destroy_event)(begin) };
+            return None;
+        };
+        Some(Pair { context, context_id, begin, end })
     }
 
     /// Marks the end of the work; false if that is impossible.
@@ -222,7 +248,9 @@ impl Pair {
     /// The time between begin and end.
     pub fn elapsed(&self) -> Elapsed {
         let elapsed = |driver: &Driver| {
-            driver.relaxed(|| {
+            let within =
+                |act: &dyn Fn() -> Option<Elapsed>| driver.relaxed(|| driver.within(self.context, act));
+            within(&|| {
                 let mut ms = 0.0;
                 // SAFETY: the events are ours; a number is written.
                 let status = unsafe {
@@ -244,8 +272,7 @@ impl Pair {
     /// Returns whether the events are known to be there still: the program may have destroyed their context, or reset the device. It has
     /// not while it communicates in that context.
     pub fn is_alive(&self) -> bool {
-        let id = driver().and_then(|driver| driver.id_of(self.context));
-        id.is_some() && id == self.context_id
+        driver().and_then(|driver| driver.id_of(self.context)) == Some(self.context_id)
     }
 
     /// Lets the pair be used again. Of one that the driver does not know any more nothing may be done.
@@ -259,12 +286,15 @@ pub fn destroy_free() {
     let pairs = std::mem::take(&mut *free());
     let Some(driver) = driver() else { return };
     driver.relaxed(|| {
-        for Pair { begin, end, .. } in pairs.into_iter().filter(Pair::is_alive) {
-            // SAFETY: the events are ours, and nobody has them any more.
-            unsafe {
-                (driver.destroy_event)(begin);
-                (driver.destroy_event)(end);
-            }
+        for Pair { context, begin, end, .. } in pairs.into_iter().filter(Pair::is_alive) {
+            driver.within(context, || {
+                // SAFETY: the events are ours, and nobody has them any more.
+                unsafe {
+                    (driver.destroy_event)(begin);
+                    (driver.destroy_event)(end);
+                }
+                Some(())
+            });
         }
         Some(())
     });

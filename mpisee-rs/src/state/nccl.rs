@@ -46,6 +46,8 @@ pub struct Numbered {
 
 /// A communicator of which NCCL stores the handle later than its call returns.
 pub struct Unstored {
+    /// The handle of its parent; 0 if it has none.
+    pub parent: u64,
     /// The address at which it will be.
     pub place: usize,
     /// The making.
@@ -57,7 +59,7 @@ pub struct Unstored {
 }
 
 /// Communicators whose handle is awaited at most.
-const MOST_UNSTORED: usize = 256;
+const MOST_UNSTORED: usize = 32;
 
 /// The communicators of NCCL that are alive.
 pub static NCCL: LazyLock<NcclComms> = LazyLock::new(NcclComms::new);
@@ -78,8 +80,8 @@ struct Creations {
     /// The creations whose size NCCL had not yet, by handle.
     unfinished: FxHashMap<u64, Creation>,
     unstored: Vec<Unstored>,
-    /// The ranks of this process, by row, that have sent or received.
-    with_messages: FxHashSet<(CommId, u32)>,
+    /// The ranks of this process, by row, whose device is noted.
+    with_device: FxHashSet<(CommId, u32)>,
 }
 
 impl NcclComms {
@@ -125,11 +127,23 @@ impl NcclComms {
         creations.unstored.push(unstored);
     }
 
-    /// The communicator whose handle is at its place by now, which is looked for among those that are awaited.
+    /// Those that the parent with this handle makes.
+    pub fn take_unstored_of(&self, parent: u64) -> Vec<Unstored> {
+        let unstored = &mut self.creations().unstored;
+        if unstored.is_empty() {
+            return Vec::new();
+        }
+        let (found, others) = std::mem::take(unstored).into_iter().partition(|one| one.parent == parent);
+        *unstored = others;
+        found
+    }
+
+    /// The one whose handle is at its place by now; none if that is so of several, as the places of some are others' by now.
     pub fn take_unstored(&self, has_handle: impl Fn(usize) -> bool) -> Option<Unstored> {
-        let mut creations = self.creations();
-        let at = creations.unstored.iter().position(|unstored| has_handle(unstored.place))?;
-        Some(creations.unstored.swap_remove(at))
+        let unstored = &mut self.creations().unstored;
+        let mut found = (0..unstored.len()).filter(|&at| has_handle(unstored[at].place));
+        let at = found.next()?;
+        found.next().is_none().then(|| unstored.swap_remove(at))
     }
 
     /// The row of a communicator, which `enter` makes for the first of this process's ranks in it.
@@ -154,9 +168,14 @@ impl NcclComms {
         self.creations().unfinished.remove(&handle)
     }
 
-    /// Returns whether a rank of this process sends or receives for the first time.
-    pub fn is_first_message(&self, comm: &NcclComm) -> bool {
-        self.creations().with_messages.insert((comm.id, comm.rank))
+    /// Returns whether the device is noted of a rank of this process that sends or receives.
+    pub fn has_device(&self, comm: &NcclComm) -> bool {
+        self.creations().with_device.contains(&(comm.id, comm.rank))
+    }
+
+    /// Notes that the device is noted; false if it was already.
+    pub fn set_device(&self, comm: &NcclComm) -> bool {
+        self.creations().with_device.insert((comm.id, comm.rank))
     }
 
     /// Returns whether no communicator is alive.

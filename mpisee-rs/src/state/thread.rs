@@ -158,6 +158,14 @@ pub fn is_inside() -> bool {
     own_call().is_some_and(|word| !active_call::is_outside(word))
 }
 
+/// Returns whether the thread is in a call whose frame lies around the one with this pointer, or is not known: one that lies below it was left.
+pub fn is_inside_around(pointer: u64) -> bool {
+    both().is_some_and(|(_, active_call)| {
+        let frame = active_call::frame_of(own_value(&active_call.values[active_call::RETURNED]));
+        is_inside() && frame.is_none_or(|frame| frame > pointer)
+    })
+}
+
 /// Follows a request to switch recording, in a call that is not in the thread's cache.
 pub fn look_if_asked() {
     if !process::is_recording() {

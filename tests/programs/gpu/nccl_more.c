@@ -17,19 +17,26 @@ static ncclUniqueId shared_id(void) {
 
 static void reduce(int count, ncclComm_t comm) { NCCL(ncclAllReduce(words, words, count, ncclInt8, 0, comm, NULL)); }
 
-/* The handle of the part is there later. */
-static void split_without_blocking(ncclComm_t comm) {
+/* The handle of the part is there later; the place in which NCCL stores it is another's afterwards. */
+static ncclComm_t part_of(ncclComm_t comm, int color) {
     ncclComm_t part;
     ncclResult_t state;
     pretend_part(rank, 2);
     pretend_late(2);
-    EXPECT(ncclCommSplit(comm, 3, rank, &part, NULL) == ncclInProgress && !part);
+    EXPECT(ncclCommSplit(comm, color, rank, &part, NULL) == ncclInProgress && !part);
     pretend_late(0);
     NCCL(ncclCommGetAsyncError(comm, &state));
     EXPECT(part);
-    reduce(11, part);
-    reduce(11, part);
-    NCCL(ncclCommDestroy(part));
+    return part;
+}
+
+static void split_without_blocking(ncclComm_t comm) {
+    ncclComm_t one = part_of(comm, 3), other = part_of(comm, 4);
+    reduce(11, one);
+    reduce(7, other);
+    reduce(11, one);
+    NCCL(ncclCommDestroy(one));
+    NCCL(ncclCommDestroy(other));
 }
 
 /* One rank has to try twice; both have the same name for the part. */

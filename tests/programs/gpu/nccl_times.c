@@ -76,8 +76,13 @@ int main(int argc, char **argv) {
     EXPECT(!pretend_live_events());
 
     /* Not done at the end, and then gone. */
-    ncclComm_t last = communicator(0);
+    ncclComm_t last = communicator(0), twin = communicator(0);
     reduce(37, last, one);
+    /* Which of the two takes how long nobody can tell. */
+    NCCL(ncclGroupStart());
+    reduce(43, last, one);
+    reduce(47, twin, one);
+    NCCL(ncclGroupEnd());
     pretend_busy(1);
     reduce(41, last, one);
     EXPECT(!pretend_misuses());

@@ -69,6 +69,7 @@ fn rust_type(param: &Param) -> Result<&'static str> {
         "RECEIVE" | "STREAM" | "CALL_CONFIG" | "WINDOW" | "NEW_WINDOW" | "SIGNALS" | "SIMULATED"
         | "MEMORY" => "*mut c_void",
         "CONFIG" => "*mut Config",
+        "STATE" => "*mut c_int",
         "COUNT" => "usize",
         "COUNTS" => "*const usize",
         "DATATYPE" | "INT" => "c_int",
@@ -136,6 +137,7 @@ fn meaning(function: &Function) -> Result<String> {
         ("grow", [comm, id, size, rank, new], _) => format!(
             "Meaning::Grow {{ comm: {comm}, id: {id}.cast(), size: {size}, rank: {rank}, new: {new} }}"
         ),
+        ("poll", [comm, state], _) => format!("Meaning::Poll {{ comm: {comm}, state: {state} }}"),
         ("end", [comm], _) => format!("Meaning::End {{ comm: {comm} }}"),
         ("on_comm", [comm], _) => format!("Meaning::OnComm {{ comm: {comm} }}"),
         ("group_start", [], _) => "Meaning::GroupStart".to_owned(),

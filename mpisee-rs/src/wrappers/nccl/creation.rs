@@ -102,7 +102,9 @@ fn describe(world: &World, call: &NcclCall, operation: Operation, meaning: &Mean
     let number = |count: c_int| u32::try_from(count).unwrap_or(0);
     // SAFETY: the program passes a valid configuration, or none.
     let label = unsafe { label_of(call.config) };
-    let alone = |new, creation, known| Pending { new, creation, known, made: None, label: label.clone() };
+    let parent = parent_of(meaning).map_or(0, key);
+    let alone =
+        |new, creation, known| Pending { parent, new, creation, known, made: None, label: label.clone() };
     let child = |comm: Comm, letter: u8, part: Option<u32>, code: u64| {
         let parent = NCCL.get(key(comm)).filter(|parent| parent.id != CommId::NONE)?.id;
         let numbered = Numbered { handle: key(comm), letter, code };

@@ -6,16 +6,19 @@ use super::{count_time, end_timing, is_made, record, time};
 use crate::recording::gpu_time::{Timing, Work};
 use crate::recording::{RecordedCall, Recorder, paths};
 use crate::state::counted_call::CountedCall;
+use crate::state::world;
 use mpisee_profile::nccl::{Comm, Meaning, NcclCall, SUCCESS, Stream};
-use mpisee_profile::segment::SlotKey;
-use mpisee_profile::{CommId, Operation, Ticks};
+use mpisee_profile::segment::{NotSeen, SlotKey};
+use mpisee_profile::{CommId, Operation, RegionId, Ticks};
 use std::cell::RefCell;
 use std::ffi::c_int;
+use std::mem::{self, ManuallyDrop};
 
 /// The group in which a thread is.
-#[derive(Default)]
 pub struct Group {
     depth: u32,
+    /// True if not all calls in it are known.
+    is_partial: bool,
     /// Communicators of the calls in it.
     comms: Vec<CommId>,
     calls: Vec<GroupCall>,
@@ -73,18 +76,32 @@ struct GroupWork {
 }
 
 impl GroupWork {
-    /// A single call is counted as what it is.
-    fn whole(&self, group_end: Operation) -> Work {
+    /// A single call is counted as what it is, where the program makes it.
+    fn whole(&self, group_end: Operation, region: RegionId) -> Work {
         match self.calls {
             1 => self.work,
-            _ => Work { operation: group_end, message: self.work.bytes, ..self.work },
+            _ => Work { region, operation: group_end, message: self.work.bytes, ..self.work },
         }
     }
 }
 
 impl Group {
+    const NONE: Group = Group {
+        depth: 0,
+        is_partial: false,
+        comms: Vec::new(),
+        calls: Vec::new(),
+        pending: Vec::new(),
+        work: Vec::new(),
+    };
+
     pub fn is_open(&self) -> bool {
         self.depth > 0
+    }
+
+    /// Notes a call that is not recorded.
+    pub fn miss_call(&mut self) {
+        self.is_partial |= self.is_open();
     }
 
     /// Adds a communicator on which the time of the group counts.
@@ -115,25 +132,44 @@ impl Group {
         }
     }
 
+    /// Begins to measure the work of a communicator. That of two in one stream cannot be told apart, nor what is not known from what is.
+    fn timing(&self, call: &NcclCall, it: &GroupWork) -> Option<Timing> {
+        let in_stream = self.work.iter().filter(|other| other.stream == it.stream).count();
+        if self.is_partial || in_stream > 1 {
+            return Timing::none();
+        }
+        Timing::begin(call, it.comm, it.stream)
+    }
+
     /// Leaves a group; all of it, if that was the outermost one.
     fn leave(&mut self) -> Option<Group> {
         self.depth = self.depth.saturating_sub(1);
-        (self.depth == 0).then(|| std::mem::take(self))
+        (self.depth == 0).then(|| std::mem::replace(self, Group::NONE))
     }
 }
 
 thread_local! {
-    static GROUP: RefCell<Group> = RefCell::default();
+    /// Without a destructor: destructors of the program may call NCCL after any of ours. Mostly it is empty at the end.
+    static GROUP: ManuallyDrop<RefCell<Group>> = const { ManuallyDrop::new(RefCell::new(Group::NONE)) };
 }
 
-/// Changes the thread's group; `None` at the end of a thread, whose group is gone.
+/// Changes the thread's group.
 pub fn in_group<R>(change: impl FnOnce(&mut Group) -> R) -> Option<R> {
-    GROUP.try_with(|group| group.try_borrow_mut().ok().map(|mut group| change(&mut group))).ok().flatten()
+    GROUP.with(|group| group.try_borrow_mut().ok().map(|mut group| change(&mut group)))
 }
 
 /// Returns whether the thread is in no group.
 pub fn is_outside() -> bool {
-    in_group(|group| !group.is_open()) == Some(true)
+    in_group(|group| !group.is_open()) != Some(false)
+}
+
+/// Calls of a group while that ends, which are lost if the thread does not come back.
+struct Held(usize);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        (0..self.0).for_each(|_| world::not_seen(NotSeen::CallLeft));
+    }
 }
 
 /// Follows groups while nothing is recorded: what a call in one makes is there when the group ends, if recording begins with that call.
@@ -165,11 +201,13 @@ pub fn end(call: &NcclCall, operation: Operation, make: impl FnOnce() -> c_int) 
     let Some(group) = in_group(Group::leave).flatten() else { return make() };
     let Some(recorded) = RecordedCall::if_tracking() else { return make() };
     let shown = group.comms.first().copied().unwrap_or(CommId::NONE);
-    let timings: Vec<_> = group.work.iter().map(|it| Timing::begin(call, it.comm, it.stream)).collect();
+    let timings: Vec<_> = group.work.iter().map(|it| group.timing(call, it)).collect();
+    let held = Held(group.calls.len());
     let (code, ticks) = time(&recorded, operation, shown, make);
+    mem::forget(held);
     record(&recorded, |recorder| {
         for (timing, it) in timings.into_iter().zip(&group.work) {
-            end_timing(recorder, timing, it.whole(operation), code);
+            end_timing(recorder, timing, it.whole(operation, recorder.region()), code);
         }
         for held in &group.calls {
             let is_moved = is_made(code);

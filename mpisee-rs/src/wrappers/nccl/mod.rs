@@ -16,9 +16,10 @@ use crate::state::nccl::{NCCL, NcclComm};
 use crate::state::{devices, process, sites, thread, world};
 use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::wrappers::lifecycle;
-use group::{GroupCall, Message, in_group};
+use group::{Group, GroupCall, Message, in_group};
 use mpisee_profile::nccl::{
-    Comm, IN_PROGRESS, Make, Meaning, NcclCall, Pair, Peer, SUCCESS, Stream, Volume, interface,
+    Comm, IN_PROGRESS, Make, Meaning, NcclCall, Pair, Peer, SUCCESS, Stream, UNKNOWN_DEVICE, Volume,
+    interface,
 };
 use mpisee_profile::segment::key::PeerKey;
 use mpisee_profile::segment::{NotSeen, SlotKey, awaited};
@@ -57,13 +58,18 @@ pub unsafe extern "C-unwind" fn mpisee_nccl_call(
         return code;
     }
     // NCCL's and MPI's own calls inside of one of the program's are not counted.
-    if thread::is_inside() {
+    if thread::is_inside_around(frame::pointer()) {
+        if let Meaning::End { comm } = call.meaning {
+            // Another one may get its handle.
+            world::guarded(|| world::world().into_iter().for_each(|world| naming::free(world, key(comm))));
+        }
         return make();
     }
     buffers::note(call.buffers);
     let operation = Operation::from_index(u64::from(call.operation));
     match (call.meaning, operation) {
         (Meaning::GroupStart, _) => group::start(make),
+        (Meaning::Poll { comm, state }, _) => poll(call, comm, state, make),
         (Meaning::GroupSimulateEnd, _) => group::simulate_end(make),
         (Meaning::GroupEnd, Some(operation)) => group::end(call, operation, make),
         (Meaning::Communicate { comm, volume, with, stream }, Some(operation)) => {
@@ -101,7 +107,10 @@ fn on_comm(
     moves: Option<Moves>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(recorded) = RecordedCall::if_recording().filter(|_| !comm.is_null()) else { return make() };
+    let Some(recorded) = RecordedCall::if_recording().filter(|_| !comm.is_null()) else {
+        in_group(Group::miss_call);
+        return make();
+    };
     let Some(mut known) = pending::known(&recorded, call, comm) else {
         world::not_seen(NotSeen::UnknownCommunicator);
         return recorded.make_uncounted(operation, make);
@@ -110,6 +119,9 @@ fn on_comm(
     let is_at_once = group::is_outside();
     let timing = moves.as_ref().filter(|_| is_at_once && known.id != CommId::NONE);
     let timing = timing.and_then(|moves| Timing::begin(call, comm, moves.stream));
+    // Of a communicator that does not block NCCL says nothing while it is in the call.
+    let is_message = moves.as_ref().is_some_and(|moves| moves.with != Peer::None);
+    let device = if is_message && !NCCL.has_device(&known) { (call.device)(comm) } else { UNKNOWN_DEVICE };
     let (code, ticks) = time(&recorded, operation, known.id, make);
     record(&recorded, |recorder| {
         if known.id == CommId::NONE {
@@ -124,12 +136,11 @@ fn on_comm(
         let path = path(recorder, known.id, operation);
         let with = moves.as_ref().map_or(Peer::None, |moves| moves.with);
         let ends = message_with(&known, with, bytes);
-        if ends.is_some() && NCCL.is_first_message(&known) {
-            let (id, rank) = (known.id, CommRank::new(known.rank));
-            devices::note_nccl_rank(recorder.world, id, rank, (call.device)(comm));
+        if device >= 0 && NCCL.set_device(&known) {
+            devices::note_nccl_rank(recorder.world, known.id, CommRank::new(known.rank), device);
         }
         let counted = GroupCall { counted, path, message: ends };
-        let work = Work { comm: known.id, operation, message, bytes };
+        let work = Work { comm: known.id, region: recorder.region(), operation, message, bytes };
         end_timing(recorder, timing, work, code);
         if is_at_once {
             return counted.count(recorder);
@@ -142,6 +153,16 @@ fn on_comm(
             }
         });
     });
+    code
+}
+
+/// A call that asks for the state of a communicator.
+fn poll(call: &NcclCall, comm: Comm, state: *const c_int, make: impl FnOnce() -> c_int) -> c_int {
+    let code = make();
+    // SAFETY: a call that succeeded has written the state.
+    if code == SUCCESS && unsafe { *state } == SUCCESS {
+        pending::polled(call, comm);
+    }
     code
 }
 

@@ -13,10 +13,13 @@ use crate::storage::frame::ExportFrame;
 use mpisee_profile::nccl::{Comm, IN_PROGRESS, NcclCall, SUCCESS};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
+use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A creating call, whose communicator may come to exist later.
 pub struct Pending {
+    /// The handle of the parent; 0 if it has none.
+    pub parent: u64,
     /// The place of the handle.
     pub new: *const Comm,
     pub creation: Creation,
@@ -30,7 +33,7 @@ pub struct Pending {
 
 /// Enters a communicator that a call with this return code has made; returns its number.
 pub fn enter(recorder: &Recorder, call: &NcclCall, pending: &Pending, code: c_int) -> CommId {
-    let Pending { new, creation, known, made, ref label } = *pending;
+    let Pending { parent, new, creation, known, made, ref label } = *pending;
     if new.is_null() {
         return CommId::NONE;
     }
@@ -38,7 +41,7 @@ pub fn enter(recorder: &Recorder, call: &NcclCall, pending: &Pending, code: c_in
     let comm = unsafe { AtomicPtr::from_ptr(new.cast_mut()) }.load(Ordering::Relaxed);
     if comm.is_null() {
         if code == IN_PROGRESS {
-            NCCL.await_handle(Unstored { place: new.addr(), creation, known, label: label.clone() });
+            NCCL.await_handle(Unstored { parent, place: new.addr(), creation, known, label: label.clone() });
         }
         return CommId::NONE;
     }
@@ -56,18 +59,44 @@ pub fn enter(recorder: &Recorder, call: &NcclCall, pending: &Pending, code: c_in
     id
 }
 
+/// The handle at a place that may be gone by now.
+fn handle_at(place: usize) -> Comm {
+    let mut word = [0; size_of::<Comm>()];
+    let is_read = read_memory(place, &mut word) == word.len();
+    if is_read { ptr::without_provenance_mut(usize::from_ne_bytes(word)) } else { ptr::null_mut() }
+}
+
+/// A call that has asked for the state of a communicator: what that has made is there.
+pub fn polled(call: &NcclCall, comm: Comm) {
+    let unstored = NCCL.take_unstored_of(key(comm));
+    if unstored.is_empty() {
+        return;
+    }
+    let Some(recorded) = RecordedCall::if_tracking() else { return };
+    for one in unstored {
+        let made = handle_at(one.place);
+        if made.is_null() {
+            NCCL.await_handle(one);
+        } else {
+            adopt(&recorded, call, made, one);
+        }
+    }
+}
+
 /// The communicator with this handle, which is entered if NCCL has stored the handle by now.
 pub fn known(recorded: &RecordedCall, call: &NcclCall, comm: Comm) -> Option<NcclComm> {
     let known = NCCL.get(key(comm));
     if known.is_some() {
         return known;
     }
-    // The place of a handle may be gone by now.
-    let has_handle = |place: usize| {
-        let mut word = [0; size_of::<Comm>()];
-        read_memory(place, &mut word) == word.len() && usize::from_ne_bytes(word) == comm.addr()
-    };
-    let Unstored { creation, known, label, .. } = NCCL.take_unstored(has_handle)?;
+    let unstored = NCCL.take_unstored(|place| handle_at(place) == comm)?;
+    adopt(recorded, call, comm, unstored);
+    NCCL.get(key(comm))
+}
+
+/// Enters a communicator that NCCL has stored.
+fn adopt(recorded: &RecordedCall, call: &NcclCall, comm: Comm, unstored: Unstored) {
+    let Unstored { creation, known, label, .. } = unstored;
     recorded.record(|recorder| match known.or_else(|| query(call, comm)) {
         Some((rank, size)) => {
             let id = naming::enter(recorder.world, key(comm), creation, rank, size);
@@ -77,7 +106,6 @@ pub fn known(recorded: &RecordedCall, call: &NcclCall, comm: Comm) -> Option<Ncc
         }
         None => NCCL.postpone(key(comm), creation),
     });
-    NCCL.get(key(comm))
 }
 
 /// Enters a communicator whose size NCCL did not have at first.
