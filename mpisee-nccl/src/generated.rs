@@ -525,13 +525,7 @@ pub unsafe extern "C-unwind" fn ncclCommGetAsyncError(comm: Comm, asyncError: *m
         Some(real) => unsafe { real(comm, asyncError) },
         None => INVALID_USAGE,
     };
-    call(
-        Some(Operation::NcclCommGetAsyncError),
-        Meaning::Poll { comm: comm, state: asyncError },
-        [null(), null()],
-        null(),
-        make,
-    )
+    call(None, Meaning::Poll { comm: comm, state: asyncError }, [null(), null()], null(), make)
 }
 
 #[unsafe(no_mangle)]
@@ -886,7 +880,7 @@ pub unsafe extern "C-unwind" fn ncclGroupSimulateEnd(simInfo: *mut c_void) -> c_
         Some(real) => unsafe { real(simInfo) },
         None => INVALID_USAGE,
     };
-    call(Some(Operation::NcclGroupSimulateEnd), Meaning::GroupSimulateEnd, [null(), null()], null(), make)
+    call(None, Meaning::GroupSimulateEnd, [null(), null()], null(), make)
 }
 
 #[unsafe(no_mangle)]

@@ -540,8 +540,6 @@ pub enum Operation {
     NcclCommDestroy,
     /// `ncclCommFinalize`.
     NcclCommFinalize,
-    /// `ncclCommGetAsyncError`.
-    NcclCommGetAsyncError,
     /// `ncclCommGrow`.
     NcclCommGrow,
     /// `ncclCommInitAll`.
@@ -568,8 +566,6 @@ pub enum Operation {
     NcclGatherConfig,
     /// `ncclGroupEnd`.
     NcclGroupEnd,
-    /// `ncclGroupSimulateEnd`.
-    NcclGroupSimulateEnd,
     /// `ncclPutSignal`.
     NcclPutSignal,
     /// `ncclRecv`.
@@ -594,7 +590,7 @@ pub enum Operation {
     NcclWaitSignal,
 }
 
-const TABLE: [Entry; 282] = [
+const TABLE: [Entry; 280] = [
     (Operation::CommAckFailed, "MPIX_Comm_ack_failed", OperationKind::Communicator, false, false),
     (Operation::CommAgree, "MPIX_Comm_agree", OperationKind::Collective, false, true),
     (Operation::CommFailureAck, "MPIX_Comm_failure_ack", OperationKind::Communicator, false, false),
@@ -899,7 +895,6 @@ const TABLE: [Entry; 282] = [
     (Operation::NcclCommAbort, "ncclCommAbort", OperationKind::Communicator, false, false),
     (Operation::NcclCommDestroy, "ncclCommDestroy", OperationKind::Communicator, false, false),
     (Operation::NcclCommFinalize, "ncclCommFinalize", OperationKind::Communicator, false, false),
-    (Operation::NcclCommGetAsyncError, "ncclCommGetAsyncError", OperationKind::PointToPoint, false, false),
     (Operation::NcclCommGrow, "ncclCommGrow", OperationKind::Communicator, false, false),
     (Operation::NcclCommInitAll, "ncclCommInitAll", OperationKind::Communicator, false, false),
     (Operation::NcclCommInitRank, "ncclCommInitRank", OperationKind::Communicator, false, false),
@@ -919,7 +914,6 @@ const TABLE: [Entry; 282] = [
     (Operation::NcclGather, "ncclGather", OperationKind::Collective, false, true),
     (Operation::NcclGatherConfig, "ncclGatherConfig", OperationKind::Collective, false, true),
     (Operation::NcclGroupEnd, "ncclGroupEnd", OperationKind::Completion, false, false),
-    (Operation::NcclGroupSimulateEnd, "ncclGroupSimulateEnd", OperationKind::PointToPoint, false, false),
     (Operation::NcclPutSignal, "ncclPutSignal", OperationKind::OneSided, false, false),
     (Operation::NcclRecv, "ncclRecv", OperationKind::PointToPoint, false, false),
     (Operation::NcclReduce, "ncclReduce", OperationKind::Collective, false, true),

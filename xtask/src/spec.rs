@@ -290,7 +290,7 @@ fn default_kind(meaning: &Meaning) -> Option<OperationKind> {
         | "access_and_get"
         | "start_access"
         | "start_access_and_get" => Some(OperationKind::OneSided),
-        "group_start" => None,
+        "group_start" | "group_simulate_end" | "poll" => None,
         "open_file" | "close_file" | "on_file" | "transfer" | "start_transfer" => Some(OperationKind::Io),
         _ => Some(OperationKind::PointToPoint),
     }
