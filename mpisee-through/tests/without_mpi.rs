@@ -6,7 +6,7 @@ use mpisee_profile::run::EndedIn;
 use support::gpus::nccl_alone;
 use support::{Builder, Written, runs};
 
-/// What a command prints, on a wide page.
+/// The output of a command, on a wide page.
 fn printed(profile: &Builder, arguments: &[&str]) -> String {
     let ran = profile.write().run(&[arguments, &["app.mpisee", "--width", "200"]].concat());
     ran.exits(0).stdout.clone()

@@ -49,7 +49,7 @@ pub struct Timing {
     stream: Stream,
 }
 
-/// What a call does, or the calls of a group on one communicator.
+/// The work of a call, or of the calls of a group on one communicator.
 #[derive(Clone, Copy)]
 pub struct Work {
     pub comm: CommId,

@@ -29,9 +29,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A call is slow if it lasted N times as long as a walk, and all walks together may take 1/N of the time of slow calls.
 const TIMES: u64 = 50;
-/// Walks after calls of NCCL may take 1/N of the wall time, and what is given to begin with.
+/// Walks after calls of NCCL may take 1/N of the wall time, and what is given to begin with. They are measured by the time on a core,
+/// since a thread that loses its core has not worked.
 const PART_OF_WALL_TIME: u64 = 100;
-const WALKS_TO_BEGIN_WITH: u64 = 100;
+const NS_TO_BEGIN_WITH: u64 = 5_000_000;
 /// Different paths at most; calls by further ones count at their sites alone.
 const MOST_PATHS: usize = 4096;
 /// An upper bound of the bytes that it takes to log a path.
@@ -62,10 +63,11 @@ struct Paths {
     walk_ticks: u64,
     /// Ticks of the calls that were long enough for a walk.
     slow_ticks: u64,
-    /// Ticks of all walks after calls of NCCL.
-    nccl_walk_ticks: u64,
-    /// When paths were prepared.
-    began: Ticks,
+    /// Nanoseconds on a core of all walks after calls of NCCL, and of the last one.
+    nccl_walks_ns: u64,
+    last_nccl_walk_ns: u64,
+    /// When paths were prepared: ticks, and nanoseconds of the monotonic clock.
+    began: (Ticks, u64),
 }
 
 /// Numbers that tell a path apart, at most.
@@ -105,8 +107,9 @@ pub fn prepare() {
         mean_walk: 0,
         walk_ticks: 0,
         slow_ticks: 0,
-        nccl_walk_ticks: 0,
-        began: clock::ticks(),
+        nccl_walks_ns: 0,
+        last_nccl_walk_ns: 0,
+        began: (clock::ticks(), clock::monotonic_ns()),
     };
     // Any stack will do: that of this function.
     // SAFETY: it is this function's frame pointer.
@@ -191,11 +194,22 @@ pub fn of_nccl_call(
 ) -> Option<SlotKey> {
     let mut paths = try_lock()?;
     let paths = paths.as_mut()?;
-    let allowed = clock::since(paths.began).get() / PART_OF_WALL_TIME
-        + paths.mean_walk.saturating_mul(WALKS_TO_BEGIN_WITH);
-    let left = allowed.saturating_sub(paths.nccl_walk_ticks.saturating_add(paths.mean_walk));
-    let Taken { number, took, .. } = paths.take(recorder, operation, caller, left)?;
-    paths.nccl_walk_ticks = paths.nccl_walk_ticks.saturating_add(took);
+    let (began, began_ns) = paths.began;
+    let wall_ns = clock::monotonic_ns().saturating_sub(began_ns);
+    let allowed_ns = wall_ns / PART_OF_WALL_TIME + NS_TO_BEGIN_WITH;
+    let left_ns = allowed_ns.saturating_sub(paths.nccl_walks_ns.saturating_add(paths.last_nccl_walk_ns));
+    if left_ns == 0 {
+        return None;
+    }
+    let ticks_per_ns = clock::since(began).get() as f64 / wall_ns.max(1) as f64;
+    let start_ns = clock::core_ns();
+    let taken = paths.take(recorder, operation, caller, (left_ns as f64 * ticks_per_ns) as u64);
+    let Taken { number, is_typical, .. } = taken?;
+    let took_ns = clock::core_ns().saturating_sub(start_ns);
+    paths.nccl_walks_ns = paths.nccl_walks_ns.saturating_add(took_ns);
+    if is_typical {
+        paths.last_nccl_walk_ns = took_ns;
+    }
     Some(PathKey { path: number?, communicator, operation: operation as u16 }.pack())
 }
 

@@ -187,7 +187,7 @@ unsafe impl Send for Pair {}
 /// The time between two events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elapsed {
-    /// So many nanoseconds.
+    /// It is known, in nanoseconds.
     Ns(u64),
     /// The GPU has not come to the second one yet.
     NotYet,

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use crate::generated::layer::{mpisee_nvbit, mpisee_nvbit_events};
 pub use events::EVENTS;
 
-/// What NVBit does for the tracer: the functions of [`mpisee_nvbit`], each of which is there.
+/// The services of NVBit for the tracer: the functions of [`mpisee_nvbit`], each of which is there.
 struct Layer {
     instrument: unsafe extern "C" fn(*mut c_void, *mut c_void, mpisee_nvbit_selects, *mut c_void) -> u32,
     enable: unsafe extern "C" fn(*mut c_void, *mut c_void, c_int),

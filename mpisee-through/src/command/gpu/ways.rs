@@ -24,7 +24,7 @@ const HEADS: [Head; 6] = [
     sheet::number("kernel_bytes", "KERNELS"),
 ];
 
-/// Why there is no row though data moved.
+/// The reason for which there is no row though data moved.
 const COLLECTIVES_ALONE: &str = "There is no table of data between GPUs: collectives alone moved data, and who sends to whom in them is not \
     known. Their bytes are in the lists below.";
 
