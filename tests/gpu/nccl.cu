@@ -1,16 +1,5 @@
 // Communicates by NCCL on communicators of one rank, since NCCL takes a GPU for one rank alone: what calls.csv is to have.
-#include "check.h"
-
-#include <nccl.h>
-
-#define CHECK_NCCL(call)                                                                                               \
-    do {                                                                                                               \
-        ncclResult_t status_ = (call);                                                                                 \
-        if (status_ != ncclSuccess) {                                                                                  \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, ncclGetErrorString(status_));                \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "check_nccl.h"
 
 static void expect_calls(const char *comm, const char *call, int calls, int bytes) {
     // What moves bytes has its buffers in the device's memory.

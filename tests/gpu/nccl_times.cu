@@ -1,17 +1,6 @@
 // Copies by NCCL on a communicator of one rank, timed by the program itself, too: what nccl-times.csv is to have. Graphs that were captured
 // with the profiler have to do what they did without.
-#include "check.h"
-
-#include <nccl.h>
-
-#define CHECK_NCCL(call)                                                                                               \
-    do {                                                                                                               \
-        ncclResult_t status_ = (call);                                                                                 \
-        if (status_ != ncclSuccess) {                                                                                  \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, ncclGetErrorString(status_));                \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "check_nccl.h"
 
 static const size_t LARGE = 512 << 20;
 static const int CALLS = 16;

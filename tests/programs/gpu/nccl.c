@@ -1,18 +1,7 @@
 /* nccl: communicates by a pretended NCCL on all kinds of communicators, beside MPI. 4 ranks. */
-#include "../program.h"
-#include "pretended_nccl.h"
+#include "nccl_with_mpi.h"
 
-#define NCCL(call) EXPECT((call) == ncclSuccess)
 static char from[4096], to[4096];
-
-static ncclUniqueId shared_id(void) {
-    ncclUniqueId id;
-    if (rank == 0) {
-        NCCL(ncclGetUniqueId(&id));
-    }
-    MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
-    return id;
-}
 
 static void collectives(ncclComm_t comm) {
     for (int i = 0; i < 3; i++) {

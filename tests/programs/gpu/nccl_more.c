@@ -1,19 +1,8 @@
 /* nccl_more: what few programs do with NCCL: parts of a communicator that does not block, groups that fail or only ask how long they would
  * take, calls that are repeated, names, windows and signals, ranks that come later. 2 ranks. */
-#include "../program.h"
-#include "pretended_nccl.h"
+#include "nccl_with_mpi.h"
 
-#define NCCL(call) EXPECT((call) == ncclSuccess)
 static char words[4096];
-
-static ncclUniqueId shared_id(void) {
-    ncclUniqueId id;
-    if (rank == 0) {
-        NCCL(ncclGetUniqueId(&id));
-    }
-    MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
-    return id;
-}
 
 static void reduce(int count, ncclComm_t comm) { NCCL(ncclAllReduce(words, words, count, ncclInt8, 0, comm, NULL)); }
 

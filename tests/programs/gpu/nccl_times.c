@@ -1,21 +1,14 @@
 /* nccl_times DRIVER: calls of NCCL in streams of a pretended driver, where an operation takes a microsecond for each element. 2 ranks. */
-#include "../program.h"
-#include "pretended_nccl.h"
+#include "nccl_with_mpi.h"
 #include <dlfcn.h>
 
-#define NCCL(call) EXPECT((call) == ncclSuccess)
 #define FUNCTION(type, name, ...) type (*name)(__VA_ARGS__) = (type (*)(__VA_ARGS__))dlsym(library, #name)
 static char words[4096];
 
 static ncclComm_t communicator(int device) {
-    ncclUniqueId id;
     ncclComm_t comm;
-    if (rank == 0) {
-        NCCL(ncclGetUniqueId(&id));
-    }
-    MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
     pretend_device(device);
-    NCCL(ncclCommInitRank(&comm, size, id, rank));
+    NCCL(ncclCommInitRank(&comm, size, shared_id(), rank));
     return comm;
 }
 
