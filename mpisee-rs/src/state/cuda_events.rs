@@ -51,24 +51,32 @@ fn driver() -> Option<&'static Driver> {
     if let Some(driver) = DRIVER.get() {
         return Some(driver);
     }
-    // The loader itself would look for a library that is not there in all of its folders; RCCL has none.
+    /// The number of objects that had been loaded when there was none.
     static LOADED: AtomicU64 = AtomicU64::new(0);
     let loaded = objects::changes().loaded;
     if LOADED.load(Ordering::Relaxed) == loaded {
         return None;
     }
-    if objects::named(|file| file.starts_with(b"libcuda.so")).is_none() {
-        LOADED.store(loaded, Ordering::Relaxed);
-        return None;
+    match find() {
+        Some(found) => Some(DRIVER.get_or_init(|| found)),
+        None => {
+            LOADED.store(loaded, Ordering::Relaxed);
+            None
+        }
     }
+}
+
+/// Looks for the driver in the process.
+fn find() -> Option<Driver> {
+    // The loader itself would look for a library that is not there in all of its folders; RCCL has none.
+    objects::named(|file| file.starts_with(b"libcuda.so"))?;
     // SAFETY: the name ends in a zero, and nothing is loaded.
     let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if library.is_null() {
         return None;
     }
     // SAFETY: the library is CUDA's driver, and stays open with the handle.
-    let found = unsafe { Driver::of(library) }?;
-    Some(DRIVER.get_or_init(|| found))
+    unsafe { Driver::of(library) }
 }
 
 impl Driver {
@@ -247,25 +255,23 @@ impl Pair {
 
     /// The time between begin and end.
     pub fn elapsed(&self) -> Elapsed {
-        let elapsed = |driver: &Driver| {
-            let within =
-                |act: &dyn Fn() -> Option<Elapsed>| driver.relaxed(|| driver.within(self.context, act));
-            within(&|| {
-                let mut ms = 0.0;
-                // SAFETY: the events are ours; a number is written.
-                let status = unsafe {
-                    match (driver.query_event)(self.end) {
-                        SUCCESS => (driver.elapsed_ms)(&raw mut ms, self.begin, self.end),
-                        status => status,
-                    }
-                };
-                Some(match status {
-                    SUCCESS => Elapsed::Ns((f64::from(ms.max(0.0)) * 1e6).round() as u64),
-                    NOT_READY => Elapsed::NotYet,
-                    _ => Elapsed::Unknown,
-                })
-            })
+        let query = |driver: &Driver| {
+            let mut ms = 0.0;
+            // SAFETY: the events are ours; a number is written.
+            let status = unsafe {
+                match (driver.query_event)(self.end) {
+                    SUCCESS => (driver.elapsed_ms)(&raw mut ms, self.begin, self.end),
+                    status => status,
+                }
+            };
+            match status {
+                SUCCESS => Elapsed::Ns((f64::from(ms.max(0.0)) * 1e6).round() as u64),
+                NOT_READY => Elapsed::NotYet,
+                _ => Elapsed::Unknown,
+            }
         };
+        let elapsed =
+            |driver: &Driver| driver.relaxed(|| driver.within(self.context, || Some(query(driver))));
         driver().and_then(elapsed).unwrap_or(Elapsed::Unknown)
     }
 

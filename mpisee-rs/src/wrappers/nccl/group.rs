@@ -132,7 +132,7 @@ impl Group {
         }
     }
 
-    /// Begins to measure the work of a communicator. That of two in one stream cannot be told apart, nor what is not known from what is.
+    /// Begins to measure the work of a communicator. That of two in one stream cannot be separated, nor that of calls which are not recorded.
     fn timing(&self, call: &NcclCall, it: &GroupWork) -> Option<Timing> {
         let in_stream = self.work.iter().filter(|other| other.stream == it.stream).count();
         if self.is_partial || in_stream > 1 {

@@ -137,8 +137,8 @@ fn parts(view: &ProfileView, efficiency: &Efficiency) -> Result<BTreeMap<Part, S
 }
 
 /// For each communicator the name of its family, which runs with other numbers of ranks have as well: without sizes, and with `*`
-/// for each number that depends on ranks. Those of NCCL that are made of ids differ in nothing else: with their size they are told from
-/// that of all ranks.
+/// for each number that depends on ranks. Those of NCCL that are made of ids differ in nothing else: their size tells them apart from
+/// the one of all ranks.
 fn names(view: &ProfileView) -> HashMap<String, String> {
     let mut names = HashMap::new();
     for family in family_rows::of_table(view, |_| true, true) {
