@@ -35,26 +35,28 @@ fn the_programs_compile() {
     sources.push(root().join("bench/gpu_cost.cu"));
     sources.retain(|it| it.extension().is_some_and(|it| it == "cu"));
     assert!(sources.len() > 8, "{sources:?}");
-    let headers = ["check.h", "driver.h"].map(|it| programs.join(it));
+    let headers = ["check.h", "check_nccl.h", "driver.h"].map(|it| programs.join(it));
     let home = |library: &str| {
         let named = std::env::var_os(format!("{}_HOME", library.to_uppercase())).map(PathBuf::from);
         if named.is_none() {
-            eprintln!("{}_HOME is not set, so {library}.cu is not compiled", library.to_uppercase());
+            eprintln!("{}_HOME is not set, so programs with it are not compiled", library.to_uppercase());
         }
         named
     };
     let libraries = ["nvshmem", "nccl"].map(|it| (it, home(it)));
     for source in &sources {
         let object = folder.join(source.file_name().expect("a file")).with_extension("o");
-        if is_newer(&object, &[source, &headers[0], &headers[1], &nvcc]) {
+        let [check, check_nccl, driver] = &headers;
+        if is_newer(&object, &[source, check, check_nccl, driver, &nvcc]) {
             continue;
         }
         let mut compiler = Command::new(&nvcc);
         compiler.args(["-std=c++17", "-O2", "-g", "-lineinfo", "-arch=sm_90", "-c"]);
         compiler.args(["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Werror"]);
         compiler.arg("-I").arg(root().join("include")).args(Mpi::all()[0].include_flags());
-        let name = source.file_stem().expect("a file");
-        if let Some((_, home)) = libraries.iter().find(|(library, _)| name == *library) {
+        let name = source.file_stem().expect("a file").to_string_lossy();
+        if let Some((_, home)) = libraries.iter().find(|(library, _)| name.split('_').next() == Some(library))
+        {
             let Some(home) = home else { continue };
             compiler.args(["-rdc=true", "-isystem"]).arg(home.join("include"));
         }
