@@ -6,7 +6,7 @@
 //! another has begun, and waits briefly for as many as the launcher starts on the node.
 
 use crate::process;
-use crate::segments::{HeaderRead, header_of};
+use crate::segments::{HeaderRead, began_last, header_of, is_latest};
 use mpisee_profile::WorldRank;
 use mpisee_profile::segment::layout::state::{ARRIVED, STARTING};
 use mpisee_profile::segment::{Snapshot, owner_of};
@@ -37,14 +37,16 @@ pub struct NodeRanks {
     pub entries: BTreeMap<WorldRank, Entry>,
     /// Ranks whose process ended without coming to the end of MPI.
     pub ended: BTreeSet<WorldRank>,
+    /// Ranks that had counts before their process called `exec`, after which the library began anew: they are in segments of their own.
+    pub before_exec: BTreeSet<WorldRank>,
     /// True if processes of another namespace, as in a container, may be of this world.
     pub has_foreign: bool,
     /// Why some segments could not be read, for lack of descriptors or memory: then ranks may be missing here.
     pub failure: Option<String>,
     /// True if processes of this job are still in `MPI_Init`.
     has_starting: bool,
-    /// Ranks of this job's worlds of the own size, in the order in which they were found.
-    candidates: Vec<Entry>,
+    /// Processes of this job, in the order in which they were found.
+    of_job: Vec<Entry>,
 }
 
 impl NodeRanks {
@@ -90,7 +92,7 @@ impl NodeRanks {
                 }
             }
         }
-        node_ranks.entries = own_world(std::mem::take(&mut node_ranks.candidates), own.pid);
+        node_ranks.sort_out(own);
         node_ranks
     }
 
@@ -104,17 +106,30 @@ impl NodeRanks {
             self.has_foreign |= header.world_size == own.world_size && apart_ns < MOST_APART_NS;
             return;
         }
-        let is_alive = || process::runs(header.pid, header.process_start);
-        if header.job != own.job {
-            return;
+        if header.job == own.job {
+            self.of_job.push(Entry { path, header });
         }
-        if header.state != ARRIVED && !is_alive() {
-            self.ended.extend((header.world_size == own.world_size).then_some(header.world_rank));
-        } else if header.state == STARTING {
-            self.has_starting = true;
-        } else if header.world_size == own.world_size {
-            self.candidates.push(Entry { path, header });
+    }
+
+    /// Tells the processes of the own world, those that have ended or are starting, and what they ran before.
+    fn sort_out(&mut self, own: &Snapshot) {
+        let of_job = std::mem::take(&mut self.of_job);
+        let latest = began_last(of_job.iter().map(|entry| &entry.header));
+        let mut candidates = Vec::new();
+        for entry in of_job {
+            let header = &entry.header;
+            let is_of_size = header.world_size == own.world_size;
+            if !is_latest(&latest, header) {
+                self.before_exec.extend(is_of_size.then_some(header.world_rank));
+            } else if header.state != ARRIVED && !process::runs(header.pid, header.process_start) {
+                self.ended.extend(is_of_size.then_some(header.world_rank));
+            } else if header.state == STARTING {
+                self.has_starting = true;
+            } else if is_of_size {
+                candidates.push(entry);
+            }
         }
+        self.entries = own_world(candidates, own.pid);
     }
 
     /// Ranks of this node, as the launcher reported to any of them; 0 if to none.

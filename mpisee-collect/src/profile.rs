@@ -311,7 +311,8 @@ impl Writing {
     fn finish(mut self, world: &WorldSegments, recovered: &[&Segment]) -> Result<(PathBuf, Vec<EndedIn>)> {
         self.run.end = rfc3339(self.end_realtime_ns);
         self.sums.fill(&mut self.run, "recover");
-        set_incomplete(&mut self.run, [why_incomplete(world, recovered)]);
+        let end = if self.run.is_without_mpi() { BEFORE_EXIT } else { "ended without MPI_Finalize" };
+        set_incomplete(&mut self.run, [why_incomplete(world, recovered, end)]);
         self.run.ended_in = ended_in(&mut self.last);
         self.run.notes.push(
             "wall_s of each rank is up to the last that is known of it: the rank ran at least so long"
@@ -355,15 +356,18 @@ fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
     ranks_by_call.into_iter().map(ended).collect()
 }
 
-/// The sentence that names the ranks of the profile, and where the others are.
-fn why_incomplete(world: &WorldSegments, recovered: &[&Segment]) -> String {
+/// How processes without MPI ended that wrote no profile.
+const BEFORE_EXIT: &str = "ended before the exit (were killed, or called _exit or exec)";
+
+/// The sentence that names the ranks of the profile, how they ended, and where the others are.
+fn why_incomplete(world: &WorldSegments, recovered: &[&Segment], end: &str) -> String {
     let rank = |segment: &&Segment| segment.header.world_rank;
     let ended: RankSet = recovered.iter().map(rank).collect();
     let running: RankSet = world.running().map(|segment| rank(&segment)).collect();
     let with_segment = || world.segments().map(|segment| rank(&segment));
     let is_read = |rank: u32| ended.contains(rank) || running.contains(rank);
     let unreadable: RankSet = with_segment().filter(|rank| !is_read(rank.get())).collect();
-    let mut why = format!("{} ended without MPI_Finalize", ended.named());
+    let mut why = format!("{} {end}", ended.named());
     let cut: RankSet =
         recovered.iter().filter(|segment| segment.header.private_bytes > 0).map(rank).collect();
     for (ranks, what) in [

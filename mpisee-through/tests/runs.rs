@@ -120,3 +120,16 @@ fn communicators_of_nccl_are_told_apart_by_their_size() {
     let text = &ran.exits(0).stdout;
     assert!(text.contains("\nN1 ") && text.contains("\nN1@2 "), "{text}");
 }
+
+#[test]
+fn runs_without_mpi_have_no_times_of_it() {
+    let run = |time_s: f64| {
+        let built = Builder::new(2).comm("N1-zzzzzzzz", "", "ncclCommInitRank", "0-1", |_| {});
+        let built = built.call("N1-zzzzzzzz", 0, "ncclAllReduce", 2, 142, time_s);
+        built.with(|profile| profile.run.mpi.library = "none".to_owned())
+    };
+    let ran = write(&[run(1.0), run(2.0)]).run(&["runs", "set"]);
+    let text = &ran.exits(0).stdout;
+    assert!(text.contains("run time") && text.contains("outside of NCCL"), "{text}");
+    assert!(!text.contains("MPI time") && !text.contains("outside of MPI"), "{text}");
+}

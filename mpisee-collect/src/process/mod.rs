@@ -107,7 +107,7 @@ pub fn job(world_size: u32) -> u64 {
         .or_else(step);
     // Torchrun starts all processes of a node anew where one has failed.
     let attempt = std::env::var(ATTEMPT).unwrap_or_default();
-    run.unwrap_or_else(|| process_hash(&format!("started by{attempt}"), launcher))
+    run.unwrap_or_else(|| started_by(launcher, &attempt))
 }
 
 /// The number of the job for which a launcher has started this process, before the size of the world is known; without a launcher, that of a
@@ -116,6 +116,22 @@ pub fn job_to_launch() -> u64 {
     let names = ["OMPI_COMM_WORLD_RANK"].into_iter().chain(RANKS);
     let is_launched = names.into_iter().any(|name| std::env::var_os(name).is_some());
     job(if is_launched { u32::MAX } else { 1 })
+}
+
+/// Torchrun starts failed processes anew so often at most, as far as [`jobs_started_here`] has their jobs.
+const MOST_ATTEMPTS: u32 = 64;
+
+/// The numbers of the jobs of processes that this one has started itself, as torchrun does: those that nothing else has given a number.
+pub fn jobs_started_here() -> Vec<u64> {
+    let own = std::process::id();
+    let attempts =
+        std::iter::once(String::new()).chain((0..MOST_ATTEMPTS).map(|attempt| attempt.to_string()));
+    attempts.map(|attempt| started_by(own, &attempt)).collect()
+}
+
+/// The number of a job of processes that were started by this one at that attempt.
+fn started_by(launcher: u32, attempt: &str) -> u64 {
+    process_hash(&format!("started by{attempt}"), launcher)
 }
 
 /// A number for the run of MPICH's launcher, from the command line of its proxy on a node.

@@ -18,7 +18,7 @@ use mpisee_profile::segment::layout::{HEADER_BYTES, Header};
 use mpisee_profile::segment::names::names_can_be;
 use mpisee_profile::segment::source::Source;
 use mpisee_profile::segment::{Snapshot, file_name, owner_of};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Read, Write};
 use std::mem::offset_of;
@@ -133,9 +133,33 @@ pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<SegmentSc
             Err(why) => found.unreadable.push((path, format!("{why:#}"))),
         }
     }
+    let running = found.segments.iter().filter(|segment| segment.is_running);
+    let latest = began_last(running.map(|segment| &segment.header));
+    for segment in &mut found.segments {
+        segment.is_running &= is_latest(&latest, &segment.header);
+    }
     found.unreadable.sort();
     found.empty.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(found)
+}
+
+/// When the program that a process runs began to record, by process: one that calls `exec` stays the same process, and leaves the segment
+/// of what it ran before.
+pub(crate) type Began = HashMap<(u32, u64), u64>;
+
+/// The latest begin of each process of this machine and namespace.
+pub(crate) fn began_last<'h>(headers: impl Iterator<Item = &'h Snapshot>) -> Began {
+    let mut latest = Began::new();
+    for header in headers {
+        let began = latest.entry((header.pid, header.process_start)).or_default();
+        *began = header.start_realtime_ns.max(*began);
+    }
+    latest
+}
+
+/// Returns whether no program of the same process began after this one.
+pub(crate) fn is_latest(latest: &Began, header: &Snapshot) -> bool {
+    latest.get(&(header.pid, header.process_start)).is_none_or(|&began| began <= header.start_realtime_ns)
 }
 
 /// A file with a segment's name, as it was found.
@@ -285,8 +309,8 @@ fn new_file() -> OpenOptions {
     options
 }
 
-/// Saves a complete copy of this process's segment, part of which is not in its file; returns the folder.
-pub fn save_copy(segment: &impl Source) -> Result<&'static Path> {
+/// Saves a complete copy of this process's segment, part of which is not in its file; returns the path.
+pub fn save_copy(segment: &impl Source) -> Result<PathBuf> {
     let (header, _) = Snapshot::read_header(segment)?;
     let bytes = whole((0..segment.words()).map(|index| segment.word(index)).collect());
     let user = own_user()?;
@@ -295,7 +319,7 @@ pub fn save_copy(segment: &impl Source) -> Result<&'static Path> {
         let path = copy_path(folder, &header, user);
         let written = new_file().open(&path).and_then(|mut file| file.write_all(&bytes));
         match written {
-            Ok(()) => return Ok(Path::new(folder)),
+            Ok(()) => return Ok(path),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => failure = Some(error),
             Err(error) => {
                 let _ = std::fs::remove_file(&path);

@@ -14,6 +14,7 @@ use mpisee_profile::RankSet;
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::state;
 use mpisee_profile::segment::{NotSeen, Snapshot};
+use std::fmt::Display;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -143,10 +144,12 @@ fn leave_copy(world: &World, end: RunEnd) {
     log_wanted(world);
     mark_arrived(world, end);
     match save_copy(&world.segment) {
-        Ok(copies) => say(format_args!(
+        // Where MPI is, a single rank needs no file.
+        Ok(copy) if process::is_without_mpi() && world.size == 1 => write_alone(world, &copy),
+        Ok(copy) => say(format_args!(
             "rank {rank} found no room for a segment in {folder}: what it counted is in {0}; for one profile, run: \
              mpisee-through recover {folder} {0}",
-            copies.display()
+            folder_of(&copy)
         )),
         Err(why) => {
             say(format_args!("no profile of rank {rank}: it found no room for its counters ({why:#})"));
@@ -154,15 +157,29 @@ fn leave_copy(world: &World, end: RunEnd) {
     }
 }
 
+/// Writes the profile of the only process of its job from a copy of its counters.
+fn write_alone(world: &World, copy: &Path) {
+    let only = own_user().and_then(|user| Left::of_arrived(copy, user));
+    let all = WorldSegments::of(only);
+    let kept = folder_of(copy).to_string();
+    if write_to(world, &all, None, first_wanted(world, &all), &kept) {
+        all.segments().for_each(|segment| drop(segment.remove()));
+    }
+}
+
+fn folder_of(file: &Path) -> impl Display {
+    file.parent().unwrap_or(file).display()
+}
+
 /// Saves the counters of a rank whose memory is not its file's any more: something has moved the library's data, of which the
 /// segment's begin is a part, to memory of its own.
 fn leave_apart(world: &World) {
     let (rank, folder) = (world.rank, world.options.segments.display());
     match save_copy(&world.segment) {
-        Ok(copies) => say(format_args!(
+        Ok(copy) => say(format_args!(
             "the counters of rank {rank} are no longer in its segment in {folder}, as if the program had moved the memory \
              of its libraries; they are in {0}: for a profile, run: mpisee-through recover {0}",
-            copies.display()
+            folder_of(&copy)
         )),
         Err(why) => say(format_args!(
             "no profile of rank {rank}: its counters are no longer in its segment, and find no other place ({why:#})"
@@ -234,6 +251,13 @@ fn write(world: &World, node_ranks: &NodeRanks) {
     if is_gathered || write_to(world, &all, why.as_deref(), [wanted, folder], &kept) {
         // The first segment goes last: it has the lock.
         all.segments().rev().for_each(|segment| drop(segment.remove()));
+    }
+    if !node_ranks.before_exec.is_empty() {
+        let ranks: RankSet = node_ranks.before_exec.iter().copied().collect();
+        say(format_args!(
+            "what {} counted before a call of exec is left: for a profile of it, run: mpisee-through recover {kept}",
+            ranks.named()
+        ));
     }
 }
 

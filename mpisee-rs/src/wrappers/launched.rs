@@ -1,14 +1,15 @@
 //! The program that the launcher became, if it ends without having called `MPI_Init`: there is no profile, and one line
-//! says why.
+//! says why, or where the counts of processes are that ended before they could write one.
 
 use crate::binaries::objects;
 use crate::state::world;
 use crate::storage::message::say;
-use mpisee_collect::process as identity;
-use mpisee_profile::options::LAUNCHED;
+use mpisee_collect::{process as identity, segments};
+use mpisee_profile::options::{LAUNCHED, Options};
+use mpisee_profile::segment::Snapshot;
 use std::mem::MaybeUninit;
 use std::panic::catch_unwind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
 /// In the name of the library that counts NCCL's calls.
@@ -82,6 +83,9 @@ fn say_if_unprofiled() {
              torchrun started it"
         ));
     }
+    if let Some(left) = left() {
+        return say(format_args!("{}", left.sentence(&name.to_string())));
+    }
     let counts_nccl = std::env::var_os("LD_PRELOAD")
         .is_some_and(|all| all.as_encoded_bytes().windows(NCCL.len()).any(|part| part == NCCL));
     // A shell has run others and waited for them: they may have used MPI.
@@ -95,6 +99,60 @@ fn say_if_unprofiled() {
              statically, or whose functions are asked of the library, is not seen"
         ));
     }
+}
+
+/// Counts that have no profile.
+enum Left {
+    /// Of the program that this process ran before it called `exec`.
+    BeforeExec { folder: PathBuf },
+    /// Of processes that this one started.
+    ByProcesses { count: usize, folder: PathBuf },
+}
+
+impl Left {
+    fn sentence(&self, name: &str) -> String {
+        let (what, folder) = match self {
+            Left::BeforeExec { folder } => (
+                format!("of what ran before {name} in its process, and ended by exec, the counts are left"),
+                folder,
+            ),
+            Left::ByProcesses { count: 1, folder } => (
+                format!(
+                    "of a process that {name} started, and that ended before its exit, the counts are left"
+                ),
+                folder,
+            ),
+            Left::ByProcesses { count, folder } => (
+                format!(
+                    "of {count} processes that {name} started, and that ended before their exit, the counts are left"
+                ),
+                folder,
+            ),
+        };
+        format!("{what}: for a profile, run: mpisee-through recover {}", folder.display())
+    }
+}
+
+/// The segments that are left, in which this process has a part.
+fn left() -> Option<Left> {
+    let (options, _) = Options::of_process();
+    let folder = options.segments;
+    let found = segments::find(&folder, segments::own_user().ok()?, false).ok()?.segments;
+    let is_here =
+        |header: &Snapshot| header.boot == identity::boot() && header.namespace == identity::namespace();
+    let is_own = |header: &Snapshot| {
+        header.pid == std::process::id()
+            && identity::runs(header.pid, header.process_start)
+            && is_here(header)
+    };
+    if found.iter().any(|segment| is_own(&segment.header)) {
+        return Some(Left::BeforeExec { folder });
+    }
+    let mut ended = found.iter().filter(|segment| !segment.is_running).peekable();
+    ended.peek()?;
+    let jobs = identity::jobs_started_here();
+    let count = ended.filter(|segment| jobs.contains(&segment.header.job)).count();
+    (count > 0).then_some(Left::ByProcesses { count, folder })
 }
 
 /// Page faults of the children that this process waited for.

@@ -1,7 +1,7 @@
-/* nccl_alone [killed|group|threads|after N|mpi LIBRARY]: communicates by a pretended NCCL without MPI, as the rank that the launcher's variables say, or
+/* nccl_alone [killed|group|threads|after N|exec PROGRAM|mpi LIBRARY]: communicates by a pretended NCCL without MPI, as the rank that the launcher's variables say, or
  * the program's own. The last rank is killed, or waits before it ends until there are N files called done.*; or each has two devices,
- * whose communicators are made in a group; or its first communicators are made by several threads at once; or MPI is loaded and
- * initialised after some calls. */
+ * whose communicators are made in a group; or its first communicators are made by several threads at once; or another program takes
+ * its place, or MPI is loaded and initialised, after some calls. */
 #include "pretended_nccl.h"
 #include <dlfcn.h>
 #include <glob.h>
@@ -127,6 +127,9 @@ int main(int argc, char **argv) {
     }
     if (argc > 2 && !strcmp(argv[1], "mpi")) {
         return with_mpi(argv[2], comm);
+    }
+    if (argc > 2 && !strcmp(argv[1], "exec")) {
+        return execv(argv[2], argv + 2);
     }
     NCCL(ncclGroupStart());
     NCCL(ncclSend(from, 89, ncclInt8, (rank + 1) % size, comm, NULL));

@@ -192,6 +192,7 @@ mod tests {
             start: String::new(),
             runtime_s: 1.0,
             mpi_s: 0.0,
+            is_without_mpi: false,
             efficiency: Efficiency::default(),
             parts: BTreeMap::new(),
             lack: None,

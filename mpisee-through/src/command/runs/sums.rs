@@ -20,6 +20,8 @@ pub type Part = (String, String);
 
 /// The time that ranks spend outside of MPI, and in no call of NCCL.
 pub const OUTSIDE: &str = "outside of MPI";
+/// The same of runs without MPI.
+pub const OUTSIDE_OF_NCCL: &str = "outside of NCCL";
 /// The time that ranks wait in `MPI_Finalize` for the last one.
 pub const AT_END: &str = "waiting in MPI_Finalize";
 
@@ -45,6 +47,7 @@ pub struct Run {
     pub runtime_s: f64,
     /// Over all ranks, the time in MPI.
     pub mpi_s: f64,
+    pub is_without_mpi: bool,
     pub efficiency: Efficiency,
     /// The times add up to that of all ranks: ranks x runtime.
     pub parts: BTreeMap<Part, Sums>,
@@ -74,6 +77,7 @@ impl Run {
             start: info.start.clone(),
             runtime_s: processes.wall_max_s(),
             mpi_s: processes.mpi_s(),
+            is_without_mpi: info.is_without_mpi(),
             parts,
             lack: cores::lack(processes, |_| true).map(|lack| lack.sentence()),
             limits,
@@ -124,12 +128,14 @@ fn parts(view: &ProfileView, efficiency: &Efficiency) -> Result<BTreeMap<Part, S
     let mut add = |name: &str, time_s: f64| {
         parts.insert((name.to_owned(), String::new()), Sums { time_s, ..Sums::default() });
     };
-    add(OUTSIDE, (efficiency.useful_s - nccl_s).max(0.0));
+    let is_without_mpi = view.run().is_without_mpi();
+    let outside = if is_without_mpi { OUTSIDE_OF_NCCL } else { OUTSIDE };
+    add(outside, (efficiency.useful_s - nccl_s).max(0.0));
     let processes = view.processes();
     let at_end_s = processes.wall_max_s() * processes.count() as f64 - processes.wall_s();
     // What rounding leaves of equal times is nothing; and where ranks ended without MPI_Finalize, or are without MPI, none waited
     // there.
-    let have_finalized = !interrupted::is_of(view.run()) && !view.run().is_without_mpi();
+    let have_finalized = !interrupted::is_of(view.run()) && !is_without_mpi;
     if at_end_s > 1e-12 * processes.wall_s() && have_finalized {
         add(AT_END, at_end_s);
     }

@@ -148,11 +148,13 @@ impl<'s> Variation<'s> {
             let [median, min, max] = [spread.median, spread.min, spread.max].map(Value::Seconds);
             vec![name.into(), median, min, max, deviation, relative]
         };
-        let rows = vec![
-            row("run time", &|run| run.runtime_s),
-            row("MPI time, mean over ranks", &|run| per_rank(run.mpi_s, run)),
-            row("time outside of MPI, mean over ranks", &|run| per_rank(run.efficiency.useful_s, run)),
-        ];
+        let mut rows = vec![row("run time", &|run| run.runtime_s)];
+        if !self.setting.runs.iter().all(|run| run.is_without_mpi) {
+            rows.extend([
+                row("MPI time, mean over ranks", &|run| per_rank(run.mpi_s, run)),
+                row("time outside of MPI, mean over ranks", &|run| per_rank(run.efficiency.useful_s, run)),
+            ]);
+        }
         Sheet { name: "run", heads: RUN_HEADS.to_vec(), rows }
     }
 

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The program, which is linked with NCCL and with no MPI.
-fn program() -> &'static Path {
+pub(super) fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let program = library().join("nccl_alone");
@@ -27,7 +27,7 @@ fn program() -> &'static Path {
 }
 
 /// Starts processes with a rank each, as torchrun does, and waits for all.
-const STARTED: &str = r#"
+pub(super) const STARTED: &str = r#"
 size=$1; shift
 for ((rank = 0; rank < size; rank++)); do
     RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=$size "$@" &
@@ -35,10 +35,10 @@ done
 wait"#;
 
 /// Variables of launchers, from which these processes are to have none but their own.
-const OF_LAUNCHERS: [&str; 7] =
+pub(super) const OF_LAUNCHERS: [&str; 7] =
     ["RANK", "WORLD_SIZE", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "SLURM_JOB_ID"];
 
-fn start(folder: &Path, options: &[&str], ranks: u32, arguments: &[&str]) -> Output {
+pub(super) fn start(folder: &Path, options: &[&str], ranks: u32, arguments: &[&str]) -> Output {
     std::fs::create_dir_all(folder.join("segments")).expect("it can be made");
     let mut command = Command::new("bash");
     command.args(["-c", STARTED, "bash"]).arg(ranks.to_string()).arg(dist().join("bin/mpisee"));
@@ -50,12 +50,12 @@ fn start(folder: &Path, options: &[&str], ranks: u32, arguments: &[&str]) -> Out
     within(Duration::from_secs(60), &mut command)
 }
 
-fn left(folder: &Path) -> usize {
+pub(super) fn left(folder: &Path) -> usize {
     std::fs::read_dir(folder.join("segments")).expect("it was made").count()
 }
 
 /// The calls and bytes of a run on that number of ranks.
-fn expected(ranks: u32) -> Sums {
+pub(super) fn expected(ranks: u32) -> Sums {
     let (members, calls) = (format!("0-{}", ranks - 1), u64::from(ranks));
     let comm = |name: &str| -> Comm { (name.to_owned(), ranks, members.clone()) };
     let whole = [

@@ -1,0 +1,91 @@
+//! What processes without MPI counted that ended in another way than by an exit, or that had no room for a segment.
+
+use super::sums;
+use super::without_mpi::{OF_LAUNCHERS, STARTED, expected, left, program, start};
+use mpisee_tests::{Tables, dist, through, within};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// The calls of `ncclAllReduce` of each rank that the profile has.
+fn reductions(tables: &Tables) -> Vec<(u32, u64, u64)> {
+    let rows = tables.calls.iter().filter(|row| row.call == "ncclAllReduce");
+    rows.map(|row| (row.rank, row.calls, row.bytes)).collect()
+}
+
+fn recovered(folder: &Path) -> Tables {
+    let (segments, directory) = (folder.join("segments"), folder.join("recovered.mpisee"));
+    let [segments, output] = [&segments, &directory].map(|path| path.display().to_string());
+    let recovered = through(&["recover", &segments, "--output", &output]);
+    let said = String::from_utf8_lossy(&recovered.stderr).into_owned();
+    assert!(recovered.status.success(), "{said}");
+    let tables = Tables::read(&directory, &said);
+    let why = tables.run.incomplete_because.as_deref().unwrap_or_default();
+    assert!(why.contains("ended before the exit (were killed, or called _exit or exec)"), "{why}");
+    tables
+}
+
+/// The program that comes by `exec` has the process, the rank and a segment of its own.
+#[test]
+fn what_comes_before_exec_is_left_beside_the_profile() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let again = program().display().to_string();
+    let output = start(folder.path(), &[], 2, &["exec", &again]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("profile of 2 ranks in test.mpisee"), "{said}");
+    assert_eq!(said.matches("what ranks 0-1 counted before a call of exec is left").count(), 1, "{said}");
+    assert_eq!(sums(&Tables::read(&folder.path().join("test.mpisee"), &said)), expected(2), "{said}");
+    assert_eq!(left(folder.path()), 2, "{said}");
+    assert_eq!(reductions(&recovered(folder.path())), [(0, 3, 3 * 83), (1, 3, 3 * 83)]);
+}
+
+#[test]
+fn a_program_that_comes_by_exec_and_has_no_profile_says_what_is_left() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = start(folder.path(), &[], 2, &["exec", "/bin/true"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.matches("of what ran before /bin/true in its process").count(), 1, "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(reductions(&recovered(folder.path())), [(0, 3, 3 * 83), (1, 3, 3 * 83)]);
+}
+
+/// As torchrun, of which a process was killed: it ends the others.
+#[test]
+fn who_started_processes_says_what_they_left() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let segments = folder.path().join("segments");
+    std::fs::create_dir_all(&segments).expect("it can be made");
+    let mut command = Command::new(dist().join("bin/mpisee"));
+    command.args(["--nccl", "on", "--segments"]).arg(&segments).args(["bash", "-c", STARTED, "bash", "2"]);
+    command.arg(program()).args(["exec", "/bin/true"]).current_dir(folder.path());
+    for name in OF_LAUNCHERS {
+        command.env_remove(name);
+    }
+    let output = within(Duration::from_secs(60), &mut command);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let sentence = format!(
+        "mpisee: of 2 processes that bash started, and that ended before their exit, the counts are left: for a profile, run: \
+         mpisee-through recover {}",
+        segments.display()
+    );
+    assert!(said.contains(&sentence), "{said}");
+    assert_eq!(reductions(&recovered(folder.path())), [(0, 3, 3 * 83), (1, 3, 3 * 83)]);
+}
+
+#[test]
+fn a_single_process_needs_no_room_for_a_segment() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut command = Command::new(dist().join("bin/mpisee"));
+    command
+        .args(["--segments", "/dev/null", "--output", "test.mpisee"])
+        .arg(program())
+        .current_dir(folder.path());
+    for name in OF_LAUNCHERS {
+        command.env_remove(name);
+    }
+    let output = within(Duration::from_secs(60), &mut command);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("no segment in '/dev/null'"), "{said}");
+    assert!(said.contains("profile of 1 rank in test.mpisee"), "{said}");
+    assert_eq!(sums(&Tables::read(&folder.path().join("test.mpisee"), &said)), expected(1), "{said}");
+}
