@@ -1,8 +1,9 @@
 //! Which symbols the loaded libraries define, by the hash tables from which the loader finds them, so that none of them has to be
 //! opened to see that it lacks one: each is looked for there among all by its name.
 
+use crate::Address;
 use crate::loaded::{LoadedObject, find_object};
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::mem::size_of;
 use std::ops::Range;
 
@@ -12,11 +13,18 @@ const SYSV_HASH: u64 = 4;
 const STRINGS: u64 = 5;
 const SYMBOLS: u64 = 6;
 const GNU_HASH: u64 = 0x6fff_fef5;
+const VERSIONS: u64 = 0x6fff_fff0;
 
-/// A symbol in the table: its size, and where in it are its name and its section.
+/// A symbol in the table: its size, and where in it are its name, type, section and value.
 const SYMBOL_BYTES: usize = 24;
 const NAME_AT: usize = 0;
+const TYPE_AT: usize = 4;
 const SECTION_AT: usize = 6;
+const VALUE_AT: usize = 8;
+/// The type of a function.
+const FUNCTION: u8 = 2;
+/// In a symbol's version: it is not the one that a program gets which names none.
+const HIDDEN: u16 = 0x8000;
 
 /// Returns whether any library may define a symbol, apart from the one around the address `ours`.
 pub fn may_be_defined(name: &CStr, ours: usize) -> bool {
@@ -29,6 +37,16 @@ pub fn may_be_defined(name: &CStr, ours: usize) -> bool {
         defines.then_some(())
     })
     .is_some()
+}
+
+impl LoadedObject<'_> {
+    /// A function that the object defines, as a program gets it that names no version.
+    ///
+    /// Neither `dlopen` nor `dlsym` is called: a thread may have the lock that they take for as long as a constructor waits for another
+    /// thread.
+    pub fn function(self, name: &CStr) -> Option<Address> {
+        Wanted::new(name).function_in(self)
+    }
 }
 
 /// A symbol to be looked for.
@@ -62,6 +80,15 @@ impl Wanted<'_> {
 
     /// By the table that the GNU tools make: true if there is a symbol with this hash.
     fn may_be_in_gnu(&self, tables: &Tables) -> Option<bool> {
+        Some(self.find_in_gnu(tables, |_| Some(true))?.is_some())
+    }
+
+    /// The first symbol with this hash that `is_it`, by the table that the GNU tools make; `None` if that cannot be read.
+    fn find_in_gnu(
+        &self,
+        tables: &Tables,
+        mut is_it: impl FnMut(u32) -> Option<bool>,
+    ) -> Option<Option<u32>> {
         let (at, hash) = (tables.gnu_hash?, self.gnu_hash);
         let [buckets, first_symbol, words, shift] = tables.read::<[u32; 4]>(at)?;
         // A filter of all symbols with two bits of each.
@@ -69,19 +96,22 @@ impl Wanted<'_> {
         let word = tables.item::<u64>(filter, (hash / u64::BITS).checked_rem(words)?)?;
         let bit = |hash: u32| word >> (hash % u64::BITS) & 1 != 0;
         if !bit(hash) || !bit(hash.checked_shr(shift).unwrap_or(0)) {
-            return Some(false);
+            return Some(None);
         }
         let table = filter + words as usize * size_of::<u64>();
         let mut symbol = tables.item::<u32>(table, hash.checked_rem(buckets)?)?;
         if symbol == 0 {
-            return Some(false);
+            return Some(None);
         }
         // The hashes of a bucket's symbols, of which the lowest bit says that it is the last one.
         let hashes = table + buckets as usize * size_of::<u32>();
         loop {
             let there = tables.item::<u32>(hashes, symbol.checked_sub(first_symbol)?)?;
-            if (there | 1) == (hash | 1) || there & 1 != 0 {
-                return Some((there | 1) == (hash | 1));
+            if (there | 1) == (hash | 1) && is_it(symbol)? {
+                return Some(Some(symbol));
+            }
+            if there & 1 != 0 {
+                return Some(None);
             }
             symbol = symbol.checked_add(1)?;
         }
@@ -89,6 +119,15 @@ impl Wanted<'_> {
 
     /// By the table of the ELF standard.
     fn is_in_sysv(&self, tables: &Tables) -> Option<bool> {
+        Some(self.find_in_sysv(tables, |symbol| self.is(tables, symbol))?.is_some())
+    }
+
+    /// The first symbol of the bucket that `is_it`, by the table of the ELF standard; `None` if that cannot be read.
+    fn find_in_sysv(
+        &self,
+        tables: &Tables,
+        mut is_it: impl FnMut(u32) -> Option<bool>,
+    ) -> Option<Option<u32>> {
         let at = tables.sysv_hash?;
         let [buckets, symbols] = tables.read::<[u32; 2]>(at)?;
         let table = at + size_of::<[u32; 2]>();
@@ -96,19 +135,33 @@ impl Wanted<'_> {
         let mut symbol = tables.item::<u32>(table, self.sysv_hash.checked_rem(buckets)?)?;
         for _ in 0..symbols {
             if symbol == 0 {
-                return Some(false);
+                return Some(None);
             }
-            if self.is(tables, symbol)? {
-                return Some(true);
+            if is_it(symbol)? {
+                return Some(Some(symbol));
             }
             symbol = tables.item::<u32>(next, symbol)?;
         }
         None
     }
 
+    /// The function's address in an object that defines it.
+    fn function_in(&self, object: LoadedObject) -> Option<Address> {
+        let tables = Tables::of(object);
+        let is_it = |symbol: u32| Some(self.is(&tables, symbol)? && tables.is_default(symbol)?);
+        let symbol = match tables.gnu_hash {
+            Some(_) => self.find_in_gnu(&tables, is_it),
+            None => self.find_in_sysv(&tables, is_it),
+        };
+        let at = tables.symbol(symbol??)?;
+        let is_function = tables.read::<u8>(at + TYPE_AT)? & 0xf == FUNCTION;
+        let address = object.bias().wrapping_add(tables.read::<u64>(at + VALUE_AT)?) as usize;
+        Address::new(std::ptr::with_exposed_provenance_mut::<c_void>(address)).filter(|_| is_function)
+    }
+
     /// Returns whether a symbol of the table has this name, and is defined there.
     fn is(&self, tables: &Tables, symbol: u32) -> Option<bool> {
-        let at = tables.symbols?.checked_add(symbol as usize * SYMBOL_BYTES)?;
+        let at = tables.symbol(symbol)?;
         let is_defined = tables.read::<u16>(at + SECTION_AT)? != 0;
         let name = tables.strings?.checked_add(tables.read::<u32>(at + NAME_AT)? as usize)?;
         for (place, &byte) in self.name.to_bytes_with_nul().iter().enumerate() {
@@ -127,11 +180,13 @@ struct Tables<'a> {
     sysv_hash: Option<usize>,
     symbols: Option<usize>,
     strings: Option<usize>,
+    versions: Option<usize>,
 }
 
 impl<'a> Tables<'a> {
     fn of(object: LoadedObject<'a>) -> Tables<'a> {
-        let mut tables = Tables { object, gnu_hash: None, sysv_hash: None, symbols: None, strings: None };
+        let mut tables =
+            Tables { object, gnu_hash: None, sysv_hash: None, symbols: None, strings: None, versions: None };
         let entries = object.headers().iter().find(|header| header.p_type == libc::PT_DYNAMIC);
         let (begin, bytes) = entries.map_or((0, 0), |header| {
             (object.bias().wrapping_add(header.p_vaddr) as usize, header.p_memsz as usize)
@@ -148,6 +203,7 @@ impl<'a> Tables<'a> {
                 SYSV_HASH => &mut tables.sysv_hash,
                 SYMBOLS => &mut tables.symbols,
                 STRINGS => &mut tables.strings,
+                VERSIONS => &mut tables.versions,
                 _ => continue,
             };
             *place = address(object, value);
@@ -159,6 +215,17 @@ impl<'a> Tables<'a> {
     fn have(&self, at: usize, bytes: usize) -> bool {
         let end = at.checked_add(bytes);
         end.is_some_and(|end| segments(self.object).any(|segment| segment.start <= at && end <= segment.end))
+    }
+
+    /// The address of a symbol in the table.
+    fn symbol(&self, symbol: u32) -> Option<usize> {
+        self.symbols?.checked_add(symbol as usize * SYMBOL_BYTES)
+    }
+
+    /// Returns whether a symbol is the one that a program gets which names no version.
+    fn is_default(&self, symbol: u32) -> Option<bool> {
+        let Some(versions) = self.versions else { return Some(true) };
+        Some(self.item::<u16>(versions, symbol)? & HIDDEN == 0)
     }
 
     /// The item of an array at `begin`.
@@ -236,6 +303,17 @@ mod tests {
         assert!(may_be_defined(c"qsort", 0));
         assert!(!may_be_defined(c"qsort", libc_at));
         assert!(!may_be_defined(NONE_HAS_THIS, 0));
+    }
+
+    #[test]
+    fn functions_are_where_the_loader_finds_them() {
+        // Of realpath there is an older version, which is hidden; memcpy's address comes from a function that chooses one.
+        let names = [c"qsort", c"realpath", c"memcpy", NONE_HAS_THIS];
+        let found = look(b"libc.so", |object| names.map(|name| object.function(name)));
+        let [qsort, realpath, chosen, none] = found[0];
+        assert_eq!((qsort, realpath), (crate::first(c"qsort"), crate::first(c"realpath")));
+        assert!(qsort.is_some() && none.is_none());
+        assert!(chosen.is_none_or(|chosen| Some(chosen) == crate::first(c"memcpy")));
     }
 
     #[test]

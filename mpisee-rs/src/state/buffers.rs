@@ -6,15 +6,15 @@
 
 use super::hip::{self, Presence};
 use super::{devices, staging, world};
+use crate::binaries::library::{Functions, function};
 use crate::binaries::{mapping, objects};
 use crate::storage::hot::HOT;
 use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute};
 use mpisee_profile::rows::Memory;
+use mpisee_symbols::LoadedObject;
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
-use std::mem::transmute;
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `cuPointerGetAttributes` of cuda.h, CUDA 7.0 and later: of memory that the driver does not know, every attribute is 0.
 ///
@@ -25,8 +25,8 @@ const MEMORY_TYPE: c_int = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 const IS_MANAGED: c_int = CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED as c_int;
 const ATTRIBUTES: [c_int; 2] = [MEMORY_TYPE, IS_MANAGED];
 
-/// The driver's function; null until it is found.
-static GET_ATTRIBUTES: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+/// The driver's function, once it is found.
+static GET_ATTRIBUTES: Functions<GetAttributes> = Functions::new();
 
 /// Not 0 if there is no need to look for the driver before something is loaded; where that is all that is known, the number of objects
 /// that had been loaded at the last look.
@@ -65,15 +65,10 @@ fn noted(call: u64, message: u64) -> Memory {
 /// The kind of memory at an address. Special addresses, as `MPI_IN_PLACE` and `MPI_BOTTOM`, are unknown to the driver, as
 /// ordinary memory of the host is.
 pub fn kind_of(buffer: *const c_void) -> Memory {
-    let function = GET_ATTRIBUTES.load(Ordering::Acquire);
     if buffer.is_null() {
         return Memory::Host;
     }
-    if function.is_null() {
-        return hip::kind_of(buffer);
-    }
-    // SAFETY: the function has this type in cuda.h.
-    let get_attributes = unsafe { transmute::<*mut c_void, GetAttributes>(function) };
+    let Some(get_attributes) = GET_ATTRIBUTES.get() else { return hip::kind_of(buffer) };
     let (mut memory_type, mut is_managed): (c_uint, c_uint) = (0, 0);
     let results = [(&raw mut memory_type).cast::<c_void>(), (&raw mut is_managed).cast()];
     let count = ATTRIBUTES.len() as c_uint;
@@ -87,7 +82,7 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
 /// Looks whether the program has loaded the driver since.
 #[cold]
 pub fn look_for_driver() {
-    if HOT.asks_driver() {
+    if GET_ATTRIBUTES.get().is_some() || hip::is_ready() {
         world::world().into_iter().for_each(devices::look);
         return;
     }
@@ -101,25 +96,19 @@ pub fn look_for_driver() {
         return;
     }
     LOADED.fetch_max(1, Ordering::Relaxed);
-    // SAFETY: the name ends in a zero, and nothing is loaded.
-    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-    if library.is_null() {
-        match hip::look() {
-            Presence::Ready => HOT.ask_driver(),
-            // Nothing is loaded when the program initialises it: look again the next time.
-            Presence::Uninitialised => LOADED.store(0, Ordering::Relaxed),
-            Presence::Absent => {}
-        }
+    // SAFETY: the function has this type in cuda.h.
+    let of = |library: LoadedObject<'_>| unsafe { function(library, c"cuPointerGetAttributes") };
+    if GET_ATTRIBUTES.look(|file| file.starts_with(DRIVERS[0]), of).is_some() {
+        HOT.ask_driver();
+        devices::found();
+        world::world().into_iter().for_each(devices::look);
         return;
     }
-    // SAFETY: the library is loaded, and stays so with the handle; the name ends in a zero.
-    let function = unsafe { libc::dlsym(library, c"cuPointerGetAttributes".as_ptr()) };
-    if !function.is_null() {
-        GET_ATTRIBUTES.store(function, Ordering::Release);
-        HOT.ask_driver();
-        // SAFETY: it is the driver's, and is kept open.
-        unsafe { devices::found(library) };
-        world::world().into_iter().for_each(devices::look);
+    match hip::look() {
+        Presence::Ready => HOT.ask_driver(),
+        // Nothing is loaded when the program initialises it: look again the next time.
+        Presence::Uninitialised => LOADED.store(0, Ordering::Relaxed),
+        Presence::Absent => {}
     }
 }
 
@@ -127,7 +116,7 @@ pub fn look_for_driver() {
 mod tests {
     use super::*;
     use cudarc::driver::sys::CUmemorytype;
-    use std::slice;
+    use std::{ptr, slice};
 
     const MANAGED: u64 = 1 << 40;
     const ON_GPU: u64 = 2 << 40;
@@ -162,7 +151,7 @@ mod tests {
     #[test]
     fn the_kind_farthest_from_the_host_is_that_of_the_call() {
         assert_eq!(kind_of(ptr::without_provenance(ON_GPU as usize)), Memory::Host, "without a driver");
-        GET_ATTRIBUTES.store(fake as *mut c_void, Ordering::Release);
+        GET_ATTRIBUTES.replace(fake);
         HOT.ask_driver();
         let at = |address: u64| ptr::without_provenance::<c_void>(address as usize);
         let cases = [

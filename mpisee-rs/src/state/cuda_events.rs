@@ -4,13 +4,14 @@
 //! that the program sees: the thread's context is set for the time of a call alone, and so is its mode of stream capture, since
 //! some of these functions would end a capture that another thread has begun.
 
+use crate::binaries::library::{Functions, function};
 use crate::binaries::objects;
 use cudarc::driver::sys::{CUevent_flags, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus};
-use std::ffi::{CStr, c_int, c_uint, c_void};
-use std::mem::transmute_copy;
+use mpisee_symbols::LoadedObject;
+use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// `CUresult`, of which later drivers have further values.
 type Status = c_int;
@@ -47,7 +48,7 @@ struct Driver {
 
 /// The driver's functions; `None` if the program has not loaded one that has all of them.
 fn driver() -> Option<&'static Driver> {
-    static DRIVER: OnceLock<Driver> = OnceLock::new();
+    static DRIVER: Functions<Driver> = Functions::new();
     if let Some(driver) = DRIVER.get() {
         return Some(driver);
     }
@@ -57,43 +58,16 @@ fn driver() -> Option<&'static Driver> {
     if LOADED.load(Ordering::Relaxed) == loaded {
         return None;
     }
-    match find() {
-        Some(found) => Some(DRIVER.get_or_init(|| found)),
-        None => {
-            LOADED.store(loaded, Ordering::Relaxed);
-            None
-        }
+    let found = DRIVER.look(|file| file.starts_with(b"libcuda.so"), Driver::of);
+    if found.is_none() {
+        LOADED.store(loaded, Ordering::Relaxed);
     }
-}
-
-/// Looks for the driver in the process.
-fn find() -> Option<Driver> {
-    // The loader itself would look for a library that is not there in all of its folders; RCCL has none.
-    objects::named(|file| file.starts_with(b"libcuda.so"))?;
-    // SAFETY: the name ends in a zero, and nothing is loaded.
-    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-    if library.is_null() {
-        return None;
-    }
-    // SAFETY: the library is CUDA's driver, and stays open with the handle.
-    unsafe { Driver::of(library) }
+    found
 }
 
 impl Driver {
-    /// The functions of a library.
-    ///
-    /// # Safety
-    /// It is a handle of CUDA's driver, and is not closed.
-    unsafe fn of(library: *mut c_void) -> Option<Driver> {
-        /// # Safety
-        /// The function has the type `F` in cuda.h.
-        unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
-            const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-            // SAFETY: the library is loaded, and the name ends in a zero.
-            let function = unsafe { libc::dlsym(library, name.as_ptr()) };
-            // SAFETY: the function has the type `F`, which is as large as a pointer.
-            (!function.is_null()).then(|| unsafe { transmute_copy::<*mut c_void, F>(&function) })
-        }
+    /// The functions of CUDA's driver.
+    fn of(library: LoadedObject<'_>) -> Option<Driver> {
         // SAFETY: the functions have these types in cuda.h.
         unsafe {
             Some(Driver {

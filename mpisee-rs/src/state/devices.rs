@@ -7,7 +7,7 @@
 //! Types and constants are cudarc's. None of its functions is called, since they load the driver; and what the driver returns is a
 //! number, since a later one may return what is no value of an enumeration of cudarc.
 
-use crate::binaries::objects;
+use crate::binaries::library::{Functions, function};
 use crate::state::nvml::Nvml;
 use crate::state::world::{World, guarded};
 use crate::storage::descriptors;
@@ -17,11 +17,12 @@ use mpisee_profile::rows::{DeviceLinkRow, DeviceRow};
 use mpisee_profile::segment::device_fact::DeviceFact;
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::{CommId, CommRank};
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use mpisee_symbols::LoadedObject;
+use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::path::Path;
 use std::ptr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
 
 /// GPUs that are looked at, at most.
 const MOST_DEVICES: c_int = 64;
@@ -37,15 +38,11 @@ static LOGGED: Mutex<Vec<DeviceFact>> = Mutex::new(Vec::new());
 static IS_SEEN: AtomicBool = AtomicBool::new(false);
 
 /// The driver, once the program was seen to have loaded it.
-static DRIVER: OnceLock<Driver> = OnceLock::new();
+static DRIVER: Functions<Driver> = Functions::new();
 
-/// Takes the driver's functions from the library, which stays loaded.
-///
-/// # Safety
-/// It is a handle of CUDA's driver, and is not closed.
-pub unsafe fn found(library: *mut c_void) {
-    // SAFETY: the library is CUDA's driver, and stays open.
-    DRIVER.get_or_init(|| unsafe { Driver::of(library) });
+/// Takes the driver's functions, which the program has loaded.
+pub fn found() {
+    Driver::loaded();
 }
 
 /// Looks at the devices if this thread has a context, once. To be called now and then: what it calls takes no lock of the loader's.
@@ -60,7 +57,7 @@ pub fn look(world: &World) {
 
 /// Notes the devices, as they are now, at the end of MPI. The caller holds the standard descriptors.
 pub fn note_end(world: &World) {
-    log(world, || Driver::loaded().map_or(Vec::new(), |driver| driver.facts(Nvml::loaded().as_ref())));
+    log(world, || Driver::loaded().map_or(Vec::new(), |driver| driver.facts(Nvml::loaded())));
 }
 
 /// Notes the devices as they are now.
@@ -151,35 +148,13 @@ struct Seen {
 impl Driver {
     /// The driver, if the program has loaded it.
     fn loaded() -> Option<&'static Driver> {
-        if DRIVER.get().is_none() {
-            // The loader itself would look for a library that is not there in all of its folders.
-            objects::named(|file| file.starts_with(b"libcuda.so"))?;
-            // SAFETY: the name ends in a zero, and nothing is loaded.
-            let library =
-                unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-            if library.is_null() {
-                return None;
-            }
-            // SAFETY: it is the driver's, and stays open.
-            unsafe { found(library) };
-        }
-        DRIVER.get()
+        DRIVER
+            .get()
+            .or_else(|| DRIVER.look(|file| file.starts_with(b"libcuda.so"), |it| Some(Driver::of(it))))
     }
 
-    /// The functions of a library.
-    ///
-    /// # Safety
-    /// It is a handle of CUDA's driver, and is not closed.
-    unsafe fn of(library: *mut c_void) -> Driver {
-        /// # Safety
-        /// The function has the type `F` in cuda.h.
-        unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
-            const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-            // SAFETY: the library is loaded, and the name ends in a zero.
-            let function = unsafe { libc::dlsym(library, name.as_ptr()) };
-            // SAFETY: the function has the type `F`, which is as large as a pointer.
-            (!function.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&function) })
-        }
+    /// The functions of CUDA's driver.
+    fn of(library: LoadedObject<'_>) -> Driver {
         // SAFETY: the functions have these types in cuda.h.
         unsafe {
             Driver {

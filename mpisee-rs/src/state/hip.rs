@@ -4,11 +4,11 @@
 //! runtime below it shows: `hsa_system_get_info` fails until then, and does nothing else. Versions before 6 are not asked: they
 //! return an error for memory that they do not know, and the program could take that for one of its own.
 
+use crate::binaries::library::{Functions, function};
 use mpisee_profile::rows::Memory;
-use std::ffi::{CStr, c_int, c_uint, c_void};
-use std::mem::{MaybeUninit, transmute};
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use mpisee_symbols::{LoadedObject, find_object};
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::MaybeUninit;
 
 /// `hipPointerAttribute_t` of hip_runtime_api.h, HIP 6 and 7.
 #[repr(C)]
@@ -37,10 +37,19 @@ const MANAGED: [c_uint; 2] = [3, 11];
 /// `HSA_SYSTEM_INFO_VERSION_MAJOR`, 16 bits.
 const VERSION_MAJOR: c_uint = 0;
 /// The versions that are asked.
-const LIBRARIES: [&CStr; 2] = [c"libamdhip64.so.7", c"libamdhip64.so.6"];
+const LIBRARIES: [&[u8]; 2] = [b"libamdhip64.so.7", b"libamdhip64.so.6"];
+/// The runtime below.
+const RUNTIME: &[u8] = b"libhsa-runtime64.so.1";
 
-static GET_ATTRIBUTES: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-static PEEK_ERROR: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+/// Functions of HIP.
+struct Hip {
+    get_attributes: GetAttributes,
+    peek_error: PeekError,
+}
+
+/// HIP, once the program was seen to have initialised it.
+static HIP: Functions<Hip> = Functions::new();
+static GET_INFO: Functions<GetInfo> = Functions::new();
 
 /// The state of HIP in the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,46 +62,40 @@ pub enum Presence {
     Ready,
 }
 
+/// Returns whether HIP was found, is initialised, and is still there.
+pub fn is_ready() -> bool {
+    HIP.get().is_some()
+}
+
 /// Looks for HIP in the process; loads and initialises nothing.
 pub fn look() -> Presence {
-    // SAFETY: the names end in a zero, and nothing is loaded.
-    let open = |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-    let Some(library) = LIBRARIES.into_iter().map(open).find(|library| !library.is_null()) else {
+    let is_hip = |file: &[u8]| LIBRARIES.iter().any(|name| file.starts_with(name));
+    if find_object(|object| is_hip(object.file_name()).then_some(())).is_none() {
+        return Presence::Absent;
+    }
+    // SAFETY: the function has this type in hsa.h.
+    let of_runtime = |library: LoadedObject<'_>| unsafe { function(library, c"hsa_system_get_info") };
+    let Some(get_info) = GET_INFO.look(|file| file.starts_with(RUNTIME), of_runtime) else {
         return Presence::Absent;
     };
-    // SAFETY: the library is loaded, and stays so with the handle; the name ends in a zero. What the library needs is searched
-    // after it.
-    let symbol = |name: &CStr| unsafe { libc::dlsym(library, name.as_ptr()) };
-    let (get_attributes, peek_error) = (symbol(c"hipPointerGetAttributes"), symbol(c"hipPeekAtLastError"));
-    let get_info = symbol(c"hsa_system_get_info");
-    if [get_attributes, peek_error, get_info].iter().any(|symbol| symbol.is_null()) {
-        return Presence::Absent;
-    }
     let mut version = 0u16;
-    // SAFETY: the function has this type in hsa.h, and writes a number of 16 bits or nothing.
-    let status =
-        unsafe { transmute::<*mut c_void, GetInfo>(get_info)(VERSION_MAJOR, (&raw mut version).cast()) };
-    if status != 0 {
-        // SAFETY: the handle was just opened, and is not used again.
-        unsafe { libc::dlclose(library) };
+    // SAFETY: the function writes a number of 16 bits or nothing.
+    if unsafe { get_info(VERSION_MAJOR, (&raw mut version).cast()) } != 0 {
         return Presence::Uninitialised;
     }
-    PEEK_ERROR.store(peek_error, Ordering::Relaxed);
-    GET_ATTRIBUTES.store(get_attributes, Ordering::Release);
-    Presence::Ready
+    // SAFETY: the functions have these types in hip_runtime_api.h.
+    let of = |library: LoadedObject<'_>| unsafe {
+        Some(Hip {
+            get_attributes: function(library, c"hipPointerGetAttributes")?,
+            peek_error: function(library, c"hipPeekAtLastError")?,
+        })
+    };
+    HIP.look(is_hip, of).map_or(Presence::Absent, |_| Presence::Ready)
 }
 
 /// The kind of memory at an address; `Host` if HIP is not there or does not know it.
 pub fn kind_of(buffer: *const c_void) -> Memory {
-    let function = GET_ATTRIBUTES.load(Ordering::Acquire);
-    if function.is_null() {
-        return Memory::Host;
-    }
-    // SAFETY: the functions have these types in hip_runtime_api.h.
-    let (get_attributes, peek_error) = unsafe {
-        let peek_error = PEEK_ERROR.load(Ordering::Relaxed);
-        (transmute::<*mut c_void, GetAttributes>(function), transmute::<*mut c_void, PeekError>(peek_error))
-    };
+    let Some(Hip { get_attributes, peek_error }) = HIP.get() else { return Memory::Host };
     // HIP 6 keeps the result of the last call alone, and the program may still ask for that of its own.
     // SAFETY: it takes nothing, and changes nothing.
     if unsafe { peek_error() } != 0 {
@@ -114,7 +117,8 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicI32;
+    use std::ptr;
+    use std::sync::atomic::{AtomicI32, Ordering};
 
     static LAST_ERROR: AtomicI32 = AtomicI32::new(0);
 
@@ -134,14 +138,12 @@ mod tests {
         let kind = |at: usize| kind_of(ptr::without_provenance(at));
         assert_eq!(kind(2), Memory::Host, "without HIP");
         assert_eq!(look(), Presence::Absent);
-        PEEK_ERROR.store(last_error as *mut c_void, Ordering::Relaxed);
-        GET_ATTRIBUTES.store(fake as *mut c_void, Ordering::Release);
+        HIP.replace(Hip { get_attributes: fake, peek_error: last_error });
         let kinds = [(1, Memory::Pinned), (2, Memory::Device), (3, Memory::Managed), (10, Memory::Device)];
         for (at, expected) in kinds.into_iter().chain([(11, Memory::Managed), (99, Memory::Host)]) {
             assert_eq!(kind(at), expected, "{at}");
         }
         LAST_ERROR.store(2, Ordering::Relaxed);
         assert_eq!(kind(2), Memory::Host, "after an error");
-        GET_ATTRIBUTES.store(ptr::null_mut(), Ordering::Release);
     }
 }

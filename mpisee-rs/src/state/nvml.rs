@@ -1,12 +1,13 @@
 //! NVLinks of a GPU, by NVIDIA's management library, where the program has loaded and initialised it, as NCCL does. Types and constants
 //! are those of nvml-wrapper-sys, whose own functions load the library.
 
-use crate::binaries::objects;
+use crate::binaries::library::{Functions, function};
+use mpisee_symbols::LoadedObject;
 use nvml_wrapper_sys::bindings::{
     nvmlDevice_t, nvmlEnableState_enum_NVML_FEATURE_DISABLED as NVML_FEATURE_DISABLED, nvmlEnableState_t,
     nvmlPciInfo_t, nvmlReturn_enum_NVML_SUCCESS as NVML_SUCCESS, nvmlReturn_t,
 };
-use std::ffi::{CStr, CString, c_char, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_uint};
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -25,32 +26,18 @@ pub struct Nvml {
 }
 
 impl Nvml {
-    /// The library, if the program has loaded it. It stays loaded.
-    pub fn loaded() -> Option<Nvml> {
-        // The loader itself would look for a library that is not there in all of its folders.
-        objects::named(|file| file.starts_with(b"libnvidia-ml.so"))?;
-        // SAFETY: the name ends in a zero, and nothing is loaded.
-        let library =
-            unsafe { libc::dlopen(c"libnvidia-ml.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-        if library.is_null() {
-            return None;
-        }
-        let symbol = |name: &CStr| {
-            // SAFETY: the library is loaded, and stays so with the handle; the name ends in a zero.
-            let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
-            (!symbol.is_null()).then_some(symbol)
-        };
-        let handle = symbol(c"nvmlDeviceGetHandleByPciBusId_v2")?;
-        let state = symbol(c"nvmlDeviceGetNvLinkState")?;
-        let remote = symbol(c"nvmlDeviceGetNvLinkRemotePciInfo_v2")?;
+    /// The library, if the program has loaded it.
+    pub fn loaded() -> Option<&'static Nvml> {
+        static NVML: Functions<Nvml> = Functions::new();
         // SAFETY: the functions have these types in nvml.h.
-        unsafe {
+        let of = |library: LoadedObject<'_>| unsafe {
             Some(Nvml {
-                get_handle: std::mem::transmute::<*mut c_void, GetHandle>(handle),
-                get_state: std::mem::transmute::<*mut c_void, GetState>(state),
-                get_remote: std::mem::transmute::<*mut c_void, GetRemote>(remote),
+                get_handle: function(library, c"nvmlDeviceGetHandleByPciBusId_v2")?,
+                get_state: function(library, c"nvmlDeviceGetNvLinkState")?,
+                get_remote: function(library, c"nvmlDeviceGetNvLinkRemotePciInfo_v2")?,
             })
-        }
+        };
+        NVML.get().or_else(|| NVML.look(|file| file.starts_with(b"libnvidia-ml.so"), of))
     }
 
     /// The PCI addresses of what the active NVLinks of a GPU lead to, a switch or a GPU; empty where that is unknown of one. `None`

@@ -1,9 +1,28 @@
-/* As much of HIP 6 as knows the kinds of memory, with what the runtime below it says of being initialised. A call before hipInit
- * ends the program: HIP would initialise itself. */
+/* As much of HIP 6 as knows the kinds of memory; with RUNTIME, what the runtime below it says of being initialised. A call before
+ * hipInit ends the program: HIP would initialise itself. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#ifdef RUNTIME
+
+static int is_initialised;
+
+unsigned hsa_init(void) {
+    is_initialised = 1;
+    return 0;
+}
+
+unsigned hsa_system_get_info(unsigned attribute, void *value) {
+    if (!is_initialised) {
+        return 0x100B;
+    }
+    *(uint16_t *)value = 1;
+    return attribute ? 0x1001 : 0;
+}
+
+#else
 
 enum { MOST = 16 };
 static struct range {
@@ -20,17 +39,11 @@ struct attributes {
     unsigned flags;
 };
 
+unsigned hsa_init(void);
+
 int hipInit(unsigned flags) {
     is_initialised = 1;
-    return (int)flags;
-}
-
-unsigned hsa_system_get_info(unsigned attribute, void *value) {
-    if (!is_initialised) {
-        return 0x100B;
-    }
-    *(uint16_t *)value = 1;
-    return attribute ? 0x1001 : 0;
+    return (int)(flags + hsa_init());
 }
 
 int hipPeekAtLastError(void) { return last_error; }
@@ -62,3 +75,5 @@ int hipPointerGetAttributes(struct attributes *to, const void *address) {
     *to = (struct attributes){.kind = found.kind, .is_managed = (int)found.is_managed};
     return last_error = 0;
 }
+
+#endif

@@ -9,27 +9,36 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// A driver, compiled; under a name of its own the profiler would not know it.
-fn compiled(source: &str, soname: &str) -> PathBuf {
+fn compiled(source: &str, soname: &str, options: &[&str]) -> PathBuf {
     let folder = root().join("target/tests/pretended");
     std::fs::create_dir_all(&folder).expect("target can be written");
     let library = folder.join(soname);
     let source = root().join("tests/programs/gpu").join(source);
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-O1", "-shared", "-fPIC", &format!("-Wl,-soname,{soname}"), "-o"]);
-    assert!(compiler.arg(&library).arg(source).status().expect("cc starts").success());
+    compiler.arg(&library).arg(source).args(options);
+    assert!(compiler.status().expect("cc starts").success());
     library
 }
 
 /// CUDA's.
 pub fn driver() -> PathBuf {
     static DRIVER: OnceLock<PathBuf> = OnceLock::new();
-    DRIVER.get_or_init(|| compiled("pretended_driver.c", "libcuda.so.1")).clone()
+    DRIVER.get_or_init(|| compiled("pretended_driver.c", "libcuda.so.1", &[])).clone()
 }
 
 /// AMD's HIP.
 fn hip() -> PathBuf {
     static HIP: OnceLock<PathBuf> = OnceLock::new();
-    HIP.get_or_init(|| compiled("pretended_hip.c", "libamdhip64.so.6")).clone()
+    let compiled = || {
+        let runtime = compiled("pretended_hip.c", "libhsa-runtime64.so.1", &["-DRUNTIME"]);
+        compiled(
+            "pretended_hip.c",
+            "libamdhip64.so.6",
+            &[&runtime.display().to_string(), "-Wl,-rpath,$ORIGIN"],
+        )
+    };
+    HIP.get_or_init(compiled).clone()
 }
 
 /// The sums of a run on 2 ranks.

@@ -1,6 +1,7 @@
 //! Hostile programs: how processes begin and end, and what they leave the profiler of memory, files and streams. Each one ends
 //! and prints with the profiler what it does without, leaves no segment behind, and is counted as the comment at its top says.
 
+use crate::buffers::driver;
 use crate::exact::{assert_all_seen, assert_calls};
 use crate::hostile::{Case, case, created_by, ranks, sorted};
 use mpisee_profile::segment::NotSeen;
@@ -42,21 +43,36 @@ fn own_environment() {
     });
 }
 
+fn assert_the_loader_is_not_needed(mpi: &Mpi, variant: &str, linked: &[&str]) {
+    let shared: Vec<&str> =
+        ["-shared", "-fPIC", "-pthread", "-DLIBRARY"].into_iter().chain(linked.iter().copied()).collect();
+    let library = mpi.compile_variant("hostile/loader_waits", variant, &shared);
+    let program = mpi.compile_variant("hostile/loader_waits", "program", &["-ldl"]);
+    for how in ["begin", "end"] {
+        let run = || Run::of(mpi, program.clone()).ranks(2).argument(how).argument(library.display());
+        let finished = run().profiled();
+        assert_eq!(finished.stdout, run().plain().stdout);
+        for rank in 0..2 {
+            assert_calls(finished.tables(), "W", rank, &[("MPI_Barrier", 2, 0)]);
+            assert_calls(finished.tables(), "S_d1", rank, &[("MPI_Comm_free", 1, 0)]);
+        }
+    }
+}
+
 #[test]
 fn loader_waits() {
+    on_each_mpi(|mpi| assert_the_loader_is_not_needed(mpi, "library", &[]));
+}
+
+/// The library is linked with CUDA's driver, so that it is found when the thread communicates.
+#[test]
+fn loader_waits_with_a_driver() {
+    let driver = driver();
+    let folder = driver.parent().expect("it is in a folder").display();
+    let linked = [format!("-L{folder}"), format!("-Wl,-rpath,{folder}")];
     on_each_mpi(|mpi| {
-        let shared = ["-shared", "-fPIC", "-pthread", "-DLIBRARY"];
-        let library = mpi.compile_variant("hostile/loader_waits", "library", &shared);
-        let program = mpi.compile_variant("hostile/loader_waits", "program", &["-ldl"]);
-        for how in ["begin", "end"] {
-            let run = || Run::of(mpi, program.clone()).ranks(2).argument(how).argument(library.display());
-            let finished = run().profiled();
-            assert_eq!(finished.stdout, run().plain().stdout);
-            for rank in 0..2 {
-                assert_calls(finished.tables(), "W", rank, &[("MPI_Barrier", 2, 0)]);
-                assert_calls(finished.tables(), "S_d1", rank, &[("MPI_Comm_free", 1, 0)]);
-            }
-        }
+        let linked = ["-Wl,--no-as-needed", &linked[0], "-l:libcuda.so.1", &linked[1]];
+        assert_the_loader_is_not_needed(mpi, "driver", &linked);
     });
 }
 
