@@ -10,10 +10,11 @@ use crate::counting::file::Output;
 use crate::device::backend::Backend;
 use crate::events::state::{self, Shared, missed};
 use crate::process::driver::of_profiler;
-use crate::process::nvshmem;
+use crate::process::{self, nvshmem};
 use crate::trace::{self, trace};
 use crate::tracer::{Settings, Tracer};
-use mpisee_collect::{gpu, process};
+use mpisee_collect::{gpu, process as identity};
+use mpisee_guards::signals;
 use mpisee_profile::glob::Glob;
 use mpisee_profile::options::Options;
 use mpisee_profile::segment::owner_of;
@@ -100,6 +101,7 @@ fn guarded(start: impl FnOnce() -> Result<(), String>) -> bool {
             "an error inside the GPU tracer{place}: some events will not be seen; please report it"
         ));
     }));
+    let _hidden = process::hide();
     match catch_unwind(AssertUnwindSafe(start)) {
         Ok(Ok(())) | Err(_) => {}
         Ok(Err(why)) => say(&why),
@@ -108,7 +110,8 @@ fn guarded(start: impl FnOnce() -> Result<(), String>) -> bool {
 }
 
 fn say(text: &str) {
-    if process::speaks() {
+    if identity::speaks() {
+        let _held = signals::hold([libc::SIGPIPE]);
         // A stderr that is closed or full is nobody's problem.
         let _ = std::io::stderr().write_all(format!("mpisee: {text}\n").as_bytes());
     }

@@ -1,8 +1,8 @@
 //! The objects that the loader has mapped: the program and its libraries.
 
+use mpisee_guards::signals;
 use std::ffi::{CStr, c_int, c_void};
-use std::mem::MaybeUninit;
-use std::{ptr, slice};
+use std::slice;
 
 /// The program or a library, while the loader shows it.
 #[derive(Clone, Copy)]
@@ -63,42 +63,10 @@ pub fn find_object<T, F: FnMut(LoadedObject) -> Option<T>>(look: F) -> Option<T>
         c_int::from(search.answer.is_some())
     }
     let mut search = Search { look, answer: None };
-    let _held = HeldSignals::hold();
+    let _held = signals::hold_all([]);
     // SAFETY: the function is of the kind that dl_iterate_phdr documents, and `search` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(show::<T, F>), (&raw mut search).cast()) };
     search.answer
-}
-
-/// The number of the last signal.
-const LAST_SIGNAL: c_int = 64;
-/// Signals of faults, which cannot wait.
-const OF_FAULTS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
-
-/// While it lives, this thread handles no signals but those of its own faults.
-struct HeldSignals(Option<libc::sigset_t>);
-
-impl HeldSignals {
-    fn hold() -> HeldSignals {
-        let (mut held, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-        // SAFETY: sigemptyset initialises the set, sigaddset changes it or refuses a signal that the C library keeps for itself, and
-        // pthread_sigmask writes the mask before if it succeeds.
-        unsafe {
-            libc::sigemptyset(held.as_mut_ptr());
-            for signal in (1..=LAST_SIGNAL).filter(|signal| !OF_FAULTS.contains(signal)) {
-                libc::sigaddset(held.as_mut_ptr(), signal);
-            }
-            let status = libc::pthread_sigmask(libc::SIG_BLOCK, held.as_ptr(), before.as_mut_ptr());
-            HeldSignals((status == 0).then(|| before.assume_init()))
-        }
-    }
-}
-
-impl Drop for HeldSignals {
-    fn drop(&mut self) {
-        let Some(before) = &self.0 else { return };
-        // SAFETY: the mask is the one that this thread had.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, ptr::null_mut()) };
-    }
 }
 
 #[cfg(test)]

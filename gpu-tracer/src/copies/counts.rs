@@ -113,8 +113,17 @@ impl Counts {
         number
     }
 
-    /// Adds a call or a match.
+    /// Adds a call of the driver, or what it copied for a message.
     pub fn add(&mut self, key: CounterKey, bytes: u64, nanoseconds: u64) {
+        let is_new = self.add_unwritten(key, bytes, nanoseconds);
+        if is_new || self.written.elapsed() > BETWEEN_WRITES {
+            self.write();
+        }
+    }
+
+    /// Adds what was copied for a message, to be written with the next call of the driver: this one is of MPI, of which a signal's handler
+    /// may make calls. Returns whether its counter is new.
+    pub fn add_unwritten(&mut self, key: CounterKey, bytes: u64, nanoseconds: u64) -> bool {
         let known = self.numbers.get(&key).copied();
         let number = known.unwrap_or_else(|| self.describe(key));
         if let Some(counted) = self.counted.get_mut(number) {
@@ -123,17 +132,15 @@ impl Counts {
             counted.nanoseconds = counted.nanoseconds.saturating_add(nanoseconds);
             counted.is_changed = true;
         }
-        if known.is_none() || self.written.elapsed() > BETWEEN_WRITES {
-            self.write();
-        }
+        known.is_none()
     }
 
     fn describe(&mut self, key: CounterKey) -> usize {
-        self.look_for_python();
         let number = self.counted.len();
         let id = 2 * number as u32;
         let record = match key {
             CounterKey::Calls { call, is_async, device, from, to, line } => {
+                self.look_for_python();
                 let kind = DriverCalls {
                     call: call.to_owned(),
                     is_async,

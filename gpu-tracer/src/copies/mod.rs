@@ -7,7 +7,7 @@ mod recent;
 pub mod shape;
 
 use crate::counting::file::Output;
-use crate::process::python;
+use crate::process::{self, python};
 use counts::{CounterKey, Counts};
 use function::{Function, Stream};
 use memory::Found;
@@ -70,11 +70,12 @@ fn lock() -> Option<MutexGuard<'static, State>> {
     STATE.get().map(|state| state.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// No panic unwinds into the driver or into MPI.
+/// Acts in a thread of the program, where nothing shows of it. No panic unwinds into the driver or into MPI.
 fn guarded(act: impl FnOnce()) {
     if HAS_ENDED.load(Ordering::Relaxed) {
         return;
     }
+    let _hidden = process::hide();
     if catch_unwind(AssertUnwindSafe(act)).is_err() {
         MISSED.fetch_add(1, Ordering::Relaxed);
     }
@@ -183,7 +184,7 @@ pub fn communicated(communicator: u32, begin: u64, bytes: u64, is_sent: bool) {
             let FunctionKind { memory, is_async } = copy.kind;
             let portion = copy.portion(overlap);
             let key = CounterKey::Staged { communicator, is_sent: true, memory, is_async };
-            counts.add(key, portion.bytes, portion.nanoseconds);
+            counts.add_unwritten(key, portion.bytes, portion.nanoseconds);
         });
     });
 }

@@ -2,12 +2,16 @@
 //!
 //! It is opened again for each batch: the program may close a descriptor that is kept open, and reuse its number.
 
+use mpisee_guards::descriptors;
 use mpisee_profile::gpu::{BLOCK_HEADER_BYTES, MAGIC, Record, Values, record_block, values_block};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// Records that wait at most until they can be written.
+const MOST_WAITING: usize = 1 << 16;
 
 /// The file.
 #[derive(Debug)]
@@ -19,6 +23,8 @@ pub struct Output {
     end: u64,
     /// The offsets of the counters' values.
     places: HashMap<u32, u64>,
+    /// What could not be written for want of a descriptor or memory, and is tried again with what comes next.
+    waiting: (Vec<Record>, HashMap<u32, Values>),
     /// Set with the first error; what comes later is not written, so that no part is missing in between.
     failed: Option<String>,
 }
@@ -26,6 +32,7 @@ pub struct Output {
 impl Output {
     /// Makes the file, which must not be there yet.
     pub fn create(path: &Path) -> io::Result<Output> {
+        let _held = descriptors::hold();
         let mut options = OpenOptions::new();
         let file =
             options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)?;
@@ -35,16 +42,27 @@ impl Output {
             identity: identity(&file)?,
             end: MAGIC.len() as u64,
             places: HashMap::new(),
+            waiting: Default::default(),
             failed: None,
         })
     }
 
     /// Appends records, and puts values into their places; those of new counters are appended.
     pub fn write(&mut self, records: &[Record], values: &[(u32, Values)]) {
-        if self.failed.is_none()
-            && let Err(error) = self.try_write(records, values)
-        {
-            self.failed = Some(error.to_string());
+        if self.failed.is_some() {
+            return;
+        }
+        let (mut waiting, mut latest) = std::mem::take(&mut self.waiting);
+        waiting.extend_from_slice(records);
+        latest.extend(values.iter().copied());
+        let mut all: Vec<_> = latest.iter().map(|(&id, &values)| (id, values)).collect();
+        all.sort_unstable_by_key(|&(id, _)| id);
+        match self.try_write(&waiting, &all) {
+            Ok(()) => {}
+            Err(error) if is_passing(&error) && waiting.len() < MOST_WAITING => {
+                self.waiting = (waiting, latest);
+            }
+            Err(error) => self.failed = Some(error.to_string()),
         }
     }
 
@@ -56,6 +74,8 @@ impl Output {
             places.push((id, self.end + batch.len() as u64));
             batch.extend(values_block(id, values));
         }
+        // The program may have closed its standard descriptors, and write to their numbers.
+        let _held = descriptors::hold();
         let file = self.open()?;
         file.write_all_at(&batch, self.end)?;
         self.end += batch.len() as u64;
@@ -78,13 +98,19 @@ impl Output {
 
     /// Why nothing is written any more, if so.
     pub fn failure(&self) -> Option<&str> {
-        self.failed.as_deref()
+        let waits = !self.waiting.0.is_empty() || !self.waiting.1.is_empty();
+        self.failed.as_deref().or(waits.then_some("there is no descriptor for the file, or no memory"))
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Returns whether what cannot be done now may be done later: there is no descriptor, or no memory, at the moment.
+fn is_passing(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| [libc::EMFILE, libc::ENFILE, libc::ENOMEM].contains(&code))
 }
 
 fn identity(file: &File) -> io::Result<(u64, u64)> {
@@ -111,6 +137,20 @@ mod tests {
         assert_eq!(file.records, [Record::Sampled(1), Record::Note("x".to_owned())]);
         assert_eq!(file.values, [(0, values(2)), (1, values(11)), (2, values(20))].into());
         assert_eq!(output.failure(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_written_now_is_written_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut output = Output::create(&folder.path().join("a.gpu")).unwrap();
+        let values = |accesses| Values { accesses, extra: 2, variance: 3 };
+        output.waiting = (vec![Record::Sampled(1)], [(0, values(1)), (1, values(10))].into());
+        assert!(output.failure().is_some());
+        output.write(&[Record::Sampled(2)], &[(1, values(11))]);
+        assert_eq!(output.failure(), None);
+        let file = GpuFile::read(output.path()).unwrap().unwrap();
+        assert_eq!(file.records, [Record::Sampled(1), Record::Sampled(2)]);
+        assert_eq!(file.values, [(0, values(1)), (1, values(11))].into());
     }
 
     #[test]

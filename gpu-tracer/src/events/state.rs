@@ -1,5 +1,6 @@
 //! State that all threads of the process share: the tracer, with one thread at a time in an event.
 
+use crate::process;
 use crate::tracer::Tracer;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -51,6 +52,7 @@ impl Shared {
     /// The state, outside of events. Events that the driver reports in this thread meanwhile are our own doing.
     pub fn act<R>(&self, act: impl FnOnce(&mut State) -> R) -> Option<R> {
         let before = INSIDE.replace(true);
+        let _hidden = process::hide();
         let done = self.lock().map(|mut state| act(&mut state));
         INSIDE.set(before);
         done
@@ -77,6 +79,7 @@ impl Shared {
         if HAS_ENDED.load(Ordering::Relaxed) || INSIDE.replace(true) {
             return;
         }
+        let _hidden = process::hide();
         let seen = catch_unwind(AssertUnwindSafe(|| self.lock().map(|mut state| act(&mut state))));
         if !matches!(seen, Ok(Some(()))) {
             MISSED.fetch_add(1, Ordering::Relaxed);

@@ -6,7 +6,7 @@
 
 mod lasting;
 
-use crate::storage::cancellation::NotCancelled;
+use mpisee_guards::cancellation;
 use mpisee_symbols::{Mapped, find_object};
 use rustc_hash::FxHasher;
 use std::ffi::c_void;
@@ -204,7 +204,7 @@ fn is_forbidden(error: &io::Error) -> bool {
 /// The same without that system call. The file is opened each time: one that was opened before a fork is of the other process.
 fn read_by_file(from: usize, to: &mut [u8]) -> io::Result<usize> {
     // Opening, reading and closing a file are where a thread ends that is to be cancelled.
-    let _not_cancelled = NotCancelled::new();
+    let _not_cancelled = cancellation::hold();
     std::fs::File::open("/proc/thread-self/mem")?.read_at(to, from as u64)
 }
 

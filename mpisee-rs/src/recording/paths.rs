@@ -14,12 +14,12 @@ use crate::state::fortran_bindings::BINDINGS;
 use crate::state::python::PythonStack;
 use crate::state::sampled_overhead;
 use crate::state::sites::SITES;
-use crate::storage::cancellation::NotCancelled;
 use crate::storage::counters::{add, update};
 use crate::storage::frame::{self, ExportFrame};
 use crate::storage::hot::HOT;
 use crate::storage::patience::try_lock_anyway;
 use crate::storage::{clock, memory};
+use mpisee_guards::cancellation;
 use mpisee_profile::segment::layout::path;
 use mpisee_profile::segment::log::{Code, MOST_PATH_FRAMES, MOST_PATH_LINES, Record};
 use mpisee_profile::segment::{PathKey, SlotKey};
@@ -245,7 +245,7 @@ impl Paths {
         if left == 0 {
             return None;
         }
-        let _not_cancelled = NotCancelled::new();
+        let _not_cancelled = cancellation::hold();
         self.unwinder.limit_copying(left);
         let start = clock::ticks();
         let PathLookup { number, is_typical, is_unattributed } = self.find(recorder, operation, caller);

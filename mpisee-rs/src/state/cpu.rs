@@ -1,8 +1,9 @@
 //! CPU use of this process, in the segment: read when recording begins and at the end of MPI, never between.
 
 use crate::state::world::World;
-use crate::storage::{clock, descriptors};
+use crate::storage::clock;
 use mpisee_collect::process::cpu::{self, Sample};
+use mpisee_guards::descriptors;
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::cpu::{READING_NS_PLUS_1, WORDS};
 use std::sync::OnceLock;

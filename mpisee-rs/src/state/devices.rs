@@ -10,9 +10,9 @@
 use crate::binaries::library::{Functions, function};
 use crate::state::nvml::Nvml;
 use crate::state::world::{World, guarded};
-use crate::storage::descriptors;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_P2PAttribute, CUuuid};
 use mpisee_collect::process::pci::{self, SYS};
+use mpisee_guards::descriptors;
 use mpisee_profile::rows::{DeviceLinkRow, DeviceRow};
 use mpisee_profile::segment::device_fact::DeviceFact;
 use mpisee_profile::segment::fact::Fact;

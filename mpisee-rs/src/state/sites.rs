@@ -10,13 +10,13 @@ use crate::state::fortran_bindings::BINDINGS;
 use crate::state::python::Line;
 use crate::state::sampled_overhead::Rare;
 use crate::state::world::World;
-use crate::storage::cancellation::NotCancelled;
 use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::storage::hot::{HOT, SiteMode};
 use crate::storage::memory;
 use crate::storage::patience::PatientMutex;
 use crate::storage::segment::Segment;
 use crate::storage::table::Table;
+use mpisee_guards::cancellation;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call;
@@ -206,7 +206,7 @@ impl Sites {
 
     #[cold]
     fn first_seen(&self, world: &World, key: u64, operation: Operation, caller: u64) -> u32 {
-        let _not_cancelled = NotCancelled::new();
+        let _not_cancelled = cancellation::hold();
         let _rare = Rare::begin(world);
         // Before `logged` is locked: this may take the loader's lock, and a thread that holds that, in a constructor of a library, may
         // make an MPI call and wait for `logged`.

@@ -3,7 +3,7 @@
 //! Printing never harms the program: where stderr was closed or replaced nothing is printed, and a pipe without a reader, or with one
 //! that does not read, neither ends the program nor delays it for long.
 
-use super::signals;
+use mpisee_guards::signals;
 use std::fmt::{Arguments, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

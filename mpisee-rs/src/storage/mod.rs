@@ -1,10 +1,8 @@
 //! Shared-memory segment, tables for several threads, clocks, messages to the user, and the C library's functions under
 //! names that no program can take. Nothing here depends on MPI.
 
-pub mod cancellation;
 pub mod clock;
 pub mod counters;
-pub mod descriptors;
 pub mod frame;
 pub mod hot;
 mod libc_functions;
@@ -14,7 +12,6 @@ pub mod patience;
 pub mod prefetch;
 pub mod segment;
 pub mod seqlock;
-pub mod signals;
 pub mod sync;
 pub mod table;
 pub mod thread_words;

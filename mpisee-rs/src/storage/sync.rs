@@ -1,7 +1,7 @@
 //! Atomics and cells of the standard library, in one place: `tests/model` compiles the modules that use them with those
 //! of a model checker instead.
 
-use crate::storage::cancellation::NotCancelled;
+use mpisee_guards::cancellation;
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub fn wait_turn(turn: u32) {
     match later.checked_sub(YIELDS) {
         None => std::thread::yield_now(),
         Some(pauses) => {
-            let _not_cancelled = NotCancelled::new();
+            let _not_cancelled = cancellation::hold();
             std::thread::sleep(FIRST_PAUSE * (1 << pauses.min(DOUBLINGS)));
         }
     }

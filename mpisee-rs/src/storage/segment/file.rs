@@ -1,8 +1,8 @@
 //! The segment's file: created under an unpredictable name, and grown only by space that is reserved first.
 
 use super::extents::GRANULE;
-use crate::storage::cancellation::NotCancelled;
-use crate::storage::descriptors;
+use mpisee_guards::cancellation;
+use mpisee_guards::descriptors;
 use mpisee_profile::segment::file_name;
 use std::cell::UnsafeCell;
 use std::ffi::{CString, c_int};
@@ -66,7 +66,7 @@ pub enum Refusal {
 
 /// Creates a file with an unpredictable name; an existing file is never opened.
 pub fn create_file(directory: &Path, mut number: impl FnMut() -> u64) -> io::Result<SharedFile> {
-    let _not_cancelled = NotCancelled::new();
+    let _not_cancelled = cancellation::hold();
     // SAFETY: getuid cannot fail.
     let user = unsafe { libc::getuid() };
     let pid = std::process::id();
@@ -93,7 +93,7 @@ impl SharedFile {
     /// It is mapped at `place`, or wherever the kernel puts it.
     pub fn map(&self, from: usize, to: usize, place: Option<FirstExtent>) -> Result<*mut u8, Refusal> {
         // Until the file is closed: that may end a thread that is to be cancelled, as opening it may.
-        let _not_cancelled = NotCancelled::new();
+        let _not_cancelled = cancellation::hold();
         let file = self.reserve(from, to).map_err(Refusal::File)?;
         // PERF: the space is allocated, so a page fault only adds an entry to the page table; adding many at once costs
         // as much as one or two faults.

@@ -15,20 +15,19 @@ unsafe extern "C" {
 const DISABLE: c_int = 1;
 
 /// While it lives, the thread goes on though it was cancelled.
-pub struct NotCancelled {
+pub struct Held {
     before: c_int,
 }
 
-impl NotCancelled {
-    pub fn new() -> NotCancelled {
-        let mut before = 0;
-        // SAFETY: there is room for the state before.
-        unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
-        NotCancelled { before }
-    }
+/// Keeps the thread from being cancelled.
+pub fn hold() -> Held {
+    let mut before = 0;
+    // SAFETY: there is room for the state before.
+    unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
+    Held { before }
 }
 
-impl Drop for NotCancelled {
+impl Drop for Held {
     fn drop(&mut self) {
         // SAFETY: the state is that of before; nobody asks for the one that it replaces, for which the C libraries of Linux allow null.
         unsafe { pthread_setcancelstate(self.before, ptr::null_mut()) };
