@@ -129,7 +129,9 @@ static AFTER_EXIT_HANDLERS: extern "C" fn() = {
 /// `mpisee-through recover`.
 pub extern "C" fn at_exit() {
     // A child may lack the memory that it would have to read.
-    let Some(world) = world::world().filter(|_| !process::is_forked()) else { return };
+    let Some(world) = world::world().filter(|world| !process::is_forked() && is_of_process(world)) else {
+        return;
+    };
     let is_over = || match process::has_world() {
         true => is_finalized(),
         false => process::is_without_mpi() || process::open_sessions() == 0,
@@ -152,7 +154,8 @@ pub extern "C" fn at_exit() {
 
 /// Ends the profile of a process without MPI when it initialises one: calls of an MPI that comes later are not recorded.
 pub fn end_without_mpi() {
-    let Some(world) = world::world().filter(|_| process::is_without_mpi() && !process::is_forked()) else {
+    let is_here = |world: &&World| process::is_without_mpi() && !process::is_forked() && is_of_process(world);
+    let Some(world) = world::world().filter(is_here) else {
         return;
     };
     let write = || {
@@ -170,6 +173,11 @@ pub fn end_without_mpi() {
     if catch_unwind(AssertUnwindSafe(write)).is_err() {
         say(format_args!("writing the profile failed inside the profiler"));
     }
+}
+
+/// Returns whether this is the process that is counted, and not a child of which `fork` and its handlers know nothing (`_Fork`, `clone`).
+fn is_of_process(world: &World) -> bool {
+    world.segment.header().pid.load(Ordering::Relaxed) == u64::from(std::process::id())
 }
 
 /// Ends the counts of a process that does not end MPI.

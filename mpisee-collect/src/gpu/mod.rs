@@ -15,5 +15,6 @@ use std::path::{Path, PathBuf};
 /// The path of this process's file, whether it exists yet or not. `user` is the user who runs the process.
 pub fn own_path(segments: &Path, user: u32) -> PathBuf {
     let pid = std::process::id();
-    mpisee_profile::gpu::path(segments, user, pid, process::look_at(pid).map_or(0, |seen| seen.start))
+    let start = process::look_at(pid).map_or(0, |seen| seen.start);
+    mpisee_profile::gpu::path(segments, user, pid, start, process::namespace())
 }

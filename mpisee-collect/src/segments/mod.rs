@@ -376,7 +376,7 @@ impl Segment {
             let (file, _) = open(&of_kernels, self.user)?;
             let mut content = Vec::new();
             file.take(MOST_BYTES).read_to_end(&mut content).context("cannot read it")?;
-            save(gpu::path(folder, self.user, self.header.pid, self.header.process_start), &content)?;
+            save(self.gpu_path_in(folder), &content)?;
         }
         Ok(())
     }
@@ -436,8 +436,13 @@ impl Segment {
     }
 
     fn gpu_path(&self) -> PathBuf {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        gpu::path(folder, self.user, self.header.pid, self.header.process_start)
+        self.gpu_path_in(self.path.parent().unwrap_or(Path::new(".")))
+    }
+
+    /// The file of its GPU kernels, in that folder.
+    fn gpu_path_in(&self, folder: &Path) -> PathBuf {
+        let header = &self.header;
+        gpu::path(folder, self.user, header.pid, header.process_start, header.namespace)
     }
 
     /// Deletes the file, and the one of its GPU kernels.

@@ -26,9 +26,10 @@ pub const BLOCK_HEADER_BYTES: usize = 8;
 /// The number of the counter and its [`Values`]; each `u64`.
 pub const VALUES_BYTES: usize = 32;
 
-/// The file of a process, beside its segment. `start` is the time of the process's start, in ticks of the kernel.
-pub fn path(segments: &Path, user: u32, pid: u32, start: u64) -> PathBuf {
-    segments.join(format!("mpisee-{user}-{pid}-{start}.gpu"))
+/// The file of a process, beside its segment. `start` is the time of the process's start, in ticks of the kernel, and `namespace` the number
+/// of its PID namespace: another one may have the same process number, of a process that was started in the same tick.
+pub fn path(segments: &Path, user: u32, pid: u32, start: u64, namespace: u64) -> PathBuf {
+    segments.join(format!("mpisee-{user}-{pid}-{start}-{namespace}.gpu"))
 }
 
 /// The way in which an instruction accesses memory.

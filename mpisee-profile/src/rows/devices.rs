@@ -50,7 +50,8 @@ pub struct DeviceLinkRow {
     /// The way by PCIe, as `nvidia-smi topo` calls it: `PIX` (one switch at most), `PXB` (several), `PHB` (the host bridge),
     /// `NODE` (between host bridges of a NUMA node), `SYS` (between NUMA nodes), `same` of parts of one GPU; empty if it is unknown.
     pub path: String,
-    /// Active NVLinks from one to the other, those to switches left out; empty where `nvlinks` of [`DeviceRow`] is.
+    /// Active NVLinks from one to the other; empty where `nvlinks` of [`DeviceRow`] is, and where those of the device lead to switches instead,
+    /// by which they may be joined.
     pub nvlinks: Option<u32>,
     /// 1 if kernels on either GPU can access memory of the other, 0 if not; empty if no rank saw both.
     pub peer_access: Option<u8>,

@@ -1,6 +1,6 @@
 //! Notes the buffers of calls, for the kind of memory under which they are counted.
 
-use crate::state::{buffers, staging, thread};
+use crate::state::{buffers, thread};
 use crate::storage::hot::HOT;
 use std::ffi::c_void;
 
@@ -17,7 +17,6 @@ pub fn note<const N: usize>(buffers: [*const c_void; N]) {
 fn note_kinds(buffers: &[*const c_void]) {
     // The MPI library's own calls inside of one of the program's are not counted.
     if !thread::is_inside() {
-        staging::note(buffers);
-        buffers::note_known(buffers.iter().map(|&buffer| buffers::kind_of(buffer)));
+        buffers::note(buffers);
     }
 }

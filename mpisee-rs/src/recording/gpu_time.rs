@@ -31,10 +31,33 @@ struct Pending {
     bytes: u64,
 }
 
-static PENDING: Mutex<VecDeque<Pending>> = Mutex::new(VecDeque::new());
+/// The calls that were made, and in which contexts.
+///
+/// The program may destroy a context in one thread while another one communicates in its own. So the driver is asked about a context only
+/// in a call on a communicator that works there.
+struct Calls {
+    pending: VecDeque<Pending>,
+    /// The contexts in which communicators that are alive have worked, by their numbers.
+    contexts: Vec<(CommId, u64)>,
+}
 
-fn pending() -> MutexGuard<'static, VecDeque<Pending>> {
-    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
+static CALLS: Mutex<Calls> = Mutex::new(Calls { pending: VecDeque::new(), contexts: Vec::new() });
+
+fn calls() -> MutexGuard<'static, Calls> {
+    CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Calls {
+    /// Takes the first call in a context.
+    fn take_first(&mut self, context: u64) -> Option<Pending> {
+        let at = self.pending.iter().position(|one| one.pair.context_id() == context)?;
+        self.pending.remove(at)
+    }
+
+    /// Takes all calls in a context.
+    fn take_all(&mut self, context: u64) -> Vec<Pending> {
+        std::iter::from_fn(|| self.take_first(context)).collect()
+    }
 }
 
 /// Returns whether calls are timed.
@@ -76,15 +99,21 @@ impl Timing {
         is_on().then(|| Timing { pair: None, stream: ptr::null_mut() })
     }
 
-    /// Marks the end of a call that has returned; `is_in_stream` says that its work is in the stream.
+    /// Marks the end of a call that has returned, and looks which earlier ones the GPU has done; `is_in_stream` says that its work is in the
+    /// stream.
     pub fn end(mut self, recorder: &Recorder, work: Work, is_in_stream: bool) {
         let key = key(work);
         match self.pair.take() {
             Some(pair) if is_in_stream && pair.end(self.stream) => {
-                let mut pending = pending();
-                if pending.len() < MOST_PENDING {
-                    pending.push_back(Pending { pair, key, bytes: work.bytes });
-                    return;
+                let context = pair.context_id();
+                let mut calls = calls();
+                if !calls.contexts.contains(&(work.comm, context)) {
+                    calls.contexts.push((work.comm, context));
+                }
+                if calls.pending.len() < MOST_PENDING {
+                    calls.pending.push_back(Pending { pair, key, bytes: work.bytes });
+                    drop(calls);
+                    return take_some(recorder, context);
                 }
                 pair.give_back();
             }
@@ -110,24 +139,17 @@ fn key(work: Work) -> SlotKey {
     GpuTimeKey { communicator, region, operation: operation as u16, size_class }.pack()
 }
 
-/// Counts calls that the GPU has done by now. One of a stream that waits goes behind the others.
-pub fn take_some(recorder: &Recorder) {
-    let waiting = pending().len();
+/// Counts calls in a context that the GPU has done by now. One of a stream that waits goes behind the others.
+fn take_some(recorder: &Recorder, context: u64) {
+    let waiting = calls().pending.len();
     let most = if waiting < MOST_PENDING / 2 { MOST_ASKED } else { MOST_PENDING };
     for _ in 0..most.min(waiting) {
         // The lock is not held while the driver is asked.
-        let Some(first) = pending().pop_front() else { return };
+        let Some(first) = calls().take_first(context) else { return };
         if let Err(first) = take(recorder, first) {
-            pending().push_back(first);
+            calls().pending.push_back(first);
         }
     }
-}
-
-/// Counts all calls that the GPU has done by now, in whatever stream.
-pub fn take_all(recorder: &Recorder) {
-    let all = std::mem::take(&mut *pending());
-    let left: VecDeque<Pending> = all.into_iter().filter_map(|one| take(recorder, one).err()).collect();
-    pending().extend(left);
 }
 
 /// Counts a call, if the GPU has done it.
@@ -147,19 +169,43 @@ fn take(recorder: &Recorder, one: Pending) -> Result<(), Pending> {
     Ok(())
 }
 
-/// Ends the timing of calls, since no communicator is left or the process ends: what the GPU has not done has no time.
-pub fn end(recorder: &Recorder) {
-    take_all(recorder);
-    let left = std::mem::take(&mut *pending());
+/// Ends the timing on a communicator that ends: all that was asked of it is done. Where no other one works in its contexts, these may be
+/// destroyed next.
+pub fn end_of_communicator(recorder: &Recorder, comm: CommId) {
+    let contexts: Vec<u64> = {
+        let Calls { contexts, .. } = &mut *calls();
+        let (ended, others) = std::mem::take(contexts).into_iter().partition(|&(of, _)| of == comm);
+        *contexts = others;
+        ended.into_iter().map(|(_, context)| context).collect()
+    };
+    for context in contexts {
+        let all = calls().take_all(context);
+        let left: Vec<Pending> = all.into_iter().filter_map(|one| take(recorder, one).err()).collect();
+        if calls().contexts.iter().any(|&(_, of)| of == context) {
+            calls().pending.extend(left);
+        } else {
+            leave(recorder, left);
+            cuda_events::destroy_free(context);
+        }
+    }
+}
+
+/// Counts calls as not timed that the GPU has not done.
+fn leave(recorder: &Recorder, left: impl IntoIterator<Item = Pending>) {
     for Pending { pair, key, .. } in left {
         count_untimed(recorder, key);
         pair.give_back();
     }
-    cuda_events::destroy_free();
 }
 
-/// The same at the end of the profile, while calls are still counted.
+/// Ends the timing at the end of the profile, while calls are still counted: what the GPU has not done has no time.
 pub fn end_of_profile() {
+    let end = |recorder: &Recorder| {
+        let Calls { pending, contexts } =
+            std::mem::replace(&mut *calls(), Calls { pending: VecDeque::new(), contexts: Vec::new() });
+        leave(recorder, pending.into_iter().filter_map(|one| take(recorder, one).err()));
+        contexts.into_iter().for_each(|(_, context)| cuda_events::destroy_free(context));
+    };
     if is_on()
         && let Some(call) = RecordedCall::if_tracking()
     {

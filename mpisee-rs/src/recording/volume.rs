@@ -3,6 +3,7 @@
 
 use crate::mpi::abi::{Datatype, IN_PLACE, Raw, constant};
 use crate::mpi::argument::HandlePtr;
+use crate::state::buffers::{Used, note_used};
 use crate::state::communicator::{COMMUNICATORS, CommShape};
 use crate::state::datatype;
 use mpisee_profile::CommRank;
@@ -158,6 +159,17 @@ fn is_root_or_bystander(comm: &CommShape, root: c_int) -> bool {
     comm.is_inter() && (root == constant::ROOT || root == constant::PROC_NULL)
 }
 
+/// Notes that only the root has a buffer beside the one of `every`, which each process has but the root of an intercommunicator.
+#[inline]
+fn note_unless_root(comm: &CommShape, root: c_int, every: Used, of_root: Used) {
+    match root {
+        constant::PROC_NULL if comm.is_inter() => note_used(Used::Neither),
+        constant::ROOT if comm.is_inter() => note_used(of_root),
+        _ if comm.is_inter() || root != comm.rank.to_mpi() => note_used(every),
+        _ => {}
+    }
+}
+
 /// Nothing is communicated: a barrier.
 ///
 /// # Safety
@@ -172,11 +184,12 @@ pub unsafe fn nothing(_comm: &CommShape) -> Volume {
 /// The arguments are those of a call that succeeded; so for every rule below.
 pub unsafe fn broadcast<C: CountArgument>(comm: &CommShape, block: Block<C>, root: c_int) -> Volume {
     let gives = if comm.is_inter() { root == constant::ROOT } else { root == comm.rank.to_mpi() };
-    let volume = match root {
-        constant::PROC_NULL if comm.is_inter() => Volume::NOTHING,
-        _ if gives => contributes_nothing(block.bytes()),
-        _ => plain(block.bytes()),
+    let (volume, used) = match root {
+        constant::PROC_NULL if comm.is_inter() => (Volume::NOTHING, Used::Neither),
+        _ if gives => (contributes_nothing(block.bytes()), Used::Sent),
+        _ => (plain(block.bytes()), Used::Received),
     };
+    note_used(used);
     volume.rooted(root)
 }
 
@@ -191,6 +204,7 @@ pub unsafe fn gather(
     recv: impl Part,
     root: c_int,
 ) -> Volume {
+    note_unless_root(comm, root, Used::Sent, Used::Received);
     if is_root_or_bystander(comm, root) {
         return Volume::NOTHING;
     }
@@ -225,6 +239,7 @@ pub unsafe fn scatter(
     recv: impl Part,
     root: c_int,
 ) -> Volume {
+    note_unless_root(comm, root, Used::Received, Used::Sent);
     if is_root_or_bystander(comm, root) {
         return Volume::NOTHING;
     }
@@ -257,6 +272,7 @@ pub unsafe fn alltoall(comm: &CommShape, sendbuf: *const c_void, send: impl Part
 /// # Safety
 /// See [`broadcast`].
 pub unsafe fn reduce<C: CountArgument>(comm: &CommShape, block: Block<C>, root: c_int) -> Volume {
+    note_unless_root(comm, root, Used::Sent, Used::Received);
     if is_root_or_bystander(comm, root) { Volume::NOTHING } else { plain(block.bytes()).rooted(root) }
 }
 

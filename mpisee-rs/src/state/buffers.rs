@@ -10,6 +10,7 @@ use crate::binaries::library::{Functions, function};
 use crate::binaries::{mapping, objects};
 use crate::storage::hot::HOT;
 use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute};
+use mpisee_guards::errno;
 use mpisee_profile::rows::Memory;
 use mpisee_symbols::LoadedObject;
 use std::cell::Cell;
@@ -36,15 +37,63 @@ static LOADED: AtomicU64 = AtomicU64::new(0);
 const DRIVERS: [&[u8]; 2] = [b"libcuda.", b"libamdhip64."];
 
 thread_local! {
-    /// The kind of memory of the call in progress.
-    static OF_CALL: Cell<Memory> = const { Cell::new(Memory::Host) };
+    /// The kinds of memory of the call in progress: what is sent, and what is received.
+    static OF_CALL: Cell<[Memory; 2]> = const { Cell::new([Memory::Host; 2]) };
 }
 
 /// Notes the kinds of memory of a call that begins: of several the farthest from the host counts.
 pub fn note_known(kinds: impl Iterator<Item = Memory>) {
     if HOT.asks_driver() {
-        OF_CALL.set(kinds.max_by_key(|kind| kind.distance()).unwrap_or(Memory::Host));
+        OF_CALL.set([farthest(kinds), Memory::Host]);
     }
+}
+
+/// Asks about the buffers of a call that begins. One buffer is sent or received; of two the first is sent.
+pub fn note(buffers: &[*const c_void]) {
+    // The driver may set it.
+    let _errno = errno::keep();
+    staging::note(buffers);
+    let kinds = match *buffers {
+        [only] => [kind_of(only); 2],
+        [sent, received] => [kind_of(sent), kind_of(received)],
+        _ => [farthest(buffers.iter().map(|&buffer| kind_of(buffer))), Memory::Host],
+    };
+    OF_CALL.set(kinds);
+}
+
+fn farthest(kinds: impl Iterator<Item = Memory>) -> Memory {
+    kinds.max_by_key(|kind| kind.distance()).unwrap_or(Memory::Host)
+}
+
+/// The buffers of a rooted call that this process uses. MPI does not look at the others, whose addresses may be anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Used {
+    /// What it sends.
+    Sent,
+    /// What it receives.
+    Received,
+    /// None.
+    Neither,
+}
+
+/// Notes which buffers of the call in progress this process uses, where these are not all.
+#[inline(always)]
+pub fn note_used(used: Used) {
+    if HOT.asks_driver() {
+        leave_unused(used);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn leave_unused(used: Used) {
+    let [sent, received] = OF_CALL.get();
+    OF_CALL.set(match used {
+        Used::Sent => [sent, Memory::Host],
+        Used::Received => [Memory::Host, received],
+        Used::Neither => [Memory::Host; 2],
+    });
+    staging::leave_unused(used);
 }
 
 /// The kind of memory of the call in progress, which is counted with a message of `message` bytes; `call` is a word as of
@@ -57,9 +106,8 @@ pub fn of_call(call: impl FnOnce() -> u64, message: u64) -> Memory {
 #[cold]
 #[inline(never)]
 fn noted(call: u64, message: u64) -> Memory {
-    let memory = OF_CALL.get();
     staging::report(call, message);
-    memory
+    farthest(OF_CALL.get().into_iter())
 }
 
 /// The kind of memory at an address. Special addresses, as `MPI_IN_PLACE` and `MPI_BOTTOM`, are unknown to the driver, as
@@ -82,6 +130,7 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
 /// Looks whether the program has loaded the driver since.
 #[cold]
 pub fn look_for_driver() {
+    let _errno = errno::keep();
     if GET_ATTRIBUTES.get().is_some() || hip::is_ready() {
         world::world().into_iter().for_each(devices::look);
         return;
@@ -142,8 +191,11 @@ mod tests {
                 (MEMORY_TYPE | IS_MANAGED, _) => 0,
                 _ => panic!("{attribute}"),
             };
-            // SAFETY: there is room for a number.
-            unsafe { to.cast::<c_uint>().write(value) };
+            // SAFETY: there is room for a number, and for the thread's errno.
+            unsafe {
+                to.cast::<c_uint>().write(value);
+                *libc::__errno_location() = libc::EDOM;
+            }
         }
         c_int::from(at == FAILING)
     }
@@ -169,6 +221,21 @@ mod tests {
         note_known([kind_of(at(ON_GPU))].into_iter());
         note_known([].into_iter());
         assert_eq!(of_call(|| 0, 0), Memory::Host);
+        let all =
+            [(Used::Sent, Memory::Device), (Used::Received, Memory::Pinned), (Used::Neither, Memory::Host)];
+        // SAFETY: it is the thread's errno.
+        let errno = unsafe { &mut *libc::__errno_location() };
+        for (used, kind) in all {
+            *errno = 0;
+            note(&[at(ON_GPU), at(PINNED)]);
+            assert_eq!(of_call(|| 0, 0), Memory::Device);
+            note_used(used);
+            assert_eq!((of_call(|| 0, 0), *errno), (kind, 0), "{used:?}");
+            note(&[at(MANAGED)]);
+            note_used(used);
+            let of_one = if used == Used::Neither { Memory::Host } else { Memory::Managed };
+            assert_eq!(of_call(|| 0, 0), of_one, "{used:?}");
+        }
         HOT.set_region(mpisee_profile::RegionId::new(5));
         assert!(HOT.asks_driver());
         assert_eq!(HOT.region(), mpisee_profile::RegionId::new(5));

@@ -255,15 +255,20 @@ impl Pair {
         driver().and_then(|driver| driver.id_of(self.context)) == Some(self.context_id)
     }
 
+    /// The number of their context, which no other ever has.
+    pub fn context_id(&self) -> u64 {
+        self.context_id
+    }
+
     /// Lets the pair be used again. Of one that the driver does not know any more nothing may be done.
     pub fn give_back(self) {
         free().push(self);
     }
 }
 
-/// Destroys the pairs that are free, so that none outlives the context that the program may destroy next.
-pub fn destroy_free() {
-    let pairs = std::mem::take(&mut *free());
+/// Destroys the pairs of a context that are free, so that none outlives it, should the program destroy it next.
+pub fn destroy_free(context_id: u64) {
+    let pairs: Vec<Pair> = free().extract_if(.., |pair| pair.context_id == context_id).collect();
     let Some(driver) = driver() else { return };
     driver.relaxed(|| {
         for Pair { context, begin, end, .. } in pairs.into_iter().filter(Pair::is_alive) {

@@ -192,7 +192,9 @@ impl Driver {
             seen[number].row.nvlinks = remotes.as_ref().map(|remotes| remotes.len() as u32);
             let it = &seen[number];
             facts.push(DeviceFact::Used(it.row.uuid.clone()));
-            let links = seen.iter().filter_map(|peer| self.link(it, peer, remotes.as_deref()));
+            let gpus: Vec<&str> = seen.iter().map(|peer| peer.row.pci_address.as_str()).collect();
+            let nvlinks = |peer: &Seen| direct_links(remotes.as_deref()?, &gpus, &peer.row.pci_address);
+            let links = seen.iter().filter_map(|peer| self.link(it, peer, nvlinks(peer)));
             facts.extend(links.map(DeviceFact::Link));
         }
         facts.extend(seen.into_iter().map(|it| DeviceFact::Device(Box::new(it.row))));
@@ -272,8 +274,8 @@ impl Driver {
         (unsafe { get_total(&raw mut bytes, device) } == 0).then_some(bytes as u64)
     }
 
-    /// The link between two devices; `None` of one with itself. `remotes` is what NVLinks of the first lead to, if that is known.
-    fn link(&self, one: &Seen, other: &Seen, remotes: Option<&[String]>) -> Option<DeviceLinkRow> {
+    /// The link between two devices, with that many NVLinks; `None` of one with itself.
+    fn link(&self, one: &Seen, other: &Seen, nvlinks: Option<u32>) -> Option<DeviceLinkRow> {
         if one.device == other.device {
             return None;
         }
@@ -286,9 +288,7 @@ impl Driver {
         Some(DeviceLinkRow {
             device: one.row.uuid.clone(),
             peer: other.row.uuid.clone(),
-            nvlinks: remotes.map(|remotes| {
-                remotes.iter().filter(|remote| **remote == other.row.pci_address).count() as u32
-            }),
+            nvlinks,
             peer_access: flag(ACCESS),
             native_atomics: flag(ATOMICS),
             performance: both(PERFORMANCE, Ord::max).and_then(|rank| u32::try_from(rank).ok()),
@@ -302,6 +302,14 @@ impl Driver {
         // SAFETY: a number is written.
         (unsafe { get_attribute(&raw mut value, attribute, from, to) } == 0).then_some(value)
     }
+}
+
+/// The NVLinks of a GPU that lead to a peer, of what all of them lead to. `None` where none does and some lead to what is no GPU here: by a
+/// switch the peer may be reached as well.
+fn direct_links(remotes: &[String], gpus: &[&str], peer: &str) -> Option<u32> {
+    let direct = remotes.iter().filter(|remote| *remote == peer).count() as u32;
+    let is_gpu = |remote: &String| gpus.contains(&remote.as_str());
+    (direct > 0 || remotes.iter().all(is_gpu)).then_some(direct)
 }
 
 /// The UUID of a device; `None` if the driver has none.
@@ -339,6 +347,19 @@ mod tests {
     fn uuids_are_written_as_nvidia_smi_does() {
         let uuid = std::array::from_fn(|byte| byte as u8 * 17);
         assert_eq!(uuid_text("GPU", uuid), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+    }
+
+    #[test]
+    fn links_to_switches_may_lead_to_every_gpu() {
+        let direct = |remotes: &[&str], peer| {
+            let remotes: Vec<String> = remotes.iter().map(|&remote| remote.to_owned()).collect();
+            direct_links(&remotes, &["a", "b", "c"], peer)
+        };
+        assert_eq!(direct(&["b", "c", "b"], "b"), Some(2));
+        assert_eq!(direct(&["b"], "c"), Some(0));
+        assert_eq!(direct(&["b", "switch"], "b"), Some(1));
+        assert_eq!(direct(&["b", "switch"], "c"), None);
+        assert_eq!(direct(&[], "c"), Some(0));
     }
 
     #[test]

@@ -125,7 +125,7 @@ fn of_world(world: &World, segments: &Path, is_of_node: bool, path: &Path) -> Op
         return None;
     }
     let mut bytes = Vec::new();
-    let file = mpisee_profile::gpu::path(segments, user, pid, header.process_start);
+    let file = mpisee_profile::gpu::path(segments, user, pid, header.process_start, header.namespace);
     open(&file, user)?.read_to_end(&mut bytes).ok()?;
     Some(gpu::parts(&GpuFile::parse(&bytes).ok()?, header.world_rank.get()))
 }

@@ -178,11 +178,6 @@ impl NcclComms {
         self.creations().with_device.insert((comm.id, comm.rank))
     }
 
-    /// Returns whether no communicator is alive.
-    pub fn is_empty(&self) -> bool {
-        self.creations().alive.is_empty()
-    }
-
     /// Removes a communicator that the program ends; returns its row, if it is the last of this process's ranks in it.
     pub fn remove(&self, handle: u64) -> Option<CommId> {
         let removed = self.table.remove(handle)?;

@@ -1,6 +1,8 @@
 //! Messages of the host's memory, as a GPU tracer that counts copies wants them: it looks for copies that were right before a send,
 //! or right after a receive.
 
+use super::buffers::Used;
+use crate::mpi::abi::IN_PLACE;
 use mpisee_profile::segment::active_call;
 use mpisee_profile::{CommId, Operation};
 use std::cell::Cell;
@@ -16,7 +18,7 @@ pub type Communicated = extern "C" fn(u32, *const c_void, u64, c_int);
 static COMMUNICATED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 thread_local! {
-    /// The buffers of the call in progress, until it is counted: first the one that is sent, where there are two.
+    /// The buffers of the call in progress, until it is counted: the one that is sent, and the one that is received; 0 for none.
     static ADDRESSES: Cell<[usize; 2]> = const { Cell::new([0; 2]) };
 }
 
@@ -41,8 +43,22 @@ fn communicated(communicator: CommId, buffer: *const c_void, bytes: u64, is_sent
 /// Notes the buffers of a call that begins, if there is a tracer that counts copies.
 pub fn note(buffers: &[*const c_void]) {
     if counts_copies() {
-        ADDRESSES.set([0, 1].map(|at| buffers.get(at).map_or(0, |buffer| buffer.addr())));
+        ADDRESSES.set(match *buffers {
+            [only] => [only.addr(); 2],
+            [sent, received] => [sent.addr(), received.addr()],
+            _ => [0; 2],
+        });
     }
+}
+
+/// Leaves out what this process does not use of them.
+pub fn leave_unused(used: Used) {
+    let [sent, received] = ADDRESSES.get();
+    ADDRESSES.set(match used {
+        Used::Sent => [sent, 0],
+        Used::Received => [0, received],
+        Used::Neither => [0; 2],
+    });
 }
 
 /// Tells the tracer of a message, once; `call` is a word as of [`active_call::pack`].
@@ -50,48 +66,60 @@ pub fn report(call: u64, message: u64) {
     if !counts_copies() {
         return;
     }
-    let [first, second] = ADDRESSES.replace([0; 2]);
+    let [mut sent, mut received] = ADDRESSES.replace([0; 2]);
     let Some(active_call::CurrentFunction::Operation(operation)) = active_call::call_of(call) else { return };
     let communicator = active_call::communicator_of(call);
-    let (sent, received) = match Direction::of(operation, message) {
-        Direction::None => return,
-        Direction::Sent(bytes) => ((first, bytes), (0, 0)),
-        Direction::Received(bytes) => ((0, 0), (if second == 0 { first } else { second }, bytes)),
-        Direction::Both(bytes) => ((first, bytes), (if second == 0 { first } else { second }, bytes)),
-    };
-    for ((address, bytes), is_sent) in [(sent, true), (received, false)] {
-        if address != 0 && bytes > 0 {
+    let direction = Direction::of(operation);
+    if received == IN_PLACE.addr() {
+        received = 0;
+    }
+    if sent == IN_PLACE.addr() {
+        // What is sent is where the result will be; of gathers it is somewhere in the middle.
+        sent = if direction == Direction::SentWhole { 0 } else { received };
+    }
+    let bytes = if direction == Direction::Halves { message / 2 } else { message };
+    let is_sent = !matches!(direction, Direction::None | Direction::Received);
+    let is_received = matches!(direction, Direction::Received | Direction::Both | Direction::Halves);
+    for (address, is_known, is_sent) in [(sent, is_sent, true), (received, is_received, false)] {
+        if is_known && address != 0 && bytes > 0 {
             communicated(communicator, ptr::without_provenance(address), bytes, is_sent);
         }
     }
 }
 
-/// The direction of a message, as this process sees it, with its bytes. Where only one part of a buffer is known, as of gathering
-/// calls, that alone counts.
+/// The direction of a message, as this process sees it. Where only one part of a buffer is known, as of gathering calls, that alone counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     None,
-    Sent(u64),
-    Received(u64),
-    Both(u64),
+    Sent,
+    /// As [`Direction::Sent`], of calls that have it elsewhere than at the begin of the buffer, if it is in place.
+    SentWhole,
+    Received,
+    /// As much is received as is sent.
+    Both,
+    /// The message that is counted is both directions'.
+    Halves,
 }
 
 impl Direction {
-    fn of(operation: Operation, message: u64) -> Direction {
+    fn of(operation: Operation) -> Direction {
         use Operation::*;
         match operation {
             Send | Bsend | Ssend | Rsend | Isend | Ibsend | Issend | Irsend | Put | Rput | Accumulate
-            | Raccumulate | Allgather | Iallgather | Allgatherv | Iallgatherv | Gather | Igather
-            | Gatherv | Igatherv | Reduce | Ireduce => Direction::Sent(message),
+            | Raccumulate | Reduce | Ireduce => Direction::Sent,
+            // How much is received from each differs from what is sent.
+            Alltoallv | Ialltoallv | Alltoallw | Ialltoallw | NeighborAlltoallv | IneighborAlltoallv
+            | NeighborAlltoallw | IneighborAlltoallw => Direction::Sent,
+            Allgather | Iallgather | Allgatherv | Iallgatherv | Gather | Igather | Gatherv | Igatherv => {
+                Direction::SentWhole
+            }
             Recv | Irecv | Mrecv | Imrecv | Get | Rget | Scatter | Iscatter | Scatterv | Iscatterv
             | ReduceScatter | IreduceScatter | ReduceScatterBlock | IreduceScatterBlock => {
-                Direction::Received(message)
+                Direction::Received
             }
-            // The counted message is both directions'.
-            Sendrecv | SendrecvReplace | Isendrecv | IsendrecvReplace => Direction::Both(message / 2),
+            Sendrecv | SendrecvReplace | Isendrecv | IsendrecvReplace => Direction::Halves,
             Bcast | Ibcast | Allreduce | Iallreduce | Scan | Iscan | Exscan | Iexscan | Alltoall
-            | Ialltoall | Alltoallv | Ialltoallv | Alltoallw | Ialltoallw | NeighborAlltoall
-            | IneighborAlltoall | NeighborAlltoallv | IneighborAlltoallv | NeighborAlltoallw
-            | IneighborAlltoallw => Direction::Both(message),
+            | Ialltoall | NeighborAlltoall | IneighborAlltoall => Direction::Both,
             _ => Direction::None,
         }
     }

@@ -91,6 +91,11 @@ int main(int argc, char **argv) {
     MPI_Put(pinned, 503, MPI_BYTE, peer, 0, 503, MPI_BYTE, window);
     MPI_Win_fence(0, window);
     MPI_Win_free(&window);
+    /* What is significant at the root alone may be anything elsewhere. */
+    MPI_Gather(host, 701, MPI_BYTE, rank ? pinned : device, 701, MPI_BYTE, 1, comm);
+    MPI_Scatter(rank ? host : device, 709, MPI_BYTE, pinned, 709, MPI_BYTE, 1, comm);
+    MPI_Reduce(managed, device, 719, MPI_BYTE, MPI_BOR, 1, comm);
+    MPI_Gather(host, 727, MPI_BYTE, device, 727, MPI_BYTE, 0, comm);
     /* Memory that is freed and used again by the host. */
     mark(device, HOST, 0);
     MPI_Bcast(device, 601, MPI_BYTE, 0, comm);

@@ -1,7 +1,8 @@
-/* nccl_alone [killed|group|threads|after N|exec PROGRAM|mpi LIBRARY]: communicates by a pretended NCCL without MPI, as the rank that the launcher's variables say, or
- * the program's own. The last rank is killed, or waits before it ends until there are N files called done.*; or each has two devices,
- * whose communicators are made in a group; or its first communicators are made by several threads at once; or another program takes
- * its place, or MPI is loaded and initialised, after some calls. */
+/* nccl_alone [killed|group|threads|after N|child|exec PROGRAM|mpi LIBRARY]: communicates by a pretended NCCL without MPI, as the rank that
+ * the launcher's variables say, or the program's own. The last rank is killed, or waits before it ends until there are N files called
+ * done.*; or each has two devices, whose communicators are made in a group; or its first communicators are made by several threads at
+ * once; or another program takes its place, or MPI is loaded and initialised, or a child comes and exits without what fork() does, after
+ * some calls. */
 #include "pretended_nccl.h"
 #include <dlfcn.h>
 #include <glob.h>
@@ -10,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define NCCL(call) \
@@ -127,6 +130,13 @@ int main(int argc, char **argv) {
     }
     if (argc > 2 && !strcmp(argv[1], "mpi")) {
         return with_mpi(argv[2], comm);
+    }
+    if (argc > 1 && !strcmp(argv[1], "child")) {
+        pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+        if (child == 0) {
+            exit(0);
+        }
+        waitpid(child, NULL, 0);
     }
     if (argc > 2 && !strcmp(argv[1], "exec")) {
         return execv(argv[2], argv + 2);

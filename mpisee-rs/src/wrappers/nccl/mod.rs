@@ -194,12 +194,11 @@ fn bytes(comm: &NcclComm, moves: Option<&Moves>) -> (u64, u64) {
     }
 }
 
-/// Ends the measurement of a call that has returned, and looks which earlier ones the GPU has done.
+/// Ends the measurement of a call that has returned.
 fn end_timing(recorder: &Recorder, timing: Option<Timing>, work: Work, code: c_int) {
     if let Some(timing) = timing {
         // Of a communicator that does not block NCCL puts the work into the stream later.
         timing.end(recorder, work, code == SUCCESS);
-        gpu_time::take_some(recorder);
     }
 }
 
@@ -227,11 +226,7 @@ fn end(call: &NcclCall, operation: Operation, comm: Comm, make: impl FnOnce() ->
     record(&recorded, |recorder| {
         count_time(recorder, known.id, operation, ticks);
         if gpu_time::is_on() {
-            // All that was asked of this communicator is done.
-            gpu_time::take_all(recorder);
-            if NCCL.is_empty() {
-                gpu_time::end(recorder);
-            }
+            gpu_time::end_of_communicator(recorder, known.id);
         }
     });
     code

@@ -4,6 +4,7 @@ use super::facts::Facts;
 use super::finding::Finding;
 use crate::placement::{self, Placed};
 use crate::units::count;
+use mpisee_profile::operation::is_nccl;
 use mpisee_profile::rows::{CallRow, Memory};
 use mpisee_profile::{RankSet, WorldRank};
 use std::collections::BTreeSet;
@@ -76,9 +77,10 @@ fn on_rank(placed: &Placed<'_>) -> Option<String> {
     ))
 }
 
-/// The time of the ranks in calls whose buffers are not ordinary memory of the host.
+/// The time of the ranks in calls of MPI whose buffers are not ordinary memory of the host; that of calls of NCCL is not MPI's.
 fn time_with_gpu_buffers_s(facts: &Facts<'_>, ranks: &BTreeSet<u32>) -> f64 {
     let Ok(rows) = facts.view.profile().rows::<CallRow>() else { return 0.0 };
-    let counts = |row: &CallRow| row.memory != Memory::Host && ranks.contains(&row.rank);
+    let counts =
+        |row: &CallRow| row.memory != Memory::Host && ranks.contains(&row.rank) && !is_nccl(&row.call);
     rows.flatten().filter(counts).map(|row| row.time_s.0).sum()
 }

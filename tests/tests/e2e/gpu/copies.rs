@@ -124,6 +124,33 @@ fn copies_for_messages_are_staged_once_on_their_communicator() {
 }
 
 #[test]
+fn collectives_stage_what_each_process_sends_and_receives() {
+    use MessageEnd::{Received, Sent};
+    on_each_mpi(|mpi| {
+        let prefix = installation();
+        let output = run(mpi, prefix.path(), "collectives", &[]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        let rows: Vec<StagedRow> = rows(&prefix.path().join("test.mpisee"));
+        let row = |comm, direction, matches, bytes| {
+            (comm, direction, Memory::Host, CopyMode::Blocking, matches, bytes)
+        };
+        // Rank 0 sends 8009 bytes and gets 41, rank 1 sends 41 and gets 8009; both send the other copy, of which the first byte was received.
+        let expected = |rank: u32| {
+            vec![
+                row("W_d2", Sent, 1, 5003),
+                row("W_d2", Received, 1, 5003),
+                row("W_d3", if rank == 0 { Sent } else { Received }, 1, 2003),
+                row("W_d4", Sent, 2, if rank == 0 { 8009 } else { 41 } + 1008),
+            ]
+        };
+        for rank in [0, 1] {
+            assert_eq!(staged(&rows, rank), expected(rank), "rank {rank}\n{said}");
+        }
+    });
+}
+
+#[test]
 fn copies_of_killed_ranks_are_recovered() {
     on_each_mpi(|mpi| {
         let prefix = installation();

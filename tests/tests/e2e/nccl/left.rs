@@ -89,3 +89,13 @@ fn a_single_process_needs_no_room_for_a_segment() {
     assert!(said.contains("profile of 1 rank in test.mpisee"), "{said}");
     assert_eq!(sums(&Tables::read(&folder.path().join("test.mpisee"), &said)), expected(1), "{said}");
 }
+
+/// A child that comes without the handlers of `fork` has all that the parent has, and exits as a program does.
+#[test]
+fn a_child_leaves_the_profile_to_its_parent() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = start(folder.path(), &[], 1, &["child"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("profile of 1 rank in test.mpisee") && said.lines().count() == 1, "{said}");
+    assert_eq!(sums(&Tables::read(&folder.path().join("test.mpisee"), &said)), expected(1), "{said}");
+}
