@@ -4,8 +4,7 @@
 //! never loaded or initialised here: it is looked for now and then, and asked about each buffer from then on. Nothing is kept
 //! about an address, since memory is freed by ways that no library between can see, and addresses are used again.
 
-use super::hip::{self, Presence};
-use super::{devices, staging, world};
+use super::{devices, hip, staging, world};
 use crate::binaries::library::{Functions, function};
 use crate::binaries::{mapping, objects};
 use crate::storage::hot::HOT;
@@ -131,7 +130,7 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
 #[cold]
 pub fn look_for_driver() {
     let _errno = errno::keep();
-    if GET_ATTRIBUTES.get().is_some() || hip::is_ready() {
+    if GET_ATTRIBUTES.get().is_some() || hip::is_loaded() {
         world::world().into_iter().for_each(devices::look);
         return;
     }
@@ -153,11 +152,8 @@ pub fn look_for_driver() {
         world::world().into_iter().for_each(devices::look);
         return;
     }
-    match hip::look() {
-        Presence::Ready => HOT.ask_driver(),
-        // Nothing is loaded when the program initialises it: look again the next time.
-        Presence::Uninitialised => LOADED.store(0, Ordering::Relaxed),
-        Presence::Absent => {}
+    if hip::look() {
+        HOT.ask_driver();
     }
 }
 
@@ -185,7 +181,7 @@ mod tests {
         };
         for (&attribute, &to) in attributes.iter().zip(to) {
             let value: c_uint = match (attribute, at) {
-                (MEMORY_TYPE, MANAGED | ON_GPU) => CUmemorytype::CU_MEMORYTYPE_DEVICE as c_uint,
+                (MEMORY_TYPE, MANAGED | ON_GPU | FAILING) => CUmemorytype::CU_MEMORYTYPE_DEVICE as c_uint,
                 (MEMORY_TYPE, PINNED) => CUmemorytype::CU_MEMORYTYPE_HOST as c_uint,
                 (IS_MANAGED, MANAGED) => 1,
                 (MEMORY_TYPE | IS_MANAGED, _) => 0,
