@@ -49,15 +49,20 @@ fn profiler() -> Option<Record> {
     })
 }
 
+/// A function of NCCL that says a number of a communicator.
+type GetNumber = unsafe extern "C" fn(Comm, *mut c_int) -> c_int;
+
+// SAFETY: the function has this type in nccl.h.
+static COUNT: Symbol<GetNumber> = unsafe { Symbol::new(c"ncclCommCount") };
+// SAFETY: as above.
+static USER_RANK: Symbol<GetNumber> = unsafe { Symbol::new(c"ncclCommUserRank") };
+// SAFETY: as above.
+static DEVICE: Symbol<GetNumber> = unsafe { Symbol::new(c"ncclCommCuDevice") };
+
 /// Queries size and rank of a communicator, which NCCL knows without communication.
 extern "C" fn query(comm: Comm, size: *mut c_int, rank: *mut c_int) -> c_int {
-    type Get = unsafe extern "C" fn(Comm, *mut c_int) -> c_int;
-    static COUNT: Symbol = Symbol::new(c"ncclCommCount");
-    static USER_RANK: Symbol = Symbol::new(c"ncclCommUserRank");
-    let (Some(count), Some(user_rank)) = (COUNT.get::<Get>(), USER_RANK.get::<Get>()) else {
-        return INVALID_USAGE;
-    };
-    // SAFETY: the functions have this type in nccl.h; the communicator is the program's, and the caller passes places for
+    let (Some(count), Some(user_rank)) = (COUNT.get(), USER_RANK.get()) else { return INVALID_USAGE };
+    // SAFETY: the communicator is the program's, and the caller passes places for
     // both numbers.
     unsafe {
         match count(comm, size) {
@@ -69,11 +74,9 @@ extern "C" fn query(comm: Comm, size: *mut c_int, rank: *mut c_int) -> c_int {
 
 /// Queries the device of a communicator.
 extern "C" fn device(comm: Comm) -> c_int {
-    type Get = unsafe extern "C" fn(Comm, *mut c_int) -> c_int;
-    static DEVICE: Symbol = Symbol::new(c"ncclCommCuDevice");
-    let Some(get) = DEVICE.get::<Get>() else { return UNKNOWN_DEVICE };
+    let Some(get) = DEVICE.get() else { return UNKNOWN_DEVICE };
     let mut device = UNKNOWN_DEVICE;
-    // SAFETY: the function has this type in nccl.h; the communicator is the program's, and the number is written.
+    // SAFETY: the communicator is the program's, and the number is written.
     match unsafe { get(comm, &raw mut device) } {
         SUCCESS => device,
         _ => UNKNOWN_DEVICE,

@@ -3,7 +3,12 @@
 //! The exported `nccl*` symbols. Each says what the call means and how to make it.
 
 #![allow(non_snake_case, missing_docs)]
-#![allow(clippy::too_many_arguments, clippy::missing_safety_doc, clippy::redundant_field_names)]
+#![allow(
+    clippy::too_many_arguments,
+    clippy::missing_safety_doc,
+    clippy::redundant_field_names,
+    clippy::type_complexity
+)]
 // Every block below has the same ground: the arguments are the application's own, handed on unchanged to the
 // function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
@@ -29,16 +34,10 @@ pub unsafe extern "C-unwind" fn ncclAllGather(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclAllGather");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(*const c_void, *mut c_void, usize, c_int, Comm, *mut c_void) -> c_int,
+    > = unsafe { Symbol::new(c"ncclAllGather") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, sendcount, datatype, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -72,17 +71,18 @@ pub unsafe extern "C-unwind" fn ncclAllGatherConfig(
     stream: *mut c_void,
     config: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclAllGatherConfig");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        Comm,
-        *mut c_void,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            Comm,
+            *mut c_void,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclAllGatherConfig") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, sendcount, datatype, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -116,17 +116,18 @@ pub unsafe extern "C-unwind" fn ncclAllReduce(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclAllReduce");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            c_int,
+            Comm,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclAllReduce") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, op, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -161,18 +162,19 @@ pub unsafe extern "C-unwind" fn ncclAllReduceConfig(
     stream: *mut c_void,
     config: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclAllReduceConfig");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            c_int,
+            Comm,
+            *mut c_void,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclAllReduceConfig") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, op, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -205,16 +207,10 @@ pub unsafe extern "C-unwind" fn ncclAllToAll(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclAllToAll");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(*const c_void, *mut c_void, usize, c_int, Comm, *mut c_void) -> c_int,
+    > = unsafe { Symbol::new(c"ncclAllToAll") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -244,19 +240,20 @@ pub unsafe extern "C-unwind" fn ncclAllToAllv(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclAllToAllv");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *const usize,
-        *const usize,
-        *mut c_void,
-        *const usize,
-        *const usize,
-        c_int,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *const usize,
+            *const usize,
+            *mut c_void,
+            *const usize,
+            *const usize,
+            c_int,
+            Comm,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclAllToAllv") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe {
             real(sendbuff, sendcounts, sdispls, recvbuff, recvcounts, rdispls, datatype, comm, stream)
         },
@@ -291,16 +288,10 @@ pub unsafe extern "C-unwind" fn ncclAlltoAll(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclAlltoAll");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(*const c_void, *mut c_void, usize, c_int, Comm, *mut c_void) -> c_int,
+    > = unsafe { Symbol::new(c"ncclAlltoAll") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -328,17 +319,18 @@ pub unsafe extern "C-unwind" fn ncclAlltoAllConfig(
     stream: *mut c_void,
     config: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclAlltoAllConfig");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        Comm,
-        *mut c_void,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            Comm,
+            *mut c_void,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclAlltoAllConfig") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -365,16 +357,10 @@ pub unsafe extern "C-unwind" fn ncclBcast(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclBcast");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(*mut c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int,
+    > = unsafe { Symbol::new(c"ncclBcast") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(buff, count, datatype, root, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -408,17 +394,18 @@ pub unsafe extern "C-unwind" fn ncclBroadcast(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclBroadcast");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            c_int,
+            Comm,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclBroadcast") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, root, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -453,18 +440,19 @@ pub unsafe extern "C-unwind" fn ncclBroadcastConfig(
     stream: *mut c_void,
     config: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclBroadcastConfig");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            c_int,
+            Comm,
+            *mut c_void,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclBroadcastConfig") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, root, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -490,8 +478,9 @@ pub unsafe extern "C-unwind" fn ncclBroadcastConfig(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclCommAbort(comm: Comm) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommAbort");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(Comm) -> c_int>() {
+    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm) -> c_int> =
+        unsafe { Symbol::new(c"ncclCommAbort") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(comm) },
         None => INVALID_USAGE,
     };
@@ -500,8 +489,9 @@ pub unsafe extern "C-unwind" fn ncclCommAbort(comm: Comm) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclCommDestroy(comm: Comm) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommDestroy");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(Comm) -> c_int>() {
+    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm) -> c_int> =
+        unsafe { Symbol::new(c"ncclCommDestroy") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(comm) },
         None => INVALID_USAGE,
     };
@@ -510,8 +500,9 @@ pub unsafe extern "C-unwind" fn ncclCommDestroy(comm: Comm) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclCommFinalize(comm: Comm) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommFinalize");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(Comm) -> c_int>() {
+    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm) -> c_int> =
+        unsafe { Symbol::new(c"ncclCommFinalize") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(comm) },
         None => INVALID_USAGE,
     };
@@ -520,8 +511,9 @@ pub unsafe extern "C-unwind" fn ncclCommFinalize(comm: Comm) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclCommGetAsyncError(comm: Comm, asyncError: *mut c_int) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommGetAsyncError");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(Comm, *mut c_int) -> c_int>() {
+    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm, *mut c_int) -> c_int> =
+        unsafe { Symbol::new(c"ncclCommGetAsyncError") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(comm, asyncError) },
         None => INVALID_USAGE,
     };
@@ -537,16 +529,10 @@ pub unsafe extern "C-unwind" fn ncclCommGrow(
     newcomm: *mut Comm,
     config: *mut Config,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommGrow");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        Comm,
-        c_int,
-        *const UniqueId,
-        c_int,
-        *mut Comm,
-        *mut Config,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(Comm, c_int, *const UniqueId, c_int, *mut Comm, *mut Config) -> c_int,
+    > = unsafe { Symbol::new(c"ncclCommGrow") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(comm, nRanks, uniqueId, rank, newcomm, config) },
         None => INVALID_USAGE,
     };
@@ -565,12 +551,12 @@ pub unsafe extern "C-unwind" fn ncclCommInitAll(
     ndev: c_int,
     devlist: *const c_int,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommInitAll");
-    let make =
-        move || match REAL.get::<unsafe extern "C-unwind" fn(*mut Comm, c_int, *const c_int) -> c_int>() {
-            Some(real) => unsafe { real(comm, ndev, devlist) },
-            None => INVALID_USAGE,
-        };
+    static REAL: Symbol<unsafe extern "C-unwind" fn(*mut Comm, c_int, *const c_int) -> c_int> =
+        unsafe { Symbol::new(c"ncclCommInitAll") };
+    let make = move || match REAL.get() {
+        Some(real) => unsafe { real(comm, ndev, devlist) },
+        None => INVALID_USAGE,
+    };
     call(
         Some(Operation::NcclCommInitAll),
         Meaning::CreateAll { new: comm, size: ndev },
@@ -587,12 +573,12 @@ pub unsafe extern "C-unwind" fn ncclCommInitRank(
     commId: UniqueId,
     rank: c_int,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommInitRank");
-    let make =
-        move || match REAL.get::<unsafe extern "C-unwind" fn(*mut Comm, c_int, UniqueId, c_int) -> c_int>() {
-            Some(real) => unsafe { real(comm, nranks, commId, rank) },
-            None => INVALID_USAGE,
-        };
+    static REAL: Symbol<unsafe extern "C-unwind" fn(*mut Comm, c_int, UniqueId, c_int) -> c_int> =
+        unsafe { Symbol::new(c"ncclCommInitRank") };
+    let make = move || match REAL.get() {
+        Some(real) => unsafe { real(comm, nranks, commId, rank) },
+        None => INVALID_USAGE,
+    };
     call(
         Some(Operation::NcclCommInitRank),
         Meaning::CreateFromIds { new: comm, ids: commId.0.as_ptr(), count: 1, size: nranks, rank: rank },
@@ -610,14 +596,13 @@ pub unsafe extern "C-unwind" fn ncclCommInitRankConfig(
     rank: c_int,
     config: *mut Config,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommInitRankConfig");
-    let make =
-        move || match REAL
-            .get::<unsafe extern "C-unwind" fn(*mut Comm, c_int, UniqueId, c_int, *mut Config) -> c_int>()
-        {
-            Some(real) => unsafe { real(comm, nranks, commId, rank, config) },
-            None => INVALID_USAGE,
-        };
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(*mut Comm, c_int, UniqueId, c_int, *mut Config) -> c_int,
+    > = unsafe { Symbol::new(c"ncclCommInitRankConfig") };
+    let make = move || match REAL.get() {
+        Some(real) => unsafe { real(comm, nranks, commId, rank, config) },
+        None => INVALID_USAGE,
+    };
     call(
         Some(Operation::NcclCommInitRankConfig),
         Meaning::CreateFromIds { new: comm, ids: commId.0.as_ptr(), count: 1, size: nranks, rank: rank },
@@ -636,16 +621,10 @@ pub unsafe extern "C-unwind" fn ncclCommInitRankScalable(
     commIds: *mut UniqueId,
     config: *mut Config,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommInitRankScalable");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *mut Comm,
-        c_int,
-        c_int,
-        c_int,
-        *mut UniqueId,
-        *mut Config,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(*mut Comm, c_int, c_int, c_int, *mut UniqueId, *mut Config) -> c_int,
+    > = unsafe { Symbol::new(c"ncclCommInitRankScalable") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(newcomm, nranks, myrank, nId, commIds, config) },
         None => INVALID_USAGE,
     };
@@ -666,8 +645,9 @@ pub unsafe extern "C-unwind" fn ncclCommInitRankScalable(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclCommRevoke(comm: Comm, revokeFlags: c_int) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommRevoke");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(Comm, c_int) -> c_int>() {
+    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm, c_int) -> c_int> =
+        unsafe { Symbol::new(c"ncclCommRevoke") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(comm, revokeFlags) },
         None => INVALID_USAGE,
     };
@@ -683,16 +663,10 @@ pub unsafe extern "C-unwind" fn ncclCommShrink(
     config: *mut Config,
     shrinkFlags: c_int,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommShrink");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        Comm,
-        *const c_int,
-        c_int,
-        *mut Comm,
-        *mut Config,
-        c_int,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(Comm, *const c_int, c_int, *mut Comm, *mut Config, c_int) -> c_int,
+    > = unsafe { Symbol::new(c"ncclCommShrink") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe {
             real(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags)
         },
@@ -715,14 +689,12 @@ pub unsafe extern "C-unwind" fn ncclCommSplit(
     newcomm: *mut Comm,
     config: *mut Config,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommSplit");
-    let make =
-        move || match REAL
-            .get::<unsafe extern "C-unwind" fn(Comm, c_int, c_int, *mut Comm, *mut Config) -> c_int>()
-        {
-            Some(real) => unsafe { real(comm, color, key, newcomm, config) },
-            None => INVALID_USAGE,
-        };
+    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm, c_int, c_int, *mut Comm, *mut Config) -> c_int> =
+        unsafe { Symbol::new(c"ncclCommSplit") };
+    let make = move || match REAL.get() {
+        Some(real) => unsafe { real(comm, color, key, newcomm, config) },
+        None => INVALID_USAGE,
+    };
     call(
         Some(Operation::NcclCommSplit),
         Meaning::Split { comm: comm, color: color, new: newcomm },
@@ -734,8 +706,9 @@ pub unsafe extern "C-unwind" fn ncclCommSplit(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclCommWindowDeregister(comm: Comm, win: *mut c_void) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommWindowDeregister");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(Comm, *mut c_void) -> c_int>() {
+    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm, *mut c_void) -> c_int> =
+        unsafe { Symbol::new(c"ncclCommWindowDeregister") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(comm, win) },
         None => INVALID_USAGE,
     };
@@ -756,14 +729,12 @@ pub unsafe extern "C-unwind" fn ncclCommWindowRegister(
     win: *mut c_void,
     winFlags: c_int,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclCommWindowRegister");
-    let make =
-        move || match REAL
-            .get::<unsafe extern "C-unwind" fn(Comm, *mut c_void, usize, *mut c_void, c_int) -> c_int>()
-        {
-            Some(real) => unsafe { real(comm, buff, size, win, winFlags) },
-            None => INVALID_USAGE,
-        };
+    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm, *mut c_void, usize, *mut c_void, c_int) -> c_int> =
+        unsafe { Symbol::new(c"ncclCommWindowRegister") };
+    let make = move || match REAL.get() {
+        Some(real) => unsafe { real(comm, buff, size, win, winFlags) },
+        None => INVALID_USAGE,
+    };
     call(
         Some(Operation::NcclCommWindowRegister),
         Meaning::OnComm { comm: comm },
@@ -783,17 +754,18 @@ pub unsafe extern "C-unwind" fn ncclGather(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclGather");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            c_int,
+            Comm,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclGather") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, root, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -828,18 +800,19 @@ pub unsafe extern "C-unwind" fn ncclGatherConfig(
     stream: *mut c_void,
     config: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclGatherConfig");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            c_int,
+            Comm,
+            *mut c_void,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclGatherConfig") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, root, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -865,8 +838,8 @@ pub unsafe extern "C-unwind" fn ncclGatherConfig(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclGroupEnd() -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclGroupEnd");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn() -> c_int>() {
+    static REAL: Symbol<unsafe extern "C-unwind" fn() -> c_int> = unsafe { Symbol::new(c"ncclGroupEnd") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real() },
         None => INVALID_USAGE,
     };
@@ -875,8 +848,9 @@ pub unsafe extern "C-unwind" fn ncclGroupEnd() -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclGroupSimulateEnd(simInfo: *mut c_void) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclGroupSimulateEnd");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(*mut c_void) -> c_int>() {
+    static REAL: Symbol<unsafe extern "C-unwind" fn(*mut c_void) -> c_int> =
+        unsafe { Symbol::new(c"ncclGroupSimulateEnd") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(simInfo) },
         None => INVALID_USAGE,
     };
@@ -885,8 +859,8 @@ pub unsafe extern "C-unwind" fn ncclGroupSimulateEnd(simInfo: *mut c_void) -> c_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclGroupStart() -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclGroupStart");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn() -> c_int>() {
+    static REAL: Symbol<unsafe extern "C-unwind" fn() -> c_int> = unsafe { Symbol::new(c"ncclGroupStart") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real() },
         None => INVALID_USAGE,
     };
@@ -907,21 +881,22 @@ pub unsafe extern "C-unwind" fn ncclPutSignal(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclPutSignal");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        usize,
-        c_int,
-        c_int,
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        c_uint,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            usize,
+            c_int,
+            c_int,
+            *mut c_void,
+            usize,
+            c_int,
+            c_int,
+            c_uint,
+            Comm,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclPutSignal") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe {
             real(localbuff, count, datatype, peer, peerWin, peerWinOffset, sigIdx, ctx, flags, comm, stream)
         },
@@ -956,16 +931,10 @@ pub unsafe extern "C-unwind" fn ncclRecv(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclRecv");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(*mut c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int,
+    > = unsafe { Symbol::new(c"ncclRecv") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(recvbuff, count, datatype, peer, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -1000,18 +969,19 @@ pub unsafe extern "C-unwind" fn ncclReduce(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclReduce");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            c_int,
+            c_int,
+            Comm,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclReduce") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, op, root, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -1047,19 +1017,20 @@ pub unsafe extern "C-unwind" fn ncclReduceConfig(
     stream: *mut c_void,
     config: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclReduceConfig");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            c_int,
+            c_int,
+            Comm,
+            *mut c_void,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclReduceConfig") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, op, root, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -1093,17 +1064,18 @@ pub unsafe extern "C-unwind" fn ncclReduceScatter(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclReduceScatter");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            c_int,
+            Comm,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclReduceScatter") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, recvcount, datatype, op, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -1138,18 +1110,19 @@ pub unsafe extern "C-unwind" fn ncclReduceScatterConfig(
     stream: *mut c_void,
     config: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclReduceScatterConfig");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            c_int,
+            Comm,
+            *mut c_void,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclReduceScatterConfig") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, recvcount, datatype, op, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -1183,17 +1156,18 @@ pub unsafe extern "C-unwind" fn ncclScatter(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclScatter");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            c_int,
+            Comm,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclScatter") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, root, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -1228,18 +1202,19 @@ pub unsafe extern "C-unwind" fn ncclScatterConfig(
     stream: *mut c_void,
     config: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclScatterConfig");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        *mut c_void,
-        usize,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            c_int,
+            c_int,
+            Comm,
+            *mut c_void,
+            *mut c_void,
+        ) -> c_int,
+    > = unsafe { Symbol::new(c"ncclScatterConfig") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, root, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -1272,16 +1247,10 @@ pub unsafe extern "C-unwind" fn ncclSend(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclSend");
-    let make = move || match REAL.get::<unsafe extern "C-unwind" fn(
-        *const c_void,
-        usize,
-        c_int,
-        c_int,
-        Comm,
-        *mut c_void,
-    ) -> c_int>()
-    {
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(*const c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int,
+    > = unsafe { Symbol::new(c"ncclSend") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(sendbuff, count, datatype, peer, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -1314,14 +1283,13 @@ pub unsafe extern "C-unwind" fn ncclSignal(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclSignal");
-    let make =
-        move || match REAL
-            .get::<unsafe extern "C-unwind" fn(c_int, c_int, c_int, c_uint, Comm, *mut c_void) -> c_int>()
-        {
-            Some(real) => unsafe { real(peer, sigIdx, ctx, flags, comm, stream) },
-            None => INVALID_USAGE,
-        };
+    static REAL: Symbol<
+        unsafe extern "C-unwind" fn(c_int, c_int, c_int, c_uint, Comm, *mut c_void) -> c_int,
+    > = unsafe { Symbol::new(c"ncclSignal") };
+    let make = move || match REAL.get() {
+        Some(real) => unsafe { real(peer, sigIdx, ctx, flags, comm, stream) },
+        None => INVALID_USAGE,
+    };
     call(
         Some(Operation::NcclSignal),
         Meaning::Communicate { comm: comm, volume: Volume::NONE, with: Peer::None, stream: stream },
@@ -1338,10 +1306,9 @@ pub unsafe extern "C-unwind" fn ncclWaitSignal(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol = Symbol::new(c"ncclWaitSignal");
-    let make = move || match REAL
-        .get::<unsafe extern "C-unwind" fn(c_int, *mut c_void, Comm, *mut c_void) -> c_int>()
-    {
+    static REAL: Symbol<unsafe extern "C-unwind" fn(c_int, *mut c_void, Comm, *mut c_void) -> c_int> =
+        unsafe { Symbol::new(c"ncclWaitSignal") };
+    let make = move || match REAL.get() {
         Some(real) => unsafe { real(nDesc, signalDescs, comm, stream) },
         None => INVALID_USAGE,
     };

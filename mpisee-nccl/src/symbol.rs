@@ -2,31 +2,39 @@
 
 use mpisee_symbols::{Address, Library};
 use std::ffi::{CStr, c_void};
+use std::marker::PhantomData;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A function of NCCL, looked up at its first use.
-pub struct Symbol {
+/// A function of NCCL, of type `F`, looked up at its first use.
+pub struct Symbol<F> {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
+    function: PhantomData<F>,
 }
 
-impl Symbol {
+// SAFETY: it holds the address of a function, which every thread may call.
+unsafe impl<F> Sync for Symbol<F> {}
+
+impl<F: Copy> Symbol<F> {
     /// The function called `name`.
-    pub const fn new(name: &'static CStr) -> Symbol {
-        Symbol { name, address: AtomicPtr::new(ptr::null_mut()) }
+    ///
+    /// # Safety
+    /// `F` is the type of a pointer to the function of this name in nccl.h.
+    pub const unsafe fn new(name: &'static CStr) -> Symbol<F> {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        Symbol { name, address: AtomicPtr::new(ptr::null_mut()), function: PhantomData }
     }
 
-    /// The function, of type `F`; `None` if the program's NCCL has none of the name.
-    pub fn get<F: Copy>(&self) -> Option<F> {
-        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    /// The function; `None` if the program's NCCL has none of the name.
+    pub fn get(&self) -> Option<F> {
         let mut address = self.address.load(Ordering::Relaxed);
         if address.is_null() {
             address = address_of(self.name)?.as_ptr();
             self.address.store(address, Ordering::Relaxed);
         }
-        // SAFETY: `F` is the type that the spec gives the function of this name.
+        // SAFETY: `F` is the type of the function, as `new` needs it, and as large as an address.
         Some(unsafe { std::mem::transmute_copy(&address) })
     }
 }

@@ -284,7 +284,7 @@ impl Volume {
             Rule::ToEachListed => {
                 let counts = match self.counts.is_null() {
                     true => &[],
-                    // SAFETY: the caller's promise.
+                    // SAFETY: NCCL reads as many counts as the communicator has ranks.
                     false => unsafe { slice::from_raw_parts(self.counts, size as usize) },
                 };
                 let elements = counts.iter().fold(0u64, |sum, &count| sum.saturating_add(count as u64));

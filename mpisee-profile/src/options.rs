@@ -443,7 +443,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "nccl-gpu-time",
         value: "on|off",
         default: "off",
-        help: "Measure how long the GPU works on each call of NCCL, by two of CUDA's events in its stream; experimental: not yet run on a GPU",
+        help: "Measure how long the GPU works on each call of NCCL, by two of CUDA's events in its stream, and count these calls (--nccl on); experimental: not yet run on a GPU",
         apply: |options, text| on_or_off(text).map(|on| options.nccl_gpu_time = on),
     },
     Setting {

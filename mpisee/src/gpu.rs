@@ -167,6 +167,9 @@ fn count_devices() -> Result<(), String> {
     // SAFETY: the launcher has one thread, so that the child may do anything.
     match unsafe { libc::fork() } {
         0 => {
+            // A tool that is named there, as our own of an mpisee around this one, is for the program.
+            // SAFETY: the child has one thread.
+            unsafe { std::env::remove_var(INJECTION) };
             let code = match ask_driver() {
                 None => NO_DRIVER,
                 Some(devices) => c_int::from(devices < 1),

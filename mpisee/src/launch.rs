@@ -13,7 +13,7 @@ use crate::sanitizer::{self, Arrangement};
 use crate::signals;
 use crate::watch;
 use mpisee_collect::process;
-use mpisee_profile::options::{LAUNCHED, Options, variables};
+use mpisee_profile::options::{LAUNCHED, Nccl, Options, variables};
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -28,6 +28,7 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
     installation.complaints.iter().for_each(|complaint| say(complaint));
     let hint = environment::launcher();
     let options = options(&run.variables);
+    without_effect(&options).iter().for_each(|sentence| say(sentence));
     let chosen = choose(&Facts {
         installed: &installation.flavours,
         wanted: run.flavour.as_deref(),
@@ -125,7 +126,31 @@ fn trace_gpu(command: &mut Command, folder: &Path, options: &Options) {
 /// The profiler's options as the program will have them. What is wrong with them the profiler says.
 pub fn options(given: &[(&'static str, String)]) -> Options {
     let given = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    Options::from_environment(variables().chain(given)).0
+    let mut options = Options::from_environment(variables().chain(given)).0;
+    // Calls that are timed are counted.
+    if options.nccl_gpu_time && options.nccl == Nccl::Auto {
+        options.nccl = Nccl::On;
+    }
+    options
+}
+
+/// Sentences on options that do nothing without another one.
+fn without_effect(options: &Options) -> Vec<String> {
+    let of_kernels = [
+        ("--gpu-records", options.gpu_records.is_some()),
+        ("--gpu-intervals", options.gpu_intervals > 1),
+        ("--gpu-sample", options.gpu_sample > 1),
+    ];
+    let lacks_kernels = |&(_, is_set): &(&str, bool)| is_set && !options.gpu;
+    let mut all: Vec<String> = of_kernels
+        .into_iter()
+        .filter(lacks_kernels)
+        .map(|(option, _)| format!("{option} does nothing without --gpu"))
+        .collect();
+    if options.nccl_gpu_time && options.nccl == Nccl::Off {
+        all.push("--nccl-gpu-time does nothing with --nccl off".to_owned());
+    }
+    all
 }
 
 /// LD_PRELOAD with the profiler before what was there, and without another profiler: with two of them,
@@ -150,6 +175,22 @@ fn preload(libraries: &[&Path], arrangement: &Arrangement, before: &OsStr) -> Os
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_option_needs_is_on_or_said() {
+        let of = |given: &[(&'static str, &str)]| {
+            options(&given.iter().map(|&(name, value)| (name, value.to_owned())).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[("MPISEE_NCCL_GPU_TIME", "on")]).nccl, Nccl::On);
+        let off = of(&[("MPISEE_NCCL_GPU_TIME", "on"), ("MPISEE_NCCL", "off")]);
+        assert_eq!(without_effect(&off), ["--nccl-gpu-time does nothing with --nccl off"]);
+        assert_eq!(
+            without_effect(&of(&[("MPISEE_GPU_INTERVALS", "7")])),
+            ["--gpu-intervals does nothing without --gpu"]
+        );
+        let traced = of(&[("MPISEE_GPU_INTERVALS", "7"), ("MPISEE_GPU", "on")]);
+        assert!(without_effect(&traced).is_empty() && without_effect(&of(&[])).is_empty());
+    }
 
     #[test]
     fn the_profiler_goes_first_and_is_there_once() {

@@ -15,11 +15,12 @@ use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::state;
 use mpisee_profile::segment::{NotSeen, Snapshot};
 use std::fmt::Display;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// The ranks of this process's world that have an active profiler on this node.
 pub fn ranks_here(world: &World) -> NodeRanks {
@@ -81,11 +82,48 @@ pub fn arrive(world: &World, end: RunEnd) {
         }
         return;
     }
+    if process::is_without_mpi() {
+        return write_in_turn(world, &node_ranks.entries[&world.rank].path);
+    }
     if node_ranks.has_arrived()
         && let Some(_writes) = lock(&node_ranks)
     {
         write(world, &node_ranks);
     }
+}
+
+/// The longest that a rank waits for another one that writes a profile.
+const MOST_WRITING: Duration = Duration::from_secs(10);
+
+/// Writes the profile of the ranks that are there, if all have arrived. Without MPI ranks need not know each other: one may come to its end
+/// while another writes the profile of those that it has found.
+fn write_in_turn(world: &World, own: &Path) {
+    let begin = Instant::now();
+    // Of two that find each other in the way, one comes back sooner.
+    let pause = Duration::from_millis(1 + u64::from(world.rank.get() % 16));
+    while begin.elapsed() < MOST_WRITING {
+        match Lock::of(own) {
+            // Another one has written it.
+            Lock::Gone => return,
+            Lock::Busy => {}
+            Lock::Taken(_own) => {
+                let node_ranks = read_ranks(world, NodeRanks::now);
+                if node_ranks.failure.is_some() || !node_ranks.has_arrived() {
+                    return;
+                }
+                let mut others = node_ranks.entries.iter().filter(|&(&rank, _)| rank != world.rank);
+                if others.all(|(_, entry)| matches!(Lock::of(&entry.path), Lock::Taken(_))) {
+                    return write(world, &node_ranks);
+                }
+            }
+        }
+        std::thread::sleep(pause);
+    }
+    say(format_args!(
+        "rank {} is in no profile, since another process has been writing one for long; run: mpisee-through recover {}",
+        world.rank,
+        world.options.segments.display()
+    ));
 }
 
 /// Writes the profile at the exit of a process that has arrived, if other ranks have since ended without arriving: then
@@ -219,18 +257,38 @@ fn log_wanted(world: &World) {
 
 /// Elects the one process that writes: a lock on the first rank's segment, while that file exists.
 fn lock(node_ranks: &NodeRanks) -> Option<File> {
-    let path = &node_ranks.entries.values().next()?.path;
-    let file = File::open(path).ok()?;
-    // SAFETY: the descriptor is open.
-    let code = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
-    // A file system without locks keeps nobody from writing.
-    let is_locked = code == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EWOULDBLOCK);
-    // An earlier holder has written the profile and removed the file.
-    let is_there = || {
-        let (there, own) = (std::fs::symlink_metadata(path).ok()?, file.metadata().ok()?);
-        ((there.dev(), there.ino()) == (own.dev(), own.ino())).then_some(())
-    };
-    (is_locked && is_there().is_some()).then_some(file)
+    match Lock::of(&node_ranks.entries.values().next()?.path) {
+        Lock::Taken(file) => Some(file),
+        Lock::Busy | Lock::Gone => None,
+    }
+}
+
+/// The lock on a segment, which whoever writes the profile of it has.
+enum Lock {
+    /// It is ours as long as the file is open.
+    Taken(File),
+    /// Another process has it.
+    Busy,
+    /// An earlier holder has written the profile and removed the file.
+    Gone,
+}
+
+impl Lock {
+    /// Takes it, if it is free.
+    fn of(path: &Path) -> Lock {
+        let Ok(file) = File::open(path) else { return Lock::Gone };
+        // SAFETY: the descriptor is open.
+        let code = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+        // A file system without locks keeps nobody from writing.
+        if code != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EWOULDBLOCK) {
+            return Lock::Busy;
+        }
+        let same = |there: &Metadata, own: &Metadata| (there.dev(), there.ino()) == (own.dev(), own.ino());
+        match (std::fs::symlink_metadata(path), file.metadata()) {
+            (Ok(there), Ok(own)) if same(&there, &own) => Lock::Taken(file),
+            _ => Lock::Gone,
+        }
+    }
 }
 
 fn write(world: &World, node_ranks: &NodeRanks) {

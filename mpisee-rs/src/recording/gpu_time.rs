@@ -89,7 +89,9 @@ impl Timing {
     /// Marks the begin of a call that is about to be made.
     pub fn begin(call: &NcclCall, comm: Comm, stream: Stream) -> Option<Timing> {
         is_on().then(|| {
-            let pair = world::guarded(|| Pair::begin(stream, || (call.device)(comm))).flatten();
+            // SAFETY: the stream is that of the call, which the program is making.
+            let begin = || unsafe { Pair::begin(stream, || (call.device)(comm)) };
+            let pair = world::guarded(begin).flatten();
             Timing { pair, stream }
         })
     }
@@ -104,7 +106,8 @@ impl Timing {
     pub fn end(mut self, recorder: &Recorder, work: Work, is_in_stream: bool) {
         let key = key(work);
         match self.pair.take() {
-            Some(pair) if is_in_stream && pair.end(self.stream) => {
+            // SAFETY: as in `begin`; the call has not returned to the program yet.
+            Some(pair) if is_in_stream && unsafe { pair.end(self.stream) } => {
                 let context = pair.context_id();
                 let mut calls = calls();
                 if !calls.contexts.contains(&(work.comm, context)) {

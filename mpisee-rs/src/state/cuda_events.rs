@@ -101,7 +101,8 @@ impl Driver {
 
     /// Calls functions of the driver while a context is current.
     fn within<R>(&self, context: Handle, act: impl FnOnce() -> Option<R>) -> Option<R> {
-        // SAFETY: the driver checks the context.
+        // SAFETY: the context is that of a stream of a call in progress, or was alive a moment ago: that the program destroys it meanwhile
+        // is kept off by asking in calls on communicators that work there.
         (unsafe { (self.push_context)(context) } == SUCCESS).then_some(())?;
         let result = act();
         let mut popped = ptr::null_mut();
@@ -150,7 +151,7 @@ impl Driver {
     }
 
     fn record(&self, event: Handle, stream: Handle) -> Option<()> {
-        // SAFETY: the event is one of ours, and the stream the one that the program passes to NCCL.
+        // SAFETY: the event is one of ours, and the stream one that `begin` and `end` may be called with.
         (unsafe { (self.record_event)(event, stream) } == SUCCESS).then_some(())
     }
 }
@@ -187,7 +188,10 @@ fn free() -> MutexGuard<'static, Vec<Pair>> {
 impl Pair {
     /// Marks the begin of work in a stream. `None` where that is impossible, or would be seen by the program: the stream is being
     /// captured, or is the default one of another device than that of the communicator.
-    pub fn begin(stream: Handle, device: impl FnOnce() -> c_int) -> Option<Pair> {
+    ///
+    /// # Safety
+    /// The stream is one that the program passes to a call which is in progress.
+    pub unsafe fn begin(stream: Handle, device: impl FnOnce() -> c_int) -> Option<Pair> {
         let driver = driver()?;
         driver.relaxed(|| {
             let context = driver.context_of(stream, device)?;
@@ -220,7 +224,10 @@ impl Pair {
     }
 
     /// Marks the end of the work; false if that is impossible.
-    pub fn end(&self, stream: Handle) -> bool {
+    ///
+    /// # Safety
+    /// As for [`Pair::begin`].
+    pub unsafe fn end(&self, stream: Handle) -> bool {
         let end = |driver: &Driver| {
             driver.relaxed(|| driver.within(self.context, || driver.record(self.end, stream)))
         };

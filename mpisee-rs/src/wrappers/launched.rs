@@ -72,7 +72,8 @@ static AT_EXIT: extern "C" fn() = {
 };
 
 fn say_if_unprofiled() {
-    if has_init() || world::world().is_some() || !is_program() || !identity::speaks() {
+    let is_worker = identity::is_of_torchrun();
+    if has_init() || world::world().is_some() || !(is_program() || is_worker) || !identity::speaks() {
         return;
     }
     let name = std::env::args_os().next().unwrap_or_default();
@@ -83,21 +84,24 @@ fn say_if_unprofiled() {
              torchrun started it"
         ));
     }
-    if let Some(left) = left() {
+    if is_program()
+        && let Some(left) = left()
+    {
         return say(format_args!("{}", left.sentence(&name.to_string())));
     }
     let counts_nccl = std::env::var_os("LD_PRELOAD")
         .is_some_and(|all| all.as_encoded_bytes().windows(NCCL.len()).any(|part| part == NCCL));
-    // A shell has run others and waited for them: they may have used MPI.
-    let was_alone = childrens_faults() == CHILDRENS_FAULTS.load(Ordering::Relaxed);
-    let or = if counts_nccl { ", or one that makes a communicator of NCCL" } else { "" };
-    if was_alone {
-        say(format_args!("{name} ended without a call of MPI_Init{or}, so there is no profile"));
-    } else if counts_nccl && objects::named(|file| file.starts_with(b"libcuda.so")).is_some() {
-        say(format_args!(
+    if counts_nccl && objects::named(|file| file.starts_with(b"libcuda.so")).is_some() {
+        return say(format_args!(
             "no call of NCCL was seen in {name} itself, which has used CUDA, so there is no profile of it; an NCCL that is linked \
              statically, or whose functions are asked of the library, is not seen"
         ));
+    }
+    // A shell has run others and waited for them: they may have used MPI. A process of torchrun has others as helpers, which come here, too.
+    let was_alone = childrens_faults() == CHILDRENS_FAULTS.load(Ordering::Relaxed);
+    if is_program() && (was_alone || is_worker) {
+        let or = if counts_nccl { ", or one that makes a communicator of NCCL" } else { "" };
+        say(format_args!("{name} ended without a call of MPI_Init{or}, so there is no profile"));
     }
 }
 

@@ -245,7 +245,7 @@ impl fmt::Display for Message<'_> {
             Reason::Undecided { why } => write!(
                 f,
                 "{program} {why}, and nothing shows which MPI started it, so it runs unprofiled; if it uses MPI, \
-                 say which with --flavour ({names})"
+                 say which with --flavour ({names}); if it uses NCCL, as PyTorch does: --nccl on"
             ),
         }
     }

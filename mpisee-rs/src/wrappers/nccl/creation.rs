@@ -161,7 +161,7 @@ fn describe(world: &World, call: &NcclCall, operation: Operation, meaning: &Mean
 /// There are as many, or the pointer is null.
 unsafe fn ids_at<'i>(ids: *const u8, count: u32) -> &'i [u8] {
     let bytes = mpisee_profile::nccl::ID_BYTES * count as usize;
-    // SAFETY: the caller's promise.
+    // SAFETY: if the pointer is not null, there are as many bytes.
     if ids.is_null() { &[] } else { unsafe { slice::from_raw_parts(ids, bytes) } }
 }
 
@@ -173,7 +173,7 @@ const LABEL_BYTES: usize = 1 << 12;
 /// # Safety
 /// The pointer is null, or that of a configuration which the program passes to NCCL.
 unsafe fn label_of(config: *const Config) -> Option<String> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the pointer is null, or that of a configuration which NCCL reads in the same call.
     let name = unsafe { Config::name(config) }?;
     if !memory::is_left(LABEL_BYTES) {
         return None;

@@ -99,3 +99,24 @@ fn a_child_leaves_the_profile_to_its_parent() {
     assert!(said.contains("profile of 1 rank in test.mpisee") && said.lines().count() == 1, "{said}");
     assert_eq!(sums(&Tables::read(&folder.path().join("test.mpisee"), &said)), expected(1), "{said}");
 }
+
+/// Each rank has a communicator of its own, so that one may end while another writes its profile: each is in one profile, and nothing is left.
+#[test]
+fn each_rank_is_in_one_profile_whenever_it_ends() {
+    for _ in 0..12 {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let output = start(folder.path(), &[], 4, &["threads"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let profiles = std::fs::read_dir(folder.path()).expect("it is there").flatten();
+        let profiles = profiles
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|it| it == "mpisee"));
+        let mut ranks: Vec<u32> = Vec::new();
+        for profile in profiles {
+            ranks.extend(Tables::read(&profile, &said).ranks.iter().map(|row| row.rank));
+        }
+        ranks.sort_unstable();
+        assert_eq!(ranks, [0, 1, 2, 3], "{said}");
+        assert_eq!(left(folder.path()), 0, "{said}");
+    }
+}
