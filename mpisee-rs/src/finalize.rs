@@ -18,8 +18,7 @@ use crate::mpi::compatibility;
 use crate::mpi::query;
 use crate::recording::gpu_time;
 use crate::state::cpu;
-use crate::state::devices;
-use crate::state::gpu;
+use crate::state::gpu::{devices, tracer};
 use crate::state::process;
 use crate::state::world::{self, World};
 use crate::storage::clock;
@@ -228,7 +227,7 @@ fn collect_by_messages(world: &World, end: RunEnd) -> bool {
     }
     if matches!(last, Some(RootCommand::Written)) {
         world.segment.remove();
-        gpu::remove(world);
+        tracer::remove(world);
     }
     if leaves_together {
         // By a pause rather than a barrier, whose last messages some ranks would receive after others have left.
@@ -273,7 +272,7 @@ fn own_rows(world: &World, end: RunEnd, absent: &RankSet) -> Own {
         header.map_or_else(|_| RunSums::default(), |(header, _)| RunSums::of_header(&header, Some(end)));
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&world.segment).map_err(|error| error.to_string())?;
-        let tables = RankTables::of_arrived(absent, &snapshot, end.moment).with_kernels(gpu::parts(world));
+        let tables = RankTables::of_arrived(absent, &snapshot, end.moment).with_kernels(tracer::parts(world));
         Ok(Own {
             sums: sums.clone().with_rows(&tables, &snapshot),
             call_ns: call_ns(&snapshot, end.moment),

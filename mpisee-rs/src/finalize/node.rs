@@ -4,8 +4,9 @@
 
 use super::written::{ended_before, has_memory_to_write, write_to};
 use super::{RunEnd, parts};
+use crate::state::gpu::tracer;
+use crate::state::process;
 use crate::state::world::World;
-use crate::state::{gpu, process};
 use crate::storage::message::say;
 use crate::storage::segment::Segment;
 use mpisee_collect::node_ranks::NodeRanks;
@@ -47,7 +48,7 @@ pub fn arrive(world: &World, end: RunEnd) {
     if !world.segment.is_in_file() {
         return leave_copy(world, end);
     }
-    gpu::complete(world);
+    tracer::complete(world);
     log_wanted(world);
     if !save_private(&world.segment) {
         world.segment.header().not_seen[NotSeen::LostCounts as usize].fetch_add(1, Ordering::Relaxed);
@@ -178,7 +179,7 @@ pub fn leave_without_memory(world: &World, end: RunEnd) {
 /// Saves the counters of a rank that has no segment in a file, for others to find.
 fn leave_copy(world: &World, end: RunEnd) {
     let (rank, folder) = (world.rank, world.options.segments.display());
-    gpu::complete(world);
+    tracer::complete(world);
     log_wanted(world);
     mark_arrived(world, end);
     match save_copy(&world.segment) {

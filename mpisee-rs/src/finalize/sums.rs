@@ -2,7 +2,7 @@
 
 use super::channel::Channel;
 use super::tree::Tree;
-use crate::state::gpu;
+use crate::state::gpu::tracer;
 use crate::state::world::World;
 use mpisee_collect::gpu::GpuRecord;
 use mpisee_collect::wire::{Ranks, Sums};
@@ -38,7 +38,7 @@ fn own_sums(world: &World, end: RunEnd, kernels: &[GpuRecord], absent: &RankSet)
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&world.segment).ok()?;
         let mut kernels = kernels.to_vec();
-        gpu::tell_owners(world, &mut kernels);
+        tracer::tell_owners(world, &mut kernels);
         let tables = RankTables::of_arrived(absent, &snapshot, end.moment).with_kernels(kernels);
         Some(Aggregate::of(&snapshot, &tables, absent))
     }));

@@ -1,6 +1,7 @@
 //! Notes the buffers of calls, for the kind of memory under which they are counted.
 
-use crate::state::{buffers, thread};
+use crate::state::gpu::memory_kind;
+use crate::state::thread;
 use crate::storage::hot::HOT;
 use std::ffi::c_void;
 
@@ -17,6 +18,6 @@ pub fn note<const N: usize>(buffers: [*const c_void; N]) {
 fn note_kinds(buffers: &[*const c_void]) {
     // The MPI library's own calls inside of one of the program's are not counted.
     if !thread::is_inside() {
-        buffers::note(buffers);
+        memory_kind::note(buffers);
     }
 }

@@ -4,10 +4,10 @@ use super::paths;
 use super::streams::{self, NumberedMessage};
 use super::{Recorder, add_call, add_received, add_sent};
 use crate::mpi::abi::constant;
-use crate::state::buffers;
 use crate::state::cached_call::{CachedCall, Envelope};
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::counted_call::CountedCall;
+use crate::state::gpu::memory_kind;
 use crate::state::sites::{self, SITES};
 use crate::state::{thread, world};
 use crate::storage::counters::{add, update};
@@ -36,7 +36,7 @@ impl CachedCounter {
     /// The key of a call with a message of `message` bytes.
     #[inline(always)]
     pub fn key(self, message: u64) -> SlotKey {
-        let memory = buffers::of_call(|| self.0.active_call.get(), message);
+        let memory = memory_kind::of_call(|| self.0.active_call.get(), message);
         self.0.key.get().of_next_call(HOT.region(), size_class(message), memory)
     }
 

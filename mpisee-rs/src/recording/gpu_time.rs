@@ -6,7 +6,7 @@
 
 use super::Recorder;
 use crate::recording::RecordedCall;
-use crate::state::cuda_events::{self, Elapsed, Pair};
+use crate::state::gpu::cuda_events::{self, Elapsed, Pair};
 use crate::state::world;
 use crate::storage::counters::{add, update};
 use mpisee_profile::nccl::{Comm, NcclCall, Stream};

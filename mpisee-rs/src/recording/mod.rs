@@ -18,10 +18,10 @@ pub mod volume;
 use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, from_bits};
 use crate::mpi::argument::HandlePtr;
 use crate::naming::{self, CreationKind, NumberedCreation, ROWS};
-use crate::state;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::{CommRef, Communicator};
 use crate::state::counted_call::CountedCall;
+use crate::state::gpu::memory_kind;
 use crate::state::process;
 use crate::state::region::REGIONS;
 use crate::state::request::{REQUESTS, RequestKind, RequestOrigin};
@@ -368,7 +368,7 @@ impl Recorder {
         ticks: Ticks,
     ) -> CountedCall {
         let call = || active_call::pack(active_call::CurrentFunction::Operation(operation), communicator);
-        let memory = state::buffers::of_call(call, message);
+        let memory = memory_kind::of_call(call, message);
         let (region, operation) = (self.region(), self.at_site(operation));
         let counted = CountedCall::new(communicator, region, operation, message, bytes, ticks);
         counted.in_memory(memory)

@@ -3,9 +3,10 @@
 
 use crate::mpi::abi::{Datatype, IN_PLACE, Raw, constant};
 use crate::mpi::argument::HandlePtr;
-use crate::state::buffers::{Used, note_used};
 use crate::state::communicator::{COMMUNICATORS, CommShape};
 use crate::state::datatype;
+use crate::state::gpu::memory_kind::note_used;
+use crate::state::gpu::staging::Used;
 use mpisee_profile::CommRank;
 use std::ffi::{c_int, c_void};
 

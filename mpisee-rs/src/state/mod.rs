@@ -1,21 +1,16 @@
-//! The running program: its communicators, requests, regions, threads, call sites and devices.
+//! The running program: its communicators, requests, regions, threads, call sites and GPUs.
 
-pub mod buffers;
 pub mod cached_call;
 pub mod communicator;
 pub mod counted_call;
 pub mod cpu;
-pub mod cuda_events;
 pub mod datatype;
-pub mod devices;
 #[cfg(test)]
 pub mod fake_mpi;
 pub mod fortran_bindings;
 pub mod gpu;
 pub mod handles;
-pub mod hip;
 pub mod nccl;
-pub mod nvml;
 pub mod openmpi_components;
 pub mod process;
 pub mod python;
@@ -25,7 +20,6 @@ pub mod sampled_overhead;
 pub mod scratch;
 pub mod sites;
 pub mod stack;
-pub mod staging;
 pub mod switching;
 pub mod thread;
 pub mod variables;

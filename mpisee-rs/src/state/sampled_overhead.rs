@@ -7,8 +7,9 @@
 //! cache lines and pages that have to come from memory. In its place stands the time that as many others take, which
 //! were touched last when ours were, in the call before: the [`stand_in`].
 
+use super::gpu::memory_kind;
+use super::switching;
 use super::world::{self, World};
-use super::{buffers, switching};
 use crate::storage::sync::own_value;
 use crate::storage::{clock, thread_words};
 use mpisee_profile::Ticks;
@@ -101,7 +102,7 @@ fn end(active_call: &Slot, now: Ticks) {
     let sums = &world.segment.header().sampled;
     // Not while calls are measured that stand for themselves alone.
     if stands_for > 1 && sums[sampled::SAMPLES].load(Ordering::Relaxed).is_multiple_of(SAMPLES_PER_LOOK) {
-        buffers::look_for_driver();
+        memory_kind::look_for_driver();
     }
     sums[sampled::ALL_CALLS].fetch_add(stands_for, Ordering::Relaxed);
     if is_whole {

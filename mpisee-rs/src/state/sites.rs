@@ -5,8 +5,8 @@
 
 use crate::binaries::library_files::LibraryFiles;
 use crate::binaries::objects::{self, Loaded, Object, Stamp, own_range};
-use crate::state::buffers;
 use crate::state::fortran_bindings::BINDINGS;
+use crate::state::gpu::memory_kind;
 use crate::state::python::Line;
 use crate::state::sampled_overhead::Rare;
 use crate::state::world::World;
@@ -212,7 +212,7 @@ impl Sites {
         // make an MPI call and wait for `logged`.
         let found = self.find(caller);
         // New sites are often those of a library that was just loaded, and that may have brought the driver.
-        buffers::look_for_driver();
+        memory_kind::look_for_driver();
         let Some(mut logged) = self.logged.lock() else { return self.note_no_room() };
         // Another thread may have come first.
         if let Some(number) = self.site_numbers.get(key) {

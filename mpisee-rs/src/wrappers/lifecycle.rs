@@ -9,11 +9,11 @@ use crate::mpi::query;
 use crate::mpi::symbol;
 use crate::naming;
 use crate::recording::{gpu_time, overhead, paths, streams};
-use crate::state::buffers;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
 use crate::state::cpu;
 use crate::state::datatype::FREED;
+use crate::state::gpu::memory_kind;
 use crate::state::handles;
 use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
@@ -392,7 +392,7 @@ fn begin_tracking(world: &'static World, has_world: bool) {
     overhead::find_out(world);
     paths::prepare();
     at_switch(streams::note_switch);
-    buffers::look_for_driver();
+    memory_kind::look_for_driver();
     finalize::log_facts(world);
     variables::begin(world);
 }

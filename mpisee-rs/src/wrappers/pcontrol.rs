@@ -1,6 +1,6 @@
 //! `MPI_Pcontrol`: recording on and off, and named regions.
 
-use crate::state::gpu;
+use crate::state::gpu::tracer;
 use crate::state::process;
 use crate::state::region::REGIONS;
 use crate::state::sampled_overhead::Rare;
@@ -52,7 +52,7 @@ pub unsafe fn pcontrol(level: c_int, extra: *const c_char, make: impl FnOnce() -
             }
             level::END => REGIONS.end(None),
             // SAFETY: mpisee.h passes the address of such a structure with this level, and nothing else uses it.
-            level::NAME_MEMORY if !extra.is_null() => unsafe { gpu::name_memory(&*extra.cast()) },
+            level::NAME_MEMORY if !extra.is_null() => unsafe { tracer::name_memory(&*extra.cast()) },
             _ if (0..=level::MOST).contains(&(level.wrapping_sub(level::BEGIN_NUMBER))) => {
                 let name = number_name(level.wrapping_sub(level::BEGIN_NUMBER));
                 REGIONS.begin(&world.segment, name.as_deref().unwrap_or("region"));

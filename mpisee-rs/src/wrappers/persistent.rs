@@ -3,7 +3,7 @@
 use crate::mpi::abi::{Request, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::{RecordedCall, Recorder, samples, streams, unfinished};
-use crate::state::buffers;
+use crate::state::gpu::memory_kind;
 use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{RequestKind, RequestState};
@@ -121,7 +121,7 @@ fn note_opened(
         let communicator = communicator_of(&here[0]);
         let message: u64 = here.iter().map(|(_, started)| started.message).sum();
         let bytes: u64 = here.iter().map(|(_, started)| started.at_start).sum();
-        buffers::note_known(here.iter().map(|(_, started)| started.counted.key.memory_of_call()));
+        memory_kind::note_known(here.iter().map(|(_, started)| started.counted.key.memory_of_call()));
         let counted = recorder.count(communicator, operation, message, bytes, ticks);
         // The size class can follow the message that arrives only if the call started nothing else on the
         // communicator.

@@ -8,7 +8,7 @@
 //! number, since a later one may return what is no value of an enumeration of cudarc.
 
 use crate::binaries::library::{Functions, function};
-use crate::state::nvml::Nvml;
+use crate::state::gpu::nvml::Nvml;
 use crate::state::world::{World, guarded};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_P2PAttribute, CUuuid};
 use mpisee_collect::process::pci::{self, SYS};

@@ -4,9 +4,11 @@
 //! never loaded or initialised here: it is looked for now and then, and asked about each buffer from then on. Nothing is kept
 //! about an address, since memory is freed by ways that no library between can see, and addresses are used again.
 
-use super::{devices, hip, staging, world};
+use super::staging::{self, Used};
+use super::{devices, hip};
 use crate::binaries::library::{Functions, function};
 use crate::binaries::{mapping, objects};
+use crate::state::world;
 use crate::storage::hot::HOT;
 use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute};
 use mpisee_guards::errno;
@@ -62,17 +64,6 @@ pub fn note(buffers: &[*const c_void]) {
 
 fn farthest(kinds: impl Iterator<Item = Memory>) -> Memory {
     kinds.max_by_key(|kind| kind.distance()).unwrap_or(Memory::Host)
-}
-
-/// The buffers of a rooted call that this process uses. MPI does not look at the others, whose addresses may be anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Used {
-    /// What it sends.
-    Sent,
-    /// What it receives.
-    Received,
-    /// None.
-    Neither,
 }
 
 /// Notes which buffers of the call in progress this process uses, where these are not all.

@@ -1,7 +1,6 @@
 //! Messages of the host's memory, as a GPU tracer that counts copies wants them: it looks for copies that were right before a send,
 //! or right after a receive.
 
-use super::buffers::Used;
 use crate::mpi::abi::IN_PLACE;
 use mpisee_profile::segment::active_call;
 use mpisee_profile::{CommId, Operation};
@@ -20,6 +19,17 @@ static COMMUNICATED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 thread_local! {
     /// The buffers of the call in progress, until it is counted: the one that is sent, and the one that is received; 0 for none.
     static ADDRESSES: Cell<[usize; 2]> = const { Cell::new([0; 2]) };
+}
+
+/// The buffers of a rooted call that this process uses. MPI does not look at the others, whose addresses may be anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Used {
+    /// What it sends.
+    Sent,
+    /// What it receives.
+    Received,
+    /// None.
+    Neither,
 }
 
 /// Messages are reported from now on.

@@ -1,8 +1,8 @@
 //! Connection to the GPU tracer, a separate library that CUDA's driver loads. The tracer attaches to the profiler, not
 //! the other way round, and keeps its counts in a file beside the segment.
 
-use crate::state::buffers;
-use crate::state::staging::{self, Communicated};
+use crate::state::gpu::memory_kind;
+use crate::state::gpu::staging::{self, Communicated};
 use crate::state::world::World;
 use crate::storage::message::say;
 use mpisee_collect::gpu::{self, Exports, GpuRecord};
@@ -35,7 +35,7 @@ pub extern "C" fn mpisee_gpu_attach(collect: Collect, name_memory: NameMemory) {
 #[unsafe(no_mangle)]
 pub extern "C" fn mpisee_gpu_attach_copies(communicated: Communicated) {
     staging::attach(communicated);
-    buffers::look_for_driver();
+    memory_kind::look_for_driver();
 }
 
 /// The argument that mpisee.h passes with the level that names memory.
@@ -66,10 +66,13 @@ fn is_traced(world: &World) -> bool {
 
 /// Completes the file with what this rank's kernels accessed.
 pub fn complete(world: &World) {
-    if is_traced(world)
-        && let Some((collect, _)) = TRACER.get()
-    {
-        collect();
+    if !is_traced(world) {
+        return;
+    }
+    match TRACER.get() {
+        Some((collect, _)) => collect(),
+        // What is there is of a program that this process ran before a call of `exec`.
+        None => remove(world),
     }
 }
 
