@@ -3,7 +3,7 @@
 mod support;
 
 use mpisee_collect::gpu::{copies, name_communicators, parts};
-use mpisee_profile::gpu::GpuFile;
+use mpisee_profile::gpu::{GpuFile, Record};
 use mpisee_profile::rows::{CopyMode, CopyRow, Memory, MessageEnd, StagedRow};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -25,6 +25,7 @@ impl Stage {
         let run_path = format!("-Wl,-rpath,{}", stage.0.path().display());
         let linked = [driver.to_str().unwrap(), &run_path, "-rdynamic"];
         build(&["tests/fake/copying.c"], &stage.path("program"), &linked);
+        build(&["tests/fake/copies/cases.c"], &stage.path("cases"), &linked);
         stage
     }
 
@@ -33,8 +34,19 @@ impl Stage {
     }
 
     fn run(&self, end: &str, variables: &[(&str, &str)]) -> Output {
-        Command::new(self.path("program"))
-            .arg(end)
+        self.run_program("program", end, variables)
+    }
+
+    /// A case of `tests/fake/copies/cases.c`, which succeeds and has nothing to say.
+    fn run_case(&self, case: &str) {
+        let output = self.run_program("cases", case, &[]);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{}", output.status);
+        assert!(output.status.success(), "{}", output.status);
+    }
+
+    fn run_program(&self, program: &str, argument: &str, variables: &[(&str, &str)]) -> Output {
+        Command::new(self.path(program))
+            .arg(argument)
             .env("MPISEE_GPU_COPIES", "on")
             .env("MPISEE_GPU_CUPTI", self.path("libcuda.so.1"))
             .env("MPISEE_SEGMENTS", self.path("segments"))
@@ -42,6 +54,13 @@ impl Stage {
             .envs(variables.iter().copied())
             .output()
             .unwrap()
+    }
+
+    /// Notes of the process.
+    fn notes(&self) -> Vec<String> {
+        let file = GpuFile::read(&self.left()[0]).unwrap().unwrap();
+        let note = |record| if let Record::Note(text) = record { Some(text) } else { None };
+        file.records.into_iter().filter_map(note).collect()
     }
 
     fn left(&self) -> Vec<PathBuf> {
@@ -172,4 +191,14 @@ fn where_cupti_cannot_be_used_the_program_goes_on_and_one_sentence_says_why() {
         assert!(said.contains(why) && said.lines().count() == 1, "{said}");
         assert_eq!(stage.left(), Vec::<PathBuf>::new());
     }
+}
+
+#[test]
+fn every_copy_of_a_large_batch_is_counted_without_memory_for_it() {
+    let stage = Stage::new();
+    stage.run_case("batch");
+    let number = (1 << 20) + 10;
+    let row = ("cuMemcpyBatchAsync", CopyMode::Stream, "Host>Device0".to_owned(), number, number);
+    assert_eq!(seen(&stage.rows().0), [row]);
+    assert_eq!(stage.notes(), Vec::<String>::new());
 }

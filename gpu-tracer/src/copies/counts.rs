@@ -97,8 +97,8 @@ impl Counts {
     }
 
     /// The number of a line of Python.
-    pub fn line(&mut self, line: String) -> u32 {
-        if let Some(&number) = self.lines.get(&line) {
+    pub fn line(&mut self, line: &str) -> u32 {
+        if let Some(&number) = self.lines.get(line) {
             return number;
         }
         if self.texts.len() > MOST_LINES {
@@ -108,8 +108,8 @@ impl Counts {
             return 0;
         }
         let number = self.texts.len() as u32;
-        self.texts.push(line.clone());
-        self.lines.insert(line, number);
+        self.texts.push(line.to_owned());
+        self.lines.insert(line.to_owned(), number);
         number
     }
 

@@ -15,7 +15,7 @@ use mpisee_profile::rows::Memory;
 use recent::{Recent, ToHost};
 use shape::{CopyEnd, Transfer};
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -127,30 +127,70 @@ unsafe fn count(
             return;
         }
     }
-    let device = memory::current_device();
-    let is_async = function.stream != Stream::Blocking;
-    let line = python::line();
-    let mut copies: Vec<(Transfer, Option<Found>, Option<Found>)> = Vec::new();
-    let found = |copy: Transfer| (copy, memory::find(copy.from), memory::find(copy.to));
+    let call = Call { function, device: memory::current_device(), line: python::line() };
     // SAFETY: the parameters are those of a call of this function, which succeeded.
-    unsafe { function.shape.copies(parameters, |copy| copies.push(found(copy))) };
-    let Some(mut state) = lock() else { return };
-    let line = state.counts.line(line);
+    let number = unsafe { function.shape.number(parameters) };
     // Of a batch, each has an equal part of the time.
-    let nanoseconds = nanoseconds / copies.len().max(1) as u64;
-    for (copy, from, to) in copies {
-        state.counts.add(
-            CounterKey::Calls { call: function.name, is_async, device, from, to, line },
-            copy.bytes,
-            nanoseconds,
-        );
-        if let (Some(from), Some(to)) = (from, to) {
-            state.keep(&copy, from.0, to.0, is_async, nanoseconds);
-        }
+    let until = |at: usize| {
+        let product = u128::from(nanoseconds) * at as u128;
+        product.checked_div(number as u128).map_or(0, |it| it as u64)
+    };
+    for begin in (0..number).step_by(PIECE) {
+        let piece: [Option<Located>; PIECE] = std::array::from_fn(|at| {
+            let at = begin + at;
+            (at < number).then(|| {
+                // SAFETY: as above; the call has more copies than this.
+                let copy = unsafe { function.shape.copy(parameters, at) };
+                let (from, to) = (memory::find(copy.from), memory::find(copy.to));
+                Located { copy, from, to, nanoseconds: until(at + 1) - until(at) }
+            })
+        });
+        call.add(&piece);
+    }
+}
+
+/// Copies of a batch that are counted together. The driver is queried about all of them before the lock is taken, and no memory is
+/// allocated for them, as a batch may have any number.
+const PIECE: usize = 32;
+
+/// A call that is counted.
+struct Call {
+    function: &'static Function,
+    device: c_int,
+    line: String,
+}
+
+/// A copy with the memory of its ends, and its part of the call's time.
+#[derive(Clone, Copy)]
+struct Located {
+    copy: Transfer,
+    from: Option<Found>,
+    to: Option<Found>,
+    nanoseconds: u64,
+}
+
+impl Call {
+    /// Adds copies of the call.
+    fn add(&self, copies: &[Option<Located>]) {
+        let Some(mut state) = lock() else { return };
+        let line = state.counts.line(&self.line);
+        copies.iter().flatten().for_each(|copy| state.add(self, line, copy));
     }
 }
 
 impl State {
+    /// Adds a copy of a call from a line.
+    fn add(&mut self, call: &Call, line: u32, located: &Located) {
+        let &Located { copy, from, to, nanoseconds } = located;
+        let is_async = call.function.stream != Stream::Blocking;
+        let key =
+            CounterKey::Calls { call: call.function.name, is_async, device: call.device, from, to, line };
+        self.counts.add(key, copy.bytes, nanoseconds);
+        if let (Some(from), Some(to)) = (from, to) {
+            self.keep(&copy, from.0, to.0, is_async, nanoseconds);
+        }
+    }
+
     /// Looks whether a copy is of what was received, and keeps it for what may be sent.
     fn keep(&mut self, copy: &Transfer, from: Memory, to: Memory, is_async: bool, nanoseconds: u64) {
         let State { counts, recent } = self;

@@ -184,36 +184,40 @@ pub static BLOCK: Description = block!(CUDA_MEMCPY3D);
 /// The words of a `CUDA_MEMCPY3D_PEER`.
 pub static PEER_BLOCK: Description = block!(CUDA_MEMCPY3D_PEER);
 
-/// Copies of a batch beyond this are not looked at.
-const MOST_OF_BATCH: usize = 1 << 20;
-
 impl Shape {
-    /// Passes each copy of a call on.
+    /// The number of copies of a call. A launch counts as one, of nothing.
     ///
     /// # Safety
     /// The parameters are those of a call of a function of this shape which succeeded.
-    pub unsafe fn copies(self, parameters: *const c_void, mut each: impl FnMut(Transfer)) {
+    pub unsafe fn number(self, parameters: *const c_void) -> usize {
+        match self {
+            // SAFETY: the parameters have this word, a number.
+            Shape::Batch { count, .. } | Shape::BlockBatch { count, .. } => unsafe {
+                parameters.cast::<usize>().add(count).read()
+            },
+            Shape::Plain { .. } | Shape::Described(..) | Shape::Launch => 1,
+        }
+    }
+
+    /// A copy of a call, by its place among them.
+    ///
+    /// # Safety
+    /// The parameters are those of a call of a function of this shape which succeeded, and has more copies than `at`.
+    pub unsafe fn copy(self, parameters: *const c_void, at: usize) -> Transfer {
         let words = parameters.cast::<u64>();
         // SAFETY: the parameters have these words, and those that are pointers are valid, since the call succeeded.
         unsafe {
             match self {
-                Shape::Plain { to, from, size } => each(plain(words, to, from, size)),
-                Shape::Described(at, description) => each(described(pointer(words, at), description)),
-                Shape::Batch { to, from, sizes, count } => {
-                    let [to, from, sizes] = [to, from, sizes].map(|at| pointer(words, at));
-                    for at in 0..(words.add(count).read() as usize).min(MOST_OF_BATCH) {
-                        let bytes = sizes.add(at).read();
-                        let place = |of: *const u64| CopyEnd::At(of.add(at).read(), bytes);
-                        each(Transfer { to: place(to), from: place(from), bytes });
-                    }
+                Shape::Plain { to, from, size } => plain(words, to, from, size),
+                Shape::Described(at, description) => described(pointer(words, at), description),
+                Shape::Batch { to, from, sizes, .. } => {
+                    let [to, from, bytes] = [to, from, sizes].map(|of| pointer(words, of).add(at).read());
+                    Transfer { to: CopyEnd::At(to, bytes), from: CopyEnd::At(from, bytes), bytes }
                 }
-                Shape::BlockBatch { operations, count } => {
-                    let operations = pointer(words, operations).cast::<CUDA_MEMCPY3D_BATCH_OP>();
-                    for at in 0..(words.add(count).read() as usize).min(MOST_OF_BATCH) {
-                        each(operation(operations.add(at).cast()));
-                    }
+                Shape::BlockBatch { operations, .. } => {
+                    operation(pointer(words, operations).cast::<CUDA_MEMCPY3D_BATCH_OP>().add(at).cast())
                 }
-                Shape::Launch => each(Transfer { to: CopyEnd::Nothing, from: CopyEnd::Nothing, bytes: 0 }),
+                Shape::Launch => Transfer { to: CopyEnd::Nothing, from: CopyEnd::Nothing, bytes: 0 },
             }
         }
     }
@@ -318,10 +322,9 @@ mod tests {
     use super::*;
 
     fn copies(shape: Shape, parameters: &[u64]) -> Vec<Transfer> {
-        let mut found = Vec::new();
+        let parameters = parameters.as_ptr().cast();
         // SAFETY: the tests' parameters have the words of the shape.
-        unsafe { shape.copies(parameters.as_ptr().cast(), |copy| found.push(copy)) };
-        found
+        unsafe { (0..shape.number(parameters)).map(|at| shape.copy(parameters, at)).collect() }
     }
 
     #[test]

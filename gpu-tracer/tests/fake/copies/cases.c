@@ -1,0 +1,58 @@
+/* Copies in a process that something is special about; the argument says what. */
+#include "copies.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define BYTES 65536
+
+/* In place of the profiler of MPI. */
+static void (*collect)(void);
+static void (*communicated)(uint32_t communicator, const void *buffer, uint64_t bytes, int is_sent);
+
+void mpisee_gpu_attach(void (*given)(void), void (*name)(const void *, size_t, const char *)) {
+    (void)name;
+    collect = given;
+}
+
+void mpisee_gpu_attach_copies(void (*given)(uint32_t, const void *, uint64_t, int)) { communicated = given; }
+
+static char host[BYTES], *device;
+
+/* A batch of more copies than there is memory for. */
+static void batch(void) {
+    size_t count = (1 << 20) + 10, pages = 0;
+    void **to = malloc(count * sizeof *to), **from = malloc(count * sizeof *from);
+    size_t *sizes = malloc(count * sizeof *sizes);
+    for (size_t at = 0; at < count; at++) {
+        to[at] = device + at % BYTES;
+        from[at] = host + at % BYTES;
+        sizes[at] = 1;
+    }
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%zu", &pages) != 1) {
+        exit(2);
+    }
+    fclose(file);
+    rlim_t most = pages * (size_t)sysconf(_SC_PAGESIZE) + (8 << 20);
+    setrlimit(RLIMIT_AS, &(struct rlimit){most, RLIM_INFINITY});
+    cuMemcpyBatchAsync_v2(to, from, sizes, count, NULL, NULL, 0, NULL);
+    setrlimit(RLIMIT_AS, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
+}
+
+int main(int count, char **arguments) {
+    const char *what = count > 1 ? arguments[1] : "";
+    (void)arguments;
+    cuInit(0);
+    device = fake_alloc_device(BYTES);
+    if (!strcmp(what, "batch")) {
+        batch();
+    }
+    if (collect) {
+        collect();
+    }
+    _exit(0);
+}
