@@ -202,3 +202,11 @@ fn every_copy_of_a_large_batch_is_counted_without_memory_for_it() {
     assert_eq!(seen(&stage.rows().0), [row]);
     assert_eq!(stage.notes(), Vec::<String>::new());
 }
+
+#[test]
+fn the_driver_is_not_asked_for_names_while_another_thread_waits_with_its_lock() {
+    let stage = Stage::new();
+    stage.run_case("names");
+    let row = ("cuMemcpyHtoD", CopyMode::Blocking, "Host>Device0".to_owned(), 2, 3);
+    assert_eq!(seen(&stage.rows().0), [row]);
+}

@@ -1,10 +1,10 @@
 //! The driver's answers in callbacks: the kind of memory at an address, the current device, and whether a stream is captured.
 
 use super::shape::CopyEnd;
-use crate::process::driver::{PER_THREAD, function, handle};
+use crate::process::driver::{self, PER_THREAD, function, handle};
 use cudarc::driver::sys::{CUpointer_attribute, CUstreamCaptureStatus};
 use mpisee_profile::rows::Memory;
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::mem::transmute;
 use std::sync::OnceLock;
 
@@ -14,8 +14,41 @@ const ATTRIBUTES: [c_int; 3] = [
     CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as c_int,
 ];
 const NOT_CAPTURED: c_int = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as c_int;
-/// Where no device is known.
-pub const NO_DEVICE: c_int = -1;
+/// Devices that have names.
+const MOST_DEVICES: usize = 256;
+
+/// A device by its number, whose name the driver has been asked for; or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Device(c_int);
+
+static NAMES: [OnceLock<String>; MOST_DEVICES] = [const { OnceLock::new() }; MOST_DEVICES];
+
+impl Device {
+    /// Where no device is known.
+    pub const NONE: Device = Device(-1);
+
+    /// Asks the driver for the name, the first time. No lock may be held meanwhile: a thread that waits for it may hold a lock of
+    /// the driver.
+    fn of(number: c_int) -> Device {
+        let device = Device(number);
+        if let Some(name) = device.place()
+            && name.get().is_none()
+        {
+            // `get_or_init` would hold a lock while the driver answers.
+            let _ = name.set(driver::device_name(number));
+        }
+        device
+    }
+
+    /// The name; empty where no device is known.
+    pub fn name(self) -> &'static str {
+        self.place().and_then(OnceLock::get).map_or("", String::as_str)
+    }
+
+    fn place(self) -> Option<&'static OnceLock<String>> {
+        NAMES.get(usize::try_from(self.0).ok()?)
+    }
+}
 
 type GetAttributes = unsafe extern "C" fn(c_uint, *const c_int, *const *mut c_void, u64) -> c_int;
 type GetDevice = unsafe extern "C" fn(*mut c_int) -> c_int;
@@ -30,23 +63,30 @@ struct Functions {
 
 fn functions() -> &'static Functions {
     static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
-    FUNCTIONS.get_or_init(|| {
-        let find = |name: &CStr| function(name);
+    if FUNCTIONS.get().is_none() {
+        // The loader's lock is taken, which `get_or_init` would wait for with a lock of its own.
+        let _ = FUNCTIONS.set(Functions::find());
+    }
+    FUNCTIONS.get_or_init(Functions::find)
+}
+
+impl Functions {
+    fn find() -> Functions {
         // SAFETY: the functions have these types in cuda.h.
         unsafe {
             Functions {
-                attributes: find(c"cuPointerGetAttributes")
+                attributes: function(c"cuPointerGetAttributes")
                     .map(|it| transmute::<*mut c_void, GetAttributes>(it)),
-                device: find(c"cuCtxGetDevice").map(|it| transmute::<*mut c_void, GetDevice>(it)),
-                is_capturing: find(c"cuStreamIsCapturing")
+                device: function(c"cuCtxGetDevice").map(|it| transmute::<*mut c_void, GetDevice>(it)),
+                is_capturing: function(c"cuStreamIsCapturing")
                     .map(|it| transmute::<*mut c_void, IsCapturing>(it)),
             }
         }
-    })
+    }
 }
 
-/// An end of a copy: the kind of memory, and the device's number or [`NO_DEVICE`].
-pub type Found = (Memory, c_int);
+/// An end of a copy: the kind of memory, and its device.
+pub type Found = (Memory, Device);
 
 /// The end of a copy at a place; none where there is none. Arrays are on the current device.
 pub fn find(place: CopyEnd) -> Option<Found> {
@@ -58,22 +98,22 @@ pub fn find(place: CopyEnd) -> Option<Found> {
 }
 
 fn at(address: u64) -> Found {
-    let Some(get_attributes) = functions().attributes else { return (Memory::Host, NO_DEVICE) };
-    let (mut kind, mut is_managed, mut device): (c_uint, c_uint, c_int) = (0, 0, NO_DEVICE);
+    let Some(get_attributes) = functions().attributes else { return (Memory::Host, Device::NONE) };
+    let (mut kind, mut is_managed, mut device): (c_uint, c_uint, c_int) = (0, 0, Device::NONE.0);
     let results = [(&raw mut kind).cast::<c_void>(), (&raw mut is_managed).cast(), (&raw mut device).cast()];
     // SAFETY: a place of four bytes for each attribute; any address may be asked about.
     let status =
         unsafe { get_attributes(ATTRIBUTES.len() as c_uint, ATTRIBUTES.as_ptr(), results.as_ptr(), address) };
     let memory = if status == 0 { Memory::of_cuda(kind, is_managed & 1 != 0) } else { Memory::Host };
-    (memory, if memory == Memory::Device { device } else { NO_DEVICE })
+    (memory, if memory == Memory::Device { Device::of(device) } else { Device::NONE })
 }
 
 /// The device of the calling thread's context.
-pub fn current_device() -> c_int {
-    let mut device = NO_DEVICE;
+pub fn current_device() -> Device {
+    let mut device = Device::NONE.0;
     // SAFETY: the result is written, if there is one.
     let status = functions().device.map(|get_device| unsafe { get_device(&raw mut device) });
-    if status == Some(0) { device } else { NO_DEVICE }
+    if status == Some(0) { Device::of(device) } else { Device::NONE }
 }
 
 /// Returns whether work that is put into the stream becomes part of a graph. `is_of_thread`: null is the thread's default stream.

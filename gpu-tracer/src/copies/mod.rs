@@ -10,12 +10,12 @@ use crate::counting::file::Output;
 use crate::process::{self, python};
 use counts::{CounterKey, Counts};
 use function::{Function, Stream};
-use memory::Found;
+use memory::{Device, Found};
 use mpisee_profile::rows::Memory;
 use recent::{Recent, ToHost};
 use shape::{CopyEnd, Transfer};
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -59,6 +59,17 @@ thread_local! {
 pub fn start(output: Output) {
     let state = State { counts: Counts::new(output), recent: Recent::new() };
     let _ = STATE.set(Mutex::new(state));
+    // The first copy has a line, too.
+    look_for_python();
+}
+
+/// Looks for a Python that is loaded by now. That takes the loader's lock, which a thread that waits for ours may hold.
+fn look_for_python() {
+    if let Some(sentence) = python::look()
+        && let Some(mut state) = lock()
+    {
+        state.counts.note(&sentence);
+    }
 }
 
 /// The process is ending. No call is looked at any more.
@@ -156,7 +167,7 @@ const PIECE: usize = 32;
 /// A call that is counted.
 struct Call {
     function: &'static Function,
-    device: c_int,
+    device: Device,
     line: String,
 }
 
@@ -172,23 +183,31 @@ struct Located {
 impl Call {
     /// Adds copies of the call.
     fn add(&self, copies: &[Option<Located>]) {
-        let Some(mut state) = lock() else { return };
+        if self.add_locked(copies) {
+            look_for_python();
+        }
+    }
+
+    /// Returns whether a copy is the first of its kind.
+    fn add_locked(&self, copies: &[Option<Located>]) -> bool {
+        let Some(mut state) = lock() else { return false };
         let line = state.counts.line(&self.line);
-        copies.iter().flatten().for_each(|copy| state.add(self, line, copy));
+        copies.iter().flatten().fold(false, |is_new, copy| state.add(self, line, copy) | is_new)
     }
 }
 
 impl State {
-    /// Adds a copy of a call from a line.
-    fn add(&mut self, call: &Call, line: u32, located: &Located) {
+    /// Adds a copy of a call from a line. Returns whether it is the first of its kind.
+    fn add(&mut self, call: &Call, line: u32, located: &Located) -> bool {
         let &Located { copy, from, to, nanoseconds } = located;
         let is_async = call.function.stream != Stream::Blocking;
         let key =
             CounterKey::Calls { call: call.function.name, is_async, device: call.device, from, to, line };
-        self.counts.add(key, copy.bytes, nanoseconds);
+        let is_new = self.counts.add(key, copy.bytes, nanoseconds);
         if let (Some(from), Some(to)) = (from, to) {
             self.keep(&copy, from.0, to.0, is_async, nanoseconds);
         }
+        is_new
     }
 
     /// Looks whether a copy is of what was received, and keeps it for what may be sent.

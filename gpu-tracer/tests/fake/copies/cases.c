@@ -1,6 +1,7 @@
 /* Copies in a process that something is special about; the argument says what. */
 #include "copies.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,23 @@ static void batch(void) {
     setrlimit(RLIMIT_AS, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
 }
 
+static void *copy_under_lock(void *unused) {
+    fake_report_locked();
+    usleep(50000);
+    cuMemcpyHtoD_v2(device, host, 1);
+    return unused;
+}
+
+/* One thread waits for the driver's lock to name a device, while another copies with it. */
+static void names(void) {
+    pthread_t other;
+    alarm(20);
+    pthread_create(&other, NULL, copy_under_lock, NULL);
+    usleep(10000);
+    cuMemcpyHtoD_v2(device, host, 2);
+    pthread_join(other, NULL);
+}
+
 int main(int count, char **arguments) {
     const char *what = count > 1 ? arguments[1] : "";
     (void)arguments;
@@ -50,6 +68,8 @@ int main(int count, char **arguments) {
     device = fake_alloc_device(BYTES);
     if (!strcmp(what, "batch")) {
         batch();
+    } else if (!strcmp(what, "names")) {
+        names();
     }
     if (collect) {
         collect();

@@ -11,6 +11,9 @@ int cuInit(unsigned flags);
 /* The device of the current context: all that is there of contexts. */
 void fake_use_device(int device);
 
+/* From now on the driver has a lock of its own while it reports calls of this thread, and takes long to name devices. */
+void fake_report_locked(void);
+
 /* Memory on the current device; of the host; managed. It can be read and written in any case. */
 void *fake_alloc_device(size_t bytes);
 void *fake_alloc_pinned(size_t bytes);

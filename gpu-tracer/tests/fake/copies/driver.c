@@ -1,10 +1,13 @@
 /* See copies.h. FAKE_CUPTI=taken: another tool has subscribed. */
+#define _GNU_SOURCE
 #include "copies.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- CUPTI ----------------------------------------------------------------------------------------------------------- */
 
@@ -49,11 +52,23 @@ int cuptiUnsubscribe(void *subscriber) {
     return subscriber == is_enabled ? 0 : 1;
 }
 
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static volatile int is_slow;
+static __thread int is_locked;
+
+void fake_report_locked(void) { is_locked = is_slow = 1; }
+
 static void tell(uint32_t id, uint32_t site, const void *parameters, const int *result) {
     static uint64_t data;
     struct callback_data about = {site, "?", parameters, site ? result : NULL, NULL, &data, 1, &data, 1};
+    if (is_locked) {
+        pthread_mutex_lock(&lock);
+    }
     if (callback && is_enabled[id]) {
         callback(NULL, 1, id, &about);
+    }
+    if (is_locked) {
+        pthread_mutex_unlock(&lock);
     }
 }
 
@@ -133,6 +148,9 @@ int cuDeviceGetCount(int *devices) {
 }
 
 int cuDeviceGetUuid_v2(unsigned char uuid[16], int device) {
+    usleep(is_slow ? 200000 : 0);
+    pthread_mutex_lock(&lock);
+    pthread_mutex_unlock(&lock);
     memset(uuid, 0, 16);
     uuid[15] = (unsigned char)device;
     return 0;
