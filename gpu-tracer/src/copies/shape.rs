@@ -255,6 +255,9 @@ unsafe fn plain(words: *const u64, to: End, from: End, size: Size) -> Transfer {
 
 /// How far rows reach, in bytes; of each further dimension the distance, and how many there are.
 fn reach(row: u64, dimensions: &[(u64, u64)]) -> u64 {
+    if row == 0 || dimensions.iter().any(|&(_, count)| count == 0) {
+        return 0;
+    }
     let further = dimensions.iter().map(|(distance, count)| distance.saturating_mul(count.saturating_sub(1)));
     further.fold(row, u64::saturating_add)
 }
@@ -264,9 +267,7 @@ fn reach(row: u64, dimensions: &[(u64, u64)]) -> u64 {
 unsafe fn described(words: *const u64, description: &Description) -> Transfer {
     // SAFETY: the description has the words of its structure in cuda.h.
     let word = |at: usize| unsafe { words.add(at).read() };
-    let mut extent = [0, 1, 2].map(|at| description.extent.get(at).map_or(1, |&at| word(at)));
-    // Rows and slices may be left out.
-    extent[1..].iter_mut().for_each(|it| *it = (*it).max(1));
+    let extent = [0, 1, 2].map(|at| description.extent.get(at).map_or(1, |&at| word(at)));
     let place = |end: &Layout| {
         const HOST: c_int = CUmemorytype::CU_MEMORYTYPE_HOST as c_int;
         const ARRAY: c_int = CUmemorytype::CU_MEMORYTYPE_ARRAY as c_int;
@@ -355,6 +356,33 @@ mod tests {
         (block[4], block[13], block[15], block[17], block[20], block[21]) = (3, 2, 4, 7000, 10, 6);
         (block[22], block[23], block[24]) = (8, 5, 2);
         let expected = Transfer { from: CopyEnd::Array, to: CopyEnd::At(7120, 8 + 40 + 60), bytes: 80 };
+        assert_eq!(
+            copies(Shape::Described(0, &BLOCK), &[block.as_ptr().expose_provenance() as u64]),
+            [expected]
+        );
+    }
+
+    #[test]
+    fn copies_of_no_rows_or_slices_are_of_nothing() {
+        let shape = Shape::Plain {
+            to: End::Address(0),
+            from: End::Nothing,
+            size: Size::Rows { width: 3, element: 2, height: 4, pitch: 1 },
+        };
+        let nothing = CopyEnd::At(4096, 0);
+        let expected = Transfer { to: nothing, from: CopyEnd::Nothing, bytes: 0 };
+        assert_eq!(copies(shape, &[4096, 128, 7, 10, 0]), [expected]);
+        let mut rectangle = [0u64; 16];
+        (rectangle[2], rectangle[3], rectangle[9], rectangle[11]) = (1, 4096, 2, 4096);
+        rectangle[14] = 10;
+        let expected = Transfer { to: nothing, from: nothing, bytes: 0 };
+        assert_eq!(
+            copies(Shape::Described(0, &RECTANGLE), &[rectangle.as_ptr().expose_provenance() as u64]),
+            [expected]
+        );
+        let mut block = [0u64; 25];
+        (block[4], block[5], block[15], block[17]) = (1, 4096, 2, 4096);
+        (block[22], block[23]) = (8, 5);
         assert_eq!(
             copies(Shape::Described(0, &BLOCK), &[block.as_ptr().expose_provenance() as u64]),
             [expected]

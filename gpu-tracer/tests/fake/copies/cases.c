@@ -51,10 +51,16 @@ static void *copy_under_lock(void *unused) {
     return unused;
 }
 
+static void *end_late(void *unused) {
+    sleep(10);
+    _exit(3);
+    return unused;
+}
+
 /* One thread waits for the driver's lock to name a device, while another copies with it. */
 static void names(void) {
     pthread_t other;
-    alarm(20);
+    pthread_create(&other, NULL, end_late, NULL);
     pthread_create(&other, NULL, copy_under_lock, NULL);
     usleep(10000);
     cuMemcpyHtoD_v2(device, host, 2);
