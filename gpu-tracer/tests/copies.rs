@@ -210,3 +210,18 @@ fn the_driver_is_not_asked_for_names_while_another_thread_waits_with_its_lock() 
     let row = ("cuMemcpyHtoD", CopyMode::Blocking, "Host>Device0".to_owned(), 2, 3);
     assert_eq!(seen(&stage.rows().0), [row]);
 }
+
+#[test]
+fn blocks_of_arrays_have_the_bytes_of_the_arrays_elements() {
+    let stage = Stage::new();
+    stage.run_case("blocks");
+    let row =
+        |ends: &str, calls, bytes| ("cuMemcpy3DBatchAsync", CopyMode::Stream, ends.to_owned(), calls, bytes);
+    let whole = 64 * 32 * 16;
+    let (rows, staged) = stage.rows();
+    assert_eq!(seen(&rows), [row("Device0>Host", 1, whole), row("Host>Device0", 3, whole + 64 * 32)]);
+    assert_eq!(staged.iter().map(|it| it.bytes).collect::<Vec<_>>(), [whole]);
+    let note =
+        "1 copies of arrays are counted without their bytes: the size of the arrays' elements is not known";
+    assert_eq!(stage.notes(), [note]);
+}

@@ -1,11 +1,12 @@
 //! The driver's answers in callbacks: the kind of memory at an address, the current device, and whether a stream is captured.
 
 use super::shape::CopyEnd;
-use crate::process::driver::{self, PER_THREAD, function, handle};
-use cudarc::driver::sys::{CUpointer_attribute, CUstreamCaptureStatus};
+use crate::process::driver::{self, Handle, PER_THREAD, function, handle};
+use cudarc::driver::sys::CUarray_format::{self, *};
+use cudarc::driver::sys::{CUDA_ARRAY3D_DESCRIPTOR, CUpointer_attribute, CUstreamCaptureStatus};
 use mpisee_profile::rows::Memory;
 use std::ffi::{c_int, c_uint, c_void};
-use std::mem::transmute;
+use std::mem::{MaybeUninit, transmute};
 use std::sync::OnceLock;
 
 const ATTRIBUTES: [c_int; 3] = [
@@ -52,12 +53,14 @@ impl Device {
 
 type GetAttributes = unsafe extern "C" fn(c_uint, *const c_int, *const *mut c_void, u64) -> c_int;
 type GetDevice = unsafe extern "C" fn(*mut c_int) -> c_int;
+type GetDescriptor = unsafe extern "C" fn(*mut CUDA_ARRAY3D_DESCRIPTOR, Handle) -> c_int;
 type IsCapturing = unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int;
 
 /// Functions of the driver, as far as it has them.
 struct Functions {
     attributes: Option<GetAttributes>,
     device: Option<GetDevice>,
+    descriptor: Option<GetDescriptor>,
     is_capturing: Option<IsCapturing>,
 }
 
@@ -78,6 +81,8 @@ impl Functions {
                 attributes: function(c"cuPointerGetAttributes")
                     .map(|it| transmute::<*mut c_void, GetAttributes>(it)),
                 device: function(c"cuCtxGetDevice").map(|it| transmute::<*mut c_void, GetDevice>(it)),
+                descriptor: function(c"cuArray3DGetDescriptor_v2")
+                    .map(|it| transmute::<*mut c_void, GetDescriptor>(it)),
                 is_capturing: function(c"cuStreamIsCapturing")
                     .map(|it| transmute::<*mut c_void, IsCapturing>(it)),
             }
@@ -128,4 +133,72 @@ pub fn is_captured(stream: u64, is_of_thread: bool) -> bool {
     let mut captured = NOT_CAPTURED;
     // SAFETY: the stream is that of a call that succeeded; the result is written.
     unsafe { is_capturing(handle(stream), &raw mut captured) == 0 && captured != NOT_CAPTURED }
+}
+
+/// The size of an array's elements; none where the driver does not say it, or elements have no size of their own, as of compressed
+/// formats.
+pub fn bytes_of_element(array: u64) -> Option<u64> {
+    let get_descriptor = functions().descriptor?;
+    let mut descriptor = MaybeUninit::<CUDA_ARRAY3D_DESCRIPTOR>::zeroed();
+    let place = descriptor.as_mut_ptr();
+    // SAFETY: the array is one of a copy that succeeded; there is room for its description.
+    if unsafe { get_descriptor(place, handle(array)) } != 0 {
+        return None;
+    }
+    // SAFETY: all of the description is initialised. The format is read as a number, as cudarc's enumeration lacks those of later
+    // versions, and no reference is made of the description.
+    let (format, channels) = unsafe {
+        ((&raw const (*place).Format).cast::<u32>().read(), (&raw const (*place).NumChannels).read())
+    };
+    bytes_of_format(format, channels)
+}
+
+/// Bytes of each channel of an element.
+const OF_CHANNEL: [(CUarray_format, u64); 8] = [
+    (CU_AD_FORMAT_UNSIGNED_INT8, 1),
+    (CU_AD_FORMAT_UNSIGNED_INT16, 2),
+    (CU_AD_FORMAT_UNSIGNED_INT32, 4),
+    (CU_AD_FORMAT_SIGNED_INT8, 1),
+    (CU_AD_FORMAT_SIGNED_INT16, 2),
+    (CU_AD_FORMAT_SIGNED_INT32, 4),
+    (CU_AD_FORMAT_HALF, 2),
+    (CU_AD_FORMAT_FLOAT, 4),
+];
+
+/// Bytes of an element with all channels, which the format has.
+const OF_ELEMENT: [(CUarray_format, u64); 12] = [
+    (CU_AD_FORMAT_UNORM_INT8X1, 1),
+    (CU_AD_FORMAT_UNORM_INT8X2, 2),
+    (CU_AD_FORMAT_UNORM_INT8X4, 4),
+    (CU_AD_FORMAT_UNORM_INT16X1, 2),
+    (CU_AD_FORMAT_UNORM_INT16X2, 4),
+    (CU_AD_FORMAT_UNORM_INT16X4, 8),
+    (CU_AD_FORMAT_SNORM_INT8X1, 1),
+    (CU_AD_FORMAT_SNORM_INT8X2, 2),
+    (CU_AD_FORMAT_SNORM_INT8X4, 4),
+    (CU_AD_FORMAT_SNORM_INT16X1, 2),
+    (CU_AD_FORMAT_SNORM_INT16X2, 4),
+    (CU_AD_FORMAT_SNORM_INT16X4, 8),
+];
+
+fn bytes_of_format(format: u32, channels: u32) -> Option<u64> {
+    let bytes = |of: &[(CUarray_format, u64)]| {
+        of.iter().find(|&&(it, _)| it as u32 == format).map(|&(_, bytes)| bytes)
+    };
+    bytes(&OF_ELEMENT).or_else(|| Some(bytes(&OF_CHANNEL)? * u64::from(channels)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_have_the_bytes_of_their_channels() {
+        let bytes = |format: CUarray_format, channels| bytes_of_format(format as u32, channels);
+        assert_eq!(bytes(CU_AD_FORMAT_FLOAT, 4), Some(16));
+        assert_eq!(bytes(CU_AD_FORMAT_HALF, 1), Some(2));
+        assert_eq!(bytes(CU_AD_FORMAT_UNORM_INT16X4, 4), Some(8));
+        assert_eq!(bytes(CU_AD_FORMAT_BC1_UNORM, 4), None);
+        assert_eq!(bytes_of_format(0, 4), None);
+    }
 }

@@ -25,6 +25,8 @@ use std::time::Instant;
 struct State {
     counts: Counts,
     recent: Recent<FunctionKind>,
+    /// Copies whose bytes are not known, since the last note of them.
+    without_bytes: u64,
 }
 
 /// A copy to the host.
@@ -57,7 +59,7 @@ thread_local! {
 
 /// Begins to count, into that file.
 pub fn start(output: Output) {
-    let state = State { counts: Counts::new(output), recent: Recent::new() };
+    let state = State { counts: Counts::new(output), recent: Recent::new(), without_bytes: 0 };
     let _ = STATE.set(Mutex::new(state));
     // The first copy has a line, too.
     look_for_python();
@@ -151,7 +153,7 @@ unsafe fn count(
             let at = begin + at;
             (at < number).then(|| {
                 // SAFETY: as above; the call has more copies than this.
-                let copy = unsafe { function.shape.copy(parameters, at) };
+                let copy = unsafe { function.shape.copy(parameters, at, memory::bytes_of_element) };
                 let (from, to) = (memory::find(copy.from), memory::find(copy.to));
                 Located { copy, from, to, nanoseconds: until(at + 1) - until(at) }
             })
@@ -203,7 +205,8 @@ impl State {
         let is_async = call.function.stream != Stream::Blocking;
         let key =
             CounterKey::Calls { call: call.function.name, is_async, device: call.device, from, to, line };
-        let is_new = self.counts.add(key, copy.bytes, nanoseconds);
+        let is_new = self.counts.add(key, copy.bytes.unwrap_or(0), nanoseconds);
+        self.without_bytes += u64::from(copy.bytes.is_none());
         if let (Some(from), Some(to)) = (from, to) {
             self.keep(&copy, from.0, to.0, is_async, nanoseconds);
         }
@@ -212,14 +215,15 @@ impl State {
 
     /// Looks whether a copy is of what was received, and keeps it for what may be sent.
     fn keep(&mut self, copy: &Transfer, from: Memory, to: Memory, is_async: bool, nanoseconds: u64) {
-        let State { counts, recent } = self;
+        let State { counts, recent, .. } = self;
+        let Some(bytes) = copy.bytes else { return };
         match (copy.from, copy.to) {
             (_, CopyEnd::At(begin, span)) if from == Memory::Device && to != Memory::Device => {
                 let kind = FunctionKind { memory: to, is_async };
-                recent.copied_to_host(begin, ToHost { bytes: copy.bytes, span, nanoseconds, kind });
+                recent.copied_to_host(begin, ToHost { bytes, span, nanoseconds, kind });
             }
             (CopyEnd::At(begin, span), _) if from != Memory::Device && to == Memory::Device => {
-                let whole = ToHost { bytes: copy.bytes, span, nanoseconds, kind: () };
+                let whole = ToHost { bytes, span, nanoseconds, kind: () };
                 recent.copied_to_device(begin, span, |overlap, communicator| {
                     let portion = whole.portion(overlap);
                     let key = CounterKey::Staged { communicator, is_sent: false, memory: from, is_async };
@@ -231,11 +235,30 @@ impl State {
     }
 }
 
+impl State {
+    /// Notes what counters lack, once.
+    fn note_missing(&mut self) {
+        let missing = [
+            (
+                MISSED.swap(0, Ordering::Relaxed),
+                "copies or launches were not counted, by an error inside the GPU tracer",
+            ),
+            (
+                std::mem::take(&mut self.without_bytes),
+                "copies of arrays are counted without their bytes: the size of the arrays' elements is not known",
+            ),
+        ];
+        for (number, sentence) in missing.into_iter().filter(|&(number, _)| number > 0) {
+            self.counts.note(&format!("{number} {sentence}"));
+        }
+    }
+}
+
 /// MPI sent memory of the host, or received into it, on a communicator.
 pub fn communicated(communicator: u32, begin: u64, bytes: u64, is_sent: bool) {
     guarded(|| {
         let Some(mut state) = lock() else { return };
-        let State { counts, recent } = &mut *state;
+        let State { counts, recent, .. } = &mut *state;
         if !is_sent {
             return recent.received(communicator, begin, bytes);
         }
@@ -253,12 +276,7 @@ pub fn complete() -> Result<(), String> {
     let mut failure = None;
     guarded(|| {
         let Some(mut state) = lock() else { return };
-        let missed = MISSED.load(Ordering::Relaxed);
-        if missed > 0 {
-            state.counts.note(&format!(
-                "{missed} copies or launches were not counted, by an error inside the GPU tracer"
-            ));
-        }
+        state.note_missing();
         state.counts.write();
         failure = state.counts.failure().map(str::to_owned);
     });

@@ -44,6 +44,22 @@ static void batch(void) {
     setrlimit(RLIMIT_AS, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
 }
 
+/* Blocks of 64 x 32 elements to and from arrays. */
+static void blocks(void) {
+    void *array = fake_alloc_array(0x20, 4), *unknown = fake_alloc_array(0, 1);
+    struct fake_operand memory = {.kind = 1, .address = host}, far = {.kind = 1, .address = device};
+    struct fake_block copies[] = {
+        {.from = memory, .to = {.kind = 2, .address = array}, .width = 64, .height = 32, .depth = 1},
+        {.from = memory, .to = far, .width = 64, .height = 32, .depth = 1},
+        {.from = memory, .to = {.kind = 2, .address = unknown}, .width = 64, .height = 32, .depth = 1},
+    };
+    cuMemcpy3DBatchAsync_v2(3, copies, 0, NULL);
+    /* All 32768 bytes are sent. */
+    struct fake_block back = {.from = copies[0].to, .to = memory, .width = 64, .height = 32, .depth = 1};
+    cuMemcpy3DBatchAsync_v2(1, &back, 0, NULL);
+    communicated(3, host, BYTES, 1);
+}
+
 static void *copy_under_lock(void *unused) {
     fake_report_locked();
     usleep(50000);
@@ -76,6 +92,8 @@ int main(int count, char **arguments) {
         batch();
     } else if (!strcmp(what, "names")) {
         names();
+    } else if (!strcmp(what, "blocks")) {
+        blocks();
     }
     if (collect) {
         collect();

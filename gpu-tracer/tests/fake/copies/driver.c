@@ -122,6 +122,29 @@ int cuPointerGetAttributes(unsigned number, const int *attributes, void **to, ui
     return 0;
 }
 
+static struct array {
+    unsigned format, channels;
+} arrays[8];
+static unsigned array_count;
+
+void *fake_alloc_array(unsigned format, unsigned channels) {
+    arrays[array_count] = (struct array){format, channels};
+    return &arrays[array_count++];
+}
+
+struct descriptor {
+    size_t width, height, depth;
+    unsigned format, channels, flags;
+};
+
+int cuArray3DGetDescriptor_v2(struct descriptor *descriptor, const struct array *array) {
+    if (!array->format) {
+        return 1;
+    }
+    *descriptor = (struct descriptor){64, 64, 64, array->format, array->channels, 0};
+    return 0;
+}
+
 /* --- the driver ------------------------------------------------------------------------------------------------------ */
 
 int cuInit(unsigned flags) {
@@ -232,6 +255,10 @@ int cuMemcpyBatchAsync_v2(void **to, void **from, size_t *sizes, size_t number, 
                           size_t attribute_count, void *stream) {
     CALL(796, for (size_t at = 0; at < number; at++) result |= copy(to[at], from[at], sizes[at], stream), WORD(to), WORD(from),
          WORD(sizes), number, WORD(attributes), WORD(indices), attribute_count, WORD(stream));
+}
+
+int cuMemcpy3DBatchAsync_v2(size_t number, struct fake_block *blocks, unsigned long long flags, void *stream) {
+    CALL(798, result = number && blocks->width ? 0 : 1, number, WORD(blocks), flags, WORD(stream));
 }
 
 int cuMemsetD32_v2(void *to, unsigned value, size_t number) {
