@@ -225,3 +225,20 @@ fn blocks_of_arrays_have_the_bytes_of_the_arrays_elements() {
         "1 copies of arrays are counted without their bytes: the size of the arrays' elements is not known";
     assert_eq!(stage.notes(), [note]);
 }
+
+#[test]
+fn what_other_copies_wrote_is_not_staged() {
+    let stage = Stage::new();
+    stage.run_case("over");
+    let (_, staged) = stage.rows();
+    let seen: Vec<_> =
+        staged.iter().map(|it| (it.comm.as_str(), it.direction, it.memory, it.bytes)).collect();
+    assert_eq!(
+        seen,
+        [
+            ("W", MessageEnd::Sent, Memory::Host, 1000),
+            ("W", MessageEnd::Sent, Memory::Managed, 2000),
+            ("W_d1", MessageEnd::Received, Memory::Host, 1000),
+        ]
+    );
+}

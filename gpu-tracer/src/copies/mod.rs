@@ -207,22 +207,26 @@ impl State {
             CounterKey::Calls { call: call.function.name, is_async, device: call.device, from, to, line };
         let is_new = self.counts.add(key, copy.bytes.unwrap_or(0), nanoseconds);
         self.without_bytes += u64::from(copy.bytes.is_none());
-        if let (Some(from), Some(to)) = (from, to) {
-            self.keep(&copy, from.0, to.0, is_async, nanoseconds);
+        if let Some((to, _)) = to {
+            self.keep(&copy, from.map(|(from, _)| from), to, is_async, nanoseconds);
         }
         is_new
     }
 
-    /// Looks whether a copy is of what was received, and keeps it for what may be sent.
-    fn keep(&mut self, copy: &Transfer, from: Memory, to: Memory, is_async: bool, nanoseconds: u64) {
+    /// Looks whether a copy is of what was received, and keeps it for what may be sent. What any other call writes to the host's
+    /// memory takes the place of what was there.
+    fn keep(&mut self, copy: &Transfer, from: Option<Memory>, to: Memory, is_async: bool, nanoseconds: u64) {
         let State { counts, recent, .. } = self;
-        let Some(bytes) = copy.bytes else { return };
-        match (copy.from, copy.to) {
-            (_, CopyEnd::At(begin, span)) if from == Memory::Device && to != Memory::Device => {
+        match (copy.from, copy.to, copy.bytes) {
+            (_, CopyEnd::At(begin, span), Some(bytes))
+                if from == Some(Memory::Device) && to != Memory::Device =>
+            {
                 let kind = FunctionKind { memory: to, is_async };
                 recent.copied_to_host(begin, ToHost { bytes, span, nanoseconds, kind });
             }
-            (CopyEnd::At(begin, span), _) if from != Memory::Device && to == Memory::Device => {
+            (_, CopyEnd::At(begin, span), _) if to != Memory::Device => recent.overwritten(begin, span),
+            (CopyEnd::At(begin, span), _, Some(bytes)) => {
+                let Some(from) = from.filter(|&from| from != Memory::Device) else { return };
                 let whole = ToHost { bytes, span, nanoseconds, kind: () };
                 recent.copied_to_device(begin, span, |overlap, communicator| {
                     let portion = whole.portion(overlap);

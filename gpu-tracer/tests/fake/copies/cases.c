@@ -60,6 +60,20 @@ static void blocks(void) {
     communicated(3, host, BYTES, 1);
 }
 
+/* What is sent, and copied to the device, was written by other copies than those of the device and of messages. */
+static void over(void) {
+    char *managed = fake_alloc_managed(BYTES);
+    cuMemcpyDtoH_v2(host, device, 4000);
+    cuMemcpy(host, host + 32768, 3000);
+    communicated(3, host, 4000, 1);
+    cuMemcpy(managed, device, 4000);
+    cuMemsetD32_v2(managed, 7, 500);
+    communicated(3, managed, 4000, 1);
+    communicated(4, host, 4000, 0);
+    cuMemcpy(host, host + 32768, 3000);
+    cuMemcpyHtoD_v2(device, host, 4000);
+}
+
 static void *copy_under_lock(void *unused) {
     fake_report_locked();
     usleep(50000);
@@ -94,6 +108,8 @@ int main(int count, char **arguments) {
         names();
     } else if (!strcmp(what, "blocks")) {
         blocks();
+    } else if (!strcmp(what, "over")) {
+        over();
     }
     if (collect) {
         collect();
