@@ -242,3 +242,11 @@ fn what_other_copies_wrote_is_not_staged() {
         ]
     );
 }
+
+#[test]
+fn after_exec_counts_begin_anew() {
+    let stage = Stage::new();
+    stage.run_case("exec");
+    let row = ("cuMemcpyHtoD", CopyMode::Blocking, "Host>Device0".to_owned(), 5, 320);
+    assert_eq!(seen(&stage.rows().0), [row]);
+}

@@ -99,9 +99,17 @@ static void names(void) {
 
 int main(int count, char **arguments) {
     const char *what = count > 1 ? arguments[1] : "";
-    (void)arguments;
     cuInit(0);
     device = fake_alloc_device(BYTES);
+    if (!strcmp(what, "exec")) {
+        cuMemcpyHtoD_v2(device, host, 7);
+        execl(arguments[0], arguments[0], "after exec", (char *)NULL);
+    }
+    if (!strcmp(what, "after exec")) {
+        for (int at = 0; at < 5; at++) {
+            cuMemcpyHtoD_v2(device, host, 64);
+        }
+    }
     if (!strcmp(what, "batch")) {
         batch();
     } else if (!strcmp(what, "names")) {
