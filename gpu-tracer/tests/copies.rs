@@ -63,8 +63,10 @@ impl Stage {
         file.records.into_iter().filter_map(note).collect()
     }
 
+    /// Files but for segments.
     fn left(&self) -> Vec<PathBuf> {
-        fs::read_dir(self.path("segments")).unwrap().map(|entry| entry.unwrap().path()).collect()
+        let files = fs::read_dir(self.path("segments")).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|it| it.extension().is_none_or(|it| it != "segment")).collect()
     }
 
     /// Rows of the run, as if it had been rank 5.
@@ -249,4 +251,17 @@ fn after_exec_counts_begin_anew() {
     stage.run_case("exec");
     let row = ("cuMemcpyHtoD", CopyMode::Blocking, "Host>Device0".to_owned(), 5, 320);
     assert_eq!(seen(&stage.rows().0), [row]);
+}
+
+#[test]
+fn calls_in_exit_handlers_are_in_a_note_where_mpi_ends_there() {
+    let stage = Stage::new();
+    stage.run_case("exit");
+    let (rows, staged) = stage.rows();
+    assert_eq!(seen(&rows), [("cuMemcpyDtoH", CopyMode::Blocking, "Device0>Host".to_owned(), 1, 100)]);
+    // Of the 30 bytes that were sent, those before the first such call.
+    assert_eq!(staged.iter().map(|it| it.bytes).collect::<Vec<_>>(), [10]);
+    let note =
+        "7 calls that copy, set memory or launch came while the process was ending, and are not counted";
+    assert_eq!(stage.notes(), [note]);
 }

@@ -27,6 +27,8 @@ struct State {
     recent: Recent<FunctionKind>,
     /// Copies whose bytes are not known, since the last note of them.
     without_bytes: u64,
+    /// Those of [`LATE`] that are in a note.
+    noted_late: u64,
 }
 
 /// A copy to the host.
@@ -41,8 +43,10 @@ static STATE: OnceLock<Mutex<State>> = OnceLock::new();
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 /// True once a stream was captured: from then on streams are asked whether they are.
 static HAS_CAPTURED: AtomicBool = AtomicBool::new(false);
-/// Calls that an error of ours has kept out of the counters.
+/// Calls that an error of ours has kept out of the counters, since the last note of them.
 static MISSED: AtomicU64 = AtomicU64::new(0);
+/// Calls while the process was ending.
+static LATE: AtomicU64 = AtomicU64::new(0);
 
 /// A call in progress of a thread.
 #[derive(Clone, Copy)]
@@ -59,7 +63,7 @@ thread_local! {
 
 /// Begins to count, into that file.
 pub fn start(output: Output) {
-    let state = State { counts: Counts::new(output), recent: Recent::new(), without_bytes: 0 };
+    let state = State { counts: Counts::new(output), recent: Recent::new(), without_bytes: 0, noted_late: 0 };
     let _ = STATE.set(Mutex::new(state));
     // The first copy has a line, too.
     look_for_python();
@@ -74,7 +78,8 @@ fn look_for_python() {
     }
 }
 
-/// The process is ending. No call is looked at any more.
+/// The process is ending. Calls are no longer looked at: that would query the driver, which another thread may be shutting down by
+/// now. NVIDIA says of no function that it may be called then.
 pub fn end() {
     HAS_ENDED.store(true, Ordering::Relaxed);
 }
@@ -85,9 +90,6 @@ fn lock() -> Option<MutexGuard<'static, State>> {
 
 /// Acts in a thread of the program, where nothing shows of it. No panic unwinds into the driver or into MPI.
 fn guarded(act: impl FnOnce()) {
-    if HAS_ENDED.load(Ordering::Relaxed) {
-        return;
-    }
     let _hidden = process::hide();
     if catch_unwind(AssertUnwindSafe(act)).is_err() {
         MISSED.fetch_add(1, Ordering::Relaxed);
@@ -120,6 +122,10 @@ pub unsafe fn returned(
     CALL.set(Outermost { depth: depth.saturating_sub(1), begin });
     // Of calls in calls the outermost counts.
     let Some(begin) = begin.filter(|_| depth == 1 && succeeded && !parameters.is_null()) else { return };
+    if HAS_ENDED.load(Ordering::Relaxed) {
+        LATE.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
     let nanoseconds = begin.elapsed().as_nanos() as u64;
     // SAFETY: the parameters are those of this call, which succeeded.
     guarded(|| unsafe { count(function, is_of_thread, parameters, nanoseconds) });
@@ -242,10 +248,15 @@ impl State {
 impl State {
     /// Notes what counters lack, once.
     fn note_missing(&mut self) {
+        let late = LATE.load(Ordering::Relaxed);
         let missing = [
             (
                 MISSED.swap(0, Ordering::Relaxed),
                 "copies or launches were not counted, by an error inside the GPU tracer",
+            ),
+            (
+                late - std::mem::replace(&mut self.noted_late, late),
+                "calls that copy, set memory or launch came while the process was ending, and are not counted",
             ),
             (
                 std::mem::take(&mut self.without_bytes),
@@ -260,6 +271,10 @@ impl State {
 
 /// MPI sent memory of the host, or received into it, on a communicator.
 pub fn communicated(communicator: u32, begin: u64, bytes: u64, is_sent: bool) {
+    // Of calls while the process was ending the memory is not known, and so not which copy wrote this memory last.
+    if LATE.load(Ordering::Relaxed) > 0 {
+        return;
+    }
     guarded(|| {
         let Some(mut state) = lock() else { return };
         let State { counts, recent, .. } = &mut *state;
@@ -275,7 +290,8 @@ pub fn communicated(communicator: u32, begin: u64, bytes: u64, is_sent: bool) {
     });
 }
 
-/// Completes the file; the error says why some of it could not be written.
+/// Completes the file, also while the process is ending, as `MPI_Finalize` may be called in an exit handler. The error says why some of
+/// it could not be written.
 pub fn complete() -> Result<(), String> {
     let mut failure = None;
     guarded(|| {

@@ -74,6 +74,29 @@ static void over(void) {
     cuMemcpyHtoD_v2(device, host, 4000);
 }
 
+/* The end of a process of MPI, which has a segment. */
+static void end(void) {
+    communicated(3, host, 10, 1);
+    for (int at = 0; at < 7; at++) {
+        cuMemcpyHtoD_v2(device, host, 64);
+    }
+    cuMemcpyDtoH_v2(host, device, 0); /* fails */
+    communicated(3, host, 10, 1);
+    collect();
+    communicated(3, host, 10, 1);
+    collect();
+}
+
+static void begin_segment(void) {
+    char name[4096];
+    snprintf(name, sizeof name, "%s/mpisee-%d-%d-1a.segment", getenv("MPISEE_SEGMENTS"), (int)getuid(), (int)getpid());
+    FILE *file = fopen(name, "w");
+    if (!file) {
+        exit(2);
+    }
+    fclose(file);
+}
+
 static void *copy_under_lock(void *unused) {
     fake_report_locked();
     usleep(50000);
@@ -99,6 +122,10 @@ static void names(void) {
 
 int main(int count, char **arguments) {
     const char *what = count > 1 ? arguments[1] : "";
+    if (!strcmp(what, "exit")) {
+        begin_segment();
+        atexit(end);
+    }
     cuInit(0);
     device = fake_alloc_device(BYTES);
     if (!strcmp(what, "exec")) {
@@ -118,6 +145,9 @@ int main(int count, char **arguments) {
         blocks();
     } else if (!strcmp(what, "over")) {
         over();
+    } else if (!strcmp(what, "exit")) {
+        cuMemcpyDtoH_v2(host, device, 100);
+        return 0;
     }
     if (collect) {
         collect();
