@@ -206,7 +206,7 @@ fn every_copy_of_a_large_batch_is_counted_without_memory_for_it() {
 }
 
 #[test]
-fn the_driver_is_not_asked_for_names_while_another_thread_waits_with_its_lock() {
+fn devices_are_named_without_a_lock_that_a_thread_with_the_drivers_waits_for() {
     let stage = Stage::new();
     stage.run_case("names");
     let row = ("cuMemcpyHtoD", CopyMode::Blocking, "Host>Device0".to_owned(), 2, 3);
@@ -223,8 +223,7 @@ fn blocks_of_arrays_have_the_bytes_of_the_arrays_elements() {
     let (rows, staged) = stage.rows();
     assert_eq!(seen(&rows), [row("Device0>Host", 1, whole), row("Host>Device0", 3, whole + 64 * 32)]);
     assert_eq!(staged.iter().map(|it| it.bytes).collect::<Vec<_>>(), [whole]);
-    let note =
-        "1 copies of arrays are counted without their bytes: the size of the arrays' elements is not known";
+    let note = "1 copies to or from arrays are counted without their bytes: the size of the arrays' elements is not known";
     assert_eq!(stage.notes(), [note]);
 }
 

@@ -18,7 +18,7 @@ const NOT_CAPTURED: c_int = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
 /// Devices that have names.
 const MOST_DEVICES: usize = 256;
 
-/// A device by its number, whose name the driver has been asked for; or none.
+/// A device by its number, whose name is cached; or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Device(c_int);
 
@@ -28,7 +28,7 @@ impl Device {
     /// Where no device is known.
     pub const NONE: Device = Device(-1);
 
-    /// Asks the driver for the name, the first time. No lock may be held meanwhile: a thread that waits for it may hold a lock of
+    /// Queries the driver for the name, the first time. No lock may be held meanwhile: a thread that waits for it may hold a lock of
     /// the driver.
     fn of(number: c_int) -> Device {
         let device = Device(number);
@@ -106,7 +106,7 @@ fn at(address: u64) -> Found {
     let Some(get_attributes) = functions().attributes else { return (Memory::Host, Device::NONE) };
     let (mut kind, mut is_managed, mut device): (c_uint, c_uint, c_int) = (0, 0, Device::NONE.0);
     let results = [(&raw mut kind).cast::<c_void>(), (&raw mut is_managed).cast(), (&raw mut device).cast()];
-    // SAFETY: a place of four bytes for each attribute; any address may be asked about.
+    // SAFETY: a place of four bytes for each attribute; any address may be queried.
     let status =
         unsafe { get_attributes(ATTRIBUTES.len() as c_uint, ATTRIBUTES.as_ptr(), results.as_ptr(), address) };
     let memory = if status == 0 { Memory::of_cuda(kind, is_managed & 1 != 0) } else { Memory::Host };

@@ -41,7 +41,7 @@ struct FunctionKind {
 static STATE: OnceLock<Mutex<State>> = OnceLock::new();
 /// True if the process is ending, see [`end`].
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
-/// True once a stream was captured: from then on streams are asked whether they are.
+/// True once a stream was captured: from then on streams are queried for it.
 static HAS_CAPTURED: AtomicBool = AtomicBool::new(false);
 /// Calls that an error of ours has kept out of the counters, since the last note of them.
 static MISSED: AtomicU64 = AtomicU64::new(0);
@@ -149,19 +149,17 @@ unsafe fn count(
     let call = Call { function, device: memory::current_device(), line: python::line() };
     // SAFETY: the parameters are those of a call of this function, which succeeded.
     let number = unsafe { function.shape.number(parameters) };
-    // Of a batch, each has an equal part of the time.
-    let until = |at: usize| {
-        let product = u128::from(nanoseconds) * at as u128;
-        product.checked_div(number as u128).map_or(0, |it| it as u64)
-    };
+    // Of a batch, each has an equal part of the time; the first ones have what is left of the division.
+    let copies = number.max(1) as u64;
+    let (share, rest) = (nanoseconds / copies, nanoseconds % copies);
     for begin in (0..number).step_by(PIECE) {
         let piece: [Option<Located>; PIECE] = std::array::from_fn(|at| {
             let at = begin + at;
             (at < number).then(|| {
-                // SAFETY: as above; the call has more copies than this.
+                // SAFETY: the parameters are those of a call of this function which succeeded, and has this number of copies.
                 let copy = unsafe { function.shape.copy(parameters, at, memory::bytes_of_element) };
                 let (from, to) = (memory::find(copy.from), memory::find(copy.to));
-                Located { copy, from, to, nanoseconds: until(at + 1) - until(at) }
+                Located { copy, from, to, nanoseconds: share + u64::from((at as u64) < rest) }
             })
         });
         call.add(&piece);
@@ -260,7 +258,7 @@ impl State {
             ),
             (
                 std::mem::take(&mut self.without_bytes),
-                "copies of arrays are counted without their bytes: the size of the arrays' elements is not known",
+                "copies to or from arrays are counted without their bytes: the size of the arrays' elements is not known",
             ),
         ];
         for (number, sentence) in missing.into_iter().filter(|&(number, _)| number > 0) {
