@@ -267,7 +267,7 @@ extern "C" fn at_exit() {
     state::end();
     let is_own = |it: &&Running| it.pid == std::process::id() && matches!(it.counted, Counted::Copies);
     if RUNNING.get().filter(is_own).is_some() {
-        // A process that ends without MPI_Finalize leaves all.
+        // A process that ends without MPI_Finalize leaves all. One that calls it in a later handler completes the file once more.
         let _ = copies::complete();
     }
     copies::end();

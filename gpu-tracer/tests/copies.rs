@@ -3,7 +3,7 @@
 mod support;
 
 use mpisee_collect::gpu::{copies, name_communicators, parts};
-use mpisee_profile::gpu::GpuFile;
+use mpisee_profile::gpu::{GpuFile, Record};
 use mpisee_profile::rows::{CopyMode, CopyRow, Memory, MessageEnd, StagedRow};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -25,6 +25,7 @@ impl Stage {
         let run_path = format!("-Wl,-rpath,{}", stage.0.path().display());
         let linked = [driver.to_str().unwrap(), &run_path, "-rdynamic"];
         build(&["tests/fake/copying.c"], &stage.path("program"), &linked);
+        build(&["tests/fake/copies/cases.c"], &stage.path("cases"), &linked);
         stage
     }
 
@@ -33,8 +34,19 @@ impl Stage {
     }
 
     fn run(&self, end: &str, variables: &[(&str, &str)]) -> Output {
-        Command::new(self.path("program"))
-            .arg(end)
+        self.run_program("program", end, variables)
+    }
+
+    /// A case of `tests/fake/copies/cases.c`, which succeeds and has nothing to say.
+    fn run_case(&self, case: &str) {
+        let output = self.run_program("cases", case, &[]);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{}", output.status);
+        assert!(output.status.success(), "{}", output.status);
+    }
+
+    fn run_program(&self, program: &str, argument: &str, variables: &[(&str, &str)]) -> Output {
+        Command::new(self.path(program))
+            .arg(argument)
             .env("MPISEE_GPU_COPIES", "on")
             .env("MPISEE_GPU_CUPTI", self.path("libcuda.so.1"))
             .env("MPISEE_SEGMENTS", self.path("segments"))
@@ -44,8 +56,17 @@ impl Stage {
             .unwrap()
     }
 
+    /// Notes of the process.
+    fn notes(&self) -> Vec<String> {
+        let file = GpuFile::read(&self.left()[0]).unwrap().unwrap();
+        let note = |record| if let Record::Note(text) = record { Some(text) } else { None };
+        file.records.into_iter().filter_map(note).collect()
+    }
+
+    /// Files but for segments.
     fn left(&self) -> Vec<PathBuf> {
-        fs::read_dir(self.path("segments")).unwrap().map(|entry| entry.unwrap().path()).collect()
+        let files = fs::read_dir(self.path("segments")).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|it| it.extension().is_none_or(|it| it != "segment")).collect()
     }
 
     /// Rows of the run, as if it had been rank 5.
@@ -172,4 +193,74 @@ fn where_cupti_cannot_be_used_the_program_goes_on_and_one_sentence_says_why() {
         assert!(said.contains(why) && said.lines().count() == 1, "{said}");
         assert_eq!(stage.left(), Vec::<PathBuf>::new());
     }
+}
+
+#[test]
+fn every_copy_of_a_large_batch_is_counted_without_memory_for_it() {
+    let stage = Stage::new();
+    stage.run_case("batch");
+    let number = (1 << 20) + 10;
+    let row = ("cuMemcpyBatchAsync", CopyMode::Stream, "Host>Device0".to_owned(), number, number);
+    assert_eq!(seen(&stage.rows().0), [row]);
+    assert_eq!(stage.notes(), Vec::<String>::new());
+}
+
+#[test]
+fn devices_are_named_without_a_lock_that_a_thread_with_the_drivers_waits_for() {
+    let stage = Stage::new();
+    stage.run_case("names");
+    let row = ("cuMemcpyHtoD", CopyMode::Blocking, "Host>Device0".to_owned(), 2, 3);
+    assert_eq!(seen(&stage.rows().0), [row]);
+}
+
+#[test]
+fn blocks_of_arrays_have_the_bytes_of_the_arrays_elements() {
+    let stage = Stage::new();
+    stage.run_case("blocks");
+    let row =
+        |ends: &str, calls, bytes| ("cuMemcpy3DBatchAsync", CopyMode::Stream, ends.to_owned(), calls, bytes);
+    let whole = 64 * 32 * 16;
+    let (rows, staged) = stage.rows();
+    assert_eq!(seen(&rows), [row("Device0>Host", 1, whole), row("Host>Device0", 3, whole + 64 * 32)]);
+    assert_eq!(staged.iter().map(|it| it.bytes).collect::<Vec<_>>(), [whole]);
+    let note = "1 copies to or from arrays are counted without their bytes: the size of the arrays' elements is not known";
+    assert_eq!(stage.notes(), [note]);
+}
+
+#[test]
+fn what_other_copies_wrote_is_not_staged() {
+    let stage = Stage::new();
+    stage.run_case("over");
+    let (_, staged) = stage.rows();
+    let seen: Vec<_> =
+        staged.iter().map(|it| (it.comm.as_str(), it.direction, it.memory, it.bytes)).collect();
+    assert_eq!(
+        seen,
+        [
+            ("W", MessageEnd::Sent, Memory::Host, 1000),
+            ("W", MessageEnd::Sent, Memory::Managed, 2000),
+            ("W_d1", MessageEnd::Received, Memory::Host, 1000),
+        ]
+    );
+}
+
+#[test]
+fn after_exec_counts_begin_anew() {
+    let stage = Stage::new();
+    stage.run_case("exec");
+    let row = ("cuMemcpyHtoD", CopyMode::Blocking, "Host>Device0".to_owned(), 5, 320);
+    assert_eq!(seen(&stage.rows().0), [row]);
+}
+
+#[test]
+fn calls_in_exit_handlers_are_in_a_note_where_mpi_ends_there() {
+    let stage = Stage::new();
+    stage.run_case("exit");
+    let (rows, staged) = stage.rows();
+    assert_eq!(seen(&rows), [("cuMemcpyDtoH", CopyMode::Blocking, "Device0>Host".to_owned(), 1, 100)]);
+    // Of the 30 bytes that were sent, those before the first such call.
+    assert_eq!(staged.iter().map(|it| it.bytes).collect::<Vec<_>>(), [10]);
+    let note =
+        "7 calls that copy, set memory or launch came while the process was ending, and are not counted";
+    assert_eq!(stage.notes(), [note]);
 }

@@ -1,13 +1,10 @@
 //! Counters of calls and of copies for messages, and their file.
 
-use super::memory::{Found, NO_DEVICE};
+use super::memory::{Device, Found};
 use crate::counting::file::Output;
-use crate::process::driver::device_name;
-use crate::process::python;
 use mpisee_profile::gpu::{CopyEnd, DriverCalls, Record, Values};
 use mpisee_profile::rows::Memory;
 use std::collections::HashMap;
-use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 /// Counters are written to the file not more often than this, but for the first ones of a kind: what a killed process loses.
@@ -24,8 +21,8 @@ pub enum CounterKey {
         call: &'static str,
         /// True if it puts work into a stream.
         is_async: bool,
-        /// The current device, or [`NO_DEVICE`].
-        device: c_int,
+        /// The current device.
+        device: Device,
         /// The memory that was read.
         from: Option<Found>,
         /// The memory that was written.
@@ -62,7 +59,6 @@ pub struct Counts {
     /// Lines of Python; the first is none.
     lines: HashMap<String, u32>,
     texts: Vec<String>,
-    devices: HashMap<c_int, String>,
     /// Records that are not written yet.
     pending: Vec<Record>,
     has_more_lines: bool,
@@ -73,32 +69,21 @@ pub struct Counts {
 impl Counts {
     /// No counts; they go into the file.
     pub fn new(output: Output) -> Self {
-        let mut counts = Counts {
+        Counts {
             numbers: HashMap::new(),
             counted: Vec::new(),
             lines: HashMap::from([(String::new(), 0)]),
             texts: vec![String::new()],
-            devices: HashMap::from([(NO_DEVICE, String::new())]),
             pending: Vec::new(),
             has_more_lines: false,
             written: Instant::now(),
             output,
-        };
-        // The first copy has a line, too.
-        counts.look_for_python();
-        counts
-    }
-
-    /// Looks for a Python that is loaded by now.
-    fn look_for_python(&mut self) {
-        if let Some(sentence) = python::look() {
-            self.note(&sentence);
         }
     }
 
     /// The number of a line of Python.
-    pub fn line(&mut self, line: String) -> u32 {
-        if let Some(&number) = self.lines.get(&line) {
+    pub fn line(&mut self, line: &str) -> u32 {
+        if let Some(&number) = self.lines.get(line) {
             return number;
         }
         if self.texts.len() > MOST_LINES {
@@ -108,17 +93,18 @@ impl Counts {
             return 0;
         }
         let number = self.texts.len() as u32;
-        self.texts.push(line.clone());
-        self.lines.insert(line, number);
+        self.texts.push(line.to_owned());
+        self.lines.insert(line.to_owned(), number);
         number
     }
 
-    /// Adds a call of the driver, or what it copied for a message.
-    pub fn add(&mut self, key: CounterKey, bytes: u64, nanoseconds: u64) {
+    /// Adds a call of the driver, or what it copied for a message. Returns whether its counter is new.
+    pub fn add(&mut self, key: CounterKey, bytes: u64, nanoseconds: u64) -> bool {
         let is_new = self.add_unwritten(key, bytes, nanoseconds);
         if is_new || self.written.elapsed() > BETWEEN_WRITES {
             self.write();
         }
+        is_new
     }
 
     /// Adds what was copied for a message, to be written with the next call of the driver: this one is of MPI, of which a signal's handler
@@ -140,13 +126,12 @@ impl Counts {
         let id = 2 * number as u32;
         let record = match key {
             CounterKey::Calls { call, is_async, device, from, to, line } => {
-                self.look_for_python();
                 let kind = DriverCalls {
                     call: call.to_owned(),
                     is_async,
-                    device: self.device(device),
-                    from: self.end(from),
-                    to: self.end(to),
+                    device: device.name().to_owned(),
+                    from: from.map(end),
+                    to: to.map(end),
                     line: self.texts.get(line as usize).cloned().unwrap_or_default(),
                 };
                 // The rank's row has the devices on which kernels are launched.
@@ -163,20 +148,6 @@ impl Counts {
         self.numbers.insert(key, number);
         self.counted.push(Counted::default());
         number
-    }
-
-    fn end(&mut self, end: Option<Found>) -> Option<CopyEnd> {
-        end.map(|(memory, device)| CopyEnd { memory, device: self.device(device) })
-    }
-
-    /// The name of a device, cached.
-    fn device(&mut self, device: c_int) -> String {
-        if let Some(name) = self.devices.get(&device) {
-            return name.clone();
-        }
-        let name = device_name(device);
-        self.devices.insert(device, name.clone());
-        name
     }
 
     /// A sentence for the profile.
@@ -205,4 +176,8 @@ impl Counts {
     pub fn failure(&self) -> Option<&str> {
         self.output.failure()
     }
+}
+
+fn end((memory, device): Found) -> CopyEnd {
+    CopyEnd { memory, device: device.name().to_owned() }
 }

@@ -10,7 +10,7 @@ use crate::counting::file::Output;
 use crate::process::{self, python};
 use counts::{CounterKey, Counts};
 use function::{Function, Stream};
-use memory::Found;
+use memory::{Device, Found};
 use mpisee_profile::rows::Memory;
 use recent::{Recent, ToHost};
 use shape::{CopyEnd, Transfer};
@@ -25,6 +25,10 @@ use std::time::Instant;
 struct State {
     counts: Counts,
     recent: Recent<FunctionKind>,
+    /// Copies whose bytes are not known, since the last note of them.
+    without_bytes: u64,
+    /// Those of [`LATE`] that are in a note.
+    noted_late: u64,
 }
 
 /// A copy to the host.
@@ -37,10 +41,12 @@ struct FunctionKind {
 static STATE: OnceLock<Mutex<State>> = OnceLock::new();
 /// True if the process is ending, see [`end`].
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
-/// True once a stream was captured: from then on streams are asked whether they are.
+/// True once a stream was captured: from then on streams are queried for it.
 static HAS_CAPTURED: AtomicBool = AtomicBool::new(false);
-/// Calls that an error of ours has kept out of the counters.
+/// Calls that an error of ours has kept out of the counters, since the last note of them.
 static MISSED: AtomicU64 = AtomicU64::new(0);
+/// Calls while the process was ending.
+static LATE: AtomicU64 = AtomicU64::new(0);
 
 /// A call in progress of a thread.
 #[derive(Clone, Copy)]
@@ -57,11 +63,23 @@ thread_local! {
 
 /// Begins to count, into that file.
 pub fn start(output: Output) {
-    let state = State { counts: Counts::new(output), recent: Recent::new() };
+    let state = State { counts: Counts::new(output), recent: Recent::new(), without_bytes: 0, noted_late: 0 };
     let _ = STATE.set(Mutex::new(state));
+    // The first copy has a line, too.
+    look_for_python();
 }
 
-/// The process is ending. No call is looked at any more.
+/// Looks for a Python that is loaded by now. That takes the loader's lock, which a thread that waits for ours may hold.
+fn look_for_python() {
+    if let Some(sentence) = python::look()
+        && let Some(mut state) = lock()
+    {
+        state.counts.note(&sentence);
+    }
+}
+
+/// The process is ending. Calls are no longer looked at: that would query the driver, which another thread may be shutting down by
+/// now. NVIDIA says of no function that it may be called then.
 pub fn end() {
     HAS_ENDED.store(true, Ordering::Relaxed);
 }
@@ -72,9 +90,6 @@ fn lock() -> Option<MutexGuard<'static, State>> {
 
 /// Acts in a thread of the program, where nothing shows of it. No panic unwinds into the driver or into MPI.
 fn guarded(act: impl FnOnce()) {
-    if HAS_ENDED.load(Ordering::Relaxed) {
-        return;
-    }
     let _hidden = process::hide();
     if catch_unwind(AssertUnwindSafe(act)).is_err() {
         MISSED.fetch_add(1, Ordering::Relaxed);
@@ -107,6 +122,10 @@ pub unsafe fn returned(
     CALL.set(Outermost { depth: depth.saturating_sub(1), begin });
     // Of calls in calls the outermost counts.
     let Some(begin) = begin.filter(|_| depth == 1 && succeeded && !parameters.is_null()) else { return };
+    if HAS_ENDED.load(Ordering::Relaxed) {
+        LATE.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
     let nanoseconds = begin.elapsed().as_nanos() as u64;
     // SAFETY: the parameters are those of this call, which succeeded.
     guarded(|| unsafe { count(function, is_of_thread, parameters, nanoseconds) });
@@ -127,40 +146,92 @@ unsafe fn count(
             return;
         }
     }
-    let device = memory::current_device();
-    let is_async = function.stream != Stream::Blocking;
-    let line = python::line();
-    let mut copies: Vec<(Transfer, Option<Found>, Option<Found>)> = Vec::new();
-    let found = |copy: Transfer| (copy, memory::find(copy.from), memory::find(copy.to));
+    let call = Call { function, device: memory::current_device(), line: python::line() };
     // SAFETY: the parameters are those of a call of this function, which succeeded.
-    unsafe { function.shape.copies(parameters, |copy| copies.push(found(copy))) };
-    let Some(mut state) = lock() else { return };
-    let line = state.counts.line(line);
-    // Of a batch, each has an equal part of the time.
-    let nanoseconds = nanoseconds / copies.len().max(1) as u64;
-    for (copy, from, to) in copies {
-        state.counts.add(
-            CounterKey::Calls { call: function.name, is_async, device, from, to, line },
-            copy.bytes,
-            nanoseconds,
-        );
-        if let (Some(from), Some(to)) = (from, to) {
-            state.keep(&copy, from.0, to.0, is_async, nanoseconds);
+    let number = unsafe { function.shape.number(parameters) };
+    // Of a batch, each has an equal part of the time; the first ones have what is left of the division.
+    let copies = number.max(1) as u64;
+    let (share, rest) = (nanoseconds / copies, nanoseconds % copies);
+    for begin in (0..number).step_by(PIECE) {
+        let piece: [Option<Located>; PIECE] = std::array::from_fn(|at| {
+            let at = begin + at;
+            (at < number).then(|| {
+                // SAFETY: the parameters are those of a call of this function which succeeded, and has this number of copies.
+                let copy = unsafe { function.shape.copy(parameters, at, memory::bytes_of_element) };
+                let (from, to) = (memory::find(copy.from), memory::find(copy.to));
+                Located { copy, from, to, nanoseconds: share + u64::from((at as u64) < rest) }
+            })
+        });
+        call.add(&piece);
+    }
+}
+
+/// Copies of a batch that are counted together. The driver is queried about all of them before the lock is taken, and no memory is
+/// allocated for them, as a batch may have any number.
+const PIECE: usize = 32;
+
+/// A call that is counted.
+struct Call {
+    function: &'static Function,
+    device: Device,
+    line: String,
+}
+
+/// A copy with the memory of its ends, and its part of the call's time.
+#[derive(Clone, Copy)]
+struct Located {
+    copy: Transfer,
+    from: Option<Found>,
+    to: Option<Found>,
+    nanoseconds: u64,
+}
+
+impl Call {
+    /// Adds copies of the call.
+    fn add(&self, copies: &[Option<Located>]) {
+        if self.add_locked(copies) {
+            look_for_python();
         }
+    }
+
+    /// Returns whether a copy is the first of its kind.
+    fn add_locked(&self, copies: &[Option<Located>]) -> bool {
+        let Some(mut state) = lock() else { return false };
+        let line = state.counts.line(&self.line);
+        copies.iter().flatten().fold(false, |is_new, copy| state.add(self, line, copy) | is_new)
     }
 }
 
 impl State {
-    /// Looks whether a copy is of what was received, and keeps it for what may be sent.
-    fn keep(&mut self, copy: &Transfer, from: Memory, to: Memory, is_async: bool, nanoseconds: u64) {
-        let State { counts, recent } = self;
-        match (copy.from, copy.to) {
-            (_, CopyEnd::At(begin, span)) if from == Memory::Device && to != Memory::Device => {
+    /// Adds a copy of a call from a line. Returns whether it is the first of its kind.
+    fn add(&mut self, call: &Call, line: u32, located: &Located) -> bool {
+        let &Located { copy, from, to, nanoseconds } = located;
+        let is_async = call.function.stream != Stream::Blocking;
+        let key =
+            CounterKey::Calls { call: call.function.name, is_async, device: call.device, from, to, line };
+        let is_new = self.counts.add(key, copy.bytes.unwrap_or(0), nanoseconds);
+        self.without_bytes += u64::from(copy.bytes.is_none());
+        if let Some((to, _)) = to {
+            self.keep(&copy, from.map(|(from, _)| from), to, is_async, nanoseconds);
+        }
+        is_new
+    }
+
+    /// Looks whether a copy is of what was received, and keeps it for what may be sent. What any other call writes to the host's
+    /// memory takes the place of what was there.
+    fn keep(&mut self, copy: &Transfer, from: Option<Memory>, to: Memory, is_async: bool, nanoseconds: u64) {
+        let State { counts, recent, .. } = self;
+        match (copy.from, copy.to, copy.bytes) {
+            (_, CopyEnd::At(begin, span), Some(bytes))
+                if from == Some(Memory::Device) && to != Memory::Device =>
+            {
                 let kind = FunctionKind { memory: to, is_async };
-                recent.copied_to_host(begin, ToHost { bytes: copy.bytes, span, nanoseconds, kind });
+                recent.copied_to_host(begin, ToHost { bytes, span, nanoseconds, kind });
             }
-            (CopyEnd::At(begin, span), _) if from != Memory::Device && to == Memory::Device => {
-                let whole = ToHost { bytes: copy.bytes, span, nanoseconds, kind: () };
+            (_, CopyEnd::At(begin, span), _) if to != Memory::Device => recent.overwritten(begin, span),
+            (CopyEnd::At(begin, span), _, Some(bytes)) => {
+                let Some(from) = from.filter(|&from| from != Memory::Device) else { return };
+                let whole = ToHost { bytes, span, nanoseconds, kind: () };
                 recent.copied_to_device(begin, span, |overlap, communicator| {
                     let portion = whole.portion(overlap);
                     let key = CounterKey::Staged { communicator, is_sent: false, memory: from, is_async };
@@ -172,11 +243,39 @@ impl State {
     }
 }
 
+impl State {
+    /// Notes what counters lack, once.
+    fn note_missing(&mut self) {
+        let late = LATE.load(Ordering::Relaxed);
+        let missing = [
+            (
+                MISSED.swap(0, Ordering::Relaxed),
+                "copies or launches were not counted, by an error inside the GPU tracer",
+            ),
+            (
+                late - std::mem::replace(&mut self.noted_late, late),
+                "calls that copy, set memory or launch came while the process was ending, and are not counted",
+            ),
+            (
+                std::mem::take(&mut self.without_bytes),
+                "copies to or from arrays are counted without their bytes: the size of the arrays' elements is not known",
+            ),
+        ];
+        for (number, sentence) in missing.into_iter().filter(|&(number, _)| number > 0) {
+            self.counts.note(&format!("{number} {sentence}"));
+        }
+    }
+}
+
 /// MPI sent memory of the host, or received into it, on a communicator.
 pub fn communicated(communicator: u32, begin: u64, bytes: u64, is_sent: bool) {
+    // Of calls while the process was ending the memory is not known, and so not which copy wrote this memory last.
+    if LATE.load(Ordering::Relaxed) > 0 {
+        return;
+    }
     guarded(|| {
         let Some(mut state) = lock() else { return };
-        let State { counts, recent } = &mut *state;
+        let State { counts, recent, .. } = &mut *state;
         if !is_sent {
             return recent.received(communicator, begin, bytes);
         }
@@ -189,17 +288,13 @@ pub fn communicated(communicator: u32, begin: u64, bytes: u64, is_sent: bool) {
     });
 }
 
-/// Completes the file; the error says why some of it could not be written.
+/// Completes the file, also while the process is ending, as `MPI_Finalize` may be called in an exit handler. The error says why some of
+/// it could not be written.
 pub fn complete() -> Result<(), String> {
     let mut failure = None;
     guarded(|| {
         let Some(mut state) = lock() else { return };
-        let missed = MISSED.load(Ordering::Relaxed);
-        if missed > 0 {
-            state.counts.note(&format!(
-                "{missed} copies or launches were not counted, by an error inside the GPU tracer"
-            ));
-        }
+        state.note_missing();
         state.counts.write();
         failure = state.counts.failure().map(str::to_owned);
     });

@@ -108,6 +108,12 @@ impl<T: Copy> Recent<T> {
         self.copies.add(begin, copy.span, copy);
     }
 
+    /// The host's memory was written by something else: what was there before is neither sent nor copied to a device any more.
+    pub fn overwritten(&mut self, begin: u64, span: u64) {
+        self.copies.take(begin, span, |_, _| ());
+        self.received.take(begin, span, |_, _| ());
+    }
+
     /// A copy of the host's memory to a device; passes on the communicator of each receive that wrote some of it, and how much.
     pub fn copied_to_device(&mut self, begin: u64, span: u64, each: impl FnMut(u64, u32)) {
         self.received.take(begin, span, each);
@@ -168,6 +174,16 @@ mod tests {
         assert_eq!(to_device(&mut recent, 1090, 100), [(10, 7), (30, 7), (20, 8)]);
         recent.copied_to_host(1050, copy(10));
         assert_eq!(to_device(&mut recent, 1000, 1000), [(30, 7)]);
+    }
+
+    #[test]
+    fn what_other_copies_write_over_is_kept_no_longer() {
+        let mut recent = Recent::new();
+        recent.copied_to_host(1000, copy(100));
+        recent.received(7, 2000, 100);
+        recent.overwritten(1060, 980);
+        assert_eq!(sent(&mut recent, 1000, 100), [Portion { bytes: 60, nanoseconds: 600 }]);
+        assert_eq!(to_device(&mut recent, 2000, 100), [(60, 7)]);
     }
 
     #[test]

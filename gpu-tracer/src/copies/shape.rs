@@ -104,8 +104,8 @@ pub struct Transfer {
     pub to: CopyEnd,
     /// The memory that is read.
     pub from: CopyEnd,
-    /// The bytes.
-    pub bytes: u64,
+    /// The bytes; none where they are not known.
+    pub bytes: Option<u64>,
 }
 
 /// The words of a structure that describes a copy.
@@ -184,36 +184,50 @@ pub static BLOCK: Description = block!(CUDA_MEMCPY3D);
 /// The words of a `CUDA_MEMCPY3D_PEER`.
 pub static PEER_BLOCK: Description = block!(CUDA_MEMCPY3D_PEER);
 
-/// Copies of a batch beyond this are not looked at.
-const MOST_OF_BATCH: usize = 1 << 20;
-
 impl Shape {
-    /// Passes each copy of a call on.
+    /// The number of copies of a call. A launch counts as one, of nothing.
     ///
     /// # Safety
     /// The parameters are those of a call of a function of this shape which succeeded.
-    pub unsafe fn copies(self, parameters: *const c_void, mut each: impl FnMut(Transfer)) {
+    pub unsafe fn number(self, parameters: *const c_void) -> usize {
+        match self {
+            // SAFETY: the parameters have this word, a number.
+            Shape::Batch { count, .. } | Shape::BlockBatch { count, .. } => unsafe {
+                parameters.cast::<usize>().add(count).read()
+            },
+            Shape::Plain { .. } | Shape::Described(..) | Shape::Launch => 1,
+        }
+    }
+
+    /// A copy of a call, by its place among them. `bytes_of_element` has the size of an array's elements, by the array's handle.
+    ///
+    /// # Safety
+    /// The parameters are those of a call of a function of this shape which succeeded, and has more copies than `at`.
+    pub unsafe fn copy(
+        self,
+        parameters: *const c_void,
+        at: usize,
+        bytes_of_element: impl Fn(u64) -> Option<u64>,
+    ) -> Transfer {
         let words = parameters.cast::<u64>();
         // SAFETY: the parameters have these words, and those that are pointers are valid, since the call succeeded.
         unsafe {
             match self {
-                Shape::Plain { to, from, size } => each(plain(words, to, from, size)),
-                Shape::Described(at, description) => each(described(pointer(words, at), description)),
-                Shape::Batch { to, from, sizes, count } => {
-                    let [to, from, sizes] = [to, from, sizes].map(|at| pointer(words, at));
-                    for at in 0..(words.add(count).read() as usize).min(MOST_OF_BATCH) {
-                        let bytes = sizes.add(at).read();
-                        let place = |of: *const u64| CopyEnd::At(of.add(at).read(), bytes);
-                        each(Transfer { to: place(to), from: place(from), bytes });
+                Shape::Plain { to, from, size } => plain(words, to, from, size),
+                Shape::Described(at, description) => described(pointer(words, at), description),
+                Shape::Batch { to, from, sizes, .. } => {
+                    let [to, from, bytes] = [to, from, sizes].map(|of| pointer(words, of).add(at).read());
+                    Transfer {
+                        to: CopyEnd::At(to, bytes),
+                        from: CopyEnd::At(from, bytes),
+                        bytes: Some(bytes),
                     }
                 }
-                Shape::BlockBatch { operations, count } => {
+                Shape::BlockBatch { operations, .. } => {
                     let operations = pointer(words, operations).cast::<CUDA_MEMCPY3D_BATCH_OP>();
-                    for at in 0..(words.add(count).read() as usize).min(MOST_OF_BATCH) {
-                        each(operation(operations.add(at).cast()));
-                    }
+                    operation(operations.add(at).cast(), bytes_of_element)
                 }
-                Shape::Launch => each(Transfer { to: CopyEnd::Nothing, from: CopyEnd::Nothing, bytes: 0 }),
+                Shape::Launch => Transfer { to: CopyEnd::Nothing, from: CopyEnd::Nothing, bytes: Some(0) },
             }
         }
     }
@@ -246,11 +260,14 @@ unsafe fn plain(words: *const u64, to: End, from: End, size: Size) -> Transfer {
         End::Address(at) => CopyEnd::At(word(at), span),
         End::Array => CopyEnd::Array,
     };
-    Transfer { to: place(to), from: place(from), bytes }
+    Transfer { to: place(to), from: place(from), bytes: Some(bytes) }
 }
 
 /// How far rows reach, in bytes; of each further dimension the distance, and how many there are.
 fn reach(row: u64, dimensions: &[(u64, u64)]) -> u64 {
+    if row == 0 || dimensions.iter().any(|&(_, count)| count == 0) {
+        return 0;
+    }
     let further = dimensions.iter().map(|(distance, count)| distance.saturating_mul(count.saturating_sub(1)));
     further.fold(row, u64::saturating_add)
 }
@@ -260,9 +277,7 @@ fn reach(row: u64, dimensions: &[(u64, u64)]) -> u64 {
 unsafe fn described(words: *const u64, description: &Description) -> Transfer {
     // SAFETY: the description has the words of its structure in cuda.h.
     let word = |at: usize| unsafe { words.add(at).read() };
-    let mut extent = [0, 1, 2].map(|at| description.extent.get(at).map_or(1, |&at| word(at)));
-    // Rows and slices may be left out.
-    extent[1..].iter_mut().for_each(|it| *it = (*it).max(1));
+    let extent = [0, 1, 2].map(|at| description.extent.get(at).map_or(1, |&at| word(at)));
     let place = |end: &Layout| {
         const HOST: c_int = CUmemorytype::CU_MEMORYTYPE_HOST as c_int;
         const ARRAY: c_int = CUmemorytype::CU_MEMORYTYPE_ARRAY as c_int;
@@ -280,36 +295,47 @@ unsafe fn described(words: *const u64, description: &Description) -> Transfer {
         CopyEnd::At(address.saturating_add(offset), span)
     };
     let bytes = extent.into_iter().fold(1u64, u64::saturating_mul);
-    Transfer { from: place(&description.from), to: place(&description.to), bytes }
+    Transfer { from: place(&description.from), to: place(&description.to), bytes: Some(bytes) }
 }
 
-/// A copy of a batch of blocks. The extent of one between arrays is in elements, whose size is not known.
+/// A copy of a batch of blocks. Lengths in it are in elements: of the array, if there is one, else of one byte.
 ///
 /// # Safety
 /// It is a `CUDA_MEMCPY3D_BATCH_OP`.
-unsafe fn operation(words: *const u64) -> Transfer {
+unsafe fn operation(words: *const u64, bytes_of_element: impl Fn(u64) -> Option<u64>) -> Transfer {
+    const POINTER: c_int = CUmemcpy3DOperandType::CU_MEMCPY_OPERAND_TYPE_POINTER as c_int;
     // SAFETY: the operation has the words of its structure in cuda.h.
     let word = |at: usize| unsafe { words.add(at).read() };
-    let extent = [
+    let [width, height, depth] = [
         word(word!(CUDA_MEMCPY3D_BATCH_OP, extent.width)),
         word(word!(CUDA_MEMCPY3D_BATCH_OP, extent.height)),
         word(word!(CUDA_MEMCPY3D_BATCH_OP, extent.depth)),
     ];
-    let place = |at: usize| {
-        const POINTER: c_int = CUmemcpy3DOperandType::CU_MEMCPY_OPERAND_TYPE_POINTER as c_int;
-        if word(at + word!(CUmemcpy3DOperand, type_)) as c_int != POINTER {
+    let operands = [word!(CUDA_MEMCPY3D_BATCH_OP, src), word!(CUDA_MEMCPY3D_BATCH_OP, dst)];
+    let is_pointer = |operand: usize| word(operand + word!(CUmemcpy3DOperand, type_)) as c_int == POINTER;
+    let element = if operands.into_iter().all(is_pointer) {
+        Some(1)
+    } else {
+        // Of two arrays elements are of one size.
+        let mut arrays = operands.into_iter().filter(|&it| !is_pointer(it));
+        arrays.find_map(|it| bytes_of_element(word(it + word!(CUmemcpy3DOperand, op.array.array))))
+    };
+    // Where it is not known the copy reaches at least this far.
+    let row_bytes = |elements: u64| elements.saturating_mul(element.unwrap_or(1));
+    let place = |operand: usize| {
+        if !is_pointer(operand) {
             return CopyEnd::Array;
         }
         // 0 stands for rows and slices without gaps.
         let or = |given: u64, else_: u64| if given == 0 { else_ } else { given };
-        let row = or(word(at + word!(CUmemcpy3DOperand, op.ptr.rowLength)), extent[0]);
-        let height = or(word(at + word!(CUmemcpy3DOperand, op.ptr.layerHeight)), extent[1]);
-        let slice = row.saturating_mul(height);
-        let address = word(at + word!(CUmemcpy3DOperand, op.ptr.ptr));
-        CopyEnd::At(address, reach(extent[0], &[(row, extent[1]), (slice, extent[2])]))
+        let row = row_bytes(or(word(operand + word!(CUmemcpy3DOperand, op.ptr.rowLength)), width));
+        let rows = or(word(operand + word!(CUmemcpy3DOperand, op.ptr.layerHeight)), height);
+        let address = word(operand + word!(CUmemcpy3DOperand, op.ptr.ptr));
+        CopyEnd::At(address, reach(row_bytes(width), &[(row, height), (row.saturating_mul(rows), depth)]))
     };
-    let bytes = extent.into_iter().fold(1u64, u64::saturating_mul);
-    let [from, to] = [word!(CUDA_MEMCPY3D_BATCH_OP, src), word!(CUDA_MEMCPY3D_BATCH_OP, dst)].map(place);
+    let [from, to] = operands.map(place);
+    let bytes =
+        element.map(|element| [element, width, height, depth].into_iter().fold(1, u64::saturating_mul));
     Transfer { from, to, bytes }
 }
 
@@ -318,10 +344,11 @@ mod tests {
     use super::*;
 
     fn copies(shape: Shape, parameters: &[u64]) -> Vec<Transfer> {
-        let mut found = Vec::new();
+        // Of the array at 600 the size is known.
+        let element = |array| (array == 600).then_some(16);
+        let parameters = parameters.as_ptr().cast();
         // SAFETY: the tests' parameters have the words of the shape.
-        unsafe { shape.copies(parameters.as_ptr().cast(), |copy| found.push(copy)) };
-        found
+        unsafe { (0..shape.number(parameters)).map(|at| shape.copy(parameters, at, element)).collect() }
     }
 
     #[test]
@@ -331,7 +358,8 @@ mod tests {
             from: End::Nothing,
             size: Size::Rows { width: 3, element: 2, height: 4, pitch: 1 },
         };
-        let expected = Transfer { to: CopyEnd::At(4096, 128 * 4 + 20), from: CopyEnd::Nothing, bytes: 100 };
+        let expected =
+            Transfer { to: CopyEnd::At(4096, 128 * 4 + 20), from: CopyEnd::Nothing, bytes: Some(100) };
         assert_eq!(copies(shape, &[4096, 128, 7, 10, 5]), [expected]);
     }
 
@@ -342,7 +370,7 @@ mod tests {
         (rectangle[0], rectangle[1], rectangle[2], rectangle[3], rectangle[6]) = (5, 3, 1, 1000, 100);
         (rectangle[9], rectangle[10], rectangle[11], rectangle[13]) = (2, 1, 9000, 50);
         (rectangle[14], rectangle[15]) = (10, 4);
-        let expected = Transfer { from: CopyEnd::At(1305, 310), to: CopyEnd::At(9000, 160), bytes: 40 };
+        let expected = Transfer { from: CopyEnd::At(1305, 310), to: CopyEnd::At(9000, 160), bytes: Some(40) };
         assert_eq!(
             copies(Shape::Described(0, &RECTANGLE), &[rectangle.as_ptr().expose_provenance() as u64]),
             [expected]
@@ -351,7 +379,34 @@ mod tests {
         // From an array, to slice 2 of unified memory, of slices with 6 rows.
         (block[4], block[13], block[15], block[17], block[20], block[21]) = (3, 2, 4, 7000, 10, 6);
         (block[22], block[23], block[24]) = (8, 5, 2);
-        let expected = Transfer { from: CopyEnd::Array, to: CopyEnd::At(7120, 8 + 40 + 60), bytes: 80 };
+        let expected = Transfer { from: CopyEnd::Array, to: CopyEnd::At(7120, 8 + 40 + 60), bytes: Some(80) };
+        assert_eq!(
+            copies(Shape::Described(0, &BLOCK), &[block.as_ptr().expose_provenance() as u64]),
+            [expected]
+        );
+    }
+
+    #[test]
+    fn copies_of_no_rows_or_slices_are_of_nothing() {
+        let shape = Shape::Plain {
+            to: End::Address(0),
+            from: End::Nothing,
+            size: Size::Rows { width: 3, element: 2, height: 4, pitch: 1 },
+        };
+        let nothing = CopyEnd::At(4096, 0);
+        let expected = Transfer { to: nothing, from: CopyEnd::Nothing, bytes: Some(0) };
+        assert_eq!(copies(shape, &[4096, 128, 7, 10, 0]), [expected]);
+        let mut rectangle = [0u64; 16];
+        (rectangle[2], rectangle[3], rectangle[9], rectangle[11]) = (1, 4096, 2, 4096);
+        rectangle[14] = 10;
+        let expected = Transfer { to: nothing, from: nothing, bytes: Some(0) };
+        assert_eq!(
+            copies(Shape::Described(0, &RECTANGLE), &[rectangle.as_ptr().expose_provenance() as u64]),
+            [expected]
+        );
+        let mut block = [0u64; 25];
+        (block[4], block[5], block[15], block[17]) = (1, 4096, 2, 4096);
+        (block[22], block[23]) = (8, 5);
         assert_eq!(
             copies(Shape::Described(0, &BLOCK), &[block.as_ptr().expose_provenance() as u64]),
             [expected]
@@ -366,16 +421,33 @@ mod tests {
             Shape::Batch { to: 0, from: 1, sizes: 2, count: 3 },
             &[parameters[0], parameters[1], parameters[2], 2],
         );
-        let copy =
-            |to, from, bytes| Transfer { to: CopyEnd::At(to, bytes), from: CopyEnd::At(from, bytes), bytes };
+        let copy = |to, from, bytes| Transfer {
+            to: CopyEnd::At(to, bytes),
+            from: CopyEnd::At(from, bytes),
+            bytes: Some(bytes),
+        };
         assert_eq!(found, [copy(100, 300, 7), copy(200, 400, 9)]);
-        let mut operations = [0u64; 14];
-        (operations[0], operations[1], operations[5], operations[6]) = (1, 500, 2, 600);
-        (operations[10], operations[11], operations[12]) = (4, 3, 2);
-        let found = copies(
-            Shape::BlockBatch { operations: 1, count: 0 },
-            &[1, operations.as_ptr().expose_provenance() as u64],
-        );
-        assert_eq!(found, [Transfer { from: CopyEnd::At(500, 24), to: CopyEnd::Array, bytes: 24 }]);
+    }
+
+    #[test]
+    fn blocks_between_memory_and_arrays_are_of_the_arrays_elements() {
+        let block = |from: [u64; 4], to: [u64; 2]| {
+            let mut operation = [0u64; 14];
+            operation[..4].copy_from_slice(&from);
+            operation[5..7].copy_from_slice(&to);
+            (operation[10], operation[11], operation[12]) = (4, 3, 2);
+            let parameters = [1, operation.as_ptr().expose_provenance() as u64];
+            copies(Shape::BlockBatch { operations: 1, count: 0 }, &parameters)
+        };
+        let array = |at, span, bytes| [Transfer { from: CopyEnd::At(at, span), to: CopyEnd::Array, bytes }];
+        assert_eq!(block([1, 500, 0, 0], [2, 600]), array(500, 24 * 16, Some(24 * 16)));
+        // Rows of 10 elements, 5 of them from slice to slice.
+        let span = (4 + 2 * 10 + 5 * 10) * 16;
+        assert_eq!(block([1, 500, 10, 5], [2, 600]), array(500, span, Some(24 * 16)));
+        assert_eq!(block([1, 500, 10, 5], [2, 700]), array(500, span / 16, None));
+        let whole = Transfer { from: CopyEnd::At(500, 24), to: CopyEnd::At(600, 24), bytes: Some(24) };
+        assert_eq!(block([1, 500, 0, 0], [1, 600]), [whole]);
+        let arrays = Transfer { from: CopyEnd::Array, to: CopyEnd::Array, bytes: Some(24 * 16) };
+        assert_eq!(block([2, 700, 0, 0], [2, 600]), [arrays]);
     }
 }

@@ -30,12 +30,19 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes the file, which must not be there yet.
+    /// Makes the file. It takes the place of one that this process made before it called exec: the counts of MPI begin anew there, too.
+    /// The name is of this process alone, by its number and the time of its start, which exec leaves as they are.
     pub fn create(path: &Path) -> io::Result<Output> {
         let _held = descriptors::hold();
         let mut options = OpenOptions::new();
-        let file =
-            options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)?;
+        options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        let file = match options.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_earlier(path) => {
+                std::fs::remove_file(path)?;
+                options.open(path)?
+            }
+            opened => opened?,
+        };
         file.write_all_at(&MAGIC, 0)?;
         Ok(Output {
             path: path.to_owned(),
@@ -108,6 +115,21 @@ impl Output {
     }
 }
 
+/// Returns whether a file is of this user, has no other name and begins as the tracer's do. No link is followed, and no pipe waited for.
+fn is_earlier(path: &Path) -> bool {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(path) else { return false };
+    let Ok(metadata) = file.metadata() else { return false };
+    // SAFETY: getuid cannot fail.
+    let is_own = metadata.uid() == unsafe { libc::getuid() };
+    // The version is left out: another mpisee may have been there before exec. A file that could not be written is empty.
+    let mut first = [0; MAGIC.len() - 1];
+    is_own
+        && metadata.is_file()
+        && metadata.nlink() == 1
+        && (metadata.len() == 0 || file.read_exact_at(&mut first, 0).is_ok() && MAGIC.starts_with(&first))
+}
+
 /// Returns whether what cannot be done now may be done later: there is no descriptor, or no memory, at the moment.
 fn is_passing(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| [libc::EMFILE, libc::ENFILE, libc::ENOMEM].contains(&code))
@@ -151,6 +173,24 @@ mod tests {
         let file = GpuFile::read(output.path()).unwrap().unwrap();
         assert_eq!(file.records, [Record::Sampled(1), Record::Sampled(2)]);
         assert_eq!(file.values, [(0, values(1)), (1, values(11))].into());
+    }
+
+    #[test]
+    fn a_file_from_before_exec_is_replaced_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, other] = ["a.gpu", "b.gpu"].map(|name| folder.path().join(name));
+        Output::create(&path).unwrap().write(&[Record::Sampled(1)], &[]);
+        drop(Output::create(&path).unwrap());
+        assert_eq!(GpuFile::read(&path).unwrap().unwrap().records, []);
+        std::fs::hard_link(&path, &other).unwrap();
+        assert!(Output::create(&path).is_err());
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert!(Output::create(&path).is_err());
+        assert!(path.is_symlink() && other.is_file());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(Output::create(&path).is_err());
     }
 
     #[test]

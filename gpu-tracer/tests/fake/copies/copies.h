@@ -11,10 +11,31 @@ int cuInit(unsigned flags);
 /* The device of the current context: all that is there of contexts. */
 void fake_use_device(int device);
 
+/* From now on the driver has a lock of its own while it reports calls of this thread, and takes long to name devices. */
+void fake_report_locked(void);
+
 /* Memory on the current device; of the host; managed. It can be read and written in any case. */
 void *fake_alloc_device(size_t bytes);
 void *fake_alloc_pinned(size_t bytes);
 void *fake_alloc_managed(size_t bytes);
+
+/* An array of that format of cuda.h; 0 has none that the driver says. */
+void *fake_alloc_array(unsigned format, unsigned channels);
+
+/* An end of a block: 1 for memory, with the elements of a row and the rows of a slice, 2 for an array. */
+struct fake_operand {
+    int kind;
+    void *address;
+    size_t row, rows;
+    size_t more;
+};
+
+struct fake_block {
+    struct fake_operand from, to;
+    size_t width, height, depth;
+    int order;
+    unsigned flags;
+};
 
 /* 2, 4, 1: as of cuda.h, device, unified and host. */
 struct fake_rectangle {
@@ -40,6 +61,7 @@ int cuMemcpyHtoA_v2(void *array, size_t offset, const void *from, size_t bytes);
 int cuMemcpy2D_v2(const struct fake_rectangle *copy);
 int cuMemcpyBatchAsync_v2(void **to, void **from, size_t *sizes, size_t count, void *attributes, size_t *indices,
                           size_t attribute_count, void *stream);
+int cuMemcpy3DBatchAsync_v2(size_t count, struct fake_block *blocks, unsigned long long flags, void *stream);
 int cuMemsetD32_v2(void *to, unsigned value, size_t count);
 int cuLaunchKernel(void *function, void *stream);
 int cuGraphLaunch(void *graph, void *stream);

@@ -1,10 +1,13 @@
 /* See copies.h. FAKE_CUPTI=taken: another tool has subscribed. */
+#define _GNU_SOURCE
 #include "copies.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- CUPTI ----------------------------------------------------------------------------------------------------------- */
 
@@ -49,11 +52,23 @@ int cuptiUnsubscribe(void *subscriber) {
     return subscriber == is_enabled ? 0 : 1;
 }
 
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static volatile int is_slow;
+static __thread int is_locked;
+
+void fake_report_locked(void) { is_locked = is_slow = 1; }
+
 static void tell(uint32_t id, uint32_t site, const void *parameters, const int *result) {
     static uint64_t data;
     struct callback_data about = {site, "?", parameters, site ? result : NULL, NULL, &data, 1, &data, 1};
+    if (is_locked) {
+        pthread_mutex_lock(&lock);
+    }
     if (callback && is_enabled[id]) {
         callback(NULL, 1, id, &about);
+    }
+    if (is_locked) {
+        pthread_mutex_unlock(&lock);
     }
 }
 
@@ -107,6 +122,29 @@ int cuPointerGetAttributes(unsigned number, const int *attributes, void **to, ui
     return 0;
 }
 
+static struct array {
+    unsigned format, channels;
+} arrays[8];
+static unsigned array_count;
+
+void *fake_alloc_array(unsigned format, unsigned channels) {
+    arrays[array_count] = (struct array){format, channels};
+    return &arrays[array_count++];
+}
+
+struct descriptor {
+    size_t width, height, depth;
+    unsigned format, channels, flags;
+};
+
+int cuArray3DGetDescriptor_v2(struct descriptor *descriptor, const struct array *array) {
+    if (!array->format) {
+        return 1;
+    }
+    *descriptor = (struct descriptor){64, 64, 64, array->format, array->channels, 0};
+    return 0;
+}
+
 /* --- the driver ------------------------------------------------------------------------------------------------------ */
 
 int cuInit(unsigned flags) {
@@ -133,6 +171,9 @@ int cuDeviceGetCount(int *devices) {
 }
 
 int cuDeviceGetUuid_v2(unsigned char uuid[16], int device) {
+    usleep(is_slow ? 200000 : 0);
+    pthread_mutex_lock(&lock);
+    pthread_mutex_unlock(&lock);
     memset(uuid, 0, 16);
     uuid[15] = (unsigned char)device;
     return 0;
@@ -214,6 +255,10 @@ int cuMemcpyBatchAsync_v2(void **to, void **from, size_t *sizes, size_t number, 
                           size_t attribute_count, void *stream) {
     CALL(796, for (size_t at = 0; at < number; at++) result |= copy(to[at], from[at], sizes[at], stream), WORD(to), WORD(from),
          WORD(sizes), number, WORD(attributes), WORD(indices), attribute_count, WORD(stream));
+}
+
+int cuMemcpy3DBatchAsync_v2(size_t number, struct fake_block *blocks, unsigned long long flags, void *stream) {
+    CALL(798, result = number && blocks->width ? 0 : 1, number, WORD(blocks), flags, WORD(stream));
 }
 
 int cuMemsetD32_v2(void *to, unsigned value, size_t number) {
