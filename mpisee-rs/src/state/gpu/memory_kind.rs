@@ -8,6 +8,7 @@ use super::staging::{self, Used};
 use super::{devices, hip};
 use crate::binaries::library::{Functions, function};
 use crate::binaries::{mapping, objects};
+use crate::mpi::abi::IN_PLACE;
 use crate::state::world;
 use crate::storage::hot::HOT;
 use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute};
@@ -16,7 +17,7 @@ use mpisee_profile::rows::Memory;
 use mpisee_symbols::LoadedObject;
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// `cuPointerGetAttributes` of cuda.h, CUDA 7.0 and later: of memory that the driver does not know, every attribute is 0.
 ///
@@ -30,8 +31,9 @@ const ATTRIBUTES: [c_int; 2] = [MEMORY_TYPE, IS_MANAGED];
 /// The driver's function, once it is found.
 static GET_ATTRIBUTES: Functions<GetAttributes> = Functions::new();
 
-/// Not 0 if there is no need to look for the driver before something is loaded; where that is all that is known, the number of objects
-/// that had been loaded at the last look.
+/// True once the driver was looked for among all that is loaded.
+static HAS_LOOKED: AtomicBool = AtomicBool::new(false);
+/// The number of objects that had been loaded at the last look, where that is all that the C library tells.
 static LOADED: AtomicU64 = AtomicU64::new(0);
 
 /// Begins of the names of the drivers' libraries.
@@ -100,10 +102,9 @@ fn noted(call: u64, message: u64) -> Memory {
     farthest(OF_CALL.get().into_iter())
 }
 
-/// The kind of memory at an address. Special addresses, as `MPI_IN_PLACE` and `MPI_BOTTOM`, are unknown to the driver, as
-/// ordinary memory of the host is.
+/// The kind of memory at an address; `Host` of `MPI_IN_PLACE` and `MPI_BOTTOM`, which are none.
 pub fn kind_of(buffer: *const c_void) -> Memory {
-    if buffer.is_null() {
+    if buffer.is_null() || buffer == IN_PLACE {
         return Memory::Host;
     }
     let Some(get_attributes) = GET_ATTRIBUTES.get() else { return hip::kind_of(buffer) };
@@ -125,16 +126,14 @@ pub fn look_for_driver() {
         world::world().into_iter().for_each(devices::look);
         return;
     }
-    // A look for what is not there reads files of the loader's.
-    let is_looked_for_again = LOADED.load(Ordering::Relaxed) == 0;
+    let is_first = !HAS_LOOKED.swap(true, Ordering::Relaxed);
     let has_loaded = mapping::look_for_new(&DRIVERS).unwrap_or_else(|| {
         let loaded = objects::changes().loaded;
         LOADED.swap(loaded, Ordering::Relaxed) != loaded
     });
-    if !has_loaded && !is_looked_for_again {
+    if !has_loaded && !is_first {
         return;
     }
-    LOADED.fetch_max(1, Ordering::Relaxed);
     // SAFETY: the function has this type in cuda.h.
     let of = |library: LoadedObject<'_>| unsafe { function(library, c"cuPointerGetAttributes") };
     if GET_ATTRIBUTES.look(|file| file.starts_with(DRIVERS[0]), of).is_some() {
@@ -199,7 +198,7 @@ mod tests {
             ([MANAGED, ON_GPU], Memory::Device),
             ([0, PINNED], Memory::Pinned),
             ([FAILING, 0x1000], Memory::Host),
-            ([u64::MAX, 1], Memory::Host),
+            ([IN_PLACE.addr() as u64, 1 << 50], Memory::Host),
         ];
         for (buffers, kind) in cases {
             note_known(buffers.map(at).map(kind_of).into_iter());
