@@ -167,8 +167,7 @@ impl Toolkit {
         }
         eprintln!("compiling the patches with {compiler}");
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        self.bindings(&[])
-            .context("the Sanitizer's headers are not those that the tracer was written for, CUDA 13.0")?;
+        self.bindings(&[]).context("comparing the Sanitizer's headers with what the GPU tracer reads")?;
         let mut nvcc = Command::new(&self.nvcc);
         nvcc.args(["-fatbin", "--compile-as-tools-patch", "--threads", "0"]);
         nvcc.args(self.targets()?);
