@@ -1,5 +1,5 @@
 //! scripts/gpu-check, as far as it can be tried without a GPU: that its programs compile where CUDA's compiler is found, that
-//! its comparison sees what differs, and what it says where there is no GPU.
+//! its comparisons see what differs, that it counts what it leaves out, and what it says where there is no GPU.
 
 use mpisee_tests::{Mpi, root, within};
 use std::fs;
@@ -106,13 +106,90 @@ fn the_comparison_sees_what_differs() {
     assert!(text(&more).contains("expected (0, 0), counted (5, 20)"), "{}", text(&more));
 }
 
+/// A file, which is a program if it begins like a script.
+fn write_file(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+    fs::write(path, text).expect("it can be written");
+    let mode = if text.starts_with("#!") { 0o755 } else { 0o644 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+}
+
+/// An installation, an MPI, a compiler and a GPU that only look like ones; `bench` is what mpisee-bench does.
+fn pretended(folder: &Path, bench: &str) -> Command {
+    let says = |text: &str| format!("#!/bin/sh\n{text}\n");
+    let list = "case $1 in --list-gpus) echo \"${GPUS:-GPU 0}\" ;; --query-gpu=compute_cap) echo 9.0 ;; --query-gpu=uuid) exit 9 ;; esac";
+    let programs = [
+        ("path/nvidia-smi", list),
+        (
+            "cuda/bin/nvcc",
+            "while [ $# -gt 1 ]; do [ \"$1\" = -o ] && touch \"$2\" && chmod +x \"$2\"; shift; done",
+        ),
+        ("mpi/bin/mpicc", ""),
+        ("mpi/bin/mpirun", "shift 2; exec \"$@\""),
+        ("mpisee/bin/mpisee", ""),
+        ("mpisee/bin/mpisee-through", ""),
+        ("mpisee/bin/mpisee-bench", bench),
+        ("mpisee/lib/mpisee/gpu/patches.fatbin", ""),
+    ];
+    programs.iter().for_each(|(name, does)| write_file(&folder.join(name), &says(does)));
+    let path = format!("{}:{}", folder.join("path").display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = Command::new(root().join("scripts/gpu-check"));
+    command.env("PATH", path).env("CUDA_HOME", folder.join("cuda"));
+    command.arg("--mpi").arg(folder.join("mpi")).arg("--installation").arg(folder.join("mpisee"));
+    command
+}
+
+const BENCH: &str = "case \"$*\" in *'p2p --backend nccl'*) exit 1 ;; esac
+printf 'a,b,c,d,e,f,verified\\n1,2,3,4,5,6,true\\n'";
+
+#[test]
+fn the_last_line_counts_what_is_left_out() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = within(LIMIT, pretended(folder.path(), BENCH).args(["bench", "nccl-cost"]));
+    assert!(output.status.success(), "{}", text(&output));
+    let last = "== All 9 comparisons are as expected; 2 left out: sanitizer nccl-cost: the whole step; nvbit all: every step\n";
+    assert!(text(&output).ends_with(last), "{}", text(&output));
+    let output = within(LIMIT, pretended(folder.path(), BENCH).arg("bench").env("GPUS", "GPU 0\nGPU 1"));
+    let last = "expected; 1 left out: without bench: patterns of NCCL between GPUs\n";
+    assert!(text(&output).ends_with(last), "{}", text(&output));
+    let output = within(LIMIT, pretended(folder.path(), BENCH).arg("bench"));
+    assert!(
+        text(&output).ends_with("== All 9 comparisons are as expected; nothing was left out\n"),
+        "{}",
+        text(&output)
+    );
+}
+
+#[test]
+fn a_command_that_fails_ends_its_step() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = within(LIMIT, pretended(folder.path(), BENCH).args(["gpus", "bench"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output).contains("without gpus: DIFFERS  the step ended early, with 9\n"),
+        "{}",
+        text(&output)
+    );
+    assert!(text(&output).contains("gpu-check: 1 of 10 comparisons differ; "), "{}", text(&output));
+}
+
+#[test]
+fn a_comparison_that_python_does_not_begin_is_a_failure() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut script = pretended(folder.path(), BENCH);
+    write_file(&folder.path().join("path/python3"), "#!/bin/sh\necho no module >&2\nexit 2\n");
+    let output = within(LIMIT, script.arg("bench"));
+    assert_eq!(output.status.code(), Some(1));
+    let said = "DIFFERS  compare.py bench ended with 2 before it compared\n";
+    assert!(text(&output).contains(said), "{}", text(&output));
+    assert!(text(&output).contains("gpu-check: 9 of 9 comparisons differ; "), "{}", text(&output));
+}
+
 #[test]
 fn without_a_gpu_it_says_so() {
-    use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let lister = folder.path().join("nvidia-smi");
-    fs::write(&lister, "#!/bin/sh\nexit 9\n").expect("it can be written");
-    fs::set_permissions(&lister, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    write_file(&folder.path().join("nvidia-smi"), "#!/bin/sh\nexit 9\n");
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
     let output = within(LIMIT, Command::new(root().join("scripts/gpu-check")).env("PATH", path));
     assert_eq!(output.status.code(), Some(1));
