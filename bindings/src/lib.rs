@@ -104,6 +104,14 @@ const SANITIZER_CONSTANTS: [&str; 50] = [
     "SANITIZER_MEMORY_FLAG_PEER",
 ];
 
+/// Fields that headers of CUDA 13.1 and later have one pointer further on, with the green context before them. The tracer reads
+/// them in either place (`behind_context` in gpu-tracer/src/backends/sanitizer), by the Sanitizer that is loaded.
+const BEHIND_GREEN_CONTEXT: [&str; 3] = [
+    "Sanitizer_ResourceContextData::device",
+    "Sanitizer_ResourceStreamData::stream",
+    "Sanitizer_ResourceStreamData::hStream",
+];
+
 /// The bindings of the Sanitizer's headers, which are in these folders together with `cuda.h`.
 pub fn sanitizer(root: &Path, folders: &[PathBuf]) -> Result<Bindings> {
     const HANDLES: [&str; 9] = [
@@ -193,10 +201,28 @@ fn text(path: &Path) -> Result<&str> {
 }
 
 /// The constants, and offsets of fields, of `expected` that `found` has not so. What `found` has besides, as structures grow at their
-/// end, is no difference.
+/// end, is no difference; nor are fields behind a green context, if all of them are there.
 pub fn differences(expected: &str, found: &str) -> Vec<String> {
+    let has_green_contexts = has_green_contexts(expected, found);
     let found: BTreeSet<String> = facts(found).collect();
-    facts(expected).filter(|fact| !found.contains(fact)).collect()
+    let is_there =
+        |fact: &String| found.contains(fact) || has_green_contexts && behind_green_context(fact).is_some();
+    facts(expected).filter(|fact| !is_there(fact)).collect()
+}
+
+/// True if `found` has all the fields of [`BEHIND_GREEN_CONTEXT`] that `expected` has, each one pointer further on.
+pub fn has_green_contexts(expected: &str, found: &str) -> bool {
+    let found: BTreeSet<String> = facts(found).collect();
+    let mut moved = facts(expected).filter_map(|fact| behind_green_context(&fact)).peekable();
+    moved.peek().is_some() && moved.all(|fact| found.contains(&fact))
+}
+
+/// The offset of a field of [`BEHIND_GREEN_CONTEXT`] with a green context before it; none for all else.
+fn behind_green_context(fact: &str) -> Option<String> {
+    let field = fact.strip_prefix("[\"Offset of field: ")?.split('"').next()?;
+    let (before, offset) = fact.rsplit_once(" - ")?;
+    let offset: usize = offset.strip_suffix("usize]")?.parse().ok()?;
+    BEHIND_GREEN_CONTEXT.contains(&field).then(|| format!("{before} - {}usize]", offset + size_of::<usize>()))
 }
 
 /// The constants and offsets of a generated text, which may break its lines anywhere.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use mpisee_bindings::{Bindings, differences, find_libclang, own, sanitizer};
+use mpisee_bindings::{Bindings, differences, find_libclang, has_green_contexts, own, sanitizer};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -55,15 +55,25 @@ fn run(task: &Task) -> Result<()> {
             );
             Ok(())
         }
-        Task::Sanitizer { write: true, folders } => write(root, &sanitizer(root, folders)?).map(|_| ()),
-        Task::Sanitizer { write: false, folders } => {
-            let Bindings { file, text } = sanitizer(root, folders)?;
+        Task::Sanitizer { write: must_write, folders } => {
+            let bindings = sanitizer(root, folders)?;
+            let file = bindings.file;
             let checked_in =
                 fs::read_to_string(root.join(file)).with_context(|| format!("reading {file}"))?;
-            let missing = differences(&checked_in, &text);
+            if *must_write {
+                // The tracer would add the green context's size to offsets that have it already.
+                ensure!(
+                    !has_green_contexts(&checked_in, &bindings.text),
+                    "{file} is written from headers of CUDA 13.0; those in {} are of 13.1 or later",
+                    folders[0].display()
+                );
+                return write(root, &bindings).map(|_| ());
+            }
+            let missing = differences(&checked_in, &bindings.text);
             ensure!(
                 missing.is_empty(),
-                "{file} has what sanitizer.h in {} has not: {}",
+                "sanitizer.h in {} is unlike those that the GPU tracer knows, of CUDA 13.0 and of 13.1 and later; {file} has \
+                 besides: {}",
                 folders[0].display(),
                 missing.join("; ")
             );

@@ -1,5 +1,5 @@
 """Compares what the programs of scripts/gpu-check expect with what a profile has. Each comparison is a line: the verdict, what,
-what was expected and what was counted. The exit code is 1 if any differs."""
+what was expected and what was counted. The exit code is 1 if any differs. What has no right or wrong begins with `measured`."""
 
 import argparse
 import csv
@@ -27,6 +27,11 @@ def verdict(holds, what, expected, counted):
     global has_failed
     has_failed |= not holds
     print(f"{'ok     ' if holds else 'DIFFERS'}  {what}: expected {expected}, counted {counted}")
+
+
+def measured(what, text):
+    """A line of what is no comparison, since there is nothing that it should be."""
+    print(f"measured {what}: {text}")
 
 
 def table(path):
@@ -180,16 +185,17 @@ def traced(arguments):
 
 
 def calls(arguments):
-    """Calls and bytes of calls.csv, of the communicators that something is expected of."""
+    """Calls and bytes of calls.csv. What programs do on MPI_COMM_WORLD and MPI_COMM_SELF themselves is left out, since that prepares them."""
     key = ["rank", "comm", "call", "memory"]
     wanted = [row for file in sorted(arguments.expected.glob("*.csv")) for row in table(file)]
     comms = {(row["rank"], row["comm"]) for row in wanted}
     counted = defaultdict(lambda: [0, 0])
     for row in table(arguments.profile / "calls.csv"):
-        pattern = [comm for rank, comm in comms if rank == row["rank"] and fnmatch(row["comm"], comm)]
-        if pattern:
+        patterns = [comm for rank, comm in comms if rank == row["rank"] and fnmatch(row["comm"], comm)]
+        if patterns or re.match(r"[FNP]|W_", row["comm"]):
             # The longest pattern is that of a part: `N1-*` fits its name, too.
-            sums = counted[row["rank"], max(pattern, key=len), row["call"], row["memory"]]
+            comm = max(patterns, key=len, default=row["comm"])
+            sums = counted[row["rank"], comm, row["call"], row["memory"]]
             sums[0] += int(row["calls"])
             sums[1] += int(row["bytes"])
     verdict(bool(wanted), "something is expected", "yes", len(wanted))
@@ -205,21 +211,27 @@ def calls(arguments):
 
 
 def nccl_times(arguments):
-    """Calls of nccl-times.csv that were timed, and that were not, and the time within a tenth of the program's own."""
+    """Calls of nccl-times.csv that were timed, and that were not, and the time within a tenth of the program's own, if it has one."""
+    wanted = [row for file in sorted(arguments.expected.glob("*.csv")) for row in table(file)]
+    comms = {(row["rank"], row["comm"]) for row in wanted}
     counted = defaultdict(lambda: [0, 0, 0.0])
     for row in table(arguments.profile / "nccl-times.csv"):
-        sums = counted[row["rank"], row["call"]]
+        patterns = [comm for rank, comm in comms if rank == row["rank"] and fnmatch(row["comm"], comm)]
+        sums = counted[row["rank"], max(patterns, key=len, default=row["comm"]), row["call"]]
         sums[0] += int(row["calls"])
         sums[1] += int(row["untimed"])
         sums[2] += float(row["gpu_s"])
-    wanted = [row for file in sorted(arguments.expected.glob("*.csv")) for row in table(file)]
     verdict(bool(wanted), "something is expected", "yes", len(wanted))
     for row in wanted:
-        calls, untimed, gpu_s = counted[row["rank"], row["call"]]
+        key = row["rank"], row["comm"], row["call"]
+        calls, untimed, gpu_s = counted.pop(key, (0, 0, 0.0))
         expected = int(row["calls"]), int(row["untimed"])
-        verdict((calls, untimed) == expected, f"rank {row['rank']} {row['call']}, timed and not", expected, (calls, untimed))
-        own_s = float(row["gpu_s"])
-        verdict(abs(gpu_s - own_s) <= 0.1 * own_s, f"rank {row['rank']} {row['call']}, seconds on the GPU", f"{own_s:.6f}", f"{gpu_s:.6f}")
+        verdict((calls, untimed) == expected, f"rank {' '.join(key)}, timed and not", expected, (calls, untimed))
+        if row["gpu_s"] != "*":
+            own_s = float(row["gpu_s"])
+            verdict(abs(gpu_s - own_s) <= 0.1 * own_s, f"rank {' '.join(key)}, seconds on the GPU", f"{own_s:.6f}", f"{gpu_s:.6f}")
+    for key, (calls, untimed, _) in counted.items():
+        verdict(False, f"rank {' '.join(key)}, timed and not", (0, 0), (calls, untimed))
 
 
 def copies(arguments):
@@ -261,17 +273,21 @@ def copies(arguments):
 
 
 def price(arguments):
-    """What a call costs by the kind of its buffer, without and with the profiler: medians over runs."""
+    """What a call costs by its kind in two modes: medians over runs. Nothing says what it should be, but each has to be measured."""
     costs = defaultdict(list)
     for file in sorted(arguments.runs.glob("*.csv")):
         for row in csv.DictReader(line for line in file.read_text().splitlines() if "," in line):
             costs[row["kind"], file.name.split(".")[0]].append(float(row["call_ns"]))
-    print("| buffer | without, ns | with, ns | difference, ns |")
-    print("| --- | ---: | ---: | ---: |")
-    for kind in dict.fromkeys(key[0] for key in costs):
-        without, profiled = (statistics.median(costs[kind, mode]) for mode in ("without", "profiled"))
-        print(f"| {kind} | {without:.0f} | {profiled:.0f} | {profiled - without:.0f} |")
-    verdict(len(costs) >= 2, "costs were measured", "yes", len(costs))
+    middle = {key: statistics.median(values) for key, values in costs.items()}
+    kinds = list(dict.fromkeys(kind for kind, _ in costs))
+    if not kinds:
+        verdict(False, "costs were measured", "some", "none")
+    for kind in kinds:
+        before, after = (middle.get((kind, mode)) for mode in arguments.modes)
+        if before and after:
+            measured(kind, f"{before:.0f} ns {arguments.modes[0]}, {after:.0f} ns {arguments.modes[1]}, {after - before:+.0f} ns")
+        else:
+            verdict(False, f"cost of {kind}, {' and '.join(arguments.modes)}", "two numbers", (before, after))
 
 
 def agent(arguments):
@@ -364,17 +380,31 @@ def gpus(arguments):
         expected = arguments.users if uuid == used else ""
         verdict(row["ranks"] == expected, f"ranks of {uuid}", expected or "none", row["ranks"])
         if arguments.nvlinks is not None and uuid == used:
-            counted = row["nvlinks"]
-            verdict(counted == str(arguments.nvlinks) or not (counted or arguments.nvlinks), "active NVLinks", arguments.nvlinks,
-                    counted or "unknown")
-    links = {(row["device"], row["peer"]): row["path"] for row in table(arguments.profile / "gpu-links.csv")}
-    names = {f"GPU{number}": it[0] for number, it in enumerate(listed)}
+            verdict(row["nvlinks"] == str(arguments.nvlinks), "active NVLinks", arguments.nvlinks, row["nvlinks"] or "unknown")
+    ways(arguments, [it[0] for it in listed], {it[0] for it in seen})
+
+
+def ways(arguments, listed, seen):
+    """How the GPUs that were seen are connected to each other and to network adapters, beside `nvidia-smi topo -m`."""
+    links = {frozenset((row["device"], row["peer"])): row for row in table(arguments.profile / "gpu-links.csv")}
+    names = {f"GPU{number}": uuid for number, uuid in enumerate(listed)}
     print(arguments.topology)
+    compared = set()
     for device, peer, cell in topology(arguments.topology):
-        pair = names.get(device), names.get(peer, peer)
-        found = links.get(pair, links.get(pair[::-1]))
-        if cell in ("PIX", "PXB", "PHB", "NODE", "SYS") and found is not None:
-            verdict(found in (cell, ""), f"path from {device} to {peer}", cell, found)
+        pair = frozenset((names.get(device, device), names.get(peer, peer)))
+        # No profile has the GPUs that no rank saw.
+        if pair in compared or len(pair) < 2 or (pair & set(listed)) - seen:
+            continue
+        compared.add(pair)
+        row = links.get(pair, {"path": "no row", "nvlinks": "no row"})
+        if cell in ("PIX", "PXB", "PHB", "NODE", "SYS"):
+            verdict(row["path"] == cell, f"path from {device} to {peer}", cell, row["path"] or "unknown")
+        elif match := re.fullmatch(r"NV(\d+)", cell):
+            # They are unknown where they lead to switches, and unless NVML was initialised.
+            if row["nvlinks"]:
+                verdict(row["nvlinks"] == match[1], f"NVLinks from {device} to {peer}", match[1], row["nvlinks"])
+            else:
+                measured(f"NVLinks from {device} to {peer}", "unknown to the profile")
 
 
 def bench(arguments):
@@ -388,10 +418,12 @@ def bench(arguments):
 
 
 MODES = ["untraced", "empty", "aggregated", "sampled", "intervals", "records"]
+# How many times as long a kernel may take, by workload and mode.
+MOST_SLOWDOWN = {("stencil", "aggregated"): 3.0, ("stencil", "intervals"): 1.5, ("alone", "aggregated"): 1.5}
 
 
 def cost(arguments):
-    """A table for docs/gpu.md from the runs in a folder: MODE.ROUND.csv."""
+    """A table for docs/gpu.md from the runs in a folder: MODE.ROUND.csv. All workloads that are named have to be timed in all modes."""
     times = defaultdict(list)
     for file in sorted(arguments.runs.glob("*.csv")):
         mode = file.name.split(".")[0]
@@ -400,7 +432,7 @@ def cost(arguments):
                 # Of intervals few steps count: their mean says what they cost.
                 if what == "kernel_us" and mode == "intervals":
                     row[what] = row["mean_kernel_us"]
-                if row[what]:
+                if float(row[what] or 0) > 0:
                     times[row["workload"], what, mode].append(float(row[what]))
     middle = {key: statistics.median(values) for key, values in times.items()}
     print("| | untraced, µs | " + " | ".join(f"{mode}, ×" for mode in MODES[1:]) + " |")
@@ -414,14 +446,17 @@ def cost(arguments):
             cells = ["" if it is None else f"{it / base:.2f}" for it in ratios]
             text = "until the first kernel has run" if workload == "start" else f"{workload}, {text}"
             print(f"| {text} | {base:.1f} | " + " | ".join(cells) + " |")
-    for name, mode, most in (("stencil", "aggregated", 3.0), ("stencil", "intervals", 1.5), ("alone", "aggregated", 1.5)):
-        base, traced_time = (middle.get((name, "kernel_us", it)) for it in ("untraced", mode))
-        if base and traced_time:
-            verdict(traced_time / base <= most, f"slowdown of the kernel of {name}, {mode}", f"at most {most}",
-                    f"{traced_time / base:.2f}")
+    for workload in arguments.workloads:
+        timed = [mode for mode in MODES if (workload, "kernel_us", mode) in middle]
+        verdict(timed == MODES, f"modes in which {workload} was timed", " ".join(MODES), " ".join(timed) or "none")
+        for mode in timed:
+            if most := MOST_SLOWDOWN.get((workload, mode)):
+                slowdown = middle[workload, "kernel_us", mode] / middle.get((workload, "kernel_us", "untraced"), math.nan)
+                verdict(slowdown <= most, f"slowdown of the kernel of {workload}, {mode}", f"at most {most}", f"{slowdown:.2f}")
 
 
-def main():
+def parsed():
+    """The arguments, with the comparison that they name as `act`."""
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, act in (("rows", rows), ("sampled", sampled)):
@@ -446,18 +481,11 @@ def main():
     command.set_defaults(act=traced)
     command.add_argument("--most", type=int, default=60)
     command.add_argument("traces", type=Path, nargs="+")
-    command = commands.add_parser("calls")
-    command.set_defaults(act=calls)
-    command.add_argument("--expected", type=Path, required=True)
-    command.add_argument("profile", type=Path)
-    command = commands.add_parser("nccl-times")
-    command.set_defaults(act=nccl_times)
-    command.add_argument("--expected", type=Path, required=True)
-    command.add_argument("profile", type=Path)
-    command = commands.add_parser("copies")
-    command.set_defaults(act=copies)
-    command.add_argument("--expected", type=Path, required=True)
-    command.add_argument("profile", type=Path)
+    for name, act in (("calls", calls), ("nccl-times", nccl_times), ("copies", copies)):
+        command = commands.add_parser(name)
+        command.set_defaults(act=act)
+        command.add_argument("--expected", type=Path, required=True)
+        command.add_argument("profile", type=Path)
     command = commands.add_parser("agent")
     command.set_defaults(act=agent)
     command.add_argument("--through", required=True)
@@ -477,11 +505,17 @@ def main():
     command.add_argument("log", type=Path)
     command = commands.add_parser("price")
     command.set_defaults(act=price)
+    command.add_argument("--modes", nargs=2, default=["without", "profiled"])
     command.add_argument("runs", type=Path)
     command = commands.add_parser("cost")
     command.set_defaults(act=cost)
+    command.add_argument("--workload", dest="workloads", action="append", required=True)
     command.add_argument("runs", type=Path)
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    arguments = parsed()
     try:
         arguments.act(arguments)
     except Exception as error:

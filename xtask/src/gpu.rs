@@ -156,7 +156,7 @@ impl Toolkit {
         let folder = root().join("target/gpu");
         let patches = folder.join("patches.fatbin");
         let made_by = folder.join("made-by");
-        let compiler = self.nvcc.display().to_string();
+        let compiler = self.compiler()?;
         if fs::read_to_string(&made_by).is_ok_and(|it| it == compiler)
             && is_newer(
                 &patches,
@@ -165,10 +165,9 @@ impl Toolkit {
         {
             return Ok(patches);
         }
-        eprintln!("compiling the patches with {compiler}");
+        eprintln!("compiling the patches with {}", self.nvcc.display());
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        self.bindings(&[])
-            .context("the Sanitizer's headers are not those that the tracer was written for, CUDA 13.0")?;
+        self.bindings(&[]).context("comparing the Sanitizer's headers with what the GPU tracer reads")?;
         let mut nvcc = Command::new(&self.nvcc);
         nvcc.args(["-fatbin", "--compile-as-tools-patch", "--threads", "0"]);
         nvcc.args(self.targets()?);
@@ -180,6 +179,12 @@ impl Toolkit {
         )?;
         fs::write(&made_by, compiler)?;
         Ok(patches)
+    }
+
+    /// The compiler's path and version: the path alone stays as it is when the toolkit there is replaced.
+    fn compiler(&self) -> Result<String> {
+        let output = Command::new(&self.nvcc).arg("--version").output().context("starting nvcc")?;
+        Ok(format!("{}\n{}", self.nvcc.display(), String::from_utf8_lossy(&output.stdout)))
     }
 
     /// Compares the bindings of the Sanitizer with its headers, or writes them.

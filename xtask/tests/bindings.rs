@@ -1,6 +1,6 @@
 //! The bindings of C headers, as they are checked in. Needs libclang.
 
-use mpisee_bindings::{differences, own};
+use mpisee_bindings::{differences, has_green_contexts, own};
 use std::path::{Path, PathBuf};
 
 /// The checkout's present folder, which differs from the one of the build if it was moved since.
@@ -34,4 +34,46 @@ fn constants_and_offsets_that_headers_lack_are_listed() {
             "[\"Offset of field: Data::context\"] [offset_of!(Data, context) - 8usize]"
         ]
     );
+}
+
+/// Offsets of fields as headers have them: of two structures with a context, and of one field behind these that stays.
+fn offsets(device: usize, stream: usize, handle: usize, module: usize) -> String {
+    let offset = |structure: &str, field: &str, at: usize| {
+        format!(
+            "[\"Offset of field: {structure}::{field}\"]
+                [::std::mem::offset_of!({structure}, {field}) - {at}usize];\n"
+        )
+    };
+    [
+        offset("Sanitizer_ResourceContextData", "context", 0),
+        offset("Sanitizer_ResourceContextData", "device", device),
+        offset("Sanitizer_ResourceStreamData", "stream", stream),
+        offset("Sanitizer_ResourceStreamData", "hStream", handle),
+        offset("Sanitizer_ResourceModuleData", "module", module),
+    ]
+    .concat()
+}
+
+#[test]
+fn headers_with_green_contexts_are_accepted() {
+    let checked_in = offsets(8, 8, 16, 8);
+    assert_eq!(differences(&checked_in, &offsets(16, 16, 24, 8)), Vec::<String>::new());
+    assert!(has_green_contexts(&checked_in, &offsets(16, 16, 24, 8)));
+    assert!(!has_green_contexts(&checked_in, &checked_in));
+}
+
+#[test]
+fn other_offsets_than_behind_green_contexts_are_refused() {
+    let checked_in = offsets(8, 8, 16, 8);
+    let fields = |found: &str| -> Vec<String> {
+        let differ = differences(&checked_in, found).into_iter();
+        differ
+            .map(|it| it.split('"').nth(1).expect("a field").rsplit("::").next().unwrap().to_owned())
+            .collect()
+    };
+    // One of them further on than by a pointer, or not moved: the tracer adds a pointer to all.
+    assert_eq!(fields(&offsets(16, 16, 32, 8)), ["device", "stream", "hStream"]);
+    assert_eq!(fields(&offsets(8, 16, 24, 8)), ["stream", "hStream"]);
+    // A field of another structure, which the tracer reads in one place.
+    assert_eq!(fields(&offsets(16, 16, 24, 16)), ["module"]);
 }
