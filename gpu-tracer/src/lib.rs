@@ -1,5 +1,5 @@
 //! `libmpisee_gpu.so`: counts accesses of GPU kernels to memory of other devices, of other processes and of the host.
-//! docs/gpu.md says what runs where.
+//! docs/gpu-kernels.md says what runs where.
 //!
 //! The modules are layers, listed here from above to below: each imports from those below it alone.
 

@@ -515,7 +515,7 @@ pub const SERVER: &str = "MPISEE_SERVE";
 /// The token that `mpisee-through serve` asks of its clients.
 pub const TOKEN: &str = "MPISEE_TOKEN";
 
-/// Variables that are no options: the launcher's, three of `mpisee-through`, and two for developers of the GPU tracer, of which docs/gpu.md has the one,
+/// Variables that are no options: the launcher's, three of `mpisee-through`, and two for developers of the GPU tracer, of which docs/gpu-kernels.md has the one,
 /// bench/gpu_cost.cu the other.
 const NO_OPTIONS: [&str; 6] = [LAUNCHED, DEBUG_DIRS, SERVER, TOKEN, "MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
 

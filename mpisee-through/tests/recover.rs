@@ -181,6 +181,29 @@ fn segments_of_a_killed_run_become_a_profile() {
 }
 
 #[test]
+fn files_of_gpu_tracers_without_a_segment_are_cleaned() {
+    let place = Place::with_two();
+    let user = std::fs::metadata(place.0.path()).unwrap().uid();
+    let gpu_file = |pid: u32, start: u64, namespace: u64| {
+        let path = mpisee_profile::gpu::path(&place.segments(), user, pid, start, namespace);
+        std::fs::write(&path, "").unwrap();
+        path
+    };
+    // Of a process that is gone, one that runs, and one elsewhere.
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let own = process::look_at(std::process::id()).unwrap().start;
+    let left = gpu_file(child.id(), 7, process::namespace());
+    let running = gpu_file(std::process::id(), own, process::namespace());
+    let elsewhere = gpu_file(child.id(), 7, process::namespace() + 1);
+    assert!(place.recover(&[]).status.success() && left.exists());
+    let output = place.recover(&["--clean"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("--clean removed 1 file with counts of GPUs"), "{said}");
+    assert!(!left.exists() && running.exists() && elsewhere.exists());
+}
+
+#[test]
 fn runs_are_listed_and_chosen_by_name_process_and_job() {
     let place = Place::new();
     let mut other = Command::new("true").spawn().unwrap();

@@ -1,4 +1,4 @@
-//! Interface of a backend to the tracer. The backend reports events in turn; docs/gpu.md lists
+//! Interface of a backend to the tracer. The backend reports events in turn; docs/gpu-kernels.md lists
 //! them.
 
 /// A stream of a context.

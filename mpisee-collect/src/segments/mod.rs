@@ -143,6 +143,23 @@ pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<SegmentSc
     Ok(found)
 }
 
+/// Files of GPU tracers in a directory whose processes have ended and left no segment, as helpers that were killed.
+pub fn without_segment(directory: &Path, user: u32) -> Vec<PathBuf> {
+    let names = || {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok())
+    };
+    let with_segment: HashSet<u32> =
+        names().filter_map(|name| owner_of(&name)).filter(|it| it.0 == user).map(|it| it.1).collect();
+    let is_left = |name: &String| {
+        gpu::owner_of(name).is_some_and(|(owner, pid, start, namespace)| {
+            let has_ended = namespace == process::namespace() && !process::runs(pid, start);
+            owner == user && has_ended && !with_segment.contains(&pid)
+        })
+    };
+    names().filter(is_left).map(|name| directory.join(name)).collect()
+}
+
 /// When the program that a process runs began to record, by process: one that calls `exec` stays the same process, and leaves the segment
 /// of what it ran before.
 pub(crate) type Began = HashMap<(u32, u64), u64>;

@@ -32,6 +32,18 @@ pub fn path(segments: &Path, user: u32, pid: u32, start: u64, namespace: u64) ->
     segments.join(format!("mpisee-{user}-{pid}-{start}-{namespace}.gpu"))
 }
 
+/// User, process, start and namespace, from a name that [`path`] makes.
+pub fn owner_of(file_name: &str) -> Option<(u32, u32, u64, u64)> {
+    let mut parts = file_name.strip_prefix("mpisee-")?.strip_suffix(".gpu")?.split('-');
+    let owner = (
+        parts.next()?.parse().ok()?,
+        parts.next()?.parse().ok()?,
+        parts.next()?.parse().ok()?,
+        parts.next()?.parse().ok()?,
+    );
+    parts.next().is_none().then_some(owner)
+}
+
 /// The way in which an instruction accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -161,14 +161,14 @@ fn is_root_or_bystander(comm: &CommShape, root: c_int) -> bool {
 }
 
 /// Notes that only the root has a buffer beside the one of `every`, which each process has but the root of an intercommunicator.
-#[inline]
+#[inline(always)]
 fn note_unless_root(comm: &CommShape, root: c_int, every: Used, of_root: Used) {
-    match root {
-        constant::PROC_NULL if comm.is_inter() => note_used(Used::Neither),
-        constant::ROOT if comm.is_inter() => note_used(of_root),
-        _ if comm.is_inter() || root != comm.rank.to_mpi() => note_used(every),
-        _ => {}
-    }
+    note_used(|| match root {
+        constant::PROC_NULL if comm.is_inter() => Used::Neither,
+        constant::ROOT if comm.is_inter() => of_root,
+        _ if comm.is_inter() || root != comm.rank.to_mpi() => every,
+        _ => Used::Both,
+    });
 }
 
 /// Nothing is communicated: a barrier.
@@ -185,12 +185,16 @@ pub unsafe fn nothing(_comm: &CommShape) -> Volume {
 /// The arguments are those of a call that succeeded; so for every rule below.
 pub unsafe fn broadcast<C: CountArgument>(comm: &CommShape, block: Block<C>, root: c_int) -> Volume {
     let gives = if comm.is_inter() { root == constant::ROOT } else { root == comm.rank.to_mpi() };
-    let (volume, used) = match root {
-        constant::PROC_NULL if comm.is_inter() => (Volume::NOTHING, Used::Neither),
-        _ if gives => (contributes_nothing(block.bytes()), Used::Sent),
-        _ => (plain(block.bytes()), Used::Received),
+    note_used(|| match root {
+        constant::PROC_NULL if comm.is_inter() => Used::Neither,
+        _ if gives => Used::Sent,
+        _ => Used::Received,
+    });
+    let volume = match root {
+        constant::PROC_NULL if comm.is_inter() => Volume::NOTHING,
+        _ if gives => contributes_nothing(block.bytes()),
+        _ => plain(block.bytes()),
     };
-    note_used(used);
     volume.rooted(root)
 }
 

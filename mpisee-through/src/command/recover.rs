@@ -100,6 +100,9 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         return list(&worlds, &directories);
     }
     unreadable.extend(clean_empty(empty, args.clean)?);
+    if args.clean && args.only.is_empty() {
+        clean_gpu_files(&directories, user)?;
+    }
     skipped::report(&unreadable);
     let mut failures = unreadable.len();
     let mut is_left = false;
@@ -147,6 +150,19 @@ fn clean_empty(empty: Vec<Empty>, clean: bool) -> Result<Vec<Skipped>> {
     }
     skipped::sentences(&removed, "removed").iter().try_for_each(|sentence| say(sentence))?;
     Ok(kept)
+}
+
+/// Removes what GPU tracers of processes without a segment have left.
+fn clean_gpu_files(directories: &[PathBuf], user: u32) -> Result<()> {
+    let left = directories.iter().flat_map(|directory| segments::without_segment(directory, user));
+    let removed = left.filter(|path| std::fs::remove_file(path).is_ok()).count() as u64;
+    match removed {
+        0 => Ok(()),
+        _ => say(&format!(
+            "--clean removed {} with counts of GPUs, of processes that ended and left no segment",
+            count(removed, "file")
+        )),
+    }
 }
 
 /// The outcome of recovering one world.

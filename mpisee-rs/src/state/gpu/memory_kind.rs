@@ -70,9 +70,9 @@ fn farthest(kinds: impl Iterator<Item = Memory>) -> Memory {
 
 /// Notes which buffers of the call in progress this process uses, where these are not all.
 #[inline(always)]
-pub fn note_used(used: Used) {
+pub fn note_used(used: impl FnOnce() -> Used) {
     if HOT.asks_driver() {
-        leave_unused(used);
+        leave_unused(used());
     }
 }
 
@@ -81,6 +81,7 @@ pub fn note_used(used: Used) {
 fn leave_unused(used: Used) {
     let [sent, received] = OF_CALL.get();
     OF_CALL.set(match used {
+        Used::Both => [sent, received],
         Used::Sent => [sent, Memory::Host],
         Used::Received => [Memory::Host, received],
         Used::Neither => [Memory::Host; 2],
@@ -215,10 +216,10 @@ mod tests {
             *errno = 0;
             note(&[at(ON_GPU), at(PINNED)]);
             assert_eq!(of_call(|| 0, 0), Memory::Device);
-            note_used(used);
+            note_used(|| used);
             assert_eq!((of_call(|| 0, 0), *errno), (kind, 0), "{used:?}");
             note(&[at(MANAGED)]);
-            note_used(used);
+            note_used(|| used);
             let of_one = if used == Used::Neither { Memory::Host } else { Memory::Managed };
             assert_eq!(of_call(|| 0, 0), of_one, "{used:?}");
         }

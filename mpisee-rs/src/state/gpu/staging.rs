@@ -24,6 +24,8 @@ thread_local! {
 /// The buffers of a rooted call that this process uses. MPI does not look at the others, whose addresses may be anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Used {
+    /// What it sends and what it receives.
+    Both,
     /// What it sends.
     Sent,
     /// What it receives.
@@ -65,6 +67,7 @@ pub fn note(buffers: &[*const c_void]) {
 pub fn leave_unused(used: Used) {
     let [sent, received] = ADDRESSES.get();
     ADDRESSES.set(match used {
+        Used::Both => [sent, received],
         Used::Sent => [sent, 0],
         Used::Received => [0, received],
         Used::Neither => [0; 2],
