@@ -78,7 +78,7 @@ EXAMPLES:
   mpisee-through efficiency app.mpisee      how much is lost, and on which communicators
   mpisee-through waits app.mpisee           who waits for whom, in collectives and messages
   mpisee-through variables app.mpisee       what MPI's own variables counted, with mpisee --mpi-t
-  mpisee-through gpu app.mpisee             what GPU kernels accessed elsewhere, with mpisee --gpu
+  mpisee-through gpu app.mpisee             GPUs: what moved between them and how, buffers, copies, NCCL
   mpisee-through advise app.mpisee          findings in plain words, and what to try
   mpisee-through report app.mpisee          one HTML file with charts of all that, to look at or to send
   mpisee-through diff a.mpisee b.mpisee     what changed between two runs

@@ -85,7 +85,8 @@ fn with_times_of_gpu() -> Written {
 #[test]
 fn times_of_nccl_are_said_to_be_the_hosts() {
     let (without, with) = (beside_nccl().write(), with_times_of_gpu());
-    for command in ["summary", "ops", "sites", "sizes", "gpu"] {
+    let with_filter = ["summary", "ops", "sites", "sizes"];
+    for command in with_filter.into_iter().chain(["gpu", "ranks", "regions", "paths"]) {
         let said = |profile: &Written, more: &[&str]| {
             let ran = profile.run(&[&[command, "app.mpisee", "--width", "300"], more].concat());
             ran.exits(0).stdout.clone()
@@ -96,7 +97,7 @@ fn times_of_nccl_are_said_to_be_the_hosts() {
         let text = said(&with, &[]);
         let leads_on = text.contains(&format!("{OF_HOST} mpisee-through gpu has the GPU's."));
         assert!(text.contains(OF_HOST) && leads_on == (command != "gpu"), "{command}: {text}");
-        if command != "gpu" {
+        if with_filter.contains(&command) {
             assert!(!said(&with, &["--call", "MPI_*"]).contains(OF_HOST), "{command}");
         }
     }
@@ -121,6 +122,56 @@ fn the_summary_has_the_time_of_the_gpu() {
     let found: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
     let comms = &found["communicators"];
     assert_eq!((&comms[0]["gpu_mean_s"], comms[1].get("gpu_mean_s")), (&1.5.into(), None), "{comms}");
+}
+
+#[test]
+fn calls_that_were_not_timed_are_said() {
+    let profile = with_times_of_gpu();
+    let ran = profile.run(&["summary", "app.mpisee", "--width", "300"]);
+    assert!(!ran.exits(0).stdout.contains("not timed"), "{}", ran.stdout);
+    let path = profile.directory.join("nccl-times.csv");
+    let text = std::fs::read_to_string(&path).unwrap().replace(",8,0,1048576,1.0", ",8,3,1048576,1.0");
+    std::fs::write(&path, text).unwrap();
+    let ran = profile.run(&["summary", "app.mpisee", "--width", "300"]);
+    let sentence = "The GPU's time is that of 16 calls; 3 more were not timed, which mpisee-through gpu has by operation.";
+    assert!(ran.exits(0).stdout.contains(sentence), "{}", ran.stdout);
+}
+
+#[test]
+fn the_page_has_who_waits_least_and_the_share_of_wall_time() {
+    let profile = with_times_of_gpu();
+    let ran = profile.run(&["gpu", "app.mpisee", "--width", "300"]);
+    // 3 s of two ranks that ran 10 s each.
+    assert!(
+        ran.exits(0).stdout.contains("GPUs spent 15.0 % of their ranks' wall time in the calls"),
+        "{}",
+        ran.stdout
+    );
+    let row = |profile: &Written| -> serde_json::Value {
+        let ran = profile.run(&["gpu", "app.mpisee", "--format", "json"]);
+        let page: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        page["nccl_times"][0].clone()
+    };
+    let found = row(&profile);
+    assert_eq!([&found["gpu_mean_s"], &found["call_min_s"], &found["call_max_s"]], [1.5, 0.125, 0.25]);
+    assert_eq!([&found["call_min_rank"], &found["call_max_rank"]], [0, 1]);
+    // Of a process with two GPUs it is their mean, and who of them was last is not known.
+    let path = profile.directory.join("comms.csv");
+    let comms = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(
+        &path,
+        comms.replace("N1-5e1c09tz,,ncclCommInitRank,2,", "N1-5e1c09tz,,ncclCommInitRank,4,"),
+    )
+    .unwrap();
+    let found = row(&profile);
+    assert_eq!(found["gpu_mean_s"], 0.75, "{found}");
+    assert!(
+        ["call_min_s", "call_min_rank", "bus_bytes_per_s"].iter().all(|name| found[name].is_null()),
+        "{found}"
+    );
+    let ran = profile.run(&["summary", "app.mpisee", "--format", "json"]);
+    let summary: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+    assert_eq!(summary["communicators"][0]["gpu_mean_s"], 0.75);
 }
 
 #[test]

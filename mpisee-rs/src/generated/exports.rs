@@ -7,6 +7,7 @@
 // Every block below has the same ground: the arguments are the application's own, handed on unchanged to
 // the function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
+#![allow(unused_unsafe, reason = "what C passes is read without")]
 
 use super::pmpi;
 use crate::mpi::abi::{
@@ -14,7 +15,7 @@ use crate::mpi::abi::{
     Status, Win,
 };
 use crate::mpi::argument::{HandlePtr, Indices, Text};
-use crate::recording::buffers;
+use crate::recording::buffers::{self, Rooted};
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
 use crate::wrappers;
 use mpisee_profile::Operation;
@@ -237,7 +238,7 @@ pub unsafe extern "C-unwind" fn MPIX_Bcast_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([buffer.cast_const()]);
+    buffers::note_rooted([buffer.cast_const()], || unsafe { (Rooted::Broadcast, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::BcastInit,
@@ -384,7 +385,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gather_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::GatherInit,
@@ -417,7 +418,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gatherv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::GathervInit,
@@ -601,7 +602,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceInit,
@@ -709,7 +710,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatter_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::ScatterInit,
@@ -742,7 +743,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatterv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::ScattervInit,
@@ -1594,7 +1595,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
-    buffers::note([buffer.cast_const()]);
+    buffers::note_rooted([buffer.cast_const()], || unsafe { (Rooted::Broadcast, root, comm) });
     unsafe {
         wrappers::collective(
             Operation::Bcast,
@@ -1615,7 +1616,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_c(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
-    buffers::note([buffer.cast_const()]);
+    buffers::note_rooted([buffer.cast_const()], || unsafe { (Rooted::Broadcast, root, comm) });
     unsafe {
         wrappers::collective(
             Operation::Bcast,
@@ -1637,7 +1638,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([buffer.cast_const()]);
+    buffers::note_rooted([buffer.cast_const()], || unsafe { (Rooted::Broadcast, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::BcastInit,
@@ -1660,7 +1661,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([buffer.cast_const()]);
+    buffers::note_rooted([buffer.cast_const()], || unsafe { (Rooted::Broadcast, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::BcastInit,
@@ -3749,7 +3750,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::collective(
             Operation::Gather,
@@ -3777,7 +3778,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_c(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::collective(
             Operation::Gather,
@@ -3808,7 +3809,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::GatherInit,
@@ -3840,7 +3841,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::GatherInit,
@@ -3872,7 +3873,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::collective(
             Operation::Gatherv,
@@ -3903,7 +3904,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_c(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::collective(
             Operation::Gatherv,
@@ -3935,7 +3936,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::GathervInit,
@@ -3969,7 +3970,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::GathervInit,
@@ -4589,7 +4590,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([buffer.cast_const()]);
+    buffers::note_rooted([buffer.cast_const()], || unsafe { (Rooted::Broadcast, root, comm) });
     unsafe {
         wrappers::start_collective(
             Operation::Ibcast,
@@ -4612,7 +4613,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([buffer.cast_const()]);
+    buffers::note_rooted([buffer.cast_const()], || unsafe { (Rooted::Broadcast, root, comm) });
     unsafe {
         wrappers::start_collective(
             Operation::Ibcast,
@@ -4733,7 +4734,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::start_collective(
             Operation::Igather,
@@ -4764,7 +4765,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::start_collective(
             Operation::Igather,
@@ -4796,7 +4797,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::start_collective(
             Operation::Igatherv,
@@ -4828,7 +4829,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::start_collective(
             Operation::Igatherv,
@@ -5389,7 +5390,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::start_collective(
             Operation::Ireduce,
@@ -5413,7 +5414,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::start_collective(
             Operation::Ireduce,
@@ -5638,7 +5639,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::start_collective(
             Operation::Iscatter,
@@ -5669,7 +5670,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::start_collective(
             Operation::Iscatter,
@@ -5701,7 +5702,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::start_collective(
             Operation::Iscatterv,
@@ -5733,7 +5734,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv_c(
     comm: Raw<Comm>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::start_collective(
             Operation::Iscatterv,
@@ -7005,7 +7006,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::collective(
             Operation::Reduce,
@@ -7028,7 +7029,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_c(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::collective(
             Operation::Reduce,
@@ -7052,7 +7053,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceInit,
@@ -7079,7 +7080,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::ToRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceInit,
@@ -7817,7 +7818,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::collective(
             Operation::Scatter,
@@ -7847,7 +7848,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_c(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::collective(
             Operation::Scatter,
@@ -7878,7 +7879,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::ScatterInit,
@@ -7910,7 +7911,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::ScatterInit,
@@ -7942,7 +7943,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::collective(
             Operation::Scatterv,
@@ -7973,7 +7974,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_c(
     root: c_int,
     comm: Raw<Comm>,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::collective(
             Operation::Scatterv,
@@ -8005,7 +8006,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::ScattervInit,
@@ -8039,7 +8040,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init_c(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe { (Rooted::FromRoot, root, comm) });
     unsafe {
         wrappers::prepare_collective(
             Operation::ScattervInit,

@@ -12,7 +12,7 @@ use crate::mpi::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session
 use crate::mpi::argument::{HandlePtr, Indices, Text};
 use crate::mpi::fortran::{self, Fint};
 use crate::mpi::symbol::Symbol;
-use crate::recording::buffers;
+use crate::recording::buffers::{self, Rooted};
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
 use crate::state::process;
 use crate::wrappers;
@@ -478,7 +478,9 @@ unsafe fn mpix_bcast_init_body(
     if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, info, request, ierror) };
     }
-    buffers::note([buffer.cast_const()]);
+    buffers::note_rooted([buffer.cast_const()], || unsafe {
+        (Rooted::Broadcast, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::prepare_collective(
             Operation::BcastInit,
@@ -799,7 +801,9 @@ unsafe fn mpix_gather_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::prepare_collective(
             Operation::GatherInit,
@@ -870,7 +874,9 @@ unsafe fn mpix_gatherv_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::prepare_collective(
             Operation::GathervInit,
@@ -1251,7 +1257,9 @@ unsafe fn mpix_reduce_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceInit,
@@ -1463,7 +1471,9 @@ unsafe fn mpix_scatter_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::prepare_collective(
             Operation::ScatterInit,
@@ -1534,7 +1544,9 @@ unsafe fn mpix_scatterv_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::prepare_collective(
             Operation::ScattervInit,
@@ -2444,7 +2456,9 @@ unsafe fn mpi_bcast_body(
     if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, ierror) };
     }
-    buffers::note([buffer.cast_const()]);
+    buffers::note_rooted([buffer.cast_const()], || unsafe {
+        (Rooted::Broadcast, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::collective(
             Operation::Bcast,
@@ -2486,7 +2500,9 @@ unsafe fn mpi_bcast_init_body(
     if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, info, request, ierror) };
     }
-    buffers::note([buffer.cast_const()]);
+    buffers::note_rooted([buffer.cast_const()], || unsafe {
+        (Rooted::Broadcast, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::prepare_collective(
             Operation::BcastInit,
@@ -5605,7 +5621,9 @@ unsafe fn mpi_gather_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::collective(
             Operation::Gather,
@@ -5669,7 +5687,9 @@ unsafe fn mpi_gather_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::prepare_collective(
             Operation::GatherInit,
@@ -5733,7 +5753,9 @@ unsafe fn mpi_gatherv_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::collective(
             Operation::Gatherv,
@@ -5803,7 +5825,9 @@ unsafe fn mpi_gatherv_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::prepare_collective(
             Operation::GathervInit,
@@ -6536,7 +6560,9 @@ unsafe fn mpi_ibcast_body(
     if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, request, ierror) };
     }
-    buffers::note([buffer.cast_const()]);
+    buffers::note_rooted([buffer.cast_const()], || unsafe {
+        (Rooted::Broadcast, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::start_collective(
             Operation::Ibcast,
@@ -6681,7 +6707,9 @@ unsafe fn mpi_igather_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::start_collective(
             Operation::Igather,
@@ -6750,7 +6778,9 @@ unsafe fn mpi_igatherv_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::start_collective(
             Operation::Igatherv,
@@ -7453,7 +7483,9 @@ unsafe fn mpi_ireduce_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::start_collective(
             Operation::Ireduce,
@@ -7698,7 +7730,9 @@ unsafe fn mpi_iscatter_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::start_collective(
             Operation::Iscatter,
@@ -7767,7 +7801,9 @@ unsafe fn mpi_iscatterv_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::start_collective(
             Operation::Iscatterv,
@@ -9223,7 +9259,9 @@ unsafe fn mpi_reduce_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::collective(
             Operation::Reduce,
@@ -9273,7 +9311,9 @@ unsafe fn mpi_reduce_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceInit,
@@ -10112,7 +10152,9 @@ unsafe fn mpi_scatter_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::collective(
             Operation::Scatter,
@@ -10176,7 +10218,9 @@ unsafe fn mpi_scatter_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::prepare_collective(
             Operation::ScatterInit,
@@ -10240,7 +10284,9 @@ unsafe fn mpi_scatterv_body(
             twin(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::collective(
             Operation::Scatterv,
@@ -10310,7 +10356,9 @@ unsafe fn mpi_scatterv_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+        (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
+    });
     unsafe {
         wrappers::prepare_collective(
             Operation::ScattervInit,

@@ -5,8 +5,6 @@ use crate::mpi::abi::{Datatype, IN_PLACE, Raw, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::state::communicator::{COMMUNICATORS, CommShape};
 use crate::state::datatype;
-use crate::state::gpu::memory_kind::note_used;
-use crate::state::gpu::staging::Used;
 use mpisee_profile::CommRank;
 use std::ffi::{c_int, c_void};
 
@@ -160,17 +158,6 @@ fn is_root_or_bystander(comm: &CommShape, root: c_int) -> bool {
     comm.is_inter() && (root == constant::ROOT || root == constant::PROC_NULL)
 }
 
-/// Notes that only the root has a buffer beside the one of `every`, which each process has but the root of an intercommunicator.
-#[inline(always)]
-fn note_unless_root(comm: &CommShape, root: c_int, every: Used, of_root: Used) {
-    note_used(|| match root {
-        constant::PROC_NULL if comm.is_inter() => Used::Neither,
-        constant::ROOT if comm.is_inter() => of_root,
-        _ if comm.is_inter() || root != comm.rank.to_mpi() => every,
-        _ => Used::Both,
-    });
-}
-
 /// Nothing is communicated: a barrier.
 ///
 /// # Safety
@@ -185,11 +172,6 @@ pub unsafe fn nothing(_comm: &CommShape) -> Volume {
 /// The arguments are those of a call that succeeded; so for every rule below.
 pub unsafe fn broadcast<C: CountArgument>(comm: &CommShape, block: Block<C>, root: c_int) -> Volume {
     let gives = if comm.is_inter() { root == constant::ROOT } else { root == comm.rank.to_mpi() };
-    note_used(|| match root {
-        constant::PROC_NULL if comm.is_inter() => Used::Neither,
-        _ if gives => Used::Sent,
-        _ => Used::Received,
-    });
     let volume = match root {
         constant::PROC_NULL if comm.is_inter() => Volume::NOTHING,
         _ if gives => contributes_nothing(block.bytes()),
@@ -209,7 +191,6 @@ pub unsafe fn gather(
     recv: impl Part,
     root: c_int,
 ) -> Volume {
-    note_unless_root(comm, root, Used::Sent, Used::Received);
     if is_root_or_bystander(comm, root) {
         return Volume::NOTHING;
     }
@@ -244,7 +225,6 @@ pub unsafe fn scatter(
     recv: impl Part,
     root: c_int,
 ) -> Volume {
-    note_unless_root(comm, root, Used::Received, Used::Sent);
     if is_root_or_bystander(comm, root) {
         return Volume::NOTHING;
     }
@@ -277,7 +257,6 @@ pub unsafe fn alltoall(comm: &CommShape, sendbuf: *const c_void, send: impl Part
 /// # Safety
 /// See [`broadcast`].
 pub unsafe fn reduce<C: CountArgument>(comm: &CommShape, block: Block<C>, root: c_int) -> Volume {
-    note_unless_root(comm, root, Used::Sent, Used::Received);
     if is_root_or_bystander(comm, root) { Volume::NOTHING } else { plain(block.bytes()).rooted(root) }
 }
 

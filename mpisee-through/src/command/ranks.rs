@@ -196,9 +196,11 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
         let is_lacking = ranks.iter().any(|(row, _)| cores::is_lacking(row));
         hide_needless(&mut sheet, is_lacking, view.run().is_without_mpi());
     }
+    let on_nccl = view.note_on_nccl_times(groups.cells.iter().map(|(key, _)| groups.call(key)));
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.lead = spreads;
     answer.closing = closing;
+    answer.caveats.extend(on_nccl);
     Ok(answer)
 }
 

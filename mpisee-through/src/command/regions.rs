@@ -129,8 +129,10 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
     if args.output.format() == Format::Table && view.run().is_without_mpi() {
         sheet.keep_columns(|name, _| !OF_MPI.contains(&name));
     }
+    let on_nccl = view.note_on_nccl_times(groups.cells.iter().map(|(key, _)| groups.call(key)));
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.closing = closing;
+    answer.caveats.extend(on_nccl);
     Ok(answer)
 }
 

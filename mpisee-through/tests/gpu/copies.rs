@@ -57,7 +57,7 @@ W,sent,host,blocking,1,7,0.000001000
 ",
     );
     let table = staged.run(&["gpu", "app.mpisee", "--by", "copy", "--detail"]).exits(0).stdout.clone();
-    let sentence = "W_d1: 4.00 KiB staged, 5.00 µs of the host in the copies: what an MPI that knows GPUs would save at most.";
+    let sentence = "W_d1: 4.00 KiB staged, 5.00 µs of the host in the copies, 3.00 µs on rank 1: an MPI that knows GPUs would save that";
     assert!(table.contains(sentence), "{table}");
     assert!(table.contains("W: 7 B staged, 1.00 µs in the copies"), "{table}");
     assert!(table.contains("train.py:9") && table.contains("LINE"), "{table}");

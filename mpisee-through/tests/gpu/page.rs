@@ -96,6 +96,41 @@ fn collectives_alone_are_said_to_have_no_table() {
     assert!(!ran.stdout.contains("FROM"), "{}", ran.stdout);
 }
 
+/// As with AMD's GPUs, which are in no table.
+#[test]
+fn messages_of_gpus_that_are_not_known_are_said_to_be_left_out() {
+    let profile = Builder::new(2)
+        .messages("W", 0, 1, 2, 4711)
+        .call_with("W", 0, "MPI_Isend", 2, 4711, 0.25, |row| row.memory = Memory::Device)
+        .call_with("W", 0, "MPI_Allreduce", 2, 16, 0.25, |row| row.memory = Memory::Device)
+        .write();
+    let ran = profile.run(&["gpu", "app.mpisee", "--width", "200"]);
+    let sentence = "4.60 KiB of messages are not shown between GPUs, since no GPU of a rank is known.";
+    has(&ran.exits(0).stdout, &[sentence, "MPI_Wait and its kind have no buffers"]);
+    assert!(!ran.stdout.contains("collectives alone"), "{}", ran.stdout);
+}
+
+/// The sentence on copies for messages.
+fn staged(rows: &str) -> String {
+    let profile = two_gpus();
+    let text = format!("comm,rank,direction,memory,mode,matches,bytes,time_s\n{rows}");
+    std::fs::write(profile.directory.join("staged.csv"), text).unwrap();
+    profile.run(&["gpu", "app.mpisee", "--width", "250"]).exits(0).stdout.clone()
+}
+
+#[test]
+fn copies_for_messages_are_a_bound_where_the_host_waits_for_them() {
+    let text = staged("W,0,sent,host,blocking,2,1000,0.25\nW,1,received,host,blocking,2,1000,0.5\n");
+    let bound = "W: 1.95 KiB staged, 750 ms in the copies, 500 ms on rank 1: what an MPI that knows GPUs would save at most.";
+    has(&text, &[bound]);
+    let text = staged("W,0,sent,pinned,stream,2,1000,0.25\n");
+    has(
+        &text,
+        &["W: 1000 B staged, 250 ms of the host in the copies: an MPI that knows GPUs would save that, and"],
+    );
+    assert!(!text.contains("at most"), "{text}");
+}
+
 #[test]
 fn messages_to_a_rank_without_a_row_are_said_to_be_left_out() {
     let ran = without_mpi("N1-5e1c09tz,0,0,1,1,4711,0,0\n").run(&["gpu", "app.mpisee", "--width", "200"]);

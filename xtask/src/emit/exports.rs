@@ -28,12 +28,13 @@ const PREAMBLE: &str = r#"
 // Every block below has the same ground: the arguments are the application's own, handed on unchanged to
 // the function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
+#![allow(unused_unsafe, reason = "what C passes is read without")]
 
 use super::pmpi;
 use crate::mpi::abi::{Comm, Count, Aint, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw,
 Request, Session, Status, Win};
 use crate::mpi::argument::{Indices, HandlePtr, Text};
-use crate::recording::buffers;
+use crate::recording::buffers::{self, Rooted};
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
 use crate::wrappers;
 use mpisee_profile::Operation;
@@ -59,7 +60,7 @@ fn shim(out: &mut String, function: &Function, meaning: &Meaning, large: bool) -
     let call = meaning_call(function, meaning, Language::C, |closure| {
         format!("{closure} pmpi::{name}.get()({})", passed.join(", "))
     });
-    let body = format!("{}unsafe {{ {call} }}", note_of_buffers(function, large));
+    let body = format!("{}unsafe {{ {call} }}", note_of_buffers(function, large, Language::C));
     let _ = writeln!(
         out,
         "#[cfg(mpi = \"{name}\")]\n{}#[unsafe(no_mangle)]\npub unsafe extern \"C-unwind\" fn {name}({}) -> c_int {{\n{body}\n}}\n",
@@ -71,14 +72,38 @@ fn shim(out: &mut String, function: &Function, meaning: &Meaning, large: bool) -
 
 /// The note of a call's buffers: parameters that are addresses of what is communicated. A call without any is noted, too, so
 /// that it is not taken for one with those of the call before.
-pub fn note_of_buffers(function: &Function, large: bool) -> String {
+pub fn note_of_buffers(function: &Function, large: bool, language: Language) -> String {
     let buffers = function.params_of(large).filter(|param| param.kind == "BUFFER");
     let address = |param: &Param| match param.direction {
         Direction::In => param.name.clone(),
         _ => format!("{}.cast_const()", param.name),
     };
     let buffers: Vec<String> = buffers.map(address).collect();
-    format!("buffers::note([{}]);\n", buffers.join(", "))
+    let buffers = buffers.join(", ");
+    let of_root = match language {
+        Language::C => "root, comm",
+        Language::Fortran => "*root, fortran::handle::<Comm>(comm)",
+    };
+    match rooted(function) {
+        Some(rooted) => {
+            format!("buffers::note_rooted([{buffers}], || unsafe {{ (Rooted::{rooted}, {of_root}) }});\n")
+        }
+        None => format!("buffers::note([{buffers}]);\n"),
+    }
+}
+
+/// The way of the data of a rooted collective, by its volume rule.
+fn rooted(function: &Function) -> Option<&'static str> {
+    let rule = function.meaning.as_ref()?.args().iter().find_map(|arg| match arg {
+        Expr::Volume(rule, _) => Some(rule.as_str()),
+        _ => None,
+    });
+    match rule? {
+        "broadcast" => Some("Broadcast"),
+        "gather" | "reduce" => Some("ToRoot"),
+        "scatter" => Some("FromRoot"),
+        _ => None,
+    }
 }
 
 /// In whose terms the arguments of a shim are.

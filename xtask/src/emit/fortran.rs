@@ -97,7 +97,7 @@ const PREAMBLE: &str = r#"
 use crate::mpi::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
 use crate::mpi::argument::{Indices, HandlePtr, Text};
 use crate::mpi::fortran::{self, Fint};
-use crate::recording::buffers;
+use crate::recording::buffers::{self, Rooted};
 use crate::state::process;
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
 use crate::mpi::symbol::Symbol;
@@ -186,7 +186,7 @@ fn body(function: &Function, meaning: &Meaning, names: &str) -> String {
     } else {
         format!("if process::is_idle() {{ return unsafe {{ twin({names}) }}; }}\n")
     };
-    format!("{shortcut}{}unsafe {{ {recorded} }};", note_of_buffers(function, false))
+    format!("{shortcut}{}unsafe {{ {recorded} }};", note_of_buffers(function, false, Language::Fortran))
 }
 
 /// Names and types of the Fortran binding's arguments, as they arrive: everything by its address, then the

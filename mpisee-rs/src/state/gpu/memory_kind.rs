@@ -68,17 +68,8 @@ fn farthest(kinds: impl Iterator<Item = Memory>) -> Memory {
     kinds.max_by_key(|kind| kind.distance()).unwrap_or(Memory::Host)
 }
 
-/// Notes which buffers of the call in progress this process uses, where these are not all.
-#[inline(always)]
-pub fn note_used(used: impl FnOnce() -> Used) {
-    if HOT.asks_driver() {
-        leave_unused(used());
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn leave_unused(used: Used) {
+/// Leaves out the buffers of the call in progress that this process does not use.
+pub fn leave_unused(used: Used) {
     let [sent, received] = OF_CALL.get();
     OF_CALL.set(match used {
         Used::Both => [sent, received],
@@ -216,10 +207,10 @@ mod tests {
             *errno = 0;
             note(&[at(ON_GPU), at(PINNED)]);
             assert_eq!(of_call(|| 0, 0), Memory::Device);
-            note_used(|| used);
+            leave_unused(used);
             assert_eq!((of_call(|| 0, 0), *errno), (kind, 0), "{used:?}");
             note(&[at(MANAGED)]);
-            note_used(|| used);
+            leave_unused(used);
             let of_one = if used == Used::Neither { Memory::Host } else { Memory::Managed };
             assert_eq!(of_call(|| 0, 0), of_one, "{used:?}");
         }

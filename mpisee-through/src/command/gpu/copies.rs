@@ -221,22 +221,32 @@ fn details(rows: &Rows, args: &GpuArgs, is_of_messages: bool) -> Vec<Sheet> {
 
 /// The communicators with most staged bytes, a sentence each.
 pub fn sentences(staged: &[StagedRow]) -> String {
-    let mut sums: BTreeMap<&str, (Sum, bool)> = BTreeMap::new();
+    let mut sums: BTreeMap<&str, (Sum, bool, BTreeMap<u32, f64>)> = BTreeMap::new();
     for row in staged {
-        let (sum, has_streams) = sums.entry(&row.comm).or_default();
+        let (sum, has_streams, by_rank) = sums.entry(&row.comm).or_default();
         sum.add(row.matches, row.bytes, row.time_s.0);
         *has_streams |= row.mode == CopyMode::Stream;
+        *by_rank.entry(row.rank).or_default() += row.time_s.0;
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
-    sums.sort_by_key(|(_, (sum, _))| Reverse(sum.bytes));
+    sums.sort_by_key(|(_, (sum, ..))| Reverse(sum.bytes));
     let mut text = String::new();
-    for (comm, (sum, has_streams)) in sums.iter().take(MOST_SENTENCES) {
+    for (comm, (sum, has_streams, by_rank)) in sums.iter().take(MOST_SENTENCES) {
         let bytes = human_bytes(sum.bytes);
         let taken = time(sum.time_s);
-        let of_host = if *has_streams { " of the host" } else { "" };
-        text += &format!(
-            "{comm}: {bytes} staged, {taken}{of_host} in the copies: what an MPI that knows GPUs would save at most.\n"
-        );
+        let most = by_rank.iter().max_by(|one, other| one.1.total_cmp(other.1));
+        let most = most.filter(|_| by_rank.len() > 1);
+        let most = most.map_or(String::new(), |(rank, &most_s)| format!(", {} on rank {rank}", time(most_s)));
+        text += &match has_streams {
+            false => format!(
+                "{comm}: {bytes} staged, {taken} in the copies{most}: what an MPI that knows GPUs would save at most.\n"
+            ),
+            // The host does not wait for these.
+            true => format!(
+                "{comm}: {bytes} staged, {taken} of the host in the copies{most}: an MPI that knows GPUs would save that, and what copies in \
+                 streams take on the GPU, which is not known.\n"
+            ),
+        };
     }
     text
 }

@@ -97,10 +97,10 @@ pub fn time_sheet(view: &ProfileView) -> Result<Sheet> {
     let mut rows: Vec<(f64, Vec<Value>)> = by_rank
         .iter()
         .map(|((comm, call, size_min, size_max), ranks)| {
-            let size = comms.get(comm).map_or(0, |row| row.size);
+            let of = Members::of(view, comms.get(comm), ranks.len());
             let mut row = vec![Value::from(comm.as_str()), Value::from(call.as_str())];
             row.extend([Value::Bytes(*size_min), Value::Bytes(*size_max)]);
-            row.extend(cells(call, size, ranks));
+            row.extend(cells(call, of, ranks));
             (ranks.values().map(|timed| timed.gpu_s).sum(), row)
         })
         .collect();
@@ -114,37 +114,99 @@ pub fn time_sheet(view: &ProfileView) -> Result<Sheet> {
         sheet::number("untimed", "NOT TIMED").or_none(),
         sheet::number("gpu_mean_s", "GPU TIME"),
         sheet::number("call_mean_s", "PER CALL"),
-        sheet::number("call_min_s", "LEAST RANK").hidden_at(0),
-        sheet::number("call_max_s", "MOST RANK").hidden_at(0),
+        sheet::number("call_min_s", "LEAST").hidden_at(0),
+        sheet::number("call_min_rank", "OF RANK").hidden_at(0),
+        sheet::number("call_max_s", "MOST").hidden_at(0),
+        sheet::number("call_max_rank", "OF RANK").hidden_at(0),
         sheet::number("bus_bytes_per_s", "BUS B/S").or_none(),
     ];
     Ok(Sheet { name: "nccl_times", heads, rows: rows.into_iter().map(|(_, row)| row).collect() })
 }
 
+/// The members of a communicator.
+#[derive(Clone, Copy)]
+struct Members {
+    /// NCCL's ranks.
+    size: u32,
+    /// Processes of the profile.
+    processes: u64,
+    /// NCCL's ranks of a process, for each of its GPUs one. Their times are added up in its row.
+    per_process: f64,
+}
+
+impl Members {
+    /// Of the communicator of a row; `with_times` processes have calls.
+    fn of(view: &ProfileView, row: Option<&CommRow>, with_times: usize) -> Members {
+        let present = row.map_or(0, |row| view.ranks_on(&[row], std::iter::empty(), &CommFilter::default()));
+        Members {
+            size: row.map_or(0, |row| row.size),
+            processes: present.max(with_times as u64).max(1),
+            per_process: row.map_or(1.0, gpus_per_process),
+        }
+    }
+}
+
+/// NCCL's ranks for each process of a communicator: more than one where processes use several GPUs.
+pub fn gpus_per_process(row: &CommRow) -> f64 {
+    let members = row.members.len();
+    if members == 0 { 1.0 } else { (f64::from(row.size) / members as f64).max(1.0) }
+}
+
+/// A sentence on the share of the wall time in which GPUs worked on calls of NCCL, if it was measured.
+pub fn share_of_wall(view: &ProfileView) -> Result<Option<String>> {
+    let comms = &view.processes().comms;
+    let mut gpu_s = 0.0;
+    for row in view.profile().rows_if_any::<NcclTimeRow>()? {
+        let row = row?;
+        gpu_s += row.gpu_s.0 / comms.get(&row.comm).map_or(1.0, gpus_per_process);
+    }
+    let wall_s = view.processes().wall_s();
+    Ok((gpu_s > 0.0 && wall_s > 0.0).then(|| {
+        format!(
+            "GPUs spent {:.1} % of their ranks' wall time in the calls of NCCL that were timed, waiting for other ranks included; calls in \
+             several streams at once count each.",
+            100.0 * gpu_s / wall_s
+        )
+    }))
+}
+
 /// From the number of calls to the bandwidth.
-fn cells(call: &str, size: u32, ranks: &BTreeMap<u32, Timed>) -> Vec<Value> {
+fn cells(call: &str, of: Members, ranks: &BTreeMap<u32, Timed>) -> Vec<Value> {
     let sum = |of: fn(&Timed) -> u64| ranks.values().map(of).fold(0, u64::saturating_add);
     let calls = sum(|timed| timed.calls);
     let gpu_s: f64 = ranks.values().map(|timed| timed.gpu_s).sum();
     let seconds = |seconds: Option<f64>| seconds.map_or(Value::Nothing, Value::Seconds);
-    let of_calls: Vec<f64> = ranks.values().filter_map(Timed::mean_s).collect();
-    let least = of_calls.iter().copied().min_by(f64::total_cmp);
-    let most = of_calls.iter().copied().max_by(f64::total_cmp);
+    // Where a process has several GPUs it is not known which of them took longer.
+    let has_each = of.per_process == 1.0;
+    let each =
+        || ranks.iter().filter_map(|(&rank, timed)| Some((timed.mean_s()?, rank))).filter(|_| has_each);
+    let by_time = |one: &(f64, u32), other: &(f64, u32)| one.0.total_cmp(&other.0);
+    let (least, most) = (each().min_by(by_time), each().max_by(by_time));
+    let rank = |of: Option<(f64, u32)>| of.map_or(Value::Nothing, |(_, rank)| Value::Count(rank.into()));
     // The root of a broadcast has no bytes of its own.
     let per_call = |timed: &Timed| timed.bytes as f64 / timed.calls.max(1) as f64;
     let block = ranks.values().map(per_call).fold(0.0, f64::max);
-    let bus = least.filter(|&least_s| least_s > 0.0).and_then(|least_s| {
-        Some(bus_bytes(call, size, block)? / least_s).filter(|&bytes_per_s| bytes_per_s > 0.0)
+    // The links of the root have all blocks of a gather or scatter; other ranks are done with their own.
+    let basis = if is_of_root(call) { most } else { least };
+    let bus = basis.filter(|(basis_s, _)| *basis_s > 0.0).and_then(|(basis_s, _)| {
+        Some(bus_bytes(call, of.size, block)? / basis_s).filter(|&bytes_per_s| bytes_per_s > 0.0)
     });
     vec![
         Value::Count(calls),
         Value::Count(sum(|timed| timed.untimed)),
-        seconds((calls > 0).then(|| gpu_s / ranks.len() as f64)),
+        seconds((calls > 0).then(|| gpu_s / of.per_process / of.processes as f64)),
         seconds((calls > 0).then(|| gpu_s / calls as f64)),
-        seconds(least),
-        seconds(most),
+        seconds(least.map(|(least_s, _)| least_s)),
+        rank(least),
+        seconds(most.map(|(most_s, _)| most_s)),
+        rank(most),
         bus.map_or(Value::Nothing, Value::BytesPerSecond),
     ]
+}
+
+/// Returns whether a call moves the blocks of all ranks from or to the root.
+fn is_of_root(call: &str) -> bool {
+    matches!(call.trim_end_matches("Config"), "ncclGather" | "ncclScatter")
 }
 
 /// The bytes that the links of a rank carry at least each way in a call, as NVIDIA's nccl-tests counts them for its bus bandwidth
@@ -183,14 +245,19 @@ mod tests {
         let timed = |calls, untimed, bytes, gpu_s| Timed { calls, untimed, bytes, gpu_s };
         // The root has no bytes of its own.
         let ranks = BTreeMap::from([(0, timed(2, 1, 0, 0.5)), (1, timed(2, 0, 2000, 1.5))]);
-        let shown: Vec<f64> =
-            cells("ncclBroadcast", 2, &ranks).iter().filter_map(|cell| cell.in_json().as_f64()).collect();
-        assert_eq!(shown, [4.0, 1.0, 1.0, 0.5, 0.25, 0.75, 4000.0]);
+        let two = Members { size: 2, processes: 2, per_process: 1.0 };
+        let shown = |call: &str, of: Members| -> Vec<f64> {
+            cells(call, of, &ranks).iter().filter_map(|cell| cell.in_json().as_f64()).collect()
+        };
+        assert_eq!(shown("ncclBroadcast", two), [4.0, 1.0, 1.0, 0.5, 0.25, 0.0, 0.75, 1.0, 4000.0]);
+        // The root's links have the blocks of all.
+        assert_eq!(shown("ncclGather", two).last(), Some(&1_333.333_333_333));
+        // A third process has no calls of this size; two processes with two GPUs each.
+        assert_eq!(shown("ncclBroadcast", Members { processes: 4, ..two })[2], 0.5);
+        let several = Members { size: 4, per_process: 2.0, ..two };
+        assert_eq!(shown("ncclBroadcast", several), [4.0, 1.0, 0.5, 0.5]);
         let none = BTreeMap::from([(0, timed(0, 3, 0, 0.0))]);
-        let shown = cells("ncclAllReduce", 2, &none);
-        assert!(matches!(
-            shown[2..],
-            [Value::Nothing, Value::Nothing, Value::Nothing, Value::Nothing, Value::Nothing]
-        ));
+        let shown = cells("ncclAllReduce", two, &none);
+        assert!(shown[2..].iter().all(|cell| matches!(cell, Value::Nothing)));
     }
 }

@@ -32,7 +32,10 @@ const TITLES: [&str; 9] = [
 /// The message where the profile has nothing of GPUs.
 const NOTHING: &str = "The profile has nothing of GPUs. A run says which GPUs its ranks use, and the memory of MPI's buffers, where the \
     program uses CUDA; `mpisee --gpu-copies` counts copies and launches, `mpisee --gpu` the accesses of kernels, `mpisee --nccl on` calls of NCCL that is \
-    loaded while the program runs.\n";
+    loaded while the program runs, `mpisee --nccl-gpu-time` their time on GPUs.\n";
+
+/// The note on the time of calls with buffers.
+const ON_WAITS: &str = "MPI_Wait and its kind have no buffers: waiting for messages, also between GPUs, is in no row of the buffers.";
 
 /// All that a profile has of GPUs; of sums over ranks what they have.
 pub struct Page {
@@ -63,7 +66,8 @@ impl Page {
         let buffers = Buffers::of(view)?;
         let ways = match view.ranks("whose data moved") {
             Ok(_) => {
-                let ways = Ways::of(view.profile(), &chosen, &of_host.copies)?;
+                let ways =
+                    Ways::of(view.profile(), &chosen, &of_host.copies, !buffers.sheet.rows.is_empty())?;
                 notes.extend(ways.notes(buffers.has_collectives));
                 ways
             }
@@ -74,6 +78,10 @@ impl Page {
         };
         let of_nccl = nccl::comm_sheet(view)?;
         notes.extend((!of_nccl.rows.is_empty()).then(|| TIMES_OF_NCCL.to_owned()));
+        notes.extend(nccl::share_of_wall(view)?);
+        notes.extend(
+            (!buffers.sheet.rows.is_empty() && !view.run().is_without_mpi()).then(|| ON_WAITS.to_owned()),
+        );
         let accessed = table(view, &chosen, args)?;
         let mut sheets = vec![
             ways.sheet(|end| shown.get(end)),

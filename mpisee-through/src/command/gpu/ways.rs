@@ -74,12 +74,15 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// Adds up a profile with rows of each rank.
-    pub fn of(profile: &Profile, chosen: &Chosen, copies: &[CopyRow]) -> Result<Ways> {
+    /// Adds up a profile with rows of each rank. `has_buffers` says that some buffers of calls are in memory of GPUs: where no rank's GPU is
+    /// known, as of AMD's, messages may be of any.
+    pub fn of(profile: &Profile, chosen: &Chosen, copies: &[CopyRow], has_buffers: bool) -> Result<Ways> {
         let mut ways = Ways { counted: Counted::of(profile), ..Ways::default() };
+        let may_be_of_any = has_buffers && chosen.devices.is_empty();
         for row in profile.rows::<PeerRow>()? {
             let row = row?;
-            let has_gpu = [row.rank, row.peer].iter().any(|rank| chosen.devices.contains_key(rank));
+            let has_gpu =
+                may_be_of_any || [row.rank, row.peer].iter().any(|rank| chosen.devices.contains_key(rank));
             let bytes = if has_gpu { row.sent_bytes } else { 0 };
             let ends = [row.rank, row.peer].map(|rank| Gpu::of_process(&chosen.devices, rank));
             ways.add_messages(ends, bytes, |moved| &mut moved.mpi);

@@ -173,6 +173,7 @@ impl PathsAnswer {
         let mut answer = Answer::new(view.profile(), sheet, groups.cut_off.take());
         answer.lead = lead;
         let mut notes = Vec::from_iter(sites.note());
+        notes.extend(view.note_on_nccl_times(groups.cells.iter().map(|(key, _)| groups.call(key))));
         if args.folded.is_none() {
             answer.closing = closing;
             let on_comms = paths.iter().map(|path| (path.call.as_str(), path.comms.len()));

@@ -1,15 +1,22 @@
 //! How long the GPU worked on calls of NCCL, for the rows of the summary.
 
+use crate::command::gpu::gpus_per_process;
 use crate::filter::CallFilter;
 use crate::operation_sums::CommSum;
+use crate::units::count;
 use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::rows::{Memory, NcclTimeRow};
 use std::collections::HashMap;
 
-/// Seconds over all ranks, by communicator and operation; nothing of a profile without such times.
+/// How long GPUs worked; nothing of a profile without such times.
 #[derive(Debug, Default)]
-pub struct GpuTimes(HashMap<String, HashMap<String, f64>>);
+pub struct GpuTimes {
+    /// Seconds over all ranks, by communicator and operation. Of a process with several GPUs it is their mean.
+    seconds: HashMap<String, HashMap<String, f64>>,
+    /// Calls that were timed, and those that were not.
+    calls: [u64; 2],
+}
 
 impl GpuTimes {
     /// Of the ranks, regions and sizes that the filter takes.
@@ -22,12 +29,29 @@ impl GpuTimes {
         };
         for row in view.profile().rows_if_any::<NcclTimeRow>()? {
             let row = row?;
-            let is_timed = row.calls > 0 && takes_sums(&row);
-            if is_timed && filter.comms.takes_rank(row.rank) && filter.takes_region(&row.region) {
-                *times.0.entry(row.comm).or_default().entry(row.call).or_default() += row.gpu_s.0;
+            let is_chosen = filter.comms.takes_rank(row.rank) && filter.takes_region(&row.region);
+            if !is_chosen || !takes_sums(&row) {
+                continue;
+            }
+            times.calls = [times.calls[0] + row.calls, times.calls[1] + row.untimed];
+            if row.calls > 0 {
+                let gpus = view.processes().comms.get(&row.comm).map_or(1.0, gpus_per_process);
+                *times.seconds.entry(row.comm).or_default().entry(row.call).or_default() +=
+                    row.gpu_s.0 / gpus;
             }
         }
         Ok(times)
+    }
+
+    /// A sentence on calls that were not timed, where others were.
+    pub fn note(&self) -> Option<String> {
+        let [timed, untimed] = self.calls;
+        (timed > 0 && untimed > 0).then(|| {
+            format!(
+                "The GPU's time is that of {}; {untimed} more were not timed, which mpisee-through gpu has by operation.",
+                count(timed, "call")
+            )
+        })
     }
 
     /// The mean over the ranks of a row, of one of its operations.
@@ -36,7 +60,7 @@ impl GpuTimes {
             Some(family) => family.rows.iter().map(|row| row.comm.as_str()).collect(),
             None => vec![&comm.comm],
         };
-        let times = names.into_iter().filter_map(|name| self.0.get(name)?.get(call));
+        let times = names.into_iter().filter_map(|name| self.seconds.get(name)?.get(call));
         let sum_s = times.fold(None, |sum: Option<f64>, time_s| Some(sum.unwrap_or(0.0) + time_s));
         sum_s.map(|sum_s| sum_s / comm.ranks.max(1) as f64)
     }

@@ -125,9 +125,11 @@ pub fn run(args: &SummaryArgs) -> Result<Outcome> {
     let shown = shown(args, &sums.comms, mpi_s);
     let (comms, left_out) = sums.comms.split_at(shown);
     let operations = comms.iter().flat_map(|comm| &comm.operations);
+    let gpu = GpuTimes::read(&view, &args.filter)?;
+    let on_nccl = view.note_on_nccl_times(operations.map(|operation| operation.call.as_str()));
     let summary = Summary {
-        gpu: GpuTimes::read(&view, &args.filter)?,
-        on_nccl: view.note_on_nccl_times(operations.map(|operation| operation.call.as_str())),
+        on_nccl: on_nccl.into_iter().chain(gpu.note()).reduce(|one, other| one + " " + &other),
+        gpu,
         run: RunSummary::new(&view),
         comms,
         left_out,
