@@ -102,6 +102,8 @@ fn what_does_not_belong_together_is_said() {
         .fails_with(&["is one run, and runs compares several", "mpisee --repeat 5"]);
     home.run(&["runs", "set/app-1.mpisee", "nothing"])
         .fails_with(&["'nothing'", "there is nothing of that name"]);
+    home.run(&["runs", "nothing.runs"]).fails_with(&["'nothing.runs'"]);
+    assert!(!home.run(&["runs", "nothing.runs"]).stderr.contains("is one run"));
     std::fs::create_dir(home.beside().join("empty")).unwrap();
     home.run(&["runs", "empty"]).fails_with(&["'empty' is no profile", "no profile in it"]);
 }

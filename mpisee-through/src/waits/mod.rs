@@ -318,6 +318,12 @@ fn need_samples(profile: &Profile) -> Result<()> {
                 imported.tool
             );
         }
+        if profile.run().is_without_mpi() {
+            bail!(
+                "'{}' is of processes without MPI, of whose calls no samples are kept",
+                profile.directory().display()
+            );
+        }
         bail!(
             "'{}' has no samples of collective calls (arrivals.csv): it was recorded with --instances 0 or by an \
              older mpisee, or no communicator of several ranks had a collective call that shows who waits for whom",

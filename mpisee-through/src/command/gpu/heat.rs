@@ -103,7 +103,8 @@ impl FieldAxes {
 
 /// Devices by the first part of their UUIDs, and where that is not all, by their last digits too.
 pub fn short_ids(ends: &[String]) -> Vec<String> {
-    let short = |end: &String| end.get(..12).filter(|_| end.starts_with("GPU-")).map(str::to_owned);
+    let is_device = |end: &&String| end.starts_with("GPU-") || end.starts_with("MIG-");
+    let short = |end: &String| end.get(..12).filter(|_| is_device(&end)).map(str::to_owned);
     let all: Vec<Option<String>> = ends.iter().map(short).collect();
     let is_one = |name: &String| all.iter().flatten().filter(|other| *other == name).count() == 1;
     let name = |(end, short): (&String, &Option<String>)| match short {

@@ -95,13 +95,13 @@ impl Page {
         ];
         let has_some = sheets.iter().chain(&accessed.sheets).any(|sheet| !sheet.rows.is_empty());
         let most = args.shown.limit(&args.output);
-        for sheet in &mut sheets {
+        for (sheet, title) in sheets.iter_mut().zip(TITLES) {
             if is_table && !sheet.rows.is_empty() {
                 sheet.keep_columns(|_, is_empty| !is_empty);
             }
             if sheet.rows.len() > most {
                 let sentence = left_out(sheet.rows.len() - most, "row");
-                notes.push(format!("Of the list '{}' {}", sheet.name, sentence.trim_end()));
+                notes.push(format!("Of the list '{title}' {}", sentence.trim_end()));
                 sheet.rows.truncate(most);
             }
         }
@@ -130,7 +130,8 @@ fn short_names(chosen: &Chosen, devices: &[DeviceRow], of_host: &copies::Rows) -
     let of_copies = of_host.copies.iter().flat_map(|row| [&row.from_device, &row.to_device]);
     let of_kernels =
         chosen.rows.iter().flat_map(|row| row.rank.iter().map(|(_, it)| it).chain([&row.peer_device]));
-    let all = devices.iter().map(|row| &row.uuid).chain(of_copies).chain(of_kernels);
+    let of_devices = devices.iter().flat_map(|row| [&row.uuid, &row.part_of]);
+    let all = of_devices.chain(of_copies).chain(of_kernels);
     let all: BTreeSet<String> = all.chain(chosen.devices.values().flatten()).cloned().collect();
     let all: Vec<String> = all.into_iter().collect();
     let short = heat::short_ids(&all);

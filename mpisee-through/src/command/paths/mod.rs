@@ -162,13 +162,16 @@ impl PathsAnswer {
         let shown = paths.len().min(args.shown.limit(&args.output));
         let left_out = &paths[shown..];
         let closing = closing(paths.is_empty(), left_out);
-        let sheet = match args.output.format() {
+        let mut sheet = match args.output.format() {
             Format::Table if args.folded.is_some() => {
                 Sheet { name: "paths", heads: Vec::new(), rows: Vec::new() }
             }
             Format::Table => tree::sheet(&paths, shown, times),
             Format::Csv | Format::Json => rows(&paths[..shown], times),
         };
+        if args.output.format() == Format::Table && view.run().is_without_mpi() {
+            sheet.keep_columns(|name, _| name != "share_of_mpi");
+        }
         paths.truncate(shown);
         let mut answer = Answer::new(view.profile(), sheet, groups.cut_off.take());
         answer.lead = lead;

@@ -6,6 +6,7 @@ use crate::placement::{self, Placed};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
+use std::collections::BTreeMap;
 
 const HEADS: [Head; 14] = [
     sheet::number("rank", "RANK").or_none(),
@@ -50,7 +51,18 @@ fn lead(placed: &[Placed<'_>]) -> String {
     if of_ranks.is_empty() {
         return String::new();
     }
-    let number = |near: Option<bool>| of_ranks.iter().filter(|it| it.is_near() == near).count();
+    // A rank may have several GPUs, of which the farthest counts.
+    let mut by_rank: BTreeMap<u32, Option<bool>> = BTreeMap::new();
+    for of in &of_ranks {
+        let Some(rank) = of.rank else { continue };
+        let known = by_rank.entry(rank.rank).or_insert(of.is_near());
+        *known = match (*known, of.is_near()) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (None, _) | (_, None) => None,
+            (Some(true), Some(true)) => Some(true),
+        };
+    }
+    let number = |near: Option<bool>| by_rank.values().filter(|&&it| it == near).count();
     format!(
         "Cores on the NUMA node of the GPU: of {} yes, of {} no, of {} unknown (cores of several nodes, or a node that the \
          kernel does not say).\n",

@@ -12,6 +12,7 @@ use crate::output::{Format, OutputArgs, Page, printable};
 use crate::run_set::{self, RunProfiles, command_text};
 use crate::sheet::{Answer, Sheet, Shown, heading_lines};
 use crate::units::{count, left_out};
+use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use growing::Growing;
@@ -110,6 +111,7 @@ pub fn run(args: &RunsArgs) -> Result<Outcome> {
         if let Some(note) = note {
             bail!("runs compares several runs: {}", note.trim_end_matches('.'));
         }
+        ProfileView::open(only)?;
         bail!(
             "'{}' is one run, and runs compares several; mpisee --repeat 5 -- mpirun … makes some",
             only.display()
