@@ -521,7 +521,7 @@ pub struct NcclTimeRow {
     pub size_max: u64,
     /// Calls that were timed.
     pub calls: u64,
-    /// Calls that were not: they failed, did not block, were captured into a graph, or had not ended when the process or its context did.
+    /// Calls that were not, as those that fail, do not block, or are captured into a graph; docs/nccl.md has all reasons.
     pub untimed: u64,
     /// This process's part of the volume of the calls that were timed, as in calls.csv.
     pub bytes: u64,
