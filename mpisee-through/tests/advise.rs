@@ -225,6 +225,7 @@ fn findings_are_said_in_words() {
     let of_messages = [late_sender(41), late_receiver(), late_partner(), hot_receiver(), all_in_turn()]
         .map(|one| one.write());
     let mut profiles = vec![crowded, profile, uneven, gpu_far::run().write(), with_overhead(3.0).write()];
+    profiles.push(gpu_far::staging("blocking", "1.0"));
     profiles.extend(of_messages);
     let advised = |profile: &Written| profile.run(&["advise", "app.mpisee", "--format", "csv"]).stdout;
     let found: Vec<String> = profiles.iter().map(advised).collect();

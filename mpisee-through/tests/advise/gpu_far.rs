@@ -1,6 +1,6 @@
 //! A node on which a rank is far from its GPU.
 
-use crate::support::Builder;
+use crate::support::{Builder, Written};
 use mpisee_profile::rows::{DeviceLinkRow, DeviceRow, NicRow};
 
 /// Four ranks on one node with two NUMA nodes and three GPUs: rank 1 is far from its GPU, of rank 2 it is unknown, as its cores are
@@ -55,4 +55,30 @@ pub fn run() -> Builder {
             row.cpus_allowed = cpus.parse().unwrap();
         }
     })
+}
+
+/// Two ranks of which one copies from a GPU for its sends.
+pub fn staging(mode: &str, time_s: &str) -> Written {
+    let profile = Builder::new(2).messages("W", 0, 1, 2, 2048).call("W", 0, "MPI_Send", 2, 2048, 0.1).write();
+    let rows = format!(
+        "comm,rank,direction,memory,mode,matches,bytes,time_s\nW,0,sent,pinned,{mode},2,2048,{time_s}\n"
+    );
+    std::fs::write(profile.directory.join("staged.csv"), rows).unwrap();
+    profile
+}
+
+#[test]
+fn copies_for_messages_that_take_long_are_a_finding() {
+    let advised = |mode: &str, time_s: &str| {
+        let ran = staging(mode, time_s).run(&["advise", "app.mpisee", "--format", "json"]);
+        ran.exits(0).stdout.clone()
+    };
+    let text = advised("blocking", "1.0");
+    assert!(
+        text.contains("Copies between GPUs and the host for messages on W take 5.0 % of the run."),
+        "{text}"
+    );
+    assert!(text.contains("saves 5.0 % of the run at most"), "{text}");
+    assert!(!advised("blocking", "0.1").contains("Copies between"));
+    assert!(!advised("stream", "1.0").contains("Copies between"), "its time is not known");
 }

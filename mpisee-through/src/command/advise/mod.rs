@@ -18,6 +18,7 @@ mod rules;
 mod skewed_volume;
 mod slow_transfer;
 mod small_messages;
+mod staging;
 mod text;
 mod uneven_work;
 mod verdict;
@@ -84,6 +85,8 @@ EXAMPLES:
 /// reorder: a topology for which MPI was allowed to reorder ranks and did not.
 /// blocking-sends: MPI_Send of long messages at a low rate, as far as it is not known to be waiting.
 /// gpu-far: ranks whose cores are on another NUMA node than their GPU.
+/// staging: blocking copies between GPUs and the host for messages, that take 1 % of the run or more (of
+/// mpisee --gpu-copies).
 /// polling: very many tests for completion, or probes that do not wait.
 /// profiler: ranks of whose time the profiler itself took much.
 /// finalize: ranks that wait long in MPI_Finalize for the last ones.
