@@ -155,11 +155,20 @@ impl ProfileView {
 
     /// The note of an answer with times of these calls, if NCCL's are among them.
     pub fn note_on_nccl_times<'c>(&self, calls: impl IntoIterator<Item = &'c str>) -> Option<String> {
-        let has_times_of_gpu = || self.profile.directory().join(NcclTimeRow::FILE).exists();
-        calls.into_iter().any(operation::is_nccl).then(|| match has_times_of_gpu() {
+        calls.into_iter().any(operation::is_nccl).then(|| self.times_of_nccl())
+    }
+
+    /// The same of an answer on all calls of the profile.
+    pub fn note_on_times(&self) -> Option<String> {
+        let has_nccl = self.processes.comms.keys().any(|comm| is_nccl(comm));
+        has_nccl.then(|| self.times_of_nccl())
+    }
+
+    fn times_of_nccl(&self) -> String {
+        match self.profile.directory().join(NcclTimeRow::FILE).exists() {
             true => format!("{TIMES_OF_NCCL} mpisee-through gpu has the GPU's."),
             false => TIMES_OF_NCCL.to_owned(),
-        })
+        }
     }
 
     /// The error for a question about `missing`, which sums over ranks do not have.

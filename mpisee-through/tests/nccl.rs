@@ -125,6 +125,19 @@ fn the_summary_has_the_time_of_the_gpu() {
 }
 
 #[test]
+fn comparisons_and_efficiency_say_what_nccls_times_are() {
+    let profile = beside_nccl().write();
+    let ran = profile.run(&["efficiency", "app.mpisee", "--width", "300"]);
+    assert!(
+        ran.exits(0).stdout.contains("Useful time is all time outside of MPI: calls of NCCL are in it"),
+        "{}",
+        ran.stdout
+    );
+    let ran = profile.run(&["diff", "app.mpisee", "app.mpisee", "--width", "300"]);
+    assert!(ran.stdout.contains(OF_HOST), "{}", ran.stdout);
+}
+
+#[test]
 fn calls_that_were_not_timed_are_said() {
     let profile = with_times_of_gpu();
     let ran = profile.run(&["summary", "app.mpisee", "--width", "300"]);

@@ -239,11 +239,15 @@ pub fn answer(args: &EfficiencyArgs, view: &ProfileView) -> Result<Answer> {
     if let Some(comparison) = comparison {
         closing = beside(&mut answer, comparison, closing, &all, form);
     }
+    answer.caveats.extend(view.note_on_times().map(|_| NCCL_IS_USEFUL.to_owned()));
     answer.caveats.extend(interrupted::warning(view));
     answer.caveats.extend(limits(view, &all));
     answer.closing = closing;
     Ok(answer)
 }
+
+/// The note on programs that use NCCL.
+const NCCL_IS_USEFUL: &str = "Useful time is all time outside of MPI: calls of NCCL are in it, and waiting for GPUs and for NCCL's work on them.";
 
 /// Operations below this part of the run are not shown beside a replay.
 const COMPARED_OF_RUN: f64 = 0.01;

@@ -111,6 +111,7 @@ pub fn run(args: &RunsArgs) -> Result<Outcome> {
         if let Some(note) = note {
             bail!("runs compares several runs: {}", note.trim_end_matches('.'));
         }
+        // Where it is no profile, that comes first.
         ProfileView::open(only)?;
         bail!(
             "'{}' is one run, and runs compares several; mpisee --repeat 5 -- mpirun … makes some",
@@ -201,6 +202,8 @@ impl Comparison<'_> {
     /// Limits of all that follows.
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.copies.map(str::to_owned).into_iter().collect();
+        let mut runs = self.settings.iter().flat_map(|setting| &setting.runs);
+        notes.extend(runs.find_map(|run| run.on_nccl.clone()));
         for setting in self.settings {
             let lacking: Vec<&Run> = setting.runs.iter().filter(|run| run.lack.is_some()).collect();
             if let Some(sentence) = lacking.first().and_then(|run| run.lack.as_ref()) {

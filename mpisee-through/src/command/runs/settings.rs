@@ -197,6 +197,7 @@ mod tests {
             parts: BTreeMap::new(),
             lack: None,
             limits: Vec::new(),
+            on_nccl: None,
         }
     }
 

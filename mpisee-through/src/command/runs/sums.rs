@@ -55,6 +55,8 @@ pub struct Run {
     pub lack: Option<String>,
     /// Limits of the profile.
     pub limits: Vec<String>,
+    /// The note on times of NCCL's calls, if there are any.
+    pub on_nccl: Option<String>,
 }
 
 impl Run {
@@ -68,6 +70,7 @@ impl Run {
         let library = info.mpi.library.split([',', '\n']).next().unwrap_or_default();
         let mut limits = caveats(view.profile());
         limits.extend(interrupted::warning(&view));
+        let on_nccl = view.note_on_times();
         Ok(Run {
             path: path.to_owned(),
             command: info.command.clone(),
@@ -81,6 +84,7 @@ impl Run {
             parts,
             lack: cores::lack(processes, |_| true).map(|lack| lack.sentence()),
             limits,
+            on_nccl,
             efficiency,
         })
     }
