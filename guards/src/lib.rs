@@ -1,4 +1,4 @@
-//! What a library that works in the threads of a program keeps from it, each as long as a value lives.
+//! Guards of a library that works in the threads of a program: nothing of its work shows there as long as they live.
 
 pub mod cancellation;
 pub mod descriptors;

@@ -1,4 +1,4 @@
-//! What is loaded into a process, for a library that is preloaded: the objects, their names and functions ([`find_object`], [`mapped_at`],
+//! The libraries that are loaded into a process, for one that is preloaded: the objects, their names and functions ([`find_object`], [`mapped_at`],
 //! [`is_mpi_library`]), and the next definition of a symbol ([`next`], [`loaded_with`]).
 //!
 //! The libraries that are looked through are left as they are: not one is loaded, and only that in which a symbol was found is kept

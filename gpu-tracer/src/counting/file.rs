@@ -23,7 +23,7 @@ pub struct Output {
     end: u64,
     /// The offsets of the counters' values.
     places: HashMap<u32, u64>,
-    /// What could not be written for want of a descriptor or memory, and is tried again with what comes next.
+    /// Records and values that found no descriptor or memory, to be tried again with what comes next.
     waiting: (Vec<Record>, HashMap<u32, Values>),
     /// Set with the first error; what comes later is not written, so that no part is missing in between.
     failed: Option<String>,

@@ -33,7 +33,7 @@ static GET_ATTRIBUTES: Functions<GetAttributes> = Functions::new();
 
 /// True once the driver was looked for among all that is loaded.
 static HAS_LOOKED: AtomicBool = AtomicBool::new(false);
-/// The number of objects that had been loaded at the last look, where that is all that the C library tells.
+/// The number of objects that had been loaded at the last look, where the C library has nothing more.
 static LOADED: AtomicU64 = AtomicU64::new(0);
 
 /// Begins of the names of the drivers' libraries.

@@ -24,11 +24,11 @@ thread_local! {
 /// The buffers of a rooted call that this process uses. MPI does not look at the others, whose addresses may be anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Used {
-    /// What it sends and what it receives.
+    /// The one that it sends and the one that it receives.
     Both,
-    /// What it sends.
+    /// The one that it sends.
     Sent,
-    /// What it receives.
+    /// The one that it receives.
     Received,
     /// None.
     Neither,

@@ -1,4 +1,4 @@
-//! What processes without MPI counted that ended in another way than by an exit, or that had no room for a segment.
+//! Counts of processes without MPI that ended in another way than by an exit, or that had no room for a segment.
 
 use super::sums;
 use super::without_mpi::{OF_LAUNCHERS, STARTED, expected, left, program, start};
