@@ -17,6 +17,7 @@ use mpisee_profile::segment::layout::state;
 use mpisee_profile::segment::{NotSeen, Snapshot};
 use std::fmt::Display;
 use std::fs::{File, Metadata};
+use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -277,7 +278,12 @@ enum Lock {
 impl Lock {
     /// Takes it, if it is free.
     fn of(path: &Path) -> Lock {
-        let Ok(file) = File::open(path) else { return Lock::Gone };
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Lock::Gone,
+            // For want of a descriptor nobody can say who has it.
+            Err(_) => return Lock::Busy,
+        };
         // SAFETY: the descriptor is open.
         let code = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
         // A file system without locks keeps nobody from writing.

@@ -48,6 +48,19 @@ fn calls() -> MutexGuard<'static, Calls> {
 }
 
 impl Calls {
+    /// Keeps a call on a communicator; returns it if there is no room.
+    fn keep(&mut self, comm: CommId, call: Pending) -> Option<Pending> {
+        let context = call.pair.context_id();
+        if !self.contexts.contains(&(comm, context)) {
+            self.contexts.push((comm, context));
+        }
+        if self.pending.len() >= MOST_PENDING {
+            return Some(call);
+        }
+        self.pending.push_back(call);
+        None
+    }
+
     /// Takes the first call in a context.
     fn take_first(&mut self, context: u64) -> Option<Pending> {
         let at = self.pending.iter().position(|one| one.pair.context_id() == context)?;
@@ -109,16 +122,9 @@ impl Timing {
             // SAFETY: as in `begin`; the call has not returned to the program yet.
             Some(pair) if is_in_stream && unsafe { pair.end(self.stream) } => {
                 let context = pair.context_id();
-                let mut calls = calls();
-                if !calls.contexts.contains(&(work.comm, context)) {
-                    calls.contexts.push((work.comm, context));
-                }
-                if calls.pending.len() < MOST_PENDING {
-                    calls.pending.push_back(Pending { pair, key, bytes: work.bytes });
-                    drop(calls);
-                    return take_some(recorder, context);
-                }
-                pair.give_back();
+                let refused = calls().keep(work.comm, Pending { pair, key, bytes: work.bytes });
+                leave(recorder, refused);
+                return take_some(recorder, context);
             }
             Some(pair) => pair.give_back(),
             None => {}

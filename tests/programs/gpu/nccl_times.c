@@ -68,6 +68,18 @@ int main(int argc, char **argv) {
     NCCL(ncclCommDestroy(second));
     EXPECT(!pretend_live_events());
 
+    /* Far ahead of the GPU: what finds no room has no time, and there is room again when the GPU has caught up. */
+    ncclComm_t ahead = communicator(0);
+    pretend_busy(1);
+    for (int i = 0; i < 5000; i++) {
+        reduce(16500, ahead, one);
+    }
+    pretend_busy(0);
+    reduce(16500, ahead, one);
+    reduce(16500, ahead, one);
+    NCCL(ncclCommDestroy(ahead));
+    EXPECT(!pretend_live_events());
+
     /* Not done at the end, and then gone. */
     ncclComm_t last = communicator(0), twin = communicator(0);
     reduce(37, last, one);
