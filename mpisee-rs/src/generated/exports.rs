@@ -215,7 +215,6 @@ pub unsafe extern "C-unwind" fn MPIX_Barrier_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::prepare_collective(
             Operation::BarrierInit,
@@ -257,7 +256,6 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_ack_failed(
     num_to_ack: c_int,
     num_acked: *mut c_int,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommAckFailed, comm, move || {
             pmpi::MPIX_Comm_ack_failed.get()(comm, num_to_ack, num_acked)
@@ -268,7 +266,6 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_ack_failed(
 #[cfg(mpi = "MPIX_Comm_agree")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_agree(comm: Raw<Comm>, flag: *mut c_int) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::collective(
             Operation::CommAgree,
@@ -282,7 +279,6 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_agree(comm: Raw<Comm>, flag: *mut c_in
 #[cfg(mpi = "MPIX_Comm_failure_ack")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_failure_ack(comm: Raw<Comm>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommFailureAck, comm, move || pmpi::MPIX_Comm_failure_ack.get()(comm))
     }
@@ -291,7 +287,6 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_failure_ack(comm: Raw<Comm>) -> c_int 
 #[cfg(mpi = "MPIX_Comm_failure_get_acked")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_failure_get_acked(comm: Raw<Comm>, failedgrp: *mut Group) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommFailureGetAcked, comm, move || {
             pmpi::MPIX_Comm_failure_get_acked.get()(comm, failedgrp)
@@ -302,7 +297,6 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_failure_get_acked(comm: Raw<Comm>, fai
 #[cfg(mpi = "MPIX_Comm_get_failed")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_get_failed(comm: Raw<Comm>, failedgrp: *mut Group) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommGetFailed, comm, move || {
             pmpi::MPIX_Comm_get_failed.get()(comm, failedgrp)
@@ -317,7 +311,6 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_iagree(
     flag: *mut c_int,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::start_collective(
             Operation::CommIagree,
@@ -332,14 +325,12 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_iagree(
 #[cfg(mpi = "MPIX_Comm_revoke")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_revoke(comm: Raw<Comm>) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::plain(Operation::CommRevoke, comm, move || pmpi::MPIX_Comm_revoke.get()(comm)) }
 }
 
 #[cfg(mpi = "MPIX_Comm_shrink")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_shrink(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::comm_shrink(comm, HandlePtr::c(newcomm), move || {
             pmpi::MPIX_Comm_shrink.get()(comm, newcomm)
@@ -765,7 +756,6 @@ pub unsafe extern "C-unwind" fn MPIX_Scatterv_init(
 #[cfg(mpi = "MPI_Abort")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Abort(comm: Raw<Comm>, errorcode: c_int) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::abort(move || pmpi::MPI_Abort.get()(comm, errorcode)) }
 }
 
@@ -1555,7 +1545,6 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init_c(
 #[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Barrier(comm: Raw<Comm>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::collective(
             Operation::Barrier,
@@ -1573,7 +1562,6 @@ pub unsafe extern "C-unwind" fn MPI_Barrier_init(
     info: Raw<Info>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::prepare_collective(
             Operation::BarrierInit,
@@ -1780,7 +1768,6 @@ pub unsafe extern "C-unwind" fn MPI_Buffer_attach_c(buffer: *mut c_void, size: C
 #[cfg(mpi = "MPI_Buffer_detach")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::BufferDetach, move || {
             pmpi::MPI_Buffer_detach.get()(buffer_addr, size)
@@ -1791,7 +1778,6 @@ pub unsafe extern "C-unwind" fn MPI_Buffer_detach(buffer_addr: *mut c_void, size
 #[cfg(mpi = "MPI_Buffer_detach_c")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mut Count) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::BufferDetach, move || {
             pmpi::MPI_Buffer_detach_c.get()(buffer_addr, size)
@@ -1802,14 +1788,12 @@ pub unsafe extern "C-unwind" fn MPI_Buffer_detach_c(buffer_addr: *mut c_void, si
 #[cfg(mpi = "MPI_Buffer_flush")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_flush() -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_process(Operation::BufferFlush, move || pmpi::MPI_Buffer_flush.get()()) }
 }
 
 #[cfg(mpi = "MPI_Buffer_iflush")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_iflush(request: *mut Request) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::start_on_process(Operation::BufferIflush, HandlePtr::c(request), move || {
             pmpi::MPI_Buffer_iflush.get()(request)
@@ -1820,7 +1804,6 @@ pub unsafe extern "C-unwind" fn MPI_Buffer_iflush(request: *mut Request) -> c_in
 #[cfg(mpi = "MPI_Cancel")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Cancel(request: *mut Request) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::cancel(HandlePtr::c(request), move || pmpi::MPI_Cancel.get()(request)) }
 }
 
@@ -1834,7 +1817,6 @@ pub unsafe extern "C-unwind" fn MPI_Cart_create(
     reorder: c_int,
     comm_cart: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create_in_order(
             Operation::CartCreate,
@@ -1855,7 +1837,6 @@ pub unsafe extern "C-unwind" fn MPI_Cart_map(
     periods: *const c_int,
     newrank: *mut c_int,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CartMap, comm, move || {
             pmpi::MPI_Cart_map.get()(comm, ndims, dims, periods, newrank)
@@ -1870,7 +1851,6 @@ pub unsafe extern "C-unwind" fn MPI_Cart_sub(
     remain_dims: *const c_int,
     newcomm: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create(Operation::CartSub, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Cart_sub.get()(comm, remain_dims, newcomm)
@@ -1887,7 +1867,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_accept(
     comm: Raw<Comm>,
     newcomm: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::meet(Operation::CommAccept, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_accept.get()(port_name, info, root, comm, newcomm)
@@ -1934,7 +1913,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_connect(
     comm: Raw<Comm>,
     newcomm: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::meet(Operation::CommConnect, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_connect.get()(port_name, info, root, comm, newcomm)
@@ -1949,7 +1927,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create(
     group: Raw<Group>,
     newcomm: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create(Operation::CommCreate, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_create.get()(comm, group, newcomm)
@@ -1966,7 +1943,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_from_group(
     errhandler: Raw<Errhandler>,
     newcomm: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create_from_group(
             Operation::CommCreateFromGroup,
@@ -1985,7 +1961,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_group(
     tag: c_int,
     newcomm: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::comm_create_group(comm, tag, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_create_group.get()(comm, group, tag, newcomm)
@@ -2000,7 +1975,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_detach_buffer(
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommDetachBuffer, comm, move || {
             pmpi::MPI_Comm_detach_buffer.get()(comm, buffer_addr, size)
@@ -2015,7 +1989,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_detach_buffer_c(
     buffer_addr: *mut c_void,
     size: *mut Count,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommDetachBuffer, comm, move || {
             pmpi::MPI_Comm_detach_buffer_c.get()(comm, buffer_addr, size)
@@ -2026,7 +1999,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_detach_buffer_c(
 #[cfg(mpi = "MPI_Comm_disconnect")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::free(Operation::CommDisconnect, HandlePtr::c(comm), move || {
             pmpi::MPI_Comm_disconnect.get()(comm)
@@ -2037,7 +2009,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
 #[cfg(mpi = "MPI_Comm_dup")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_dup(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create(Operation::CommDup, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_dup.get()(comm, newcomm)
@@ -2052,7 +2023,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_dup_with_info(
     info: Raw<Info>,
     newcomm: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create(Operation::CommDupWithInfo, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_dup_with_info.get()(comm, info, newcomm)
@@ -2063,7 +2033,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_dup_with_info(
 #[cfg(mpi = "MPI_Comm_flush_buffer")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_flush_buffer(comm: Raw<Comm>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommFlushBuffer, comm, move || pmpi::MPI_Comm_flush_buffer.get()(comm))
     }
@@ -2072,7 +2041,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_flush_buffer(comm: Raw<Comm>) -> c_int 
 #[cfg(mpi = "MPI_Comm_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_free(comm: *mut Comm) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::free(Operation::CommFree, HandlePtr::c(comm), move || pmpi::MPI_Comm_free.get()(comm))
     }
@@ -2085,7 +2053,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup(
     newcomm: *mut Comm,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::start_duplicate(
             Operation::CommIdup,
@@ -2105,7 +2072,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
     newcomm: *mut Comm,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::start_duplicate(
             Operation::CommIdupWithInfo,
@@ -2120,7 +2086,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
 #[cfg(mpi = "MPI_Comm_iflush_buffer")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_iflush_buffer(comm: Raw<Comm>, request: *mut Request) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::start_plain(Operation::CommIflushBuffer, comm, HandlePtr::c(request), move || {
             pmpi::MPI_Comm_iflush_buffer.get()(comm, request)
@@ -2131,14 +2096,12 @@ pub unsafe extern "C-unwind" fn MPI_Comm_iflush_buffer(comm: Raw<Comm>, request:
 #[cfg(mpi = "MPI_Comm_join")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_join(fd: c_int, intercomm: *mut Comm) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::comm_join(HandlePtr::c(intercomm), move || pmpi::MPI_Comm_join.get()(fd, intercomm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_set_info")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_set_info(comm: Raw<Comm>, info: Raw<Info>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommSetInfo, comm, move || pmpi::MPI_Comm_set_info.get()(comm, info))
     }
@@ -2147,7 +2110,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_set_info(comm: Raw<Comm>, info: Raw<Inf
 #[cfg(mpi = "MPI_Comm_set_name")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_set_name(comm: Raw<Comm>, comm_name: *const c_char) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::comm_set_name(comm, Text::c(comm_name), move || {
             pmpi::MPI_Comm_set_name.get()(comm, comm_name)
@@ -2167,7 +2129,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_spawn(
     intercomm: *mut Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::meet(Operation::CommSpawn, comm, HandlePtr::c(intercomm), move || {
             pmpi::MPI_Comm_spawn.get()(
@@ -2197,7 +2158,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_spawn_multiple(
     intercomm: *mut Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::meet(Operation::CommSpawnMultiple, comm, HandlePtr::c(intercomm), move || {
             pmpi::MPI_Comm_spawn_multiple.get()(
@@ -2223,7 +2183,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split(
     key: c_int,
     newcomm: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create(Operation::CommSplit, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_split.get()(comm, color, key, newcomm)
@@ -2240,7 +2199,6 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split_type(
     info: Raw<Info>,
     newcomm: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create(Operation::CommSplitType, comm, HandlePtr::c(newcomm), move || {
             pmpi::MPI_Comm_split_type.get()(comm, split_type, key, info, newcomm)
@@ -2288,7 +2246,6 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create(
     reorder: c_int,
     comm_dist_graph: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create_in_order(
             Operation::DistGraphCreate,
@@ -2326,7 +2283,6 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create_adjacent(
     reorder: c_int,
     comm_dist_graph: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create_in_order(
             Operation::DistGraphCreateAdjacent,
@@ -2471,7 +2427,6 @@ pub unsafe extern "C-unwind" fn MPI_Fetch_and_op(
 #[cfg(mpi = "MPI_File_close")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_close(fh: *mut File) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::close_file(Operation::FileClose, HandlePtr::c(fh), move || pmpi::MPI_File_close.get()(fh))
     }
@@ -2480,7 +2435,6 @@ pub unsafe extern "C-unwind" fn MPI_File_close(fh: *mut File) -> c_int {
 #[cfg(mpi = "MPI_File_delete")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_delete(filename: *const c_char, info: Raw<Info>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::FileDelete, move || pmpi::MPI_File_delete.get()(filename, info))
     }
@@ -2489,7 +2443,6 @@ pub unsafe extern "C-unwind" fn MPI_File_delete(filename: *const c_char, info: R
 #[cfg(mpi = "MPI_File_get_position_shared")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_get_position_shared(fh: Raw<File>, offset: *mut Offset) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileGetPositionShared, fh, move || {
             pmpi::MPI_File_get_position_shared.get()(fh, offset)
@@ -2500,7 +2453,6 @@ pub unsafe extern "C-unwind" fn MPI_File_get_position_shared(fh: Raw<File>, offs
 #[cfg(mpi = "MPI_File_get_size")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_get_size(fh: Raw<File>, size: *mut Offset) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_file(Operation::FileGetSize, fh, move || pmpi::MPI_File_get_size.get()(fh, size)) }
 }
 
@@ -2941,7 +2893,6 @@ pub unsafe extern "C-unwind" fn MPI_File_open(
     info: Raw<Info>,
     fh: *mut File,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::open_file(Operation::FileOpen, comm, HandlePtr::c(fh), move || {
             pmpi::MPI_File_open.get()(comm, filename, amode, info, fh)
@@ -2952,7 +2903,6 @@ pub unsafe extern "C-unwind" fn MPI_File_open(
 #[cfg(mpi = "MPI_File_preallocate")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_preallocate(fh: Raw<File>, size: Offset) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FilePreallocate, fh, move || pmpi::MPI_File_preallocate.get()(fh, size))
     }
@@ -3312,7 +3262,6 @@ pub unsafe extern "C-unwind" fn MPI_File_read_shared_c(
 #[cfg(mpi = "MPI_File_seek")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_seek(fh: Raw<File>, offset: Offset, whence: c_int) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSeek, fh, move || pmpi::MPI_File_seek.get()(fh, offset, whence))
     }
@@ -3321,7 +3270,6 @@ pub unsafe extern "C-unwind" fn MPI_File_seek(fh: Raw<File>, offset: Offset, whe
 #[cfg(mpi = "MPI_File_seek_shared")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_seek_shared(fh: Raw<File>, offset: Offset, whence: c_int) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSeekShared, fh, move || {
             pmpi::MPI_File_seek_shared.get()(fh, offset, whence)
@@ -3332,7 +3280,6 @@ pub unsafe extern "C-unwind" fn MPI_File_seek_shared(fh: Raw<File>, offset: Offs
 #[cfg(mpi = "MPI_File_set_atomicity")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_set_atomicity(fh: Raw<File>, flag: c_int) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSetAtomicity, fh, move || {
             pmpi::MPI_File_set_atomicity.get()(fh, flag)
@@ -3343,14 +3290,12 @@ pub unsafe extern "C-unwind" fn MPI_File_set_atomicity(fh: Raw<File>, flag: c_in
 #[cfg(mpi = "MPI_File_set_info")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_set_info(fh: Raw<File>, info: Raw<Info>) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_file(Operation::FileSetInfo, fh, move || pmpi::MPI_File_set_info.get()(fh, info)) }
 }
 
 #[cfg(mpi = "MPI_File_set_size")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_set_size(fh: Raw<File>, size: Offset) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_file(Operation::FileSetSize, fh, move || pmpi::MPI_File_set_size.get()(fh, size)) }
 }
 
@@ -3364,7 +3309,6 @@ pub unsafe extern "C-unwind" fn MPI_File_set_view(
     datarep: *const c_char,
     info: Raw<Info>,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSetView, fh, move || {
             pmpi::MPI_File_set_view.get()(fh, disp, etype, filetype, datarep, info)
@@ -3375,7 +3319,6 @@ pub unsafe extern "C-unwind" fn MPI_File_set_view(
 #[cfg(mpi = "MPI_File_sync")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_sync(fh: Raw<File>) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_file(Operation::FileSync, fh, move || pmpi::MPI_File_sync.get()(fh)) }
 }
 
@@ -3733,7 +3676,6 @@ pub unsafe extern "C-unwind" fn MPI_File_write_shared_c(
 #[cfg(mpi = "MPI_Finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Finalize() -> c_int {
-    buffers::note([]);
     unsafe { wrappers::finalize(move || pmpi::MPI_Finalize.get()()) }
 }
 
@@ -4149,7 +4091,6 @@ pub unsafe extern "C-unwind" fn MPI_Graph_create(
     reorder: c_int,
     comm_graph: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create_in_order(
             Operation::GraphCreate,
@@ -4170,7 +4111,6 @@ pub unsafe extern "C-unwind" fn MPI_Graph_map(
     edges: *const c_int,
     newrank: *mut c_int,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::GraphMap, comm, move || {
             pmpi::MPI_Graph_map.get()(comm, nnodes, index, edges, newrank)
@@ -4181,7 +4121,6 @@ pub unsafe extern "C-unwind" fn MPI_Graph_map(
 #[cfg(mpi = "MPI_Grequest_complete")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Grequest_complete(request: Raw<Request>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::GrequestComplete, move || pmpi::MPI_Grequest_complete.get()(request))
     }
@@ -4196,7 +4135,6 @@ pub unsafe extern "C-unwind" fn MPI_Grequest_start(
     extra_state: *mut c_void,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::start_on_process(Operation::GrequestStart, HandlePtr::c(request), move || {
             pmpi::MPI_Grequest_start.get()(query_fn, free_fn, cancel_fn, extra_state, request)
@@ -4567,7 +4505,6 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw_c(
 #[cfg(mpi = "MPI_Ibarrier")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Ibarrier(comm: Raw<Comm>, request: *mut Request) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::start_collective(
             Operation::Ibarrier,
@@ -4857,7 +4794,6 @@ pub unsafe extern "C-unwind" fn MPI_Improbe(
     message: *mut Message,
     status: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::immediate_matched_probe(
             Operation::Improbe,
@@ -5211,7 +5147,6 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
 #[cfg(mpi = "MPI_Init")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::init(move || pmpi::MPI_Init.get()(argc, argv)) }
 }
 
@@ -5223,7 +5158,6 @@ pub unsafe extern "C-unwind" fn MPI_Init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::init_thread(move || pmpi::MPI_Init_thread.get()(argc, argv, required, provided)) }
 }
 
@@ -5237,7 +5171,6 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create(
     tag: c_int,
     newintercomm: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::intercomm_create(
             local_comm,
@@ -5271,7 +5204,6 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create_from_groups(
     errhandler: Raw<Errhandler>,
     newintercomm: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create_from_group(
             Operation::IntercommCreateFromGroups,
@@ -5300,7 +5232,6 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_merge(
     high: c_int,
     newintracomm: *mut Comm,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create(Operation::IntercommMerge, intercomm, HandlePtr::c(newintracomm), move || {
             pmpi::MPI_Intercomm_merge.get()(intercomm, high, newintracomm)
@@ -5318,7 +5249,6 @@ pub unsafe extern "C-unwind" fn MPI_Iprobe(
     flag: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::probe(Operation::Iprobe, comm, source, tag, move || {
             pmpi::MPI_Iprobe.get()(source, tag, comm, flag, status)
@@ -6007,7 +5937,6 @@ pub unsafe extern "C-unwind" fn MPI_Mprobe(
     message: *mut Message,
     status: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::matched_probe(
             Operation::Mprobe,
@@ -6636,7 +6565,6 @@ pub unsafe extern "C-unwind" fn MPI_Parrived(
     partition: c_int,
     flag: *mut c_int,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_request(Operation::Parrived, request, move || {
             pmpi::MPI_Parrived.get()(request, partition, flag)
@@ -6647,14 +6575,12 @@ pub unsafe extern "C-unwind" fn MPI_Parrived(
 #[cfg(mpi = "MPI_Pcontrol")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Pcontrol(level: c_int, extra: *const c_char) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::pcontrol(level, extra, move || pmpi::MPI_Pcontrol.get()(level, extra)) }
 }
 
 #[cfg(mpi = "MPI_Pready")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Pready(partition: c_int, request: Raw<Request>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_request(Operation::Pready, request, move || pmpi::MPI_Pready.get()(partition, request))
     }
@@ -6667,7 +6593,6 @@ pub unsafe extern "C-unwind" fn MPI_Pready_list(
     array_of_partitions: *mut c_int,
     request: Raw<Request>,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_request(Operation::PreadyList, request, move || {
             pmpi::MPI_Pready_list.get()(length, array_of_partitions, request)
@@ -6682,7 +6607,6 @@ pub unsafe extern "C-unwind" fn MPI_Pready_range(
     partition_high: c_int,
     request: Raw<Request>,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_request(Operation::PreadyRange, request, move || {
             pmpi::MPI_Pready_range.get()(partition_low, partition_high, request)
@@ -6727,7 +6651,6 @@ pub unsafe extern "C-unwind" fn MPI_Probe(
     comm: Raw<Comm>,
     status: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::probe(Operation::Probe, comm, source, tag, move || {
             pmpi::MPI_Probe.get()(source, tag, comm, status)
@@ -7295,7 +7218,6 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
 #[cfg(mpi = "MPI_Request_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Request_free(request: *mut Request) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::request_free(HandlePtr::c(request), move || pmpi::MPI_Request_free.get()(request)) }
 }
 
@@ -7306,7 +7228,6 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status(
     flag: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::request_get_status(request, flag, move || {
             pmpi::MPI_Request_get_status.get()(request, flag, status)
@@ -7322,7 +7243,6 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_all(
     flag: *mut c_int,
     array_of_statuses: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::get_status_many(
             Operation::RequestGetStatusAll,
@@ -7342,7 +7262,6 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_any(
     flag: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::get_status_many(
             Operation::RequestGetStatusAny,
@@ -7362,7 +7281,6 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_some(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::get_status_many(
             Operation::RequestGetStatusSome,
@@ -8322,7 +8240,6 @@ pub unsafe extern "C-unwind" fn MPI_Session_detach_buffer(
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::SessionDetachBuffer, move || {
             pmpi::MPI_Session_detach_buffer.get()(session, buffer_addr, size)
@@ -8337,7 +8254,6 @@ pub unsafe extern "C-unwind" fn MPI_Session_detach_buffer_c(
     buffer_addr: *mut c_void,
     size: *mut Count,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::SessionDetachBuffer, move || {
             pmpi::MPI_Session_detach_buffer_c.get()(session, buffer_addr, size)
@@ -8348,7 +8264,6 @@ pub unsafe extern "C-unwind" fn MPI_Session_detach_buffer_c(
 #[cfg(mpi = "MPI_Session_finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Session_finalize(session: *mut Session) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::session_finalize(HandlePtr::c(session), move || pmpi::MPI_Session_finalize.get()(session))
     }
@@ -8357,7 +8272,6 @@ pub unsafe extern "C-unwind" fn MPI_Session_finalize(session: *mut Session) -> c
 #[cfg(mpi = "MPI_Session_flush_buffer")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Session_flush_buffer(session: Raw<Session>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::SessionFlushBuffer, move || {
             pmpi::MPI_Session_flush_buffer.get()(session)
@@ -8371,7 +8285,6 @@ pub unsafe extern "C-unwind" fn MPI_Session_iflush_buffer(
     session: Raw<Session>,
     request: *mut Request,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::start_on_process(Operation::SessionIflushBuffer, HandlePtr::c(request), move || {
             pmpi::MPI_Session_iflush_buffer.get()(session, request)
@@ -8386,7 +8299,6 @@ pub unsafe extern "C-unwind" fn MPI_Session_init(
     errhandler: Raw<Errhandler>,
     session: *mut Session,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::session_init(HandlePtr::c(session), move || {
             pmpi::MPI_Session_init.get()(info, errhandler, session)
@@ -8483,7 +8395,6 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
 #[cfg(mpi = "MPI_Start")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Start(request: *mut Request) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::start(HandlePtr::c(request), move || pmpi::MPI_Start.get()(request)) }
 }
 
@@ -8491,7 +8402,6 @@ pub unsafe extern "C-unwind" fn MPI_Start(request: *mut Request) -> c_int {
 #[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Startall(count: c_int, array_of_requests: *mut Request) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::startall(count, HandlePtr::c(array_of_requests), move || {
             pmpi::MPI_Startall.get()(count, array_of_requests)
@@ -8502,7 +8412,6 @@ pub unsafe extern "C-unwind" fn MPI_Startall(count: c_int, array_of_requests: *m
 #[cfg(mpi = "MPI_T_init_thread")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::t_init_thread(required, provided, move || pmpi::MPI_T_init_thread.get()(required, provided))
     }
@@ -8516,7 +8425,6 @@ pub unsafe extern "C-unwind" fn MPI_Test(
     flag: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::test(HandlePtr::c(request), flag, status, move |status| {
             pmpi::MPI_Test.get()(request, flag, status)
@@ -8533,7 +8441,6 @@ pub unsafe extern "C-unwind" fn MPI_Testall(
     flag: *mut c_int,
     array_of_statuses: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::testall(
             count,
@@ -8557,7 +8464,6 @@ pub unsafe extern "C-unwind" fn MPI_Testany(
     flag: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::testany(
             count,
@@ -8580,7 +8486,6 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::some(
             Operation::Testsome,
@@ -8605,7 +8510,6 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
 #[cfg(mpi = "MPI_Type_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Type_free(datatype: *mut Datatype) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::type_free(HandlePtr::c(datatype), move || pmpi::MPI_Type_free.get()(datatype)) }
 }
 
@@ -8613,7 +8517,6 @@ pub unsafe extern "C-unwind" fn MPI_Type_free(datatype: *mut Datatype) -> c_int 
 #[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::wait(HandlePtr::c(request), status, move |status| pmpi::MPI_Wait.get()(request, status))
     }
@@ -8627,7 +8530,6 @@ pub unsafe extern "C-unwind" fn MPI_Waitall(
     array_of_requests: *mut Request,
     array_of_statuses: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::waitall(
             count,
@@ -8647,7 +8549,6 @@ pub unsafe extern "C-unwind" fn MPI_Waitany(
     index: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::waitany(count, HandlePtr::c(array_of_requests), Indices::c(index), status, move |status| {
             pmpi::MPI_Waitany.get()(count, array_of_requests, index, status)
@@ -8665,7 +8566,6 @@ pub unsafe extern "C-unwind" fn MPI_Waitsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut Status,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::some(
             Operation::Waitsome,
@@ -8697,7 +8597,6 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate(
     baseptr: *mut c_void,
     win: *mut Win,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create_window(Operation::WinAllocate, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_allocate.get()(size, disp_unit, info, comm, baseptr, win)
@@ -8715,7 +8614,6 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_c(
     baseptr: *mut c_void,
     win: *mut Win,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create_window(Operation::WinAllocate, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_allocate_c.get()(size, disp_unit, info, comm, baseptr, win)
@@ -8733,7 +8631,6 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared(
     baseptr: *mut c_void,
     win: *mut Win,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create_window(Operation::WinAllocateShared, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_allocate_shared.get()(size, disp_unit, info, comm, baseptr, win)
@@ -8751,7 +8648,6 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared_c(
     baseptr: *mut c_void,
     win: *mut Win,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create_window(Operation::WinAllocateShared, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_allocate_shared_c.get()(size, disp_unit, info, comm, baseptr, win)
@@ -8771,7 +8667,6 @@ pub unsafe extern "C-unwind" fn MPI_Win_attach(win: Raw<Win>, base: *mut c_void,
 #[cfg(mpi = "MPI_Win_complete")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_complete(win: Raw<Win>) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_window(Operation::WinComplete, win, move || pmpi::MPI_Win_complete.get()(win)) }
 }
 
@@ -8818,7 +8713,6 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_dynamic(
     comm: Raw<Comm>,
     win: *mut Win,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::create_window(Operation::WinCreateDynamic, comm, HandlePtr::c(win), move || {
             pmpi::MPI_Win_create_dynamic.get()(info, comm, win)
@@ -8836,28 +8730,24 @@ pub unsafe extern "C-unwind" fn MPI_Win_detach(win: Raw<Win>, base: *const c_voi
 #[cfg(mpi = "MPI_Win_fence")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_fence(assert: c_int, win: Raw<Win>) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_window(Operation::WinFence, win, move || pmpi::MPI_Win_fence.get()(assert, win)) }
 }
 
 #[cfg(mpi = "MPI_Win_flush")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_flush(rank: c_int, win: Raw<Win>) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_window(Operation::WinFlush, win, move || pmpi::MPI_Win_flush.get()(rank, win)) }
 }
 
 #[cfg(mpi = "MPI_Win_flush_all")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_flush_all(win: Raw<Win>) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_window(Operation::WinFlushAll, win, move || pmpi::MPI_Win_flush_all.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_flush_local")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_flush_local(rank: c_int, win: Raw<Win>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinFlushLocal, win, move || pmpi::MPI_Win_flush_local.get()(rank, win))
     }
@@ -8866,7 +8756,6 @@ pub unsafe extern "C-unwind" fn MPI_Win_flush_local(rank: c_int, win: Raw<Win>) 
 #[cfg(mpi = "MPI_Win_flush_local_all")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_flush_local_all(win: Raw<Win>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinFlushLocalAll, win, move || {
             pmpi::MPI_Win_flush_local_all.get()(win)
@@ -8877,7 +8766,6 @@ pub unsafe extern "C-unwind" fn MPI_Win_flush_local_all(win: Raw<Win>) -> c_int 
 #[cfg(mpi = "MPI_Win_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_free(win: *mut Win) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::free_window(Operation::WinFree, HandlePtr::c(win), move || pmpi::MPI_Win_free.get()(win))
     }
@@ -8891,7 +8779,6 @@ pub unsafe extern "C-unwind" fn MPI_Win_lock(
     assert: c_int,
     win: Raw<Win>,
 ) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinLock, win, move || {
             pmpi::MPI_Win_lock.get()(lock_type, rank, assert, win)
@@ -8902,7 +8789,6 @@ pub unsafe extern "C-unwind" fn MPI_Win_lock(
 #[cfg(mpi = "MPI_Win_lock_all")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_lock_all(assert: c_int, win: Raw<Win>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinLockAll, win, move || pmpi::MPI_Win_lock_all.get()(assert, win))
     }
@@ -8911,7 +8797,6 @@ pub unsafe extern "C-unwind" fn MPI_Win_lock_all(assert: c_int, win: Raw<Win>) -
 #[cfg(mpi = "MPI_Win_post")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_post(group: Raw<Group>, assert: c_int, win: Raw<Win>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinPost, win, move || pmpi::MPI_Win_post.get()(group, assert, win))
     }
@@ -8920,7 +8805,6 @@ pub unsafe extern "C-unwind" fn MPI_Win_post(group: Raw<Group>, assert: c_int, w
 #[cfg(mpi = "MPI_Win_set_info")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_set_info(win: Raw<Win>, info: Raw<Info>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinSetInfo, win, move || pmpi::MPI_Win_set_info.get()(win, info))
     }
@@ -8929,7 +8813,6 @@ pub unsafe extern "C-unwind" fn MPI_Win_set_info(win: Raw<Win>, info: Raw<Info>)
 #[cfg(mpi = "MPI_Win_start")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_start(group: Raw<Group>, assert: c_int, win: Raw<Win>) -> c_int {
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinStart, win, move || pmpi::MPI_Win_start.get()(group, assert, win))
     }
@@ -8938,34 +8821,29 @@ pub unsafe extern "C-unwind" fn MPI_Win_start(group: Raw<Group>, assert: c_int, 
 #[cfg(mpi = "MPI_Win_sync")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_sync(win: Raw<Win>) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_window(Operation::WinSync, win, move || pmpi::MPI_Win_sync.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_test")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_test(win: Raw<Win>, flag: *mut c_int) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_window(Operation::WinTest, win, move || pmpi::MPI_Win_test.get()(win, flag)) }
 }
 
 #[cfg(mpi = "MPI_Win_unlock")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_unlock(rank: c_int, win: Raw<Win>) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_window(Operation::WinUnlock, win, move || pmpi::MPI_Win_unlock.get()(rank, win)) }
 }
 
 #[cfg(mpi = "MPI_Win_unlock_all")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_unlock_all(win: Raw<Win>) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_window(Operation::WinUnlockAll, win, move || pmpi::MPI_Win_unlock_all.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_wait")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_wait(win: Raw<Win>) -> c_int {
-    buffers::note([]);
     unsafe { wrappers::on_window(Operation::WinWait, win, move || pmpi::MPI_Win_wait.get()(win)) }
 }

@@ -435,7 +435,6 @@ unsafe fn mpix_barrier_init_body(
     if process::is_idle() {
         return unsafe { twin(comm, info, request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::prepare_collective(
             Operation::BarrierInit,
@@ -514,7 +513,6 @@ unsafe fn mpix_comm_ack_failed_body(
     if process::is_idle() {
         return unsafe { twin(comm, num_to_ack, num_acked, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommAckFailed, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, num_to_ack, num_acked, ierror))
@@ -539,7 +537,6 @@ unsafe fn mpix_comm_agree_body(
     if process::is_idle() {
         return unsafe { twin(comm, flag, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::collective(
             Operation::CommAgree,
@@ -570,7 +567,6 @@ unsafe fn mpix_comm_failure_ack_body(
     if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommFailureAck, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
@@ -599,7 +595,6 @@ unsafe fn mpix_comm_failure_get_acked_body(
     if process::is_idle() {
         return unsafe { twin(comm, failedgrp, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommFailureGetAcked, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, failedgrp, ierror))
@@ -624,7 +619,6 @@ unsafe fn mpix_comm_get_failed_body(
     if process::is_idle() {
         return unsafe { twin(comm, failedgrp, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommGetFailed, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, failedgrp, ierror))
@@ -650,7 +644,6 @@ unsafe fn mpix_comm_iagree_body(
     if process::is_idle() {
         return unsafe { twin(comm, flag, request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::start_collective(
             Operation::CommIagree,
@@ -678,7 +671,6 @@ unsafe fn mpix_comm_revoke_body(
     if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommRevoke, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
@@ -703,7 +695,6 @@ unsafe fn mpix_comm_shrink_body(
     if process::is_idle() {
         return unsafe { twin(comm, newcomm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::comm_shrink(fortran::handle::<Comm>(comm), HandlePtr::fortran(newcomm), move || {
             fortran::code(ierror, |ierror| twin(comm, newcomm, ierror))
@@ -1587,7 +1578,6 @@ unsafe fn mpi_abort_body(
     errorcode: *mut Fint,
     ierror: *mut Fint,
 ) {
-    buffers::note([]);
     unsafe { wrappers::abort(move || fortran::code(ierror, |ierror| twin(comm, errorcode, ierror))) };
 }
 
@@ -2395,7 +2385,6 @@ unsafe fn mpi_barrier_body(
     if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::collective(
             Operation::Barrier,
@@ -2424,7 +2413,6 @@ unsafe fn mpi_barrier_init_body(
     if process::is_idle() {
         return unsafe { twin(comm, info, request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::prepare_collective(
             Operation::BarrierInit,
@@ -2648,7 +2636,6 @@ unsafe fn mpi_buffer_detach_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
-    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::BufferDetach, move || {
             fortran::code(ierror, |ierror| twin(buffer_addr, size, ierror))
@@ -2666,7 +2653,6 @@ exports! { [] mpi_buffer_detach_body(buffer_addr: *mut Fint, size: *mut Fint, ie
 #[cfg(any(mpi = "mpi_buffer_flush_", mpi = "mpi_buffer_flush__", mpi = "mpi_buffer_flush_f08_"))]
 #[inline(never)]
 unsafe fn mpi_buffer_flush_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
-    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::BufferFlush, move || fortran::code(ierror, |ierror| twin(ierror)))
     };
@@ -2688,7 +2674,6 @@ unsafe fn mpi_buffer_iflush_body(
     if process::is_idle() {
         return unsafe { twin(request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::start_on_process(Operation::BufferIflush, HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
@@ -2712,7 +2697,6 @@ unsafe fn mpi_cancel_body(
     if process::is_idle() {
         return unsafe { twin(request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::cancel(HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
@@ -2749,7 +2733,6 @@ unsafe fn mpi_cart_create_body(
     if process::is_idle() {
         return unsafe { twin(comm_old, ndims, dims, periods, reorder, comm_cart, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create_in_order(
             Operation::CartCreate,
@@ -2785,7 +2768,6 @@ unsafe fn mpi_cart_map_body(
     if process::is_idle() {
         return unsafe { twin(comm, ndims, dims, periods, newrank, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CartMap, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ndims, dims, periods, newrank, ierror))
@@ -2811,7 +2793,6 @@ unsafe fn mpi_cart_sub_body(
     if process::is_idle() {
         return unsafe { twin(comm, remain_dims, newcomm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::CartSub,
@@ -2851,7 +2832,6 @@ unsafe fn mpi_comm_accept_body(
     if process::is_idle() {
         return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::meet(
             Operation::CommAccept,
@@ -2925,7 +2905,6 @@ unsafe fn mpi_comm_connect_body(
     if process::is_idle() {
         return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::meet(
             Operation::CommConnect,
@@ -2958,7 +2937,6 @@ unsafe fn mpi_comm_create_body(
     if process::is_idle() {
         return unsafe { twin(comm, group, newcomm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::CommCreate,
@@ -3002,7 +2980,6 @@ unsafe fn mpi_comm_create_from_group_body(
     if process::is_idle() {
         return unsafe { twin(group, stringtag, info, errhandler, newcomm, ierror, stringtag_length) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create_from_group(
             Operation::CommCreateFromGroup,
@@ -3040,7 +3017,6 @@ unsafe fn mpi_comm_create_group_body(
     if process::is_idle() {
         return unsafe { twin(comm, group, tag, newcomm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::comm_create_group(
             fortran::handle::<Comm>(comm),
@@ -3074,7 +3050,6 @@ unsafe fn mpi_comm_detach_buffer_body(
     if process::is_idle() {
         return unsafe { twin(comm, buffer_addr, size, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommDetachBuffer, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, buffer_addr, size, ierror))
@@ -3099,7 +3074,6 @@ unsafe fn mpi_comm_disconnect_body(
     if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::free(Operation::CommDisconnect, HandlePtr::fortran(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
@@ -3124,7 +3098,6 @@ unsafe fn mpi_comm_dup_body(
     if process::is_idle() {
         return unsafe { twin(comm, newcomm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::CommDup,
@@ -3157,7 +3130,6 @@ unsafe fn mpi_comm_dup_with_info_body(
     if process::is_idle() {
         return unsafe { twin(comm, info, newcomm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::CommDupWithInfo,
@@ -3188,7 +3160,6 @@ unsafe fn mpi_comm_flush_buffer_body(
     if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommFlushBuffer, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
@@ -3212,7 +3183,6 @@ unsafe fn mpi_comm_free_body(
     if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::free(Operation::CommFree, HandlePtr::fortran(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
@@ -3238,7 +3208,6 @@ unsafe fn mpi_comm_idup_body(
     if process::is_idle() {
         return unsafe { twin(comm, newcomm, request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::start_duplicate(
             Operation::CommIdup,
@@ -3273,7 +3242,6 @@ unsafe fn mpi_comm_idup_with_info_body(
     if process::is_idle() {
         return unsafe { twin(comm, info, newcomm, request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::start_duplicate(
             Operation::CommIdupWithInfo,
@@ -3306,7 +3274,6 @@ unsafe fn mpi_comm_iflush_buffer_body(
     if process::is_idle() {
         return unsafe { twin(comm, request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::start_plain(
             Operation::CommIflushBuffer,
@@ -3334,7 +3301,6 @@ unsafe fn mpi_comm_join_body(
     if process::is_idle() {
         return unsafe { twin(fd, intercomm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::comm_join(HandlePtr::fortran(intercomm), move || {
             fortran::code(ierror, |ierror| twin(fd, intercomm, ierror))
@@ -3359,7 +3325,6 @@ unsafe fn mpi_comm_set_info_body(
     if process::is_idle() {
         return unsafe { twin(comm, info, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::CommSetInfo, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, info, ierror))
@@ -3385,7 +3350,6 @@ unsafe fn mpi_comm_set_name_body(
     if process::is_idle() {
         return unsafe { twin(comm, comm_name, ierror, comm_name_length) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::comm_set_name(
             fortran::handle::<Comm>(comm),
@@ -3446,7 +3410,6 @@ unsafe fn mpi_comm_spawn_body(
             )
         };
     }
-    buffers::note([]);
     unsafe {
         wrappers::meet(
             Operation::CommSpawn,
@@ -3531,7 +3494,6 @@ unsafe fn mpi_comm_spawn_multiple_body(
             )
         };
     }
-    buffers::note([]);
     unsafe {
         wrappers::meet(
             Operation::CommSpawnMultiple,
@@ -3578,7 +3540,6 @@ unsafe fn mpi_comm_split_body(
     if process::is_idle() {
         return unsafe { twin(comm, color, key, newcomm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::CommSplit,
@@ -3609,7 +3570,6 @@ unsafe fn mpi_comm_split_type_body(
     if process::is_idle() {
         return unsafe { twin(comm, split_type, key, info, newcomm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::CommSplitType,
@@ -3719,7 +3679,6 @@ unsafe fn mpi_dist_graph_create_body(
             twin(comm_old, n, sources, degrees, destinations, weights, info, reorder, comm_dist_graph, ierror)
         };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create_in_order(
             Operation::DistGraphCreate,
@@ -3801,7 +3760,6 @@ unsafe fn mpi_dist_graph_create_adjacent_body(
             )
         };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create_in_order(
             Operation::DistGraphCreateAdjacent,
@@ -3983,7 +3941,6 @@ unsafe fn mpi_file_close_body(
     if process::is_idle() {
         return unsafe { twin(fh, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::close_file(Operation::FileClose, HandlePtr::fortran(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, ierror))
@@ -4006,7 +3963,6 @@ unsafe fn mpi_file_delete_body(
     ierror: *mut Fint,
     filename_length: usize,
 ) {
-    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::FileDelete, move || {
             fortran::code(ierror, |ierror| twin(filename, info, ierror, filename_length))
@@ -4035,7 +3991,6 @@ unsafe fn mpi_file_get_position_shared_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileGetPositionShared, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, ierror))
@@ -4060,7 +4015,6 @@ unsafe fn mpi_file_get_size_body(
     if process::is_idle() {
         return unsafe { twin(fh, size, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileGetSize, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, size, ierror))
@@ -4469,7 +4423,6 @@ unsafe fn mpi_file_open_body(
     if process::is_idle() {
         return unsafe { twin(comm, filename, amode, info, fh, ierror, filename_length) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::open_file(
             Operation::FileOpen,
@@ -4499,7 +4452,6 @@ unsafe fn mpi_file_preallocate_body(
     if process::is_idle() {
         return unsafe { twin(fh, size, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FilePreallocate, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, size, ierror))
@@ -4956,7 +4908,6 @@ unsafe fn mpi_file_seek_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, whence, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSeek, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, whence, ierror))
@@ -4982,7 +4933,6 @@ unsafe fn mpi_file_seek_shared_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, whence, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSeekShared, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, whence, ierror))
@@ -5011,7 +4961,6 @@ unsafe fn mpi_file_set_atomicity_body(
     if process::is_idle() {
         return unsafe { twin(fh, flag, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSetAtomicity, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, flag, ierror))
@@ -5036,7 +4985,6 @@ unsafe fn mpi_file_set_info_body(
     if process::is_idle() {
         return unsafe { twin(fh, info, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSetInfo, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, info, ierror))
@@ -5061,7 +5009,6 @@ unsafe fn mpi_file_set_size_body(
     if process::is_idle() {
         return unsafe { twin(fh, size, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSetSize, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, size, ierror))
@@ -5100,7 +5047,6 @@ unsafe fn mpi_file_set_view_body(
     if process::is_idle() {
         return unsafe { twin(fh, disp, etype, filetype, datarep, info, ierror, datarep_length) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSetView, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| {
@@ -5126,7 +5072,6 @@ unsafe fn mpi_file_sync_body(
     if process::is_idle() {
         return unsafe { twin(fh, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_file(Operation::FileSync, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, ierror))
@@ -5582,7 +5527,6 @@ exports! { [] mpi_file_write_shared_body(fh: *mut Fint, buf: *const c_void, coun
 #[cfg(any(mpi = "mpi_finalize_", mpi = "mpi_finalize__", mpi = "mpi_finalize_f08_"))]
 #[inline(never)]
 unsafe fn mpi_finalize_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
-    buffers::note([]);
     unsafe { wrappers::finalize(move || fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
@@ -6043,7 +5987,6 @@ unsafe fn mpi_graph_create_body(
     if process::is_idle() {
         return unsafe { twin(comm_old, nnodes, index, edges, reorder, comm_graph, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create_in_order(
             Operation::GraphCreate,
@@ -6079,7 +6022,6 @@ unsafe fn mpi_graph_map_body(
     if process::is_idle() {
         return unsafe { twin(comm, nnodes, index, edges, newrank, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::plain(Operation::GraphMap, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, nnodes, index, edges, newrank, ierror))
@@ -6104,7 +6046,6 @@ unsafe fn mpi_grequest_complete_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::GrequestComplete, move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
@@ -6132,7 +6073,6 @@ unsafe fn mpi_grequest_start_body(
     if process::is_idle() {
         return unsafe { twin(query_fn, free_fn, cancel_fn, extra_state, request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::start_on_process(Operation::GrequestStart, HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(query_fn, free_fn, cancel_fn, extra_state, request, ierror))
@@ -6519,7 +6459,6 @@ unsafe fn mpi_ibarrier_body(
     if process::is_idle() {
         return unsafe { twin(comm, request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::start_collective(
             Operation::Ibarrier,
@@ -6836,7 +6775,6 @@ unsafe fn mpi_improbe_body(
     if process::is_idle() {
         return unsafe { twin(source, tag, comm, flag, message, status, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::immediate_matched_probe(
             Operation::Improbe,
@@ -7196,7 +7134,6 @@ exports! { [] mpi_ineighbor_alltoallw_body(sendbuf: *const c_void, sendcounts: *
 #[cfg(any(mpi = "mpi_init_", mpi = "mpi_init__", mpi = "mpi_init_f08_"))]
 #[inline(never)]
 unsafe fn mpi_init_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
-    buffers::note([]);
     unsafe { wrappers::init(move || fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
@@ -7214,7 +7151,6 @@ unsafe fn mpi_init_thread_body(
     provided: *mut Fint,
     ierror: *mut Fint,
 ) {
-    buffers::note([]);
     unsafe {
         wrappers::init_thread(move || fortran::code(ierror, |ierror| twin(required, provided, ierror)))
     };
@@ -7251,7 +7187,6 @@ unsafe fn mpi_intercomm_create_body(
             twin(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm, ierror)
         };
     }
-    buffers::note([]);
     unsafe {
         wrappers::intercomm_create(
             fortran::handle::<Comm>(local_comm),
@@ -7320,7 +7255,6 @@ unsafe fn mpi_intercomm_create_from_groups_body(
             )
         };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create_from_group(
             Operation::IntercommCreateFromGroups,
@@ -7364,7 +7298,6 @@ unsafe fn mpi_intercomm_merge_body(
     if process::is_idle() {
         return unsafe { twin(intercomm, high, newintracomm, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create(
             Operation::IntercommMerge,
@@ -7395,7 +7328,6 @@ unsafe fn mpi_iprobe_body(
     if process::is_idle() {
         return unsafe { twin(source, tag, comm, flag, status, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::probe(Operation::Iprobe, fortran::handle::<Comm>(comm), *source, *tag, move || {
             fortran::code(ierror, |ierror| twin(source, tag, comm, flag, status, ierror))
@@ -8074,7 +8006,6 @@ unsafe fn mpi_mprobe_body(
     if process::is_idle() {
         return unsafe { twin(source, tag, comm, message, status, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::matched_probe(
             Operation::Mprobe,
@@ -8739,7 +8670,6 @@ unsafe fn mpi_parrived_body(
     if process::is_idle() {
         return unsafe { twin(request, partition, flag, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_request(Operation::Parrived, fortran::handle::<Request>(request), move || {
             fortran::code(ierror, |ierror| twin(request, partition, flag, ierror))
@@ -8763,7 +8693,6 @@ unsafe fn mpi_pcontrol_body(
     if process::is_idle() {
         return unsafe { twin(level, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::pcontrol(*level, std::ptr::null(), move || {
             twin(level, ierror);
@@ -8789,7 +8718,6 @@ unsafe fn mpi_pready_body(
     if process::is_idle() {
         return unsafe { twin(partition, request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_request(Operation::Pready, fortran::handle::<Request>(request), move || {
             fortran::code(ierror, |ierror| twin(partition, request, ierror))
@@ -8815,7 +8743,6 @@ unsafe fn mpi_pready_list_body(
     if process::is_idle() {
         return unsafe { twin(length, array_of_partitions, request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_request(Operation::PreadyList, fortran::handle::<Request>(request), move || {
             fortran::code(ierror, |ierror| twin(length, array_of_partitions, request, ierror))
@@ -8841,7 +8768,6 @@ unsafe fn mpi_pready_range_body(
     if process::is_idle() {
         return unsafe { twin(partition_low, partition_high, request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_request(Operation::PreadyRange, fortran::handle::<Request>(request), move || {
             fortran::code(ierror, |ierror| twin(partition_low, partition_high, request, ierror))
@@ -8921,7 +8847,6 @@ unsafe fn mpi_probe_body(
     if process::is_idle() {
         return unsafe { twin(source, tag, comm, status, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::probe(Operation::Probe, fortran::handle::<Comm>(comm), *source, *tag, move || {
             fortran::code(ierror, |ierror| twin(source, tag, comm, status, ierror))
@@ -9539,7 +9464,6 @@ unsafe fn mpi_request_free_body(
     if process::is_idle() {
         return unsafe { twin(request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::request_free(HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
@@ -9569,7 +9493,6 @@ unsafe fn mpi_request_get_status_body(
     if process::is_idle() {
         return unsafe { twin(request, flag, status, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::request_get_status(fortran::handle::<Request>(request), flag, move || {
             fortran::code(ierror, |ierror| twin(request, flag, status, ierror))
@@ -9600,7 +9523,6 @@ unsafe fn mpi_request_get_status_all_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, flag, array_of_statuses, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::get_status_many(
             Operation::RequestGetStatusAll,
@@ -9639,7 +9561,6 @@ unsafe fn mpi_request_get_status_any_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, index, flag, status, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::get_status_many(
             Operation::RequestGetStatusAny,
@@ -9678,7 +9599,6 @@ unsafe fn mpi_request_get_status_some_body(
             twin(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, ierror)
         };
     }
-    buffers::note([]);
     unsafe {
         wrappers::get_status_many(
             Operation::RequestGetStatusSome,
@@ -10665,7 +10585,6 @@ unsafe fn mpi_session_detach_buffer_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
-    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::SessionDetachBuffer, move || {
             fortran::code(ierror, |ierror| twin(session, buffer_addr, size, ierror))
@@ -10690,7 +10609,6 @@ unsafe fn mpi_session_finalize_body(
     if process::is_idle() {
         return unsafe { twin(session, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::session_finalize(HandlePtr::fortran(session), move || {
             fortran::code(ierror, |ierror| twin(session, ierror))
@@ -10715,7 +10633,6 @@ unsafe fn mpi_session_flush_buffer_body(
     session: *mut Fint,
     ierror: *mut Fint,
 ) {
-    buffers::note([]);
     unsafe {
         wrappers::on_process(Operation::SessionFlushBuffer, move || {
             fortran::code(ierror, |ierror| twin(session, ierror))
@@ -10744,7 +10661,6 @@ unsafe fn mpi_session_iflush_buffer_body(
     if process::is_idle() {
         return unsafe { twin(session, request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::start_on_process(Operation::SessionIflushBuffer, HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(session, request, ierror))
@@ -10767,7 +10683,6 @@ unsafe fn mpi_session_init_body(
     session: *mut Fint,
     ierror: *mut Fint,
 ) {
-    buffers::note([]);
     unsafe {
         wrappers::session_init(HandlePtr::fortran(session), move || {
             fortran::code(ierror, |ierror| twin(info, errhandler, session, ierror))
@@ -10880,7 +10795,6 @@ unsafe fn mpi_start_body(
     if process::is_idle() {
         return unsafe { twin(request, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::start(HandlePtr::fortran(request), move || {
             fortran::code(ierror, |ierror| twin(request, ierror))
@@ -10905,7 +10819,6 @@ unsafe fn mpi_startall_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::startall(*count, HandlePtr::fortran(array_of_requests), move || {
             fortran::code(ierror, |ierror| twin(count, array_of_requests, ierror))
@@ -10931,7 +10844,6 @@ unsafe fn mpi_test_body(
     if process::is_idle() {
         return unsafe { twin(request, flag, status, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::test(HandlePtr::fortran(request), flag, fortran::status(status), move |chosen| {
             fortran::code(ierror, |ierror| twin(request, flag, fortran::chosen(chosen, status), ierror))
@@ -10958,7 +10870,6 @@ unsafe fn mpi_testall_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, flag, array_of_statuses, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::testall(
             *count,
@@ -10994,7 +10905,6 @@ unsafe fn mpi_testany_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, index, flag, status, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::testany(
             *count,
@@ -11033,7 +10943,6 @@ unsafe fn mpi_testsome_body(
             twin(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, ierror)
         };
     }
-    buffers::note([]);
     unsafe {
         wrappers::some(
             Operation::Testsome,
@@ -11074,7 +10983,6 @@ unsafe fn mpi_type_free_body(
     if process::is_idle() {
         return unsafe { twin(datatype, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::type_free(HandlePtr::fortran(datatype), move || {
             fortran::code(ierror, |ierror| twin(datatype, ierror))
@@ -11099,7 +11007,6 @@ unsafe fn mpi_wait_body(
     if process::is_idle() {
         return unsafe { twin(request, status, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::wait(HandlePtr::fortran(request), fortran::status(status), move |chosen| {
             fortran::code(ierror, |ierror| twin(request, fortran::chosen(chosen, status), ierror))
@@ -11125,7 +11032,6 @@ unsafe fn mpi_waitall_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, array_of_statuses, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::waitall(
             *count,
@@ -11159,7 +11065,6 @@ unsafe fn mpi_waitany_body(
     if process::is_idle() {
         return unsafe { twin(count, array_of_requests, index, status, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::waitany(
             *count,
@@ -11197,7 +11102,6 @@ unsafe fn mpi_waitsome_body(
             twin(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, ierror)
         };
     }
-    buffers::note([]);
     unsafe {
         wrappers::some(
             Operation::Waitsome,
@@ -11258,7 +11162,6 @@ unsafe fn mpi_win_allocate_body(
     if process::is_idle() {
         return unsafe { twin(size, disp_unit, info, comm, baseptr, win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create_window(
             Operation::WinAllocate,
@@ -11308,7 +11211,6 @@ unsafe fn mpi_win_allocate_shared_body(
     if process::is_idle() {
         return unsafe { twin(size, disp_unit, info, comm, baseptr, win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create_window(
             Operation::WinAllocateShared,
@@ -11364,7 +11266,6 @@ unsafe fn mpi_win_complete_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinComplete, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
@@ -11434,7 +11335,6 @@ unsafe fn mpi_win_create_dynamic_body(
     if process::is_idle() {
         return unsafe { twin(info, comm, win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::create_window(
             Operation::WinCreateDynamic,
@@ -11487,7 +11387,6 @@ unsafe fn mpi_win_fence_body(
     if process::is_idle() {
         return unsafe { twin(assert, win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinFence, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(assert, win, ierror))
@@ -11512,7 +11411,6 @@ unsafe fn mpi_win_flush_body(
     if process::is_idle() {
         return unsafe { twin(rank, win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinFlush, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(rank, win, ierror))
@@ -11536,7 +11434,6 @@ unsafe fn mpi_win_flush_all_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinFlushAll, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
@@ -11561,7 +11458,6 @@ unsafe fn mpi_win_flush_local_body(
     if process::is_idle() {
         return unsafe { twin(rank, win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinFlushLocal, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(rank, win, ierror))
@@ -11589,7 +11485,6 @@ unsafe fn mpi_win_flush_local_all_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinFlushLocalAll, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
@@ -11613,7 +11508,6 @@ unsafe fn mpi_win_free_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::free_window(Operation::WinFree, HandlePtr::fortran(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
@@ -11640,7 +11534,6 @@ unsafe fn mpi_win_lock_body(
     if process::is_idle() {
         return unsafe { twin(lock_type, rank, assert, win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinLock, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(lock_type, rank, assert, win, ierror))
@@ -11665,7 +11558,6 @@ unsafe fn mpi_win_lock_all_body(
     if process::is_idle() {
         return unsafe { twin(assert, win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinLockAll, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(assert, win, ierror))
@@ -11691,7 +11583,6 @@ unsafe fn mpi_win_post_body(
     if process::is_idle() {
         return unsafe { twin(group, assert, win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinPost, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(group, assert, win, ierror))
@@ -11716,7 +11607,6 @@ unsafe fn mpi_win_set_info_body(
     if process::is_idle() {
         return unsafe { twin(win, info, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinSetInfo, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, info, ierror))
@@ -11742,7 +11632,6 @@ unsafe fn mpi_win_start_body(
     if process::is_idle() {
         return unsafe { twin(group, assert, win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinStart, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(group, assert, win, ierror))
@@ -11766,7 +11655,6 @@ unsafe fn mpi_win_sync_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinSync, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
@@ -11791,7 +11679,6 @@ unsafe fn mpi_win_test_body(
     if process::is_idle() {
         return unsafe { twin(win, flag, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinTest, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, flag, ierror))
@@ -11816,7 +11703,6 @@ unsafe fn mpi_win_unlock_body(
     if process::is_idle() {
         return unsafe { twin(rank, win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinUnlock, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(rank, win, ierror))
@@ -11840,7 +11726,6 @@ unsafe fn mpi_win_unlock_all_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinUnlockAll, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))
@@ -11864,7 +11749,6 @@ unsafe fn mpi_win_wait_body(
     if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
-    buffers::note([]);
     unsafe {
         wrappers::on_window(Operation::WinWait, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, ierror))

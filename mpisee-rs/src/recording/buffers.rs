@@ -8,7 +8,7 @@ use crate::state::thread;
 use crate::storage::hot::HOT;
 use std::ffi::{c_int, c_void};
 
-/// Notes the buffers of a call that begins, if it has any.
+/// Notes the buffers of a call that begins.
 #[inline(always)]
 pub fn note<const N: usize>(buffers: [*const c_void; N]) {
     if HOT.asks_driver() {

@@ -356,18 +356,33 @@ impl Drop for CommCall {
     }
 }
 
+/// Makes a call that is not counted.
+///
+/// PERF: callers pass a copy, which alone has to be in memory: with the address of the original every call would store its arguments.
+#[cold]
+#[inline(never)]
+pub fn call_uncounted(
+    operation: Operation,
+    comm: Raw<Comm>,
+    spread: c_int,
+    make: &impl Fn() -> c_int,
+) -> c_int {
+    let _uncounted = Uncounted::begin(operation, comm, spread);
+    make()
+}
+
 /// Makes the application's call on a communicator, and passes its result and time to `note` if it is recorded.
 #[inline(always)]
 pub fn record_on(
     operation: Operation,
     comm: Raw<Comm>,
     spread: c_int,
-    make: impl FnOnce() -> c_int,
+    make: impl Fn() -> c_int + Copy,
     note: impl FnOnce(&CommCall, c_int, Ticks),
 ) -> c_int {
     let Some(call) = CommCall::begin(operation, comm, spread) else {
-        let _uncounted = Uncounted::begin(operation, comm, spread);
-        return make();
+        let copied = make;
+        return call_uncounted(operation, comm, spread, &copied);
     };
     let (code, ticks) = call.time(make);
     note(&call, code, ticks);

@@ -4,7 +4,7 @@ use super::completion::settling::{count_truncated, is_truncation};
 use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, read_status, received_bytes};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::cached_counter::rarely;
-use crate::recording::comm_call::{CommCall, NO_SPREAD, Uncounted, record_on, spread};
+use crate::recording::comm_call::{CommCall, NO_SPREAD, Uncounted, call_uncounted, record_on, spread};
 use crate::recording::streams;
 use crate::recording::volume::{Block, CountArgument};
 use crate::recording::{RecordedCall, Recorder, record_call};
@@ -237,11 +237,11 @@ pub unsafe fn probe(
     comm: Raw<Comm>,
     source: c_int,
     tag: c_int,
-    make: impl FnOnce() -> c_int,
+    make: impl Fn() -> c_int + Copy,
 ) -> c_int {
     let Some(call) = CommCall::begin(operation, comm, NO_SPREAD) else {
-        let _uncounted = Uncounted::begin(operation, comm, NO_SPREAD);
-        return make();
+        let copied = make;
+        return call_uncounted(operation, comm, NO_SPREAD, &copied);
     };
     let (code, ticks) = call.time_message(Envelope::new(source, tag), make);
     call.count(0, 0, ticks);
@@ -253,7 +253,7 @@ pub unsafe fn probe(
 /// # Safety
 /// See [`send`].
 #[inline(always)]
-pub unsafe fn plain(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn plain(operation: Operation, comm: Raw<Comm>, make: impl Fn() -> c_int + Copy) -> c_int {
     record_on(operation, comm, NO_SPREAD, make, |call, _, ticks| {
         call.count(0, 0, ticks);
     })
@@ -268,7 +268,7 @@ pub unsafe fn start_plain(
     operation: Operation,
     comm: Raw<Comm>,
     request: HandlePtr<Request>,
-    make: impl FnOnce() -> c_int,
+    make: impl Fn() -> c_int + Copy,
 ) -> c_int {
     record_on(operation, comm, NO_SPREAD, make, |call, code, ticks| {
         let counted = call.count(0, 0, ticks);

@@ -70,8 +70,7 @@ fn shim(out: &mut String, function: &Function, meaning: &Meaning, large: bool) -
     Ok(())
 }
 
-/// The note of a call's buffers: parameters that are addresses of what is communicated. A call without any is noted, too, so
-/// that it is not taken for one with those of the call before.
+/// The note of a call's buffers: parameters that are addresses of what is communicated. A call without any has no note.
 pub fn note_of_buffers(function: &Function, large: bool, language: Language) -> String {
     let buffers = function.params_of(large).filter(|param| param.kind == "BUFFER");
     let address = |param: &Param| match param.direction {
@@ -79,6 +78,9 @@ pub fn note_of_buffers(function: &Function, large: bool, language: Language) -> 
         _ => format!("{}.cast_const()", param.name),
     };
     let buffers: Vec<String> = buffers.map(address).collect();
+    if buffers.is_empty() {
+        return String::new();
+    }
     let buffers = buffers.join(", ");
     let of_root = match language {
         Language::C => "root, comm",

@@ -22,11 +22,11 @@ pub fn emit<'f>(functions: impl Iterator<Item = &'f Function>) -> String {
     let _ = writeln!(out, "const TABLE: [Entry; {}] = [", operations.len());
     for (function, kind) in &operations {
         let variant = camel_case(function.short_name());
-        let starts = starts_request(function);
+        let (starts, has_buffer) = (starts_request(function), has_buffer(function));
         let (name, is_collective) = (&function.name, function.is_collective);
         let _ = writeln!(
             out,
-            "(Operation::{variant}, \"{name}\", OperationKind::{kind:?}, {starts}, {is_collective}),"
+            "(Operation::{variant}, \"{name}\", OperationKind::{kind:?}, {starts}, {is_collective}, {has_buffer}),"
         );
     }
     out.push_str("];\n\n");
@@ -38,9 +38,19 @@ pub fn emit<'f>(functions: impl Iterator<Item = &'f Function>) -> String {
 fn starts_request(function: &Function) -> bool {
     match &function.meaning {
         Some(Meaning::Verb { verb, .. }) => verb.starts_with("start_"),
-        Some(Meaning::ByHand { .. }) => ["MPI_Start", "MPI_Startall"].contains(&function.name.as_str()),
+        Some(Meaning::ByHand { .. }) => starts_persistent(function),
         None => false,
     }
+}
+
+/// Returns whether a call of it has buffers: its own, or those of the requests that it starts.
+fn has_buffer(function: &Function) -> bool {
+    let is_buffer = |kind: &str| ["BUFFER", "SEND", "RECEIVE"].contains(&kind);
+    starts_persistent(function) || function.params.iter().any(|param| is_buffer(&param.kind))
+}
+
+fn starts_persistent(function: &Function) -> bool {
+    ["MPI_Start", "MPI_Startall"].contains(&function.name.as_str())
 }
 
 const PREAMBLE: &str = r"
@@ -63,8 +73,8 @@ pub enum OperationKind {
     Io,
 }
 
-/// An operation: its name and kind, whether it leaves a request, and whether it is collective.
-type Entry = (Operation, &'static str, OperationKind, bool, bool);
+/// An operation: its name and kind, whether it leaves a request, whether it is collective, and whether it has buffers.
+type Entry = (Operation, &'static str, OperationKind, bool, bool, bool);
 
 ";
 
@@ -94,6 +104,11 @@ impl Operation {
     /// without a request.
     pub fn is_collective(self) -> bool {
         TABLE[self as usize].4
+    }
+
+    /// Returns whether a call of it has buffers: its own, or those of the persistent requests that it starts.
+    pub fn has_buffer(self) -> bool {
+        TABLE[self as usize].5
     }
 
     /// Returns whether it is one of NCCL or RCCL, whose time is no time in MPI.

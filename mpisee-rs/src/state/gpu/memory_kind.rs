@@ -14,6 +14,7 @@ use crate::storage::hot::HOT;
 use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute};
 use mpisee_guards::errno;
 use mpisee_profile::rows::Memory;
+use mpisee_profile::segment::active_call;
 use mpisee_symbols::LoadedObject;
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
@@ -40,7 +41,7 @@ static LOADED: AtomicU64 = AtomicU64::new(0);
 const DRIVERS: [&[u8]; 2] = [b"libcuda.", b"libamdhip64."];
 
 thread_local! {
-    /// The kinds of memory of the call in progress: what is sent, and what is received.
+    /// The kinds of memory of the last call that had buffers: what is sent, and what is received.
     static OF_CALL: Cell<[Memory; 2]> = const { Cell::new([Memory::Host; 2]) };
 }
 
@@ -81,7 +82,7 @@ pub fn leave_unused(used: Used) {
 }
 
 /// The kind of memory of the call in progress, which is counted with a message of `message` bytes; `call` is a word as of
-/// [`active_call::pack`].
+/// [`active_call::pack`]. That of a call without buffers is [`Memory::Host`].
 #[inline(always)]
 pub fn of_call(call: impl FnOnce() -> u64, message: u64) -> Memory {
     if HOT.asks_driver() { noted(call(), message) } else { Memory::Host }
@@ -90,7 +91,14 @@ pub fn of_call(call: impl FnOnce() -> u64, message: u64) -> Memory {
 #[cold]
 #[inline(never)]
 fn noted(call: u64, message: u64) -> Memory {
-    staging::report(call, message);
+    let Some(active_call::CurrentFunction::Operation(operation)) = active_call::call_of(call) else {
+        return Memory::Host;
+    };
+    // Nothing was noted of a call without buffers.
+    if !operation.has_buffer() {
+        return Memory::Host;
+    }
+    staging::report(operation, active_call::communicator_of(call), message);
     farthest(OF_CALL.get().into_iter())
 }
 
@@ -143,6 +151,7 @@ pub fn look_for_driver() {
 mod tests {
     use super::*;
     use cudarc::driver::sys::CUmemorytype;
+    use mpisee_profile::{CommId, Operation};
     use std::{ptr, slice};
 
     const MANAGED: u64 = 1 << 40;
@@ -178,6 +187,14 @@ mod tests {
         c_int::from(at == FAILING)
     }
 
+    fn of(operation: Operation) -> Memory {
+        of_call(|| active_call::pack(active_call::CurrentFunction::Operation(operation), CommId::NONE), 0)
+    }
+
+    fn of_send() -> Memory {
+        of(Operation::Send)
+    }
+
     #[test]
     fn the_kind_farthest_from_the_host_is_that_of_the_call() {
         assert_eq!(kind_of(ptr::without_provenance(ON_GPU as usize)), Memory::Host, "without a driver");
@@ -194,11 +211,15 @@ mod tests {
         ];
         for (buffers, kind) in cases {
             note_known(buffers.map(at).map(kind_of).into_iter());
-            assert_eq!(of_call(|| 0, 0), kind, "{buffers:x?}");
+            assert_eq!(of_send(), kind, "{buffers:x?}");
         }
         note_known([kind_of(at(ON_GPU))].into_iter());
+        assert_eq!(
+            (of_send(), of(Operation::Wait), of(Operation::Startall)),
+            (Memory::Device, Memory::Host, Memory::Device)
+        );
         note_known([].into_iter());
-        assert_eq!(of_call(|| 0, 0), Memory::Host);
+        assert_eq!(of_send(), Memory::Host);
         let all =
             [(Used::Sent, Memory::Device), (Used::Received, Memory::Pinned), (Used::Neither, Memory::Host)];
         // SAFETY: it is the thread's errno.
@@ -206,13 +227,13 @@ mod tests {
         for (used, kind) in all {
             *errno = 0;
             note(&[at(ON_GPU), at(PINNED)]);
-            assert_eq!(of_call(|| 0, 0), Memory::Device);
+            assert_eq!(of_send(), Memory::Device);
             leave_unused(used);
-            assert_eq!((of_call(|| 0, 0), *errno), (kind, 0), "{used:?}");
+            assert_eq!((of_send(), *errno), (kind, 0), "{used:?}");
             note(&[at(MANAGED)]);
             leave_unused(used);
             let of_one = if used == Used::Neither { Memory::Host } else { Memory::Managed };
-            assert_eq!(of_call(|| 0, 0), of_one, "{used:?}");
+            assert_eq!(of_send(), of_one, "{used:?}");
         }
         HOT.set_region(mpisee_profile::RegionId::new(5));
         assert!(HOT.asks_driver());

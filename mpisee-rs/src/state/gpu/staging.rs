@@ -2,7 +2,6 @@
 //! or right after a receive.
 
 use crate::mpi::abi::IN_PLACE;
-use mpisee_profile::segment::active_call;
 use mpisee_profile::{CommId, Operation};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -74,14 +73,12 @@ pub fn leave_unused(used: Used) {
     });
 }
 
-/// Tells the tracer of a message, once; `call` is a word as of [`active_call::pack`].
-pub fn report(call: u64, message: u64) {
+/// Tells the tracer, once, of the message of a call that has buffers.
+pub fn report(operation: Operation, communicator: CommId, message: u64) {
     if !counts_copies() {
         return;
     }
     let [mut sent, mut received] = ADDRESSES.replace([0; 2]);
-    let Some(active_call::CurrentFunction::Operation(operation)) = active_call::call_of(call) else { return };
-    let communicator = active_call::communicator_of(call);
     let direction = Direction::of(operation);
     if received == IN_PLACE.addr() {
         received = 0;
