@@ -69,7 +69,7 @@ pub unsafe extern "C-unwind" fn ncclAllGatherConfig(
     datatype: c_int,
     comm: Comm,
     stream: *mut c_void,
-    config: *mut c_void,
+    config: *const c_void,
 ) -> c_int {
     static REAL: Symbol<
         unsafe extern "C-unwind" fn(
@@ -79,7 +79,7 @@ pub unsafe extern "C-unwind" fn ncclAllGatherConfig(
             c_int,
             Comm,
             *mut c_void,
-            *mut c_void,
+            *const c_void,
         ) -> c_int,
     > = unsafe { Symbol::new(c"ncclAllGatherConfig") };
     let make = move || match REAL.get() {
@@ -160,7 +160,7 @@ pub unsafe extern "C-unwind" fn ncclAllReduceConfig(
     op: c_int,
     comm: Comm,
     stream: *mut c_void,
-    config: *mut c_void,
+    config: *const c_void,
 ) -> c_int {
     static REAL: Symbol<
         unsafe extern "C-unwind" fn(
@@ -171,7 +171,7 @@ pub unsafe extern "C-unwind" fn ncclAllReduceConfig(
             c_int,
             Comm,
             *mut c_void,
-            *mut c_void,
+            *const c_void,
         ) -> c_int,
     > = unsafe { Symbol::new(c"ncclAllReduceConfig") };
     let make = move || match REAL.get() {
@@ -317,7 +317,7 @@ pub unsafe extern "C-unwind" fn ncclAlltoAllConfig(
     datatype: c_int,
     comm: Comm,
     stream: *mut c_void,
-    config: *mut c_void,
+    config: *const c_void,
 ) -> c_int {
     static REAL: Symbol<
         unsafe extern "C-unwind" fn(
@@ -327,7 +327,7 @@ pub unsafe extern "C-unwind" fn ncclAlltoAllConfig(
             c_int,
             Comm,
             *mut c_void,
-            *mut c_void,
+            *const c_void,
         ) -> c_int,
     > = unsafe { Symbol::new(c"ncclAlltoAllConfig") };
     let make = move || match REAL.get() {
@@ -438,7 +438,7 @@ pub unsafe extern "C-unwind" fn ncclBroadcastConfig(
     root: c_int,
     comm: Comm,
     stream: *mut c_void,
-    config: *mut c_void,
+    config: *const c_void,
 ) -> c_int {
     static REAL: Symbol<
         unsafe extern "C-unwind" fn(
@@ -449,7 +449,7 @@ pub unsafe extern "C-unwind" fn ncclBroadcastConfig(
             c_int,
             Comm,
             *mut c_void,
-            *mut c_void,
+            *const c_void,
         ) -> c_int,
     > = unsafe { Symbol::new(c"ncclBroadcastConfig") };
     let make = move || match REAL.get() {
@@ -798,7 +798,7 @@ pub unsafe extern "C-unwind" fn ncclGatherConfig(
     root: c_int,
     comm: Comm,
     stream: *mut c_void,
-    config: *mut c_void,
+    config: *const c_void,
 ) -> c_int {
     static REAL: Symbol<
         unsafe extern "C-unwind" fn(
@@ -809,7 +809,7 @@ pub unsafe extern "C-unwind" fn ncclGatherConfig(
             c_int,
             Comm,
             *mut c_void,
-            *mut c_void,
+            *const c_void,
         ) -> c_int,
     > = unsafe { Symbol::new(c"ncclGatherConfig") };
     let make = move || match REAL.get() {
@@ -1015,7 +1015,7 @@ pub unsafe extern "C-unwind" fn ncclReduceConfig(
     root: c_int,
     comm: Comm,
     stream: *mut c_void,
-    config: *mut c_void,
+    config: *const c_void,
 ) -> c_int {
     static REAL: Symbol<
         unsafe extern "C-unwind" fn(
@@ -1027,7 +1027,7 @@ pub unsafe extern "C-unwind" fn ncclReduceConfig(
             c_int,
             Comm,
             *mut c_void,
-            *mut c_void,
+            *const c_void,
         ) -> c_int,
     > = unsafe { Symbol::new(c"ncclReduceConfig") };
     let make = move || match REAL.get() {
@@ -1108,7 +1108,7 @@ pub unsafe extern "C-unwind" fn ncclReduceScatterConfig(
     op: c_int,
     comm: Comm,
     stream: *mut c_void,
-    config: *mut c_void,
+    config: *const c_void,
 ) -> c_int {
     static REAL: Symbol<
         unsafe extern "C-unwind" fn(
@@ -1119,7 +1119,7 @@ pub unsafe extern "C-unwind" fn ncclReduceScatterConfig(
             c_int,
             Comm,
             *mut c_void,
-            *mut c_void,
+            *const c_void,
         ) -> c_int,
     > = unsafe { Symbol::new(c"ncclReduceScatterConfig") };
     let make = move || match REAL.get() {
@@ -1200,7 +1200,7 @@ pub unsafe extern "C-unwind" fn ncclScatterConfig(
     root: c_int,
     comm: Comm,
     stream: *mut c_void,
-    config: *mut c_void,
+    config: *const c_void,
 ) -> c_int {
     static REAL: Symbol<
         unsafe extern "C-unwind" fn(
@@ -1211,7 +1211,7 @@ pub unsafe extern "C-unwind" fn ncclScatterConfig(
             c_int,
             Comm,
             *mut c_void,
-            *mut c_void,
+            *const c_void,
         ) -> c_int,
     > = unsafe { Symbol::new(c"ncclScatterConfig") };
     let make = move || match REAL.get() {

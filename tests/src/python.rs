@@ -4,6 +4,7 @@
 use crate::{Mpi, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// The version of mpi4py.
 const MPI4PY: &str = "mpi4py==4.1.2";
@@ -152,6 +153,27 @@ const READERS: [&str; 12] = [
 pub fn with_readers() -> PathBuf {
     environment("readers", &READERS.join(" "), |pip| {
         pip.args(READERS);
+    })
+}
+
+/// NCCL, and the headers of CUDA that its own includes.
+const NCCL: [&str; 4] = [
+    "nvidia-nccl-cu13==2.32.3",
+    "nvidia-cuda-runtime==13.0.96",
+    "nvidia-cuda-crt==13.0.88",
+    "nvidia-cuda-cccl==13.0.85",
+];
+
+/// The folder with NVIDIA's NCCL and the headers of CUDA; installed if it is not there yet, which takes 230 MB.
+pub fn nvidia() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let environment = environment("nccl", &NCCL.join(" "), |pip| {
+            pip.args(["--no-cache-dir", "--no-deps"]).args(NCCL);
+        });
+        let folders = std::fs::read_dir(environment.join("lib")).expect("it is installed");
+        let mut packages = folders.map(|entry| entry.expect("a folder").path().join("site-packages/nvidia"));
+        packages.find(|folder| folder.join("nccl").is_dir()).expect("the packages have a folder of their own")
     })
 }
 

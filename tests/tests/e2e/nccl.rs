@@ -1,6 +1,7 @@
 //! Communicators of NCCL beside those of MPI, by a library that is pretended: it makes communicators and moves nothing.
 
 mod left;
+mod nvidia;
 mod without_mpi;
 
 use crate::buffers::driver;
