@@ -12,7 +12,7 @@ mod pictures;
 mod sums;
 mod support;
 
-use support::gpus::HEADER;
+use support::gpus::{A, B, HEADER, two_gpus};
 use support::{Builder, Written};
 
 /// Two ranks that share memory, and one that only sends messages.
@@ -198,6 +198,41 @@ fn a_profile_without_such_accesses_says_so() {
     profile("0,GPU-a,0,host,pinned,norm,a.cu:1,x,read,4,1,4,1,0.0\n")
         .run(&["gpu", "app.mpisee"])
         .fails_with(&["gpu.csv", "read"]);
+}
+
+#[test]
+fn check_compares_gpus_copies_and_times_with_other_tables() {
+    let of = |change: &[(&str, &str, &str)]| {
+        let written = two_gpus();
+        let times = "comm,rank,region,call,size_min,size_max,calls,untimed,bytes,gpu_s,min_s,max_s\n\
+                     N1-5e1c09tz,0,,ncclAllReduce,1024,2047,2,1,3333,0.003,0.001,0.002\n";
+        std::fs::write(written.directory.join("nccl-times.csv"), times).unwrap();
+        for (file, from, to) in change {
+            let path = written.directory.join(file);
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(text.contains(from), "{file}: {text}");
+            std::fs::write(&path, text.replace(from, to)).unwrap();
+        }
+        written.run(&["check", "app.mpisee"])
+    };
+    of(&[]).exits(0);
+    let ran = of(&[
+        ("nccl-times.csv", ",2,1,3333", ",2,2,3333"),
+        ("nccl-times.csv", "0.003,", "0.005,"),
+        ("gpu-links.csv", B, "GPU-0c"),
+        ("ranks.csv", A, "GPU-0d"),
+        ("staged.csv", ",1000,", ",3001,"),
+    ]);
+    has(
+        &ran.exits(1).stdout,
+        &[
+            "rank 0 made 3 ncclAllReduce on N1-5e1c09tz in calls.csv, and 4 in nccl-times.csv",
+            "rank 0 has 0.005000000 s of the GPU in 2 ncclAllReduce of 0.001000000 to 0.002000000 s on N1-5e1c09tz in nccl-times.csv",
+            "GPU-0c of n1 is in gpu-links.csv and not in gpus.csv or nics.csv",
+            &format!("rank 0 is in gpus.csv with {A} of n1, and in ranks.csv without it"),
+            "rank 0 copied 3000 bytes in copies.csv, and 3001 for messages in staged.csv",
+        ],
+    );
 }
 
 #[test]

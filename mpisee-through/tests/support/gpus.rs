@@ -52,6 +52,7 @@ pub fn two_gpus() -> Written {
             profile.devices = vec![device(A, "0"), device(B, "1")];
             profile.links = vec![link];
             profile.ranks.iter_mut().zip([A, B]).for_each(|(row, gpu)| row.gpu = gpu.to_owned());
+            profile.ranks.iter_mut().for_each(|row| row.host = "n1".to_owned());
         })
         .write();
     let copies = format!(

@@ -1,9 +1,12 @@
 //! `check`: does the profile agree with itself?
 
+mod copies;
+mod devices;
 mod explanation;
 mod findings;
 mod gpu;
 mod names;
+mod nccl_times;
 mod ranks;
 mod render;
 mod rows;
@@ -35,7 +38,9 @@ EXAMPLES:
 /// the size is the number of members; every name stands for the same members on all of them, as
 /// run.json says.
 /// rows: communicators and ranks of calls.csv, peers.csv, outside.csv and nccl-peers.csv are in comms.csv and its
-/// members; ranks of gpu.csv are those of the run, and its bytes those of the accesses; sites.csv has
+/// members; ranks of gpu.csv are those of the run, and its bytes those of the accesses; ranks of gpus.csv
+/// use the GPU in ranks.csv, and links are between GPUs and adapters that there are; bytes of staged.csv
+/// are among those of copies.csv, and calls of nccl-times.csv among those of calls.csv; sites.csv has
 /// every call site of calls.csv, stacks.csv every call path of paths.csv with its sites, and paths have
 /// no more calls and time than their first site.
 /// traffic: on every communicator, what a rank sent to another is what the other received from it; on those of NCCL ranks are theirs.

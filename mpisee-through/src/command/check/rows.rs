@@ -1,8 +1,9 @@
 //! The checks of a profile with a row of each rank.
 
 use super::findings::{Check, Claims, Findings};
+use super::nccl_times::NcclTimeCheck;
 use super::sites::SiteCheck;
-use super::{explanation, gpu, names, ranks, times, traffic};
+use super::{copies, devices, explanation, gpu, names, ranks, times, traffic};
 use crate::load;
 use crate::view::ProfileView;
 use anyhow::Result;
@@ -49,14 +50,17 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
     if sites.has_any() {
         findings.claims.rows = ROWS_WITH_SITES;
     }
+    let mut nccl_times = NcclTimeCheck::default();
     let mut times = times::TimeCheck::new(ranks, run.mpi.thread_level == "multiple");
     for row in profile.rows::<CallRow>()? {
         let row = row?;
         members.row("calls.csv", &row.comm, row.rank, findings);
         sites.call(&row, findings);
         times.row(&row);
+        nccl_times.call(&row);
     }
     sites.finish(findings);
+    nccl_times.finish(profile, &mut members, findings)?;
     if is_exact {
         times.finish(findings);
     }
@@ -81,5 +85,8 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         members.outsider("outside.csv", &row.comm, row.peer_in_comm, findings);
     }
     let present: HashSet<u32> = ranks.iter().map(|row| row.rank).collect();
-    gpu::check(profile, |rank| present.contains(&rank), findings)
+    let is_there = |rank| present.contains(&rank);
+    devices::check(profile, ranks, incomplete, findings)?;
+    copies::check(profile, is_there, &mut members, findings)?;
+    gpu::check(profile, is_there, findings)
 }
